@@ -1,0 +1,127 @@
+"""Rules on the directions of representations and gradients."""
+
+from collections.abc import Iterator
+
+from sigmascope.diagnosis.findings import Finding
+from sigmascope.diagnosis.trends import Series, over_depth, trend
+from sigmascope.survey import Profile, Reading
+
+ONE_DIRECTION = 1.1  # participation ratio at which all samples point nearly the same way
+ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
+LOST = 0.5  # share of the input's centred directions that must be gone
+COLLINEAR_ERROR, COLLINEAR_WARNING = 0.999, 0.99
+DANESHMAND = "Daneshmand et al. 2020"
+
+
+def rank_collapse(profile: Profile) -> Iterator[Finding]:
+    """Representations in which all samples point the same way, from some layer to the last."""
+    ratio = over_depth(profile, "participation ratio", form="samples")
+    centred = {
+        r.site: r
+        for r in over_depth(profile, "centred participation ratio", form="samples").readings
+    }
+    variation = {
+        r.site: r for r in over_depth(profile, "relative variation", form="samples").readings
+    }
+    if len(ratio.readings) < 3:
+        return
+    first = ratio.readings[0]
+    collapsed = [
+        depth
+        for depth, r in zip(ratio.depths[1:], ratio.readings[1:], strict=True)
+        if _collapsed(
+            r,
+            centred.get(r.site),
+            variation[r.site],
+            centred.get(first.site),
+            variation[first.site],
+        )
+    ]
+    if ratio.depths[-1] not in collapsed:
+        return
+    healthy = [d for d in ratio.depths if d not in collapsed]
+    at = ratio.depths.index(next(d for d in collapsed if d > max(healthy)))
+    onset, last = ratio.readings[at], ratio.readings[-1]
+    severe = variation[last.site].estimate.value <= ALIKE
+    evidence = (first, onset, last, variation[first.site], variation[last.site])
+    evidence += tuple(centred[s] for s in (first.site, last.site) if s in centred)
+    yield Finding(
+        "rank-collapse",
+        onset.site,
+        "error" if severe else "warning",
+        tuple(dict.fromkeys(evidence)),
+        f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
+        f"samples point in nearly one direction: the participation ratio falls from "
+        f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
+        f"where samples differ by {100 * variation[last.site].estimate.value:.2g} % of their size."
+        + _pace(ratio, profile),
+        f"{DANESHMAND}, Eq. (4), Lemma 3 and Theorem 2",
+        (
+            "Insert batch normalisation before each activation; it keeps the rank at about the "
+            "square root of the width at any depth (Theorem 2).",
+            "Pre-train the initial weights to raise the participation ratio layer by layer "
+            "(Algorithm 1: ascent, step 1, 25 steps, biases zero).",
+            "Use residual branches scaled by 1/√depth, or fewer layers.",
+        ),
+    )
+
+
+def _collapsed(
+    ratio: Reading,
+    centred: Reading | None,
+    variation: Reading,
+    first_centred: Reading | None,
+    first_variation: Reading,
+) -> bool:
+    """One direction only, and the differences between samples small or few next to the input's."""
+    if ratio.estimate.high > ONE_DIRECTION:
+        return False
+    if centred is None or first_centred is None:  # all rows equal: nothing tells samples apart
+        return first_centred is not None
+    small = variation.estimate.value <= min(ALIKE, 0.1 * first_variation.estimate.value)
+    return small or centred.estimate.high <= LOST * first_centred.estimate.low
+
+
+def _pace(ratio: Series, profile: Profile) -> str:
+    """How fast the second direction dies, and where it is gone by the numerical rank rule."""
+    excess = [v - 1 for v in ratio.values()]
+    fallen = next((i for i, e in enumerate(excess) if e < 1e-12), len(excess))
+    inner = Series(ratio.readings[1:fallen], ratio.depths[1:fallen])
+    fit = trend(inner.depths, [v - 1 for v in inner.values()])
+    if fit is None or fit.factor >= 1:
+        return ""
+    shape = next(
+        (s.spectrum.shape for s in profile.spectra if s.site == ratio.readings[-1].site), (1, 1)
+    )
+    level = (
+        2 * (max(shape) * 1e-7) ** 2
+    )  # excess at which the second singular value is below the rule
+    depth = fit.reaches(level)
+    ahead = (
+        ""
+        if depth is None
+        else f", which makes it numerically rank one after about {depth:.0f} layers"
+    )
+    return f" What exceeds one direction shrinks by a factor {fit.says()} per layer{ahead}."
+
+
+def directional_gradient(profile: Profile) -> Iterator[Finding]:
+    """Gradients of all samples along one line in the last layer."""
+    least = profile.series("minimum |cos|", view="gradients")
+    mean = profile.series("mean |cos|", view="gradients")
+    for r, m in zip(least, mean, strict=True):
+        if r.estimate.low >= COLLINEAR_WARNING:
+            yield Finding(
+                "directional-gradient-vanishing",
+                r.site,
+                "error" if r.estimate.low >= COLLINEAR_ERROR else "warning",
+                (r, m),
+                f"The gradients of any two samples in the last layer {r.site} are parallel (least "
+                f"|cos| {r.estimate.value:.6g}): whatever the labels, each step moves its weights "
+                "along one line, and samples cannot be learned apart.",
+                f"{DANESHMAND}, Prop. 19",
+                (
+                    "Cure the collapse of the last representation: batch normalisation, or rank "
+                    "pre-training of the initial weights.",
+                ),
+            )

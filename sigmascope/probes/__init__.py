@@ -1,0 +1,35 @@
+"""Models in, matrices and operators out."""
+
+from sigmascope.probes.adjoints import Adjoint, Sweep
+from sigmascope.probes.batches import Batch
+from sigmascope.probes.convolutions import convolution_operator
+from sigmascope.probes.gradients import Collinearity, Loss
+from sigmascope.probes.graphs import Graph
+from sigmascope.probes.layers import layers
+from sigmascope.probes.parameters import Weight, as_matrix, weights
+from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.rows import Rows
+from sigmascope.probes.stillness import still
+from sigmascope.probes.subjects import OUTPUT, Subject
+from sigmascope.probes.tapes import Call, recording
+
+__all__ = [
+    "OUTPUT",
+    "Adjoint",
+    "Batch",
+    "Call",
+    "Collinearity",
+    "Graph",
+    "Loss",
+    "Refusal",
+    "Rows",
+    "Subject",
+    "Sweep",
+    "Weight",
+    "as_matrix",
+    "convolution_operator",
+    "layers",
+    "recording",
+    "still",
+    "weights",
+]

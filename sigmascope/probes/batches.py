@@ -1,0 +1,115 @@
+"""Batches and outputs of any structure, as one call and one tensor."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from sigmascope.probes.refusals import Refusal
+
+Batch = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any]
+PREFERRED = ("logits", "last_hidden_state", "output", "out", "prediction_logits", "pred")
+
+
+def tensors(value: object) -> Iterator[Tensor]:
+    """Every tensor inside nested tuples, lists and mappings."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from tensors(part)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from tensors(part)
+
+
+def mapped(value: Any, change: Any) -> Any:
+    """The same structure with `change` applied to every tensor."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: mapped(part, change) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return tuple(mapped(part, change) for part in value)
+    return value
+
+
+def prepared(model: nn.Module, batch: Batch) -> Batch:
+    """The batch on the model's device, its floating tensors in the model's floating dtype."""
+    like = next((p for p in model.parameters() if p.is_floating_point()), None)
+    if like is None:
+        return batch
+    return mapped(
+        batch,
+        lambda t: t.detach().to(like.device, like.dtype if t.is_floating_point() else t.dtype),
+    )
+
+
+def sample_count(batch: Batch, *, batch_dim: int) -> int:
+    """How many samples the batch holds: the size of dimension `batch_dim` of its first tensor."""
+    first = next(tensors(batch), None)
+    if first is None:
+        raise Refusal(
+            f"`batch` must hold a tensor, got {type(batch).__name__} without any. "
+            "Pass a tensor, a tuple of arguments or a mapping of keyword arguments."
+        )
+    if first.ndim <= batch_dim:
+        raise Refusal(
+            f"`batch` must have its samples along dimension {batch_dim}, got a tensor of shape "
+            f"{tuple(first.shape)}. Add the dimension with unsqueeze, or say `batch_dim=`."
+        )
+    return first.shape[batch_dim]
+
+
+def pieces(batch: Batch, *, size: int, batch_dim: int) -> Iterator[tuple[Batch, slice]]:
+    """The batch in pieces of at most `size` samples, each with the samples it holds.
+
+    A tensor takes part if its dimension `batch_dim` is as long as the batch; any other value is
+    passed whole to every piece.
+    """
+    count = sample_count(batch, batch_dim=batch_dim)
+    for start in range(0, count, size):
+        part = slice(start, min(start + size, count))
+
+        def cut(t: Tensor, part: slice = part) -> Tensor:
+            whole = t.ndim <= batch_dim or t.shape[batch_dim] != count
+            return t if whole else t.narrow(batch_dim, part.start, part.stop - part.start)
+
+        yield mapped(batch, cut), part
+
+
+def call(model: nn.Module, batch: Batch) -> Any:
+    """The model's output on a batch: one argument, a tuple of them, or keyword arguments."""
+    if isinstance(batch, Tensor):
+        return model(batch)
+    if isinstance(batch, Mapping):
+        return model(**batch)
+    return model(*batch)
+
+
+def as_tensor(output: Any) -> tuple[Tensor, str]:
+    """The one tensor of an output that is studied, and the rule that chose it.
+
+    A tensor is itself; of a mapping (or a Hugging Face output) the first of `PREFERRED` that it
+    holds, else its first floating tensor; of a tuple its first floating tensor.
+    """
+    if isinstance(output, Tensor):
+        chosen, rule = output, "the output tensor"
+    elif isinstance(output, Mapping):
+        floating = {k: v for k, v in output.items() if isinstance(v, Tensor) and _floating(v)}
+        key = next((k for k in PREFERRED if k in floating), next(iter(floating), None))
+        chosen, rule = (None, "") if key is None else (floating[key], f"output[{key!r}]")
+    else:
+        chosen = next((t for t in tensors(output) if _floating(t)), None)
+        rule = "the first floating tensor of the output"
+    if chosen is None or not _floating(chosen):
+        raise Refusal(
+            f"The model must return a floating tensor, or a tuple or mapping that holds one, got "
+            f"{type(output).__name__ if chosen is None else chosen.dtype}. "
+            "Return the logits or predictions from forward."
+        )
+    return chosen, rule
+
+
+def _floating(t: Tensor) -> bool:
+    return t.is_floating_point() and t.numel() > 0

@@ -1,0 +1,125 @@
+"""How alike the gradients of single samples are in the last layer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from sigmascope.probes.batches import Batch, as_tensor, call
+from sigmascope.probes.convolutions import patches
+from sigmascope.probes.kernels import acts_as_linear
+from sigmascope.probes.layers import transposed
+from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.rows import samples_first
+from sigmascope.probes.stillness import still
+from sigmascope.probes.tapes import Call, recording
+
+Loss = Callable[[Tensor, Any], Tensor]
+UNITS = 32  # rows of the last weight matrix that are compared at most
+
+
+@dataclass(frozen=True, slots=True)
+class Collinearity:
+    """|cos| between the gradients of single samples, row by row of the last weight matrix.
+
+    Attributes:
+        site: The last layer.
+        cosines: `|cos|` of every pair of samples, for every row of the weight matrix compared;
+            pairs with a zero gradient are left out.
+        zero: Pairs left out.
+        rows: Rows of the last layer's input, one per sample, where it has one position; else None.
+        error: Bound on the rounding of one cosine.
+    """
+
+    site: str
+    cosines: Float64[Tensor, " pairs"]
+    zero: int
+    rows: Float[Tensor, "n d"] | None
+    error: float
+
+
+def collinearity(
+    model: nn.Module,
+    batch: Batch,
+    targets: Any,
+    loss: Loss,
+    modules: dict[str, nn.Module],
+    frozen: Statisticians,
+    *,
+    count: int,
+    batch_dim: int,
+) -> Collinearity:
+    """Compare the per-sample gradients in the last layer that the model calls.
+
+    Raises:
+        Refusal: If the loss is not a scalar, or the last layer's gradient cannot be split.
+    """
+    frozen.rewind()
+    with still(model), torch.enable_grad(), recording(modules, rewrite=frozen.rewrite) as tape:
+        out = as_tensor(call(model, batch))[0]
+        tape.listening = False
+        last = next(c for c in reversed(tape.calls) if c.module not in frozen.seen)
+        value = _scalar(loss, out, targets)
+        (delta,) = torch.autograd.grad(value, [last.output], allow_unused=True)
+    if delta is None:
+        raise Refusal(f"The loss must depend on what the last layer `{last.site}` writes.")
+    x = samples_first(last.input, count=count, batch_dim=batch_dim)
+    d = samples_first(delta, count=count, batch_dim=batch_dim)
+    if x is None or d is None or not _covered(last):
+        raise Refusal(
+            f"The last layer `{last.site}` must be a linear map or a convolution split by sample, "
+            f"got {type(last.module).__name__}: its gradient cannot be taken sample by sample here."
+        )
+    grads = _per_unit(last.module, x.double(), d.double())
+    cosines, zero = _cosines(grads)
+    error = 16 * torch.finfo(last.input.dtype).eps
+    return Collinearity(last.site, cosines, zero, x.detach() if x.ndim == 2 else None, error)
+
+
+def _scalar(loss: Loss, out: Tensor, targets: Any) -> Tensor:
+    try:
+        value = loss(out, targets)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        shape = tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
+        raise Refusal(
+            f"`loss` must accept the output {tuple(out.shape)} and the targets {shape}, got "
+            f"{type(error).__name__}: {error}. Pass targets and a loss that fit the output."
+        ) from error
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise Refusal(f"`loss` must return a scalar, got {got}. Reduce it with .mean().")
+    return value.squeeze()
+
+
+def _covered(last: Call) -> bool:
+    plain = isinstance(last.module, nn.Linear | _ConvNd) and not transposed(last.module)
+    return plain or acts_as_linear(last.module, last.input, last.output.detach())
+
+
+def _per_unit(module: nn.Module, x: Tensor, d: Tensor) -> Float64[Tensor, "n units inputs"]:
+    """`Σ_p δ_pk a_p`: the gradient of row k of the weight matrix, for every sample."""
+    if isinstance(module, _ConvNd):
+        cut = patches(module, x)  # [n, g, w, p]
+        by_group = d.flatten(2).unflatten(1, (module.groups, -1))[:, :, :UNITS]
+        return (by_group @ cut.mT).flatten(1, 2)[:, :UNITS]
+    a = x.flatten(1, -2) if x.ndim > 2 else x[:, None]
+    deltas = d.flatten(1, -2) if d.ndim > 2 else d[:, None]
+    return deltas[:, :, :UNITS].mT @ a
+
+
+def _cosines(grads: Float64[Tensor, "n units inputs"]) -> tuple[Tensor, int]:
+    n = len(grads)
+    top = grads.abs().amax(2, keepdim=True)
+    scaled = grads / torch.where(top > 0, top, 1.0)
+    unit = scaled / torch.where(top > 0, scaled.norm(dim=2, keepdim=True), 1.0)
+    there = (top[:, :, 0] > 0).T  # [units, n]
+    cos = (unit.transpose(0, 1) @ unit.permute(1, 2, 0)).abs().clamp(max=1)
+    i, j = torch.triu_indices(n, n, offset=1)
+    pairs = cos[:, i, j]
+    kept = there[:, i] & there[:, j]
+    return pairs[kept].cpu(), int((~kept).sum())

@@ -1,0 +1,139 @@
+"""Each layer's share of the neural tangent kernel, from adjoints and what the layer read."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from sigmascope.probes.convolutions import patches
+from sigmascope.probes.layers import NORMALISERS, channel_dim, transposed
+
+PerSample = Float[Tensor, "n k"]
+
+
+def share(
+    module: nn.Module,
+    x: Shaped[Tensor, "n *inputs"],
+    J: Float[Tensor, "n k *outputs"],
+    *,
+    normal: Float[Tensor, "n *outputs"] | None = None,
+) -> PerSample | None:
+    """`‖∂ f_k(x_i) / ∂ parameters‖²` of one call of one layer, per sample and output.
+
+    Args:
+        module: The layer or normaliser.
+        x: What it read, samples first.
+        J: `∂ f_k(x_i) / ∂` what it wrote, samples first.
+        normal: For a normaliser, what it multiplies by its weight.
+
+    Returns:
+        The squared norms, or None for a kind of layer whose parameters this does not cover.
+        Frozen parameters count nothing.
+    """
+    if isinstance(module, NORMALISERS):
+        return _normaliser(module, J, normal)
+    if isinstance(module, _ConvNd):
+        return _convolution(module, x, J)
+    if isinstance(module, nn.Embedding):
+        return _embedding(module, x, J)
+    if isinstance(module, nn.Linear):
+        weight, bias = module.weight, module.bias
+    else:
+        weight, bias = _acts_as_linear(module)
+    if weight is None or J.ndim != x.ndim + 1:
+        return None
+    return _linear(x, J, trains=weight.requires_grad, bias=bias is not None and bias.requires_grad)
+
+
+def _linear(x: Tensor, J: Tensor, *, trains: bool, bias: bool) -> PerSample:
+    a = x.flatten(1, -2).double() if x.ndim > 2 else x[:, None].double()  # [n, p, i]
+    d = (J.flatten(2, -2) if J.ndim > 3 else J[:, :, None]).double()  # [n, k, p, o]
+    total = _contracted(a, d) if trains else d.new_zeros(d.shape[:2])
+    return total + d.sum(2).square().sum(-1) if bias else total
+
+
+def _contracted(a: Float[Tensor, "n p i"], d: Float[Tensor, "n k p o"]) -> PerSample:
+    """`‖Σ_p d_p a_pᵀ‖²`, by whichever of the two ways is cheaper."""
+    positions, inputs, outputs = a.shape[1], a.shape[2], d.shape[3]
+    if positions == 1:
+        return d.square().sum((2, 3)) * a.square().sum((1, 2))[:, None]
+    if positions * (inputs + outputs) < inputs * outputs:
+        gram = a @ a.mT  # [n, p, p]
+        return torch.stack([(gram * (dk @ dk.mT)).sum((1, 2)) for dk in d.unbind(1)], dim=1)
+    return torch.stack([(dk.mT @ a).square().sum((1, 2)) for dk in d.unbind(1)], dim=1)
+
+
+def _convolution(module: _ConvNd, x: Tensor, J: Tensor) -> PerSample:
+    n, k = J.shape[:2]
+    groups = module.groups
+    if transposed(module):  # the adjoint of a convolution: its patches are taken of what it writes
+        cut = patches(module, J.flatten(0, 1)).unflatten(0, (n, k))  # [n, k, g, w, p]
+        fixed = x.flatten(2).unflatten(1, (groups, -1))  # [n, g, i, p]
+        grads = [fixed.double() @ c.double().mT for c in cut.unbind(1)]
+    else:
+        cut = patches(module, x).double()  # [n, g, w, p]
+        moving = J.flatten(3).unflatten(2, (groups, -1))  # [n, k, g, o, p]
+        grads = [m.double() @ cut.mT for m in moving.unbind(1)]
+    trains = module.weight.requires_grad
+    total = torch.stack([g.square().sum((1, 2, 3)) for g in grads], dim=1) * float(trains)
+    if module.bias is not None and module.bias.requires_grad:
+        total = total + J.double().flatten(3).sum(3).square().sum(2)
+    return total
+
+
+def _embedding(module: nn.Embedding, x: Tensor, J: Tensor) -> PerSample:
+    tokens, d = x.flatten(1), J.flatten(2, -2).double()  # [n, t], [n, k, t, o]
+    if J.ndim == 3:
+        tokens, d = x[:, None], J[:, :, None].double()
+    same = (tokens[:, :, None] == tokens[:, None]).double()
+    if module.padding_idx is not None:
+        same = same * (tokens != module.padding_idx)[:, :, None]
+    total = torch.stack([(same * (dk @ dk.mT)).sum((1, 2)) for dk in d.unbind(1)], dim=1)
+    return total * float(module.weight.requires_grad)
+
+
+def _normaliser(module: nn.Module, J: Tensor, normal: Tensor | None) -> PerSample | None:
+    weight, bias = module.get_parameter("weight"), dict(module.named_parameters()).get("bias")
+    if normal is None:
+        return None
+    per_channel = channel_dim(module, normal)
+    keep = (
+        [per_channel] if weight.ndim == 1 else list(range(normal.ndim - weight.ndim, normal.ndim))
+    )
+    dims = [d + 1 for d in range(1, normal.ndim) if d not in keep]
+    d = J.double()
+    total = d.new_zeros(d.shape[:2])
+    for tensor, grad in ((weight, d * normal.double()[:, None]), (bias, d)):
+        if tensor is not None and tensor.requires_grad:
+            summed = grad.sum(dims) if dims else grad
+            total = total + summed.flatten(2).square().sum(2)
+    return total
+
+
+def _acts_as_linear(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
+    """The weight and bias of a module that owns just those; whether it is linear is tested."""
+    own = dict(module.named_parameters(recurse=False))
+    matrices = [p for p in own.values() if p.ndim == 2]
+    vectors = [p for p in own.values() if p.ndim == 1]
+    if len(matrices) != 1 or len(vectors) > 1 or len(own) != 1 + len(vectors):
+        return None, None
+    return matrices[0], vectors[0] if vectors else None
+
+
+def acts_as_linear(module: nn.Module, x: Tensor, y: Tensor) -> bool:
+    """Whether what a module wrote is what it read times its one matrix, plus its one vector.
+
+    Decides by the numbers, so that a custom layer is covered whichever way it stores its weight.
+    """
+    weight, bias = _acts_as_linear(module)
+    if weight is None or not x.is_floating_point():
+        return False
+    for W in (weight, weight.mT):
+        if x.shape[-1] == W.shape[1] and y.shape == (*x.shape[:-1], W.shape[0]):
+            expected = x.double() @ W.detach().double().mT
+            expected = expected if bias is None else expected + bias.detach().double()
+            scale = float(expected.abs().amax())
+            close = float((expected - y.double()).abs().amax())
+            if close <= 64 * torch.finfo(y.dtype).eps * max(scale, 1e-300) * x.shape[-1] ** 0.5:
+                return True
+    return False

@@ -1,0 +1,89 @@
+"""Batch normalisers with their statistics held constant, and what normalisers scale and shift."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from sigmascope.networks import UncentredBatchNorm
+from sigmascope.probes.stillness import uses_batch_statistics
+
+Statistics = tuple[Tensor, Tensor]
+
+
+@dataclass(slots=True)
+class Statisticians:
+    """Mean and variance that each batch normaliser saw, call by call, on the whole batch.
+
+    While they are read they are noted; while they are replayed, the normaliser is the affine map
+    with those constants, so that samples do not mix and derivatives are taken sample by sample.
+    """
+
+    seen: dict[nn.Module, list[Statistics]] = field(default_factory=dict)
+    replaying: bool = False
+    place: dict[nn.Module, int] = field(default_factory=dict)
+
+    def rewind(self) -> None:
+        """Replay from the first call of every normaliser."""
+        self.replaying, self.place = True, dict.fromkeys(self.seen, 0)
+
+    def rewrite(self, module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """The output of a normaliser with its statistics held constant; others as they are."""
+        if module in self.seen and self.replaying:
+            mean, variance = self.seen[module][self.place[module]]
+            self.place[module] += 1
+            return _affine(module, _standardised(module, x, mean, variance))
+        if isinstance(module, _BatchNorm) and uses_batch_statistics(module):
+            self.seen.setdefault(module, []).append(statistics(module, x.detach()))
+        return y
+
+
+def statistics(module: _BatchNorm, x: Tensor) -> Statistics:
+    """Mean and (biased) variance per channel of a batch, as the normaliser takes them."""
+    if isinstance(module, UncentredBatchNorm):
+        return module.statistics(x)
+    dims = [d for d in range(x.ndim) if d != 1]
+    variance, mean = torch.var_mean(x.float() if x.dtype.itemsize < 4 else x, dims, correction=0)
+    return mean.to(x.dtype), variance.to(x.dtype)
+
+
+def standardised(
+    module: nn.Module, x: Tensor, frozen: Mapping[nn.Module, list[Statistics]]
+) -> Tensor | None:
+    """What a normaliser multiplies by its weight; None for a kind that is not known."""
+    if isinstance(module, nn.LayerNorm):
+        return F.layer_norm(x, module.normalized_shape, eps=module.eps)
+    if isinstance(module, nn.RMSNorm):
+        return F.rms_norm(x, module.normalized_shape, eps=module.eps)
+    if isinstance(module, nn.GroupNorm):
+        return F.group_norm(x, module.num_groups, eps=module.eps)
+    if isinstance(module, _InstanceNorm) and module.running_mean is None:
+        return F.instance_norm(x, eps=module.eps)
+    if isinstance(module, _BatchNorm) and len(frozen.get(module, ())) == 1:
+        return _standardised(module, x, *frozen[module][0])
+    if isinstance(module, _BatchNorm) and module not in frozen and module.running_var is not None:
+        mean = (
+            torch.zeros_like(module.running_var)
+            if module.running_mean is None
+            else module.running_mean
+        )
+        return _standardised(module, x, mean, module.running_var)
+    return None
+
+
+def _standardised(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    assert isinstance(module, _BatchNorm)
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    return (x - mean.view(shape)) / (variance + module.eps).sqrt().view(shape)
+
+
+def _affine(module: nn.Module, x: Tensor) -> Tensor:
+    assert isinstance(module, _BatchNorm)
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    if module.weight is not None:
+        x = x * module.weight.view(shape)
+    return x if module.bias is None else x + module.bias.view(shape)

@@ -1,0 +1,81 @@
+"""Refusals: what the doors of `probes` say about models and batches they cannot measure."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.nn.parameter import is_lazy
+
+
+class Refusal(ValueError):
+    """A model, batch or argument that cannot be measured, with what to do about it."""
+
+
+def require_model(model: nn.Module) -> None:
+    """Raise unless every tensor of `model` is there, finite and not empty."""
+    if not isinstance(model, nn.Module):
+        raise Refusal(
+            f"`model` must be a torch.nn.Module, got {type(model).__name__}. "
+            "Wrap a function in a module whose forward calls it."
+        )
+    if isinstance(model, torch.jit.ScriptModule):
+        raise Refusal(
+            f"`model` must be a Python module, got the TorchScript module {type(model).__name__}, "
+            "whose layers cannot be observed. Pass the module it was scripted or traced from."
+        )
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        _require_tensor(name, tensor)
+    if next(iter(model.parameters()), None) is None:
+        raise Refusal(
+            f"`model` must have weights to measure, got {type(model).__name__} without parameters. "
+            "Pass the module that holds the layers."
+        )
+
+
+def _require_tensor(name: str, tensor: Tensor) -> None:
+    shape = "" if is_lazy(tensor) else f"of shape {tuple(tensor.shape)}"
+    if is_lazy(tensor):
+        raise Refusal(
+            f"`{name}` must have its shape, got a lazily initialised parameter. "
+            "Run the model once on a batch before measuring it."
+        )
+    if isinstance(tensor, DTensor):
+        raise Refusal(
+            f"`{name}` must be a whole tensor, got a DTensor {shape} sharded over "
+            f"{tensor.device_mesh}. Gather it first, e.g. with get_model_state_dict(model, "
+            "options=StateDictOptions(full_state_dict=True)) into an unsharded copy."
+        )
+    if tensor.is_meta:
+        raise Refusal(
+            f"`{name}` must hold numbers, got a tensor {shape} on the meta device. "
+            "Build the model on a real device, or load a checkpoint into it with assign=True."
+        )
+    if tensor.numel() == 0 and isinstance(tensor, nn.Parameter):
+        raise Refusal(
+            f"`{name}` must not be empty, got shape {tuple(tensor.shape)}: a layer of width zero. "
+            "Give every layer at least one unit."
+        )
+    if isinstance(tensor, nn.Parameter) and not bool(tensor.isfinite().all()):
+        bad = int((~tensor.isfinite()).sum())
+        first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
+        raise Refusal(
+            f"`{name}` must be finite, got {bad} of {tensor.numel()} entries that are not, the "
+            f"first at {first}. Load a checkpoint from before the step that produced them."
+        )
+
+
+def require_finite_batch(tensors: Iterator[Tensor]) -> None:
+    """Raise if a tensor of the batch is empty or not finite."""
+    for tensor in tensors:
+        if tensor.numel() == 0:
+            raise Refusal(
+                f"`batch` must hold at least one sample, got a tensor of shape "
+                f"{tuple(tensor.shape)}. Pass some rows of the data."
+            )
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
+            raise Refusal(
+                f"`batch` must be finite, got a value that is not at {first} of a tensor of shape "
+                f"{tuple(tensor.shape)}. Clean the data, or pass other rows."
+            )

@@ -1,0 +1,81 @@
+"""Holding a model still while it is measured, and putting everything back."""
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+def uses_batch_statistics(module: nn.Module) -> bool:
+    """Whether a normaliser mixes the samples of a batch: in training mode, or without a memory."""
+    return isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
+
+
+@contextmanager
+def still(model: nn.Module) -> Iterator[None]:
+    """Hold a model still: no dropout, no drift of buffers, no trace in the random state.
+
+    Inside the block every module is in evaluation mode, except batch normalisers found in training
+    mode, which go on using the statistics of the batch. Afterwards modes, buffers, compiled calls,
+    random states (torch, NumPy, Python) and backend flags are as they were, also after an error.
+    """
+    with ExitStack() as undo:
+        undo.callback(_restore_modes, {m: m.training for m in model.modules()})
+        undo.callback(_restore_buffers, _buffers(model))
+        undo.callback(_restore_calls, {m: m._compiled_call_impl for m in model.modules()})
+        undo.callback(np.random.set_state, np.random.get_state())
+        undo.callback(random.setstate, random.getstate())
+        undo.callback(
+            torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()
+        )
+        devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
+        undo.enter_context(torch.random.fork_rng(devices=sorted(devices, key=str)))
+        # the fused encoder layer never calls its submodules, so nothing could be observed
+        torch.backends.mha.set_fastpath_enabled(False)
+        for module in model.modules():
+            module.training = isinstance(module, _BatchNorm) and module.training
+            # hooks added after the first call of a compiled module never fire (torch 2.13)
+            module._compiled_call_impl = None
+        yield
+
+
+def _restore_modes(modes: dict[nn.Module, bool]) -> None:
+    for module, mode in modes.items():
+        module.training = mode
+
+
+def _restore_calls(calls: dict[nn.Module, Any]) -> None:
+    for module, compiled in calls.items():
+        module._compiled_call_impl = compiled
+
+
+Buffers = list[tuple[nn.Module, dict[str, tuple[torch.Tensor | None, torch.Tensor | None, int]]]]
+
+
+def _buffers(model: nn.Module) -> Buffers:
+    return [
+        (
+            m,
+            {
+                k: (b, None if b is None else b.clone(), 0 if b is None else b._version)
+                for k, b in m._buffers.items()
+            },
+        )
+        for m in model.modules()
+    ]
+
+
+def _restore_buffers(saved: Buffers) -> None:
+    for module, buffers in saved:
+        for name in [k for k in module._buffers if k not in buffers]:
+            del module._buffers[name]
+        for name, (buffer, copy, version) in buffers.items():
+            module._buffers[name] = buffer
+            if buffer is not None and copy is not None and buffer._version != version:
+                with torch.no_grad():
+                    buffer.copy_(copy)

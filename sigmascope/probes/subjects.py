@@ -1,0 +1,265 @@
+"""What every measurement is made on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.linalg import Spectrum, spectrum
+from sigmascope.probes import adjoints, graphs, parameters
+from sigmascope.probes.batches import Batch, as_tensor, call, prepared, sample_count, tensors
+from sigmascope.probes.gradients import Collinearity, Loss, collinearity
+from sigmascope.probes.layers import channel_dim, layers, normalisers
+from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.refusals import Refusal, require_finite_batch, require_model
+from sigmascope.probes.rows import Rows, rows
+from sigmascope.probes.stillness import still, uses_batch_statistics
+from sigmascope.probes.tapes import Call, recording
+
+OUTPUT = "(output)"
+
+
+@dataclass(frozen=True, slots=True)
+class Spectra:
+    """Singular values of one representation.
+
+    Attributes:
+        raw: Of the rows as they are.
+        centred: Of the rows less their mean.
+        mean_square: Mean of the squared entries.
+    """
+
+    raw: Spectrum
+    centred: Spectrum
+    mean_square: float
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model held still on one batch; what is read from it is read once.
+
+    The model is measured without dropout and without drift of its buffers. Batch normalisers found
+    in training mode use the statistics of this batch, held constant under differentiation, so that
+    the network is a function of one sample; found in evaluation mode they use their running
+    statistics. A compiled model is measured through the module it was compiled from. Afterwards the
+    model is bit for bit as it was.
+
+    Args:
+        model: Any module whose forward accepts the batch.
+        batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
+            Floating tensors are taken to the model's device and dtype.
+        targets: What `loss` compares the output with.
+        loss: `loss(output, targets)` -> scalar, e.g. `torch.nn.functional.cross_entropy`.
+        outputs: How many columns of the flattened output to differentiate (a random sample where
+            there are more), or which.
+        batch_dim: Where the batch has its samples.
+        generator: Draws the sample of outputs; a fixed one of its own if not given.
+
+    Raises:
+        Refusal: If the model or the batch cannot be measured.
+    """
+
+    model: nn.Module
+    batch: Batch
+    targets: Any = None
+    loss: Loss | None = None
+    outputs: int | Sequence[int] = 16
+    batch_dim: int = 0
+    generator: torch.Generator | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        original = getattr(self.model, "_orig_mod", self.model)  # what torch.compile wraps
+        if isinstance(original, nn.parallel.DistributedDataParallel):
+            original = original.module
+        object.__setattr__(self, "model", original)
+        require_model(self.model)
+        object.__setattr__(self, "batch", prepared(self.model, self.batch))
+        require_finite_batch(tensors(self.batch))
+        sample_count(self.batch, batch_dim=self.batch_dim)
+
+    @property
+    def count(self) -> int:
+        """Samples in the batch."""
+        return sample_count(self.batch, batch_dim=self.batch_dim)
+
+    @cached_property
+    def modules(self) -> dict[str, nn.Module]:
+        """Every layer (see `probes.layers`) by name, in the order of definition."""
+        found = layers(self.model)
+        if not found:
+            raise Refusal(
+                f"`model` must have a layer (a weight of two or more dimensions), got "
+                f"{type(self.model).__name__} with none. Pass the module that holds the layers."
+            )
+        return found
+
+    @cached_property
+    def _run(self) -> tuple[list[Call], Statisticians, Tensor, str]:
+        """One run without gradients: calls of the layers, batch statistics, output and its rule."""
+        for copy in (False, True):
+            frozen = Statisticians()
+            listened = self.modules | self._batch_normalisers
+            with (
+                still(self.model),
+                torch.no_grad(),
+                recording(listened, copy=copy, rewrite=frozen.rewrite) as tape,
+            ):
+                output, rule = as_tensor(self._call())
+            if not any(c.spoiled for c in tape.calls):
+                break
+        names = set(self.modules.values())
+        return [c for c in tape.calls if c.module in names], frozen, output.detach(), rule
+
+    def _call(self) -> Any:
+        """One forward pass; whatever the model raises becomes a refusal that shows the batch."""
+        try:
+            return call(self.model, self.batch)
+        except Refusal:
+            raise
+        except Exception as error:  # a user's forward may raise anything
+            raise Refusal(_failure(self.model, self.batch, error)) from error
+
+    @cached_property
+    def _batch_normalisers(self) -> dict[str, nn.Module]:
+        return {k: m for k, m in self.model.named_modules() if uses_batch_statistics(m)}
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of a layer, in the order in which they end."""
+        return tuple(self._run[0])
+
+    @property
+    def output(self) -> Tensor:
+        """The output tensor that is studied."""
+        return self._run[2]
+
+    @property
+    def output_rule(self) -> str:
+        """How the output tensor was chosen from what the model returns."""
+        return self._run[3]
+
+    @cached_property
+    def weights(self) -> tuple[parameters.Weight, ...]:
+        """Every weight as a matrix, tied weights once; convolutions as kernel and as operator.
+
+        The operator is taken on the periodic grid of what the layer reads here; one that would be
+        too dear is left out (`probes.parameters.OPERATOR_WORK`).
+        """
+        found = list(parameters.weights(self.model))
+        return (*found, *self._operators)
+
+    @cached_property
+    def _operators(self) -> tuple[parameters.Weight, ...]:
+        done: dict[str, parameters.Weight | None] = {}
+        for c in self.calls:
+            site = f"{c.site.split('#')[0]}.weight".removeprefix(".")
+            if isinstance(c.module, nn.modules.conv._ConvNd) and site not in done:
+                fine = (
+                    c.output if isinstance(c.module, nn.modules.conv._ConvTransposeNd) else c.input
+                )
+                size = tuple(fine.shape[-len(c.module.kernel_size) :])
+                done[site] = parameters.operator(c.module, site=site, size=size)
+        return tuple(w for w in done.values() if w is not None)
+
+    @cached_property
+    def activations(self) -> Mapping[str, Rows]:
+        """What each layer reads, and the output: the representations, by site.
+
+        The representation at a layer is everything that came before it; token ids are left out.
+        """
+        found = {
+            c.site: self._rows(c.input, channel_dim(c.module, c.input))
+            for c in self.calls
+            if c.input.is_floating_point()
+        }
+        return {**found, OUTPUT: self._rows(self.output, self.output.ndim - 1)}
+
+    @cached_property
+    def preactivations(self) -> Mapping[str, Rows]:
+        """What each layer writes, by site."""
+        return {c.site: self._rows(c.output, channel_dim(c.module, c.output)) for c in self.calls}
+
+    def _rows(self, value: Tensor, channels: int) -> Rows:
+        return rows(value, channels=channels, count=self.count, batch_dim=self.batch_dim)
+
+    @cached_property
+    def spectra(self) -> Mapping[tuple[str, str], Spectra]:
+        """Singular values of every representation, by `(site, form)`, as it is and centred.
+
+        Sites whose representation is not finite are left out.
+        """
+        return {
+            (site, form): _spectra(matrix)
+            for site, both in self.activations.items()
+            for form, matrix in both.forms().items()
+            if bool(matrix.isfinite().all())
+        }
+
+    @cached_property
+    def adjoints(self) -> adjoints.Sweep:
+        """`∂ output / ∂ preactivation` of every layer, for every sample on its own.
+
+        One forward pass, and one backward pass per output.
+        """
+        entries = sum(c.output.numel() for c in self.calls)
+        generator = self.generator or torch.Generator().manual_seed(0)
+        listened = self.modules | self._batch_normalisers | normalisers(self.model)
+        return adjoints.sweep(
+            self.model,
+            self.batch,
+            listened,
+            self._run[1],
+            outputs=self.outputs,
+            count=self.count,
+            entries=entries,
+            batch_dim=self.batch_dim,
+            generator=generator,
+        )
+
+    @cached_property
+    def gradients(self) -> Collinearity | None:
+        """|cos| between the last-layer gradients of single samples; None without a loss."""
+        if self.loss is None or self.targets is None:
+            return None
+        return collinearity(
+            self.model,
+            self.batch,
+            self.targets,
+            self.loss,
+            self.modules | self._batch_normalisers,
+            self._run[1],
+            count=self.count,
+            batch_dim=self.batch_dim,
+        )
+
+    @cached_property
+    def graph(self) -> graphs.Graph:
+        """Which weights are adjacent, by torch.export or else by autograd."""
+        return graphs.graph(self.model, self.batch)
+
+
+def _spectra(matrix: Tensor) -> Spectra:
+    A = matrix.double()
+    scale = float(A.abs().amax()) or 1.0  # so that squares neither overflow nor vanish
+    mean_square = float((A / scale).square().mean()) * scale * scale
+    centred = A - A.mean(0)
+    return Spectra(spectrum(A, route="gram"), spectrum(centred, route="gram"), mean_square)
+
+
+def _failure(model: nn.Module, batch: Batch, error: Exception) -> str:
+    shapes = ", ".join(
+        f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors(batch)
+    )
+    first = next(iter(layers(model).items()), None)
+    integers = all(not t.is_floating_point() for t in tensors(batch))
+    embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
+    hint = "Pass a batch of the shape that forward expects"
+    if integers and not embeds:
+        hint = "It has no embedding that could read integers: pass the batch as floats (.float())"
+    reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
+    words = " ".join(str(error).split())[:300]
+    got = f"got {type(error).__name__}: {words}"
+    return f"The model must run on the batch ({shapes}), {got}.{reads} {hint}."

@@ -1,0 +1,106 @@
+"""What layers read and write while a model runs."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.probes.batches import mapped, tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of one module.
+
+    Attributes:
+        site: Name of the module; its second call is `"name#2"`.
+        module: The module.
+        input: The first tensor it read.
+        output: The first floating tensor it wrote; on the autograd tape while gradients are on.
+        version: In-place changes that `input` had seen when it was read.
+    """
+
+    site: str
+    module: nn.Module
+    input: Tensor
+    output: Tensor
+    version: int
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether the input was overwritten in place after it was read."""
+        return self.input._version != self.version
+
+
+@dataclass(slots=True)
+class Tape:
+    """Calls in the order in which they end; deaf once `listening` is false."""
+
+    calls: list[Call] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    listening: bool = True
+
+
+Rewrite = Callable[[nn.Module, Tensor, Tensor], Tensor]
+
+
+@contextmanager
+def recording(
+    modules: Mapping[str, nn.Module], *, copy: bool = False, rewrite: Rewrite | None = None
+) -> Iterator[Tape]:
+    """Record the calls of some modules while the block runs; no hook outlives the block.
+
+    Args:
+        modules: What to listen to, by name.
+        copy: Keep copies of the inputs, for models that overwrite them in place.
+        rewrite: Replaces the output of a module, from the module, its input and its output.
+    """
+    tape = Tape()
+    with ExitStack() as hooks:
+        for name, module in modules.items():
+            hook = partial(_keep, tape, name, copy, rewrite)
+            handle = module.register_forward_hook(hook, with_kwargs=True)
+            hooks.callback(handle.remove)
+        yield tape
+
+
+def _keep(
+    tape: Tape,
+    name: str,
+    copy: bool,
+    rewrite: Rewrite | None,
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    output: Any,
+) -> Any:
+    read = next(tensors((args, kwargs)), None)
+    wrote = next((t for t in tensors(output) if t.is_floating_point()), None)
+    if read is None or wrote is None:
+        return None
+    held = wrote if rewrite is None else rewrite(module, read, wrote)
+    if torch.is_grad_enabled() and not held.requires_grad:
+        held = held.detach().requires_grad_()
+    if tape.listening:
+        tape.counts[name] += 1
+        count = tape.counts[name]
+        kept = read.detach().clone() if copy else read.detach()
+        site = name if count == 1 else f"{name}#{count}"
+        tape.calls.append(Call(site, module, kept, held, kept._version))
+    # the model goes on with a copy, so that an in-place activation cannot overwrite what was read
+    passed_on = held.clone()
+    return mapped_once(output, wrote, passed_on)
+
+
+def mapped_once(output: Any, old: Tensor, new: Tensor) -> Any:
+    """The same structure with one tensor exchanged, its containers' types kept where possible."""
+    if output is old:
+        return new
+    if isinstance(output, tuple) and type(output) is not tuple:  # a named tuple
+        return type(output)(*(new if part is old else part for part in output))
+    return mapped(output, lambda t: new if t is old else t)

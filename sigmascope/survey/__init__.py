@@ -1,0 +1,16 @@
+"""Models in, profiles out."""
+
+from sigmascope.survey.profiles import Progress, profile
+from sigmascope.survey.readings import ALL, Layer, Profile, Reading, SiteSpectrum, Skipped, View
+
+__all__ = [
+    "ALL",
+    "Layer",
+    "Profile",
+    "Progress",
+    "Reading",
+    "SiteSpectrum",
+    "Skipped",
+    "View",
+    "profile",
+]

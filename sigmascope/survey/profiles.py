@@ -1,0 +1,163 @@
+"""Measuring a model once."""
+
+import platform
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope import theory
+from sigmascope.probes import Batch, Loss, Refusal, Subject
+from sigmascope.survey.features import feature_items
+from sigmascope.survey.measures import gradient_items, representation_items, weight_items
+from sigmascope.survey.readings import (
+    ALL,
+    Item,
+    Layer,
+    Profile,
+    Reading,
+    SiteSpectrum,
+    Skipped,
+    View,
+)
+
+Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
+
+VIEWS: Mapping[View, Callable[[Subject], Iterator[Item]]] = MappingProxyType(
+    {
+        "representations": representation_items,
+        "weights": weight_items,
+        "features": feature_items,
+        "gradients": gradient_items,
+    }
+)
+
+
+def profile(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    targets: Any = None,
+    loss: Loss | None = None,
+    views: Collection[View] = ALL,
+    outputs: int | Sequence[int] = 16,
+    batch_dim: int = 0,
+    generator: torch.Generator | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """Measure a model on a batch, view by view, and check the theorems that apply.
+
+    Args:
+        model: Left bit for bit as it was found; see `probes.Subject` for how it is held still.
+        batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
+        targets: What `loss` compares the output with.
+        loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped.
+        views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`.
+        outputs: How many columns of the output to differentiate, or which.
+        batch_dim: Where the batch has its samples.
+        generator: Draws a sample of outputs where there are more than `outputs`.
+        progress: Called with a word, the steps done and the steps in all.
+
+    Returns:
+        Every reading, check and omission.
+
+    Raises:
+        Refusal: If the model or the batch cannot be measured.
+
+    Cost: a forward pass, a forward and backward pass for each differentiated output, one for the
+    loss, and the spectra.
+    """
+    unknown = sorted(set(views) - set(ALL))
+    if unknown or not views:
+        raise Refusal(f"`views` must name some of {', '.join(ALL)}, got {unknown or 'none'}.")
+    start = time.perf_counter()
+    subject = Subject(
+        model,
+        batch,
+        targets,
+        loss,
+        outputs=outputs,
+        batch_dim=batch_dim,
+        generator=generator,
+    )
+    wanted: list[View] = [view for view in ALL if view in views]
+    tell = progress or (lambda *_: None)
+    tell("forward pass", 0, len(wanted) + 2)
+    layers, absent = _layers(subject)
+    items: list[Item] = [*absent]
+    for done, view in enumerate(wanted, start=1):
+        tell(view, done, len(wanted) + 2)
+        items += _items(subject, view)
+    tell("theorems", len(wanted) + 1, len(wanted) + 2)
+    checks = _checks(subject, wanted)
+    tell("done", len(wanted) + 2, len(wanted) + 2)
+    return Profile(
+        readings=tuple(i for i in items if isinstance(i, Reading)),
+        checks=checks,
+        skipped=tuple(i for i in items if isinstance(i, Skipped)),
+        layers=layers,
+        spectra=tuple(i for i in items if isinstance(i, SiteSpectrum)),
+        about=_about(subject, time.perf_counter() - start),
+    )
+
+
+def _items(subject: Subject, view: View) -> list[Item]:
+    """One view; where it cannot be measured on this model, that is said and the rest goes on."""
+    try:
+        return list(VIEWS[view](subject))
+    except Refusal as refusal:
+        if view == "gradients":
+            raise
+        return [Skipped("(all layers)", view, str(refusal))]
+    except (
+        RuntimeError
+    ) as error:  # autograd refuses some graphs (reentrant checkpoints, custom ops)
+        words = " ".join(str(error).split())[:200]
+        return [Skipped("(all layers)", view, f"autograd refused: {words}")]
+
+
+def _checks(subject: Subject, views: list[View]) -> tuple[theory.Check, ...]:
+    names = [t.name for t in theory.THEOREMS if set(t.views) <= set(views)]
+    try:
+        return tuple(theory.check(subject, only=names)) if names else ()
+    except Refusal:
+        return ()
+
+
+def _layers(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
+    """Layers in the order of calls, and those that were never called."""
+    owned = {
+        name: tuple(f"{name}.{p}".removeprefix(".") for p, _ in module.named_parameters())
+        for name, module in subject.modules.items()
+    }
+    found = tuple(
+        Layer(c.site, type(c.module).__name__, depth, owned[c.site.split("#")[0]])
+        for depth, c in enumerate(subject.calls)
+    )
+    called = {layer.site.split("#")[0] for layer in found}
+    why = "the model does not call it on this batch, or applies its weight without calling it"
+    return found, [Skipped(name, "layer", why) for name in subject.modules if name not in called]
+
+
+def _about(subject: Subject, seconds: float) -> Mapping[str, str]:
+    model = subject.model
+    kinds = {str(p.dtype).removeprefix("torch.") for p in model.parameters()}
+    batch = subject.batch
+    shape = list(batch.shape) if isinstance(batch, Tensor) else type(batch).__name__
+    return MappingProxyType(
+        {
+            "model": type(model).__name__,
+            "parameters": str(sum(p.numel() for p in model.parameters())),
+            "dtype": ", ".join(sorted(kinds)),
+            "mode": "training" if model.training else "evaluation",
+            "batch": f"{subject.count} samples, {shape}",
+            "output": f"{subject.output_rule}, {list(subject.output.shape)}",
+            "seconds": f"{seconds:.2f}",
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "device": str(subject.output.device),
+        }
+    )

@@ -1,0 +1,178 @@
+"""Daneshmand et al. 2020, "Batch normalization provably avoids rank collapse..."."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from sigmascope.linalg import Estimate, matrix_rank, participation_ratio, soft_rank
+from sigmascope.probes import Subject
+from sigmascope.theory.bounds import Assumption, Bound, Sense
+
+TAU = 0.5  # the paper's threshold in its experiments
+UNIT = 1e-3  # how far the mean square of a feature may be from 1 and still count as normalised
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RankParticipation(Bound):
+    """A matrix has at least as many independent directions as it uses evenly."""
+
+    name: ClassVar[str] = "rank-participation"
+    source: ClassVar[str] = "Daneshmand et al. 2020, Lemma 1(1)"
+    statement: ClassVar[str] = "rank(H) ≥ r(H) = (Σ σᵢ²)² / Σ σᵢ⁴"
+    sense: ClassVar[Sense] = "at least"
+
+    site: str
+    rank: Estimate
+    ratio: Estimate
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (Assumption("H is not zero", self.ratio.low > 0),)
+
+    def measured(self) -> Estimate:
+        return self.rank
+
+    def limit(self) -> Estimate:
+        return self.ratio
+
+    @classmethod
+    def facts(cls, subject: Subject) -> Iterator["RankParticipation"]:
+        for (site, form), found in subject.spectra.items():
+            if form == "samples" and found.mean_square > 0:
+                s = found.raw
+                certain = int((s.low > 0).sum())  # directions that rounding cannot have made
+                value = max(certain, int(matrix_rank(s).value))
+                rank = Estimate(value, certain, min(s.shape), f"values above rounding, {s.how}")
+                yield cls(site, rank, participation_ratio(s))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SoftRank(Bound):
+    """Normalised features that use many directions evenly have many large singular values."""
+
+    name: ClassVar[str] = "soft-rank"
+    source: ClassVar[str] = "Daneshmand et al. 2020, Lemma 1(2)"
+    statement: ClassVar[str] = "rank_τ(H) ≥ (1 - τ)² r(H), τ = 1/2"
+    sense: ClassVar[Sense] = "at least"
+
+    site: str
+    rank: Estimate
+    ratio: Estimate
+    deviation: float  # largest |mean square of a feature - 1|
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        says = "every feature has mean square 1 over the batch, as batch normalisation makes it"
+        return (Assumption(says, self.deviation <= UNIT),)
+
+    def measured(self) -> Estimate:
+        return self.rank
+
+    def limit(self) -> Estimate:
+        # within UNIT of normalised, the trace is within a factor 1 - UNIT of the number of features
+        factor = Estimate((1 - TAU) ** 2, (1 - TAU / (1 - UNIT)) ** 2, (1 - TAU) ** 2, "exact")
+        return factor * self.ratio
+
+    @classmethod
+    def facts(cls, subject: Subject) -> Iterator["SoftRank"]:
+        for (site, form), found in subject.spectra.items():
+            rows = subject.activations[site].samples
+            if form == "samples" and found.mean_square > 0 and rows is not None:
+                size = rows.double().square().mean(0)
+                deviation = float((size - 1).abs().amax())
+                yield cls(
+                    site, soft_rank(found.raw, TAU), participation_ratio(found.raw), deviation
+                )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SoftRankAnyScale(Bound):
+    """Lemma 1(2) without its normalisation: only the mean square over all entries enters.
+
+    With `t` the mean square of the entries and `d` features, the eigenvalues of `HᵀH/n` add up to
+    `t d`, those below `τ` to at most `τ d`; Cauchy and Schwarz do the rest, as in the printed
+    proof, which is the case `t = 1`.
+    """
+
+    name: ClassVar[str] = "soft-rank-any-scale"
+    source: ClassVar[str] = "after Daneshmand et al. 2020, Lemma 1(2)"
+    statement: ClassVar[str] = "rank_τ(H) ≥ (1 - τ/t)² r(H), t = mean square of H, τ = 1/2 < t"
+    sense: ClassVar[Sense] = "at least"
+
+    site: str
+    rank: Estimate
+    ratio: Estimate
+    mean_square: float
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (Assumption("the mean square of H exceeds τ", self.mean_square > TAU),)
+
+    def measured(self) -> Estimate:
+        return self.rank
+
+    def limit(self) -> Estimate:
+        t = self.mean_square
+        return Estimate.rounded(max(1 - TAU / t, 0.0) ** 2, ulps=64) * self.ratio
+
+    @classmethod
+    def facts(cls, subject: Subject) -> Iterator["SoftRankAnyScale"]:
+        for (site, form), found in subject.spectra.items():
+            if form == "samples" and found.mean_square > 0:
+                s = found.raw
+                yield cls(site, soft_rank(s, TAU), participation_ratio(s), found.mean_square)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GradientCollinearity(Bound):
+    """Where the last representation has one direction, the gradients of all samples share theirs.
+
+    The printed statement is for rank one exactly. With singular values `σ₁ ≥ σ₂` every row lies
+    within the angle `asin(σ₂/‖h‖)` of the leading direction, so that two rows, and with them two
+    gradients of one row of the last weight matrix, differ by at most twice the largest of these.
+    """
+
+    name: ClassVar[str] = "gradient-collinearity"
+    source: ClassVar[str] = "Daneshmand et al. 2020, Prop. 19"
+    statement: ClassVar[str] = (
+        "|cos(∇W_k lᵢ, ∇W_k lⱼ)| ≥ cos(2 asin(σ₂(H) / minᵢ ‖hᵢ‖)), rank(H) = 1"
+    )
+    sense: ClassVar[Sense] = "at least"
+    views: ClassVar[tuple[str, ...]] = ("representations", "gradients")
+
+    site: str
+    cosine: Estimate
+    rank: Estimate
+    second: float  # upper end of the second singular value
+    shortest: float  # norm of the shortest row
+    pairs: int
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (
+            Assumption("the last representation has numerical rank one", self.rank.high <= 1),
+            Assumption("some pair of samples has non-zero errors (∇l)ₖ", self.pairs > 0),
+        )
+
+    def measured(self) -> Estimate:
+        return self.cosine
+
+    def limit(self) -> Estimate:
+        sine = min(1.0, self.second / self.shortest) if self.shortest > 0 else 1.0
+        angle = min(2 * math.asin(sine), math.pi / 2)
+        return Estimate.rounded(max(math.cos(angle), 0.0), ulps=8)
+
+    @classmethod
+    def facts(cls, subject: Subject) -> Iterator["GradientCollinearity"]:
+        found = subject.gradients
+        if found is None or found.rows is None or (found.site, "samples") not in subject.spectra:
+            return
+        s = subject.spectra[found.site, "samples"].raw
+        least = float(found.cosines.min()) if len(found.cosines) else 0.0
+        cosine = Estimate(
+            least, max(least - found.error, 0.0), min(least + found.error, 1.0), "autograd"
+        )
+        second = float(s.high[1]) if len(s.sigma) > 1 else 0.0
+        shortest = float(found.rows.double().norm(dim=1).min())
+        yield cls(found.site, cosine, matrix_rank(s), second, shortest, len(found.cosines))
