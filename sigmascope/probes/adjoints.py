@@ -1,6 +1,6 @@
 """The derivative of the output with respect to every preactivation, in one sweep."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -25,8 +25,9 @@ class Adjoint:
 
     Attributes:
         site: The layer that wrote the preactivation z.
-        sigma: Singular values of the Jacobian `[outputs, width]` of every sample, descending.
-        norm_sq: Squared norm of its row k for every sample.
+        sigma: Singular values of the Jacobian `[outputs, width]` of every sample, descending;
+            empty for a normaliser.
+        norm_sq: Squared norm of its row k for every sample; empty for a normaliser.
         share_sq: `‖∂ f_k(x_i) / ∂ parameters‖²` for this call of the layer, or None where the kind
             of layer is not covered.
         width: Entries of the preactivation of one sample.
@@ -34,7 +35,7 @@ class Adjoint:
 
     site: str
     sigma: Float64[Tensor, "n r"]
-    norm_sq: Float64[Tensor, "n k"]
+    norm_sq: Float64[Tensor, "n j"]
     share_sq: Float64[Tensor, "n k"] | None
     width: int
 
@@ -51,7 +52,10 @@ class _Sums:
     def whole(self, site: str) -> Adjoint:
         shares = [s for s in self.share_sq if s is not None]
         covered = torch.cat(shares) if len(shares) == len(self.share_sq) else None
-        return Adjoint(site, torch.cat(self.sigma), torch.cat(self.norm_sq), covered, self.width)
+        none = torch.zeros(0 if covered is None else len(covered), 0, dtype=torch.float64)
+        sigma = torch.cat(self.sigma) if self.sigma else none
+        norm_sq = torch.cat(self.norm_sq) if self.norm_sq else none
+        return Adjoint(site, sigma, norm_sq, covered, self.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,16 @@ class Sweep:
         outputs: Columns of the flattened output that were differentiated.
         total: Columns that there are.
         silent: Sites that the output does not depend on, or that cannot be split into samples.
+        sketches: For modules whose share no formula covers, `‖Σ_i ±∂ f_k(x_i)/∂ parameters‖²`
+            with random signs, by module: one row per piece of the batch, one column per output.
+            Its mean over the signs is the sum of the samples' squared norms.
     """
 
     adjoints: dict[str, Adjoint]
     outputs: tuple[int, ...]
     total: int
     silent: dict[str, str]
+    sketches: dict[str, Float64[Tensor, "pieces k"]]
 
 
 def chosen_outputs(
@@ -100,6 +108,7 @@ def sweep(
     count: int,
     entries: int,
     batch_dim: int,
+    uncovered: Collection[str] = (),
     generator: torch.Generator,
 ) -> Sweep:
     """One forward and one backward pass per output, over the batch in pieces that fit in memory.
@@ -111,16 +120,19 @@ def sweep(
         frozen: Statistics of the batch normalisers on the whole batch.
         outputs: How many outputs to differentiate, or which.
         count: Samples in the batch.
-        entries: Preactivation entries of the whole batch, for choosing the size of a piece.
+        entries: What the modules write on the whole batch, for choosing the size of a piece.
         batch_dim: Where the batch has its samples.
-        generator: Draws the sample of outputs.
+        uncovered: Modules whose share of the tangent kernel is to be sketched with random signs.
+        generator: Draws the sample of outputs, and the signs.
     """
     parameters = sum(p.numel() for p in model.parameters())
     wanted = outputs if isinstance(outputs, int) else len(outputs)
-    budget = max(MEMORY_FLOOR, 2 * (parameters + entries))
+    budget = max(MEMORY_FLOOR, 3 * (parameters + entries))
     size = max(1, min(count, budget * count // max(1, entries * wanted)))
     sums: dict[str, _Sums] = {}
     silent: dict[str, str] = {}
+    sketched = {name: list(_trained(modules[name])) for name in uncovered}
+    sketches: dict[str, list[Tensor]] = {name: [] for name, owned in sketched.items() if owned}
     chosen: tuple[int, ...] = ()
     total = 0
     for piece, part in pieces(batch, size=size, batch_dim=batch_dim):
@@ -140,22 +152,42 @@ def sweep(
                     "The output must have one row per sample to be differentiated sample by "
                     "sample. Return it with the batch dimension, or say `batch_dim=`."
                 )
-            flat = out.flatten(1) if out.ndim > 1 else out[:, None]
+            flat = out.reshape(len(out), -1)
             chosen = chosen or chosen_outputs(flat.shape[1], outputs, generator)
             total = flat.shape[1]
-            rows = _backward(flat[:, list(chosen)], [c.output for c in tape.calls])
-        for one, J in zip(tape.calls, rows, strict=True):
-            _reduce(
-                sums,
-                silent,
-                one,
-                J,
-                count=part.stop - part.start,
-                batch_dim=batch_dim,
-                frozen=frozen,
-            )
+            signs = torch.randint(0, 2, (len(flat), len(chosen)), generator=generator) * 2 - 1
+            columns = flat[:, list(chosen)] * signs.to(flat)  # no square below sees the signs
+            owned = [p for name in sketches for p in sketched[name]]
+            rows = _backward(columns, [*(c.output for c in tape.calls), *owned])
+            for one, J in zip(tape.calls, rows, strict=False):
+                _reduce(
+                    sums,
+                    silent,
+                    one,
+                    J,
+                    count=part.stop - part.start,
+                    batch_dim=batch_dim,
+                    frozen=frozen,
+                )
+            left = iter(rows[len(tape.calls) :])
+            for name, parts in sketches.items():
+                parts.append(_sketch([next(left) for _ in sketched[name]], len(chosen)))
     found = {site: s.whole(site) for site, s in sums.items() if site not in silent}
-    return Sweep(found, chosen, total, silent)
+    stacked = {name: torch.stack(parts) for name, parts in sketches.items()}
+    return Sweep(found, chosen, total, silent, stacked)
+
+
+def _trained(module: nn.Module) -> Iterator[Tensor]:
+    return (p for p in module.parameters() if p.requires_grad)
+
+
+def _sketch(grads: list[list[Tensor] | None], k: int) -> Tensor:
+    """Squared norm over all the parameters of a module, per output."""
+    total = torch.zeros(k, dtype=torch.float64)
+    for per_output in grads:
+        if per_output is not None:
+            total += torch.stack([g.double().square().sum().cpu() for g in per_output])
+    return total
 
 
 def _quiet(frozen: Statisticians):  # noqa: ANN202 (a context manager)
@@ -210,26 +242,30 @@ def _reduce(
         return
     by_sample = torch.stack([g for g in split if g is not None], dim=1)  # [n, k, ...]
     width = by_sample[0, 0].numel()
-    sigma, norm_sq = _spectra(by_sample.reshape(*by_sample.shape[:2], width))
     into = sums.setdefault(one.site, _Sums(width))
-    into.sigma.append(sigma)
-    into.norm_sq.append(norm_sq)
+    if not isinstance(one.module, NORMALISERS):  # of those only the share is asked
+        sigma, norm_sq = _spectra(by_sample.reshape(*by_sample.shape[:2], width))
+        into.sigma.append(sigma)
+        into.norm_sq.append(norm_sq)
     into.share_sq.append(_share(one, by_sample, count=count, batch_dim=batch_dim, frozen=frozen))
 
 
 def _spectra(J: Tensor) -> tuple[Tensor, Tensor]:
     """Singular values of every sample's Jacobian and the squared norms of its rows, in float64.
 
-    Scaled by the largest entry, so that no square underflows.
+    Entries of float64 are scaled by the largest, so that no square underflows; squares of narrower
+    formats are inside float64 as they are.
     """
-    top = J.abs().amax((1, 2), keepdim=True).double()
-    scale = torch.where(top > 0, top, 1.0)
-    A = J.double() / scale
+    A, scale = J.double(), J.new_ones(len(J), 1, dtype=torch.float64)
+    if J.dtype == torch.float64:
+        top = J.flatten(1).abs().amax(1, keepdim=True)
+        scale = torch.where(top > 0, top, scale)
+        A = J / scale[:, :, None]
     k, d = A.shape[1:]
-    gram = A @ A.mT if k <= d else A.mT @ A
-    lam = torch.linalg.eigvalsh(gram).flip(-1).clamp(min=0)
-    norm_sq = A.square().sum(2) * scale[:, :, 0].square()
-    return (lam.sqrt() * scale[:, :, 0]).cpu(), norm_sq.cpu()
+    gram = A @ A.mT
+    lam = torch.linalg.eigvalsh(gram).flip(-1).clamp(min=0)[:, : min(k, d)]
+    norm_sq = gram.diagonal(dim1=1, dim2=2) * scale.square()
+    return (lam.sqrt() * scale).cpu(), norm_sq.cpu()
 
 
 def _share(
@@ -237,8 +273,7 @@ def _share(
 ) -> Tensor | None:
     module = one.module
     x = samples_first(one.input, count=count, batch_dim=batch_dim)
-    known = isinstance(module, (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, *NORMALISERS))
-    if x is None or not (known or kernels.acts_as_linear(module, one.input, one.output.detach())):
+    if x is None or not kernels.acts_as_linear(module, one.input, one.output.detach()):
         return None
     normal = standardised(module, x, frozen.seen) if isinstance(module, NORMALISERS) else None
     found = kernels.share(module, x, J, normal=normal)

@@ -30,7 +30,9 @@ def mapped(value: Any, change: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: mapped(part, change) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return tuple(mapped(part, change) for part in value)
+        parts = [mapped(part, change) for part in value]
+        named = isinstance(value, tuple) and type(value) is not tuple
+        return type(value)(*parts) if named else tuple(parts)
     return value
 
 

@@ -97,8 +97,8 @@ def _scalar(loss: Loss, out: Tensor, targets: Any) -> Tensor:
 
 
 def _covered(last: Call) -> bool:
-    plain = isinstance(last.module, nn.Linear | _ConvNd) and not transposed(last.module)
-    return plain or acts_as_linear(last.module, last.input, last.output.detach())
+    applies = not isinstance(last.module, nn.Embedding) and not transposed(last.module)
+    return applies and acts_as_linear(last.module, last.input, last.output.detach())
 
 
 def _per_unit(module: nn.Module, x: Tensor, d: Tensor) -> Float64[Tensor, "n units inputs"]:

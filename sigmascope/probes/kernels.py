@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.probes.convolutions import patches
-from sigmascope.probes.layers import NORMALISERS, channel_dim, transposed
+from sigmascope.probes.layers import NORMALISERS, WHOLE, channel_dim, transposed
 
+COVERED = (nn.Linear, nn.Embedding, _ConvNd, *NORMALISERS)
 PerSample = Float[Tensor, "n k"]
 
 
@@ -46,21 +47,28 @@ def share(
 
 
 def _linear(x: Tensor, J: Tensor, *, trains: bool, bias: bool) -> PerSample:
-    a = x.flatten(1, -2).double() if x.ndim > 2 else x[:, None].double()  # [n, p, i]
-    d = (J.flatten(2, -2) if J.ndim > 3 else J[:, :, None]).double()  # [n, k, p, o]
-    total = _contracted(a, d) if trains else d.new_zeros(d.shape[:2])
-    return total + d.sum(2).square().sum(-1) if bias else total
+    a = x.flatten(1, -2) if x.ndim > 2 else x[:, None]  # [n, p, i]
+    d = J.flatten(2, -2) if J.ndim > 3 else J[:, :, None]  # [n, k, p, o]
+    total = _contracted(a, d) if trains else d.new_zeros(d.shape[:2], dtype=torch.float64)
+    return total + _square_sum(d.sum(2)) if bias else total
 
 
 def _contracted(a: Float[Tensor, "n p i"], d: Float[Tensor, "n k p o"]) -> PerSample:
     """`‖Σ_p d_p a_pᵀ‖²`, by whichever of the two ways is cheaper."""
     positions, inputs, outputs = a.shape[1], a.shape[2], d.shape[3]
     if positions == 1:
-        return d.square().sum((2, 3)) * a.square().sum((1, 2))[:, None]
+        return _square_sum(d) * _square_sum(a[:, None])
     if positions * (inputs + outputs) < inputs * outputs:
-        gram = a @ a.mT  # [n, p, p]
-        return torch.stack([(gram * (dk @ dk.mT)).sum((1, 2)) for dk in d.unbind(1)], dim=1)
-    return torch.stack([(dk.mT @ a).square().sum((1, 2)) for dk in d.unbind(1)], dim=1)
+        gram = a.double() @ a.double().mT  # [n, p, p]
+        by_output = (dk.double() for dk in d.unbind(1))
+        return torch.stack([(gram * (dk @ dk.mT)).sum((1, 2)) for dk in by_output], dim=1)
+    stacked = d.transpose(2, 3).flatten(1, 2) @ a  # [n, k * o, i]
+    return _square_sum(stacked.unflatten(1, (d.shape[1], outputs)))
+
+
+def _square_sum(parts: Float[Tensor, "n k *rest"]) -> PerSample:
+    """Squares in float64, where none of a narrower format underflows."""
+    return parts.reshape(*parts.shape[:2], -1).double().square().sum(2)
 
 
 def _convolution(module: _ConvNd, x: Tensor, J: Tensor) -> PerSample:
@@ -68,16 +76,16 @@ def _convolution(module: _ConvNd, x: Tensor, J: Tensor) -> PerSample:
     groups = module.groups
     if transposed(module):  # the adjoint of a convolution: its patches are taken of what it writes
         cut = patches(module, J.flatten(0, 1)).unflatten(0, (n, k))  # [n, k, g, w, p]
-        fixed = x.flatten(2).unflatten(1, (groups, -1))  # [n, g, i, p]
-        grads = [fixed.double() @ c.double().mT for c in cut.unbind(1)]
+        fixed = x.flatten(2).unflatten(1, (groups, -1))[:, None]  # [n, 1, g, i, p]
+        grads = fixed @ cut.mT
     else:
-        cut = patches(module, x).double()  # [n, g, w, p]
-        moving = J.flatten(3).unflatten(2, (groups, -1))  # [n, k, g, o, p]
-        grads = [m.double() @ cut.mT for m in moving.unbind(1)]
-    trains = module.weight.requires_grad
-    total = torch.stack([g.square().sum((1, 2, 3)) for g in grads], dim=1) * float(trains)
+        cut = patches(module, x)  # [n, g, w, p]
+        moving = J.flatten(3).unflatten(2, (groups, -1)).transpose(1, 2)  # [n, g, k, o, p]
+        stacked = moving.flatten(2, 3) @ cut.mT  # every output in one product
+        grads = stacked.unflatten(2, (k, -1)).transpose(1, 2)
+    total = _square_sum(grads) * float(module.weight.requires_grad)
     if module.bias is not None and module.bias.requires_grad:
-        total = total + J.double().flatten(3).sum(3).square().sum(2)
+        total = total + _square_sum(J.flatten(3).sum(3))
     return total
 
 
@@ -101,18 +109,21 @@ def _normaliser(module: nn.Module, J: Tensor, normal: Tensor | None) -> PerSampl
         [per_channel] if weight.ndim == 1 else list(range(normal.ndim - weight.ndim, normal.ndim))
     )
     dims = [d + 1 for d in range(1, normal.ndim) if d not in keep]
-    d = J.double()
-    total = d.new_zeros(d.shape[:2])
-    for tensor, grad in ((weight, d * normal.double()[:, None]), (bias, d)):
+    total = J.new_zeros(J.shape[:2], dtype=torch.float64)
+    for tensor, grad in ((weight, J * normal[:, None]), (bias, J)):
         if tensor is not None and tensor.requires_grad:
-            summed = grad.sum(dims) if dims else grad
-            total = total + summed.flatten(2).square().sum(2)
+            total = total + _square_sum(grad.sum(dims) if dims else grad)
     return total
+
+
+def covers(module: nn.Module) -> bool:
+    """Whether `share` may cover this kind of module."""
+    return isinstance(module, COVERED) or _acts_as_linear(module)[0] is not None
 
 
 def _acts_as_linear(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
     """The weight and bias of a module that owns just those; whether it is linear is tested."""
-    own = dict(module.named_parameters(recurse=False))
+    own = {} if isinstance(module, WHOLE) else dict(module.named_parameters(recurse=False))
     matrices = [p for p in own.values() if p.ndim == 2]
     vectors = [p for p in own.values() if p.ndim == 1]
     if len(matrices) != 1 or len(vectors) > 1 or len(own) != 1 + len(vectors):
@@ -123,11 +134,12 @@ def _acts_as_linear(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
 def acts_as_linear(module: nn.Module, x: Tensor, y: Tensor) -> bool:
     """Whether what a module wrote is what it read times its one matrix, plus its one vector.
 
-    Decides by the numbers, so that a custom layer is covered whichever way it stores its weight.
+    True of the kinds that are known to; decides by the numbers for others, so that a custom layer
+    is covered whichever way it stores its weight.
     """
     weight, bias = _acts_as_linear(module)
-    if weight is None or not x.is_floating_point():
-        return False
+    if weight is None or isinstance(module, COVERED) or not x.is_floating_point():
+        return isinstance(module, COVERED)
     for W in (weight, weight.mT):
         if x.shape[-1] == W.shape[1] and y.shape == (*x.shape[:-1], W.shape[0]):
             expected = x.double() @ W.detach().double().mT

@@ -36,10 +36,8 @@ def rows(value: Tensor, *, channels: int, count: int, batch_dim: int = 0) -> Row
         batch_dim: Where the batch has its samples; looked for elsewhere if the length is not there.
     """
     by_sample = samples_first(value, count=count, batch_dim=batch_dim)
-    flat = None if by_sample is None else by_sample.flatten(1)
+    flat = None if by_sample is None else by_sample.reshape(count, -1)
     positions = None if value.ndim <= 2 else value.movedim(channels, -1).flatten(0, -2)
-    if value.ndim == 1:  # one number per sample
-        flat = value[:, None] if len(value) == count else None
     return Rows(flat, positions)
 
 
@@ -50,8 +48,9 @@ def samples_first(value: Tensor, *, count: int, batch_dim: int = 0) -> Tensor | 
         return value.movedim(batch_dim, 0)
     if value.ndim and lengths[0] == count:
         return value
-    if lengths.count(count) == 1:
-        return value.movedim(lengths.index(count), 0)
+    outer = lengths[:-1] if value.ndim > 2 else lengths  # the last one counts features
+    if outer.count(count) == 1:
+        return value.movedim(outer.index(count), 0)
     if value.ndim > 1 and lengths[0] % count == 0:  # positions folded into the batch, sample-major
         return value.unflatten(0, (count, -1))
     return None

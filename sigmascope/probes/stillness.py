@@ -54,18 +54,12 @@ def _restore_calls(calls: dict[nn.Module, Any]) -> None:
         module._compiled_call_impl = compiled
 
 
-Buffers = list[tuple[nn.Module, dict[str, tuple[torch.Tensor | None, torch.Tensor | None, int]]]]
+Buffers = list[tuple[nn.Module, dict[str, tuple[torch.Tensor | None, torch.Tensor | None]]]]
 
 
 def _buffers(model: nn.Module) -> Buffers:
     return [
-        (
-            m,
-            {
-                k: (b, None if b is None else b.clone(), 0 if b is None else b._version)
-                for k, b in m._buffers.items()
-            },
-        )
+        (m, {k: (b, None if b is None else b.clone()) for k, b in m._buffers.items()})
         for m in model.modules()
     ]
 
@@ -74,8 +68,9 @@ def _restore_buffers(saved: Buffers) -> None:
     for module, buffers in saved:
         for name in [k for k in module._buffers if k not in buffers]:
             del module._buffers[name]
-        for name, (buffer, copy, version) in buffers.items():
+        for name, (buffer, copy) in buffers.items():
             module._buffers[name] = buffer
-            if buffer is not None and copy is not None and buffer._version != version:
+            # fused kernels change buffers without counting a version, so the values are compared
+            if buffer is not None and copy is not None and not torch.equal(buffer, copy):
                 with torch.no_grad():
                     buffer.copy_(copy)

@@ -12,10 +12,11 @@ from sigmascope.linalg import Spectrum, spectrum
 from sigmascope.probes import adjoints, graphs, parameters
 from sigmascope.probes.batches import Batch, as_tensor, call, prepared, sample_count, tensors
 from sigmascope.probes.gradients import Collinearity, Loss, collinearity
+from sigmascope.probes.kernels import covers
 from sigmascope.probes.layers import channel_dim, layers, normalisers
 from sigmascope.probes.normalisers import Statisticians
 from sigmascope.probes.refusals import Refusal, require_finite_batch, require_model
-from sigmascope.probes.rows import Rows, rows
+from sigmascope.probes.rows import Rows, rows, samples_first
 from sigmascope.probes.stillness import still, uses_batch_statistics
 from sigmascope.probes.tapes import Call, recording
 
@@ -97,21 +98,25 @@ class Subject:
         return found
 
     @cached_property
-    def _run(self) -> tuple[list[Call], Statisticians, Tensor, str]:
-        """One run without gradients: calls of the layers, batch statistics, output and its rule."""
+    def _run(self) -> tuple[list[Call], Statisticians, Tensor, str, int]:
+        """One run without gradients.
+
+        Calls of the layers, batch statistics, the output and its rule, and how many entries layers
+        and normalisers wrote.
+        """
         for copy in (False, True):
             frozen = Statisticians()
-            listened = self.modules | self._batch_normalisers
             with (
                 still(self.model),
                 torch.no_grad(),
-                recording(listened, copy=copy, rewrite=frozen.rewrite) as tape,
+                recording(self._listened, copy=copy, rewrite=frozen.rewrite) as tape,
             ):
                 output, rule = as_tensor(self._call())
             if not any(c.spoiled for c in tape.calls):
                 break
         names = set(self.modules.values())
-        return [c for c in tape.calls if c.module in names], frozen, output.detach(), rule
+        wrote = sum(c.output.numel() for c in tape.calls)
+        return [c for c in tape.calls if c.module in names], frozen, output.detach(), rule, wrote
 
     def _call(self) -> Any:
         """One forward pass; whatever the model raises becomes a refusal that shows the batch."""
@@ -125,6 +130,10 @@ class Subject:
     @cached_property
     def _batch_normalisers(self) -> dict[str, nn.Module]:
         return {k: m for k, m in self.model.named_modules() if uses_batch_statistics(m)}
+
+    @cached_property
+    def _listened(self) -> dict[str, nn.Module]:
+        return self.modules | self._batch_normalisers | normalisers(self.model)
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -148,8 +157,8 @@ class Subject:
         The operator is taken on the periodic grid of what the layer reads here; one that would be
         too dear is left out (`probes.parameters.OPERATOR_WORK`).
         """
-        found = list(parameters.weights(self.model))
-        return (*found, *self._operators)
+        with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
+            return (*parameters.weights(self.model), *self._operators)
 
     @cached_property
     def _operators(self) -> tuple[parameters.Weight, ...]:
@@ -204,20 +213,27 @@ class Subject:
 
         One forward pass, and one backward pass per output.
         """
-        entries = sum(c.output.numel() for c in self.calls)
+        entries = self._run[4]
         generator = self.generator or torch.Generator().manual_seed(0)
-        listened = self.modules | self._batch_normalisers | normalisers(self.model)
         return adjoints.sweep(
             self.model,
             self.batch,
-            listened,
+            self._listened,
             self._run[1],
             outputs=self.outputs,
             count=self.count,
             entries=entries,
             batch_dim=self.batch_dim,
+            uncovered=self._uncovered,
             generator=generator,
         )
+
+    @property
+    def _uncovered(self) -> tuple[str, ...]:
+        """Layers whose share of the tangent kernel no formula covers, by name."""
+        split = lambda t: samples_first(t, count=self.count, batch_dim=self.batch_dim) is not None
+        whole = {c.site.split("#")[0] for c in self.calls if not split(c.output)}
+        return tuple(n for n, m in self.modules.items() if n in whole or not covers(m))
 
     @cached_property
     def gradients(self) -> Collinearity | None:

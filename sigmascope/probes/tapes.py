@@ -94,13 +94,27 @@ def _keep(
         tape.calls.append(Call(site, module, kept, held, kept._version))
     # the model goes on with a copy, so that an in-place activation cannot overwrite what was read
     passed_on = held.clone()
-    return mapped_once(output, wrote, passed_on)
+    if isinstance(module, nn.RNNBase) and type(output) is tuple and output[0] is wrote:
+        return passed_on, _last_state(module, passed_on, output[1])
+    return (
+        passed_on if output is wrote else mapped(output, lambda t: passed_on if t is wrote else t)
+    )
 
 
-def mapped_once(output: Any, old: Tensor, new: Tensor) -> Any:
-    """The same structure with one tensor exchanged, its containers' types kept where possible."""
-    if output is old:
-        return new
-    if isinstance(output, tuple) and type(output) is not tuple:  # a named tuple
-        return type(output)(*(new if part is old else part for part in output))
-    return mapped(output, lambda t: new if t is old else t)
+def _last_state(module: nn.RNNBase, sequence: Tensor, state: Any) -> Any:
+    """The last layer's final state taken from the sequence, where it is the same numbers.
+
+    A fused recurrent layer returns it as an output of its own; a model that goes on with the state
+    alone would otherwise seem not to depend on what the layer wrote.
+    """
+    h = state[0] if isinstance(state, tuple) else state
+    steps = sequence if not module.batch_first or sequence.ndim == 2 else sequence.transpose(0, 1)
+    ends = [steps[-1]] if not module.bidirectional else [*_both_ends(steps)]
+    final = torch.cat([h[: -len(ends)], torch.stack(ends)])
+    return (final, *state[1:]) if isinstance(state, tuple) else final
+
+
+def _both_ends(steps: Tensor) -> tuple[Tensor, Tensor]:
+    """Forward direction after the last step, backward direction after the first."""
+    half = steps.shape[-1] // 2
+    return steps[-1][..., :half], steps[0][..., half:]

@@ -1,6 +1,6 @@
 """Models in, profiles out."""
 
-from sigmascope.survey.profiles import Progress, profile
+from sigmascope.survey.profiles import Progress, named, profile
 from sigmascope.survey.readings import ALL, Layer, Profile, Reading, SiteSpectrum, Skipped, View
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "SiteSpectrum",
     "Skipped",
     "View",
+    "named",
     "profile",
 ]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import torch
+from jaxtyping import Float64
 from scipy import stats
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from sigmascope.linalg import Estimate, Spectrum, log_pseudo_determinant, matrix
 from sigmascope.probes import Adjoint, Subject
 from sigmascope.survey.readings import Item, Reading, Skipped, View
 
+SKETCH_RISK = 0.1  # the draws are skewed, and few
 RISK = 0.01  # chance that the interval of a sampled quantity misses
 
 
@@ -27,6 +29,9 @@ def feature_items(subject: Subject) -> Iterator[Item]:
         if len(swept.outputs) == swept.total
         else f"{len(swept.outputs)} of {swept.total} outputs"
     )
+    if sampled:
+        why = f"it needs every output, and {sampled} are differentiated; `outputs` raises that"
+        yield Skipped("(all layers)", "adjoint log pseudo-determinant", why)
     for site, adjoint in swept.adjoints.items():
         if site in layers:
             yield from _adjoint(site, adjoint, sampled=sampled, total=swept.total)
@@ -50,9 +55,6 @@ def _adjoint(site: str, adjoint: Adjoint, *, sampled: str, total: int) -> Iterat
     rank = _mean([matrix_rank(s) for s in spectra], how)
     if sampled:  # of some rows only: the whole Jacobian has at least this rank
         rank = Estimate(rank.value, rank.low, max(float(min(total, adjoint.width)), rank.high), how)
-        yield Skipped(
-            site, "adjoint log pseudo-determinant", f"it needs every output, not {sampled}"
-        )
     else:
         volume = _mean([log_pseudo_determinant(s) for s in spectra], how)
         yield Reading(site, "adjoint log pseudo-determinant", volume, view)
@@ -107,7 +109,10 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
     )
     owners = _owners(subject)
     key = lambda site: owners[site.split("#")[0]]
-    for owner, group in groupby(sorted(swept.adjoints, key=key), key=key):
+    for name, draws in swept.sketches.items():
+        yield Reading(name, "NTK trace", _sketched(subject, draws), "features")
+    formulas = [site for site in swept.adjoints if site.split("#")[0] not in swept.sketches]
+    for owner, group in groupby(sorted(formulas, key=key), key=key):
         shares = [swept.adjoints[site].share_sq for site in group]
         if any(s is None for s in shares):
             kind = type(subject.model.get_submodule(owner)).__name__
@@ -128,6 +133,21 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
                 alone.value, min(low, alone.value), max(high, alone.value), how, alone.risk
             )
         yield Reading(owner, "NTK trace", alone, "features")
+
+
+def _sketched(subject: Subject, draws: Float64[Tensor, "pieces k"]) -> Estimate:
+    """Mean over samples of a share that was sketched with random signs.
+
+    The draws differ in their means from output to output, which only widens the interval.
+    """
+    swept = subject.adjoints
+    scale = swept.total / len(swept.outputs) / subject.count
+    value, n = scale * float(draws.sum()), draws.numel()
+    how = f"autograd, random signs, {n} draws"
+    if n < 2:
+        return Estimate(value, 0.0, float("inf"), how)
+    reach = scale * float(stats.t.ppf(1 - SKETCH_RISK / 2, n - 1)) * n**0.5 * float(draws.std())
+    return Estimate(value, max(value - reach, 0.0), value + reach, how, SKETCH_RISK)
 
 
 def _trains(subject: Subject, owner: str) -> bool:

@@ -3,6 +3,7 @@
 import platform
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -102,6 +103,11 @@ def profile(
         spectra=tuple(i for i in items if isinstance(i, SiteSpectrum)),
         about=_about(subject, time.perf_counter() - start),
     )
+
+
+def named(measured: Profile, about: Mapping[str, str]) -> Profile:
+    """The same profile, with other words about it."""
+    return replace(measured, about=MappingProxyType(dict(about)))
 
 
 def _items(subject: Subject, view: View) -> list[Item]:

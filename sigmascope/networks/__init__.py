@@ -1,0 +1,27 @@
+"""Reference networks of the four papers."""
+
+from sigmascope.networks.layers import Abs, Activation, Init
+from sigmascope.networks.mlps import MLP, Block, mlp
+from sigmascope.networks.norms import Norm, UncentredBatchNorm
+from sigmascope.networks.queries import NETWORKS, build, options
+from sigmascope.networks.resnets import ResidualBlock, ResNet, resnet
+from sigmascope.networks.vggs import VGG, vgg
+
+__all__ = [
+    "MLP",
+    "NETWORKS",
+    "VGG",
+    "Abs",
+    "Activation",
+    "Block",
+    "Init",
+    "Norm",
+    "ResNet",
+    "ResidualBlock",
+    "UncentredBatchNorm",
+    "build",
+    "mlp",
+    "options",
+    "resnet",
+    "vgg",
+]

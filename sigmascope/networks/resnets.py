@@ -1,0 +1,114 @@
+"""Residual convolutional networks at the size of CIFAR-10."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sigmascope.networks.layers import Activation, Init, activation_layer, convolution, linear
+from sigmascope.networks.mlps import Block
+from sigmascope.networks.norms import Norm, norm_layer
+from sigmascope.networks.refusals import require_counts, require_image, require_options
+
+
+class ResidualBlock(nn.Module):
+    """Two convolutions beside a skip connection, then the activation.
+
+    Where the block halves the image and doubles the channels, the skip connection takes every
+    second pixel and pads with zero channels, so that it has no parameters.
+
+    Source:
+        He et al. 2016a, Fig. 2 and Sec. 3.3, option A.
+    """
+
+    def __init__(self, *, first: Block, second: Block, activation: nn.Module | None) -> None:
+        super().__init__()
+        self.first = first
+        self.second = second
+        self.activation = activation
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`activation(skip(x) + second(first(x)))`."""
+        branch = self.second(self.first(input))
+        stride = -(-input.shape[2] // branch.shape[2])
+        skip = input[:, :, ::stride, ::stride]
+        output = F.pad(skip, (0, 0, 0, 0, 0, branch.shape[1] - skip.shape[1])) + branch
+        return output if self.activation is None else self.activation(output)
+
+
+class ResNet(nn.Module):
+    """A stem, three stages of residual blocks, a global average and a readout."""
+
+    def __init__(self, *, stem: Block, stages: list[nn.Sequential], readout: nn.Linear) -> None:
+        super().__init__()
+        self.stem = stem
+        self.stages = nn.Sequential(*stages)
+        self.readout = readout
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Outputs `[n, outputs]` of images `[n, channels, height, width]`."""
+        return self.readout(self.stages(self.stem(input)).mean((2, 3)))
+
+
+def resnet(
+    *,
+    inputs: tuple[int, ...],
+    outputs: int,
+    depth: int = 20,
+    width: int = 16,
+    activation: Activation = "relu",
+    norm: Norm = "batch",
+    init: Init = "he",
+    eps: float = 1e-5,
+    generator: torch.Generator | None = None,
+) -> ResNet:
+    """A residual network of `depth = 6n + 2` weighted layers, as made for CIFAR-10.
+
+    Args:
+        inputs: `(channels, height, width)` of one image, 4 x 4 pixels or more.
+        outputs: Outputs of the readout.
+        depth: 8, 14, 20, 26, 32, ...: one convolution, three stages of `n` blocks, the readout.
+        width: Channels of the first stage; the others have twice and four times as many.
+        activation: After each norm, and after each sum.
+        norm: After each convolution; `"layer"` is over channels and positions together.
+        init: How the weights are drawn, see `layers.draw`.
+        eps: Of the norm.
+        generator: Source of the weights; torch's global one when there is none.
+
+    Returns:
+        The network, in train mode, with modules `stem.conv`, `stages.0.0.first.conv`, ...,
+        `readout`. Convolutions have a bias where no norm follows.
+
+    Raises:
+        ValueError: If the inputs are not images, a count is too small or an option is unknown.
+
+    Source:
+        He et al. 2016a, Sec. 4.2.
+    """
+    channels, _, _ = require_image(inputs)
+    require_counts(outputs=outputs, width=width, depth=depth)
+    if depth < 8 or depth % 6 != 2:
+        raise ValueError(f"`depth` must be 6n + 2 (8, 14, 20, 26, 32, ...), got {depth}.")
+    require_options(activation=activation, norm=norm, init=init, eps=eps)
+
+    def block(fan_in: int, fan_out: int, stride: int, *, active: bool = True) -> Block:
+        conv = convolution(
+            fan_in, fan_out, init=init, bias=norm == "none", stride=stride, generator=generator
+        )
+        return Block(
+            ("conv", conv),
+            ("norm", norm_layer(norm, fan_out, eps=eps, images=True)),
+            ("activation", activation_layer(activation) if active else None),
+        )
+
+    def residual(fan_in: int, fan_out: int) -> ResidualBlock:
+        first = block(fan_in, fan_out, 1 if fan_in == fan_out else 2)
+        second = block(fan_out, fan_out, 1, active=False)
+        return ResidualBlock(first=first, second=second, activation=activation_layer(activation))
+
+    stem, stages, before = block(channels, width, 1), [], width
+    for out in (width, 2 * width, 4 * width):
+        fans = [before] + [out] * (depth // 6 - 1)
+        stages.append(nn.Sequential(*(residual(fan, out) for fan in fans)))
+        before = out
+    readout = linear(before, outputs, init=init, bias=True, generator=generator)
+    return ResNet(stem=stem, stages=stages, readout=readout)

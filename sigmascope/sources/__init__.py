@@ -1,0 +1,25 @@
+"""Names in, models and data out."""
+
+from sigmascope.sources.batches import Batch
+from sigmascope.sources.checkpoints import load_checkpoint
+from sigmascope.sources.data import Data, fitted, open_data
+from sigmascope.sources.datasets import DATASETS
+from sigmascope.sources.defaults import default_data, input_shape
+from sigmascope.sources.models import Model, open_model
+from sigmascope.sources.pairs import open_both
+from sigmascope.sources.refusals import Refusal
+
+__all__ = [
+    "DATASETS",
+    "Batch",
+    "Data",
+    "Model",
+    "Refusal",
+    "default_data",
+    "fitted",
+    "input_shape",
+    "load_checkpoint",
+    "open_both",
+    "open_data",
+    "open_model",
+]

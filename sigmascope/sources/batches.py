@@ -1,0 +1,144 @@
+"""Batches: a tensor, a tuple of tensors or a mapping of tensors, one row a sample."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sigmascope.sources.refusals import Refusal, listed
+
+Batch = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
+
+# Lower case; a mapping that has one of each is read as inputs and targets.
+INPUT_KEYS = (
+    "x", "inputs", "input", "images", "image", "data", "features", "x_train", "train_images",
+)  # fmt: skip
+TARGET_KEYS = (
+    "y", "targets", "target", "labels", "label", "classes", "y_train", "train_labels",
+)  # fmt: skip
+# Names by which models, mostly those of Hugging Face, take their arguments.
+ARGUMENT_KEYS = ("input_ids", "pixel_values", "inputs_embeds", "input_values", "input_features")
+
+
+def as_tensor(value: Any, *, place: str) -> Tensor:
+    """A tensor of the numbers in `value`, detached, at least one of them.
+
+    Raises:
+        Refusal: If they are not numbers, or if there are none.
+    """
+    if isinstance(value, np.ndarray):
+        value = value.astype(value.dtype.newbyteorder("="), copy=False)
+    try:
+        tensor = torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _kind(value)
+        raise Refusal(f"{place} must hold numbers, got {kind}.") from error
+    if tensor.ndim == 0:
+        raise Refusal(f"{place} must have one row a sample, got the single number {tensor.item()}.")
+    if tensor.numel() == 0:
+        raise Refusal(f"{place} is empty: its shape is {tuple(tensor.shape)}.")
+    return tensor
+
+
+def as_batch(value: Any, *, place: str) -> Batch:
+    """`value` with every part as a tensor, all of the same number of rows.
+
+    Raises:
+        Refusal: If a part is not made of numbers, or if the numbers of rows differ.
+    """
+    if isinstance(value, Mapping):
+        batch: Batch = {str(k): as_tensor(v, place=f"{place}[{k!r}]") for k, v in value.items()}
+    elif isinstance(value, tuple) or (isinstance(value, list) and _holds_arrays(value)):
+        batch = tuple(as_tensor(v, place=f"{place}[{i}]") for i, v in enumerate(value))
+    else:
+        batch = as_tensor(value, place=place)
+    rows = {len(part) for part in parts(batch)}
+    if len(rows) != 1:
+        raise Refusal(
+            f"The parts of {place} must have one row a sample each, got {sorted(rows)} rows."
+        )
+    return batch
+
+
+def parts(batch: Batch) -> list[Tensor]:
+    """The tensors of a batch."""
+    if isinstance(batch, Tensor):
+        return [batch]
+    return list(batch.values()) if isinstance(batch, Mapping) else list(batch)
+
+
+def count(batch: Batch) -> int:
+    """Samples in a batch."""
+    return len(parts(batch)[0])
+
+
+def take(batch: Batch, rows: Tensor) -> Batch:
+    """Some samples of a batch."""
+    if isinstance(batch, Tensor):
+        return batch[rows]
+    if isinstance(batch, Mapping):
+        return {name: part[rows] for name, part in batch.items()}
+    return tuple(part[rows] for part in batch)
+
+
+def joined(batches: Sequence[Batch], *, place: str) -> Batch:
+    """Several batches as one.
+
+    Raises:
+        Refusal: If they differ in kind, or in shape beyond the number of samples.
+    """
+    first = batches[0]
+    try:
+        if isinstance(first, Tensor):
+            return torch.cat([*batches])  # type: ignore[list-item]
+        if isinstance(first, Mapping):
+            return {k: torch.cat([b[k] for b in batches]) for k in first}  # type: ignore[index]
+        columns = zip(*batches, strict=True)
+        return tuple(torch.cat(column) for column in columns)  # type: ignore[arg-type]
+    except (TypeError, ValueError, KeyError, RuntimeError) as error:
+        raise Refusal(
+            f"The batches of {place} cannot be joined ({error}); give them one shape each, or ask "
+            "for no more samples than the first batch has."
+        ) from error
+
+
+def split(content: Mapping[str, Any], *, place: str, strict: bool) -> tuple[Any, Any]:
+    """Inputs and targets (or none) of a mapping, by the names of its keys.
+
+    Args:
+        content: What was read.
+        place: Its name in a refusal.
+        strict: Whether keys that are not known are refused, or taken for arguments of the model.
+
+    Raises:
+        Refusal: If the inputs cannot be told.
+    """
+    if not content:
+        raise Refusal(f"{place} is empty.")
+    inputs = [k for k in content if str(k).lower() in INPUT_KEYS]
+    targets = [k for k in content if str(k).lower() in TARGET_KEYS]
+    rest = {k: v for k, v in content.items() if k not in targets}
+    if len(inputs) > 1 or len(targets) > 1:
+        twice = inputs if len(inputs) > 1 else targets
+        raise Refusal(f"{place} has {listed(twice)}, any of which may be meant: leave one of them.")
+    target = content[targets[0]] if targets else None
+    if inputs:
+        return content[inputs[0]], target
+    if len(rest) == 1 and strict and not set(rest) & set(ARGUMENT_KEYS):
+        return next(iter(rest.values())), target
+    if rest and (not strict or set(rest) & set(ARGUMENT_KEYS)):
+        return rest, target
+    raise Refusal(
+        f"{place} must name its inputs `x`, `inputs`, `images` or `data` (and its targets `y`, "
+        f"`targets` or `labels`); it has {listed(content)}."
+    )
+
+
+def _holds_arrays(value: list[Any]) -> bool:
+    return any(isinstance(v, Tensor | np.ndarray) for v in value)
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"

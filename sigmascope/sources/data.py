@@ -1,0 +1,214 @@
+"""The door to data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.sources.batches import Batch, as_batch, count, parts, split, take
+from sigmascope.sources.callables import call, is_callable_spec, named
+from sigmascope.sources.datasets import DATASETS, Sample, cifar10, digits, fashion_mnist, gaussian
+from sigmascope.sources.files import KINDS, existing, read
+from sigmascope.sources.loaders import gather, matched
+from sigmascope.sources.refusals import Refusal, listed, nearest
+from sigmascope.sources.subsets import choose, classes, described
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A batch to measure a model on.
+
+    Attributes:
+        inputs: A tensor, or a tuple or a mapping of tensors, one row a sample.
+        targets: Class labels or values, one row a sample; nothing where there are none.
+        name: What it is and which samples were taken, in words.
+        outputs: Outputs a model of these targets has: the number of classes, or of values a sample.
+    """
+
+    inputs: Batch
+    targets: Tensor | None
+    name: str
+    outputs: int | None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of one sample; nothing where a sample is not one tensor."""
+        return tuple(self.inputs.shape[1:]) if isinstance(self.inputs, Tensor) else None
+
+
+def open_data(
+    spec: str,
+    *,
+    samples: int | None = 128,
+    folder: str | Path | None = None,
+    shape: tuple[int, ...] | None = None,
+    generator: torch.Generator | None = None,
+) -> Data:
+    """Data by name, from a file, or from Python code.
+
+    - `digits`: scikit-learn's 1797 images `[n, 1, 8, 8]`, pixels divided by 16.
+    - `fashion-mnist`, `cifar10`: pixels divided by 255; the training split unless
+      `?split=test` follows. They are looked for in `folder`, else in `$SIGMASCOPE_DATA`, `data`,
+      `../shared/data`, `/usr/share/datasets` and the cache folder; Fashion-MNIST is then fetched.
+    - `gaussian?shape=3x32x32`: independent standard normal numbers, no targets.
+    - `.npy`, `.npz`, `.pt`, `.safetensors`: one array, or inputs and targets told by their names.
+    - `file.py:loader`, `package.module:loader`: an object, or a function without arguments that
+      returns one: (inputs, targets), a mapping, a tensor, a data set or an iterable of batches.
+
+    Where there are more samples than asked for, a random choice is taken, the classes as equal as
+    they can be; the name says so. No number is changed beyond the divisions above.
+
+    Args:
+        spec: One of the above.
+        samples: How many samples; all of them where nothing is said.
+        folder: The only place to look for named data sets.
+        shape: Of one sample of `gaussian`, where the spec does not say.
+        generator: Source of the choice and of `gaussian`; seed 0 when there is none.
+
+    Raises:
+        Refusal: If the spec leads nowhere, or to something that is not data.
+    """
+    if samples is not None and samples < 1:
+        raise Refusal(f"`samples` must be 1 or more, got {samples}.")
+    name, _, query = spec.partition("?")
+    if name in DATASETS:
+        options = _query(name, query)
+        where = None if folder is None else Path(folder).expanduser()
+        return _known(name, options, samples, where, shape, generator)
+    if is_callable_spec(spec):
+        return _from_python(spec, samples, generator)
+    path = Path(spec).expanduser()
+    if path.suffix.lower() in KINDS:
+        return _from_file(path, samples, generator)
+    if path.suffix == ".py":
+        raise Refusal(f"`{spec}` must be followed by the name of a loader in it: `{spec}:NAME`.")
+    raise Refusal(
+        f"There is no data set `{spec}`; there are {listed(DATASETS)}, files ({', '.join(KINDS)}) "
+        f"and `file.py:loader`.{nearest(name, DATASETS)}"
+    )
+
+
+def fitted(data: Data, module: nn.Module) -> Data:
+    """The data with floating inputs in the precision of the model's first floating parameter.
+
+    The name says so where anything was converted.
+    """
+    dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
+    old = {p.dtype for p in parts(data.inputs) if p.is_floating_point()}
+    if dtype is None or old <= {dtype}:
+        return data
+
+    def cast(tensor: Tensor) -> Tensor:
+        return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+    inputs = data.inputs
+    if isinstance(inputs, Tensor):
+        inputs = cast(inputs)
+    elif isinstance(inputs, Mapping):
+        inputs = {name: cast(part) for name, part in inputs.items()}
+    else:
+        inputs = tuple(cast(part) for part in inputs)
+    return replace(data, inputs=inputs, name=f"{data.name}, as {str(dtype).removeprefix('torch.')}")
+
+
+def outputs_for(targets: Tensor | None) -> int | None:
+    """Outputs of a model of these targets; nothing where there are none."""
+    if targets is None:
+        return None
+    if targets.is_floating_point() or targets.is_complex():
+        return 1 if targets.ndim == 1 else int(targets[0].numel())
+    labels = targets.long()
+    return int(labels.max()) + 1 if int(labels.min()) >= 0 else len(labels.unique())
+
+
+def _known(
+    name: str,
+    options: dict[str, str],
+    samples: int | None,
+    folder: Path | None,
+    shape: tuple[int, ...] | None,
+    generator: torch.Generator | None,
+) -> Data:
+    if name == "gaussian":
+        size = _shape(options["shape"]) if "shape" in options else shape
+        if size is None:
+            raise Refusal(
+                "`gaussian` needs the shape of one sample: write `gaussian?shape=64` or "
+                "`gaussian?shape=3x32x32`."
+            )
+        sample = gaussian(shape=size, samples=samples, generator=generator)
+    elif name == "digits":
+        sample = digits(samples=samples, generator=generator)
+    else:
+        sample = _images(name, options.get("split", "train"), samples, folder, generator)
+    inputs, targets, words = sample
+    return Data(inputs, targets, words, None if targets is None else 10)
+
+
+def _images(
+    name: str,
+    split: str,
+    samples: int | None,
+    folder: Path | None,
+    generator: torch.Generator | None,
+) -> Sample:
+    if split not in ("train", "test"):
+        raise Refusal(f"`split` of `{name}` must be train or test, got `{split}`.")
+    read_set = fashion_mnist if name == "fashion-mnist" else cifar10
+    return read_set(split=split, folder=folder, samples=samples, generator=generator)
+
+
+def _query(name: str, query: str) -> dict[str, str]:
+    allowed = {"gaussian": ("shape",), "digits": ()}.get(name, ("split",))
+    try:
+        pairs = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError as error:
+        raise Refusal(f"`{name}?{query}` must read `{name}?key=value`.") from error
+    for key in pairs:
+        if key not in allowed:
+            has = f"it has {listed(allowed)}" if allowed else "it has none"
+            raise Refusal(f"`{name}` has no option `{key}`; {has}.{nearest(key, allowed)}")
+    return pairs
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    sizes = text.replace(",", "x").split("x")
+    if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        raise Refusal(f"`shape` must read like 64 or 3x32x32, got `{text}`.")
+    return tuple(int(size) for size in sizes)
+
+
+def _from_file(path: Path, samples: int | None, generator: torch.Generator | None) -> Data:
+    content, place = read(existing(path)), f"`{path}`"
+    if isinstance(content, Mapping):
+        inputs, targets = split(content, place=place, strict=True)
+    elif isinstance(content, tuple | list) and len(content) == 2:
+        inputs, targets = content
+    else:
+        inputs, targets = content, None
+    batch = as_batch(inputs, place=f"The inputs of {place}")
+    return _chosen(path.name, batch, matched(batch, targets, place=place), samples, generator)
+
+
+def _from_python(spec: str, samples: int | None, generator: torch.Generator | None) -> Data:
+    with named(spec) as found:
+        value = call(found, spec) if callable(found) else found
+        inputs, targets = gather(value, samples=samples, place=f"`{spec}`")
+    return _chosen(spec, inputs, targets, samples, generator)
+
+
+def _chosen(
+    name: str,
+    inputs: Batch,
+    targets: Tensor | None,
+    samples: int | None,
+    generator: torch.Generator | None,
+) -> Data:
+    total, labels = count(inputs), classes(targets)
+    rows = choose(total, labels, samples=samples, generator=generator)
+    taken = None if targets is None else targets[rows]
+    words = described(name, len(rows), total, balanced=labels is not None, generator=generator)
+    return Data(take(inputs, rows), taken, words, outputs_for(targets))

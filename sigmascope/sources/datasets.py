@@ -1,0 +1,180 @@
+"""Data sets known by name."""
+
+import os
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sigmascope.sources.downloads import cache_folder, fetch
+from sigmascope.sources.files import read_idx
+from sigmascope.sources.refusals import Refusal
+from sigmascope.sources.subsets import choose, described, seeded
+
+DATASETS = ("digits", "fashion-mnist", "cifar10", "gaussian")
+DEBIAN = Path("/usr/share/datasets")  # where the package dataset-fashion-mnist puts its files
+FASHION_URL = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
+# SHA-256 of the uncompressed files: the .gz around them differ between mirrors and distributions.
+FASHION_SHA256 = MappingProxyType(
+    {
+        "train-images-idx3": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "train-labels-idx1": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "t10k-images-idx3": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "t10k-labels-idx1": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    }
+)
+
+Sample = tuple[Tensor, Tensor | None, str]
+
+
+def digits(*, samples: int | None, generator: torch.Generator | None) -> Sample:
+    """Handwritten digits of scikit-learn: `[n, 1, 8, 8]`, pixels divided by 16, in `[0, 1]`."""
+    from sklearn.datasets import load_digits
+
+    content: Any = load_digits()
+    images = torch.from_numpy(content.images / 16).float().unsqueeze(1)
+    labels = torch.from_numpy(content.target).long()
+    rows = choose(len(labels), labels, samples=samples, generator=generator)
+    name = described("digits", len(rows), len(labels), balanced=True, generator=generator)
+    return images[rows], labels[rows], name
+
+
+def gaussian(
+    *, shape: tuple[int, ...], samples: int | None, generator: torch.Generator | None
+) -> Sample:
+    """Independent standard normal numbers: `[n, *shape]`, from seed 0 without a generator."""
+    source = generator if generator is not None else torch.Generator().manual_seed(0)
+    rows = 128 if samples is None else samples
+    size = "x".join(map(str, shape))
+    return (
+        torch.randn(rows, *shape, generator=source),
+        None,
+        f"gaussian {size}, {rows} samples ({seeded(generator)})",
+    )
+
+
+def fashion_mnist(
+    *,
+    split: str,
+    folder: Path | None,
+    samples: int | None,
+    generator: torch.Generator | None,
+) -> Sample:
+    """Fashion-MNIST (Xiao, Rasul & Vollgraf 2017): `[n, 1, 28, 28]`, pixels divided by 255.
+
+    Raises:
+        Refusal: If its files are nowhere to be found and cannot be fetched.
+    """
+    prefix = "t10k" if split == "test" else "train"
+    images = read_idx(_fashion_file(f"{prefix}-images-idx3-ubyte", folder))
+    labels = read_idx(_fashion_file(f"{prefix}-labels-idx1-ubyte", folder)).long()
+    if len(images) != len(labels):
+        raise Refusal(
+            f"Fashion-MNIST has {len(images)} images and {len(labels)} labels in `{folder}`."
+        )
+    rows = choose(len(labels), labels, samples=samples, generator=generator)
+    name = described(
+        f"fashion-mnist ({split})", len(rows), len(labels), balanced=True, generator=generator
+    )
+    return images[rows].float().div(255).unsqueeze(1), labels[rows], name
+
+
+def cifar10(
+    *,
+    split: str,
+    folder: Path | None,
+    samples: int | None,
+    generator: torch.Generator | None,
+) -> Sample:
+    """CIFAR-10 (Krizhevsky 2009) from Parquet: `[n, 3, 32, 32]`, pixels divided by 255.
+
+    Only the images that are chosen are decoded.
+
+    Raises:
+        Refusal: If its files are nowhere to be found, are damaged, or have other columns.
+    """
+    path = _cifar_file(split, folder)
+    images, labels = _parquet(path)
+    rows = choose(len(labels), labels, samples=samples, generator=generator)
+    pixels = torch.stack([_decoded(images, int(row), path) for row in rows])
+    name = described(
+        f"cifar10 ({split})", len(rows), len(labels), balanced=True, generator=generator
+    )
+    return pixels, labels[rows], name
+
+
+def _folders(folder: Path | None) -> Iterator[Path]:
+    """Where data sets are looked for; a folder that was named is the only one."""
+    if folder is not None:
+        if not folder.is_dir():
+            raise Refusal(f"There is no folder `{folder}` to look for data in.")
+        yield folder
+        return
+    if os.environ.get("SIGMASCOPE_DATA"):
+        yield Path(os.environ["SIGMASCOPE_DATA"]).expanduser()
+    yield from (Path("data"), Path("../shared/data"), DEBIAN, cache_folder())
+
+
+def _fashion_file(name: str, folder: Path | None) -> Path:
+    for home in _folders(folder):
+        for place in (home / "fashion-mnist", home, home / "FashionMNIST" / "raw"):
+            for path in (place / f"{name}.gz", place / name):
+                if path.is_file():
+                    return path
+    if folder is not None:
+        raise Refusal(
+            f"There is no `{name}.gz` of Fashion-MNIST in `{folder}` or its `fashion-mnist`."
+        )
+    path = cache_folder() / "fashion-mnist" / f"{name}.gz"
+    return fetch(
+        f"{FASHION_URL}{name}.gz", path, sha256=FASHION_SHA256[name.removesuffix("-ubyte")]
+    )
+
+
+def _cifar_file(split: str, folder: Path | None) -> Path:
+    for home in _folders(folder):
+        for place in (home / "cifar10", *([home] if folder is not None else [])):
+            for path in sorted(place.glob(f"{split}-*.parquet")):
+                return path
+    home = f"`{folder}`" if folder else "a folder, and name that in the variable SIGMASCOPE_DATA"
+    raise Refusal(
+        f"CIFAR-10 is not here and is not fetched: put its `{split}-00000-of-00001.parquet` "
+        f"(columns `img`, `label`) into `cifar10` in {home}."
+    )
+
+
+def _parquet(path: Path) -> tuple[Any, Tensor]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as missing:
+        raise Refusal(
+            "Reading CIFAR-10 needs pyarrow and pillow: pip install 'sigmascope[parquet]', or pass "
+            "the images as an .npz file."
+        ) from missing
+    try:
+        table = parquet.read_table(path, columns=["img", "label"])
+        labels = torch.from_numpy(table["label"].to_numpy().copy()).long()
+        return table["img"], labels
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise Refusal(f"`{path}` is damaged or has no columns `img` and `label`.") from error
+
+
+def _decoded(images: Any, row: int, path: Path) -> Tensor:
+    """One image as `[3, height, width]` in `[0, 1]`."""
+    try:
+        from PIL import Image
+    except ImportError as missing:
+        raise Refusal(
+            "Decoding CIFAR-10 needs pillow: pip install 'sigmascope[parquet]'."
+        ) from missing
+    try:
+        image = Image.open(BytesIO(images[row].as_py()["bytes"])).convert("RGB")
+    except (OSError, TypeError, KeyError) as error:
+        raise Refusal(f"Image {row} of `{path}` is damaged: fetch the file again.") from error
+    return torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).float().div(255)

@@ -1,0 +1,122 @@
+"""Data for a model when none was named."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.sources.data import Data, open_data
+from sigmascope.sources.refusals import Refusal
+
+LENGTH = 32  # tokens in a random sequence; enough for every position to see others
+
+
+def default_data(
+    model: nn.Module, *, samples: int = 128, generator: torch.Generator | None = None
+) -> Data:
+    """Data that a model can be measured on when the user named none.
+
+    Digits where the first layer takes 64 numbers or images of one channel; random tokens where it
+    is an embedding or the configuration of a language model says so; Gaussian images where the
+    configuration of a vision model says their size.
+
+    Args:
+        model: Looked at, not run.
+        samples: How many.
+        generator: Source of the samples; seed 0 when there is none.
+
+    Raises:
+        Refusal: If nothing says what the model takes; the message says what to pass.
+    """
+    source = generator if generator is not None else torch.Generator().manual_seed(0)
+    config = getattr(model, "config", None)
+    image = _image_size(config)
+    if image is not None:
+        data = open_data("gaussian", samples=samples, shape=image, generator=generator)
+        assert isinstance(data.inputs, Tensor)
+        return replace(data, inputs={"pixel_values": data.inputs})
+    if isinstance(getattr(config, "vocab_size", None), int):
+        return _tokens_for(config, samples, source)
+    first = first_layer(model)
+    if isinstance(first, nn.Embedding):
+        return _tokens(first.num_embeddings, _length(model), samples, source)
+    if input_shape(model) == (64,) or (isinstance(first, nn.Conv2d) and first.in_channels == 1):
+        data = open_data("digits", samples=samples, generator=generator)
+        assert isinstance(data.inputs, Tensor)
+        flat = not isinstance(first, nn.Conv2d)
+        return replace(data, inputs=data.inputs.flatten(1)) if flat else data
+    raise Refusal(_no_guess(model, first))
+
+
+def first_layer(model: nn.Module) -> nn.Module | None:
+    """The first module, in the order of definition, that has parameters and no children."""
+    for module in model.modules():
+        if not list(module.children()) and list(module.parameters(recurse=False)):
+            return module
+    return None
+
+
+def input_shape(model: nn.Module) -> tuple[int, ...] | None:
+    """Shape of one sample as the first layer tells it; nothing where it does not."""
+    image = _image_size(getattr(model, "config", None))
+    first = first_layer(model)
+    if image is not None:
+        return image
+    if isinstance(first, nn.Linear):
+        return (first.in_features,)
+    if isinstance(first, nn.BatchNorm1d):
+        return (first.num_features,)
+    return tuple(first.normalized_shape) if isinstance(first, nn.LayerNorm) else None
+
+
+def _image_size(config: Any) -> tuple[int, int, int] | None:
+    """`(channels, height, width)` of a vision model's configuration."""
+    channels, size = getattr(config, "num_channels", None), getattr(config, "image_size", None)
+    if not isinstance(channels, int) or getattr(config, "vocab_size", None) is not None:
+        return None
+    if isinstance(size, int):
+        return (channels, size, size)
+    if isinstance(size, list | tuple) and len(size) == 2:
+        return (channels, int(size[0]), int(size[1]))
+    return None
+
+
+def _tokens(vocabulary: int, length: int, samples: int, source: torch.Generator) -> Data:
+    ids = torch.randint(vocabulary, (samples, length), generator=source)
+    name = f"random tokens, {samples} sequences of {length} from {vocabulary} words"
+    return Data(ids, None, name, None)
+
+
+def _tokens_for(config: Any, samples: int, source: torch.Generator) -> Data:
+    """Random tokens as the arguments that a Hugging Face language model takes."""
+    places = getattr(config, "max_position_embeddings", None)
+    length = min(LENGTH, places) if isinstance(places, int) else LENGTH
+    data = _tokens(config.vocab_size, length, samples, source)
+    assert isinstance(data.inputs, Tensor)
+    inputs = {"input_ids": data.inputs}
+    if getattr(config, "is_encoder_decoder", False):
+        decoder = torch.randint(config.vocab_size, (samples, length), generator=source)
+        inputs["decoder_input_ids"] = decoder
+    return replace(data, inputs=inputs)
+
+
+def _length(model: nn.Module) -> int:
+    """`LENGTH`, or less where a second embedding, taken to be of positions, has fewer rows."""
+    sizes = [m.num_embeddings for m in model.modules() if isinstance(m, nn.Embedding)]
+    return min([LENGTH, *(size for size in sizes[1:] if size > 2)])  # 2: kinds of segments
+
+
+def _no_guess(model: nn.Module, first: nn.Module | None) -> str:
+    """The sentence for a model whose inputs cannot be told."""
+    what = "has no parameters" if first is None else f"begins with {first}"
+    if isinstance(first, nn.Linear):
+        hint = "`--data gaussian` for standard normal rows"
+    elif isinstance(first, nn.Conv2d) and first.in_channels == 3:
+        hint = "`--data cifar10`, or `--data 'gaussian?shape=3x224x224'` in the size it takes"
+    else:
+        hint = "`--data 'gaussian?shape=3x32x32'` in the shape it takes"
+    return (
+        f"{type(model).__name__} {what}, which does not say what data it takes: pass `--data FILE` "
+        f"(.npy, .npz, .pt, .safetensors), `--data file.py:loader`, or {hint}."
+    )

@@ -1,0 +1,138 @@
+"""Arrays and tensors from files."""
+
+import gzip
+import pickle
+import struct
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sigmascope.sources.refusals import Refusal, listed, nearest, told
+
+KINDS = (".npy", ".npz", ".pt", ".pth", ".safetensors")
+
+
+def existing(path: Path) -> Path:
+    """The path, if there is a file.
+
+    Raises:
+        Refusal: If there is not; the message names the nearest neighbour.
+    """
+    if path.is_dir():
+        inside = sorted(p.name for p in path.iterdir() if p.suffix in KINDS)
+        one = f", one of {listed(inside)}" if inside else ""
+        raise Refusal(f"`{path}` is a folder; name a file in it{one}.")
+    if not path.is_file():
+        if not path.parent.is_dir():
+            raise Refusal(f"There is no file `{path}`: there is no folder `{path.parent}`.")
+        beside = [p.name for p in path.parent.iterdir()]
+        raise Refusal(f"There is no file `{path}`.{nearest(path.name, beside)}")
+    return path
+
+
+def read(path: Path) -> Any:
+    """What an array file holds: an array, a tensor, or a mapping (or sequence) of them.
+
+    Nothing in the file is run: pickles are read by torch's `weights_only` reader, and arrays of
+    Python objects are refused.
+
+    Raises:
+        Refusal: If there is no such file, its kind is not known, or it is damaged.
+    """
+    suffix = existing(path).suffix.lower()
+    if suffix not in KINDS:
+        raise Refusal(
+            f"`{path}` must be a file of kind {', '.join(KINDS)}, got `{suffix or 'none'}`."
+        )
+    if path.stat().st_size == 0:
+        raise Refusal(f"`{path}` is empty: it has no bytes.")
+    if suffix in (".npy", ".npz"):
+        return _numpy(path)
+    return read_safetensors(path) if suffix == ".safetensors" else read_torch(path)
+
+
+def read_torch(path: Path) -> Any:
+    """What `torch.save` wrote, on the CPU, if it holds only tensors and plain containers.
+
+    Raises:
+        Refusal: If reading it would run code, or if it is damaged.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # torch speaks of storage classes here, which we keep not
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise Refusal(
+            f"`{path}` cannot be read as tensors alone, and reading anything else could run code "
+            "that it carries: save a state dict or a dictionary of tensors with `torch.save`, or a "
+            ".safetensors file."
+        ) from error
+    except (RuntimeError, EOFError, ValueError, KeyError, OSError, AttributeError) as error:
+        raise Refusal(
+            f"`{path}` is damaged or not a file of `torch.save` ({told(error)})."
+        ) from error
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .safetensors file, by name.
+
+    Raises:
+        Refusal: If it is damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise Refusal(f"`{path}` is damaged or not a .safetensors file ({told(error)}).") from error
+
+
+def read_idx(path: Path) -> Tensor:
+    """An array in the idx format of MNIST, of unsigned bytes, gzipped or not.
+
+    Raises:
+        Refusal: If it is damaged.
+
+    Source:
+        LeCun, Cortes & Burges, yann.lecun.com/exdb/mnist.
+    """
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise Refusal(f"`{path}` is damaged ({told(error)}): fetch it again.") from error
+    if len(content) < 4 or content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * content[3]:
+        raise Refusal(f"`{path}` is not an idx file of bytes: fetch it again.")
+    shape = struct.unpack(f">{content[3]}I", content[4 : 4 + 4 * content[3]])
+    body = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * content[3])
+    if body.size != np.prod(shape):
+        raise Refusal(
+            f"`{path}` must hold {np.prod(shape)} bytes, got {body.size}: fetch it again."
+        )
+    return torch.from_numpy(body.reshape(shape).copy())
+
+
+def _numpy(path: Path) -> Any:
+    try:
+        content = np.load(path, allow_pickle=False)
+        return content if isinstance(content, np.ndarray) else _members(path, content)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if "allow_pickle" in str(error):
+            raise Refusal(
+                f"`{path}` holds Python objects (dtype object), and reading them could run code: "
+                "save arrays of numbers."
+            ) from error
+        raise Refusal(f"`{path}` is damaged or not a NumPy file ({told(error)}).") from error
+
+
+def _members(path: Path, archive: Any) -> dict[str, np.ndarray]:
+    with archive:
+        return {name: archive[name] for name in archive.files}

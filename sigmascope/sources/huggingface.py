@@ -1,0 +1,93 @@
+"""Local Hugging Face folders."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from sigmascope.sources.refusals import Refusal, listed, told
+from sigmascope.sources.seeds import lent
+
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
+
+
+def open_folder(path: Path, *, generator: torch.Generator | None) -> tuple[nn.Module, str]:
+    """The model of a Hugging Face folder, in eval mode, and where its weights are from.
+
+    Nothing is fetched and no code in the folder is run. A folder that holds a `config.json` and no
+    weights gives the architecture with random weights, which the second result says.
+
+    Raises:
+        Refusal: If the folder holds no model that transformers knows, or a damaged one.
+    """
+    _require_config(path)
+    try:
+        import transformers
+    except ImportError as missing:
+        raise Refusal(
+            f"`{path}` is a Hugging Face folder, which needs transformers: pip install "
+            "'sigmascope[hf]'. Without it, name a function that builds the model: `file.py:name`."
+        ) from missing
+    with _quiet(transformers), lent(generator):
+        try:
+            return _opened(transformers, path)
+        except Refusal:
+            raise
+        except Exception as error:  # transformers raises classes of its own, and others' as well
+            raise Refusal(f"transformers cannot build `{path}` ({told(error)}).") from error
+
+
+def _require_config(path: Path) -> None:
+    config = path / "config.json"
+    if not config.is_file():
+        inside = sorted(p.name for p in path.iterdir())
+        raise Refusal(
+            f"`{path}` is a folder without a config.json, so not a Hugging Face model; it holds "
+            f"{listed(inside) if inside else 'nothing'}."
+        )
+    try:
+        content = json.loads(config.read_bytes())
+    except (ValueError, OSError) as error:
+        raise Refusal(f"`{config}` is not valid JSON ({told(error)}).") from error
+    if not isinstance(content, dict) or "model_type" not in content:
+        raise Refusal(
+            f"`{config}` has no `model_type`, so transformers cannot tell which model it is."
+        )
+
+
+def _opened(transformers: Any, path: Path) -> tuple[nn.Module, str]:
+    config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+    names = getattr(config, "architectures", None) or []
+    kind = getattr(transformers, names[0], None) if names else transformers.AutoModel
+    if kind is None:
+        raise Refusal(
+            f"`{path}` needs the class `{names[0]}`, which transformers {transformers.__version__} "
+            "does not have, and code from a folder is not run: name a function that builds the "
+            "model, `file.py:name`."
+        )
+    if not any(found for pattern in WEIGHTS for found in path.glob(pattern)):
+        build = kind.from_config if kind is transformers.AutoModel else kind._from_config
+        return build(config).eval(), "random weights: the folder holds a config.json only"
+    model, report = kind.from_pretrained(path, local_files_only=True, output_loading_info=True)
+    missing = sorted(report["missing_keys"])
+    fresh = f", except {listed(missing)}, which are not in it and random" if missing else ""
+    return model, f"weights from {path.name}{fresh}"
+
+
+@contextlib.contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """No progress bars and no advice from transformers while the block runs."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,147 @@
+"""The door to models."""
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import nn
+
+from sigmascope import networks
+from sigmascope.sources.callables import call, candidates, is_callable_spec, named
+from sigmascope.sources.checkpoints import load_checkpoint
+from sigmascope.sources.data import Data
+from sigmascope.sources.huggingface import open_folder
+from sigmascope.sources.refusals import Refusal, listed, nearest, told
+from sigmascope.sources.seeds import lent
+
+Origin = Literal["built-in", "python", "hugging face"]
+CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model to measure.
+
+    Attributes:
+        module: In the mode (train or eval) its source gave it.
+        name: The spec it was opened by.
+        origin: Which kind of source that was.
+        weights: Where its weights are from, in words.
+    """
+
+    module: nn.Module
+    name: str
+    origin: Origin
+    weights: str
+
+
+def is_built_in(spec: str) -> bool:
+    """Whether `spec` speaks of a reference network, rightly or not: `mlp`, `mlp?depth=3`."""
+    name, mark, _ = spec.partition("?")
+    known = name in [network.__name__ for network in networks.NETWORKS]
+    return (known or (bool(mark) and name.isidentifier())) and not Path(spec).exists()
+
+
+def open_model(
+    spec: str,
+    *,
+    checkpoint: str | Path | None = None,
+    data: Data | None = None,
+    generator: torch.Generator | None = None,
+) -> Model:
+    """A model by name, from Python code, or from a folder.
+
+    - `mlp?depth=32&width=128&norm=none`, `vgg?...`, `resnet?...`: see `networks.build`. The shape
+      of the inputs and the number of outputs (10 where there are no targets) are those of `data`.
+    - `file.py:factory`, `package.module:factory`: a module, or whatever returns one when called
+      without arguments.
+    - a folder with a Hugging Face `config.json`.
+
+    Args:
+        spec: One of the above.
+        checkpoint: A state dict for it, `.pt` or `.safetensors`; every name must match.
+        data: Needed for the first kind only.
+        generator: Source of random weights; torch's global one when there is none. Its state is
+            as before afterwards.
+
+    Raises:
+        Refusal: If the spec leads nowhere, or to something that is not a model.
+    """
+    path = Path(spec).expanduser()
+    if is_built_in(spec):
+        model = Model(_built_in(spec, data, generator), spec, "built-in", "random weights")
+    elif is_callable_spec(spec):
+        module = _from_python(spec, generator)
+        model = Model(module, spec, "python", "weights as the code made them")
+    elif spec and path.is_dir():  # an empty spec would be the working folder
+        module, weights = open_folder(path, generator=generator)
+        model = Model(module, spec, "hugging face", weights)
+    else:
+        raise Refusal(_lost(spec, path))
+    if checkpoint is None:
+        return model
+    return Model(model.module, spec, model.origin, load_checkpoint(model.module, checkpoint))
+
+
+def _built_in(spec: str, data: Data | None, generator: torch.Generator | None) -> nn.Module:
+    shape = None if data is None else data.shape
+    if data is None or shape is None:
+        raise Refusal(
+            f"`{spec}` takes the shape of its inputs from the data, which must be one tensor: pass "
+            "`--data digits`, `--data 'gaussian?shape=64'` or a file."
+        )
+    try:
+        return networks.build(spec, inputs=shape, outputs=data.outputs or 10, generator=generator)
+    except ValueError as error:
+        raise Refusal(str(error)) from error
+    except (RuntimeError, MemoryError) as error:  # torch says so when it finds no memory
+        raise Refusal(f"`{spec}` cannot be built ({told(error)}): make it smaller.") from error
+
+
+def _from_python(spec: str, generator: torch.Generator | None) -> nn.Module:
+    with lent(generator), named(spec) as found:
+        value = found
+        if not isinstance(found, nn.Module):
+            if not callable(found):
+                raise Refusal(
+                    f"`{spec}` must be a torch.nn.Module or a function that returns one, got a "
+                    f"value of type {type(found).__name__}."
+                )
+            value = call(found, spec)
+    if isinstance(value, nn.Module):
+        return value
+    raise Refusal(f"`{spec}` must return a torch.nn.Module, got {_description(value)}")
+
+
+def _description(value: object) -> str:
+    if value is None:
+        return "None: does it end in `return model`?"
+    if inspect.isclass(value):
+        return f"the class {value.__name__}: call it."
+    if inspect.iscoroutine(value):
+        value.close()  # else Python warns that nobody awaited it
+        return "a coroutine: write `def` without `async`."
+    return f"a value of type {type(value).__name__}."
+
+
+def _lost(spec: str, path: Path) -> str:
+    """The sentence for a spec that names no model."""
+    if path.suffix == ".py":
+        if not path.is_file():
+            return f"There is no file `{spec}`."
+        names = candidates(path)
+        has = f" (it has {listed(names)})" if names else ""
+        return f"`{spec}` must be followed by the name of a factory in it{has}: `{spec}:NAME`."
+    if path.suffix in CHECKPOINTS:
+        return (
+            f"`{spec}` holds weights, not a model: name the model and pass `--checkpoint {spec}`, "
+            f"or look at the weights alone with `sigmascope scan {spec}`."
+        )
+    known = [network.__name__ for network in networks.NETWORKS]
+    return (
+        f"There is no model `{spec}`: write `file.py:factory`, `package.module:factory`, a local "
+        f"Hugging Face folder (nothing is fetched), or a built-in network ({', '.join(known)})."
+        f"{nearest(spec, known)}"
+    )

@@ -1,0 +1,33 @@
+"""What this room says when a name leads nowhere."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class Refusal(ValueError):
+    """A request that cannot be met: one sentence on what was wanted and what to do instead.
+
+    The exception that led to it, where there was one, is its `__cause__`.
+    """
+
+
+def told(error: BaseException) -> str:
+    """Class and first line of an exception, for use within a sentence."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    if not lines:
+        return type(error).__name__
+    head = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return f"{type(error).__name__}: {head.rstrip('.')}"
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """`" Did you mean `x`?"` where one of the words is close, else nothing."""
+    close = get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return f" Did you mean `{close[0]}`?" if close else ""
+
+
+def listed(words: Iterable[str], *, most: int = 5) -> str:
+    """The words with commas between them, the tail counted where there are many."""
+    words = list(words)
+    tail = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(f"`{w}`" for w in words[:most]) + tail
