@@ -64,12 +64,14 @@ def _exported(model: nn.Module, batch: Batch) -> tuple[dict[Any, _Node], list[An
         program = torch.export.export(model, args, kwargs, strict=False)
     owners = program.graph_signature.inputs_to_parameters
     users = set(program.graph_signature.user_inputs)
-    shapes = dict(program.state_dict)
+    first = {id(p): name for name, p in model.named_parameters()}  # one name for tied weights
+    names = {k: first[id(p)] for k, p in model.named_parameters(remove_duplicate=False)}
     nodes: dict[Any, _Node] = {}
     for node in program.graph.nodes:
-        name = owners.get(node.name, "")
-        heavy = name if name in shapes and shapes[name].ndim >= 2 else ""
-        nodes[node] = _Node(list(node.all_input_nodes), heavy, node.name in users)
+        name = names.get(owners.get(node.name, ""), "")
+        heavy = bool(name) and model.get_parameter(name).ndim >= 2
+        reads = list(node.all_input_nodes)
+        nodes[node] = _Node(reads, name if heavy else "", node.name in users)
     last = next(node for node in nodes if node.op == "output")
     wanted = {
         spec.arg.name

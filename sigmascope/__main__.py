@@ -1,0 +1,5 @@
+"""`python -m sigmascope` is `sigmascope`."""
+
+from sigmascope.cli import main
+
+main()

@@ -1,0 +1,117 @@
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.probes import Subject, still
+
+
+def snapshot(model):
+    return (
+        {k: v.clone() for k, v in model.state_dict().items()},
+        {k: id(v) for k, v in model._buffers.items()},
+        [m.training for m in model.modules()],
+        [p.requires_grad for p in model.parameters()],
+        [None if p.grad is None else p.grad.clone() for p in model.parameters()],
+        [
+            len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks)
+            for m in model.modules()
+        ],
+    )
+
+
+def assert_same(model, before):
+    state, buffers, *rest = before
+    now, now_buffers, *now_rest = snapshot(model)
+    assert state.keys() == now.keys()
+    assert all(torch.equal(state[k], now[k]) for k in state)
+    assert buffers == now_buffers
+    assert str(rest) == str(now_rest)
+
+
+def noisy():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(), nn.ReLU(), nn.Linear(6, 3)
+    )
+    model[0].weight.requires_grad_(False)
+    model[4].weight.grad = torch.ones(3, 6)
+    model[3].eval()
+    return model
+
+
+def test_nothing_is_left_behind(as_users_see_it):  # beartype draws from `random` itself
+    model = noisy()
+    before = snapshot(model)
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+    fast = torch.backends.mha.get_fastpath_enabled()
+    subject = Subject(model, torch.randn(8, 4), torch.arange(8) % 3, nn.functional.cross_entropy)
+    states = torch.get_rng_state(), *states[1:]
+    assert subject.spectra
+    assert subject.adjoints.adjoints
+    assert subject.gradients is not None
+    assert subject.weights
+    assert subject.graph.edges
+    assert_same(model, before)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+    assert (np.random.get_state()[1] == states[2]).all()
+    assert torch.backends.mha.get_fastpath_enabled() == fast
+
+
+def test_everything_is_put_back_after_a_failure():
+    model = noisy()
+    before = snapshot(model)
+    with pytest.raises(ValueError, match="mat1 and mat2"):
+        _ = Subject(model, torch.randn(8, 5)).calls
+    with pytest.raises(ZeroDivisionError):
+        _fail_in_the_middle(model)
+    assert_same(model, before)
+
+
+def _fail_in_the_middle(model):
+    with still(model):
+        model[1].running_mean.add_(1)
+        model[1].register_buffer("new", torch.ones(1))
+        raise ZeroDivisionError
+
+
+def test_dropout_is_off_and_batch_statistics_are_on():
+    model = noisy()
+    x = torch.randn(8, 4)
+    with still(model), torch.no_grad():
+        assert model[1].training
+        assert not model[2].training
+        first, second = model(x), model(x)
+    assert torch.equal(first, second)
+    with still(model.eval()):
+        assert not model[1].training
+
+
+def test_a_model_that_draws_random_numbers_draws_the_same_in_every_pass():
+    class Noisy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.inner(x + torch.randn_like(x))
+
+    torch.manual_seed(3)
+    subject = Subject(Noisy(), torch.zeros(5, 4))
+    first = subject.calls[0].input
+    with still(subject.model), torch.no_grad():
+        again = torch.randn_like(first)
+    assert torch.equal(first, again)
+
+
+def test_a_compiled_call_is_suspended_and_kept():
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    model.compile(backend="eager")
+    compiled = model._compiled_call_impl
+    assert set(Subject(model, torch.randn(3, 4)).activations) == {"0", "(output)"}
+    assert model._compiled_call_impl is compiled
+    wrapped = torch.compile(model, backend="eager")
+    assert Subject(wrapped, torch.randn(3, 4)).model is model
