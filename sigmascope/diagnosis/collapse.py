@@ -53,7 +53,7 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
         f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
         f"samples point in nearly one direction: the participation ratio falls from "
         f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
-        f"where samples differ by {100 * variation[last.site].estimate.value:.2g} % of their size."
+        f"where samples differ by {variation[last.site].estimate.value:.2g} of their size."
         + _pace(ratio, profile),
         f"{DANESHMAND}, Eq. (4), Lemma 3 and Theorem 2",
         (

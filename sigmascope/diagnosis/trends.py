@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
 from scipy import stats
 
 from sigmascope.survey import Profile, Reading
@@ -38,8 +38,8 @@ class Trend:
     def says(self) -> str:
         """The factor in words, with its interval where there are enough layers for one."""
         if self.layers < 3:
-            return f"{self.factor:.2g}"
-        return f"{self.factor:.2g} (95 % interval {self.low:.2g} to {self.high:.2g})"
+            return f"{self.factor:.3g}"
+        return f"{self.factor:.3g} (95 % interval {self.low:.3g} to {self.high:.3g})"
 
 
 def trend(depths: Sequence[float], values: Sequence[float], *, floor: float = 0.0) -> Trend | None:
@@ -47,10 +47,16 @@ def trend(depths: Sequence[float], values: Sequence[float], *, floor: float = 0.
     points = [(d, math.log(v)) for d, v in zip(depths, values, strict=True) if v > floor]
     if len(points) < 2 or len({d for d, _ in points}) < 2:
         return None
-    fit: Any = stats.linregress([d for d, _ in points], [v for _, v in points])
-    reach = float(stats.t.ppf(0.975, len(points) - 2)) * fit.stderr if len(points) > 2 else math.inf
-    ends = [math.exp(min(fit.slope + side, 700.0)) for side in (-reach, 0.0, reach)]
-    return Trend(ends[1], ends[0], ends[2], math.exp(fit.intercept), len(points))
+    x, y = np.array(points).T
+    off = x - x.mean()
+    slope = float(off @ y / (off @ off))
+    start = float(y.mean() - slope * x.mean())
+    left = len(points) - 2
+    spread = float(np.sum((y - start - slope * x) ** 2)) if left else math.inf
+    error = math.sqrt(spread / max(left, 1) / float(off @ off))
+    reach = float(stats.t.ppf(0.975, left)) * error if left else math.inf
+    ends = [math.exp(min(slope + side, 700.0)) for side in (-reach, 0.0, reach)]
+    return Trend(ends[1], ends[0], ends[2], math.exp(start), len(points))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from sigmascope.probes.parameters import Weight, as_matrix, weights
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.rows import Rows
 from sigmascope.probes.stillness import still
-from sigmascope.probes.subjects import OUTPUT, Subject
+from sigmascope.probes.subjects import OUTPUT, Spectra, Subject
 from sigmascope.probes.tapes import Call, recording
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Loss",
     "Refusal",
     "Rows",
+    "Spectra",
     "Subject",
     "Sweep",
     "Weight",

@@ -31,11 +31,13 @@ class Spectra:
         raw: Of the rows as they are.
         centred: Of the rows less their mean.
         mean_square: Mean of the squared entries.
+        precision: Unit roundoff of the arithmetic that made the rows.
     """
 
     raw: Spectrum
     centred: Spectrum
     mean_square: float
+    precision: float
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,8 @@ def _spectra(matrix: Tensor) -> Spectra:
     scale = float(A.abs().amax()) or 1.0  # so that squares neither overflow nor vanish
     mean_square = float((A / scale).square().mean()) * scale * scale
     centred = A - A.mean(0)
-    return Spectra(spectrum(A, route="gram"), spectrum(centred, route="gram"), mean_square)
+    raw, apart = spectrum(A, route="gram"), spectrum(centred, route="gram")
+    return Spectra(raw, apart, mean_square, torch.finfo(matrix.dtype).eps)
 
 
 def _failure(model: nn.Module, batch: Batch, error: Exception) -> str:

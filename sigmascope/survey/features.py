@@ -1,5 +1,6 @@
 """Readings of the features: adjoints, and shares of the neural tangent kernel."""
 
+import math
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -12,7 +13,7 @@ from sigmascope.linalg import Estimate, Spectrum, log_pseudo_determinant, matrix
 from sigmascope.probes import Adjoint, Subject
 from sigmascope.survey.readings import Item, Reading, Skipped, View
 
-SKETCH_RISK = 0.1  # the draws are skewed, and few
+SKETCH_RISK = 0.1  # see _sketched
 RISK = 0.01  # chance that the interval of a sampled quantity misses
 
 
@@ -51,8 +52,10 @@ def _adjoint(site: str, adjoint: Adjoint, *, sampled: str, total: int) -> Iterat
     if not spectra:
         yield Skipped(site, "adjoint rank", "the derivative is exactly zero for every sample")
         return
-    how = f"mean over {len(spectra)} samples" + (f", {sampled}" if sampled else "")
-    rank = _mean([matrix_rank(s) for s in spectra], how)
+    some = "" if len(spectra) == len(adjoint.sigma) else " that are not zero"
+    how = f"mean over {len(spectra)} samples{some}" + (f", {sampled}" if sampled else "")
+    none = [Estimate.exactly(0.0)] * (len(adjoint.sigma) - len(spectra))
+    rank = _mean([matrix_rank(s) for s in spectra] + none, how)
     if sampled:  # of some rows only: the whole Jacobian has at least this rank
         rank = Estimate(rank.value, rank.low, max(float(min(total, adjoint.width)), rank.high), how)
     else:
@@ -138,7 +141,8 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
 def _sketched(subject: Subject, draws: Float64[Tensor, "pieces k"]) -> Estimate:
     """Mean over samples of a share that was sketched with random signs.
 
-    The draws differ in their means from output to output, which only widens the interval.
+    The draws are few, positive and skewed, so the interval is one of Student's on the logarithm; at
+    a nominal 1 % it missed 0 to 8 % of 150 times on five recurrent networks, whence the risk.
     """
     swept = subject.adjoints
     scale = swept.total / len(swept.outputs) / subject.count
@@ -146,8 +150,11 @@ def _sketched(subject: Subject, draws: Float64[Tensor, "pieces k"]) -> Estimate:
     how = f"autograd, random signs, {n} draws"
     if n < 2:
         return Estimate(value, 0.0, float("inf"), how)
-    reach = scale * float(stats.t.ppf(1 - SKETCH_RISK / 2, n - 1)) * n**0.5 * float(draws.std())
-    return Estimate(value, max(value - reach, 0.0), value + reach, how, SKETCH_RISK)
+    if value <= 0:
+        return Estimate(0.0, 0.0, 0.0, how, SKETCH_RISK)
+    relative = float(draws.std() / draws.mean()) / n**0.5
+    factor = math.exp(min(float(stats.t.ppf(0.995, n - 1)) * relative, 700.0))
+    return Estimate(value, value / factor, value * factor, how, SKETCH_RISK)
 
 
 def _trains(subject: Subject, owner: str) -> bool:

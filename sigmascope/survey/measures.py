@@ -14,8 +14,10 @@ from sigmascope.linalg import (
     soft_rank,
     stable_rank,
 )
-from sigmascope.probes import OUTPUT, Subject
+from sigmascope.probes import OUTPUT, Spectra, Subject
 from sigmascope.survey.readings import Item, Reading, SiteSpectrum, Skipped, View
+
+ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 
 
 def representation_items(subject: Subject) -> Iterator[Item]:
@@ -48,6 +50,9 @@ def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:
     yield SiteSpectrum(site, view, form, found.raw)
     yield Reading(site, "matrix rank", matrix_rank(found.raw), view, form)
     size = Estimate.rounded(found.mean_square, ulps=64)
+    variation = _variation(found)
+    if variation is not None:
+        yield Reading(site, "relative variation", variation, view, form)
     yield Reading(site, "mean square", size, view, form)
     yield Reading(site, "soft rank", soft_rank(found.raw), view, form)
     for quantity, spectrum, of in (
@@ -55,22 +60,26 @@ def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:
         ("centred participation ratio", found.centred, participation_ratio),
         ("effective rank", found.raw, effective_rank),
     ):
-        if float(spectrum.sigma[0]) > 0:
+        noise = spectrum is found.centred and variation is not None and variation.low <= 0
+        if noise and float(spectrum.sigma[0]) > 0:
+            yield Skipped(site, f"{quantity} ({form})", "rows differ by rounding only")
+        elif float(spectrum.sigma[0]) > 0:
             yield Reading(site, quantity, of(spectrum), view, form)
         else:
             same = "all rows are equal" if found.mean_square > 0 else "it is exactly zero"
             yield Skipped(site, f"{quantity} ({form})", same)
-    if found.mean_square > 0:
-        yield Reading(site, "relative variation", _variation(found.raw, found.centred), view, form)
 
 
-def _variation(raw: Spectrum, centred: Spectrum) -> Estimate:
-    """Root mean square of the rows' deviation from their mean, over that of the rows."""
-    part, whole = frobenius_norm(centred), frobenius_norm(raw)
-    if whole.value <= 0:
-        return Estimate.exactly(0.0)
-    ends = part.value / whole.value, part.low / whole.high, part.high / max(whole.low, 5e-324)
-    return Estimate(ends[0], min(ends[1], ends[0]), max(ends[2], ends[0]), raw.how)
+def _variation(found: Spectra) -> Estimate | None:
+    """Root mean square of the rows' deviation from their mean, over that of the rows.
+
+    Known up to the rounding of the model's own arithmetic, relative to the rows.
+    """
+    part, whole = frobenius_norm(found.centred).value, frobenius_norm(found.raw).value
+    if whole <= 0:
+        return None
+    value, noise = part / whole, ROUNDINGS * found.precision
+    return Estimate(value, max(value - noise, 0.0), value + noise, f"gram, rounding {noise:.1g}")
 
 
 def weight_items(subject: Subject) -> Iterator[Item]:

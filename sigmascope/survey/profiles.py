@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import theory
-from sigmascope.probes import Batch, Loss, Refusal, Subject
+from sigmascope.probes import Batch, Loss, Refusal, Subject, still, weights
 from sigmascope.survey.features import feature_items
 from sigmascope.survey.measures import gradient_items, representation_items, weight_items
 from sigmascope.survey.readings import (
@@ -135,9 +135,11 @@ def _checks(subject: Subject, views: list[View]) -> tuple[theory.Check, ...]:
 
 def _layers(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
     """Layers in the order of calls, and those that were never called."""
+    with still(subject.model):
+        sites = sorted({w.site.split("[")[0] for w in weights(subject.model)})
     owned = {
-        name: tuple(f"{name}.{p}".removeprefix(".") for p, _ in module.named_parameters())
-        for name, module in subject.modules.items()
+        name: tuple(s for s in sites if s.startswith(f"{name}." if name else ""))
+        for name in subject.modules
     }
     found = tuple(
         Layer(c.site, type(c.module).__name__, depth, owned[c.site.split("#")[0]])

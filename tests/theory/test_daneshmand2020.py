@@ -1,0 +1,149 @@
+"""Each theorem holds, has teeth, declines without its assumptions, and is silent elsewhere."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.linalg import Estimate
+from sigmascope.probes import Subject
+from sigmascope.theory import (
+    GradientCollinearity,
+    RankParticipation,
+    SoftRank,
+    SoftRankAnyScale,
+    Verdict,
+)
+
+GOOD = {Verdict.HOLDS, Verdict.CONSISTENT}
+seeds = st.integers(0, 2**32)
+sizes = st.integers(1, 12)
+scales = st.floats(-12, 12)
+
+
+def subject(rows, outputs=3):
+    """A linear layer that reads `rows`: the simplest model with that representation."""
+    model = nn.Linear(rows.shape[1], outputs).double()
+    return Subject(model, rows.double())
+
+
+def rows(seed, n, d, rank=None, scale=0.0, heavy=False):
+    g = torch.Generator().manual_seed(seed)
+    rank = min(n, d) if rank is None else min(rank, n, d)
+    left = torch.randn(n, rank, generator=g, dtype=torch.float64)
+    right = torch.randn(rank, d, generator=g, dtype=torch.float64)
+    noise = torch.randn(n, 1, generator=g, dtype=torch.float64)
+    return left @ right * 10.0**scale * (noise**5 if heavy else 1)
+
+
+def normalised(H):
+    return H / H.square().mean(0).sqrt()
+
+
+def at_input(theorem, H):
+    return next(iter(theorem.facts(subject(H))))
+
+
+@given(seeds, sizes, sizes, sizes, scales, st.booleans())
+def test_rank_participation_holds(seed, n, d, rank, scale, heavy):
+    H = rows(seed, n, d, rank, scale, heavy)
+    assert at_input(RankParticipation, H).check().verdict in GOOD
+
+
+@given(seeds, sizes, sizes, sizes)
+def test_rank_participation_has_teeth(seed, n, d, rank):
+    theorem = at_input(RankParticipation, rows(seed, n, d, rank))
+    too_small = Estimate.exactly(0.999 * theorem.ratio.low)
+    assert replace(theorem, rank=too_small).check().verdict is Verdict.VIOLATED
+
+
+def test_rank_participation_declines_and_is_silent_at_zero():
+    assert not list(RankParticipation.facts(subject(torch.zeros(4, 3)))) or all(
+        t.site != "(input)" and t.ratio.value > 0
+        for t in RankParticipation.facts(subject(torch.zeros(4, 3)))
+    )
+    theorem = replace(at_input(RankParticipation, rows(0, 4, 3)), ratio=Estimate.exactly(0.0))
+    assert theorem.check().verdict is Verdict.INAPPLICABLE
+
+
+@given(seeds, st.integers(2, 12), sizes)
+def test_soft_rank_holds_for_normalised_features(seed, n, d):
+    H = normalised(rows(seed, n, d))
+    assert at_input(SoftRank, H).check().verdict in GOOD
+
+
+@given(seeds, st.integers(2, 12), sizes)
+def test_soft_rank_has_teeth(seed, n, d):
+    theorem = at_input(SoftRank, normalised(rows(seed, n, d)))
+    nothing = Estimate.exactly(0.2 * theorem.ratio.low)
+    assert replace(theorem, rank=nothing).check().verdict is Verdict.VIOLATED
+
+
+def test_soft_rank_declines_without_normalised_features():
+    """Sheet, section 2: without normalisation it fails, 0 < 0.34."""
+    small = at_input(SoftRank, 0.1 * normalised(rows(0, 8, 6)))
+    assert small.rank.value == 0
+    assert small.limit().value > 0.3
+    assert small.check().verdict is Verdict.INAPPLICABLE
+
+
+@given(seeds, st.integers(2, 12), sizes, st.floats(-0.1, 6))
+def test_soft_rank_at_any_scale_holds(seed, n, d, scale):
+    H = normalised(rows(seed, n, d)) * 10.0**scale
+    assert at_input(SoftRankAnyScale, H).check().verdict in GOOD
+
+
+def test_soft_rank_at_any_scale_has_teeth_and_declines():
+    theorem = at_input(SoftRankAnyScale, 3 * normalised(rows(1, 9, 6)))
+    nothing = replace(theorem, rank=Estimate.exactly(0.0))
+    assert nothing.check().verdict is Verdict.VIOLATED
+    assert replace(theorem, mean_square=0.5).check().verdict is Verdict.INAPPLICABLE
+
+
+def test_the_general_form_is_the_printed_one_for_normalised_features():
+    H = normalised(rows(2, 9, 6))
+    printed, general = at_input(SoftRank, H), at_input(SoftRankAnyScale, H)
+    assert general.limit().value == pytest.approx(printed.limit().value)
+
+
+def collapsed(seed, *, spread=0.0, labels=None):
+    """A last layer that reads one direction, up to `spread`."""
+    g = torch.Generator().manual_seed(seed)
+    u = torch.randn(1, 5, generator=g, dtype=torch.float64)
+    H = torch.rand(8, 1, generator=g, dtype=torch.float64).add(0.5) * u
+    H = H + spread * torch.randn(8, 5, generator=g, dtype=torch.float64)
+    y = torch.arange(8) % 3 if labels is None else labels
+    return Subject(nn.Linear(5, 3).double(), H, y, F.cross_entropy)
+
+
+@given(seeds, st.floats(-18, -8))
+def test_collinearity_holds_when_the_representation_collapses(seed, spread):
+    found = list(GradientCollinearity.facts(collapsed(seed, spread=10.0**spread)))
+    assert len(found) == 1
+    assert found[0].check().verdict in GOOD
+
+
+@given(seeds)
+def test_collinearity_has_teeth(seed):
+    theorem = next(GradientCollinearity.facts(collapsed(seed)))
+    apart = replace(theorem, cosine=Estimate.exactly(0.999))
+    assert apart.check().verdict is Verdict.VIOLATED
+
+
+def test_collinearity_declines_above_rank_one_or_without_errors():
+    above = next(GradientCollinearity.facts(collapsed(0, spread=0.1)))
+    assert above.check().verdict is Verdict.INAPPLICABLE
+    assert (
+        replace(next(GradientCollinearity.facts(collapsed(0))), pairs=0).check().verdict
+        is Verdict.INAPPLICABLE
+    )
+
+
+def test_collinearity_is_silent_without_a_loss_or_a_row_per_sample():
+    assert not list(GradientCollinearity.facts(subject(rows(0, 5, 4))))
+    tokens = Subject(nn.Linear(4, 3), torch.randn(5, 6, 4), torch.zeros(5, 6, 3), F.mse_loss)
+    assert not list(GradientCollinearity.facts(tokens))
