@@ -1,0 +1,42 @@
+"""Matrices in, numbers out."""
+
+from sigmascope.linalg.batches import spectra
+from sigmascope.linalg.conditions import condition_number, log_pseudo_determinant
+from sigmascope.linalg.estimates import Estimate
+from sigmascope.linalg.inertia import count_above
+from sigmascope.linalg.moments import Moments
+from sigmascope.linalg.norms import frobenius_norm, schatten_norm, spectral_norm
+from sigmascope.linalg.operators import Operator
+from sigmascope.linalg.ranks import (
+    effective_rank,
+    matrix_rank,
+    participation_ratio,
+    soft_rank,
+    stable_rank,
+)
+from sigmascope.linalg.spectra import Route, Spectrum, spectrum
+from sigmascope.linalg.subspaces import principal_angles
+from sigmascope.linalg.traces import trace
+
+__all__ = [
+    "Estimate",
+    "Moments",
+    "Operator",
+    "Route",
+    "Spectrum",
+    "condition_number",
+    "count_above",
+    "effective_rank",
+    "frobenius_norm",
+    "log_pseudo_determinant",
+    "matrix_rank",
+    "participation_ratio",
+    "principal_angles",
+    "schatten_norm",
+    "soft_rank",
+    "spectra",
+    "spectral_norm",
+    "spectrum",
+    "stable_rank",
+    "trace",
+]

@@ -1,0 +1,93 @@
+"""Exact factorisations in float64, with their rounding error."""
+
+import math
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+EPS = 2.0**-52
+PANEL = 512  # rows summed at a time: short chains of roundings, and a float64 copy that fits
+BLOCK = 96  # columns of the Gram matrix formed at a time; only its lower triangle is read
+
+Values = tuple[Float64[Tensor, "b r"], Float64[Tensor, "b r"], Float64[Tensor, "b r"]]
+
+
+def exact_values(stack: Float[Tensor, "b m n"]) -> Values:
+    """Singular values by bidiagonalisation in float64, descending, with both ends.
+
+    The factorisation is that of a matrix within `4 max(m, n) eps σ₁` of `A`, and singular values
+    move by no more than the matrix does (Weyl 1912).
+    """
+    scale = _scale(stack)
+    sigma = torch.linalg.svdvals(stack.double() / scale[:, None, None])
+    slack = 4 * max(stack.shape[1:]) * EPS * sigma[:, :1]
+    low, high = (sigma - slack).clamp_min(0), sigma + slack
+    return _leave(scale, sigma, low, high)
+
+
+def gram_values(stack: Float[Tensor, "b m n"]) -> Values:
+    """Singular values as roots of the eigenvalues of the smaller Gram matrix, with both ends."""
+    scale = _scale(stack)
+    m, n = stack.shape[1:]
+    gram = lower_gram(stack if m >= n else stack.mT, scale)
+    return _leave(scale, *roots(gram, inner=max(m, n)))
+
+
+def gram_work(m: int, n: int) -> int:
+    """Multiplications needed to form the smaller Gram matrix of an `[m, n]` matrix."""
+    return m * n * min(m, n)
+
+
+def roots(
+    gram: Float64[Tensor, "b r r"], *, inner: int, pieces: int = 1, extra: float = 0.0
+) -> Values:
+    """Roots of the eigenvalues of Gram matrices that were summed over `inner` rows, descending.
+
+    An eigenvalue is off by at most the norm of three errors. That of the eigensolver, `8√r eps λ₁`.
+    Roundings of entry `ij` that add up like a random walk of `inner` steps (Higham & Mary 2019)
+    to about `√inner eps ‖xᵢ‖‖xⱼ‖ / 2`: such a matrix has norm at most `2 maxᵢ √(Σⱼ entry²)`. And
+    roundings that all go one way, as when equal rows are summed: `eps` of the matrix for each
+    addition in the longest chain, which panels and `pieces` of the rows make. `extra` is an error
+    of the Gram matrix that the caller knows of. Random matrices use a tenth of this, constant ones
+    most of it.
+    """
+    lam = torch.linalg.eigvalsh(gram).flip(-1).clamp_min(0)
+    squares = gram.diagonal(dim1=-2, dim2=-1)
+    walk = math.sqrt(inner) * (squares.amax(-1) * squares.sum(-1)).sqrt()
+    chain = min(inner, PANEL + inner // PANEL + pieces)
+    delta = EPS * ((8 * math.sqrt(gram.shape[-1]) + chain) * lam[:, 0] + walk) + extra
+    low, high = (lam - delta[:, None]).clamp_min(0), lam + delta[:, None]
+    return lam.sqrt(), low.sqrt(), high.sqrt()
+
+
+def lower_gram(
+    tall: Float[Tensor, "b k r"], scale: Float64[Tensor, " b"]
+) -> Float64[Tensor, "b r r"]:
+    """Lower triangle of `XᵀX` for each `X / scale` of the stack; the rest is unspecified."""
+    b, _, r = tall.shape
+    gram = tall.new_zeros(b, r, r, dtype=torch.float64)
+    plain = bool((scale == 1).all())
+    for panel in tall.split(PANEL, dim=1):
+        P = panel.double() if plain else panel.double() / scale[:, None, None]
+        for j in range(0, r, BLOCK):
+            gram[:, j:, j : j + BLOCK].baddbmm_(P[:, :, j:].mT, P[:, :, j : j + BLOCK])
+    return gram
+
+
+def _scale(stack: Float[Tensor, "b m n"]) -> Float64[Tensor, " b"]:
+    """A power of two near the largest entry of each matrix, by which it may safely be divided."""
+    if stack.dtype != torch.float64:  # squares of narrower formats are inside float64 as they are
+        return stack.new_ones(len(stack), dtype=torch.float64)
+    largest = stack.abs().amax((1, 2)).tolist()
+    return stack.new_tensor([power_of_two(x) if x > 0 else 1.0 for x in largest])
+
+
+def power_of_two(x: float) -> float:
+    """The power of two at or below a positive `x`; dividing by it rounds nothing."""
+    return math.ldexp(1.0, math.frexp(x)[1] - 1)
+
+
+def _leave(scale: Tensor, *values: Tensor) -> Values:
+    sigma, low, high = ((scale[:, None] * v).cpu() for v in values)
+    return sigma, low, high

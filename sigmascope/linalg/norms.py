@@ -1,0 +1,133 @@
+"""Matrix norms: spectral, Frobenius, Schatten."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sigmascope.linalg.dense import EPS
+from sigmascope.linalg.estimates import Estimate
+from sigmascope.linalg.operators import Operator
+from sigmascope.linalg.refusals import require_complete, require_matrix
+from sigmascope.linalg.spectra import Route, Spectrum, settled, spectrum
+from sigmascope.linalg.traces import sampled_frobenius_norm
+
+
+def spectral_norm(
+    A: Float[Tensor, "m n"] | Operator | Spectrum,
+    *,
+    route: Route = "auto",
+    steps: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Estimate:
+    """Largest singular value of `A`.
+
+    Args:
+        A: A matrix, an operator, or a spectrum already at hand, partial or not.
+        route: As for `spectrum`.
+        steps: Products to spend on the free route.
+        generator: Source of the random start of the free route.
+
+    Returns:
+        In the unit of the entries, at least 0.
+
+    Raises:
+        TypeError: If a tensor `A` is not real floating point.
+        ValueError: If a tensor `A` is empty, not a matrix, or not finite.
+
+    Source:
+        As `spectrum`.
+
+    Example:
+        >>> round(spectral_norm(torch.tensor([[3.0, 4.0]])).value, 9)
+        5.0
+    """
+    if not isinstance(A, Spectrum):
+        # for the largest value alone the Gram route is as good as any: no second factorisation
+        if isinstance(A, Tensor):
+            require_matrix(A, name="A")
+        route = "gram" if settled(A, route) == "auto" else route
+        A = spectrum(A, route=route, steps=steps, generator=generator)
+    return Estimate(A.sigma[0].item(), A.low[0].item(), A.high[0].item(), A.how, A.risk)
+
+
+def frobenius_norm(
+    A: Float[Tensor, "m n"] | Operator | Spectrum,
+    *,
+    samples: int = 64,
+    risk: float = 0.05,
+    generator: torch.Generator | None = None,
+) -> Estimate:
+    """Root of the sum of the squared entries of `A`, and of its squared singular values.
+
+    Args:
+        A: A matrix, summed; all its singular values; or an operator, which is multiplied with
+            random signs `x`, `‖A x‖²` having the mean `‖A‖_F²`.
+        samples: Random vectors spent on an operator; with as many as columns, it is exact.
+        risk: Chance that the interval of a sampled operator misses (Student's law).
+        generator: Source of the random signs.
+
+    Returns:
+        In the unit of the entries, at least 0.
+
+    Raises:
+        TypeError: If a tensor `A` is not real floating point.
+        ValueError: If a tensor `A` is empty, not a matrix, or not finite, or a spectrum partial.
+
+    Source:
+        Hutchinson 1990 for the sampling.
+
+    Example:
+        >>> frobenius_norm(torch.tensor([[3.0, 4.0]])).value
+        5.0
+    """
+    if isinstance(A, Spectrum):
+        return schatten_norm(A, 2)
+    if isinstance(A, Operator):
+        return sampled_frobenius_norm(A, samples=samples, risk=risk, generator=generator)
+    require_matrix(A, name="A")
+    top = A.detach().abs().amax().double().item()
+    length = torch.linalg.vector_norm(A.detach().double() / (top or 1.0)).item()
+    return Estimate.rounded(top * length, ulps=4 + math.sqrt(A.numel()), how="summed")
+
+
+def schatten_norm(s: Spectrum, p: float) -> Estimate:
+    """`(Σ σᵢᵖ)^(1/p)`: nuclear norm at 1, Frobenius at 2, spectral at infinity.
+
+    Args:
+        s: All singular values; the leading ones are enough at infinity.
+        p: At least 1; `math.inf` allowed.
+
+    Returns:
+        In the unit of the entries, at least 0.
+
+    Raises:
+        ValueError: If `p < 1`, or if the spectrum is partial.
+
+    Source:
+        Bhatia 1997, section IV.2.
+
+    Example:
+        >>> s = Spectrum(torch.tensor([4.0, 3.0], dtype=torch.float64), (2, 2), "exact")
+        >>> schatten_norm(s, 1).value
+        7.0
+    """
+    if not p >= 1:
+        raise ValueError(
+            f"`p` must be at least 1, got {p:g}. Below 1 the sum is no norm: "
+            "take `(s.sigma**p).sum()` if that is meant."
+        )
+    if p == math.inf:
+        return spectral_norm(s)
+    require_complete(s, asked="schatten_norm")
+    rounding = 4 * (len(s.sigma) + p) * EPS
+    low, value, high = (_power_mean(end, p) for end in (s.low, s.sigma, s.high))
+    return Estimate(value, low * (1 - rounding), high * (1 + rounding), s.how, s.risk)
+
+
+def _power_mean(sigma: Tensor, p: float) -> float:
+    top = sigma[0].item()
+    if top == 0:
+        return 0.0
+    return top * (sigma / top).pow(p).sum().pow(1 / p).item()

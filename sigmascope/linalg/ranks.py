@@ -1,0 +1,218 @@
+"""How many dimensions a spectrum has: counts above a threshold, and soft counts."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sigmascope.linalg.dense import EPS
+from sigmascope.linalg.estimates import Estimate
+from sigmascope.linalg.norms import frobenius_norm, spectral_norm
+from sigmascope.linalg.refusals import (
+    require_between,
+    require_complete,
+    require_nonzero,
+    require_positive,
+)
+from sigmascope.linalg.spectra import Spectrum
+
+Box = tuple[Tensor, Tensor, Tensor]
+
+
+def matrix_rank(s: Spectrum, *, rtol: float | None = None) -> Estimate:
+    """Number of singular values above `rtol` times the largest; 0 for a zero matrix.
+
+    Args:
+        s: All singular values of an `[m, n]` matrix.
+        rtol: Relative threshold in `[0, 1)`; `max(m, n) * 1e-7` when omitted.
+
+    Returns:
+        A count between 0 and `min(m, n)`; the ends count what surely and what possibly exceeds
+        the threshold.
+
+    Raises:
+        ValueError: If the spectrum is partial, or `rtol` is out of range.
+
+    Source:
+        Daneshmand et al. 2020, footnote 2.
+
+    Example:
+        >>> s = Spectrum(torch.tensor([1.0, 1e-3, 1e-9], dtype=torch.float64), (3, 5), "exact")
+        >>> matrix_rank(s).value
+        2.0
+    """
+    require_complete(s, asked="matrix_rank")
+    low, value, high = rank_range(s, rtol)
+    return Estimate(float(value), float(low), float(high), s.how, s.risk)
+
+
+def rank_range(s: Spectrum, rtol: float | None) -> tuple[int, int, int]:
+    """How many values are surely, apparently and possibly above the rank threshold."""
+    if rtol is None:
+        rtol = min(max(s.shape) * 1e-7, 1 - EPS)  # beyond 1e7 rows the rule would count nothing
+    require_between(rtol, 0, 1, name="rtol", instead="Omit it for max(shape) * 1e-7.")
+    low, sigma, high = scaled(s)
+    surely = int((low > rtol * high[0]).sum())
+    apparently = int((sigma > rtol).sum())
+    possibly = int((high > rtol * low[0]).sum())
+    # the largest is above any fraction of itself, however wide its interval
+    first = int(sigma[0] > 0)
+    return max(surely, first), max(apparently, first), max(possibly, first)
+
+
+def soft_rank(s: Spectrum, tau: float = 0.5) -> Estimate:
+    """Number of eigenvalues of `HᵀH / rows` that are at least `tau`. Not scale invariant.
+
+    A value within its interval of the threshold counts, so that `H` with `HᵀH / rows = I` has full
+    soft rank at `tau = 1` in spite of rounding.
+
+    Args:
+        s: All singular values of `H`, rows = samples.
+        tau: Threshold, positive, in the squared unit of the entries.
+
+    Returns:
+        A count between 0 and `min(m, n)`.
+
+    Raises:
+        ValueError: If the spectrum is partial, or `tau` is not positive and finite.
+
+    Source:
+        Daneshmand et al. 2020, Eq. 3.
+    """
+    require_complete(s, asked="soft_rank")
+    require_positive(tau, name="tau", instead="At 0 every direction counts: use `matrix_rank`.")
+    threshold = math.sqrt(tau) * math.sqrt(s.shape[0])  # sigma is never squared
+    surely = float((s.low >= threshold * (1 + 2 * EPS)).sum())
+    possibly = float((s.high >= threshold * (1 - 2 * EPS)).sum())
+    return Estimate(possibly, surely, possibly, s.how, s.risk)
+
+
+def participation_ratio(s: Spectrum) -> Estimate:
+    """`(Σ σ²)² / Σ σ⁴`: how many squared singular values share the energy. Scale invariant.
+
+    Args:
+        s: All singular values of a non-zero matrix.
+
+    Returns:
+        Dimensionless, between 1 (rank one) and the rank (all non-zero values equal).
+
+    Raises:
+        ValueError: If the spectrum is partial, or the matrix is zero.
+
+    Source:
+        Daneshmand et al. 2020, Eq. 4, there `r(H)`.
+
+    Example:
+        >>> flat = Spectrum(torch.ones(4, dtype=torch.float64), (4, 9), "exact")
+        >>> round(participation_ratio(flat).value, 9)
+        4.0
+    """
+    low, sigma, high = _box(s, asked="participation_ratio")
+    value = _ratio(sigma, sigma)
+    return _clamped(s, value, _ratio(low, high), _ratio(high, low))
+
+
+def _ratio(above: Tensor, below: Tensor) -> float:
+    squares, under = above.square().sum(), below.square().square().sum()
+    return (squares.square() / under).item()
+
+
+def stable_rank(s: Spectrum | Float[Tensor, "m n"]) -> Estimate:
+    """`‖A‖_F² / ‖A‖₂²`: the energy in units of that of the leading direction. Scale invariant.
+
+    Args:
+        s: All singular values of a non-zero matrix; or the matrix, which need not be factorised:
+            its Frobenius norm is summed and its spectral norm takes the route of its size.
+
+    Returns:
+        Dimensionless, between 1 and the rank.
+
+    Raises:
+        ValueError: If the spectrum is partial, or the matrix is zero.
+
+    Source:
+        Rudelson & Vershynin 2007, section 1.
+    """
+    if isinstance(s, Tensor):
+        return _stable_rank_of_matrix(s)
+    low, sigma, high = _box(s, asked="stable_rank")
+    value = sigma.square().sum().item()
+    least = 1 + (low[1:] / high[0]).square().sum().item()
+    most = 1 + (torch.minimum(high[1:], high[0]) / low[0]).square().sum().item()
+    return _clamped(s, value, least, most)
+
+
+def _stable_rank_of_matrix(A: Float[Tensor, "m n"]) -> Estimate:
+    energy, top = frobenius_norm(A), spectral_norm(A)
+    require_nonzero(top.value, (A.shape[0], A.shape[1]), asked="stable_rank")
+    inside = lambda ratio: min(max(ratio**2, 1.0), float(min(A.shape)))
+    high = inside(energy.high / top.low) if top.low > 0 else float(min(A.shape))
+    value, low = inside(energy.value / top.value), inside(energy.low / top.high)
+    return Estimate(value, low, high, top.how, top.risk)
+
+
+def effective_rank(s: Spectrum) -> Estimate:
+    """Exponential of the entropy of the normalised singular values. Scale invariant.
+
+    `exp(-Σ pᵢ ln pᵢ)` with `pᵢ = σᵢ / Σⱼ σⱼ` and `0 ln 0 = 0`, so nothing is added to a value.
+
+    Args:
+        s: All singular values of a non-zero matrix.
+
+    Returns:
+        Dimensionless, between 1 (rank one) and `min(m, n)` (flat spectrum).
+
+    Raises:
+        ValueError: If the spectrum is partial, or the matrix is zero.
+
+    Source:
+        Roy & Vetterli 2007, Definition 1; interval by Audenaert 2007, Theorem 1.
+
+    Example:
+        >>> flat = Spectrum(torch.ones(4, dtype=torch.float64), (4, 9), "exact")
+        >>> round(effective_rank(flat).value, 9)
+        4.0
+    """
+    low, sigma, high = _box(s, asked="effective_rank")
+    total = sigma.sum()
+    entropy = torch.special.entr(sigma / total).sum().item()
+    # moving every value inside its interval moves p by at most this in total variation
+    moved = (torch.maximum(high - sigma, sigma - low).sum() / total).item()
+    gap = _entropy_gap(moved + len(sigma) * EPS, len(sigma))
+    return _clamped(s, math.exp(entropy), math.exp(entropy - gap), math.exp(entropy + gap))
+
+
+def _entropy_gap(moved: float, size: int) -> float:
+    """How far the entropies of two laws on `size` points, `moved` apart, can be (nats)."""
+    if size == 1:
+        return 0.0
+    if moved >= 1 - 1 / size:
+        return math.log(size)
+    own = -moved * math.log(moved) - (1 - moved) * math.log1p(-moved)
+    return moved * math.log(size - 1) + own
+
+
+def scaled(s: Spectrum) -> Box:
+    """Low ends, values and high ends in units of the largest value, so that squares are safe."""
+    top = s.sigma[0] if s.sigma[0] > 0 else torch.ones_like(s.sigma[0])
+    return s.low / top, s.sigma / top, s.high / top
+
+
+def _box(s: Spectrum, *, asked: str) -> Box:
+    require_complete(s, asked=asked)
+    require_nonzero(s.sigma[0].item(), s.shape, asked=asked)
+    return scaled(s)
+
+
+def _clamped(s: Spectrum, value: float, low: float, high: float) -> Estimate:
+    """An estimate widened by the rounding of its own sums, inside `[1, min(shape)]`."""
+    rounding = 4 * len(s.sigma) * EPS
+    least, most = 1.0, float(min(s.shape))
+    return Estimate(
+        min(max(value, least), most),
+        min(max(low * (1 - rounding), least), most),
+        max(min(high * (1 + rounding), most), least),
+        s.how,
+        s.risk,
+    )

@@ -1,0 +1,104 @@
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from zoo import MATRICES, fresh
+
+from sigmascope.linalg import (
+    Operator,
+    Spectrum,
+    frobenius_norm,
+    schatten_norm,
+    spectral_norm,
+    spectrum,
+)
+
+
+@pytest.mark.parametrize("case", MATRICES)
+def test_spectral_norm_is_the_largest_value_on_every_route(case):
+    A = MATRICES[case]
+    exact = spectral_norm(A, route="exact")
+    for other in (
+        spectral_norm(A),
+        spectral_norm(spectrum(A)),
+        spectral_norm(A, route="free", steps=8, generator=fresh()),
+    ):
+        assert max(exact.low, other.low) <= min(exact.high, other.high)
+    assert spectral_norm(A).value == pytest.approx(exact.value, rel=1e-12)
+
+
+def test_spectral_norm_spends_no_second_factorisation_on_small_values():
+    assert spectral_norm(MATRICES["rank one"]).how == "gram"
+
+
+@pytest.mark.parametrize("case", MATRICES)
+def test_frobenius_norm_of_entries_values_and_products_agree(case):
+    A = MATRICES[case]
+    summed, of_values = frobenius_norm(A), frobenius_norm(spectrum(A))
+    assert max(summed.low, of_values.low) <= min(summed.high, of_values.high)
+    assert summed.value == pytest.approx(of_values.value, rel=1e-12)
+    products = frobenius_norm(Operator.of(A), samples=99)
+    assert products.how == "exact"
+    assert products.risk == 0
+    assert max(summed.low, products.low) <= min(summed.high, products.high)
+
+
+def test_frobenius_norm_by_hand():
+    assert frobenius_norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]])).value == 5
+    assert frobenius_norm(torch.zeros(2, 2)).high == 0
+
+
+def test_frobenius_norm_of_an_operator_covers_at_the_stated_rate():
+    A = torch.randn(40, 60, generator=fresh(), dtype=torch.float64)
+    true = frobenius_norm(A).value
+    told = [
+        frobenius_norm(Operator.of(A), samples=20, risk=0.1, generator=fresh(seed))
+        for seed in range(200)
+    ]
+    missed = sum(not e.low <= true <= e.high for e in told)
+    assert 8 <= missed <= 35  # 20 expected
+    assert told[0].risk == 0.1
+    assert told[0].how == "hutchinson(samples=20)"
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_sampled_frobenius_norm_neither_overflows_nor_underflows(scale):
+    A = torch.randn(30, 50, generator=fresh(), dtype=torch.float64)
+    one, other = (
+        frobenius_norm(Operator.of(c * A), samples=9, generator=fresh(1)) for c in (1.0, scale)
+    )
+    assert other.value == pytest.approx(scale * one.value, rel=1e-12)
+    assert other.high == pytest.approx(scale * one.high, rel=1e-12)
+
+
+@pytest.mark.parametrize("case", MATRICES)
+def test_schatten_norms_decrease_in_p(case):
+    s = spectrum(MATRICES[case])
+    norms = [schatten_norm(s, p) for p in (1, 1.5, 2, 7, 100, math.inf)]
+    values = [e.value for e in norms]
+    assert all(a >= b * (1 - 1e-14) for a, b in pairwise(values))
+    assert norms[-1] == spectral_norm(s)
+
+
+def test_schatten_norms_by_hand_and_between_their_ends():
+    sigma = torch.tensor([4.0, 3.0], dtype=torch.float64)
+    s = Spectrum(sigma, (2, 2), "told", sigma - 0.5, sigma + 0.5, risk=0.01)
+    for p, norm in ((1, 7), (2, 5), (3, 91 ** (1 / 3))):
+        assert schatten_norm(s, p).value == pytest.approx(norm)
+        low = sum(x**p for x in (3.5, 2.5)) ** (1 / p)
+        high = sum(x**p for x in (4.5, 3.5)) ** (1 / p)
+        assert schatten_norm(s, p).low == pytest.approx(low)
+        assert schatten_norm(s, p).high == pytest.approx(high)
+        assert schatten_norm(s, p).risk == 0.01
+    e = schatten_norm(Spectrum(sigma, (2, 2), "told"), 3)
+    assert e.low < e.value < e.high  # the sum rounds, even where the values are known
+
+
+def test_refuses_what_is_no_norm_and_what_is_not_all_there():
+    part = Spectrum(torch.ones(2, dtype=torch.float64), (9, 9), "golub-kahan(steps=2)")
+    with pytest.raises(ValueError, match=r"`p` must be at least 1, got 0\.5"):
+        schatten_norm(part, 0.5)
+    with pytest.raises(ValueError, match="`schatten_norm` needs all 9 singular values, got the le"):
+        schatten_norm(part, 2)
+    assert schatten_norm(part, math.inf).value == 1
