@@ -279,7 +279,8 @@ def _write(target: str, form: Any) -> None:
 
 def _terminal() -> dict[str, Any]:
     console = Console()
-    return {"colour": console.is_terminal and not console.no_color, "width": console.width}
+    seen = console.is_terminal  # a file or a pipe has no width of its own
+    return {"colour": seen and not console.no_color, "width": console.width if seen else 100}
 
 
 def _print(text: str) -> None:

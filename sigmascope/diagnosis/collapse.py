@@ -9,6 +9,7 @@ from sigmascope.survey import Profile, Reading
 ONE_DIRECTION = 1.1  # participation ratio at which all samples point nearly the same way
 ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
 LOST = 0.5  # share of the input's centred directions that must be gone
+FEW = 6.0  # centred directions that must not be left; a default net that cannot train has 3 to 5
 COLLINEAR_ERROR, COLLINEAR_WARNING = 0.999, 0.99
 DANESHMAND = "Daneshmand et al. 2020"
 
@@ -79,7 +80,7 @@ def _collapsed(
     if centred is None or first_centred is None:  # all rows equal: nothing tells samples apart
         return first_centred is not None
     small = variation.estimate.value <= min(ALIKE, 0.1 * first_variation.estimate.value)
-    return small or centred.estimate.high <= LOST * first_centred.estimate.low
+    return small or centred.estimate.high <= min(FEW, LOST * first_centred.estimate.low)
 
 
 def _pace(ratio: Series, profile: Profile) -> str:

@@ -1,6 +1,6 @@
 """Models in, matrices and operators out."""
 
-from sigmascope.probes.adjoints import Adjoint, Sweep
+from sigmascope.probes.adjoints import Adjoint
 from sigmascope.probes.batches import Batch
 from sigmascope.probes.convolutions import convolution_operator
 from sigmascope.probes.gradients import Collinearity, Loss
@@ -11,6 +11,7 @@ from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.rows import Rows
 from sigmascope.probes.stillness import still
 from sigmascope.probes.subjects import OUTPUT, Spectra, Subject
+from sigmascope.probes.sweeps import Sweep
 from sigmascope.probes.tapes import Call, recording
 
 __all__ = [

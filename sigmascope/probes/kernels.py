@@ -49,6 +49,9 @@ def share(
 def _linear(x: Tensor, J: Tensor, *, trains: bool, bias: bool) -> PerSample:
     a = x.flatten(1, -2) if x.ndim > 2 else x[:, None]  # [n, p, i]
     d = J.flatten(2, -2) if J.ndim > 3 else J[:, :, None]  # [n, k, p, o]
+    if a.shape[1] == 1:  # ‖d aᵀ‖² = ‖d‖² ‖a‖²
+        reads = a.double().square().sum((1, 2)) * float(trains) + float(bias)
+        return _square_sum(d) * reads[:, None]
     total = _contracted(a, d) if trains else d.new_zeros(d.shape[:2], dtype=torch.float64)
     return total + _square_sum(d.sum(2)) if bias else total
 
@@ -56,8 +59,6 @@ def _linear(x: Tensor, J: Tensor, *, trains: bool, bias: bool) -> PerSample:
 def _contracted(a: Float[Tensor, "n p i"], d: Float[Tensor, "n k p o"]) -> PerSample:
     """`‖Σ_p d_p a_pᵀ‖²`, by whichever of the two ways is cheaper."""
     positions, inputs, outputs = a.shape[1], a.shape[2], d.shape[3]
-    if positions == 1:
-        return _square_sum(d) * _square_sum(a[:, None])
     if positions * (inputs + outputs) < inputs * outputs:
         gram = a.double() @ a.double().mT  # [n, p, p]
         by_output = (dk.double() for dk in d.unbind(1))
@@ -68,7 +69,8 @@ def _contracted(a: Float[Tensor, "n p i"], d: Float[Tensor, "n k p o"]) -> PerSa
 
 def _square_sum(parts: Float[Tensor, "n k *rest"]) -> PerSample:
     """Squares in float64, where none of a narrower format underflows."""
-    return parts.reshape(*parts.shape[:2], -1).double().square().sum(2)
+    wide = parts.reshape(*parts.shape[:2], -1).double()
+    return torch.einsum("nkd,nkd->nk", wide, wide)
 
 
 def _convolution(module: _ConvNd, x: Tensor, J: Tensor) -> PerSample:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.linalg import Spectrum, spectrum
-from sigmascope.probes import adjoints, graphs, parameters
+from sigmascope.probes import graphs, parameters, sweeps
 from sigmascope.probes.batches import Batch, as_tensor, call, prepared, sample_count, tensors
 from sigmascope.probes.gradients import Collinearity, Loss, collinearity
 from sigmascope.probes.kernels import covers
@@ -210,21 +210,22 @@ class Subject:
         }
 
     @cached_property
-    def adjoints(self) -> adjoints.Sweep:
+    def adjoints(self) -> sweeps.Sweep:
         """`∂ output / ∂ preactivation` of every layer, for every sample on its own.
 
         One forward pass, and one backward pass per output.
         """
-        entries = self._run[4]
+        wanted = self.outputs if isinstance(self.outputs, int) else len(self.outputs)
         generator = self.generator or torch.Generator().manual_seed(0)
-        return adjoints.sweep(
+        return sweeps.sweep(
             self.model,
             self.batch,
             self._listened,
             self._run[1],
             outputs=self.outputs,
             count=self.count,
-            entries=entries,
+            entries=self._run[4],
+            columns=min(wanted, self.output.numel() // self.count),
             batch_dim=self.batch_dim,
             uncovered=self._uncovered,
             generator=generator,

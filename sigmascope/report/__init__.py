@@ -1,0 +1,22 @@
+"""Results in, text out."""
+
+from sigmascope.report.columns import table
+from sigmascope.report.coverage import Coverage, coverage
+from sigmascope.report.forms import json_form
+from sigmascope.report.page import page
+from sigmascope.report.plain import text
+from sigmascope.report.schema import SCHEMA
+from sigmascope.report.theorems import checks_form, checks_text, theorems_text
+
+__all__ = [
+    "SCHEMA",
+    "Coverage",
+    "checks_form",
+    "checks_text",
+    "coverage",
+    "json_form",
+    "page",
+    "table",
+    "text",
+    "theorems_text",
+]

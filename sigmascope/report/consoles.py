@@ -1,0 +1,27 @@
+"""Rich renderables as plain or coloured text, the same on every machine."""
+
+import io
+from collections.abc import Iterable
+
+from rich.console import Console, RenderableType
+
+
+def rendered(parts: Iterable[RenderableType], *, colour: bool, width: int) -> str:
+    """Lines of at most `width` columns, with escape sequences only if `colour`."""
+    file = io.StringIO()
+    console = Console(
+        file=file,
+        width=width,
+        force_terminal=colour,
+        force_jupyter=False,
+        no_color=not colour,
+        color_system="standard" if colour else None,
+        markup=False,  # names of layers are text, whatever brackets they hold
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+        _environ={},
+    )
+    for part in parts:
+        console.print(part)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())

@@ -1,0 +1,70 @@
+"""Numbers as a reader wants them: few digits, and the interval where it says something."""
+
+import math
+
+from sigmascope.linalg import Estimate
+
+NEGLIGIBLE = 1e-3  # relative width of an interval below which the digits shown say it all
+
+
+def compact(number: float, *, digits: int = 4) -> str:
+    """`number` with a few significant digits.
+
+    Example:
+        >>> [compact(x) for x in (0.0, 64.0, 1.02345, 123456.0, 5.1e-11, math.inf)]
+        ['0', '64', '1.023', '1.235e5', '5.1e-11', '∞']
+    """
+    if not math.isfinite(number):
+        return "nan" if math.isnan(number) else "∞" if number > 0 else "-∞"
+    if number == round(number) and abs(number) < 1e5:
+        return f"{number:.0f}"
+    if 1e-3 <= abs(number) < 1e5:
+        return f"{number:.{digits}g}" if abs(number) < 10**digits else f"{number:.0f}"
+    mantissa, _, exponent = f"{number:.{digits - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def matters(estimate: Estimate) -> bool:
+    """Whether the interval is wide enough to be shown."""
+    width = estimate.high - estimate.low
+    return not width <= NEGLIGIBLE * abs(estimate.value)
+
+
+def measured(estimate: Estimate) -> str:
+    """The value, with its interval where it matters.
+
+    Example:
+        >>> measured(Estimate(12.3, 11.9, 12.8, "sampled", 0.05))
+        '12.3 [11.9, 12.8]'
+    """
+    if not matters(estimate):
+        return compact(estimate.value)
+    value, low, high = (compact(x, digits=3) for x in (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
+
+
+def within(estimate: Estimate) -> str:
+    """The value, with the half-width of its interval in per cent where it matters; for tables.
+
+    Example:
+        >>> within(Estimate(12.3, 11.9, 12.8, "sampled", 0.05))
+        '12.3 ±5%'
+    """
+    gap = max(estimate.high - estimate.value, estimate.value - estimate.low)
+    if not matters(estimate) or not gap < 10 * abs(estimate.value):
+        return measured(estimate)
+    half = 100 * gap / abs(estimate.value)
+    per_cent = math.ceil(half) if half > 1 else math.ceil(100 * half) / 100
+    return f"{compact(estimate.value, digits=3)} ±{per_cent:g}%"
+
+
+def risk(estimate: Estimate) -> str:
+    """The chance that the interval misses, in words; empty where there is none.
+
+    Example:
+        >>> risk(Estimate(12.3, 11.9, 12.8, "sampled", 0.05))
+        'the interval misses with chance at most 0.05'
+    """
+    if estimate.risk == 0:
+        return ""
+    return f"the interval misses with chance at most {compact(estimate.risk, digits=2)}"

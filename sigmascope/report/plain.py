@@ -1,0 +1,121 @@
+"""The report as a terminal shows it."""
+
+import io
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from sigmascope.diagnosis import Finding
+from sigmascope.report.coverage import coverage
+from sigmascope.report.grids import (
+    checks_grid,
+    layers_grid,
+    skipped_grid,
+    sparklines_grid,
+    violations,
+)
+from sigmascope.report.names import printable
+from sigmascope.report.numbers import measured, risk
+from sigmascope.survey import Profile, Reading
+
+_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
+_EVIDENCE = 4  # readings shown with a finding; the rest are counted
+
+
+def text(
+    profile: Profile,
+    findings: tuple[Finding, ...],
+    *,
+    colour: bool = False,
+    width: int = 100,
+    whole: bool = False,
+) -> str:
+    """The report for a terminal: coverage, findings, curves, layers, theorems, what is missing.
+
+    Args:
+        profile: What was measured.
+        findings: What was found in it.
+        colour: Whether to colour it with escape sequences; never needed to understand it.
+        width: Columns of the terminal.
+        whole: Whether to list every layer of a deep net, and every site that was not measured.
+
+    Returns:
+        Lines of at most `width` columns, the first of which says how much was measured.
+    """
+    file = io.StringIO()
+    console = Console(
+        file=file,
+        width=width,
+        force_terminal=colour,
+        force_jupyter=False,
+        no_color=not colour,
+        color_system="standard" if colour else None,
+        markup=False,  # names of layers are text, whatever brackets they hold
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+        _environ={},  # the same text on every machine
+    )
+    for part in _parts(profile, findings, width, whole):
+        console.print(part)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def _parts(
+    profile: Profile, findings: tuple[Finding, ...], width: int, whole: bool
+) -> Iterator[RenderableType]:
+    yield Text(coverage(profile).says, "bold")
+    if profile.about:
+        yield Text(_about(profile), "dim")
+    yield ""
+    if not findings:
+        yield Text("No findings: no rule saw anything that hinders training.", "bold green")
+    for i, finding in enumerate(findings):
+        yield from ([""] if i else [])
+        yield from _finding(finding)
+    yield from _section("Over depth", sparklines_grid(profile, width))
+    sites = frozenset(f.site for f in findings)
+    yield from _section("Layers", layers_grid(profile, sites, width, whole=whole))
+    yield from _section("Theorems", checks_grid(profile))
+    yield from (Text(line, "bold red") for line in violations(profile))
+    yield from _section("Not measured", skipped_grid(profile, whole=whole))
+
+
+def _section(title: str, grid: Table | None) -> Iterator[RenderableType]:
+    if grid is not None:
+        yield ""
+        yield Text(title, "bold")
+        yield grid
+
+
+def _about(profile: Profile) -> str:
+    words = ((printable(key), printable(value)) for key, value in profile.about.items())
+    return " · ".join(f"{key} {value}" for key, value in words)
+
+
+def _finding(finding: Finding) -> Iterator[RenderableType]:
+    style = _STYLES[finding.severity]
+    place = f" at {printable(finding.site)}" if finding.site else ""
+    yield Text.assemble((finding.severity.upper(), style), f"  {printable(finding.name)}{place}")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column()
+    grid.add_row("", Text(printable(finding.says)))
+    grid.add_row("evidence", Text("\n".join(_evidence(finding.evidence))))
+    grid.add_row("source", Text(printable(finding.source)))
+    if finding.remedies:
+        grid.add_row("do", Text("\n".join(map(printable, finding.remedies))))
+    yield Padding(grid, (0, 0, 0, 2))
+
+
+def _evidence(readings: tuple[Reading, ...]) -> Iterator[str]:
+    shown = readings[:_EVIDENCE]
+    for r in shown:
+        yield f"{printable(r.site)}: {r.quantity} {measured(r.estimate)}"
+    if len(readings) > _EVIDENCE:
+        yield f"and {len(readings) - _EVIDENCE} more"
+    if any(r.estimate.risk for r in shown):
+        yield risk(max((r.estimate for r in shown), key=lambda e: e.risk))

@@ -1,0 +1,141 @@
+"""What the JSON of a profile looks like, for programs that read it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+VERSION = "sigmascope/profile/1"  # a new number whenever a reader of the old form could go wrong
+
+_TEXT = {"type": "string"}
+_COUNT = {"type": "integer", "minimum": 0}
+_DEPTH = {
+    "type": ["integer", "null"],
+    "minimum": 0,
+    "description": "Order of the layer, from 0; one past the last for the network's output; null "
+    "where the site belongs to no layer.",
+}
+_VIEW = {"enum": ["representations", "weights", "features", "gradients"]}
+_NUMBERS = {"type": "array", "items": {"$ref": "#/$defs/number"}}
+
+
+def _object(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """An object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+        **more,
+    }
+
+
+def _list(name: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"$ref": f"#/$defs/{name}"}}
+
+
+_ESTIMATE = {
+    "value": {"$ref": "#/$defs/number"},
+    "low": {"$ref": "#/$defs/number"},
+    "high": {"$ref": "#/$defs/number"},
+    "how": {**_TEXT, "description": "Route that produced the number, and its knobs."},
+    "risk": {
+        "type": "number",
+        "minimum": 0,
+        "description": "Chance, over the route's own randomness, that the interval misses.",
+    },
+}
+_PLACE = {"site": _TEXT, "view": _VIEW, "form": _TEXT}
+
+_DEFINITIONS = {
+    "number": {
+        "description": "A finite number, or the word for one that JSON cannot write. NaN never "
+        "occurs in an estimate.",
+        "anyOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN"]}],
+    },
+    "estimate": _object(
+        _ESTIMATE,
+        description="The truth is in [low, high] except with chance `risk`.",
+    ),
+    "reading": _object({**_PLACE, "depth": _DEPTH, "quantity": _TEXT, **_ESTIMATE}),
+    "layer": _object(
+        {
+            "site": _TEXT,
+            "kind": _TEXT,
+            "depth": _COUNT,
+            "parameters": {"type": "array", "items": _TEXT},
+        }
+    ),
+    "spectrum": _object(
+        {
+            **_PLACE,
+            "rows": _COUNT,
+            "cols": _COUNT,
+            "how": _TEXT,
+            "risk": _ESTIMATE["risk"],
+            "sigma": {**_NUMBERS, "description": "Singular values, descending, not squared."},
+            "low": _NUMBERS,
+            "high": _NUMBERS,
+        }
+    ),
+    "check": _object(
+        {
+            "theorem": _TEXT,
+            "source": _TEXT,
+            "statement": _TEXT,
+            "site": _TEXT,
+            "sense": {"enum": ["at most", "at least"]},
+            "verdict": {"enum": ["holds", "consistent", "violated", "inapplicable"]},
+            "measured": {"$ref": "#/$defs/estimate"},
+            "limit": {"$ref": "#/$defs/estimate"},
+            "assumptions": {
+                "type": "array",
+                "items": _object({"says": _TEXT, "met": {"type": ["boolean", "null"]}}),
+            },
+        }
+    ),
+    "finding": _object(
+        {
+            "name": _TEXT,
+            "site": _TEXT,
+            "depth": _DEPTH,
+            "severity": {"enum": ["error", "warning", "note"]},
+            "says": _TEXT,
+            "source": _TEXT,
+            "remedies": {"type": "array", "items": _TEXT},
+            "evidence": _list("reading"),
+        }
+    ),
+    "skipped": _object({"site": _TEXT, "what": _TEXT, "why": _TEXT}),
+    "coverage": _object(
+        {
+            "says": _TEXT,
+            "layers": _COUNT,
+            "layers_measured": _COUNT,
+            "weights": _COUNT,
+            "weights_measured": _COUNT,
+            "skipped": _COUNT,
+        }
+    ),
+}
+
+SCHEMA: Mapping[str, Any] = MappingProxyType(
+    {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:sigmascope:profile:1",
+        "title": "A sigmascope profile and what was found in it",
+        **_object(
+            {
+                "schema": {"const": VERSION},
+                "about": {"type": "object", "additionalProperties": _TEXT},
+                "coverage": {"$ref": "#/$defs/coverage"},
+                "findings": _list("finding"),
+                "layers": _list("layer"),
+                "readings": _list("reading"),
+                "spectra": _list("spectrum"),
+                "checks": _list("check"),
+                "skipped": _list("skipped"),
+            }
+        ),
+        "$defs": _DEFINITIONS,
+    }
+)

@@ -1,0 +1,73 @@
+"""Theorems and their checks, as text and as JSON."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from sigmascope.report.consoles import rendered
+from sigmascope.report.forms import check_form
+from sigmascope.report.names import printable
+from sigmascope.report.numbers import measured
+from sigmascope.theory import Bound, Check, Verdict
+
+_STYLES = {
+    Verdict.HOLDS: "green",
+    Verdict.CONSISTENT: "green",
+    Verdict.VIOLATED: "bold red",
+    Verdict.INAPPLICABLE: "dim",
+}
+_SIGNS = {"at most": "≤", "at least": "≥"}
+
+
+def checks_text(checks: tuple[Check, ...], *, colour: bool = False, width: int = 100) -> str:
+    """Every check on a line of its own, theorem by theorem; inapplicable ones with the reason."""
+    return rendered(_checks(checks), colour=colour, width=width)
+
+
+def checks_form(checks: tuple[Check, ...]) -> dict[str, Any]:
+    """Checks as strict JSON; each has the form that it has in `SCHEMA`."""
+    return {"schema": "sigmascope/checks/1", "checks": [check_form(c) for c in checks]}
+
+
+def theorems_text(
+    theorems: Iterable[type[Bound]], *, colour: bool = False, width: int = 100
+) -> str:
+    """The catalogue: name, statement, source, and what the docstring says."""
+    return rendered(_theorems(theorems), colour=colour, width=width)
+
+
+def _checks(checks: tuple[Check, ...]) -> Iterator[RenderableType]:
+    if not checks:
+        yield Text("No theorem of the catalogue speaks of this model.")
+    for name in dict.fromkeys(c.theorem for c in checks):
+        group = [c for c in checks if c.theorem == name]
+        counts = ", ".join(
+            f"{sum(c.verdict is v for c in group)} {v.value}"
+            for v in Verdict
+            if any(c.verdict is v for c in group)
+        )
+        yield Text.assemble((printable(name), "bold"), f": {counts}")
+        yield Padding(Text(f"{group[0].statement}   ({group[0].source})", "dim"), (0, 0, 0, 2))
+        yield Padding(_grid(group), (0, 0, 1, 2))
+
+
+def _grid(group: list[Check]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for c in group:
+        sides = f"{measured(c.measured)} {_SIGNS[c.sense]} {measured(c.limit)}"
+        failed = "; ".join(a.says for a in c.assumptions if a.met is False)
+        why = f"not met: {failed}" if failed else ""
+        verdict = Text(c.verdict.value, _STYLES[c.verdict])
+        grid.add_row(Text(printable(c.site)), verdict, Text(sides), Text(why, "dim"))
+    return grid
+
+
+def _theorems(theorems: Iterable[type[Bound]]) -> Iterator[RenderableType]:
+    for theorem in theorems:
+        yield Text(theorem.name, "bold")
+        says = (theorem.__doc__ or "").strip().splitlines()[0]
+        yield Padding(Text(f"{says}\n{theorem.statement}\n{theorem.source}"), (0, 0, 1, 2))

@@ -1,0 +1,126 @@
+"""A table of a run file in a form that other tools read."""
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from sigmascope.store import codecs
+from sigmascope.store.runs import Run
+from sigmascope.store.tables import COLUMNS, Table
+
+Format = Literal["parquet", "csv", "json"]
+
+_BATCH = 10_000  # rows in memory at a time
+
+
+def export(
+    run_path: str | os.PathLike[str],
+    *,
+    to: Format,
+    path: str | os.PathLike[str],
+    table: Table = "readings",
+) -> Path:
+    """Write one table of a run file as Parquet, CSV or JSON.
+
+    The columns are `step`, `time` (UTC, ISO 8601) and those of `store.tables.COLUMNS`. Singular
+    values are lists of numbers. JSON is strict: infinities are the words `"Infinity"` and
+    `"-Infinity"`; CSV writes them as `inf` and `-inf`, lists as JSON.
+
+    Args:
+        run_path: The run file; it may still be growing, and is only read.
+        to: The form.
+        path: Where to write. The file appears complete or not at all.
+        table: Which table.
+
+    Returns:
+        `path`.
+
+    Raises:
+        ValueError: If `run_path` is not a run file that this version can read.
+        FileNotFoundError: If there is no run file, or no folder to write to.
+        ImportError: If Parquet is asked for and pyarrow is not installed.
+    """
+    if to not in _WRITERS:
+        raise ValueError(f"`to` must be one of {', '.join(_WRITERS)}, got {to!r}.")
+    target = Path(path)
+    with Run(run_path, write=False) as run, _replacing(target) as fresh:
+        _WRITERS[to](fresh, table, _records(run, table))
+    return target
+
+
+def _records(run: Run, table: Table) -> Iterator[dict[str, Any]]:
+    names = ("step", "time", *COLUMNS[table])
+    for cells in run.cells(table):
+        record = dict(zip(names, cells, strict=True))
+        yield {
+            name: codecs.numbers(cell) if isinstance(cell, bytes) else cell
+            for name, cell in record.items()
+        }
+
+
+def _csv(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ("step", "time", *COLUMNS[table]))
+        writer.writeheader()
+        for record in records:
+            writer.writerow(
+                {k: json.dumps(v) if isinstance(v, list) else v for k, v in record.items()}
+            )
+
+
+def _json(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> None:
+    """A list of objects, one a line, so that memory stays small and `grep` works."""
+    with path.open("w", encoding="utf-8") as file:
+        opening = "[\n"
+        for record in records:
+            line = {name: _strict(cell) for name, cell in record.items()}
+            file.write(opening + json.dumps(line, allow_nan=False))
+            opening = ",\n"
+        file.write("[]\n" if opening == "[\n" else "\n]\n")
+
+
+def _parquet(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as missing:
+        raise ImportError(
+            "Parquet needs pyarrow: pip install 'sigmascope[parquet]'. Without it, export to csv "
+            "or json."
+        ) from missing
+    kinds = {"TEXT": pa.string(), "INTEGER": pa.int64(), "REAL": pa.float64()}
+    listed = pa.list_(pa.float64())
+    columns = {"step": "INTEGER", "time": "TEXT", **COLUMNS[table]}
+    schema = pa.schema([(name, kinds.get(kind, listed)) for name, kind in columns.items()])
+    with pq.ParquetWriter(path, schema) as writer:
+        while batch := list(islice(records, _BATCH)):
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+
+
+def _strict(cell: Any) -> Any:
+    if isinstance(cell, list):
+        return [codecs.strict(number) for number in cell]
+    return codecs.strict(cell) if isinstance(cell, float) else cell
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A fresh file that takes the place of `path` when the block ends well."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
+        fresh = Path(folder) / path.name
+        yield fresh
+        fresh.replace(path)
+
+
+_WRITERS: Mapping[str, Callable[[Path, Table, Iterator[dict[str, Any]]], None]] = MappingProxyType(
+    {"parquet": _parquet, "csv": _csv, "json": _json}
+)

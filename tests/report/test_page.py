@@ -1,0 +1,206 @@
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from plotly.offline import get_plotlyjs
+
+from sigmascope.report import page
+from sigmascope.survey import Profile
+
+CHROMIUM, DRIVER = "chromium", "chromedriver"
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --window-size=1280,1000"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not (shutil.which(CHROMIUM) and shutil.which(DRIVER)):
+        pytest.skip("chromium and chromedriver are not installed: apt-get install chromium-driver")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which(CHROMIUM)
+    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which(DRIVER)))
+    yield driver
+    driver.quit()
+
+
+def show(browser, path):
+    browser.get(path.as_uri())
+    browser.execute_async_script(
+        "const done = arguments[0];"
+        "Promise.all(stage.panels.map((p) => p.place && p.place.drawn)).then(() => done())"
+    )
+
+
+def js(browser, code, *arguments):
+    return browser.execute_script(code, *arguments)
+
+
+def count(browser, selector):
+    return js(browser, "return document.querySelectorAll(arguments[0]).length", selector)
+
+
+@pytest.fixture
+def written(tmp_path, profile, findings):
+    return page(profile, findings, tmp_path / "a page with spaces & %20.html")
+
+
+@pytest.fixture
+def shown(browser, written):
+    show(browser, written)
+    yield browser
+    assert browser.get_log("browser") == []
+
+
+def test_the_file_is_little_more_than_plotly(written):
+    assert written.stat().st_size < len(get_plotlyjs().encode()) + 500_000
+
+
+def test_the_page_asks_for_nothing_outside_itself(written):
+    own = written.read_text().replace(get_plotlyjs(), "")
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", own)
+    assert "default-src 'none'" in own
+    assert "@import" not in own
+    assert "url(" not in own
+
+
+def test_a_page_appears_whole_or_not_at_all(tmp_path, profile, findings):
+    with pytest.raises(FileNotFoundError, match="mkdir -p"):
+        page(profile, findings, tmp_path / "nowhere" / "page.html")
+    page(profile, findings, tmp_path / "page.html")
+    page(profile, (), tmp_path / "page.html")
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_coverage_findings_and_curves_are_on_the_page(shown):
+    assert js(shown, "return document.getElementById('coverage').textContent").startswith(
+        "Measured 33 of 33 layers (weights 33 of 33); 2 not measured"
+    )
+    assert count(shown, ".card") == 3
+    assert count(shown, "#panels .scatterlayer .trace") >= 7
+    assert count(shown, "#spectrum .scatterlayer .trace") == 2
+    assert js(shown, "return document.title") == "mlp?depth=32&width=128&norm=none · sigmascope"
+
+
+def test_nothing_is_fetched(shown):
+    names = js(shown, "return performance.getEntriesByType('resource').map((e) => e.name)")
+    assert [name for name in names if not name.startswith("data:")] == []
+
+
+def test_the_table_sorts_on_click(shown):
+    column = "return [...document.querySelectorAll('#rows tbody tr td:nth-child(6)')]"
+    numbers = f"{column}.map((td) => Number(td.title.split(' ')[0]))"
+    for order, sign in (("ascending", 1), ("descending", -1)):
+        js(shown, "document.querySelector('#rows [data-key=value]').click()")
+        values = js(shown, numbers)
+        assert values == sorted(values, key=lambda v: sign * v)
+        assert count(shown, f"#rows th[aria-sort={order}]") == 1
+    assert js(shown, "return document.activeElement.dataset.key") == "value"
+
+
+def test_the_table_filters(shown):
+    js(
+        shown,
+        "const f = document.getElementById('filter'); f.value = 'hidden.7. NORM';"
+        "f.dispatchEvent(new Event('input'))",
+    )
+    said = js(shown, "return document.getElementById('count').textContent")
+    assert said == "3 readings, 3 shown"
+
+
+def test_the_theme_toggles_and_the_curves_follow(shown):
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    ink = (
+        "return document.querySelector('#panels .js-fill, #panels .lines path').style.stroke +"
+        "getComputedStyle(document.querySelector('#panels .xtick text')).fill"
+    )
+    before = js(shown, ground), js(shown, ink)
+    js(shown, "document.getElementById('theme').click()")
+    after = js(shown, ground), js(shown, ink)
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    js(shown, "document.getElementById('theme').click()")
+    assert (js(shown, ground), js(shown, ink)) == before
+
+
+def test_a_finding_leads_to_its_place_in_the_curves(shown):
+    js(shown, "document.querySelectorAll('.card .button')[1].click()")
+    assert js(shown, "return [state.view, state.depth]") == ["features", 2]
+    found = "return document.querySelector('.panel.found')"
+    assert js(shown, f"{found}.querySelector('h3').textContent") == "Adjoint norm"
+    assert js(shown, f"{found} === document.activeElement")
+    assert js(shown, "return document.getElementById('site').value") == "2"
+
+
+def test_what_has_no_form_is_drawn_with_every_form(shown):
+    assert js(shown, "return formsOf('representations')") == ["samples"]
+    titles = "return [...document.querySelectorAll('#panels h3')].map((h) => h.textContent)"
+    assert "Dead units" in js(shown, titles)
+    js(shown, "document.querySelectorAll('.card .button')[2].click()")
+    assert js(shown, "return document.querySelector('.panel.found h3').textContent") == "Dead units"
+
+
+def test_views_can_be_switched_quickly(shown):
+    js(
+        shown,
+        "for (const v of [...VIEWS, ...VIEWS]) document.querySelector(`[data-view=${v}]`).click();"
+        "document.getElementById('log').click(); document.getElementById('theme').click();"
+        "document.getElementById('next').click()",
+    )
+    assert js(shown, "return state.view") == "gradients"
+    assert "0.9991" in js(shown, "return document.getElementById('panels').textContent")
+
+
+def test_the_bound_is_drawn_and_can_be_hidden(shown):
+    dashed = "#panels .panel:first-child path.js-line[style*='dasharray']"
+    assert count(shown, ".legend .bound") == 1
+    drawn = count(shown, dashed)
+    js(shown, "document.getElementById('bounds').click()")
+    assert count(shown, ".legend .bound") == 0
+    assert count(shown, dashed) < drawn
+
+
+def test_every_control_has_a_name(shown):
+    nameless = js(
+        shown,
+        "return [...document.querySelectorAll('button, select, input')].filter((c) =>"
+        "!c.textContent.trim() && !c.getAttribute('aria-label') && !c.closest('label')).length",
+    )
+    assert nameless == 0
+
+
+def test_hostile_names_do_nothing(browser, tmp_path, hostile, hostile_findings):
+    folder = tmp_path / "a folder <b> with 'quotes' and spaces"
+    folder.mkdir()
+    path = page(hostile, hostile_findings, folder / "page.html")
+    js(browser, "window.alerted = false")
+    show(browser, path)
+    js(browser, "document.querySelector('.card .button').click()")
+    for depth in range(5):
+        js(browser, "choose(arguments[0])", depth)
+        js(
+            browser,
+            "Plotly.Fx.hover(stage.panels[0].place, [{curveNumber: 0, pointNumber: arguments[0]}])",
+            depth,
+        )
+        assert count(browser, ".hoverlayer a, .hoverlayer [onerror]") == 0
+    assert count(browser, "img") == 0
+    assert count(browser, "script") == 3
+    text = js(browser, "return document.body.textContent")
+    assert "<script>alert(1)</script>" in text
+    assert "\u202e" not in js(browser, "return document.querySelector('main').textContent")
+    assert browser.get_log("browser") == []
+
+
+def test_an_empty_profile_has_a_page(browser, tmp_path):
+    show(browser, page(Profile(readings=()), (), Path(tmp_path) / "empty.html"))
+    assert "No findings" in js(browser, "return document.body.textContent")
+    assert browser.get_log("browser") == []

@@ -1,0 +1,124 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from sigmascope.linalg import Estimate
+from sigmascope.report import text
+from sigmascope.survey import Layer, Profile, Reading, Skipped
+from sigmascope.theory import Verdict
+
+
+def test_the_first_line_says_what_was_measured(profile, findings):
+    first = text(profile, findings).splitlines()[0]
+    assert first == "Measured 33 of 33 layers (weights 33 of 33); 2 not measured: see below."
+
+
+def test_a_layer_without_a_reading_is_not_counted(profile):
+    unread = Layer("lost", "Linear", 33, ("lost.weight",))
+    first = text(replace(profile, layers=(*profile.layers, unread)), ()).splitlines()[0]
+    assert first.startswith("Measured 33 of 34 layers (weights 33 of 34)")
+
+
+def test_findings_come_before_curves_and_layers(profile, findings):
+    said = text(profile, findings)
+    order = ["ERROR  rank-collapse", "WARNING", "NOTE", "Over depth", "Layers", "Theorems"]
+    places = [said.index(word) for word in [*order, "Not measured"]]
+    assert places == sorted(places)
+
+
+def test_a_finding_has_evidence_source_and_remedy(profile, findings):
+    said = text(profile, findings)
+    assert "hidden.9.linear: participation ratio 3.362" in said
+    assert "Daneshmand et al. 2020, Theorem 2" in said
+    assert "Or use fewer than 9 layers." in said
+    assert "adjoint norm 0.00234 [0.00187, 0.00292]" in said
+    assert "the interval misses with chance at most 0.05" in said
+
+
+def test_no_findings_is_one_line(profile):
+    lines = [line for line in text(profile, ()).splitlines() if "No findings" in line]
+    assert lines == ["No findings: no rule saw anything that hinders training."]
+
+
+@pytest.mark.parametrize("width", [60, 100, 180])
+def test_no_line_is_wider_than_the_terminal(hostile, hostile_findings, width):
+    assert max(map(len, text(hostile, hostile_findings, width=width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_names_are_shown_and_never_act(hostile, hostile_findings, colour):
+    said = text(hostile, hostile_findings, colour=colour, width=200)
+    assert "<script>alert(1)</script>" in said
+    assert "[bold red]markup[/bold red] :smile: [/]" in said
+    for acting in ("\x07", "\u2028", "\u202e", "\u200b", "\x1b[31mred"):
+        assert acting not in said
+    assert ("\x1b" in said) is colour
+
+
+def test_colour_changes_no_word(profile, findings):
+    coloured = re.sub(r"\x1b\[[0-9;]*m", "", text(profile, findings, colour=True))
+    trimmed = "\n".join(line.rstrip() for line in coloured.splitlines())
+    assert trimmed == text(profile, findings)
+
+
+def test_the_environment_changes_nothing(profile, findings, monkeypatch):
+    before = text(profile, findings)
+    for name, value in {"COLUMNS": "40", "FORCE_COLOR": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    assert text(profile, findings) == before
+
+
+def test_every_layer_of_a_net_of_this_depth_is_listed(profile):
+    said = text(profile, ())
+    assert all(layer.site in said for layer in profile.layers)
+
+
+def deep(count):
+    layers = tuple(Layer(f"block.{i}", "Linear", i) for i in range(count))
+    readings = tuple(
+        Reading(s.site, "participation ratio", Estimate.exactly(2.0), "representations", "samples")
+        for s in layers
+    )
+    return Profile(readings=readings, layers=layers)
+
+
+def test_long_names_lose_their_middle_and_not_their_end(profile):
+    layers = tuple(Layer(f"encoder.stages.{i}.second.convolution", "Conv2d", i) for i in range(9))
+    named = tuple(replace(r, site=layers[i].site) for i, r in enumerate(profile.readings[:9]))
+    said = text(Profile(named, layers=layers), (), width=60).split("Layers")[-1]
+    assert said.count("…") == said.count("volution") == 9
+
+
+def test_the_middle_of_a_deep_net_is_left_out_unless_asked():
+    short, long = text(deep(200), ()), text(deep(200), (), whole=True)
+    assert "… 172 more" in short
+    assert "block.100" not in short
+    assert "block.199" in short
+    assert all(f"block.{i}" in long for i in range(200))
+
+
+def test_where_a_finding_begins_is_never_left_out(findings):
+    moved = replace(findings[0], site="block.100", evidence=())
+    table = text(deep(200), (moved,)).split("Layers")[-1]
+    assert "block.100" in table
+    assert "… 86 more" in table
+
+
+def test_sites_left_out_for_one_reason_share_a_row_unless_asked():
+    skipped = tuple(Skipped(f"block.{i}", "centred", "one sample") for i in range(9))
+    gone = replace(deep(9), skipped=skipped)
+    assert "block.0 and 8 more" in text(gone, ())
+    assert text(gone, ()).splitlines()[0].endswith("9 not measured: see below.")
+    assert text(gone, (), whole=True).count("one sample") == 9
+
+
+def test_a_violated_theorem_is_spelled_out(profile):
+    broken = replace(profile.checks[3], verdict=Verdict.VIOLATED, measured=Estimate.exactly(2.0))
+    said = text(replace(profile, checks=(broken,)), ())
+    assert "rank-participation is violated at hidden.3.linear: 2 is not at least 16.29" in said
+
+
+def test_an_empty_profile_has_a_report():
+    said = text(Profile(readings=()), ())
+    assert said.startswith("Measured 0 of 0 layers (weights 0 of 0); nothing left out.")
