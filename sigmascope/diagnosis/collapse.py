@@ -44,6 +44,8 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
     at = ratio.depths.index(next(d for d in collapsed if d > max(healthy)))
     onset, last = ratio.readings[at], ratio.readings[-1]
     severe = variation[last.site].estimate.value <= ALIKE
+    if onset.site == last.site and not severe:  # one step, as of pooling, is no trend over depth
+        return
     evidence = (first, onset, last, variation[first.site], variation[last.site])
     evidence += tuple(centred[s] for s in (first.site, last.site) if s in centred)
     yield Finding(

@@ -6,7 +6,7 @@ from sigmascope.probes.convolutions import convolution_operator
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
 from sigmascope.probes.layers import layers
-from sigmascope.probes.parameters import Weight, as_matrix, weights
+from sigmascope.probes.parameters import Weight, as_matrix, weight_spectra, weights
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.rows import Rows
 from sigmascope.probes.stillness import still
@@ -33,5 +33,6 @@ __all__ = [
     "layers",
     "recording",
     "still",
+    "weight_spectra",
     "weights",
 ]

@@ -1,6 +1,6 @@
 """The weights of a model, as matrices."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +8,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.linalg import Spectrum, spectrum
+from sigmascope.linalg import Spectrum, spectra
 from sigmascope.probes.convolutions import periodic_grid, symbol
 from sigmascope.probes.layers import layers, transposed
 
@@ -37,12 +37,20 @@ class Weight:
 
     def spectrum(self) -> Spectrum:
         """Its singular values: of the matrix, or of all the blocks of the operator together."""
-        if self.form != "operator":
-            return spectrum(self.matrix)
+        return next(weight_spectra([self]))
+
+    def _operator_spectrum(self) -> Spectrum:
         sigma = torch.linalg.svdvals(self.matrix).flatten().sort(descending=True).values.cpu()
         slack = 8 * max(self.matrix.shape[1:]) * 2.0**-52 * float(sigma[0])
         low, high = (sigma - slack).clamp(min=0), sigma + slack
         return Spectrum(sigma, self.shape, f"fft({self.how})", low, high)
+
+
+def weight_spectra(many: Sequence[Weight]) -> Iterator[Spectrum]:
+    """The singular values of each weight; matrices are solved together, which is faster."""
+    matrices = iter(spectra([w.matrix for w in many if w.form != "operator"]))
+    for weight in many:
+        yield weight._operator_spectrum() if weight.form == "operator" else next(matrices)
 
 
 def as_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "out in"]:

@@ -57,7 +57,8 @@ def page(profile: Profile, findings: tuple[Finding, ...], path: str | os.PathLik
 def _written(profile: Profile, findings: tuple[Finding, ...]) -> str:
     plotly = get_plotlyjs().replace("\r\n", "\n")  # as a browser reads it, or the hash is wrong
     script = "\n".join(map(_asset, _SCRIPTS))
-    model = printable(profile.about.get("model", "profile"))
+    about = profile.about
+    model = printable(about.get("name", about.get("model", "profile")))
     return Template(_asset("page.html")).substitute(
         title=html.escape(model),
         policy=_policy(plotly, script),

@@ -1,14 +1,14 @@
 """The report as a terminal shows it."""
 
-import io
 from collections.abc import Iterator
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from sigmascope.diagnosis import Finding
+from sigmascope.report.consoles import rendered
 from sigmascope.report.coverage import coverage
 from sigmascope.report.grids import (
     checks_grid,
@@ -45,23 +45,7 @@ def text(
     Returns:
         Lines of at most `width` columns, the first of which says how much was measured.
     """
-    file = io.StringIO()
-    console = Console(
-        file=file,
-        width=width,
-        force_terminal=colour,
-        force_jupyter=False,
-        no_color=not colour,
-        color_system="standard" if colour else None,
-        markup=False,  # names of layers are text, whatever brackets they hold
-        emoji=False,
-        highlight=False,
-        legacy_windows=False,
-        _environ={},  # the same text on every machine
-    )
-    for part in _parts(profile, findings, width, whole):
-        console.print(part)
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    return rendered(_parts(profile, findings, width, whole), colour=colour, width=width)
 
 
 def _parts(

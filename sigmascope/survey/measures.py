@@ -14,7 +14,7 @@ from sigmascope.linalg import (
     soft_rank,
     stable_rank,
 )
-from sigmascope.probes import OUTPUT, Spectra, Subject
+from sigmascope.probes import OUTPUT, Spectra, Subject, weight_spectra
 from sigmascope.survey.readings import Item, Reading, SiteSpectrum, Skipped, View
 
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
@@ -85,8 +85,7 @@ def _variation(found: Spectra) -> Estimate | None:
 def weight_items(subject: Subject) -> Iterator[Item]:
     """Norms, ranks and condition of every weight."""
     view: View = "weights"
-    for weight in subject.weights:
-        s = weight.spectrum()
+    for weight, s in zip(subject.weights, weight_spectra(subject.weights), strict=True):
         yield SiteSpectrum(weight.site, view, weight.form, s)
         quantities: tuple[tuple[str, Callable[[Spectrum], Estimate]], ...] = (
             ("spectral norm", lambda s: schatten_norm(s, float("inf"))),

@@ -60,7 +60,7 @@ function fillFindings() {
 }
 
 function fillHead() {
-  byId("model").textContent = shown(data.about.model || "Profile");
+  byId("model").textContent = shown(data.about.name || data.about.model || "Profile");
   byId("coverage").textContent = data.coverage.says;
   const count = (severity) => data.findings.filter((f) => f.severity === severity).length;
   const held = data.checks.filter((c) => c.verdict === "holds" || c.verdict === "consistent").length;
