@@ -1,0 +1,61 @@
+# `make demo` and `make test` need Python >= 3.11 and make; everything else goes into .venv.
+
+PYTHON ?= python3
+# A CPU build where the package index offers one: a bare `torch` pulls gigabytes of CUDA packages on
+# some machines. Say `make TORCH=torch` (or any pip requirement) for another build.
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+# One thread per test process: two processes with two threads each on two cores spend their time
+# waiting for one another (up to a hundred times slower).
+TESTING := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help demo test slow lint docs quick clean
+.DEFAULT_GOAL := help
+
+help: ## list these targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sigmascope needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/pip install --quiet '$(TORCH)'
+	$(BIN)/pip install --quiet -e '.[dev,docs]'
+	touch $@
+
+demo: .venv/ready ## profile a network that cannot train and one that can, on real data
+	@echo
+	@echo "1. A 32-layer ReLU network with PyTorch's default initialisation, on handwritten digits."
+	@echo "   It cannot train; the report says why."
+	@echo
+	$(BIN)/sigmascope profile 'mlp?depth=32&width=128&norm=none' --data digits --html demo-collapsed.html
+	@echo
+	@echo "2. The same network with BatchNorm before every activation."
+	@echo
+	$(BIN)/sigmascope profile 'mlp?depth=32&width=128&norm=batch' --data digits --html demo-batchnorm.html
+	@echo
+	@echo "Open demo-collapsed.html and demo-batchnorm.html in a browser."
+
+test: .venv/ready ## run the tests
+	$(TESTING) $(BIN)/pytest -n 2 -m 'not slow' -q
+
+slow: .venv/ready ## run the full-size tables and repetitions too, by hand (minutes)
+	$(TESTING) $(BIN)/pytest -n 2 -m slow -q
+
+lint: .venv/ready ## ruff and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+docs: .venv/ready ## build the documentation into docs/_build
+	$(BIN)/python docs/generate.py
+	$(BIN)/sphinx-build -W -q docs docs/_build
+
+quick: .venv/ready ## run every experiment at its quick size
+	@found=0; for file in sigmascope/experiments/*/*.py; do \
+		[ -e "$$file" ] && [ "$$(basename $$file)" != __init__.py ] || continue; found=1; \
+		module=$$(echo $${file%.py} | tr / .); \
+		$(TESTING) $(BIN)/python -m $$module --quick || exit 1; \
+	done; [ $$found = 1 ] || echo "There are no experiments yet."
+
+clean: ## remove what these targets made
+	rm -rf .venv docs/_build demo-*.html .pytest_cache .ruff_cache .hypothesis
