@@ -17,8 +17,8 @@ from sigmascope.survey import Layer, Profile, Reading
 from sigmascope.theory import Check, Verdict
 
 _ENDS = 14  # layers shown at either end of a deep net
-_NAME = 16  # columns of the terminal that a name gets at least
-_CELL = 12  # columns of the terminal for one quantity
+_NAME = 32  # columns of the terminal that a long name is given
+_LEAST = 16  # columns that it gets even where one quantity leaves no more
 _FORMS = ("samples", "operator", "matrix", "kernel", "channels", "")  # most telling first
 
 
@@ -64,17 +64,21 @@ def sparklines_grid(profile: Profile, width: int) -> Table | None:
 def layers_grid(profile: Profile, keep: frozenset[str], width: int, *, whole: bool) -> Table | None:
     """One row per layer; the middle of a deep net is left out but for the layers in `keep`."""
     found = {c: sites for c in _COLUMNS if (sites := _by_site(profile, c))}
-    columns = tuple(found)[: max(1, (width - 22) // (_CELL + 1))]
     sizes = _sizes(profile)
-    if not profile.layers or not columns:
+    if not profile.layers or not found:
         return None
     places = _rows(profile, keep, whole=whole)
-    cells = {
-        place.site: [_cell(found[c], place, c, sizes) for c in columns]
-        for place in places
-        if isinstance(place, Layer)
-    }
-    room = max(_NAME, width - 5 - _taken([[c.title for c in columns], *cells.values()]))
+    named = [place for place in places if isinstance(place, Layer)]
+    wanted = min(_NAME, max(len(printable(place.site)) for place in named))
+    rows = [
+        [c.title for c in found],
+        *([_cell(found[c], p, c, sizes) for c in found] for p in named),
+    ]
+    free = lambda count: width - 5 - _taken([row[:count] for row in rows])
+    fitting = (n for n in range(len(found), 0, -1) if free(n) >= wanted)
+    count = next(fitting, 1)  # as many quantities as leave room for the names
+    columns, room = tuple(found)[:count], max(free(count), _LEAST)
+    cells = {p.site: row[:count] for p, row in zip(named, rows[1:], strict=True)}
     grid = _ruled()
     for title in ("", "layer", *(c.title for c in columns)):
         grid.add_column(title, justify="left" if title == "layer" else "right")

@@ -86,7 +86,7 @@ def deep(count):
 def test_long_names_lose_their_middle_and_not_their_end(profile):
     layers = tuple(Layer(f"encoder.stages.{i}.second.convolution", "Conv2d", i) for i in range(9))
     named = tuple(replace(r, site=layers[i].site) for i, r in enumerate(profile.readings[:9]))
-    said = text(Profile(named, layers=layers), (), width=60).split("Layers")[-1]
+    said = text(Profile(named, layers=layers), (), width=50).split("Layers")[-1]
     assert said.count("…") == said.count("volution") == 9
 
 
