@@ -31,6 +31,7 @@ def test_a_file_arrives_whole_and_alone(tmp_path, url):
         (gzip.compress(CONTENT)[:-3], "cannot be fetched"),
         (b"<html>", "cannot be fetched"),
     ],
+    ids=["another file", "cut off", "a page"],
 )
 def test_what_was_not_expected_leaves_nothing_behind(tmp_path, url, content, says):
     (tmp_path / "remote.gz").write_bytes(content)
