@@ -9,11 +9,11 @@ BIN := .venv/bin
 # waiting for one another (up to a hundred times slower).
 TESTING := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test slow lint docs quick clean
+.PHONY: help demo test slow lint docs pages quick clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
+	@sed -n -E 's/^([a-z]+):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sigmascope needs Python 3.11 or newer")'
@@ -36,7 +36,7 @@ demo: .venv/ready ## profile a network that cannot train and one that can, on re
 	@echo "Open demo-collapsed.html and demo-batchnorm.html in a browser."
 
 test: .venv/ready ## run the tests
-	$(TESTING) $(BIN)/pytest -n 2 -m 'not slow' -q
+	$(TESTING) $(BIN)/pytest -n 2 -m 'not slow' -q -rfEs
 
 slow: .venv/ready ## run the full-size tables and repetitions too, by hand (minutes)
 	$(TESTING) $(BIN)/pytest -n 2 -m slow -q
@@ -44,11 +44,14 @@ slow: .venv/ready ## run the full-size tables and repetitions too, by hand (minu
 lint: .venv/ready ## ruff and pyright
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 docs: .venv/ready ## build the documentation into docs/_build
-	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/generate.py --check
 	$(BIN)/sphinx-build -W -q docs docs/_build
+
+pages: .venv/ready ## write the generated pages of the documentation again
+	$(BIN)/python docs/generate.py
 
 quick: .venv/ready ## run every experiment at its quick size
 	@found=0; for file in sigmascope/experiments/*/*.py; do \

@@ -1,0 +1,23 @@
+"""Sphinx configuration."""
+
+from sigmascope import __version__
+
+project = "sigmascope"
+author = "the sigmascope authors"
+copyright = "2026, the sigmascope authors"
+release = version = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build", "generate.py"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+napoleon_google_docstring = True
+napoleon_custom_sections = ["Cost", "Source"]
+suppress_warnings = ["ref.python"]  # a name that two rooms re-export has two targets
+
+html_theme = "furo"
+html_title = "sigmascope"
+html_static_path = ["_static"]

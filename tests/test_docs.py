@@ -1,0 +1,132 @@
+"""The documentation speaks of everything there is, and what it shows runs."""
+
+import importlib
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sigmascope import diagnosis, linalg, networks, report, survey, theory
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+generate = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(generate)
+everything = "\n".join(p.read_text(encoding="utf-8") for p in DOCS.glob("*.md"))
+SHOWN = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
+
+
+def test_generated_pages_are_not_stale():
+    assert generate.stale() == []
+
+
+def test_every_command_is_documented_and_ends_in_a_line_to_paste():
+    from sigmascope.cli import app
+
+    commands = [name for name in app if not name.startswith("-")]
+    assert sorted(commands) == sorted(generate.COMMANDS)
+    for name in commands:
+        words = inspect.getdoc(app[name].default_command)
+        assert re.search(rf"Example: sigmascope {name}\b", words), name
+
+
+def test_every_theorem_and_every_finding_is_documented():
+    for theorem in theory.THEOREMS:
+        assert f"## {theorem.name}" in everything
+    source = "\n".join(p.read_text() for p in (ROOT / "sigmascope/diagnosis").glob("*.py"))
+    templates = set(re.findall(r'Finding\(\s*f?"([a-z{}-]+)"', source))
+    names = {t.replace("{kind}", k) for t in templates for k in ("vanishing", "exploding")}
+    assert len(names) >= len(diagnosis.RULES)
+    for name in names:
+        assert f"`{name}`" in everything, name
+
+
+@pytest.mark.parametrize("query", ["mlp?depth=3&width=8", "vgg"])
+def test_every_quantity_is_documented(query):
+    g = torch.Generator().manual_seed(0)
+    model = networks.build(query, inputs=(1, 28, 28), outputs=10, generator=g)
+    batch, targets = torch.randn(4, 1, 28, 28, generator=g), torch.arange(4)
+    profile = survey.profile(model, batch, targets=targets, loss=F.cross_entropy)
+    page = (DOCS / "measurements.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|`]+?|`[^`]+`) \|", page, flags=re.MULTILINE)
+    defined = {name.strip(" `") for row in rows for name in row.split(", ")}
+    assert {r.quantity for r in profile.readings} <= defined | {"minimum |cos|", "mean |cos|"}
+    assert "`minimum |cos|`" in page
+    assert "`mean |cos|`" in page
+
+
+def test_every_field_of_the_json_form_is_documented():
+    page = (DOCS / "json.md").read_text(encoding="utf-8")
+    parts = [report.SCHEMA, *report.SCHEMA["$defs"].values()]
+    for name in {name for part in parts for name in part.get("properties", ())}:
+        assert f"`{name}`" in page, name
+
+
+def test_what_overflows_is_documented():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 2))
+    torch.nn.init.constant_(model[0].weight, 3e38)
+    profile = survey.profile(model, torch.full((3, 2), 1e10))
+    assert "non-finite entries" in {r.quantity for r in profile.readings}
+    assert "| non-finite entries |" in everything
+
+
+@pytest.mark.parametrize("room", generate.ROOMS)
+def test_every_public_name_has_a_docstring(room):
+    module = importlib.import_module(f"sigmascope.{room}")
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert inspect.getdoc(value), f"{room}.{name}"
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in linalg.__all__ if inspect.isfunction(getattr(linalg, n))]
+)
+def test_functions_of_linalg_name_their_source(name):
+    section = re.search(
+        r"^Source:\n((?:    .*\n?)+)", inspect.getdoc(getattr(linalg, name)), flags=re.MULTILINE
+    )
+    assert section, f"{name} has no Source section"
+    assert re.search(r"(19|20)\d\d|`spectrum`", section[1]), f"the source of {name} has no year"
+
+
+@pytest.mark.parametrize("theorem", theory.THEOREMS, ids=lambda t: t.name)
+def test_theorems_name_their_source(theorem):
+    assert re.search(r"(19|20)\d\d, \w+", theorem.source)
+    assert inspect.getdoc(theorem)
+
+
+def fenced(page, language):
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text("utf-8"), flags=re.M | re.S)
+    return [code for found, code in blocks if found == language]
+
+
+@pytest.mark.parametrize("page", [p for p in SHOWN if fenced(p, "python")], ids=lambda p: p.name)
+def test_python_that_is_shown_runs(page, capsys):
+    exec("\n".join(fenced(page, "python")), {})
+    assert "rank-collapse" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=lambda p: p.name)
+def test_commands_that_are_shown_exist(page):
+    sections = generate.commands().split("\n## sigmascope ")[1:]
+    options = {s.split()[0]: set(re.findall(r"--[a-z-]+", s)) for s in sections}
+    lines = "\n".join(fenced(page, "")).splitlines() + re.findall(
+        r"`(sigmascope [^`]+)`", page.read_text("utf-8")
+    )
+    for line in lines:
+        name, *words = line.removeprefix("$ ").split()[1:] or [""]
+        if line.removeprefix("$ ").startswith("sigmascope ") and name.islower():
+            assert name in options, line
+            assert {w for w in words if re.match(r"--[a-z]", w)} <= options[name], line
+
+
+def test_the_readme_names_every_room():
+    readme = (ROOT / "README.md").read_text()
+    for folder in (ROOT / "sigmascope").glob("*/__init__.py"):
+        assert f"{folder.parent.name}/" in readme, folder.parent.name
