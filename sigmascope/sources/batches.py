@@ -1,6 +1,6 @@
 """Batches: a tensor, a tuple of tensors or a mapping of tensors, one row a sample."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,10 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
     if tensor.ndim == 0:
         raise Refusal(f"{place} must have one row a sample, got the single number {tensor.item()}.")
     if tensor.numel() == 0:
-        raise Refusal(f"{place} is empty: its shape is {tuple(tensor.shape)}.")
+        raise Refusal(
+            f"{place} must hold at least one sample, but it is empty: its shape is "
+            f"{tuple(tensor.shape)}. Give some rows."
+        )
     return tensor
 
 
@@ -69,6 +72,15 @@ def parts(batch: Batch) -> list[Tensor]:
     return list(batch.values()) if isinstance(batch, Mapping) else list(batch)
 
 
+def changed(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+    """The same kind of batch with `change` applied to every part."""
+    if isinstance(batch, Tensor):
+        return change(batch)
+    if isinstance(batch, Mapping):
+        return {name: change(part) for name, part in batch.items()}
+    return tuple(change(part) for part in batch)
+
+
 def count(batch: Batch) -> int:
     """Samples in a batch."""
     return len(parts(batch)[0])
@@ -76,11 +88,7 @@ def count(batch: Batch) -> int:
 
 def take(batch: Batch, rows: Tensor) -> Batch:
     """Some samples of a batch."""
-    if isinstance(batch, Tensor):
-        return batch[rows]
-    if isinstance(batch, Mapping):
-        return {name: part[rows] for name, part in batch.items()}
-    return tuple(part[rows] for part in batch)
+    return changed(batch, lambda part: part[rows])
 
 
 def joined(batches: Sequence[Batch], *, place: str) -> Batch:
@@ -104,13 +112,16 @@ def joined(batches: Sequence[Batch], *, place: str) -> Batch:
         ) from error
 
 
-def split(content: Mapping[str, Any], *, place: str, strict: bool) -> tuple[Any, Any]:
+def split(
+    content: Mapping[str, Any], *, place: str, strict: bool, takes: Collection[str] = ()
+) -> tuple[Any, Any]:
     """Inputs and targets (or none) of a mapping, by the names of its keys.
 
     Args:
         content: What was read.
         place: Its name in a refusal.
         strict: Whether keys that are not known are refused, or taken for arguments of the model.
+        takes: Arguments of the model; where all keys beside the targets are, they go by name.
 
     Raises:
         Refusal: If the inputs cannot be told.
@@ -120,6 +131,8 @@ def split(content: Mapping[str, Any], *, place: str, strict: bool) -> tuple[Any,
     inputs = [k for k in content if str(k).lower() in INPUT_KEYS]
     targets = [k for k in content if str(k).lower() in TARGET_KEYS]
     rest = {k: v for k, v in content.items() if k not in targets}
+    if len(rest) > 1 and len(targets) < 2 and all(str(k) in takes for k in rest):
+        return rest, content[targets[0]] if targets else None
     if len(inputs) > 1 or len(targets) > 1:
         twice = inputs if len(inputs) > 1 else targets
         raise Refusal(f"{place} has {listed(twice)}, any of which may be meant: leave one of them.")

@@ -17,7 +17,7 @@ from sigmascope.sources.refusals import Refusal, listed, nearest, told
 def is_callable_spec(spec: str) -> bool:
     """Whether `spec` reads `file.py:name` or `module.path:name`."""
     place, _, name = spec.rpartition(":")
-    return bool(place) and "?" not in place and not set(name) & set("/\\?")
+    return bool(place and name) and "?" not in place and not set(name) & set("/\\?")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The door to data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -8,12 +8,13 @@ from urllib.parse import parse_qsl
 import torch
 from torch import Tensor, nn
 
-from sigmascope.sources.batches import Batch, as_batch, count, parts, split, take
+from sigmascope.sources.batches import Batch, as_batch, changed, count, parts, split, take
 from sigmascope.sources.callables import call, is_callable_spec, named
 from sigmascope.sources.datasets import DATASETS, Sample, cifar10, digits, fashion_mnist, gaussian
 from sigmascope.sources.files import KINDS, existing, read
 from sigmascope.sources.loaders import gather, matched
 from sigmascope.sources.refusals import Refusal, listed, nearest
+from sigmascope.sources.seeds import lent
 from sigmascope.sources.subsets import choose, classes, described
 
 
@@ -45,6 +46,7 @@ def open_data(
     samples: int | None = 128,
     folder: str | Path | None = None,
     shape: tuple[int, ...] | None = None,
+    takes: Collection[str] = (),
     generator: torch.Generator | None = None,
 ) -> Data:
     """Data by name, from a file, or from Python code.
@@ -66,6 +68,8 @@ def open_data(
         samples: How many samples; all of them where nothing is said.
         folder: The only place to look for named data sets.
         shape: Of one sample of `gaussian`, where the spec does not say.
+        takes: Arguments of the model: a mapping that has several of them and nothing else beside
+            its targets is passed to it by name.
         generator: Source of the choice and of `gaussian`; seed 0 when there is none.
 
     Raises:
@@ -79,12 +83,12 @@ def open_data(
         where = None if folder is None else Path(folder).expanduser()
         return _known(name, options, samples, where, shape, generator)
     if is_callable_spec(spec):
-        return _from_python(spec, samples, generator)
+        return _from_python(spec, samples, generator, takes)
     path = Path(spec).expanduser()
-    if path.suffix.lower() in KINDS:
-        return _from_file(path, samples, generator)
     if path.suffix == ".py":
         raise Refusal(f"`{spec}` must be followed by the name of a loader in it: `{spec}:NAME`.")
+    if path.suffix.lower() in KINDS or (spec and path.exists()):
+        return _from_file(path, samples, generator, takes)
     raise Refusal(
         f"There is no data set `{spec}`; there are {listed(DATASETS)}, files ({', '.join(KINDS)}) "
         f"and `file.py:loader`.{nearest(name, DATASETS)}"
@@ -101,17 +105,25 @@ def fitted(data: Data, module: nn.Module) -> Data:
     if dtype is None or old <= {dtype}:
         return data
 
-    def cast(tensor: Tensor) -> Tensor:
-        return tensor.to(dtype) if tensor.is_floating_point() else tensor
-
-    inputs = data.inputs
-    if isinstance(inputs, Tensor):
-        inputs = cast(inputs)
-    elif isinstance(inputs, Mapping):
-        inputs = {name: cast(part) for name, part in inputs.items()}
-    else:
-        inputs = tuple(cast(part) for part in inputs)
+    inputs = changed(data.inputs, lambda t: t.to(dtype) if t.is_floating_point() else t)
     return replace(data, inputs=inputs, name=f"{data.name}, as {str(dtype).removeprefix('torch.')}")
+
+
+def turned(data: Data, batch_dim: int) -> Data:
+    """The data with its samples, which come first, moved to dimension `batch_dim` of each tensor.
+
+    Raises:
+        Refusal: If no tensor has such a dimension.
+    """
+    most = max(part.ndim for part in parts(data.inputs))
+    if not 0 <= batch_dim < most:
+        raise Refusal(
+            f"`batch_dim` must be from 0 to {most - 1}, for the data have {most} dimensions, got "
+            f"{batch_dim}. Leave it out unless the model wants its samples elsewhere than first."
+        )
+    move: Callable[[Tensor], Tensor]
+    move = lambda t: t.movedim(0, batch_dim) if t.ndim > batch_dim else t
+    return replace(data, inputs=changed(data.inputs, move)) if batch_dim else data
 
 
 def outputs_for(targets: Tensor | None) -> int | None:
@@ -181,10 +193,12 @@ def _shape(text: str) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def _from_file(path: Path, samples: int | None, generator: torch.Generator | None) -> Data:
+def _from_file(
+    path: Path, samples: int | None, generator: torch.Generator | None, takes: Collection[str]
+) -> Data:
     content, place = read(existing(path)), f"`{path}`"
     if isinstance(content, Mapping):
-        inputs, targets = split(content, place=place, strict=True)
+        inputs, targets = split(content, place=place, strict=True, takes=takes)
     elif isinstance(content, tuple | list) and len(content) == 2:
         inputs, targets = content
     else:
@@ -193,10 +207,12 @@ def _from_file(path: Path, samples: int | None, generator: torch.Generator | Non
     return _chosen(path.name, batch, matched(batch, targets, place=place), samples, generator)
 
 
-def _from_python(spec: str, samples: int | None, generator: torch.Generator | None) -> Data:
-    with named(spec) as found:
+def _from_python(
+    spec: str, samples: int | None, generator: torch.Generator | None, takes: Collection[str]
+) -> Data:
+    with lent(generator), named(spec) as found:  # what it draws repeats with the seed
         value = call(found, spec) if callable(found) else found
-        inputs, targets = gather(value, samples=samples, place=f"`{spec}`")
+        inputs, targets = gather(value, samples=samples, place=f"`{spec}`", takes=takes)
     return _chosen(spec, inputs, targets, samples, generator)
 
 

@@ -141,7 +141,11 @@ def _cifar_file(split: str, folder: Path | None) -> Path:
         for place in (home / "cifar10", *([home] if folder is not None else [])):
             for path in sorted(place.glob(f"{split}-*.parquet")):
                 return path
-    home = f"`{folder}`" if folder else "a folder, and name that in the variable SIGMASCOPE_DATA"
+    home = (
+        f"`{folder}`"
+        if folder
+        else "a folder, and pass that as `--folder`, or name it in the variable SIGMASCOPE_DATA"
+    )
     raise Refusal(
         f"CIFAR-10 is not here and is not fetched: put its `{split}-00000-of-00001.parquet` "
         f"(columns `img`, `label`) into `cifar10` in {home}."

@@ -36,8 +36,9 @@ def fetch(url: str, path: Path, *, sha256: str) -> Path:
         Refusal: If there is no network, the content differs, or it cannot be written.
     """
     instead = (
-        f"put `{path.name}` into a folder named `fashion-mnist` and name its parent in the "
-        "variable SIGMASCOPE_DATA (Debian: apt install dataset-fashion-mnist)"
+        f"put `{path.name}` into a folder named `fashion-mnist` and pass its parent as "
+        "`--folder`, or name it in the variable SIGMASCOPE_DATA (Debian: apt install "
+        "dataset-fashion-mnist)"
     )
     try:
         with urllib.request.urlopen(url, timeout=10) as response:

@@ -75,9 +75,10 @@ def read_torch(path: Path) -> Any:
             "that it carries: save a state dict or a dictionary of tensors with `torch.save`, or a "
             ".safetensors file."
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError, AttributeError) as error:
+    except Exception as error:  # of bytes that are no pickle torch's reader raises anything
         raise Refusal(
-            f"`{path}` is damaged or not a file of `torch.save` ({told(error)})."
+            f"`{path}` is damaged or not a file of `torch.save` ({told(error)}): save it again, "
+            "e.g. `torch.save(model.state_dict(), path)` for weights."
         ) from error
 
 
@@ -122,8 +123,9 @@ def read_idx(path: Path) -> Tensor:
 
 def _numpy(path: Path) -> Any:
     try:
-        content = np.load(path, allow_pickle=False)
-        return content if isinstance(content, np.ndarray) else _members(path, content)
+        with path.open("rb") as file:  # of a damaged archive np.load would not let go
+            content = np.load(file, allow_pickle=False)
+            return content if isinstance(content, np.ndarray) else _members(content)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if "allow_pickle" in str(error):
             raise Refusal(
@@ -133,6 +135,6 @@ def _numpy(path: Path) -> Any:
         raise Refusal(f"`{path}` is damaged or not a NumPy file ({told(error)}).") from error
 
 
-def _members(path: Path, archive: Any) -> dict[str, np.ndarray]:
+def _members(archive: Any) -> dict[str, np.ndarray]:
     with archive:
         return {name: archive[name] for name in archive.files}

@@ -1,6 +1,6 @@
 """Whatever a user's loader gives, as inputs and targets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,37 +14,38 @@ from sigmascope.sources.subsets import choose
 Pair = tuple[Batch, Tensor | None]
 
 
-def gather(value: Any, *, samples: int | None, place: str) -> Pair:
+def gather(value: Any, *, samples: int | None, place: str, takes: Collection[str] = ()) -> Pair:
     """Inputs and targets of a tensor, an array, a pair, a mapping, a data set or a loader.
 
     A tuple of two is (inputs, targets). A data set is sampled at random with seed 0; of any other
     iterable, as of a DataLoader, the first batches are taken until there are enough samples.
+    A mapping whose every key but the targets' is in `takes`, the model's arguments, stays one.
 
     Raises:
         Refusal: If it is none of these, holds no samples, or raises while it is read.
     """
     if isinstance(value, Tensor | np.ndarray | Mapping | tuple):
-        return pair(value, place=place)
+        return pair(value, place=place, takes=takes)
     if isinstance(value, Dataset) and not isinstance(value, Iterable):
-        return _sampled(value, samples, place)
+        return _sampled(value, samples, place, takes)
     if isinstance(value, list) and not _is_batches(value):
-        return pair(tuple(value) if len(value) == 2 else value, place=place)
+        return pair(tuple(value) if len(value) == 2 else value, place=place, takes=takes)
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return _iterated(value, samples, place)
+        return _iterated(value, samples, place, takes)
     raise Refusal(
         f"{place} must give (inputs, targets), a mapping, a tensor or an iterable of batches, got "
         f"{'None' if value is None else type(value).__name__}."
     )
 
 
-def pair(value: Any, *, place: str) -> Pair:
+def pair(value: Any, *, place: str, takes: Collection[str] = ()) -> Pair:
     """Inputs and targets of one batch; a mapping is split by its keys.
 
     Raises:
         Refusal: If it is not one batch, or its targets do not match its inputs.
     """
     if isinstance(value, Mapping):
-        inputs, targets = split(value, place=place, strict=False)
+        inputs, targets = split(value, place=place, strict=False, takes=takes)
     elif isinstance(value, tuple) and len(value) == 2:
         inputs, targets = value
     elif isinstance(value, tuple) and len(value) != 1:
@@ -84,22 +85,26 @@ def _holds_arrays(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(v, Tensor | np.ndarray) for v in value)
 
 
-def _sampled(data: Any, samples: int | None, place: str) -> Pair:
+def _sampled(data: Any, samples: int | None, place: str, takes: Collection[str]) -> Pair:
     """A random choice of a data set that is known by index."""
     try:
         rows = choose(len(data), None, samples=samples, generator=None)
         content = default_collate([data[int(row)] for row in rows])
     except Exception as error:  # a user's data set raises anything
         raise Refusal(f"Reading the data set {place} raised {told(error)}.") from error
-    return pair(tuple(content) if isinstance(content, list) else content, place=place)
+    content = tuple(content) if isinstance(content, list) else content
+    return pair(content, place=place, takes=takes)
 
 
-def _iterated(batches: Iterable[Any], samples: int | None, place: str) -> Pair:
+def _iterated(
+    batches: Iterable[Any], samples: int | None, place: str, takes: Collection[str]
+) -> Pair:
     """The first batches of an iterable, joined."""
     pairs: list[Pair] = []
     seen = 0
     for value in _items(batches, place):
-        pairs.append(pair(tuple(value) if isinstance(value, list) else value, place=place))
+        value = tuple(value) if isinstance(value, list) else value
+        pairs.append(pair(value, place=place, takes=takes))
         seen += count(pairs[-1][0])
         if samples is not None and seen >= samples:
             break

@@ -4,6 +4,7 @@ import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import parse_qsl
 
 import torch
 from torch import nn
@@ -17,6 +18,8 @@ from sigmascope.sources.refusals import Refusal, listed, nearest, told
 from sigmascope.sources.seeds import lent
 
 Origin = Literal["built-in", "python", "hugging face"]
+LARGEST = 1 << 34  # bytes of weights of a built-in network
+MODULE = 10_000  # bytes that a layer takes in Python, however small
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 
 
@@ -69,7 +72,7 @@ def open_model(
     Raises:
         Refusal: If the spec leads nowhere, or to something that is not a model.
     """
-    path = Path(spec).expanduser()
+    path = Path(spec.removesuffix(":")).expanduser()
     if is_built_in(spec):
         model = Model(_built_in(spec, data, generator), spec, "built-in", "random weights")
     elif is_callable_spec(spec):
@@ -92,12 +95,26 @@ def _built_in(spec: str, data: Data | None, generator: torch.Generator | None) -
             f"`{spec}` takes the shape of its inputs from the data, which must be one tensor: pass "
             "`--data digits`, `--data 'gaussian?shape=64'` or a file."
         )
+    _require_size(spec)
     try:
         return networks.build(spec, inputs=shape, outputs=data.outputs or 10, generator=generator)
     except ValueError as error:
         raise Refusal(str(error)) from error
     except (RuntimeError, MemoryError) as error:  # torch says so when it finds no memory
         raise Refusal(f"`{spec}` cannot be built ({told(error)}): make it smaller.") from error
+
+
+def _require_size(spec: str) -> None:
+    """Refuse what would eat the memory of the machine before torch says that there is none."""
+    options = dict(parse_qsl(spec.partition("?")[2]))
+    sizes = [options.get(key, "1") for key in ("depth", "width")]
+    depth, width = (int(size) if size.isdecimal() else 1 for size in sizes)
+    needed = max(depth, 1) * max(4 * width * width, MODULE)
+    if needed > LARGEST:
+        raise Refusal(
+            f"`{spec}` would need {needed / 2**30:.3g} GiB or more for its weights, and more than "
+            f"{LARGEST >> 30} GiB are not built here: make `depth` or `width` smaller."
+        )
 
 
 def _from_python(spec: str, generator: torch.Generator | None) -> nn.Module:
@@ -128,6 +145,7 @@ def _description(value: object) -> str:
 
 def _lost(spec: str, path: Path) -> str:
     """The sentence for a spec that names no model."""
+    spec = spec.removesuffix(":")  # `file.py:` forgot the name
     if path.suffix == ".py":
         if not path.is_file():
             return f"There is no file `{spec}`."
@@ -136,8 +154,7 @@ def _lost(spec: str, path: Path) -> str:
         return f"`{spec}` must be followed by the name of a factory in it{has}: `{spec}:NAME`."
     if path.suffix in CHECKPOINTS:
         return (
-            f"`{spec}` holds weights, not a model: name the model and pass `--checkpoint {spec}`, "
-            f"or look at the weights alone with `sigmascope scan {spec}`."
+            f"`{spec}` holds weights, not a model: name the model and pass `--checkpoint {spec}`."
         )
     known = [network.__name__ for network in networks.NETWORKS]
     return (

@@ -150,7 +150,7 @@ def test_a_generator_makes_a_factory_repeatable(folder):
         ("mien.py", "There is no file"),
         ("notes.txt:build", "neither a Python file"),
         ("mine.py:biuld", "there is no `biuld` in `mine`; it has .*Did you mean `build`"),
-        ("mine.py:", "there is no ``"),
+        ("mine.py:", "must be followed by the name of a factory in it"),
         ("mine.py:Net.large", "there is no `Net.large`"),
         ("mine.py:number", "got a value of type int"),
         ("mine.py:needs", "needs the arguments `width`, `depth`"),

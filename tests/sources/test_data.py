@@ -266,7 +266,7 @@ def _files(folder):
         ("text.npz", "damaged or not a NumPy file|Python objects"),
         ("cut.safetensors", "is damaged"),
         ("text.safetensors", "is damaged"),
-        ("table.csv", "There is no data set"),
+        ("table.csv", "must be a file of kind .npy"),
         ("wohle.pt", "no file .*Did you mean `whole.pt`"),
         ("nowhere/a.pt", "there is no folder"),
     ],

@@ -58,7 +58,7 @@ def test_a_built_in_network_takes_its_shape_from_the_data():
         ("mlpp?depth=3", "Did you mean `mlp`"),
         ("mlp?dept=3", "Did you mean `depth`"),
         ("mlp?width=0", "1 or more, got 0"),
-        ("mlp?width=10000000000", "cannot be built .* make it smaller"),
+        ("mlp?width=10000000000", "GiB or more for its weights.*make `depth` or `width` smaller"),
         ("mlq", "There is no model `mlq`.*Did you mean `mlp`"),
         ("bert-base-uncased", "nothing is fetched"),
         ("weights.safetensors", "holds weights, not a model"),
