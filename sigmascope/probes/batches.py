@@ -55,7 +55,7 @@ def sample_count(batch: Batch, *, batch_dim: int) -> int:
             f"`batch` must hold a tensor, got {type(batch).__name__} without any. "
             "Pass a tensor, a tuple of arguments or a mapping of keyword arguments."
         )
-    if first.ndim <= batch_dim:
+    if not 0 <= batch_dim < first.ndim:
         raise Refusal(
             f"`batch` must have its samples along dimension {batch_dim}, got a tensor of shape "
             f"{tuple(first.shape)}. Add the dimension with unsqueeze, or say `batch_dim=`."
@@ -107,10 +107,17 @@ def as_tensor(output: Any) -> tuple[Tensor, str]:
     if chosen is None or not _floating(chosen):
         raise Refusal(
             f"The model must return a floating tensor, or a tuple or mapping that holds one, got "
-            f"{type(output).__name__ if chosen is None else chosen.dtype}. "
+            f"{_seen(output if chosen is None else chosen)}. "
             "Return the logits or predictions from forward."
         )
     return chosen, rule
+
+
+def _seen(output: object) -> str:
+    """Kind of an output that will not do."""
+    if isinstance(output, Tensor):
+        return f"a {output.dtype} tensor of shape {tuple(output.shape)}"
+    return "None" if output is None else type(output).__name__
 
 
 def _floating(t: Tensor) -> bool:

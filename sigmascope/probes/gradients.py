@@ -14,7 +14,7 @@ from sigmascope.probes.convolutions import patches
 from sigmascope.probes.kernels import acts_as_linear
 from sigmascope.probes.layers import transposed
 from sigmascope.probes.normalisers import Statisticians
-from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.refusals import Refusal, Unsplit
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.stillness import still
 from sigmascope.probes.tapes import Call, recording
@@ -25,7 +25,7 @@ UNITS = 32  # rows of the last weight matrix that are compared at most
 
 @dataclass(frozen=True, slots=True)
 class Collinearity:
-    """|cos| between the gradients of single samples, row by row of the last weight matrix.
+    """Absolute cosines between gradients of single samples, row by row of the last weight matrix.
 
     Attributes:
         site: The last layer.
@@ -57,7 +57,8 @@ def collinearity(
     """Compare the per-sample gradients in the last layer that the model calls.
 
     Raises:
-        Refusal: If the loss is not a scalar, or the last layer's gradient cannot be split.
+        Refusal: If the loss does not accept the targets, or is not a scalar.
+        Unsplit: If the last layer's gradient cannot be split.
     """
     frozen.rewind()
     with still(model), torch.enable_grad(), recording(modules, rewrite=frozen.rewrite) as tape:
@@ -67,14 +68,12 @@ def collinearity(
         value = _scalar(loss, out, targets)
         (delta,) = torch.autograd.grad(value, [last.output], allow_unused=True)
     if delta is None:
-        raise Refusal(f"The loss must depend on what the last layer `{last.site}` writes.")
+        raise Unsplit(f"the loss does not depend on what the last layer `{last.site}` writes")
     x = samples_first(last.input, count=count, batch_dim=batch_dim)
     d = samples_first(delta, count=count, batch_dim=batch_dim)
     if x is None or d is None or not _covered(last):
-        raise Refusal(
-            f"The last layer `{last.site}` must be a linear map or a convolution split by sample, "
-            f"got {type(last.module).__name__}: its gradient cannot be taken sample by sample here."
-        )
+        kind = type(last.module).__name__
+        raise Unsplit(f"the gradient of {kind}, the last layer, cannot be taken sample by sample")
     grads = _per_unit(last.module, x.double(), d.double())
     cosines, zero = _cosines(grads)
     error = 16 * torch.finfo(last.input.dtype).eps
@@ -84,11 +83,14 @@ def collinearity(
 def _scalar(loss: Loss, out: Tensor, targets: Any) -> Tensor:
     try:
         value = loss(out, targets)
+    except Refusal:
+        raise
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         shape = tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
+        words = str(error).rstrip(".")
         raise Refusal(
             f"`loss` must accept the output {tuple(out.shape)} and the targets {shape}, got "
-            f"{type(error).__name__}: {error}. Pass targets and a loss that fit the output."
+            f"{type(error).__name__}: {words}. Pass targets and a loss that fit the output."
         ) from error
     if not isinstance(value, Tensor) or value.numel() != 1:
         got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__

@@ -12,6 +12,10 @@ class Refusal(ValueError):
     """A model, batch or argument that cannot be measured, with what to do about it."""
 
 
+class Unsplit(Refusal):
+    """A last layer whose gradient cannot be split by sample; all else can be measured."""
+
+
 def require_model(model: nn.Module) -> None:
     """Raise unless every tensor of `model` is there, finite and not empty."""
     if not isinstance(model, nn.Module):
@@ -19,11 +23,14 @@ def require_model(model: nn.Module) -> None:
             f"`model` must be a torch.nn.Module, got {type(model).__name__}. "
             "Wrap a function in a module whose forward calls it."
         )
-    if isinstance(model, torch.jit.ScriptModule):
-        raise Refusal(
-            f"`model` must be a Python module, got the TorchScript module {type(model).__name__}, "
-            "whose layers cannot be observed. Pass the module it was scripted or traced from."
-        )
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            where = f" at `{name}`" if name else ""
+            raise Refusal(
+                f"`model` must be a Python module, got the TorchScript module "
+                f"{type(module).__name__}{where}, whose layers cannot be observed. Pass the module "
+                "it was scripted or traced from."
+            )
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         _require_tensor(name, tensor)
     if next(iter(model.parameters()), None) is None:

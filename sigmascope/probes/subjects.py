@@ -15,7 +15,7 @@ from sigmascope.probes.gradients import Collinearity, Loss, collinearity
 from sigmascope.probes.kernels import covers
 from sigmascope.probes.layers import channel_dim, layers, normalisers
 from sigmascope.probes.normalisers import Statisticians
-from sigmascope.probes.refusals import Refusal, require_finite_batch, require_model
+from sigmascope.probes.refusals import Refusal, Unsplit, require_finite_batch, require_model
 from sigmascope.probes.rows import Rows, rows, samples_first
 from sigmascope.probes.stillness import still, uses_batch_statistics
 from sigmascope.probes.tapes import Call, recording
@@ -74,6 +74,11 @@ class Subject:
     generator: torch.Generator | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.outputs, int) and self.outputs < 1:
+            raise Refusal(
+                f"`outputs` must be 1 or more, got {self.outputs}. It is how many columns of the "
+                "output to differentiate."
+            )
         original = getattr(self.model, "_orig_mod", self.model)  # what torch.compile wraps
         if isinstance(original, nn.parallel.DistributedDataParallel):
             original = original.module
@@ -126,7 +131,7 @@ class Subject:
             return call(self.model, self.batch)
         except Refusal:
             raise
-        except Exception as error:  # a user's forward may raise anything
+        except (Exception, SystemExit) as error:  # a user's forward may raise anything
             raise Refusal(_failure(self.model, self.batch, error)) from error
 
     @cached_property
@@ -240,19 +245,31 @@ class Subject:
 
     @cached_property
     def gradients(self) -> Collinearity | None:
-        """|cos| between the last-layer gradients of single samples; None without a loss."""
+        """How alike the last-layer gradients of single samples are; None as `unsplit` says."""
+        return None if isinstance(self._gradients, str) else self._gradients
+
+    @property
+    def unsplit(self) -> str:
+        """Why there are no gradients of single samples; empty where there are."""
+        return self._gradients if isinstance(self._gradients, str) else ""
+
+    @cached_property
+    def _gradients(self) -> Collinearity | str:
         if self.loss is None or self.targets is None:
-            return None
-        return collinearity(
-            self.model,
-            self.batch,
-            self.targets,
-            self.loss,
-            self.modules | self._batch_normalisers,
-            self._run[1],
-            count=self.count,
-            batch_dim=self.batch_dim,
-        )
+            return "no targets and loss were given"
+        try:
+            return collinearity(
+                self.model,
+                self.batch,
+                self.targets,
+                self.loss,
+                self.modules | self._batch_normalisers,
+                self._run[1],
+                count=self.count,
+                batch_dim=self.batch_dim,
+            )
+        except Unsplit as reason:  # the rest of the model is measured all the same
+            return str(reason)
 
     @cached_property
     def graph(self) -> graphs.Graph:
@@ -269,16 +286,20 @@ def _spectra(matrix: Tensor) -> Spectra:
     return Spectra(raw, apart, mean_square, torch.finfo(matrix.dtype).eps)
 
 
-def _failure(model: nn.Module, batch: Batch, error: Exception) -> str:
+def _failure(model: nn.Module, batch: Batch, error: BaseException) -> str:
     shapes = ", ".join(
         f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors(batch)
     )
     first = next(iter(layers(model).items()), None)
-    integers = all(not t.is_floating_point() for t in tensors(batch))
+    integers = not any(t.is_floating_point() or t.is_complex() for t in tensors(batch))
     embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
     hint = "Pass a batch of the shape that forward expects"
     if integers and not embeds:
         hint = "It has no embedding that could read integers: pass the batch as floats (.float())"
+    if "more than 1 value per channel" in str(error):
+        hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
+    if "required positional argument" in str(error):
+        hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
     reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
     words = " ".join(str(error).split())[:300]
     got = f"got {type(error).__name__}: {words}"

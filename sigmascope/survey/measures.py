@@ -107,11 +107,10 @@ def weight_items(subject: Subject) -> Iterator[Item]:
 def gradient_items(subject: Subject) -> Iterator[Item]:
     """|cos| between the gradients of single samples in the last layer."""
     view: View = "gradients"
-    if subject.loss is None or subject.targets is None:
-        yield Skipped("(last layer)", view, "no targets and loss were given")
-        return
     found = subject.gradients
-    assert found is not None
+    if found is None:
+        yield Skipped("(last layer)", view, subject.unsplit)
+        return
     if not len(found.cosines):
         yield Skipped(found.site, view, "no pair of samples has a gradient that is not zero")
         return

@@ -136,7 +136,7 @@ def _checks(subject: Subject, views: list[View]) -> tuple[theory.Check, ...]:
 def _layers(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
     """Layers in the order of calls, and those that were never called."""
     with still(subject.model):
-        sites = sorted({w.site.split("[")[0] for w in weights(subject.model)})
+        sites = sorted({w.site for w in weights(subject.model)})
     owned = {
         name: tuple(s for s in sites if s.startswith(f"{name}." if name else ""))
         for name in subject.modules
