@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from rich.console import Console
 from sigmascope import __version__
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from sigmascope.diagnosis import Finding
@@ -29,12 +31,17 @@ app = cyclopts.App(
     help="Measure the singular values of a deep network and say what they mean.",
     version=__version__,
     help_format="markdown",
+    suppress_keyboard_interrupt=False,  # main() says it
+    default_parameter=Parameter(negative=()),  # no `--no-strict`: it says nothing
 )
 
 HEALTHY, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
+IGNORED = -100  # the target that torch's cross-entropy leaves out
 View = Literal["representations", "weights", "features", "gradients"]
 Format = Literal["parquet", "csv", "json"]
 Table = Literal["readings", "spectra", "checks", "findings", "skipped", "layers", "environment"]
+Views = Annotated[list[View] | None, Parameter(consume_multiple=1)]  # one or more
+Names = Annotated[list[str] | None, Parameter(consume_multiple=1)]
 
 
 @Parameter(name="*")
@@ -49,7 +56,7 @@ class Source:
         samples: How many samples of the data to measure on.
         folder: Where Fashion-MNIST and CIFAR-10 lie.
         seed: For the weights of a network that is built here, and for the choice of samples.
-        batch_dim: Which dimension of the batch counts samples.
+        batch_dim: Where the model wants its samples; the data always have them first.
         outputs: How many outputs to differentiate; a random sample where there are more.
     """
 
@@ -71,7 +78,7 @@ def profile(
     /,
     *,
     source: Source = DEFAULT,
-    views: Annotated[list[View] | None, Parameter(consume_multiple=True)] = None,
+    views: Views = None,
     html: Path | None = None,
     json: str | None = None,
     run: Path | None = None,
@@ -97,7 +104,8 @@ def profile(
     """
     from sigmascope import diagnosis, report, store
 
-    _require_folders(html, run, None if json in (None, "-") else Path(json or ""))
+    _require_targets(html, run, json=json)
+    _require_run(run)
     opened, data = _opened(model, source)
     measured = _measured(opened, data, source, views)
     findings = diagnosis.diagnose(measured)
@@ -121,7 +129,7 @@ def check(
     /,
     *,
     source: Source = DEFAULT,
-    theorem: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
+    theorem: Names = None,
     json: str | None = None,
     strict: bool = False,
 ) -> int:
@@ -138,10 +146,14 @@ def check(
     """
     from sigmascope import report, sources, theory
 
+    _require_targets(json=json)
     names = [t.name for t in theory.THEOREMS]
     unknown = [t for t in theorem or () if t not in names]
     if unknown:
-        raise sources.Refusal(f"There is no theorem {unknown[0]!r}; there are {', '.join(names)}.")
+        raise sources.Refusal(
+            f"There is no theorem `{unknown[0]}`; there are {', '.join(names)}. "
+            "`sigmascope theorems` says what they state."
+        )
     opened, data = _opened(model, source)
     found = tuple(theory.check(_subject(opened, data, source), only=theorem))
     if json != "-":
@@ -153,7 +165,10 @@ def check(
 
 @app.command
 def theorems() -> int:
-    """List every theorem that can be checked: its name, what it says, where it is from."""
+    """List every theorem that can be checked: its name, what it says, where it is from.
+
+    Example: sigmascope theorems
+    """
     from sigmascope import report, theory
 
     _print(report.theorems_text(theory.THEOREMS, **_terminal()))
@@ -175,6 +190,7 @@ def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "re
     from sigmascope import sources, store
 
     target = out or run.with_name(f"{run.stem}-{table}.{to}")
+    _require_targets(target)
     try:
         store.export(run, to=to, path=target, table=table)
     except (ValueError, OSError, ImportError) as error:
@@ -184,8 +200,6 @@ def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "re
 
 
 def _opened(model: str, source: Source) -> "tuple[Model, Data]":
-    import torch
-
     from sigmascope import sources
 
     return sources.open_both(
@@ -194,13 +208,22 @@ def _opened(model: str, source: Source) -> "tuple[Model, Data]":
         checkpoint=source.checkpoint,
         samples=source.samples,
         folder=source.folder,
-        generator=torch.Generator().manual_seed(source.seed),
+        batch_dim=source.batch_dim,
+        generator=_generator(source.seed),
     )
 
 
-def _measured(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Profile":
+def _generator(seed: int) -> "torch.Generator":
     import torch
 
+    from sigmascope import sources
+
+    if not -(2**63) <= seed < 2**63:
+        raise sources.Refusal(f"`--seed` must fit 64 bits, got {seed}: take a smaller number.")
+    return torch.Generator().manual_seed(seed)
+
+
+def _measured(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Profile":
     from sigmascope import survey
 
     with _progress() as progress:
@@ -212,7 +235,7 @@ def _measured(opened: "Model", data: "Data", source: Source, views: list[View] |
             views=views or survey.ALL,
             outputs=source.outputs,
             batch_dim=source.batch_dim,
-            generator=torch.Generator().manual_seed(source.seed),
+            generator=_generator(source.seed),
             progress=progress,
         )
     about = {"name": opened.name, "weights": opened.weights, "data": data.name, **measured.about}
@@ -220,8 +243,6 @@ def _measured(opened: "Model", data: "Data", source: Source, views: list[View] |
 
 
 def _subject(opened: "Model", data: "Data", source: Source) -> Any:
-    import torch
-
     from sigmascope import probes
 
     return probes.Subject(
@@ -231,7 +252,7 @@ def _subject(opened: "Model", data: "Data", source: Source) -> Any:
         None if data.targets is None else _loss,
         outputs=source.outputs,
         batch_dim=source.batch_dim,
-        generator=torch.Generator().manual_seed(source.seed),
+        generator=_generator(source.seed),
     )
 
 
@@ -240,15 +261,48 @@ def _loss(output: "Tensor", targets: "Tensor") -> "Tensor":
     from torch.nn import functional as F
 
     if targets.is_floating_point():
+        _require_values(output, targets)
         return F.mse_loss(output, targets.to(output.dtype).view_as(output))
-    return F.cross_entropy(output.flatten(0, -2), targets.flatten())
+    scores = output
+    if output.ndim > 2 and targets.shape != output.shape[:-1]:
+        scores = output.movedim(1, -1)  # the classes of a segmentation come before its pixels
+    _require_classes(scores, targets, shape=tuple(output.shape))
+    return F.cross_entropy(scores.flatten(0, -2), targets.flatten().long())
 
 
-def _require_folders(*files: Path | None) -> None:
+def _require_values(output: "Tensor", targets: "Tensor") -> None:
+    from sigmascope import probes
+
+    if output.numel() != targets.numel():
+        raise probes.Refusal(
+            f"Floating targets must have the shape of the output, {tuple(output.shape)}, got "
+            f"{tuple(targets.shape)}. Give one value for each output, or whole numbers for classes."
+        )
+
+
+def _require_classes(scores: "Tensor", targets: "Tensor", *, shape: tuple[int, ...]) -> None:
+    from sigmascope import probes
+
+    if scores.ndim < 2 or targets.shape != scores.shape[:-1]:
+        raise probes.Refusal(
+            f"Whole-number targets must be one class for each row of scores, got targets of shape "
+            f"{tuple(targets.shape)} for an output of shape {shape}. Give one class a sample, or "
+            "floating targets of the shape of the output."
+        )
+    classes = scores.shape[-1]
+    bad = targets[(targets >= classes) | ((targets < 0) & (targets != IGNORED))]
+    if len(bad):
+        raise probes.Refusal(
+            f"Whole-number targets must be classes from 0 to {classes - 1}, for the model has "
+            f"{classes} outputs, got {int(bad[0])}. Renumber them, or widen the last layer."
+        )
+
+
+def _require_targets(*files: Path | None, json: str | None = None) -> None:
     """Refuse before measuring what could not be written after it."""
     from sigmascope import sources
 
-    for file in files:
+    for file in (*files, None if json in (None, "-") else Path(json or "")):
         if file is not None and not file.absolute().parent.is_dir():
             raise sources.Refusal(
                 f"The folder {file.parent} for {file.name} does not exist; "
@@ -256,6 +310,18 @@ def _require_folders(*files: Path | None) -> None:
             )
         if file is not None and file.is_dir():
             raise sources.Refusal(f"{file} is a folder; name a file in it.")
+
+
+def _require_run(run: Path | None) -> None:
+    """Refuse before measuring to append to a file that is no run file."""
+    from sigmascope import sources, store
+
+    if run is None or not run.exists():
+        return
+    try:
+        store.Run(run, write=False).close()
+    except ValueError as error:
+        raise sources.Refusal(str(error)) from error
 
 
 def _write_json(measured: "Profile", findings: "tuple[Finding, ...]", target: str) -> None:
@@ -325,13 +391,14 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 def main() -> None:
     """Run the command line; a refusal is one sentence on standard error and exit code 2."""
     debug = "--debug" in sys.argv[1:]
-    words = [word for word in sys.argv[1:] if word != "--debug"]
+    words = _joined([word for word in sys.argv[1:] if word != "--debug"])
     try:
-        code = app(words, exit_on_error=False, result_action="return_value")
-    except cyclopts.CycloptsError:  # already printed, with the usage
+        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+    except cyclopts.CycloptsError as error:
+        _note(f"sigmascope: {_usage(error)}")
         sys.exit(MISUSED)
     except KeyboardInterrupt:
-        _note("Interrupted; nothing was written.")
+        _note("Interrupted.")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has left, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -342,6 +409,20 @@ def main() -> None:
         _note(f"sigmascope: {error}")
         sys.exit(MISUSED)
     sys.exit(code if isinstance(code, int) else HEALTHY)
+
+
+def _joined(words: list[str]) -> list[str]:
+    """`--json -` as `--json=-`: a hyphen alone is an option to cyclopts, which would refuse it."""
+    at = [i for i, pair in enumerate(pairwise(words)) if pair == ("--json", "-")]
+    return [w if i not in at else "--json=-" for i, w in enumerate(words) if i - 1 not in at]
+
+
+def _usage(error: cyclopts.CycloptsError) -> str:
+    """What is wrong with the words of the command line, and which help speaks of it."""
+    error.verbose = False  # else it shows the signature of our function
+    words = " ".join(str(error).split())
+    command = " ".join(("sigmascope", *(error.command_chain or ())))
+    return f"{words.removesuffix('.') if words.endswith('?.') else words} `{command} --help` helps."
 
 
 def _is_refusal(error: BaseException) -> bool:

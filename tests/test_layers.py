@@ -17,38 +17,73 @@ ROOMS = {  # what each room may import besides itself
     "sources": {"networks"},
 }
 EVERY = set(ROOMS)
-ROOMS |= {"integrations": EVERY, "experiments": EVERY, "cli": EVERY}
+ROOMS |= {"integrations": EVERY, "experiments": EVERY, "cli": EVERY, "__main__": {"cli"}}
 ROOT = Path(__file__).parents[1]
-FILES = [*ROOT.glob("sigmascope/**/*.py"), *ROOT.glob("benchmarks/*.py")]
+FILES = sorted(
+    file
+    for pattern in ("sigmascope/**/*.py", "benchmarks/**/*.py", "docs/**/*.py")
+    for file in ROOT.glob(pattern)
+)
 
 
-def rooms_imported(path):
+def rooms_imported(code):
     """`[room, module inside, ...]` of every import, also those inside functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             yield from (
                 a.name.split(".")[1:] for a in node.names if a.name.startswith("sigmascope.")
             )
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name}: relative import"
+            assert node.level == 0, "an import is written out from `sigmascope`, never relative"
             if node.module == "sigmascope":
                 yield from ([a.name] for a in node.names)
             elif node.module.startswith("sigmascope."):
                 yield node.module.split(".")[1:]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_point_down_and_go_through_the_door(path):
-    inside_package = path.relative_to(ROOT).parts[1:]
-    here = inside_package[0].removesuffix(".py") if path.is_relative_to(ROOT / "sigmascope") else ""
-    allowed = ROOMS.get(here, EVERY | {"cli"})
-    for room, *module in rooms_imported(path):
+def require_order(code, here):
+    """Fail where code in room `here` (None outside the package) imports what it may not."""
+    allowed = EVERY | {"cli"} if here is None else ROOMS.get(here, set())
+    for room, *module in rooms_imported(code):
         if room in {here, "__version__"}:
             continue
-        assert room in allowed, f"{here or path.parent.name} may not import {room}"
+        assert room in allowed, f"{here} may not import {room}"
         assert not module, f"import from sigmascope.{room}, not from a module inside it"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_down_and_go_through_the_door(path):
+    top, first, *_ = path.relative_to(ROOT).parts
+    require_order(
+        path.read_text(encoding="utf-8"),
+        first.removesuffix(".py") if top == "sigmascope" else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("here", "code"),
+    [
+        ("linalg", "from sigmascope import probes"),
+        ("linalg", "from sigmascope.probes import Subject"),
+        ("linalg", "import sigmascope.probes"),
+        ("linalg", "import sigmascope.probes as p"),
+        ("probes", "from sigmascope.linalg.ranks import matrix_rank"),
+        ("probes", "import sigmascope.linalg.ranks"),
+        ("survey", "def inside():\n    from sigmascope import report"),
+        ("theory", "from ..probes import Subject"),
+        ("theory", "from . import bounds"),
+        ("store", "from sigmascope import survey"),
+        ("sources", "from sigmascope import linalg"),
+        ("report", "from sigmascope import cli"),
+        ("__init__", "from sigmascope import linalg"),
+        (None, "from sigmascope.linalg.dense import EPS"),
+    ],
+)
+def test_a_wrong_import_is_named(here, code):
+    with pytest.raises(AssertionError):
+        require_order(code, here)
 
 
 def test_every_room_is_listed():
     rooms = {p.parent.name for p in ROOT.glob("sigmascope/*/__init__.py")}
-    assert rooms == set(ROOMS) - {"cli"}
+    assert rooms == set(ROOMS) - {"cli", "__main__"}

@@ -1,0 +1,61 @@
+"""Importing does nothing but import."""
+
+import json
+import subprocess
+import sys
+
+PROBE = """
+import json, logging, random, sys, warnings
+import numpy, torch
+# what these do at import is their own affair
+import torch.distributed.tensor, torch.export, scipy.stats, plotly.offline, sklearn
+import rich.console, cyclopts
+def world():
+    return {
+        "handlers": len(logging.getLogger().handlers),
+        "filters": len(warnings.filters),
+        "dtype": str(torch.get_default_dtype()),
+        "threads": torch.get_num_threads(),
+        "torch state": torch.get_rng_state().sum().item(),
+        "random": hash(random.getstate()),
+        "numpy": numpy.random.get_state()[1].tolist(),
+        "path": sys.path[:],
+        "grad": torch.is_grad_enabled(),
+    }
+before = world()
+from sigmascope import cli, linalg, networks, probes, theory, survey, diagnosis, report
+from sigmascope import experiments, integrations, sources, store
+after = world()
+print(json.dumps([k for k in before if before[k] != after[k]]))
+"""
+
+
+def python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_importing_every_room_changes_nothing():
+    assert python(PROBE) == []
+
+
+def test_help_waits_for_nothing_heavy():
+    code = """
+import io, json, sys
+from contextlib import redirect_stdout
+from sigmascope.cli import main
+for words in (["--help"], ["profile", "--help"], ["--version"]):
+    sys.argv = ["sigmascope", *words]
+    with redirect_stdout(io.StringIO()):
+        try:
+            main()
+        except SystemExit as end:
+            assert end.code == 0
+print(json.dumps([m for m in ("torch", "numpy", "scipy", "plotly") if m in sys.modules]))
+"""
+    assert python(code) == []
+
+
+def test_the_package_itself_imports_nothing():
+    code = "import sys, json, sigmascope; print(json.dumps('torch' in sys.modules))"
+    assert python(code) is False
