@@ -80,6 +80,11 @@ def with_nan():
     with torch.no_grad(): model[0].weight[1, 2] = float("nan")
     return model
 
+def overflowed():
+    model = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)).eval()
+    model[1].running_var[0] = float("inf")
+    return model
+
 def zero_width():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -250,6 +255,11 @@ REFUSED = {  # arguments, words that name the problem, words that say what to do
     "a config of nothing": (("profile", "hf_odd"), "no `model_type`", "which model it is"),
     # what the model is made of, and what it does
     "NaN weights": (model("with_nan"), r"`0.weight` must be finite.*\(1, 2\)", "Load a checkpoint"),
+    "statistics that overflowed": (
+        model("overflowed"),
+        r"`1.running_var` must be finite, got 1 of 6",
+        "Load a checkpoint",
+    ),
     "a layer of width zero": (model("zero_width"), "width zero", "at least one unit"),
     "weights on the meta device": (
         model("on_meta"),

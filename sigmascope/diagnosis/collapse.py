@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from sigmascope.diagnosis.findings import Finding
 from sigmascope.diagnosis.trends import Series, over_depth, trend
+from sigmascope.linalg import Estimate
 from sigmascope.survey import Profile, Reading
 
 ONE_DIRECTION = 1.1  # participation ratio at which all samples point nearly the same way
+SAME = 1e-6  # variation at the input that single precision hardly shows
 ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
 LOST = 0.5  # share of the input's centred directions that must be gone
 FEW = 6.0  # centred directions that must not be left; a default net that cannot train has 3 to 5
@@ -56,17 +58,22 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
         f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
         f"samples point in nearly one direction: the participation ratio falls from "
         f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
-        f"where samples differ by {variation[last.site].estimate.value:.2g} of their size."
+        f"where samples differ by {_share(variation[last.site].estimate)} of their size."
         + _pace(ratio, profile),
         f"{DANESHMAND}, Eq. (4), Lemma 3 and Theorem 2",
         (
-            "Insert batch normalisation before each activation; it keeps the rank at about the "
-            "square root of the width at any depth (Theorem 2).",
+            "Insert batch normalisation before each activation: the participation ratio then "
+            "stays well above one at any depth (of the order of √width in linear layers, Theorem "
+            "14; less after ReLU).",
             "Pre-train the initial weights to raise the participation ratio layer by layer "
             "(Algorithm 1: ascent, step 1, 25 steps, biases zero).",
             "Use residual branches scaled by 1/√depth, or fewer layers.",
         ),
     )
+
+
+def _share(variation: Estimate) -> str:
+    return f"{variation.value:.2g}" if variation.low > 0 else f"less than {variation.high:.1g}"
 
 
 def _collapsed(
@@ -108,8 +115,28 @@ def _pace(ratio: Series, profile: Profile) -> str:
     return f" What exceeds one direction shrinks by a factor {fit.says()} per layer{ahead}."
 
 
+def alike_inputs(profile: Profile) -> Iterator[Finding]:
+    """A batch whose samples are all the same: then nothing can be said of the network."""
+    inputs = over_depth(profile, "relative variation", form="samples").readings[:1]
+    for r in inputs:
+        if r.estimate.value <= SAME:
+            yield Finding(
+                "alike-inputs",
+                r.site,
+                "warning",
+                (r,),
+                f"The samples of this batch are the same (they differ by {_share(r.estimate)} of "
+                f"their size at {r.site}): what is measured here speaks of the batch, not of the "
+                "network.",
+                "Arithmetic: a function gives equal outputs for equal inputs",
+                ("Measure on samples that differ, in the scale in which the network is trained.",),
+            )
+
+
 def directional_gradient(profile: Profile) -> Iterator[Finding]:
-    """Gradients of all samples along one line in the last layer."""
+    """Gradients of all samples along one line in the last layer, though the samples differ."""
+    if any(alike_inputs(profile)):
+        return
     least = profile.series("minimum |cos|", view="gradients")
     mean = profile.series("mean |cos|", view="gradients")
     for r, m in zip(least, mean, strict=True):

@@ -6,7 +6,7 @@ The thresholds were set on default, He, BatchNorm and LayerNorm networks of dept
 
 from collections.abc import Callable, Iterator
 
-from sigmascope.diagnosis.collapse import directional_gradient, rank_collapse
+from sigmascope.diagnosis.collapse import alike_inputs, directional_gradient, rank_collapse
 from sigmascope.diagnosis.findings import Finding, Severity
 from sigmascope.diagnosis.magnitudes import adjoint_size, dead_units, non_finite, signal_size
 from sigmascope.survey import Profile
@@ -15,6 +15,7 @@ Rule = Callable[[Profile], Iterator[Finding]]
 
 RULES: tuple[Rule, ...] = (
     non_finite,
+    alike_inputs,
     rank_collapse,
     directional_gradient,
     signal_size,

@@ -8,9 +8,10 @@ from sigmascope.probes.graphs import Graph
 from sigmascope.probes.layers import layers
 from sigmascope.probes.parameters import Weight, as_matrix, weight_spectra, weights
 from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.representations import Spectra
 from sigmascope.probes.rows import Rows
 from sigmascope.probes.stillness import still
-from sigmascope.probes.subjects import OUTPUT, Spectra, Subject
+from sigmascope.probes.subjects import OUTPUT, Subject
 from sigmascope.probes.sweeps import Sweep
 from sigmascope.probes.tapes import Call, recording
 

@@ -58,7 +58,8 @@ def sample_count(batch: Batch, *, batch_dim: int) -> int:
     if not 0 <= batch_dim < first.ndim:
         raise Refusal(
             f"`batch` must have its samples along dimension {batch_dim}, got a tensor of shape "
-            f"{tuple(first.shape)}. Add the dimension with unsqueeze, or say `batch_dim=`."
+            f"{tuple(first.shape)}. Add the dimension with unsqueeze, or say "
+            "`batch_dim=` (`--batch-dim`)."
         )
     return first.shape[batch_dim]
 

@@ -1,6 +1,6 @@
 """The weights of a model, as matrices."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +11,7 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.linalg import Spectrum, spectra
 from sigmascope.probes.convolutions import periodic_grid, symbol
 from sigmascope.probes.layers import layers, transposed
+from sigmascope.probes.tapes import Call
 
 GATES = {"LSTM": "ifgo", "GRU": "rzn", "LSTMCell": "ifgo", "GRUCell": "rzn"}
 OPERATOR_WORK = 4e9  # flops that a convolution's operator spectrum may cost before it is declined
@@ -76,6 +77,20 @@ def weights(model: nn.Module) -> Iterator[Weight]:
         parametrised = "parametrizations" in name.split(".")
         if id(p) not in seen and not parametrised and matrix.ndim >= 2 and p.is_floating_point():
             yield _weight(name, "matrix", matrix.flatten(1))
+
+
+def operators(calls: Iterable[Call]) -> Iterator[Weight]:
+    """The operator of every convolution on the grid of its first call, if not too dear."""
+    seen: set[str] = set()
+    for call in calls:
+        name = call.site.split("#")[0]
+        if isinstance(call.module, _ConvNd) and name not in seen:
+            seen.add(name)
+            fine = call.output if transposed(call.module) else call.input
+            size = tuple(fine.shape[-len(call.module.kernel_size) :])
+            site = f"{name}.weight".removeprefix(".")
+            if found := operator(call.module, site=site, size=size):
+                yield found
 
 
 def operator(module: nn.Module, *, site: str, size: tuple[int, ...]) -> Weight | None:

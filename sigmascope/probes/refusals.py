@@ -1,11 +1,14 @@
 """Refusals: what the doors of `probes` say about models and batches they cannot measure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
+
+from sigmascope.probes.layers import layers
 
 
 class Refusal(ValueError):
@@ -31,8 +34,10 @@ def require_model(model: nn.Module) -> None:
                 f"{type(module).__name__}{where}, whose layers cannot be observed. Pass the module "
                 "it was scripted or traced from."
             )
+    statistics = {b for m in model.modules() if isinstance(m, _NormBase) for b in m.buffers()}
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        _require_tensor(name, tensor)
+        finite = isinstance(tensor, nn.Parameter) or tensor in statistics  # masks may hold -inf
+        _require_tensor(name, tensor, finite=finite)
     if next(iter(model.parameters()), None) is None:
         raise Refusal(
             f"`model` must have weights to measure, got {type(model).__name__} without parameters. "
@@ -40,7 +45,7 @@ def require_model(model: nn.Module) -> None:
         )
 
 
-def _require_tensor(name: str, tensor: Tensor) -> None:
+def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
     shape = "" if is_lazy(tensor) else f"of shape {tuple(tensor.shape)}"
     if is_lazy(tensor):
         raise Refusal(
@@ -63,7 +68,7 @@ def _require_tensor(name: str, tensor: Tensor) -> None:
             f"`{name}` must not be empty, got shape {tuple(tensor.shape)}: a layer of width zero. "
             "Give every layer at least one unit."
         )
-    if isinstance(tensor, nn.Parameter) and not bool(tensor.isfinite().all()):
+    if finite and not bool(tensor.isfinite().all()):
         bad = int((~tensor.isfinite()).sum())
         first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
         raise Refusal(
@@ -86,3 +91,22 @@ def require_finite_batch(tensors: Iterator[Tensor]) -> None:
                 f"`batch` must be finite, got a value that is not at {first} of a tensor of shape "
                 f"{tuple(tensor.shape)}. Clean the data, or pass other rows."
             )
+
+
+def failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) -> str:
+    """The sentence for what a model raised on a batch."""
+    shapes = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in batch)
+    first = next(iter(layers(model).items()), None)
+    integers = not any(t.is_floating_point() or t.is_complex() for t in batch)
+    embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
+    hint = "Pass a batch of the shape that forward expects"
+    if integers and not embeds:
+        hint = "It has no embedding that could read integers: pass the batch as floats (.float())"
+    if "more than 1 value per channel" in str(error):
+        hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
+    if "required positional argument" in str(error):
+        hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
+    reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
+    words = " ".join(str(error).split())[:300]
+    got = f"got {type(error).__name__}: {words}"
+    return f"The model must run on the batch ({shapes}), {got}.{reads} {hint}."

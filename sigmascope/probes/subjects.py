@@ -8,36 +8,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.linalg import Spectrum, spectrum
 from sigmascope.probes import graphs, parameters, sweeps
 from sigmascope.probes.batches import Batch, as_tensor, call, prepared, sample_count, tensors
 from sigmascope.probes.gradients import Collinearity, Loss, collinearity
 from sigmascope.probes.kernels import covers
 from sigmascope.probes.layers import channel_dim, layers, normalisers
 from sigmascope.probes.normalisers import Statisticians
-from sigmascope.probes.refusals import Refusal, Unsplit, require_finite_batch, require_model
+from sigmascope.probes.refusals import (
+    Refusal,
+    Unsplit,
+    failure,
+    require_finite_batch,
+    require_model,
+)
+from sigmascope.probes.representations import Spectra, spectra_of
 from sigmascope.probes.rows import Rows, rows, samples_first
 from sigmascope.probes.stillness import still, uses_batch_statistics
 from sigmascope.probes.tapes import Call, recording
 
 OUTPUT = "(output)"
-
-
-@dataclass(frozen=True, slots=True)
-class Spectra:
-    """Singular values of one representation.
-
-    Attributes:
-        raw: Of the rows as they are.
-        centred: Of the rows less their mean.
-        mean_square: Mean of the squared entries.
-        precision: Unit roundoff of the arithmetic that made the rows.
-    """
-
-    raw: Spectrum
-    centred: Spectrum
-    mean_square: float
-    precision: float
 
 
 @dataclass(frozen=True)
@@ -132,7 +121,7 @@ class Subject:
         except Refusal:
             raise
         except (Exception, SystemExit) as error:  # a user's forward may raise anything
-            raise Refusal(_failure(self.model, self.batch, error)) from error
+            raise Refusal(failure(self.model, tuple(tensors(self.batch)), error)) from error
 
     @cached_property
     def _batch_normalisers(self) -> dict[str, nn.Module]:
@@ -165,20 +154,7 @@ class Subject:
         too dear is left out (`probes.parameters.OPERATOR_WORK`).
         """
         with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
-            return (*parameters.weights(self.model), *self._operators)
-
-    @cached_property
-    def _operators(self) -> tuple[parameters.Weight, ...]:
-        done: dict[str, parameters.Weight | None] = {}
-        for c in self.calls:
-            site = f"{c.site.split('#')[0]}.weight".removeprefix(".")
-            if isinstance(c.module, nn.modules.conv._ConvNd) and site not in done:
-                fine = (
-                    c.output if isinstance(c.module, nn.modules.conv._ConvTransposeNd) else c.input
-                )
-                size = tuple(fine.shape[-len(c.module.kernel_size) :])
-                done[site] = parameters.operator(c.module, site=site, size=size)
-        return tuple(w for w in done.values() if w is not None)
+            return (*parameters.weights(self.model), *parameters.operators(self.calls))
 
     @cached_property
     def activations(self) -> Mapping[str, Rows]:
@@ -208,7 +184,7 @@ class Subject:
         Sites whose representation is not finite are left out.
         """
         return {
-            (site, form): _spectra(matrix)
+            (site, form): spectra_of(matrix)
             for site, both in self.activations.items()
             for form, matrix in both.forms().items()
             if bool(matrix.isfinite().all())
@@ -275,32 +251,3 @@ class Subject:
     def graph(self) -> graphs.Graph:
         """Which weights are adjacent, by torch.export or else by autograd."""
         return graphs.graph(self.model, self.batch)
-
-
-def _spectra(matrix: Tensor) -> Spectra:
-    A = matrix.double()
-    scale = float(A.abs().amax()) or 1.0  # so that squares neither overflow nor vanish
-    mean_square = float((A / scale).square().mean()) * scale * scale
-    centred = A - A.mean(0)
-    raw, apart = spectrum(A, route="gram"), spectrum(centred, route="gram")
-    return Spectra(raw, apart, mean_square, torch.finfo(matrix.dtype).eps)
-
-
-def _failure(model: nn.Module, batch: Batch, error: BaseException) -> str:
-    shapes = ", ".join(
-        f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors(batch)
-    )
-    first = next(iter(layers(model).items()), None)
-    integers = not any(t.is_floating_point() or t.is_complex() for t in tensors(batch))
-    embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
-    hint = "Pass a batch of the shape that forward expects"
-    if integers and not embeds:
-        hint = "It has no embedding that could read integers: pass the batch as floats (.float())"
-    if "more than 1 value per channel" in str(error):
-        hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
-    if "required positional argument" in str(error):
-        hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
-    reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
-    words = " ".join(str(error).split())[:300]
-    got = f"got {type(error).__name__}: {words}"
-    return f"The model must run on the batch ({shapes}), {got}.{reads} {hint}."

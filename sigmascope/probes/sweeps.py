@@ -114,7 +114,8 @@ def sweep(
             if out is None:
                 raise Refusal(
                     "The output must have one row per sample to be differentiated sample by "
-                    "sample. Return it with the batch dimension, or say `batch_dim=`."
+                    "sample. Return it with the batch dimension, or say "
+                    "`batch_dim=` (`--batch-dim`)."
                 )
             flat = out.reshape(len(out), -1)
             chosen = chosen or chosen_outputs(flat.shape[1], outputs, generator)

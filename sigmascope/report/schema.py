@@ -1,8 +1,6 @@
 """What the JSON of a profile looks like, for programs that read it."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 VERSION = "sigmascope/profile/1"  # a new number whenever a reader of the old form could go wrong
 
@@ -118,24 +116,22 @@ _DEFINITIONS = {
     ),
 }
 
-SCHEMA: Mapping[str, Any] = MappingProxyType(
-    {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:sigmascope:profile:1",
-        "title": "A sigmascope profile and what was found in it",
-        **_object(
-            {
-                "schema": {"const": VERSION},
-                "about": {"type": "object", "additionalProperties": _TEXT},
-                "coverage": {"$ref": "#/$defs/coverage"},
-                "findings": _list("finding"),
-                "layers": _list("layer"),
-                "readings": _list("reading"),
-                "spectra": _list("spectrum"),
-                "checks": _list("check"),
-                "skipped": _list("skipped"),
-            }
-        ),
-        "$defs": _DEFINITIONS,
-    }
-)
+SCHEMA: Final[dict[str, Any]] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": "urn:sigmascope:profile:1",
+    "title": "A sigmascope profile and what was found in it",
+    **_object(
+        {
+            "schema": {"const": VERSION},
+            "about": {"type": "object", "additionalProperties": _TEXT},
+            "coverage": {"$ref": "#/$defs/coverage"},
+            "findings": _list("finding"),
+            "layers": _list("layer"),
+            "readings": _list("reading"),
+            "spectra": _list("spectrum"),
+            "checks": _list("check"),
+            "skipped": _list("skipped"),
+        }
+    ),
+    "$defs": _DEFINITIONS,
+}

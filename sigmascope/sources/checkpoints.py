@@ -46,7 +46,7 @@ def load_checkpoint(module: nn.Module, path: str | Path) -> str:
         raise Refusal(
             f"`{path}` does not fit the model: {str(error).splitlines()[-1].strip()}"
         ) from error
-    return f"weights from {path.name}{remark}"
+    return f"from {path.name}{remark}"
 
 
 def _unwrapped(content: Any, path: Path) -> tuple[dict[str, Tensor], str]:

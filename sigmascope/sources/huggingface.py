@@ -71,11 +71,11 @@ def _opened(transformers: Any, path: Path) -> tuple[nn.Module, str]:
         )
     if not any(found for pattern in WEIGHTS for found in path.glob(pattern)):
         build = kind.from_config if kind is transformers.AutoModel else kind._from_config
-        return build(config).eval(), "random weights: the folder holds a config.json only"
+        return build(config).eval(), "random: the folder holds a config.json only"
     model, report = kind.from_pretrained(path, local_files_only=True, output_loading_info=True)
     missing = sorted(report["missing_keys"])
     fresh = f", except {listed(missing)}, which are not in it and random" if missing else ""
-    return model, f"weights from {path.name}{fresh}"
+    return model, f"from {path.name}{fresh}"
 
 
 @contextlib.contextmanager

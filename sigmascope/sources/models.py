@@ -74,10 +74,10 @@ def open_model(
     """
     path = Path(spec.removesuffix(":")).expanduser()
     if is_built_in(spec):
-        model = Model(_built_in(spec, data, generator), spec, "built-in", "random weights")
+        model = Model(_built_in(spec, data, generator), spec, "built-in", "random")
     elif is_callable_spec(spec):
         module = _from_python(spec, generator)
-        model = Model(module, spec, "python", "weights as the code made them")
+        model = Model(module, spec, "python", "as the code made them")
     elif spec and path.is_dir():  # an empty spec would be the working folder
         module, weights = open_folder(path, generator=generator)
         model = Model(module, spec, "hugging face", weights)

@@ -31,7 +31,10 @@ def feature_items(subject: Subject) -> Iterator[Item]:
         else f"{len(swept.outputs)} of {swept.total} outputs"
     )
     if sampled:
-        why = f"it needs every output, and {sampled} are differentiated; `outputs` raises that"
+        why = (
+            f"it needs every output, and {sampled} are differentiated; a larger `outputs` "
+            "(`--outputs`) takes them all"
+        )
         yield Skipped("(all layers)", "adjoint log pseudo-determinant", why)
     for site, adjoint in swept.adjoints.items():
         if site in layers:

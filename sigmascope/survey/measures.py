@@ -40,8 +40,8 @@ def representation_items(subject: Subject) -> Iterator[Item]:
             dead = float((units == 0).all(0).double().mean())
             yield Reading(site, "dead units", Estimate.exactly(dead), view)
         if both.samples is None:
-            shape = None if both.channels is None else tuple(both.channels.shape)
-            yield Skipped(site, view, f"rows {shape} cannot be told apart by sample")
+            shape = "" if both.channels is None else f" {tuple(both.channels.shape)}"
+            yield Skipped(site, view, f"its rows{shape} cannot be told apart by sample")
 
 
 def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:

@@ -80,6 +80,13 @@ def test_collapse_is_told_from_data_that_come_collapsed(digits):
     assert "rank-collapse" not in findings(network(2), shifted, views=["representations"])
 
 
+def test_a_batch_of_equal_samples_is_blamed_on_the_batch(digits):
+    same = sources.Data(digits.inputs[:1].expand(64, -1, -1, -1), digits.targets[:64], "same", 10)
+    found = findings(network(4), same)
+    assert list(found) == ["alike-inputs"]
+    assert "less than 5e-07 of their size" in found["alike-inputs"].says
+
+
 def test_parallel_gradients(digits):
     found = findings(network(32), digits)["directional-gradient-vanishing"]
     assert found.site == "readout"

@@ -21,8 +21,8 @@ def through_strict_json(form):
 
 @pytest.fixture(scope="module")
 def validator():
-    jsonschema.Draft202012Validator.check_schema(dict(SCHEMA))
-    return jsonschema.Draft202012Validator(dict(SCHEMA))
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    return jsonschema.Draft202012Validator(SCHEMA)
 
 
 def test_a_profile_is_valid(validator, profile, findings):

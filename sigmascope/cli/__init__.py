@@ -1,0 +1,8 @@
+"""`sigmascope`: each command is one call into the library and one call into `report`.
+
+Heavy imports are inside functions, so that help does not wait for torch.
+"""
+
+from sigmascope.cli.apps import COMMANDS, app, main
+
+__all__ = ["COMMANDS", "app", "main"]

@@ -1,0 +1,60 @@
+"""`sigmascope check` and `sigmascope theorems`."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sigmascope.cli.options import DEFAULT, Source, open_named, subject_of
+from sigmascope.cli.outputs import FOUND, HEALTHY, require_writable, show, terminal, write
+
+Names = Annotated[list[str] | None, Parameter(consume_multiple=1)]  # one or more
+
+
+def check(
+    model: str,
+    /,
+    *,
+    source: Source = DEFAULT,
+    theorem: Names = None,
+    json: str | None = None,
+    strict: bool = False,
+) -> int:
+    """Check the theorems that speak of a model, layer by layer.
+
+    Example: sigmascope check 'mlp?depth=8&norm=batch' --theorem rank-participation
+
+    Args:
+        model: What to check; as for `profile`.
+        source: The data and weights.
+        theorem: Only these; `sigmascope theorems` lists them.
+        json: Write the checks here as JSON; `-` for standard output, in place of the text.
+        strict: End with exit code 1 if a theorem is violated.
+    """
+    from sigmascope import report, sources, theory
+
+    require_writable(json=json)
+    names = [t.name for t in theory.THEOREMS]
+    unknown = [t for t in theorem or () if t not in names]
+    if unknown:
+        raise sources.Refusal(
+            f"There is no theorem `{unknown[0]}`; there are {', '.join(names)}. "
+            "`sigmascope theorems` says what they state."
+        )
+    opened, data = open_named(model, source)
+    found = tuple(theory.check(subject_of(opened, data, source), only=theorem))
+    if json != "-":
+        show(report.checks_text(found, **terminal()))
+    if json is not None:
+        write(json, report.checks_form(found))
+    return FOUND if strict and any(c.verdict == theory.Verdict.VIOLATED for c in found) else HEALTHY
+
+
+def theorems() -> int:
+    """List every theorem that can be checked: its name, what it says, where it is from.
+
+    Example: sigmascope theorems
+    """
+    from sigmascope import report, theory
+
+    show(report.theorems_text(theory.THEOREMS, **terminal()))
+    return HEALTHY

@@ -1,0 +1,108 @@
+"""What the commands have in common: the model and the data that the user names."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cyclopts import Parameter
+
+from sigmascope.cli.losses import fitting_loss
+from sigmascope.cli.outputs import progress_bar
+
+if TYPE_CHECKING:
+    import torch
+
+    from sigmascope.probes import Subject
+    from sigmascope.sources import Data, Model
+    from sigmascope.survey import Profile
+
+View = Literal["representations", "weights", "features", "gradients"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Source:
+    """What to measure, and on what.
+
+    Attributes:
+        data: `digits`, `fashion-mnist`, `cifar10`, `gaussian`, an `.npy`, `.npz`, `.pt` or
+            `.safetensors` file, or `file.py:loader`. Guessed from the first layer where it can be.
+        checkpoint: Weights to load: a state dict as `.pt` or `.safetensors`.
+        samples: How many samples of the data to measure on.
+        folder: Where Fashion-MNIST and CIFAR-10 lie.
+        seed: For the weights of a network that is built here, and for the choice of samples.
+        batch_dim: Where the model wants its samples; the data always have them first.
+        outputs: How many outputs to differentiate; a random sample where there are more.
+    """
+
+    data: str | None = None
+    checkpoint: Path | None = None
+    samples: int = 128
+    folder: Path | None = None
+    seed: int = 0
+    batch_dim: int = 0
+    outputs: int = 16
+
+
+DEFAULT = Source()
+
+
+def open_named(model: str, source: Source) -> "tuple[Model, Data]":
+    """The model and the data that the words of the command line name."""
+    from sigmascope import sources
+
+    return sources.open_both(
+        model,
+        data=source.data,
+        checkpoint=source.checkpoint,
+        samples=source.samples,
+        folder=source.folder,
+        batch_dim=source.batch_dim,
+        generator=seeded(source.seed),
+    )
+
+
+def seeded(seed: int) -> "torch.Generator":
+    """A generator of its own, so that a command gives the same numbers every time."""
+    import torch
+
+    from sigmascope import sources
+
+    if not -(2**63) <= seed < 2**63:
+        raise sources.Refusal(f"`--seed` must fit 64 bits, got {seed}: take a smaller number.")
+    return torch.Generator().manual_seed(seed)
+
+
+def measure(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Profile":
+    """A profile that knows the names the user gave."""
+    from sigmascope import survey
+
+    with progress_bar() as progress:
+        measured = survey.profile(
+            opened.module,
+            data.inputs,
+            targets=data.targets,
+            loss=None if data.targets is None else fitting_loss,
+            views=views or survey.ALL,
+            outputs=source.outputs,
+            batch_dim=source.batch_dim,
+            generator=seeded(source.seed),
+            progress=progress,
+        )
+    about = {"name": opened.name, "weights": opened.weights, "data": data.name, **measured.about}
+    return survey.named(measured, about)
+
+
+def subject_of(opened: "Model", data: "Data", source: Source) -> "Subject":
+    """What the theorems are checked on."""
+    from sigmascope import probes
+
+    return probes.Subject(
+        opened.module,
+        data.inputs,
+        data.targets,
+        None if data.targets is None else fitting_loss,
+        outputs=source.outputs,
+        batch_dim=source.batch_dim,
+        generator=seeded(source.seed),
+    )

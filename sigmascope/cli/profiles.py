@@ -1,0 +1,72 @@
+"""`sigmascope profile`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope.cli.options import DEFAULT, Source, View, measure, open_named
+from sigmascope.cli.outputs import (
+    FOUND,
+    HEALTHY,
+    note,
+    require_run,
+    require_writable,
+    show,
+    terminal,
+    write,
+)
+
+Views = Annotated[list[View] | None, Parameter(consume_multiple=1)]  # one or more
+Step = Annotated[int, Parameter(validator=Number(gte=0))]
+
+
+def profile(
+    model: str,
+    /,
+    *,
+    source: Source = DEFAULT,
+    views: Views = None,
+    html: Path | None = None,
+    json: str | None = None,
+    run: Path | None = None,
+    step: Step = 0,
+    strict: bool = False,
+) -> int:
+    """Measure a model on a batch and say what is wrong with it.
+
+    MODEL is `package.module:factory` or `file.py:factory` (a module, or a function that returns
+    one), a built-in network (`mlp?depth=32&width=128&norm=none`), or a local Hugging Face folder.
+
+    Example: sigmascope profile 'mlp?depth=32' --data digits --html report.html
+
+    Args:
+        model: What to measure.
+        source: The data and weights.
+        views: Only these views; all four by default.
+        html: Write an interactive page here.
+        json: Write machine-readable results here; `-` for standard output, in place of the text.
+        run: Append everything to this run file (SQLite).
+        step: Step of training to file it under in the run file.
+        strict: End with exit code 1 if a finding is of severity error.
+    """
+    from sigmascope import diagnosis, report, store
+
+    require_writable(html, run, json=json)
+    require_run(run)
+    opened, data = open_named(model, source)
+    measured = measure(opened, data, source, views)
+    findings = diagnosis.diagnose(measured)
+    if json != "-":
+        show(report.text(measured, findings, **terminal()))
+    if json is not None:
+        write(json, report.json_form(measured, findings))
+    if html is not None:
+        report.page(measured, findings, html)
+        note(f"Wrote {html}")
+    if run is not None:
+        with store.Run(run) as file:
+            file.add_profile(measured, findings, step=step)
+        note(f"Appended step {step} to {run}")
+    return FOUND if strict and any(f.severity == "error" for f in findings) else HEALTHY
