@@ -4,11 +4,13 @@ python -m benchmarks.leaks               # a table, for people
 python -m benchmarks.leaks | tail -1     # one line of JSON, for scripts
 
 Three small models of different kinds are profiled 200 times after 40 rounds of warm-up; the
-resident memory of the process is read before and after.
+resident memory of the process is read before and after. With `--zoo`, every model of
+tests/models_zoo.py (most of an hour).
 """
 
 import gc
 import json
+import sys
 from pathlib import Path
 
 import torch
@@ -17,7 +19,8 @@ from torch.nn import functional as F
 
 from benchmarks._timing import environment
 from sigmascope import diagnosis, survey
-from sigmascope.networks import mlp, resnet
+from sigmascope.networks import MLP, ResNet, mlp, resnet
+from sigmascope.probes import Batch
 
 WARM_UP, ROUNDS = 40, 200
 
@@ -29,7 +32,7 @@ def resident() -> float:
     return pages * 4096 / 1e6
 
 
-def subjects() -> dict[str, tuple[nn.Module, torch.Tensor]]:
+def subjects() -> dict[str, tuple[nn.Module, Batch]]:
     """A multilayer perceptron with BatchNorm, a ResNet and a recurrent layer."""
     g = torch.Generator().manual_seed(0)
     return {
@@ -42,21 +45,29 @@ def subjects() -> dict[str, tuple[nn.Module, torch.Tensor]]:
     }
 
 
-def once(model: nn.Module, x: torch.Tensor) -> None:
-    """Profile and diagnose."""
-    y = torch.zeros(len(x), dtype=torch.long)
-    labelled = {} if isinstance(model, nn.LSTM) else {"targets": y, "loss": F.cross_entropy}
-    diagnosis.diagnose(survey.profile(model, x, **labelled))
+def zoo() -> dict[str, tuple[nn.Module, Batch]]:
+    """The models that the tests share."""
+    from tests.models_zoo import MODELS
+
+    return {name: build() for name, build in MODELS.items()}
+
+
+def once(model: nn.Module, batch: Batch) -> None:
+    """Profile and diagnose, with the loss where the model is a plain classifier."""
+    labelled = {}
+    if isinstance(batch, torch.Tensor) and isinstance(model, MLP | ResNet):
+        labelled = {"targets": torch.zeros(len(batch), dtype=torch.long), "loss": F.cross_entropy}
+    diagnosis.diagnose(survey.profile(model, batch, **labelled))
 
 
 if __name__ == "__main__":
     grown = {}
-    for name, (model, x) in subjects().items():
+    for name, (model, batch) in (zoo() if "--zoo" in sys.argv else subjects()).items():
         for _ in range(WARM_UP):
-            once(model, x)
+            once(model, batch)
         before = resident()
         for _ in range(ROUNDS):
-            once(model, x)
+            once(model, batch)
         grown[name] = resident() - before
-        print(f"{name:<8} {before:8.1f} MB, {grown[name]:+.2f} MB after {ROUNDS} profiles")
+        print(f"{name:<26} {before:8.1f} MB, {grown[name]:+.2f} MB after {ROUNDS} profiles")
     print(json.dumps({**environment(), "rounds": ROUNDS, "grown MB": grown}))

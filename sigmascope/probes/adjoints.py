@@ -85,11 +85,14 @@ def reduce_piece(
         return
     width = by_sample[0, 0].numel()
     into = sums.setdefault(one.site, Sums(width))
+    norm_sq = None
     if not isinstance(one.module, NORMALISERS):  # of those only the share is asked
         gram, scale = _gram(by_sample.reshape(*by_sample.shape[:2], width))
         into.gram.append(gram)
         into.scale.append(scale)
-    into.share_sq.append(_share(one, by_sample, count=count, batch_dim=batch_dim, frozen=frozen))
+        norm_sq = gram.diagonal(dim1=1, dim2=2) * scale.square()[:, None]
+    x = samples_first(one.input, count=count, batch_dim=batch_dim)
+    into.share_sq.append(_share(one, x, by_sample, norm_sq, frozen=frozen))
 
 
 def _by_sample(J: Gradients, *, count: int, batch_dim: int) -> Tensor | None:
@@ -120,12 +123,11 @@ def _gram(J: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _share(
-    one: Call, J: Tensor, *, count: int, batch_dim: int, frozen: Statisticians
+    one: Call, x: Tensor | None, J: Tensor, norm_sq: Tensor | None, *, frozen: Statisticians
 ) -> Tensor | None:
     module = one.module
-    x = samples_first(one.input, count=count, batch_dim=batch_dim)
     if x is None or not kernels.acts_as_linear(module, one.input, one.output.detach()):
         return None
     normal = standardised(module, x, frozen.seen) if isinstance(module, NORMALISERS) else None
-    found = kernels.share(module, x, J, normal=normal)
+    found = kernels.share(module, x, J, normal=normal, norm_sq=norm_sq)
     return None if found is None else found.cpu()

@@ -18,6 +18,7 @@ def share(
     J: Float[Tensor, "n k *outputs"],
     *,
     normal: Float[Tensor, "n *outputs"] | None = None,
+    norm_sq: PerSample | None = None,
 ) -> PerSample | None:
     """`‖∂ f_k(x_i) / ∂ parameters‖²` of one call of one layer, per sample and output.
 
@@ -26,6 +27,7 @@ def share(
         x: What it read, samples first.
         J: `∂ f_k(x_i) / ∂` what it wrote, samples first.
         normal: For a normaliser, what it multiplies by its weight.
+        norm_sq: `‖J‖²` per sample and output, where it is known already.
 
     Returns:
         The squared norms, or None for a kind of layer whose parameters this does not cover.
@@ -43,15 +45,16 @@ def share(
         weight, bias = _acts_as_linear(module)
     if weight is None or J.ndim != x.ndim + 1:
         return None
-    return _linear(x, J, trains=weight.requires_grad, bias=bias is not None and bias.requires_grad)
+    biased = bias is not None and bias.requires_grad
+    if x[0].numel() == x.shape[-1]:  # one position: ‖d aᵀ‖² = ‖d‖² ‖a‖²
+        size = _square_sum(J) if norm_sq is None else norm_sq
+        reads = x.flatten(1).double().square().sum(1) * float(weight.requires_grad)
+        return size * (reads + float(biased))[:, None]
+    return _linear(x, J, trains=weight.requires_grad, bias=biased)
 
 
 def _linear(x: Tensor, J: Tensor, *, trains: bool, bias: bool) -> PerSample:
-    a = x.flatten(1, -2) if x.ndim > 2 else x[:, None]  # [n, p, i]
-    d = J.flatten(2, -2) if J.ndim > 3 else J[:, :, None]  # [n, k, p, o]
-    if a.shape[1] == 1:  # ‖d aᵀ‖² = ‖d‖² ‖a‖²
-        reads = a.double().square().sum((1, 2)) * float(trains) + float(bias)
-        return _square_sum(d) * reads[:, None]
+    a, d = x.flatten(1, -2), J.flatten(2, -2)  # [n, p, i], [n, k, p, o]
     total = _contracted(a, d) if trains else d.new_zeros(d.shape[:2], dtype=torch.float64)
     return total + _square_sum(d.sum(2)) if bias else total
 
