@@ -73,11 +73,11 @@ def reference() -> str:
         parts.append(f"## sigmascope.{name}\n\n{inspect.getdoc(room)}\n\n```{{eval-rst}}")
         for public in room.__all__:
             value = getattr(room, public)
-            kind = "class" if inspect.isclass(value) else "function"
+            kind = "autoclass" if inspect.isclass(value) else "autofunction"
             if not (inspect.isclass(value) or inspect.isfunction(value)):
-                kind = "data"
-            parts.append(f".. auto{kind}:: sigmascope.{name}.{public}")
-            if kind == "class":
+                kind = "py:data"  # its type's docstring would say nothing of it
+            parts.append(f".. {kind}:: sigmascope.{name}.{public}")
+            if kind == "autoclass":
                 parts.append("   :members:")
         parts.append("```\n")
     return "\n".join(parts)
