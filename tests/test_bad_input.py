@@ -471,6 +471,8 @@ def test_an_interruption_ends_in_130_and_says_so(home, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # a job in the background ignores interruptions, and so would what it starts
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not ready.exists() and time.monotonic() < deadline:
