@@ -1,9 +1,11 @@
 """Matrices in, numbers out."""
 
+from sigmascope.linalg.averages import ratio_average, time_average
 from sigmascope.linalg.batches import spectra
 from sigmascope.linalg.conditions import condition_number, log_pseudo_determinant
 from sigmascope.linalg.estimates import Estimate
-from sigmascope.linalg.inertia import count_above
+from sigmascope.linalg.inertia import count_above, counts_above
+from sigmascope.linalg.lyapunov import collapse_depth, lyapunov_exponents, zero_exponents
 from sigmascope.linalg.moments import Moments
 from sigmascope.linalg.norms import frobenius_norm, schatten_norm, spectral_norm
 from sigmascope.linalg.operators import Operator
@@ -24,19 +26,25 @@ __all__ = [
     "Operator",
     "Route",
     "Spectrum",
+    "collapse_depth",
     "condition_number",
     "count_above",
+    "counts_above",
     "effective_rank",
     "frobenius_norm",
     "log_pseudo_determinant",
+    "lyapunov_exponents",
     "matrix_rank",
     "participation_ratio",
     "principal_angles",
+    "ratio_average",
     "schatten_norm",
     "soft_rank",
     "spectra",
     "spectral_norm",
     "spectrum",
     "stable_rank",
+    "time_average",
     "trace",
+    "zero_exponents",
 ]

@@ -1,10 +1,13 @@
 """Reference networks of the four papers."""
 
+from sigmascope.networks.chains import BatchNormChain
 from sigmascope.networks.layers import Abs, Activation, Init
 from sigmascope.networks.mlps import MLP, Block, mlp
 from sigmascope.networks.norms import Norm, UncentredBatchNorm
+from sigmascope.networks.products import LinearChain
 from sigmascope.networks.queries import NETWORKS, build, options
 from sigmascope.networks.resnets import ResidualBlock, ResNet, resnet
+from sigmascope.networks.statistics import ChainStatistics
 from sigmascope.networks.vggs import VGG, vgg
 
 __all__ = [
@@ -13,8 +16,11 @@ __all__ = [
     "VGG",
     "Abs",
     "Activation",
+    "BatchNormChain",
     "Block",
+    "ChainStatistics",
     "Init",
+    "LinearChain",
     "Norm",
     "ResNet",
     "ResidualBlock",

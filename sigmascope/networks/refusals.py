@@ -55,3 +55,11 @@ def require_image(inputs: object) -> tuple[int, int, int]:
             "network halves the image twice. For smaller images use `mlp`."
         )
     return channels, height, width
+
+
+def require_gamma(gamma: float) -> None:
+    """Raise unless `gamma` is positive."""
+    if not gamma > 0:
+        raise ValueError(
+            f"`gamma` must be above 0, infinite for a chain without skip connections, got {gamma}."
+        )

@@ -1,0 +1,110 @@
+"""Lyapunov exponents: how fast products of random matrices stretch each direction."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from sigmascope.linalg.averages import time_average
+from sigmascope.linalg.estimates import Estimate
+
+Frames = Float64[Tensor, "chains d k"]
+STRETCHES = 32  # independent pieces, over all chains, from which the intervals are made
+
+
+def lyapunov_exponents(
+    step: Callable[[Frames], Frames],
+    frames: Frames,
+    *,
+    layers: int,
+    burn_in: int = 100,
+) -> tuple[Estimate, ...]:
+    """Growth per factor of the singular values of a product of random matrices.
+
+    The frame is multiplied by one factor and orthonormalised again (QR) at every layer, so that
+    nothing overflows and no direction is lost under a larger one; the mean of `log |R_ii|` is the
+    i-th exponent.
+
+    Args:
+        step: Multiplies a frame, from the left, by the next factor of every chain.
+        frames: Where to start, one frame of `k` directions in `d` dimensions for each independent
+            chain; of full column rank.
+        layers: Factors to average over, at least 32 / chains.
+        burn_in: Factors before that, in which the frame turns into the directions of the product.
+
+    Returns:
+        `k` exponents in natural logarithms, in descending order up to their error, with intervals
+        at 95 % over the chains and the stretches of time.
+
+    Raises:
+        ValueError: If there are fewer layers than stretches, or a frame loses a direction.
+
+    Source:
+        Benettin et al. 1980; Daneshmand et al. 2020, Lemma 3.
+    """
+    pieces = max(1, math.ceil(STRETCHES / len(frames)))
+    if layers < pieces:
+        raise ValueError(
+            f"`layers` must be {pieces} or more to give an interval with {len(frames)} chains, "
+            f"got {layers}. Ask for more layers, or more chains."
+        )
+    frames = torch.linalg.qr(frames)[0]
+    for _ in range(burn_in):
+        frames = torch.linalg.qr(step(frames))[0]
+    sums = frames.new_zeros(pieces, len(frames), frames.shape[-1])
+    sizes = frames.new_zeros(pieces, 1, 1)
+    for layer in range(layers):
+        frames, R = torch.linalg.qr(step(frames))
+        piece = layer * pieces // layers
+        sums[piece] += R.diagonal(dim1=-2, dim2=-1).abs().log()
+        sizes[piece] += 1
+    if not bool(sums.isfinite().all()):
+        raise ValueError(
+            "Every factor must be invertible and finite, got one that takes a direction to zero. "
+            "Leave out the layers that drop dimensions, or ask for fewer directions."
+        )
+    return tuple(time_average(means.T.contiguous()) for means in (sums / sizes).unbind(-1))
+
+
+def zero_exponents(exponents: Sequence[Estimate]) -> Estimate:
+    """How many exponents are zero within their intervals: directions that neither grow nor die.
+
+    Args:
+        exponents: From `lyapunov_exponents`, of a chain whose states stay bounded.
+
+    Returns:
+        A count; its ends leave out, and add, exponents whose interval misses zero by less than its
+        own width.
+    """
+    loss = min((-e.high for e in exponents if e.high < 0), default=math.inf)
+    zero = [e for e in exponents if e.low <= 0 <= e.high]
+    near = [e for e in exponents if e.high + (e.high - e.low) >= 0]
+    sure = [e for e in zero if e.high - e.low <= loss]  # finer than the first that is surely lost
+    how, risk = "intervals that hold zero", max((e.risk for e in exponents), default=0.0)
+    return Estimate(float(len(zero)), float(len(sure)), float(len(near)), how, risk)
+
+
+def collapse_depth(gap: Estimate, *, tolerance: float) -> Estimate:
+    """Layers until the second singular value is below `tolerance` times the first.
+
+    Args:
+        gap: First exponent less the second, per layer.
+        tolerance: In `(0, 1)`, e.g. `width * 1e-7` for the rule of numerical rank.
+
+    Returns:
+        `log(1 / tolerance) / gap`; infinite where the gap may be zero.
+
+    Source:
+        Daneshmand et al. 2020, Lemma 3.
+    """
+    if not 0 < tolerance < 1:
+        raise ValueError(
+            f"`tolerance` must be between 0 and 1, got {tolerance}. It is the ratio of singular "
+            "values that counts as collapsed, e.g. 1e-5."
+        )
+    ends = [
+        math.log(1 / tolerance) / g if g > 0 else math.inf for g in (gap.high, gap.value, gap.low)
+    ]
+    return Estimate(ends[1], ends[0], ends[2], f"log(1/{tolerance:.3g}) / gap", gap.risk)

@@ -1,0 +1,225 @@
+"""The chain of random layers with batch normalisation, without building it.
+
+The state is what one layer sees of a batch, `H [width, samples]`, columns are samples. It is kept
+as `H = R Q` with `Q` orthonormal: layers act from the left, so `Q` stays, and directions of `R`
+that have died out (all but a few do) are dropped. What is asked of `H` are singular values, and
+those are the ones of `R`.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from sigmascope.linalg import (
+    Estimate,
+    counts_above,
+    lyapunov_exponents,
+    ratio_average,
+    time_average,
+)
+from sigmascope.networks.draws import State, Weights, draw, frame, product, start
+from sigmascope.networks.refusals import require_choice, require_counts, require_gamma
+from sigmascope.networks.statistics import ChainStatistics
+
+STRETCHES = 32  # pieces of the time of all chains, from which intervals are made
+DEAD = 1e-13  # share of the largest singular value below which a direction is rounding
+LOOK = 1.25  # dead directions are looked for whenever the age has grown by this factor
+
+
+class BatchNormChain:
+    """`H ← BN(H + gamma W H)`, the chain of Daneshmand et al. 2020, Eq. (1), without building it.
+
+    BN divides each unit by its root mean square over the batch, without centring. Weights are
+    independent, of unit variance, new at every layer; `gamma` carries their scale.
+
+    Attributes:
+        state: `R [chains, width, directions]`, with rows of norm one: `M = R Rᵀ`.
+        age: Layers that the chains have gone through.
+
+    Args:
+        width: Units of each layer.
+        gamma: Strength of a layer beside its skip connection; infinite without a skip connection.
+        weights: `"gaussian"`; `"uniform"`, which is symmetric; `"asymmetric"`, uniform on positive
+            numbers, which the theory excludes.
+        samples: Columns of the batch; as many as the width if not given.
+        chains: How many independent chains to run side by side.
+        inputs: The batch, rows are samples; independent Gaussian batches if not given.
+        generator: Source of inputs and weights; torch's global one when there is none.
+
+    Raises:
+        ValueError: If an option makes no chain.
+
+    Example:
+        >>> chain = BatchNormChain(8, generator=torch.Generator().manual_seed(0))
+        >>> chain.run(2000).participation_ratio.value > 2
+        True
+    """
+
+    def __init__(
+        self,
+        width: int,
+        gamma: float = math.inf,
+        *,
+        weights: Weights = "gaussian",
+        samples: int | None = None,
+        chains: int = 1,
+        inputs: Float[Tensor, "samples width"] | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        samples = samples or (width if inputs is None else len(inputs))
+        require_counts(width=width, samples=samples, chains=chains)
+        require_choice("weights", weights, Weights)
+        require_gamma(gamma)
+        self.width, self.gamma, self.samples = width, gamma, samples
+        self.weights: Weights = weights
+        self.chains, self.generator = chains, generator
+        self.age = 0
+        self._next_look = 16.0
+        self.state = _normalised(start(inputs, (chains, width, samples), generator=generator))
+
+    def step(self) -> None:
+        """Go through one layer."""
+        self.state = _normalised(self._mixed(self.state))
+        self._grow_older()
+
+    def singular_values(self) -> Float64[Tensor, "chains directions"]:
+        """Of `H / √samples`, descending; their squares are the eigenvalues of `M`."""
+        return torch.linalg.svdvals(self.state)
+
+    def run(
+        self,
+        layers: int,
+        burn_in: int | None = None,
+        tau: float = 0.5,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ChainStatistics:
+        """Average over the next layers; may be called again and goes on from there.
+
+        Args:
+            layers: How many layers to average over, `32 / chains` or more for an interval.
+            burn_in: Layers to pass before that; by default as many as the chain needs to forget
+                its start, `5 / (gamma² width) + 100` in all, less its age.
+            tau: Threshold of the soft rank, above 0 and at most 1.
+            progress: Called now and then with the layers done and the layers in all.
+
+        Returns:
+            Averages with intervals at 95 % that account for the memory of the chain.
+
+        Source:
+            Daneshmand et al. 2020, Theorem 14 and Definition 3.
+        """
+        require_counts(layers=layers)
+        if not 0 < tau <= 1:
+            raise ValueError(
+                f"`tau` must be above 0 and at most 1, got {tau}. It is a share of the mean "
+                "eigenvalue, which normalisation makes 1."
+            )
+        burn_in = (
+            max(0, forgetting(self.width, self.gamma) - self.age) if burn_in is None else burn_in
+        )
+        for _ in range(burn_in):
+            self.step()
+        pieces = max(1, min(layers, math.ceil(STRETCHES / self.chains)))
+        sums = torch.zeros(pieces, 5, self.chains, dtype=torch.float64)
+        sizes = torch.zeros(pieces, 1, 1, dtype=torch.float64)
+        for layer in range(layers):
+            self.step()
+            piece = layer * pieces // layers
+            sums[piece] += self._measures(tau)
+            sizes[piece] += 1
+            if progress is not None and layer % 256 == 0:
+                progress(layer, layers)
+        return self._statistics(sums / sizes, tau=tau, layers=layers, burn_in=burn_in)
+
+    def exponents(
+        self, layers: int, *, count: int | None = None, burn_in: int | None = None
+    ) -> tuple[Estimate, ...]:
+        """Lyapunov exponents of the products `A_l = diag(row norms)⁻¹ (I + gamma W_l)`.
+
+        Zero for each direction that survives at any depth; the others die at these rates.
+
+        Args:
+            layers: How many to average over.
+            count: How many exponents, the largest first; all of them if not given.
+            burn_in: Layers to pass before that; as for `run` by default.
+        """
+        burn_in = (
+            max(100, forgetting(self.width, self.gamma) - self.age) if burn_in is None else burn_in
+        )
+        directions = frame(self.chains, self.width, count, generator=self.generator)
+        return lyapunov_exponents(self._carry, directions, layers=layers, burn_in=burn_in)
+
+    def _mixed(self, H: State) -> State:
+        drawn = product(H, self.weights, generator=self.generator)
+        return drawn if math.isinf(self.gamma) else H + self.gamma * drawn
+
+    def _carry(self, frame: State) -> State:
+        """One layer of the chain, and the same layer applied to a frame."""
+        W = draw((self.chains, self.width, self.width), self.weights, generator=self.generator)
+        mixed, carried = W @ self.state, W @ frame
+        if math.isfinite(self.gamma):
+            mixed = self.state + self.gamma * mixed
+            carried = frame + self.gamma * carried
+        size = mixed.norm(dim=-1, keepdim=True)
+        self.state = mixed / size
+        self._grow_older()
+        return carried / size
+
+    def _grow_older(self) -> None:
+        self.age += 1
+        if self.age >= self._next_look:
+            self._next_look = self.age * LOOK
+            sigma = self.singular_values()
+            alive = int((sigma > DEAD * sigma[:, :1]).sum(1).amax())
+            if alive < self.state.shape[-1]:
+                V = torch.linalg.svd(self.state, full_matrices=False)[2][:, :alive].mT
+                self.state = self.state @ V
+
+    def _measures(self, tau: float) -> Float64[Tensor, "5 chains"]:
+        """`r`, soft rank, `‖M‖²`, `Tr diag(M²)²` and `Tr M³` of every chain."""
+        R = self.state
+        K = R.mT @ R  # the eigenvalues of M that are not zero
+        B = R @ K
+        rows = (B * R).sum(-1)  # the diagonal of M²
+        frobenius_sq, cube = rows.sum(-1), B.square().sum((1, 2))
+        ratio = self.width**2 / frobenius_sq
+        return torch.stack([ratio, counts_above(K, tau), frobenius_sq, rows.square().sum(-1), cube])
+
+    def _statistics(
+        self, means: Float64[Tensor, "pieces 5 chains"], *, tau: float, layers: int, burn_in: int
+    ) -> ChainStatistics:
+        ratio, rank, frobenius_sq, regular, cube = means.permute(1, 2, 0)
+        return ChainStatistics(
+            time_average(ratio),
+            time_average(rank),
+            time_average(frobenius_sq),
+            ratio_average(regular, cube),
+            time_average(2 * self.width**2 - 2 * frobenius_sq - 8 * cube + 8 * regular),
+            self.width,
+            self.gamma,
+            self.weights,
+            self.samples,
+            tau,
+            self.chains,
+            layers,
+            burn_in,
+        )
+
+
+def forgetting(width: int, gamma: float) -> int:
+    """Layers after which a normalised chain has forgotten its start: `5 / (gamma² width) + 100`."""
+    return 100 + (0 if math.isinf(gamma) else math.ceil(5 / (gamma * gamma * width)))
+
+
+def _normalised(H: State) -> State:
+    size = H.norm(dim=-1, keepdim=True)
+    if not bool((size > 0).all()):
+        raise ValueError(
+            "Every unit must be non-zero on some sample to be normalised, got one that is zero. "
+            "Give inputs in which every feature is present."
+        )
+    return H / size
