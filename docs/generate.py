@@ -17,6 +17,7 @@ ROOMS = (
     "networks",
     "probes",
     "theory",
+    "theory.daneshmand2020",
     "survey",
     "diagnosis",
     "report",
@@ -73,6 +74,8 @@ def reference() -> str:
         parts.append(f"## sigmascope.{name}\n\n{inspect.getdoc(room)}\n\n```{{eval-rst}}")
         for public in room.__all__:
             value = getattr(room, public)
+            if inspect.ismodule(value):
+                continue  # a section of its own
             kind = "autoclass" if inspect.isclass(value) else "autofunction"
             if not (inspect.isclass(value) or inspect.isfunction(value)):
                 kind = "py:data"  # its type's docstring would say nothing of it

@@ -33,7 +33,7 @@ def check(
     from sigmascope import report, sources, theory
 
     require_writable(json=json)
-    names = [t.name for t in theory.THEOREMS]
+    names = [t.name for t in theory.OF_MODELS]
     unknown = [t for t in theorem or () if t not in names]
     if unknown:
         raise sources.Refusal(

@@ -25,6 +25,9 @@ def time_average(means: Means) -> Estimate:
 
     Returns:
         The mean and its Student interval at 95 %; without bounds where there is a single stretch.
+
+    Source:
+        Student 1908; correlated stretches as in Geyer 1992, Sec. 3.
     """
     return ratio_average(means, torch.ones_like(means))
 
@@ -32,9 +35,14 @@ def time_average(means: Means) -> Estimate:
 def ratio_average(over: Means, under: Means) -> Estimate:
     """The quotient of two means, from their stretches; the interval is the jackknife's.
 
+    With sums over stretches of unequal length above, and the lengths below, this is their mean.
+
     Args:
-        over: Means of the numerator, as for `time_average`.
-        under: Means of the denominator over the same stretches; their sum is not zero.
+        over: Means, or sums, of the numerator, as for `time_average`.
+        under: The same of the denominator, over the same stretches; their sum is not zero.
+
+    Source:
+        Tukey 1958 (jackknife).
     """
     count = over.numel()
     value = float(over.mean() / under.mean())

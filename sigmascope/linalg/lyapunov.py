@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg.averages import time_average
+from sigmascope.linalg.averages import ratio_average
 from sigmascope.linalg.estimates import Estimate
 
 Frames = Float64[Tensor, "chains d k"]
@@ -54,7 +54,7 @@ def lyapunov_exponents(
     for _ in range(burn_in):
         frames = torch.linalg.qr(step(frames))[0]
     sums = frames.new_zeros(pieces, len(frames), frames.shape[-1])
-    sizes = frames.new_zeros(pieces, 1, 1)
+    sizes = frames.new_zeros(pieces, 1)
     for layer in range(layers):
         frames, R = torch.linalg.qr(step(frames))
         piece = layer * pieces // layers
@@ -65,7 +65,7 @@ def lyapunov_exponents(
             "Every factor must be invertible and finite, got one that takes a direction to zero. "
             "Leave out the layers that drop dimensions, or ask for fewer directions."
         )
-    return tuple(time_average(means.T.contiguous()) for means in (sums / sizes).unbind(-1))
+    return tuple(ratio_average(s.T, sizes.expand_as(s).T) for s in sums.unbind(-1))
 
 
 def zero_exponents(exponents: Sequence[Estimate]) -> Estimate:
@@ -75,8 +75,12 @@ def zero_exponents(exponents: Sequence[Estimate]) -> Estimate:
         exponents: From `lyapunov_exponents`, of a chain whose states stay bounded.
 
     Returns:
-        A count; its ends leave out, and add, exponents whose interval misses zero by less than its
-        own width.
+        A count; its ends leave out exponents that are known too coarsely, and add those whose
+        interval misses zero by less than its own width.
+
+    Source:
+        Oseledets 1968; of the chain of Daneshmand et al. 2020, Eq. (1), it is the rank that
+        survives at any depth.
     """
     loss = min((-e.high for e in exponents if e.high < 0), default=math.inf)
     zero = [e for e in exponents if e.low <= 0 <= e.high]

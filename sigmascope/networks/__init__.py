@@ -1,6 +1,7 @@
 """Reference networks of the four papers."""
 
 from sigmascope.networks.chains import BatchNormChain
+from sigmascope.networks.draws import Weights, random_weights
 from sigmascope.networks.layers import Abs, Activation, Init
 from sigmascope.networks.mlps import MLP, Block, mlp
 from sigmascope.networks.norms import Norm, UncentredBatchNorm
@@ -25,9 +26,11 @@ __all__ = [
     "ResNet",
     "ResidualBlock",
     "UncentredBatchNorm",
+    "Weights",
     "build",
     "mlp",
     "options",
+    "random_weights",
     "resnet",
     "vgg",
 ]

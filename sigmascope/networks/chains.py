@@ -18,9 +18,8 @@ from sigmascope.linalg import (
     counts_above,
     lyapunov_exponents,
     ratio_average,
-    time_average,
 )
-from sigmascope.networks.draws import State, Weights, draw, frame, product, start
+from sigmascope.networks.draws import State, Weights, frame, product, random_weights, start
 from sigmascope.networks.refusals import require_choice, require_counts, require_gamma
 from sigmascope.networks.statistics import ChainStatistics
 
@@ -133,7 +132,7 @@ class BatchNormChain:
             sizes[piece] += 1
             if progress is not None and layer % 256 == 0:
                 progress(layer, layers)
-        return self._statistics(sums / sizes, tau=tau, layers=layers, burn_in=burn_in)
+        return self._statistics(sums, sizes, tau=tau, layers=layers, burn_in=burn_in)
 
     def exponents(
         self, layers: int, *, count: int | None = None, burn_in: int | None = None
@@ -159,7 +158,8 @@ class BatchNormChain:
 
     def _carry(self, frame: State) -> State:
         """One layer of the chain, and the same layer applied to a frame."""
-        W = draw((self.chains, self.width, self.width), self.weights, generator=self.generator)
+        shape = (self.chains, self.width, self.width)
+        W = random_weights(shape, self.weights, generator=self.generator)
         mixed, carried = W @ self.state, W @ frame
         if math.isfinite(self.gamma):
             mixed = self.state + self.gamma * mixed
@@ -190,15 +190,17 @@ class BatchNormChain:
         return torch.stack([ratio, counts_above(K, tau), frobenius_sq, rows.square().sum(-1), cube])
 
     def _statistics(
-        self, means: Float64[Tensor, "pieces 5 chains"], *, tau: float, layers: int, burn_in: int
+        self, sums: Tensor, sizes: Tensor, *, tau: float, layers: int, burn_in: int
     ) -> ChainStatistics:
-        ratio, rank, frobenius_sq, regular, cube = means.permute(1, 2, 0)
+        ratio, rank, frobenius_sq, regular, cube = sums.permute(1, 2, 0)  # [chains, pieces]
+        size = sizes[:, :, 0].expand(-1, self.chains).T
+        drift = 2 * self.width**2 * size - 2 * frobenius_sq - 8 * cube + 8 * regular
         return ChainStatistics(
-            time_average(ratio),
-            time_average(rank),
-            time_average(frobenius_sq),
+            ratio_average(ratio, size),
+            ratio_average(rank, size),
+            ratio_average(frobenius_sq, size),
             ratio_average(regular, cube),
-            time_average(2 * self.width**2 - 2 * frobenius_sq - 8 * cube + 8 * regular),
+            ratio_average(drift, size),
             self.width,
             self.gamma,
             self.weights,

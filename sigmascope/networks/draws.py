@@ -27,7 +27,7 @@ def start(
     return inputs.double().mT.expand(chains, -1, -1).contiguous()
 
 
-def draw(
+def random_weights(
     shape: tuple[int, ...], weights: Weights, *, generator: torch.Generator | None
 ) -> Float64[Tensor, "..."]:
     """Independent weights of unit variance."""
@@ -46,9 +46,9 @@ def product(H: State, weights: Weights, *, generator: torch.Generator | None) ->
     """
     chains, width, directions = H.shape
     if weights != "gaussian" or 2 * directions > width:
-        return draw((chains, width, width), weights, generator=generator) @ H
+        return random_weights((chains, width, width), weights, generator=generator) @ H
     R = torch.linalg.qr(H, mode="r")[1]
-    return draw((chains, width, directions), weights, generator=generator) @ R
+    return random_weights((chains, width, directions), weights, generator=generator) @ R
 
 
 def frame(

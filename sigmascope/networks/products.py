@@ -7,7 +7,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg import Estimate, lyapunov_exponents
-from sigmascope.networks.draws import State, Weights, draw, frame, start
+from sigmascope.networks.draws import State, Weights, frame, random_weights, start
 from sigmascope.networks.refusals import require_choice, require_counts, require_gamma
 
 
@@ -60,5 +60,6 @@ class LinearChain:
         return lyapunov_exponents(self._carry, directions, layers=layers, burn_in=burn_in)
 
     def _carry(self, frame: State) -> State:
-        W = draw((self.chains, self.width, self.width), self.weights, generator=self.generator)
+        shape = (self.chains, self.width, self.width)
+        W = random_weights(shape, self.weights, generator=self.generator)
         return W @ frame if math.isinf(self.gamma) else frame + self.gamma * (W @ frame)

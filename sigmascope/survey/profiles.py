@@ -126,7 +126,7 @@ def _items(subject: Subject, view: View) -> list[Item]:
 
 
 def _checks(subject: Subject, views: list[View]) -> tuple[theory.Check, ...]:
-    names = [t.name for t in theory.THEOREMS if set(t.views) <= set(views)]
+    names = [t.name for t in theory.OF_MODELS if set(t.views) <= set(views)]
     try:
         return tuple(theory.check(subject, only=names)) if names else ()
     except Refusal:

@@ -1,24 +1,20 @@
 """Facts in, verdicts out."""
 
-from sigmascope.theory.bounds import Assumption, Bound, Check, Sense, Verdict
-from sigmascope.theory.catalogue import THEOREMS, check
-from sigmascope.theory.daneshmand2020 import (
-    GradientCollinearity,
-    RankParticipation,
-    SoftRank,
-    SoftRankAnyScale,
-)
+from sigmascope.theory import daneshmand2020
+from sigmascope.theory.bounds import Assumption, Bound, Check, OfChains, OfModels, Sense, Verdict
+from sigmascope.theory.catalogue import OF_MODELS, THEOREMS, check, check_chain
 
 __all__ = [
+    "OF_MODELS",
     "THEOREMS",
     "Assumption",
     "Bound",
     "Check",
-    "GradientCollinearity",
-    "RankParticipation",
+    "OfChains",
+    "OfModels",
     "Sense",
-    "SoftRank",
-    "SoftRankAnyScale",
     "Verdict",
     "check",
+    "check_chain",
+    "daneshmand2020",
 ]

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal, final
 
 from sigmascope.linalg import Estimate
+from sigmascope.networks import ChainStatistics
 from sigmascope.probes import Subject
 
 Sense = Literal["at most", "at least"]
@@ -63,13 +64,7 @@ class Bound(ABC):
     source: ClassVar[str]
     statement: ClassVar[str]
     sense: ClassVar[Sense] = "at most"
-    views: ClassVar[tuple[str, ...]] = ("representations",)  # what its facts are read from
     site: str
-
-    @classmethod
-    @abstractmethod
-    def facts(cls, subject: Subject) -> Iterator["Bound"]:
-        """Measure what the theorem needs; nothing is yielded where it says nothing."""
 
     @abstractmethod
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -107,3 +102,25 @@ class Bound(ABC):
             assumptions,
             verdict,
         )
+
+
+class OfModels(Bound):
+    """A theorem about a network and a batch."""
+
+    views: ClassVar[tuple[str, ...]] = ("representations",)  # what its facts are read from
+
+    @classmethod
+    @abstractmethod
+    def facts(cls, subject: Subject) -> Iterator["OfModels"]:
+        """Measure what the theorem needs; nothing is yielded where it says nothing."""
+
+
+class OfChains(Bound):
+    """A theorem about time averages of a normalised chain of random layers."""
+
+    chain: ChainStatistics
+
+    @classmethod
+    @abstractmethod
+    def facts(cls, chain: ChainStatistics) -> Iterator["OfChains"]:
+        """The theorem for this chain; nothing is yielded where it says nothing."""

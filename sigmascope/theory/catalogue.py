@@ -2,20 +2,33 @@
 
 from collections.abc import Collection, Iterator
 
+from sigmascope.networks import ChainStatistics
 from sigmascope.probes import Subject
-from sigmascope.theory.bounds import Bound, Check
-from sigmascope.theory.daneshmand2020 import (
-    GradientCollinearity,
-    RankParticipation,
-    SoftRank,
-    SoftRankAnyScale,
+from sigmascope.theory import daneshmand2020
+from sigmascope.theory.bounds import Bound, Check, OfChains, OfModels
+
+OF_MODELS: tuple[type[OfModels], ...] = (
+    daneshmand2020.RankParticipation,
+    daneshmand2020.SoftRank,
+    daneshmand2020.SoftRankAnyScale,
+    daneshmand2020.Regularity,
+    daneshmand2020.GradientCollinearity,
+)
+
+OF_CHAINS: tuple[type[OfChains], ...] = (
+    daneshmand2020.ChainRank,
+    daneshmand2020.ChainParticipation,
+    daneshmand2020.ChainSize,
+    daneshmand2020.ChainSizeSharp,
+    daneshmand2020.ChainRegularity,
+    daneshmand2020.StationaryDrift,
 )
 
 THEOREMS: tuple[type[Bound], ...] = (
-    RankParticipation,
-    SoftRank,
-    SoftRankAnyScale,
-    GradientCollinearity,
+    *OF_MODELS,
+    *OF_CHAINS,
+    daneshmand2020.RankOneProducts,
+    daneshmand2020.LayerDrift,
 )
 
 
@@ -27,18 +40,26 @@ def check(subject: Subject, *, only: Collection[str] | None = None) -> Iterator[
         only: Names of the theorems wanted; all when None.
 
     Raises:
-        ValueError: If a name is not in the catalogue.
+        ValueError: If a name is not in the catalogue, or of a theorem that is not about models.
     """
-    names = [theorem.name for theorem in THEOREMS]
+    names = [theorem.name for theorem in OF_MODELS]
     unknown = sorted(set(only or ()) - set(names))
     if unknown:
         raise ValueError(
-            f"`only` must name theorems of the catalogue, got {unknown}. "
-            f"There are: {', '.join(names)}."
+            f"`only` must name theorems about models, got {unknown}. There are: {', '.join(names)}."
         )
     return (
         bound.check()
-        for theorem in THEOREMS
+        for theorem in OF_MODELS
         if only is None or theorem.name in only
         for bound in theorem.facts(subject)
     )
+
+
+def check_chain(chain: ChainStatistics) -> Iterator[Check]:
+    """Check every theorem about the layers of a random chain with batch normalisation.
+
+    Args:
+        chain: From `networks.BatchNormChain.run`.
+    """
+    return (bound.check() for theorem in OF_CHAINS for bound in theorem.facts(chain))

@@ -11,12 +11,13 @@ from torch.nn import functional as F
 
 from sigmascope.linalg import Estimate
 from sigmascope.probes import Subject
-from sigmascope.theory import (
+from sigmascope.theory import Verdict
+from sigmascope.theory.daneshmand2020 import (
     GradientCollinearity,
     RankParticipation,
+    Regularity,
     SoftRank,
     SoftRankAnyScale,
-    Verdict,
 )
 
 GOOD = {Verdict.HOLDS, Verdict.CONSISTENT}
@@ -147,3 +148,36 @@ def test_collinearity_is_silent_without_a_loss_or_a_row_per_sample():
     assert not list(GradientCollinearity.facts(subject(rows(0, 5, 4))))
     tokens = Subject(nn.Linear(4, 3), torch.randn(5, 6, 4), torch.zeros(5, 6, 3), F.mse_loss)
     assert not list(GradientCollinearity.facts(tokens))
+
+
+@given(seeds, sizes, sizes, sizes, st.booleans())
+def test_regularity_holds(seed, n, d, rank, heavy):
+    H = normalised(rows(seed, n, d, rank, heavy=heavy) + 1e-30)
+    assert at_input(Regularity, H).check().verdict in GOOD
+
+
+def test_regularity_is_attained_by_the_identity_and_by_rank_one():
+    for H in (8**0.5 * torch.eye(8), torch.ones(8, 5)):
+        assert at_input(Regularity, H).alpha.value == pytest.approx(1, abs=1e-12)
+
+
+def test_regularity_is_what_its_definition_says():
+    H = normalised(rows(3, 7, 5))
+    M = H.mT @ H / 7
+    direct = torch.diag(M @ M).square().sum() / torch.trace(M @ M @ M)
+    assert at_input(Regularity, H).alpha.value == pytest.approx(float(direct), rel=1e-12)
+
+
+@given(seeds, sizes, sizes)
+def test_regularity_has_teeth(seed, n, d):
+    theorem = at_input(Regularity, normalised(rows(seed, n, d)))
+    broken = replace(theorem, alpha=Estimate.exactly(1.01))
+    assert broken.check().verdict == Verdict.VIOLATED
+
+
+def test_regularity_declines_without_normalisation():
+    assert at_input(Regularity, 3 * rows(0, 9, 4)).check().verdict == Verdict.INAPPLICABLE
+
+
+def test_regularity_is_silent_on_a_zero_representation():
+    assert "" not in {t.site for t in Regularity.facts(subject(torch.zeros(4, 3)))}

@@ -1,21 +1,25 @@
-"""Daneshmand et al. 2020, "Batch normalization provably avoids rank collapse..."."""
+"""What Daneshmand et al. 2020 prove of the representations of one network."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from jaxtyping import Float64
+from torch import Tensor
+
 from sigmascope.linalg import Estimate, matrix_rank, participation_ratio, soft_rank
 from sigmascope.probes import Subject
-from sigmascope.theory.bounds import Assumption, Bound, Sense
+from sigmascope.theory.bounds import Assumption, OfModels, Sense
 
 TAU = 0.5  # the paper's threshold in its experiments
 UNIT = 1e-3  # how far the mean square of a feature may be from 1 and still count as normalised
+NORMALISED = "every feature has mean square 1 over the batch, as batch normalisation makes it"
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class RankParticipation(Bound):
+class RankParticipation(OfModels):
     """A matrix has at least as many independent directions as it uses evenly."""
 
     name: ClassVar[str] = "rank-participation"
@@ -49,7 +53,7 @@ class RankParticipation(Bound):
 
 @final
 @dataclass(frozen=True, slots=True)
-class SoftRank(Bound):
+class SoftRank(OfModels):
     """Normalised features that use many directions evenly have many large singular values."""
 
     name: ClassVar[str] = "soft-rank"
@@ -63,8 +67,7 @@ class SoftRank(Bound):
     deviation: float  # largest |mean square of a feature - 1|
 
     def assumptions(self) -> tuple[Assumption, ...]:
-        says = "every feature has mean square 1 over the batch, as batch normalisation makes it"
-        return (Assumption(says, self.deviation <= UNIT),)
+        return (Assumption(NORMALISED, self.deviation <= UNIT),)
 
     def measured(self) -> Estimate:
         return self.rank
@@ -88,7 +91,7 @@ class SoftRank(Bound):
 
 @final
 @dataclass(frozen=True, slots=True)
-class SoftRankAnyScale(Bound):
+class SoftRankAnyScale(OfModels):
     """Lemma 1(2) without its normalisation: only the mean square over all entries enters.
 
     With `t` the mean square of the entries and `d` features, the eigenvalues of `HᵀH/n` add up to
@@ -126,7 +129,53 @@ class SoftRankAnyScale(Bound):
 
 @final
 @dataclass(frozen=True, slots=True)
-class GradientCollinearity(Bound):
+class Regularity(OfModels):
+    """The regularity of a normalised representation never exceeds one.
+
+    Printed as a property of a limit law for small `gamma`; Cauchy and Schwarz give it for every
+    `M = HᵀH/n` with unit diagonal: `(M²)ᵢᵢ² ≤ Mᵢᵢ (M³)ᵢᵢ`.
+    """
+
+    name: ClassVar[str] = "regularity"
+    source: ClassVar[str] = "Daneshmand et al. 2020, Definition 3 and Lemma 10"
+    statement: ClassVar[str] = "α(M) = Tr(diag(M²)²) / Tr(M³) ≤ 1"
+    sense: ClassVar[Sense] = "at most"
+
+    site: str
+    alpha: Estimate
+    deviation: float  # largest |mean square of a feature - 1|
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (Assumption(NORMALISED, self.deviation <= UNIT),)
+
+    def measured(self) -> Estimate:
+        return self.alpha
+
+    def limit(self) -> Estimate:
+        return Estimate(1.0, 1.0, 1 + UNIT, "exact")  # Mᵢᵢ may be as large as 1 + UNIT
+
+    @classmethod
+    def facts(cls, subject: Subject) -> Iterator["Regularity"]:
+        for (site, form), found in subject.spectra.items():
+            rows = subject.activations[site].samples
+            if form == "samples" and found.mean_square > 0 and rows is not None:
+                H = rows.double() / math.sqrt(len(rows))
+                size = H.square().sum(0)
+                alpha = _regularity(H)
+                yield cls(site, alpha, float((size - 1).abs().amax()))
+
+
+def _regularity(H: Float64[Tensor, "n d"]) -> Estimate:
+    H = H * (math.sqrt(H.shape[1]) / H.norm())  # unit diagonal on average
+    B = H.mT @ (H @ H.mT) if len(H) < H.shape[1] else (H.mT @ H) @ H.mT  # M Hᵀ [d, n]
+    rows = (B * H.mT).sum(1)  # the diagonal of M²
+    value = float(rows.square().sum() / B.square().sum())
+    return Estimate.rounded(value, ulps=8.0 * max(H.shape))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GradientCollinearity(OfModels):
     """Where the last representation has one direction, the gradients of all samples share theirs.
 
     The printed statement is for rank one exactly. With singular values `σ₁ ≥ σ₂` every row lies

@@ -1,0 +1,93 @@
+"""Theorems on the normalised chain: they hold, have teeth, decline, and are silent elsewhere."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sigmascope.linalg import Estimate
+from sigmascope.networks import BatchNormChain
+from sigmascope.theory import Verdict, check_chain
+from sigmascope.theory.catalogue import OF_CHAINS
+from sigmascope.theory.daneshmand2020 import ChainSize, ChainSizeSharp, StationaryDrift
+
+GOOD = {Verdict.HOLDS, Verdict.CONSISTENT}
+
+
+def run(width=8, gamma=0.5, layers=600, chains=16, **options):
+    g = torch.Generator().manual_seed(width)
+    chain = BatchNormChain(width, gamma, chains=chains, generator=g, **options)
+    return chain.run(layers)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return run(8, 0.05, layers=1500)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.5, math.inf])
+@pytest.mark.parametrize("width", [4, 16])
+@pytest.mark.parametrize("weights", ["gaussian", "uniform"])
+def test_all_hold(width, gamma, weights):
+    verdicts = {c.theorem: c.verdict for c in check_chain(run(width, gamma, weights=weights))}
+    assert verdicts.pop("stationary-drift", None) != Verdict.VIOLATED
+    assert len(verdicts) == 5
+    assert set(verdicts.values()) == {Verdict.HOLDS}
+
+
+def test_those_that_are_proved_for_small_gamma_say_so(small):
+    for c in check_chain(small):
+        if c.theorem == "chain-soft-rank":
+            assert all(a.met for a in c.assumptions if "gamma is small" in a.says) == (
+                0.05 * 8 <= 0.3
+            )
+    assert {c.verdict for c in check_chain(small)} <= GOOD
+
+
+BROKEN = {
+    "chain-soft-rank": {"soft_rank": 0.01},
+    "chain-participation-ratio": {"participation_ratio": 0.1},
+    "chain-size": {"frobenius_sq": 1e3},
+    "chain-size-sharp": {"frobenius_sq": 1e3},
+    "chain-regularity": {"regularity": 1.01},
+    "stationary-drift": {"drift": 60.0},
+}
+
+
+@pytest.mark.parametrize("theorem", OF_CHAINS, ids=lambda t: t.name)
+def test_each_has_teeth(small, theorem):
+    wrong = {k: Estimate.exactly(v) for k, v in BROKEN[theorem.name].items()}
+    (bound,) = theorem.facts(replace(small, **wrong))
+    assert bound.check().verdict == Verdict.VIOLATED
+
+
+@pytest.mark.parametrize(
+    "theorem", [t for t in OF_CHAINS if t.name != "chain-regularity"], ids=lambda t: t.name
+)
+@pytest.mark.parametrize("change", [{"weights": "asymmetric"}, {"samples": 3}])
+def test_each_declines_without_its_assumptions(small, theorem, change):
+    (bound,) = theorem.facts(replace(small, **change))
+    assert bound.check().verdict == Verdict.INAPPLICABLE
+
+
+def test_the_sharper_bound_is_half_the_printed_one(small):
+    printed, sharp = ChainSize("chain", small).limit(), ChainSizeSharp("chain", small).limit()
+    assert sharp.value == pytest.approx(printed.value / 2)
+
+
+def test_the_drift_is_silent_without_a_skip_connection():
+    assert not list(StationaryDrift.facts(run(4, math.inf, layers=50)))
+
+
+def test_the_drift_declines_where_gamma_is_large():
+    (bound,) = StationaryDrift.facts(run(8, 0.5, layers=50))
+    assert bound.check().verdict == Verdict.INAPPLICABLE
+
+
+def test_stationary_drift_is_small_as_in_the_reference():
+    """E δ_F / (2 d²) at gamma .1 and width 16: -.013 (.003)."""
+    found = run(16, 0.1, layers=4000, chains=32, weights="uniform")
+    scaled = found.drift.value / (2 * 16**2)
+    error = (found.drift.high - found.drift.low) / 4 / (2 * 16**2)
+    assert abs(scaled + 0.013) <= 3 * math.hypot(error, 0.003)
