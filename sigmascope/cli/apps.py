@@ -11,6 +11,7 @@ from sigmascope import __version__
 from sigmascope.cli.checks import check, theorems
 from sigmascope.cli.exports import export
 from sigmascope.cli.outputs import HEALTHY, INTERRUPTED, MISUSED, note
+from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
 
 app = cyclopts.App(
@@ -21,7 +22,7 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,  # main() says it
     default_parameter=Parameter(negative=()),  # no `--no-strict`: it says nothing
 )
-COMMANDS = (profile, check, theorems, export)
+COMMANDS = (profile, check, predict, theorems, export)
 for command in COMMANDS:
     app.command(command)
 

@@ -56,7 +56,7 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
         "error" if severe else "warning",
         tuple(dict.fromkeys(evidence)),
         f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
-        f"samples point in nearly one direction: the participation ratio falls from "
+        f"samples lie nearly on one line: the participation ratio falls from "
         f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
         f"where samples differ by {_share(variation[last.site].estimate)} of their size."
         + _pace(ratio, profile),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from sigmascope.diagnosis.collapse import alike_inputs, directional_gradient, rank_collapse
 from sigmascope.diagnosis.findings import Finding, Severity
+from sigmascope.diagnosis.initialisation import asymmetric_weights
 from sigmascope.diagnosis.magnitudes import adjoint_size, dead_units, non_finite, signal_size
 from sigmascope.survey import Profile
 
@@ -17,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     non_finite,
     alike_inputs,
     rank_collapse,
+    asymmetric_weights,
     directional_gradient,
     signal_size,
     adjoint_size,

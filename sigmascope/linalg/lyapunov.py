@@ -12,6 +12,7 @@ from sigmascope.linalg.estimates import Estimate
 
 Frames = Float64[Tensor, "chains d k"]
 STRETCHES = 32  # independent pieces, over all chains, from which the intervals are made
+ROUNDING = 1e-12  # of a mean of logarithms
 
 
 def lyapunov_exponents(
@@ -69,24 +70,28 @@ def lyapunov_exponents(
 
 
 def zero_exponents(exponents: Sequence[Estimate]) -> Estimate:
-    """How many exponents are zero within their intervals: directions that neither grow nor die.
+    """How many exponents are zero: directions that neither grow nor die, where none can grow.
+
+    An exponent counts as zero within 3 standard errors below it, and as surely negative beyond 6.
 
     Args:
         exponents: From `lyapunov_exponents`, of a chain whose states stay bounded.
 
     Returns:
-        A count; its ends leave out exponents that are known too coarsely, and add those whose
-        interval misses zero by less than its own width.
+        A count; its ends leave out exponents that are known too coarsely to tell them from the
+        first that is surely negative, and add those that are neither.
 
     Source:
         Oseledets 1968; of the chain of Daneshmand et al. 2020, Eq. (1), it is the rank that
         survives at any depth.
     """
-    loss = min((-e.high for e in exponents if e.high < 0), default=math.inf)
-    zero = [e for e in exponents if e.low <= 0 <= e.high]
-    near = [e for e in exponents if e.high + (e.high - e.low) >= 0]
-    sure = [e for e in zero if e.high - e.low <= loss]  # finer than the first that is surely lost
-    how, risk = "intervals that hold zero", max((e.risk for e in exponents), default=0.0)
+    errors = [(e.high - e.low) / 4 + ROUNDING for e in exponents]
+    below = [-e.value / error for e, error in zip(exponents, errors, strict=True)]
+    loss = min((-e.value for e, b in zip(exponents, below, strict=True) if b > 6), default=math.inf)
+    zero = [error for error, b in zip(errors, below, strict=True) if b <= 3]
+    near = [b for b in below if b <= 6]
+    sure = [error for error in zero if 3 * error < loss]
+    how, risk = "3 standard errors below zero", max((e.risk for e in exponents), default=0.0)
     return Estimate(float(len(zero)), float(len(sure)), float(len(near)), how, risk)
 
 

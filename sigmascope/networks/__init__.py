@@ -1,6 +1,6 @@
 """Reference networks of the four papers."""
 
-from sigmascope.networks.chains import BatchNormChain
+from sigmascope.networks.chains import BatchNormChain, forgetting
 from sigmascope.networks.draws import Weights, random_weights
 from sigmascope.networks.layers import Abs, Activation, Init
 from sigmascope.networks.mlps import MLP, Block, mlp
@@ -28,6 +28,7 @@ __all__ = [
     "UncentredBatchNorm",
     "Weights",
     "build",
+    "forgetting",
     "mlp",
     "options",
     "random_weights",

@@ -5,6 +5,7 @@ from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
 from sigmascope.report.page import page
 from sigmascope.report.plain import text
+from sigmascope.report.predictions import prediction_form, prediction_text
 from sigmascope.report.schema import SCHEMA
 from sigmascope.report.theorems import checks_form, checks_text, theorems_text
 
@@ -16,6 +17,8 @@ __all__ = [
     "coverage",
     "json_form",
     "page",
+    "prediction_form",
+    "prediction_text",
     "table",
     "text",
     "theorems_text",

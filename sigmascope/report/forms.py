@@ -63,20 +63,21 @@ def check_form(c: Check) -> dict[str, Any]:
         "site": c.site,
         "sense": c.sense,
         "verdict": str(c.verdict),
-        "measured": _estimate(c.measured),
-        "limit": _estimate(c.limit),
+        "measured": estimate_form(c.measured),
+        "limit": estimate_form(c.limit),
         "assumptions": [{"says": a.says, "met": a.met} for a in c.assumptions],
     }
 
 
-def _estimate(e: Estimate) -> dict[str, Any]:
+def estimate_form(e: Estimate) -> dict[str, Any]:
+    """One number with its interval."""
     ends = {"value": strict(e.value), "low": strict(e.low), "high": strict(e.high)}
     return {**ends, "how": e.how, "risk": float(e.risk)}
 
 
 def _reading(r: Reading, depth: dict[str, int]) -> dict[str, Any]:
     place = {"site": r.site, "depth": depth.get(r.site), "view": r.view, "form": r.form}
-    return {**place, "quantity": r.quantity, **_estimate(r.estimate)}
+    return {**place, "quantity": r.quantity, **estimate_form(r.estimate)}
 
 
 def _finding(f: Finding, depth: dict[str, int]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _SIGNS = {"at most": "≤", "at least": "≥"}
 
 def checks_text(checks: tuple[Check, ...], *, colour: bool = False, width: int = 100) -> str:
     """Every check on a line of its own, theorem by theorem; inapplicable ones with the reason."""
-    return rendered(_checks(checks), colour=colour, width=width)
+    return rendered(checks_parts(checks), colour=colour, width=width)
 
 
 def checks_form(checks: tuple[Check, ...]) -> dict[str, Any]:
@@ -40,7 +40,8 @@ def theorems_text(
     return rendered(_theorems(theorems), colour=colour, width=width)
 
 
-def _checks(checks: tuple[Check, ...]) -> Iterator[RenderableType]:
+def checks_parts(checks: tuple[Check, ...]) -> Iterator[RenderableType]:
+    """The same, to be put in a longer text."""
     if not checks:
         yield Text("No theorem of the catalogue speaks of this model.")
     for name in dict.fromkeys(c.theorem for c in checks):

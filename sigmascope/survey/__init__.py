@@ -1,11 +1,13 @@
 """Models in, profiles out."""
 
+from sigmascope.survey.predictions import Prediction, predict
 from sigmascope.survey.profiles import Progress, named, profile
 from sigmascope.survey.readings import ALL, Layer, Profile, Reading, SiteSpectrum, Skipped, View
 
 __all__ = [
     "ALL",
     "Layer",
+    "Prediction",
     "Profile",
     "Progress",
     "Reading",
@@ -13,5 +15,6 @@ __all__ = [
     "Skipped",
     "View",
     "named",
+    "predict",
     "profile",
 ]

@@ -1,5 +1,6 @@
 """Readings of the representations, the weights and the last-layer gradients."""
 
+import math
 from collections.abc import Callable, Iterator
 
 from sigmascope.linalg import (
@@ -14,7 +15,7 @@ from sigmascope.linalg import (
     soft_rank,
     stable_rank,
 )
-from sigmascope.probes import OUTPUT, Spectra, Subject, weight_spectra
+from sigmascope.probes import OUTPUT, Spectra, Subject, Weight, weight_spectra
 from sigmascope.survey.readings import Item, Reading, SiteSpectrum, Skipped, View
 
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
@@ -94,6 +95,8 @@ def weight_items(subject: Subject) -> Iterator[Item]:
             ("effective rank", effective_rank),
             ("condition number", condition_number),
         )
+        if weight.form != "operator":
+            yield from _mean_shift(weight)
         zero = not float(s.sigma[0]) > 0
         for quantity, of in quantities[:2] if zero else quantities:
             yield Reading(weight.site, quantity, of(s), view, weight.form)
@@ -102,6 +105,23 @@ def weight_items(subject: Subject) -> Iterator[Item]:
     convolutions = {w.site for w in subject.weights if w.form == "kernel"}
     for site in sorted(convolutions - {w.site for w in subject.weights if w.form == "operator"}):
         yield Skipped(site, "operator", "the whole convolution is too dear here, or never ran")
+
+
+def _mean_shift(weight: Weight) -> Iterator[Item]:
+    """Singular value of a weight's constant part over the largest that its spread would give.
+
+    A matrix `[m, n]` of equal entries has the singular value `|mean| √(mn)`; independent entries
+    of spread s and mean zero stay below `s (√m + √n)` (Bai & Yin 1993).
+    """
+    m, n = weight.shape
+    entries = weight.matrix.double()
+    spread = float(entries.std(correction=0))
+    if spread > 0:
+        value = abs(float(entries.mean())) * math.sqrt(m * n) / (spread * (m**0.5 + n**0.5))
+        shift = Estimate.rounded(value, ulps=64)
+        yield Reading(weight.site, "mean shift", shift, "weights", weight.form)
+    else:
+        yield Skipped(weight.site, "mean shift", "all its entries are equal")
 
 
 def gradient_items(subject: Subject) -> Iterator[Item]:

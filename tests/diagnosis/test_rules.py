@@ -80,6 +80,21 @@ def test_collapse_is_told_from_data_that_come_collapsed(digits):
     assert "rank-collapse" not in findings(network(2), shifted, views=["representations"])
 
 
+@pytest.mark.parametrize("norm", ["none", "batch", "batch-uncentred"])
+def test_asymmetric_weights_are_found_also_behind_batch_normalisation(digits, norm):
+    found = findings(network(8, norm=norm, init="asymmetric"), digits)["asymmetric-weights"]
+    assert found.site == "hidden.0.linear.weight"
+    assert "In 8 of 9 layers" in found.says or "In 9 of 9 layers" in found.says
+    assert "The participation ratio at readout is 1" in found.says
+
+
+def test_one_layer_with_a_mean_is_no_pattern(digits):
+    model = network(4, norm="batch")
+    with torch.no_grad():
+        model.hidden[1].linear.weight += 1
+    assert "asymmetric-weights" not in findings(model, digits)
+
+
 def test_a_batch_of_equal_samples_is_blamed_on_the_batch(digits):
     same = sources.Data(digits.inputs[:1].expand(64, -1, -1, -1), digits.targets[:64], "same", 10)
     found = findings(network(4), same)

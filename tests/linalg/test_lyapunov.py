@@ -57,8 +57,10 @@ def test_zero_exponents_are_counted_with_doubt():
     assert (found.value, found.low, found.high) == (2, 2, 2)
     found = zero_exponents(of((-0.01, 0.01), (-0.9, 0.1), (-0.5, -0.4)))
     assert (found.value, found.low) == (2, 1)  # the second is too coarse to be sure of
-    found = zero_exponents(of((-0.01, 0.01), (-0.05, -0.02)))
+    found = zero_exponents(of((-0.01, 0.01), (-0.05, -0.02)))  # 4.7 standard errors
     assert (found.value, found.high) == (1, 2)
+    found = zero_exponents(of((-1e-16, -1e-16), (-0.5, -0.4)))
+    assert (found.value, found.low, found.high) == (1, 1, 1)
 
 
 def test_collapse_depth_is_the_log_over_the_gap():

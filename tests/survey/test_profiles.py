@@ -53,6 +53,7 @@ def test_every_view_has_its_quantities():
             "stable rank",
             "effective rank",
             "condition number",
+            "mean shift",
         },
         "features": {"adjoint norm", "adjoint rank", "adjoint log pseudo-determinant", "NTK trace"},
         "gradients": {"minimum |cos|", "mean |cos|"},

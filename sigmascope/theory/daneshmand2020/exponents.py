@@ -121,6 +121,15 @@ class RankOneProducts(Bound):
         return collapse_depth(self.gap, tolerance=min(self.width * 1e-7, 0.5))
 
     @classmethod
+    def known(cls, width: int) -> "RankOneProducts":
+        """The gap of products of Gaussian layers without skip connections, in closed form."""
+        first, second = product_exponents(width)[:2]
+        value = first.value - second.value
+        reach = first.high - first.value + second.high - second.value
+        gap = Estimate(value, value - reach, value + reach, "closed form")
+        return cls("chain", gap, width)
+
+    @classmethod
     def of(cls, chain: LinearChain, *, layers: int = 2000) -> "RankOneProducts":
         """Measure the first two exponents of a chain.
 

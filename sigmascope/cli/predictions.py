@@ -1,0 +1,70 @@
+"""`sigmascope predict`."""
+
+import math
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope.cli.options import seeded
+from sigmascope.cli.outputs import HEALTHY, progress_bar, require_writable, show, terminal, write
+
+Law = Literal["gaussian", "uniform", "asymmetric"]
+Count = Annotated[int, Parameter(validator=Number(gte=1))]
+Positive = Annotated[float, Parameter(validator=Number(gt=0))]
+
+
+def predict(
+    *,
+    width: Count = 128,
+    depth: Count = 32,
+    gamma: Positive = math.inf,
+    weights: Law = "gaussian",
+    samples: Count | None = None,
+    layers: Count | None = None,
+    chains: Count = 16,
+    seed: int = 0,
+    json: str | None = None,
+) -> int:
+    """Say whether a design of random linear layers collapses, without building it.
+
+    Without batch normalisation by Lyapunov exponents: how fast the second singular value dies next
+    to the first, and at which depth it is gone. With it by averages over a long chain of layers:
+    how many directions survive at any depth, next to what is proved of them.
+
+    Example: sigmascope predict --width 64 --depth 200 --gamma 0.1
+
+    Args:
+        width: Units of each layer.
+        depth: Layers of the design.
+        gamma: Scale of a layer beside its skip connection; infinite (the default) without one.
+        weights: Law of the weights, of unit variance.
+        samples: Samples in the batch; as many as the width by default.
+        layers: How many layers to average over, in each chain; 2000 or more by default.
+        chains: How many independent chains to average over.
+        seed: For weights and inputs.
+        json: Write the numbers here as JSON; `-` for standard output, in place of the text.
+    """
+    from sigmascope import report, sources, survey
+
+    require_writable(json=json)
+    try:
+        with progress_bar() as progress:
+            found = survey.predict(
+                width,
+                depth,
+                gamma,
+                weights=weights,
+                samples=samples,
+                layers=layers,
+                chains=chains,
+                generator=seeded(seed),
+                progress=progress,
+            )
+    except ValueError as error:
+        raise sources.Refusal(str(error)) from error
+    if json != "-":
+        show(report.prediction_text(found, **terminal()))
+    if json is not None:
+        write(json, report.prediction_form(found))
+    return HEALTHY
