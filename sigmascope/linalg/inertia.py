@@ -118,11 +118,10 @@ def counts_above(M: Float64[Tensor, "*many d d"], tau: float) -> Float64[Tensor,
     Source:
         Sylvester 1852; Bunch & Kaufman 1977.
     """
-    d = M.shape[-1]
     shifted = M.clone()
-    slack = 4 * d * EPS * (M.diagonal(dim1=-2, dim2=-1).abs().sum(-1).amax().item() + abs(tau))
+    slack = 4 * M.shape[-1] * EPS * (float(torch.linalg.vector_norm(M, torch.inf)) + abs(tau))
     shifted.diagonal(dim1=-2, dim2=-1).sub_(tau - slack)
     LD, order, _ = torch.linalg.ldl_factor_ex(shifted)
-    alone = order > 0  # a block of size 2 has one eigenvalue of each sign (Bunch & Kaufman 1977)
-    up = alone & (LD.diagonal(dim1=-2, dim2=-1) >= 0)
-    return up.sum(-1).double() + (~alone).sum(-1).double() / 2
+    up = (LD.diagonal(dim1=-2, dim2=-1) >= 0).double()
+    # a block of size 2 has one eigenvalue of each sign (Bunch & Kaufman 1977)
+    return up.masked_fill_(order < 0, 0.5).sum(-1)

@@ -1,7 +1,7 @@
 """Reference networks of the four papers."""
 
 from sigmascope.networks.chains import BatchNormChain, forgetting
-from sigmascope.networks.draws import Weights, random_weights
+from sigmascope.networks.draws import Weights, random_numbers, random_weights
 from sigmascope.networks.layers import Abs, Activation, Init
 from sigmascope.networks.mlps import MLP, Block, mlp
 from sigmascope.networks.norms import Norm, UncentredBatchNorm
@@ -31,6 +31,7 @@ __all__ = [
     "forgetting",
     "mlp",
     "options",
+    "random_numbers",
     "random_weights",
     "resnet",
     "vgg",

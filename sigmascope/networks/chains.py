@@ -7,7 +7,7 @@ those are the ones of `R`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float, Float64
@@ -19,12 +19,21 @@ from sigmascope.linalg import (
     lyapunov_exponents,
     ratio_average,
 )
-from sigmascope.networks.draws import State, Weights, frame, product, random_weights, start
+from sigmascope.networks.draws import (
+    State,
+    Weights,
+    frame,
+    product,
+    random_numbers,
+    random_weights,
+    start,
+)
 from sigmascope.networks.refusals import require_choice, require_counts, require_gamma
 from sigmascope.networks.statistics import ChainStatistics
 
 STRETCHES = 32  # pieces of the time of all chains, from which intervals are made
 DEAD = 1e-13  # share of the largest singular value below which a direction is rounding
+TOGETHER = 256  # states that are measured at once
 LOOK = 1.25  # dead directions are looked for whenever the age has grown by this factor
 
 
@@ -74,10 +83,15 @@ class BatchNormChain:
         require_gamma(gamma)
         self.width, self.gamma, self.samples = width, gamma, samples
         self.weights: Weights = weights
-        self.chains, self.generator = chains, generator
+        self.chains, self.numbers = chains, random_numbers(generator)
         self.age = 0
         self._next_look = 16.0
-        self.state = _normalised(start(inputs, (chains, width, samples), generator=generator))
+        self.state = _normalised(start(inputs, (chains, width, samples), self.numbers))
+        if not bool(self.state.isfinite().all()):
+            raise ValueError(
+                "Every feature must be non-zero on some sample to be normalised, got one that is "
+                "zero. Give inputs in which every feature is present."
+            )
 
     def step(self) -> None:
         """Go through one layer."""
@@ -101,7 +115,7 @@ class BatchNormChain:
         Args:
             layers: How many layers to average over, `32 / chains` or more for an interval.
             burn_in: Layers to pass before that; by default as many as the chain needs to forget
-                its start, `5 / (gamma² width) + 100` in all, less its age.
+                its start, see `forgetting`, less its age.
             tau: Threshold of the soft rank, above 0 and at most 1.
             progress: Called now and then with the layers done and the layers in all.
 
@@ -125,13 +139,15 @@ class BatchNormChain:
         pieces = max(1, min(layers, math.ceil(STRETCHES / self.chains)))
         sums = torch.zeros(pieces, 5, self.chains, dtype=torch.float64)
         sizes = torch.zeros(pieces, 1, 1, dtype=torch.float64)
-        for layer in range(layers):
-            self.step()
-            piece = layer * pieces // layers
-            sums[piece] += self._measures(tau)
-            sizes[piece] += 1
-            if progress is not None and layer % 256 == 0:
-                progress(layer, layers)
+        done = 0
+        for states in self._blocks(layers):
+            measures = _measures(torch.cat(states), tau).unflatten(1, (len(states), self.chains))
+            piece = torch.arange(done, done + len(states)) * pieces // layers
+            sums.index_add_(0, piece, measures.transpose(0, 1))
+            sizes.index_add_(0, piece, torch.ones(len(states), 1, 1, dtype=torch.float64))
+            done += len(states)
+            if progress is not None:
+                progress(done, layers)
         return self._statistics(sums, sizes, tau=tau, layers=layers, burn_in=burn_in)
 
     def exponents(
@@ -144,22 +160,32 @@ class BatchNormChain:
         Args:
             layers: How many to average over.
             count: How many exponents, the largest first; all of them if not given.
-            burn_in: Layers to pass before that; as for `run` by default.
+            burn_in: Layers to pass before that, while the frame turns; see `forgetting`.
         """
-        burn_in = (
-            max(100, forgetting(self.width, self.gamma) - self.age) if burn_in is None else burn_in
-        )
-        directions = frame(self.chains, self.width, count, generator=self.generator)
+        burn_in = forgetting(self.width, self.gamma) if burn_in is None else burn_in
+        directions = frame(self.chains, self.width, count, self.numbers)
         return lyapunov_exponents(self._carry, directions, layers=layers, burn_in=burn_in)
 
+    def _blocks(self, layers: int) -> Iterator[list[State]]:
+        """The states at the next layers, a few at a time, to be measured together."""
+        most = max(1, TOGETHER // self.chains)
+        states: list[State] = []
+        for _ in range(layers):
+            self.step()
+            if len(states) == most or (states and states[0].shape != self.state.shape):
+                yield states
+                states = []
+            states.append(self.state)
+        yield states
+
     def _mixed(self, H: State) -> State:
-        drawn = product(H, self.weights, generator=self.generator)
+        drawn = product(H, self.weights, self.numbers)
         return drawn if math.isinf(self.gamma) else H + self.gamma * drawn
 
     def _carry(self, frame: State) -> State:
         """One layer of the chain, and the same layer applied to a frame."""
         shape = (self.chains, self.width, self.width)
-        W = random_weights(shape, self.weights, generator=self.generator)
+        W = random_weights(shape, self.weights, self.numbers)
         mixed, carried = W @ self.state, W @ frame
         if math.isfinite(self.gamma):
             mixed = self.state + self.gamma * mixed
@@ -178,16 +204,6 @@ class BatchNormChain:
             if alive < self.state.shape[-1]:
                 V = torch.linalg.svd(self.state, full_matrices=False)[2][:, :alive].mT
                 self.state = self.state @ V
-
-    def _measures(self, tau: float) -> Float64[Tensor, "5 chains"]:
-        """`r`, soft rank, `‖M‖²`, `Tr diag(M²)²` and `Tr M³` of every chain."""
-        R = self.state
-        K = R.mT @ R  # the eigenvalues of M that are not zero
-        B = R @ K
-        rows = (B * R).sum(-1)  # the diagonal of M²
-        frobenius_sq, cube = rows.sum(-1), B.square().sum((1, 2))
-        ratio = self.width**2 / frobenius_sq
-        return torch.stack([ratio, counts_above(K, tau), frobenius_sq, rows.square().sum(-1), cube])
 
     def _statistics(
         self, sums: Tensor, sizes: Tensor, *, tau: float, layers: int, burn_in: int
@@ -213,15 +229,25 @@ class BatchNormChain:
 
 
 def forgetting(width: int, gamma: float) -> int:
-    """Layers after which a normalised chain has forgotten its start: `5 / (gamma² width) + 100`."""
-    return 100 + (0 if math.isinf(gamma) else math.ceil(5 / (gamma * gamma * width)))
+    """Layers after which a normalised chain has forgotten its start: `5/gamma² + 4 width + 100`.
+
+    The slowest to go is the first direction that does not survive. It shrinks by about `gamma²/2`
+    per layer, and wide chains lose theirs more slowly.
+    """
+    return 100 + 4 * width + (0 if math.isinf(gamma) else math.ceil(5 / (gamma * gamma)))
 
 
 def _normalised(H: State) -> State:
-    size = H.norm(dim=-1, keepdim=True)
-    if not bool((size > 0).all()):
-        raise ValueError(
-            "Every unit must be non-zero on some sample to be normalised, got one that is zero. "
-            "Give inputs in which every feature is present."
-        )
-    return H / size
+    return H.div_(torch.linalg.vector_norm(H, dim=-1, keepdim=True))
+
+
+def _measures(R: Float64[Tensor, "many width directions"], tau: float) -> Float64[Tensor, "5 many"]:
+    """`r`, soft rank, `‖M‖²`, `Tr diag(M²)²` and `Tr M³` of `M = R Rᵀ` with unit diagonal."""
+    K = R.mT @ R  # the eigenvalues of M that are not zero
+    B = R @ K
+    cube = torch.linalg.vector_norm(B, dim=(1, 2)).square_()
+    rows = B.mul_(R).sum(-1)  # the diagonal of M²
+    regular = torch.linalg.vecdot(rows, rows)
+    frobenius_sq = rows.sum(-1)
+    ratio = R.shape[1] ** 2 / frobenius_sq
+    return torch.stack([ratio, counts_above(K, tau), frobenius_sq, regular, cube])

@@ -7,7 +7,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg import Estimate, lyapunov_exponents
-from sigmascope.networks.draws import State, Weights, frame, random_weights, start
+from sigmascope.networks.draws import State, Weights, frame, random_numbers, random_weights, start
 from sigmascope.networks.refusals import require_choice, require_counts, require_gamma
 
 
@@ -38,9 +38,9 @@ class LinearChain:
         require_gamma(gamma)
         self.width, self.gamma = width, gamma
         self.weights: Weights = weights
-        self.chains, self.generator = chains, generator
+        self.chains, self.numbers = chains, random_numbers(generator)
         self.age = 0
-        self.state = start(None, (chains, width, width), generator=generator)
+        self.state = start(None, (chains, width, width), self.numbers)
 
     def step(self) -> None:
         """Go through one layer."""
@@ -56,10 +56,10 @@ class LinearChain:
         self, layers: int, *, count: int | None = None, burn_in: int = 100
     ) -> tuple[Estimate, ...]:
         """Lyapunov exponents of the products of `I + gamma W_l`, as `linalg.lyapunov_exponents`."""
-        directions = frame(self.chains, self.width, count, generator=self.generator)
+        directions = frame(self.chains, self.width, count, self.numbers)
         return lyapunov_exponents(self._carry, directions, layers=layers, burn_in=burn_in)
 
     def _carry(self, frame: State) -> State:
         shape = (self.chains, self.width, self.width)
-        W = random_weights(shape, self.weights, generator=self.generator)
+        W = random_weights(shape, self.weights, self.numbers)
         return W @ frame if math.isinf(self.gamma) else frame + self.gamma * (W @ frame)

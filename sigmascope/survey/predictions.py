@@ -17,7 +17,7 @@ from sigmascope.networks import (
 from sigmascope.theory import Check, check_chain, daneshmand2020
 
 Progress = Callable[[str, int, int], None]
-MOST = 20_000  # layers that are gone through unasked
+MOST = 20_000  # layers that a chain may take to forget its start
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,13 @@ def predict(
     """
     if width < 2:
         raise ValueError(f"`width` must be 2 or more, got {width}: one unit has one direction.")
-    if layers is None:
-        layers = min(max(2000, 20 * forgetting(width, gamma) - 2000), MOST)
+    if forgetting(width, gamma) > MOST:
+        raise ValueError(
+            f"`gamma` must be large enough for a chain to forget its start within {MOST} layers, "
+            f"got {gamma:g}, which takes {forgetting(width, gamma)}. Averages at 0.02 differ from "
+            "those at smaller ones by less than 2 %: ask for that."
+        )
+    layers = layers or max(2000, forgetting(width, gamma))
     tell = progress or (lambda *_: None)
     tell("products", 0, 4)
     if weights == "gaussian" and math.isinf(gamma):
@@ -97,9 +102,9 @@ def predict(
     averages = chain.run(layers)
     tell("exponents", 3, 4)
     count = min(width, chain.state.shape[-1] + 2)  # those that are dead need no exponent
-    surviving = _at_most(
-        zero_exponents(chain.exponents(max(layers // 2, 40), count=count)), chain.state.shape[-1]
-    )
+    turning = forgetting(width, gamma)  # a frame turns as slowly as a chain forgets
+    exponents = chain.exponents(max(layers // 2, turning), count=count, burn_in=turning)
+    surviving = _at_most(zero_exponents(exponents), chain.state.shape[-1])
     tell("done", 4, 4)
     gap = theorem.gap
     ends = [math.exp(-g * depth) for g in (gap.high, gap.value, gap.low)]

@@ -25,6 +25,7 @@ def test_the_same_words_give_the_same_numbers(sigmascope):
     [
         (("--width", "0"), "Must be >= 1"),
         (("--gamma", "-1"), "Must be > 0"),
+        (("--gamma", "0.001"), "ask for that"),
         (("--weights", "gausian"), "gaussian"),
         (("--width", "1"), "`width` must be 2 or more"),
         (("--layers", "2", "--chains", "1", "--gamma", "0.5"), "`layers` must be 32 or more"),

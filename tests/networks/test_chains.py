@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from sigmascope.linalg import zero_exponents
-from sigmascope.networks import BatchNormChain, random_weights
+from sigmascope.networks import BatchNormChain, random_numbers, random_weights
+from sigmascope.networks.chains import _measures
 from sigmascope.networks.draws import product
 
 INF = math.inf
@@ -49,10 +50,10 @@ def test_one_step_is_what_a_plain_loop_does(gamma):
     X = torch.randn(9, 6, generator=seeded(1), dtype=torch.float64)  # rows are samples
     chain = BatchNormChain(6, gamma, weights="uniform", inputs=X, generator=seeded(2))
     H = X.mT / X.mT.square().mean(1, keepdim=True).sqrt()
-    again = seeded(2)
+    again = random_numbers(seeded(2))
     for _ in range(4):
         chain.step()
-        W = random_weights((6, 6), "uniform", generator=again)
+        W = random_weights((6, 6), "uniform", again)
         H = W @ H if math.isinf(gamma) else H + gamma * W @ H
         H = H / H.square().mean(1, keepdim=True).sqrt()
     direct = torch.linalg.svdvals(H / 3)
@@ -64,7 +65,7 @@ def test_measures_are_their_definitions():
     chain.step()
     M = chain.state[0] @ chain.state[0].mT
     assert torch.allclose(M.diagonal(), torch.ones(7, dtype=torch.float64), atol=1e-14)
-    ratio, rank, size, regular, cube = chain._measures(0.5)[:, 0].tolist()
+    ratio, rank, size, regular, cube = _measures(chain.state, 0.5)[:, 0].tolist()
     assert ratio == pytest.approx(49 / float(M.square().sum()), rel=1e-13)
     assert rank == int((torch.linalg.eigvalsh(M) >= 0.5).sum())
     assert size == pytest.approx(float(M.square().sum()), rel=1e-13)
@@ -90,7 +91,7 @@ def test_dropping_dead_directions_changes_nothing(monkeypatch):
 def test_a_narrow_gaussian_has_the_law_of_the_whole_product():
     """Second moments of W H, with the shortcut (few directions) and without it."""
     H = torch.randn(1, 12, 3, generator=seeded(5), dtype=torch.float64).expand(4000, -1, -1)
-    drawn = product(H.contiguous(), "gaussian", generator=seeded(6))
+    drawn = product(H.contiguous(), "gaussian", random_numbers(seeded(6)))
     covariance = (drawn.mT @ drawn).mean(0) / 12
     exact = H[0].mT @ H[0]
     assert torch.allclose(covariance, exact, atol=0.1 * float(exact.abs().max()))

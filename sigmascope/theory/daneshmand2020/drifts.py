@@ -9,7 +9,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.linalg import Estimate, time_average
-from sigmascope.networks import Weights, random_weights
+from sigmascope.networks import Weights, random_numbers, random_weights
 from sigmascope.theory.bounds import Assumption, Bound, Sense
 
 UNIT = 1e-9  # how far the diagonal of M may be from 1
@@ -89,11 +89,12 @@ def layer_growth(
     lam, U = torch.linalg.eigh(M)
     R = U * lam.clamp(min=0).sqrt()  # M = R Rᵀ
     before = float(M.square().sum())
+    numbers = random_numbers(generator)
     means: list[Tensor] = []
     left = pairs
     while left > 0:
         count = min(left, max(1, AT_ONCE // (d * d)))
-        W = random_weights((count, d, d), weights, generator=generator)
+        W = random_weights((count, d, d), weights, numbers)
         both = [_size_after(R + sign * gamma * (W @ R)) for sign in (1, -1)]
         means.append((both[0] + both[1]) / 2)
         left -= count
