@@ -13,6 +13,7 @@ from sigmascope.cli.exports import export
 from sigmascope.cli.outputs import HEALTHY, INTERRUPTED, MISUSED, note
 from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
+from sigmascope.cli.remedies import remedy
 
 app = cyclopts.App(
     name="sigmascope",
@@ -22,7 +23,7 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,  # main() says it
     default_parameter=Parameter(negative=()),  # no `--no-strict`: it says nothing
 )
-COMMANDS = (profile, check, predict, theorems, export)
+COMMANDS = (profile, check, remedy, predict, theorems, export)
 for command in COMMANDS:
     app.command(command)
 

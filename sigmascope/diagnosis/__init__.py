@@ -1,6 +1,37 @@
 """Profiles in, findings and remedies out."""
 
+from sigmascope.diagnosis.cures import REMEDIES, remedies_for, remedy
 from sigmascope.diagnosis.findings import Finding, Severity
+from sigmascope.diagnosis.normalising import (
+    BatchNormalisation,
+    NormalisationEffect,
+    normalisation_effect,
+)
+from sigmascope.diagnosis.pretraining import RankPretraining
+from sigmascope.diagnosis.reinitialising import RecentreWeights, Reinitialise
+from sigmascope.diagnosis.remedies import Inapplicable, Remedy
+from sigmascope.diagnosis.residuals import RescaleResidual
 from sigmascope.diagnosis.rules import RULES, diagnose
+from sigmascope.diagnosis.treatments import Treatment, ranked, treat
 
-__all__ = ["RULES", "Finding", "Severity", "diagnose"]
+__all__ = [
+    "REMEDIES",
+    "RULES",
+    "BatchNormalisation",
+    "Finding",
+    "Inapplicable",
+    "NormalisationEffect",
+    "RankPretraining",
+    "RecentreWeights",
+    "Reinitialise",
+    "Remedy",
+    "RescaleResidual",
+    "Severity",
+    "Treatment",
+    "diagnose",
+    "normalisation_effect",
+    "ranked",
+    "remedies_for",
+    "remedy",
+    "treat",
+]

@@ -1,7 +1,8 @@
 """Models in, matrices and operators out."""
 
 from sigmascope.probes.adjoints import Adjoint
-from sigmascope.probes.batches import Batch
+from sigmascope.probes.batches import Batch, prepared
+from sigmascope.probes.batches import call as run
 from sigmascope.probes.convolutions import convolution_operator
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
@@ -32,7 +33,9 @@ __all__ = [
     "as_matrix",
     "convolution_operator",
     "layers",
+    "prepared",
     "recording",
+    "run",
     "still",
     "weight_spectra",
     "weights",

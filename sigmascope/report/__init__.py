@@ -8,6 +8,12 @@ from sigmascope.report.plain import text
 from sigmascope.report.predictions import prediction_form, prediction_text
 from sigmascope.report.schema import SCHEMA
 from sigmascope.report.theorems import checks_form, checks_text, theorems_text
+from sigmascope.report.treatments import (
+    treatment_form,
+    treatment_text,
+    treatments_form,
+    treatments_text,
+)
 
 __all__ = [
     "SCHEMA",
@@ -22,4 +28,8 @@ __all__ = [
     "table",
     "text",
     "theorems_text",
+    "treatment_form",
+    "treatment_text",
+    "treatments_form",
+    "treatments_text",
 ]

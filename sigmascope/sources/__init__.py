@@ -2,7 +2,7 @@
 
 from sigmascope.sources.batches import Batch
 from sigmascope.sources.checkpoints import load_checkpoint
-from sigmascope.sources.data import Data, fitted, open_data
+from sigmascope.sources.data import Data, fitted, halves, open_data
 from sigmascope.sources.datasets import DATASETS
 from sigmascope.sources.defaults import default_data, input_shape
 from sigmascope.sources.models import Model, open_model
@@ -17,6 +17,7 @@ __all__ = [
     "Refusal",
     "default_data",
     "fitted",
+    "halves",
     "input_shape",
     "load_checkpoint",
     "open_both",

@@ -126,6 +126,28 @@ def turned(data: Data, batch_dim: int) -> Data:
     return replace(data, inputs=changed(data.inputs, move)) if batch_dim else data
 
 
+def halves(data: Data) -> tuple[Data, Data]:
+    """Two data sets of different samples, chosen at random (seed 0); samples come first.
+
+    Raises:
+        Refusal: If there are fewer than two samples.
+    """
+    total = count(data.inputs)
+    if total < 2:
+        raise Refusal(f"{data.name} must hold two samples or more to be halved, got {total}.")
+    order = torch.randperm(total, generator=torch.Generator().manual_seed(0))
+    first, second = (
+        replace(
+            data,
+            inputs=take(data.inputs, rows),
+            targets=None if data.targets is None else data.targets[rows],
+            name=f"{data.name}, {len(rows)} of them",
+        )
+        for rows in (order[: (total + 1) // 2], order[(total + 1) // 2 :])
+    )
+    return first, second
+
+
 def outputs_for(targets: Tensor | None) -> int | None:
     """Outputs of a model of these targets; nothing where there are none."""
     if targets is None:

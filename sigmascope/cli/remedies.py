@@ -1,0 +1,162 @@
+"""`sigmascope remedy`."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sigmascope.cli.losses import fitting_loss
+from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
+from sigmascope.cli.outputs import (
+    HEALTHY,
+    note,
+    progress_bar,
+    require_writable,
+    show,
+    terminal,
+    write,
+)
+
+if TYPE_CHECKING:
+    from sigmascope.diagnosis import Remedy, Treatment
+    from sigmascope.sources import Data, Model
+
+
+def remedy(
+    model: str,
+    /,
+    *,
+    source: Source = DEFAULT,
+    apply: str | None = None,
+    save: Path | None = None,
+    json: str | None = None,
+) -> int:
+    """Try remedies on a model, or apply one, and measure the result again.
+
+    Without `--apply` every remedy that applies is tried on a copy, and they are ranked by what
+    they leave. With it the new profile is shown beside the old one, and `--save` keeps the
+    weights. Twice `--samples` are read: remedies work with one half and are measured on the other.
+
+    Example: sigmascope remedy 'mlp?depth=32' --data digits --apply rank-pretraining --save fixed.pt
+
+    Args:
+        model: What to cure; as for `profile`.
+        source: The data and weights.
+        apply: Only this remedy: `batch-norm`, `rank-pretraining`, `reinitialise`,
+            `recentre-weights`, `rescale-residual`, or `best`.
+        save: Write the new weights here (a state dict, `.pt`).
+        json: Write the results here as JSON; `-` for standard output, in place of the text.
+    """
+    from sigmascope import report, sources
+
+    require_writable(save, json=json)
+    if save is not None and apply is None:
+        raise sources.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
+    chosen = _named(apply)
+    opened, data, other = _opened(model, source)
+    treatments, declined = _tried(opened, data, other, source, chosen)
+    if apply == "best" and treatments and not treatments[0].found_before:
+        raise sources.Refusal(
+            f"Nothing was found in `{model}` to cure: name the remedy, as in `--apply batch-norm`."
+        )
+    if not treatments and len(declined) == 1:
+        raise sources.Refusal(next(iter(declined.values())))
+    effect = _effect(opened, data) if apply is None else None
+    shown = treatments if apply is None else treatments[:1]
+    if json != "-" and apply is None:
+        show(report.treatments_text(shown, declined, effect, **terminal()))
+    elif json != "-":
+        show(report.treatment_text(shown[0], **terminal()))
+    if json is not None:
+        write(json, report.treatments_form(shown, declined, effect))
+    if save is not None:
+        _save(shown[0], save)
+    return HEALTHY
+
+
+def _named(apply: str | None) -> "tuple[Remedy, ...]":
+    from sigmascope import diagnosis, sources
+
+    if apply in (None, "best"):
+        return tuple(kind() for kind in diagnosis.REMEDIES)
+    try:
+        return (diagnosis.remedy(apply),)
+    except ValueError as error:
+        raise sources.Refusal(str(error)) from error
+
+
+def _opened(model: str, source: Source) -> "tuple[Model, Data, Data]":
+    """The model, data to measure on, and other data for the remedies to work with."""
+    from sigmascope import sources
+
+    opened, data = open_named(model, replace(source, samples=2 * source.samples))
+    if source.batch_dim != 0:
+        return opened, data, data
+    measured, other = sources.halves(data)
+    return opened, measured, other
+
+
+def _tried(
+    opened: "Model",
+    data: "Data",
+    other: "Data",
+    source: Source,
+    chosen: "tuple[Remedy, ...]",
+) -> "tuple[list[Treatment], dict[str, str]]":
+    from sigmascope import diagnosis, survey
+
+    options: dict[str, Any] = {
+        "targets": data.targets,
+        "loss": None if data.targets is None else fitting_loss,
+        "outputs": source.outputs,
+        "batch_dim": source.batch_dim,
+    }
+    treatments: list[Treatment] = []
+    declined: dict[str, str] = {}
+    with progress_bar() as progress:
+        progress("as it is", 0, len(chosen) + 1)
+        before = survey.profile(
+            opened.module, data.inputs, generator=seeded(source.seed), **options
+        )
+        for done, one in enumerate(chosen, start=1):
+            progress(one.name, done, len(chosen) + 1)
+            try:
+                treatments.append(
+                    diagnosis.treat(
+                        opened.module,
+                        data.inputs,
+                        one,
+                        batches=other.inputs,
+                        before=before,
+                        generator=seeded(source.seed),
+                        **options,
+                    )
+                )
+            except diagnosis.Inapplicable as reason:
+                declined[one.name] = str(reason)
+    return diagnosis.ranked(treatments), declined
+
+
+def _effect(opened: "Model", data: "Data") -> Any:
+    from sigmascope import diagnosis
+
+    try:
+        return diagnosis.normalisation_effect(opened.module, data.inputs)
+    except diagnosis.Inapplicable:
+        return None
+
+
+def _save(treatment: "Treatment", path: Path) -> None:
+    """Write the state dict whole or not at all."""
+    import torch
+
+    fresh = path.with_name(f"{path.name}.part")
+    torch.save(treatment.model.state_dict(), fresh)
+    fresh.replace(path)
+    name = treatment.remedy.name
+    how = f"load it with `--checkpoint {path}`"
+    if treatment.remedy.rebuilds:
+        how = (
+            f"the model has new modules: `model = diagnosis.remedy({name!r}).apply(model, batch)`, "
+            f"then `model.load_state_dict(torch.load({str(path)!r}))`"
+        )
+    note(f"Wrote {path}; {how}.")

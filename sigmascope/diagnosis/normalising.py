@@ -1,0 +1,201 @@
+"""Inserting batch normalisation, and taking it out to see what it does."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+
+from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls
+from sigmascope.linalg import Estimate, participation_ratio, spectrum
+from sigmascope.networks import UncentredBatchNorm
+from sigmascope.probes import OUTPUT, Batch, Call, Subject, recording, run, still
+
+NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
+MOMENTUM = 0.1  # of running statistics, PyTorch's default
+OTHERS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
+
+
+class Normalised(nn.Sequential):
+    """A layer and the normaliser after it, in place of the layer."""
+
+    def __init__(self, layer: nn.Module, norm: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+        self.norm = norm
+
+    @property
+    def weight(self) -> Tensor:
+        """The layer's, for code that looks at it."""
+        return self.layer.get_parameter("weight")
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The layer's, for code that looks at it."""
+        return dict(self.layer.named_parameters()).get("bias")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BatchNormalisation(Remedy):
+    """Normalise what each hidden layer writes, over the batch, before its activation.
+
+    Every linear or convolution layer but the last, if no normaliser reads its output already. A
+    model in evaluation mode gets statistics from the batches.
+
+    Attributes:
+        centred: Whether the mean is subtracted too.
+    """
+
+    name: ClassVar[str] = "batch-norm"
+    cures: ClassVar[tuple[str, ...]] = (
+        "rank-collapse",
+        "directional-gradient-vanishing",
+        "vanishing-signal",
+        "exploding-signal",
+        "vanishing-adjoints",
+    )
+    says: ClassVar[str] = "Normalise the output of each hidden layer over the batch."
+    source: ClassVar[str] = "Daneshmand et al. 2020, Theorem 2"
+    rebuilds: ClassVar[bool] = True
+
+    centred: bool = True
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        found = {c.module: c for c in bare(model, batches[0])}
+        if not found:
+            raise Inapplicable(
+                "Batch normalisation needs hidden linear or convolution layers whose output "
+                "nothing normalises and is `[samples, units]` or an image, got none. It is there "
+                "already, or the model works on sequences: use LayerNorm there."
+            )
+        norms = [_insert(model, module, c, self._norm) for module, c in found.items()]
+        _calibrate(model, norms, batches)
+
+    def _norm(self, written: Tensor) -> _BatchNorm:
+        kind = NORMS[written.ndim] if self.centred else UncentredBatchNorm
+        return kind(written.shape[1]).to(written.device, written.dtype)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NormalisationEffect:
+    """Participation ratio of what the last layer reads, under three settings of the normalisers.
+
+    Attributes:
+        as_is: As the model is.
+        uncentred: Every batch normaliser divides by the root mean square and subtracts nothing.
+        removed: Every batch normaliser is left out.
+        count: How many there are.
+    """
+
+    as_is: Estimate
+    uncentred: Estimate
+    removed: Estimate
+    count: int
+
+
+def normalisation_effect(model: nn.Module, batch: Batch) -> NormalisationEffect:
+    """Measure what batch normalisation does in a model, by switching it in copies.
+
+    Args:
+        model: Stays as it is.
+        batch: As for `survey.profile`.
+
+    Raises:
+        Inapplicable: If the model has no batch normaliser.
+
+    Source:
+        Daneshmand et al. 2020, Sec. 2 and Fig. 7.
+    """
+    norms = [n for n, m in model.named_modules() if isinstance(m, _BatchNorm)]
+    if not norms:
+        raise Inapplicable("The model has no batch normaliser to switch.")
+    return NormalisationEffect(
+        _last_ratio(model, batch),
+        _last_ratio(_switched(model, norms, _uncentred), batch),
+        _last_ratio(_switched(model, norms, lambda _: nn.Identity()), batch),
+        len(norms),
+    )
+
+
+def bare(model: nn.Module, batch: Batch) -> tuple[Call, ...]:
+    """Calls of hidden layers whose output could be normalised over the batch, and is not."""
+    normalisers = {n: m for n, m in model.named_modules() if isinstance(m, (_BatchNorm, *OTHERS))}
+    with still(model), torch.no_grad(), recording(normalisers) as tape:
+        run(model, batch)
+    read = [c.input for c in tape.calls]
+    once = [c for c in calls(model, batch) if isinstance(c.module, nn.Linear | _ConvNd)]
+    twice = {c.module for c in once if "#" in c.site}
+    return tuple(
+        c
+        for c in once[:-1]
+        if c.module not in twice
+        and c.output.ndim in (NORMS if isinstance(c.module, _ConvNd) else (2,))
+        and not any(x.shape == c.output.shape and torch.equal(x, c.output) for x in read)
+    )
+
+
+def _insert(
+    model: nn.Module, module: nn.Module, call: Call, norm: Callable[[Tensor], _BatchNorm]
+) -> _BatchNorm:
+    parent, _, name = call.site.rpartition(".")
+    added = norm(call.output)
+    added.train(module.training)
+    setattr(model.get_submodule(parent), name, Normalised(module, added))
+    return added
+
+
+def _calibrate(model: nn.Module, norms: list[_BatchNorm], batches: list[Batch]) -> None:
+    """Running statistics of new normalisers: the mean over the batches."""
+    modes = {m: m.training for m in model.modules()}
+    model.eval()
+    for norm in norms:
+        norm.train()
+        norm.momentum = None  # a mean over all that it sees
+    with torch.no_grad():
+        for batch in batches:
+            run(model, batch)
+    for norm in norms:
+        norm.momentum = MOMENTUM
+    for module, mode in modes.items():
+        module.training = mode
+
+
+def _switched(
+    model: nn.Module, names: list[str], change: Callable[[_BatchNorm], nn.Module]
+) -> nn.Module:
+    copy = deepcopy(model)
+    for name in names:
+        parent, _, last = name.rpartition(".")
+        old = copy.get_submodule(name)
+        assert isinstance(old, _BatchNorm)
+        setattr(copy.get_submodule(parent), last, change(old).train(old.training))
+    return copy
+
+
+def _uncentred(old: _BatchNorm) -> nn.Module:
+    new = UncentredBatchNorm(old.num_features, eps=old.eps, affine=old.affine)
+    own = dict(old.named_parameters())
+    with torch.no_grad():
+        for name, parameter in new.named_parameters():
+            parameter.copy_(own[name])
+        if new.running_var is not None and old.running_var is not None:
+            mean = torch.zeros(()) if old.running_mean is None else old.running_mean
+            new.running_var.copy_(old.running_var + mean.square())
+    like = next(iter(own.values()), None)
+    return new if like is None else new.to(like.device, like.dtype)
+
+
+def _last_ratio(model: nn.Module, batch: Batch) -> Estimate:
+    """Of what the last layer reads."""
+    subject = Subject(model, batch)
+    rows = [r.samples for site, r in subject.activations.items() if site != OUTPUT]
+    last = next((r for r in reversed(rows) if r is not None), None)
+    if last is None or not float(last.abs().amax()) > 0:
+        return Estimate(1.0, 1.0, float("inf"), "the last representation is zero")
+    return participation_ratio(spectrum(last.double(), route="gram"))

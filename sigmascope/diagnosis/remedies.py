@@ -1,0 +1,106 @@
+"""What a remedy is: a function from a model to a new one, and why it should help."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from itertools import islice
+from typing import Any, ClassVar, final
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.probes import Batch, Call, layers, prepared, recording, run, still
+
+Batches = Batch | Iterable[Any]
+MOST = 8  # batches that are taken of a loader
+
+
+class Inapplicable(ValueError):
+    """A remedy that does nothing for this model, and why."""
+
+
+class Remedy(ABC):
+    """A change of the initial network that is expected to cure some findings.
+
+    Attributes:
+        name: Of the remedy, as on the command line.
+        cures: Names of the findings that it is expected to cure.
+        says: What it does, in one sentence.
+        source: Author, year and number.
+        rebuilds: Whether the new model has other modules than the old one, so that its weights do
+            not fit the old code.
+    """
+
+    name: ClassVar[str]
+    cures: ClassVar[tuple[str, ...]]
+    says: ClassVar[str]
+    source: ClassVar[str]
+    rebuilds: ClassVar[bool] = False
+
+    @abstractmethod
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        """Change a copy of the user's model in place.
+
+        Raises:
+            Inapplicable: If there is nothing to change.
+        """
+
+    @final
+    def apply(self, model: nn.Module, batches: Batches) -> nn.Module:
+        """A new model; the given one stays as it is, and so does torch's random state.
+
+        Args:
+            model: With its initial weights.
+            batches: One batch (a tensor, a tuple of arguments, a mapping of keyword arguments), or
+                an iterable of batches or of (inputs, targets), as a DataLoader gives; its first 8
+                are taken.
+
+        Raises:
+            Inapplicable: If the remedy does nothing for this model.
+        """
+        changed = deepcopy(model)
+        with torch.random.fork_rng(devices=[]):
+            self.change(changed, [prepared(changed, b) for b in taken(batches)])
+        return changed
+
+
+def taken(batches: Batches) -> list[Batch]:
+    """The first batches of a loader, without their targets; or the one that was given."""
+    if isinstance(batches, Tensor | tuple | Mapping):
+        return [batches]
+    found = [_inputs(b) for b in islice(batches, MOST)]
+    if not found:
+        raise ValueError("`batches` must hold a batch, got an iterable that gives none.")
+    return found
+
+
+def _inputs(item: Any) -> Batch:
+    if isinstance(item, tuple | list) and len(item) == 2:
+        item = item[0]
+    if isinstance(item, Tensor | tuple | dict):
+        return item
+    raise ValueError(
+        f"`batches` must give tensors, mappings or pairs (inputs, targets), got "
+        f"{type(item).__name__}. Wrap the loader in one that does."
+    )
+
+
+def calls(model: nn.Module, batch: Batch) -> tuple[Call, ...]:
+    """Every call of a layer in one run, in order; the model is held still."""
+    with still(model), torch.no_grad(), recording(layers(model)) as tape:
+        run(model, batch)
+    return tuple(tape.calls)
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """No parameter asks for a gradient inside; afterwards each does as before."""
+    wanted = {p: p.requires_grad for p in model.parameters()}
+    try:
+        for p in wanted:
+            p.requires_grad_(False)
+        yield
+    finally:
+        for p, want in wanted.items():
+            p.requires_grad_(want)
