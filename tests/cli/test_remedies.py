@@ -1,0 +1,70 @@
+import json
+
+import pytest
+import torch
+
+SMALL = ("remedy", "mlp?depth=12&width=24", "--samples", "32")
+
+
+def test_all_are_tried_and_ranked(sigmascope):
+    code, out, err = sigmascope(*SMALL)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("Remedies, each applied to a copy")
+    assert out.index("batch-norm") < out.index("Not applicable") < out.index("rescale-residual")
+
+
+def test_the_new_profile_is_shown_beside_the_old_one(sigmascope, tmp_path):
+    words = (*SMALL, "--apply", "rank-pretraining", "--save", "fixed.pt")
+    code, out, err = sigmascope(*words)
+    assert code == 0
+    assert "rank-collapse" in out
+    assert "→" in out
+    assert "Wrote fixed.pt; load it with `--checkpoint fixed.pt`." in err
+    saved = torch.load(tmp_path / "my models" / "fixed.pt", weights_only=True)
+    assert float(saved["hidden.3.linear.bias"].abs().max()) == 0
+    code, out, _ = sigmascope("profile", SMALL[1], "--samples", "32", "--checkpoint", "fixed.pt")
+    assert code == 0
+    assert "rank-collapse at" not in out
+
+
+def test_a_rebuilt_model_says_how_to_load_it(sigmascope):
+    err = sigmascope(*SMALL, "--apply", "batch-norm", "--save", "a.pt")[2]
+    assert "diagnosis.remedy('batch-norm').apply(model, batch)" in err
+
+
+def test_json_has_both_sides(sigmascope):
+    form = json.loads(sigmascope(*SMALL, "--apply", "best", "--json", "-")[1])
+    (one,) = form["treatments"]
+    assert form["schema"] == "sigmascope/treatments/1"
+    assert "rank-collapse" in one["cured"]
+    curves = [one[side]["curves"]["participation_ratio"] for side in ("before", "after")]
+    assert curves[0][-1] < 1.1 < curves[1][-1]
+
+
+def test_batch_normalisers_are_switched(sigmascope):
+    out = sigmascope("remedy", "mlp?depth=3&width=16&norm=batch", "--samples", "32")[1]
+    assert "The model's 3 batch normalisers, switched:" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--apply", "rank-pretrainng"), "Did you mean `rank-pretraining`"),
+        (("--apply", "recentre-weights"), "Re-centring needs"),
+        (("--save", "a.pt"), "`--save` needs `--apply NAME`"),
+        (("--apply", "batch-norm", "--save", "no/a.pt"), "mkdir -p no"),
+    ],
+)
+def test_refusals(sigmascope, words, says):
+    code, out, err = sigmascope(*SMALL, *words)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_a_healthy_model_has_no_best(sigmascope):
+    code, _, err = sigmascope(
+        "remedy", "mlp?depth=2&width=24", "--samples", "32", "--apply", "best"
+    )
+    assert code == 2
+    assert "Nothing was found" in err
