@@ -14,6 +14,7 @@ from sigmascope.cli.outputs import HEALTHY, INTERRUPTED, MISUSED, note
 from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
 from sigmascope.cli.remedies import remedy
+from sigmascope.cli.reproductions import reproduce
 
 app = cyclopts.App(
     name="sigmascope",
@@ -23,7 +24,7 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,  # main() says it
     default_parameter=Parameter(negative=()),  # no `--no-strict`: it says nothing
 )
-COMMANDS = (profile, check, remedy, predict, theorems, export)
+COMMANDS = (profile, check, remedy, predict, reproduce, theorems, export)
 for command in COMMANDS:
     app.command(command)
 

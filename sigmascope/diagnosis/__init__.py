@@ -12,7 +12,7 @@ from sigmascope.diagnosis.reinitialising import RecentreWeights, Reinitialise
 from sigmascope.diagnosis.remedies import Inapplicable, Remedy
 from sigmascope.diagnosis.residuals import RescaleResidual
 from sigmascope.diagnosis.rules import RULES, diagnose
-from sigmascope.diagnosis.treatments import Treatment, ranked, treat
+from sigmascope.diagnosis.treatments import Treatment, last_ratio, ranked, treat
 
 __all__ = [
     "REMEDIES",
@@ -29,6 +29,7 @@ __all__ = [
     "Severity",
     "Treatment",
     "diagnose",
+    "last_ratio",
     "normalisation_effect",
     "ranked",
     "remedies_for",

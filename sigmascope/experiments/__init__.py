@@ -1,1 +1,9 @@
-"""Figures of the papers."""
+"""Figures of the papers, each reproduced by one command, and the log of what was tried."""
+
+from sigmascope.experiments import daneshmand2020
+from sigmascope.experiments.figures import Claim, Figure
+from sigmascope.experiments.runs import Refusal, Result, reproduce
+
+FIGURES: tuple[Figure, ...] = (*daneshmand2020.FIGURES,)
+
+__all__ = ["FIGURES", "Claim", "Figure", "Refusal", "Result", "reproduce"]

@@ -1,0 +1,88 @@
+"""`sigmascope reproduce`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope.cli.outputs import FOUND, HEALTHY, note, progress_bar, show
+
+if TYPE_CHECKING:
+    from sigmascope.experiments import Claim, Figure
+
+Count = Annotated[int, Parameter(validator=Number(gte=1))]
+
+
+def reproduce(
+    figure: str | None = None,
+    /,
+    *,
+    quick: bool = False,
+    everything: Annotated[bool, Parameter(name="--all")] = False,
+    out: Path | None = None,
+    folder: Path | None = None,
+    workers: Count = 1,
+) -> int:
+    """Compute a figure of a paper again, draw it, and check what it should show.
+
+    FIGURE is `paper/figure`; with no name, all of them are listed. Rows are kept as they come, so
+    that a run that was cut goes on where it was. The exit code is 1 if a claim fails.
+
+    Example: sigmascope reproduce daneshmand2020/fig3b --quick
+
+    Args:
+        figure: Which one.
+        quick: At a size of seconds.
+        everything: Every figure, one after the other.
+        out: Where rows and plot go; `results/FIGURE` by default, with `-quick` if quick.
+        folder: Where Fashion-MNIST and CIFAR-10 lie.
+        workers: Processes to share the rows among.
+    """
+    from sigmascope import experiments, sources
+
+    if figure is None and not everything:
+        show("\n\n".join(_listed(f) for f in experiments.FIGURES))
+        return HEALTHY
+    failed = False
+    for one in experiments.FIGURES if everything else (_named(figure or ""),):
+        place = Path(f"{one.name}-quick" if quick else one.name)
+        target = (out or Path("results")) / place if everything or out is None else out
+        try:
+            with progress_bar() as progress:
+                found = experiments.reproduce(
+                    one, target, quick=quick, workers=workers, data=folder, progress=progress
+                )
+        except experiments.Refusal as error:
+            raise sources.Refusal(str(error)) from error
+        show("\n".join(_said(one, found.claims)))
+        if found.picture is None:
+            note("For a plot: pip install 'sigmascope[figures]', and say the same again.")
+        note(f"Wrote {target}")
+        failed |= not all(c.holds for c in found.claims)
+    return FOUND if failed else HEALTHY
+
+
+def _listed(figure: "Figure") -> str:
+    cost = f"about {figure.minutes:g} min" if figure.minutes >= 1 else "less than a minute"
+    return f"{figure.name}  ({cost} on 2 cores)\n  {figure.says}"
+
+
+def _said(figure: "Figure", claims: "tuple[Claim, ...]") -> Iterator[str]:
+    yield f"{figure.name}: {figure.says}"
+    for claim in claims:
+        yield f"  {'holds' if claim.holds else 'FAILS'}  {claim.says}: {claim.found}"
+
+
+def _named(name: str) -> "Figure":
+    from difflib import get_close_matches
+
+    from sigmascope import experiments, sources
+
+    by_name = {f.name: f for f in experiments.FIGURES}
+    if name in by_name:
+        return by_name[name]
+    close = get_close_matches(name, list(by_name), n=1, cutoff=0.5)
+    hint = f" Did you mean `{close[0]}`?" if close else ""
+    raise sources.Refusal(f"There is no figure `{name}`; `sigmascope reproduce` lists them.{hint}")
