@@ -53,12 +53,9 @@ docs: .venv/ready ## build the documentation into docs/_build
 pages: .venv/ready ## write the generated pages of the documentation again
 	$(BIN)/python docs/generate.py
 
-quick: .venv/ready ## run every experiment at its quick size
-	@found=0; for file in sigmascope/experiments/*/*.py; do \
-		[ -e "$$file" ] && [ "$$(basename $$file)" != __init__.py ] || continue; found=1; \
-		module=$$(echo $${file%.py} | tr / .); \
-		$(TESTING) $(BIN)/python -m $$module --quick || exit 1; \
-	done; [ $$found = 1 ] || echo "There are no experiments yet."
+quick: .venv/ready ## reproduce every figure at its quick size, in a folder that is thrown away
+	@folder=$$(mktemp -d) && $(TESTING) $(BIN)/sigmascope reproduce --all --quick --out $$folder; \
+		code=$$?; rm -rf $$folder; exit $$code
 
 clean: ## remove what these targets made
 	rm -rf .venv docs/_build demo-*.html .pytest_cache .ruff_cache .hypothesis

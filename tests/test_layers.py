@@ -17,7 +17,12 @@ ROOMS = {  # what each room may import besides itself
     "sources": {"networks"},
 }
 EVERY = set(ROOMS)
-ROOMS |= {"integrations": EVERY, "experiments": EVERY, "cli": EVERY | {"experiments"}, "__main__": {"cli"}}
+ROOMS |= {
+    "integrations": EVERY,
+    "experiments": EVERY,
+    "cli": EVERY | {"experiments"},
+    "__main__": {"cli"},
+}
 ROOT = Path(__file__).parents[1]
 FILES = sorted(
     file

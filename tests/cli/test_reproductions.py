@@ -1,0 +1,47 @@
+import pytest
+
+from sigmascope.experiments import FIGURES
+
+
+def test_all_figures_are_listed(sigmascope):
+    code, out, err = sigmascope("reproduce")
+    assert (code, err) == (0, "")
+    for figure in FIGURES:
+        assert figure.name in out
+
+
+def test_a_figure_is_computed_and_its_claims_are_said(sigmascope, tmp_path):
+    code, out, err = sigmascope("reproduce", "daneshmand2020/fig3b", "--quick")
+    assert code == 0
+    assert "  holds  the batch starts with one direction" in out
+    assert err.strip() == "Wrote results/daneshmand2020/fig3b-quick"
+    assert (tmp_path / "my models/results/daneshmand2020/fig3b-quick/figure.png").exists()
+
+
+def test_a_claim_that_fails_ends_in_1(sigmascope, monkeypatch):
+    from sigmascope.experiments.daneshmand2020 import collinear
+
+    monkeypatch.setattr(collinear, "NOISE", 3.0)  # no longer nearly collinear
+    code, out, _ = sigmascope("reproduce", "daneshmand2020/fig3b", "--quick", "--out", "here")
+    assert code == 1
+    assert "FAILS" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("daneshmand2020/fig33",), "Did you mean `daneshmand2020/fig3"),
+        (("daneshmand2020/fig3b", "--workers", "0"), "Must be >= 1"),
+    ],
+)
+def test_refusals(sigmascope, words, says):
+    code, out, err = sigmascope("reproduce", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_another_size_in_the_same_folder_is_refused(sigmascope):
+    sigmascope("reproduce", "daneshmand2020/fig3b", "--quick", "--out", "here")
+    code, _, err = sigmascope("reproduce", "daneshmand2020/fig3b", "--out", "here")
+    assert code == 2
+    assert "--out" in err
