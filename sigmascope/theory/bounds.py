@@ -115,12 +115,21 @@ class OfModels(Bound):
         """Measure what the theorem needs; nothing is yielded where it says nothing."""
 
 
+@dataclass(frozen=True, slots=True)
 class OfChains(Bound):
     """A theorem about time averages of a normalised chain of random layers."""
 
     chain: ChainStatistics
+    site: str = "chain"
 
     @classmethod
-    @abstractmethod
+    def speaks(cls, chain: ChainStatistics) -> bool:
+        """Whether the theorem says anything about this chain."""
+        return True
+
+    @classmethod
+    @final
     def facts(cls, chain: ChainStatistics) -> Iterator["OfChains"]:
         """The theorem for this chain; nothing is yielded where it says nothing."""
+        if cls.speaks(chain):
+            yield cls(chain)

@@ -5,7 +5,6 @@ rank one. They are checked for the law that is reached from inputs of full rank,
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -48,9 +47,6 @@ class ChainRegularity(OfChains):
     statement: ClassVar[str] = "α = E Tr(diag(M²)²) / E Tr(M³) ≤ 1"
     sense: ClassVar[Sense] = "at most"
 
-    site: str
-    chain: ChainStatistics
-
     def assumptions(self) -> tuple[Assumption, ...]:
         return ()
 
@@ -59,10 +55,6 @@ class ChainRegularity(OfChains):
 
     def limit(self) -> Estimate:
         return Estimate.rounded(1.0, ulps=2**10)
-
-    @classmethod
-    def facts(cls, chain: ChainStatistics) -> Iterator["ChainRegularity"]:
-        yield cls("chain", chain)
 
 
 @final
@@ -75,9 +67,6 @@ class ChainSize(OfChains):
     statement: ClassVar[str] = "E‖M‖² ≤ d^{3/2} / √(1 - α)"
     sense: ClassVar[Sense] = "at most"
 
-    site: str
-    chain: ChainStatistics
-
     def assumptions(self) -> tuple[Assumption, ...]:
         return _hypotheses(self.chain)
 
@@ -86,10 +75,6 @@ class ChainSize(OfChains):
 
     def limit(self) -> Estimate:
         return Estimate.rounded(self.chain.width**1.5, ulps=2) * _regular(self.chain, -0.5)
-
-    @classmethod
-    def facts(cls, chain: ChainStatistics) -> Iterator["ChainSize"]:
-        yield cls("chain", chain)
 
 
 @final
@@ -102,9 +87,6 @@ class ChainSizeSharp(OfChains):
     statement: ClassVar[str] = "E‖M‖² ≤ d^{3/2} / (2 √(1 - α))"
     sense: ClassVar[Sense] = "at most"
 
-    site: str
-    chain: ChainStatistics
-
     def assumptions(self) -> tuple[Assumption, ...]:
         return _hypotheses(self.chain)
 
@@ -113,10 +95,6 @@ class ChainSizeSharp(OfChains):
 
     def limit(self) -> Estimate:
         return Estimate.rounded(self.chain.width**1.5 / 2, ulps=2) * _regular(self.chain, -0.5)
-
-    @classmethod
-    def facts(cls, chain: ChainStatistics) -> Iterator["ChainSizeSharp"]:
-        yield cls("chain", chain)
 
 
 @final
@@ -129,9 +107,6 @@ class ChainRank(OfChains):
     statement: ClassVar[str] = "avg rank_τ(H) ≥ (1 - τ)² √((1 - α) d)"
     sense: ClassVar[Sense] = "at least"
 
-    site: str
-    chain: ChainStatistics
-
     def assumptions(self) -> tuple[Assumption, ...]:
         return _hypotheses(self.chain)
 
@@ -141,10 +116,6 @@ class ChainRank(OfChains):
     def limit(self) -> Estimate:
         share = (1 - self.chain.tau) ** 2 * math.sqrt(self.chain.width)
         return Estimate.rounded(share, ulps=4) * _regular(self.chain, 0.5)
-
-    @classmethod
-    def facts(cls, chain: ChainStatistics) -> Iterator["ChainRank"]:
-        yield cls("chain", chain)
 
 
 @final
@@ -157,9 +128,6 @@ class ChainParticipation(OfChains):
     statement: ClassVar[str] = "E r(H) ≥ 2 √((1 - α) d)"
     sense: ClassVar[Sense] = "at least"
 
-    site: str
-    chain: ChainStatistics
-
     def assumptions(self) -> tuple[Assumption, ...]:
         return _hypotheses(self.chain)
 
@@ -168,10 +136,6 @@ class ChainParticipation(OfChains):
 
     def limit(self) -> Estimate:
         return Estimate.rounded(2 * math.sqrt(self.chain.width), ulps=4) * _regular(self.chain, 0.5)
-
-    @classmethod
-    def facts(cls, chain: ChainStatistics) -> Iterator["ChainParticipation"]:
-        yield cls("chain", chain)
 
 
 @final
@@ -188,9 +152,6 @@ class StationaryDrift(OfChains):
     statement: ClassVar[str] = "|E δ_F(M)| ≤ γ² d · 2 d²"
     sense: ClassVar[Sense] = "at most"
 
-    site: str
-    chain: ChainStatistics
-
     def assumptions(self) -> tuple[Assumption, ...]:
         small = self.chain.gamma**2 * self.chain.width < 1
         short = Assumption("gamma² times the width is below 1", small)
@@ -206,6 +167,5 @@ class StationaryDrift(OfChains):
         return Estimate.rounded(2 * self.chain.gamma**2 * self.chain.width**3, ulps=4)
 
     @classmethod
-    def facts(cls, chain: ChainStatistics) -> Iterator["StationaryDrift"]:
-        if math.isfinite(chain.gamma):
-            yield cls("chain", chain)
+    def speaks(cls, chain: ChainStatistics) -> bool:
+        return math.isfinite(chain.gamma)

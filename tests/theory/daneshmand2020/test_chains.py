@@ -72,7 +72,7 @@ def test_each_declines_without_its_assumptions(small, theorem, change):
 
 
 def test_the_sharper_bound_is_half_the_printed_one(small):
-    printed, sharp = ChainSize("chain", small).limit(), ChainSizeSharp("chain", small).limit()
+    printed, sharp = ChainSize(small).limit(), ChainSizeSharp(small).limit()
     assert sharp.value == pytest.approx(printed.value / 2)
 
 
