@@ -134,12 +134,12 @@ def _all(
     yield Text("Remedies, each applied to a copy and measured again, the best first", "bold")
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("remedy", "last partic. ratio", "cured", "left or new"):
-        grid.add_column(title, header_style="dim")
+        grid.add_column(title, header_style="dim", overflow="fold")
     for t in treatments:
         ratios = [_values(p, "participation ratio", "samples")[-1:] for p in (t.before, t.after)]
         ends = " → ".join(compact(r[0]) if r else "–" for r in ratios)
-        left = ", ".join(f"{f.name} ({f.severity})" for f in t.found_after) or "–"
-        grid.add_row(t.remedy.name, ends, ", ".join(t.cured) or "–", left)
+        left = "\n".join(f"{f.name} ({f.severity})" for f in t.found_after) or "–"
+        grid.add_row(t.remedy.name, ends, "\n".join(t.cured) or "–", left)
     yield grid
     if declined:
         yield ""
