@@ -1,6 +1,7 @@
 """Rules on the directions of representations and gradients."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sigmascope.diagnosis.findings import Finding
 from sigmascope.diagnosis.trends import Series, over_depth, trend
@@ -14,42 +15,69 @@ LOST = 0.5  # share of the input's centred directions that must be gone
 FEW = 6.0  # centred directions that must not be left; a default net that cannot train has 3 to 5
 COLLINEAR_ERROR, COLLINEAR_WARNING = 0.999, 0.99
 DANESHMAND = "Daneshmand et al. 2020"
+CURES = (
+    "Insert batch normalisation before each activation: the participation ratio then stays well "
+    "above one at any depth (of the order of √width in linear layers, Theorem 14; less after "
+    "ReLU).",
+    "Pre-train the initial weights to raise the participation ratio layer by layer (Algorithm 1; "
+    "`sigmascope remedy MODEL --apply rank-pretraining`).",
+    "Use residual branches scaled by 1/√depth, or fewer layers.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Directions:
+    """What tells over depth how many directions the samples use."""
+
+    ratio: Series
+    centred: dict[str, Reading]
+    variation: dict[str, Reading]
+
+    @classmethod
+    def of(cls, profile: Profile) -> "_Directions":
+        def by_site(quantity: str) -> dict[str, Reading]:
+            return {r.site: r for r in over_depth(profile, quantity, form="samples").readings}
+
+        return cls(
+            over_depth(profile, "participation ratio", form="samples"),
+            by_site("centred participation ratio"),
+            by_site("relative variation"),
+        )
+
+    def collapsed(self) -> list[int]:
+        """Depths at which the samples lie on one line although those of the input do not."""
+        first = self.ratio.readings[0].site
+        return [
+            depth
+            for depth, r in zip(self.ratio.depths[1:], self.ratio.readings[1:], strict=True)
+            if _collapsed(
+                r,
+                self.centred.get(r.site),
+                self.variation[r.site],
+                self.centred.get(first),
+                self.variation[first],
+            )
+        ]
 
 
 def rank_collapse(profile: Profile) -> Iterator[Finding]:
     """Representations in which all samples point the same way, from some layer to the last."""
-    ratio = over_depth(profile, "participation ratio", form="samples")
-    centred = {
-        r.site: r
-        for r in over_depth(profile, "centred participation ratio", form="samples").readings
-    }
-    variation = {
-        r.site: r for r in over_depth(profile, "relative variation", form="samples").readings
-    }
+    found = _Directions.of(profile)
+    ratio = found.ratio
     if len(ratio.readings) < 3:
         return
-    first = ratio.readings[0]
-    collapsed = [
-        depth
-        for depth, r in zip(ratio.depths[1:], ratio.readings[1:], strict=True)
-        if _collapsed(
-            r,
-            centred.get(r.site),
-            variation[r.site],
-            centred.get(first.site),
-            variation[first.site],
-        )
-    ]
+    collapsed = found.collapsed()
     if ratio.depths[-1] not in collapsed:
         return
     healthy = [d for d in ratio.depths if d not in collapsed]
     at = ratio.depths.index(next(d for d in collapsed if d > max(healthy)))
-    onset, last = ratio.readings[at], ratio.readings[-1]
-    severe = variation[last.site].estimate.value <= ALIKE
+    first, onset, last = ratio.readings[0], ratio.readings[at], ratio.readings[-1]
+    differ = found.variation[last.site]
+    severe = differ.estimate.value <= ALIKE
     if onset.site == last.site and not severe:  # one step, as of pooling, is no trend over depth
         return
-    evidence = (first, onset, last, variation[first.site], variation[last.site])
-    evidence += tuple(centred[s] for s in (first.site, last.site) if s in centred)
+    evidence = (first, onset, last, found.variation[first.site], differ)
+    evidence += tuple(found.centred[s] for s in (first.site, last.site) if s in found.centred)
     yield Finding(
         "rank-collapse",
         onset.site,
@@ -58,17 +86,9 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
         f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
         f"samples lie nearly on one line: the participation ratio falls from "
         f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
-        f"where samples differ by {_share(variation[last.site].estimate)} of their size."
-        + _pace(ratio, profile),
+        f"where samples differ by {_share(differ.estimate)} of their size." + _pace(ratio, profile),
         f"{DANESHMAND}, Eq. (4), Lemma 3 and Theorem 2",
-        (
-            "Insert batch normalisation before each activation: the participation ratio then "
-            "stays well above one at any depth (of the order of √width in linear layers, Theorem "
-            "14; less after ReLU).",
-            "Pre-train the initial weights to raise the participation ratio layer by layer "
-            "(Algorithm 1: ascent, step 1, 25 steps, biases zero).",
-            "Use residual branches scaled by 1/√depth, or fewer layers.",
-        ),
+        CURES,
     )
 
 

@@ -30,7 +30,8 @@ def trained(task: Task, folder: Path | None) -> Row:
     Args:
         task: `data`, `samples`, `network` (a query), `treatment` (`none`, `rescale`, `pretrain` or
             `pretrain-N` with N steps), `rate`, `seed`, `epochs`, `batch`; and, if need be,
-            `follow` (measure after each epoch too) and `noise` (random inputs).
+            `follow` (measure after each epoch too), `noise` (random inputs) and `times` (a factor
+            of the rate).
         folder: Where Fashion-MNIST and CIFAR-10 lie.
 
     Returns:
@@ -47,7 +48,7 @@ def trained(task: Task, folder: Path | None) -> Row:
     model = treated(model, task.get("treatment", "none"), data)
     first = readings(model, data)
     curves: list[dict[str, float]] = []
-    optimiser = torch.optim.SGD(model.parameters(), lr=task["rate"])
+    optimiser = torch.optim.SGD(model.parameters(), lr=task["rate"] * task.get("times", 1))
     order = generator_of(task)
     for _ in range(task["epochs"]):
         loss, accuracy = epoch(model, data, optimiser, batch=task["batch"], generator=order)

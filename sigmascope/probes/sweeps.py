@@ -89,10 +89,7 @@ def sweep(
         uncovered: Modules whose share of the tangent kernel is to be sketched with random signs.
         generator: Draws the sample of outputs, and the signs.
     """
-    parameters = sum(p.numel() for p in model.parameters())
-    budget = max(MEMORY_FLOOR, 2 * (parameters + entries))
-    rounds = math.ceil(entries * columns / budget)
-    size = max(1, math.ceil(count / max(1, rounds)))
+    size = _fitting(model, entries=entries, columns=columns, count=count)
     sums: dict[str, Sums] = {}
     silent: dict[str, str] = {}
     sketched = {name: list(_trained(modules[name])) for name in uncovered}
@@ -107,17 +104,9 @@ def sweep(
             _quiet(frozen),
             recording(modules, rewrite=frozen.rewrite) as tape,
         ):
-            out = samples_first(
-                as_tensor(call(model, piece))[0], count=part.stop - part.start, batch_dim=batch_dim
-            )
+            here = part.stop - part.start
+            flat = _output(model, piece, count=here, batch_dim=batch_dim)
             tape.listening = False
-            if out is None:
-                raise Refusal(
-                    "The output must have one row per sample to be differentiated sample by "
-                    "sample. Return it with the batch dimension, or say "
-                    "`batch_dim=` (`--batch-dim`)."
-                )
-            flat = out.reshape(len(out), -1)
             chosen = chosen or chosen_outputs(flat.shape[1], outputs, generator)
             total = flat.shape[1]
             signs = torch.randint(0, 2, (len(flat), len(chosen)), generator=generator) * 2 - 1
@@ -128,21 +117,32 @@ def sweep(
             rows = _backward(signed, helds, stacked=flat_layers)
             for place, one in enumerate(tape.calls):
                 J, rows[place] = rows[place], None  # let go of it once it is reduced
-                reduce_piece(
-                    sums,
-                    silent,
-                    one,
-                    J,
-                    count=part.stop - part.start,
-                    batch_dim=batch_dim,
-                    frozen=frozen,
-                )
+                reduce_piece(sums, silent, one, J, count=here, batch_dim=batch_dim, frozen=frozen)
             left = iter(rows[len(tape.calls) :])
             for name, parts in sketches.items():
                 parts.append(_sketch([next(left) for _ in sketched[name]], len(chosen)))
     found = {site: s.whole(site) for site, s in sums.items() if site not in silent}
     stacked = {name: torch.stack(parts) for name, parts in sketches.items()}
     return Sweep(found, chosen, total, silent, stacked)
+
+
+def _fitting(model: nn.Module, *, entries: int, columns: int, count: int) -> int:
+    """How many samples to take at once, so that memory stays near that of a training step."""
+    parameters = sum(p.numel() for p in model.parameters())
+    budget = max(MEMORY_FLOOR, 2 * (parameters + entries))
+    rounds = math.ceil(entries * columns / budget)
+    return max(1, math.ceil(count / max(1, rounds)))
+
+
+def _output(model: nn.Module, piece: Batch, *, count: int, batch_dim: int) -> Tensor:
+    """The output `[samples, columns]` of a piece of the batch."""
+    out = samples_first(as_tensor(call(model, piece))[0], count=count, batch_dim=batch_dim)
+    if out is None:
+        raise Refusal(
+            "The output must have one row per sample to be differentiated sample by sample. "
+            "Return it with the batch dimension, or say `batch_dim=` (`--batch-dim`)."
+        )
+    return out.reshape(len(out), -1)
 
 
 def _trained(module: nn.Module) -> Iterator[Tensor]:
@@ -158,7 +158,7 @@ def _sketch(grads: list[Gradients], k: int) -> Tensor:
     return total
 
 
-def _quiet(frozen: Statisticians):  # noqa: ANN202 (a context manager)
+def _quiet(frozen: Statisticians) -> "_Evaluating":
     """Batch normalisers in evaluation mode: their output is replaced, and one sample is enough."""
     return _Evaluating(tuple(frozen.seen))
 

@@ -198,6 +198,7 @@ FIG10 = figure(
         "kinds": {
             "BN": net("mlp?depth=16&width=128&norm=batch", follow=True),
             "SGD": net("mlp?depth=16&width=128", follow=True),
+            "SGD, 100 times the rate": net("mlp?depth=16&width=128", follow=True, times=100),
             "SGD, random inputs": net("mlp?depth=16&width=128", follow=True, noise=True),
         },
     },
