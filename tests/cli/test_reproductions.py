@@ -13,7 +13,7 @@ def test_all_figures_are_listed(sigmascope):
 def test_a_figure_is_computed_and_its_claims_are_said(sigmascope, tmp_path):
     code, out, err = sigmascope("reproduce", "daneshmand2020/fig3b", "--quick")
     assert code == 0
-    assert "  holds  the batch starts with one direction" in out
+    assert "  holds  the batch starts with nearly all of its energy in one direction" in out
     assert err.strip() == "Wrote results/daneshmand2020/fig3b-quick"
     assert (tmp_path / "my models/results/daneshmand2020/fig3b-quick/figure.png").exists()
 
