@@ -5,10 +5,24 @@ from sigmascope.linalg.batches import spectra
 from sigmascope.linalg.conditions import condition_number, log_pseudo_determinant
 from sigmascope.linalg.estimates import Estimate
 from sigmascope.linalg.inertia import count_above, counts_above
+from sigmascope.linalg.laws import (
+    EdelmanCondition,
+    EdgeLaw,
+    MarchenkoPastur,
+    shifted_limits,
+    singular_edge,
+    symmetric_edge,
+)
 from sigmascope.linalg.lyapunov import collapse_depth, lyapunov_exponents, zero_exponents
 from sigmascope.linalg.moments import Moments
 from sigmascope.linalg.norms import frobenius_norm, schatten_norm, spectral_norm
 from sigmascope.linalg.operators import Operator
+from sigmascope.linalg.perturbation import (
+    SingularDerivative,
+    SkipTrajectory,
+    singular_value_derivative,
+    skip_trajectory,
+)
 from sigmascope.linalg.ranks import (
     effective_rank,
     matrix_rank,
@@ -19,13 +33,20 @@ from sigmascope.linalg.ranks import (
 from sigmascope.linalg.spectra import Route, Spectrum, spectrum
 from sigmascope.linalg.subspaces import principal_angles
 from sigmascope.linalg.traces import trace
+from sigmascope.linalg.tracy_widom import TracyWidom
 
 __all__ = [
+    "EdelmanCondition",
+    "EdgeLaw",
     "Estimate",
+    "MarchenkoPastur",
     "Moments",
     "Operator",
     "Route",
+    "SingularDerivative",
+    "SkipTrajectory",
     "Spectrum",
+    "TracyWidom",
     "collapse_depth",
     "condition_number",
     "count_above",
@@ -39,11 +60,16 @@ __all__ = [
     "principal_angles",
     "ratio_average",
     "schatten_norm",
+    "shifted_limits",
+    "singular_edge",
+    "singular_value_derivative",
+    "skip_trajectory",
     "soft_rank",
     "spectra",
     "spectral_norm",
     "spectrum",
     "stable_rank",
+    "symmetric_edge",
     "time_average",
     "trace",
     "zero_exponents",

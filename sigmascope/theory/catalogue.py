@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from sigmascope.networks import ChainStatistics
 from sigmascope.probes import Subject
-from sigmascope.theory import daneshmand2020
+from sigmascope.theory import daneshmand2020, riedi2022
 from sigmascope.theory.bounds import Bound, Check, OfChains, OfModels
 
 OF_MODELS: tuple[type[OfModels], ...] = (
@@ -29,6 +29,7 @@ THEOREMS: tuple[type[Bound], ...] = (
     *OF_CHAINS,
     daneshmand2020.RankOneProducts,
     daneshmand2020.LayerDrift,
+    *riedi2022.THEOREMS,
 )
 
 

@@ -1,0 +1,81 @@
+"""Riedi, Balestriero & Baraniuk 2022, singular value perturbation and the loss landscape."""
+
+from collections.abc import Iterator
+
+from sigmascope.theory.bounds import Bound, Check
+from sigmascope.theory.riedi2022.activations import OF_ACTIVATIONS, Activation
+from sigmascope.theory.riedi2022.randomness import (
+    OF_RESIDUAL_LAYERS,
+    EdelmanLaw,
+    ResidualLayer,
+    WeightScale,
+    chance_of_negative,
+    chance_of_norm,
+    condition_limits,
+    weight_scale,
+    weight_spread,
+)
+from sigmascope.theory.riedi2022.skips import (
+    OF_SKIPS,
+    Skip,
+    SkipConditionBounds,
+    skip_condition_bounds,
+)
+from sigmascope.theory.riedi2022.weights import OF_WEIGHTS, HardBounds, Weights, hard_bounds
+
+THEOREMS: tuple[type[Bound], ...] = (
+    *OF_SKIPS,
+    *OF_ACTIVATIONS,
+    *OF_WEIGHTS,
+    *OF_RESIDUAL_LAYERS,
+    EdelmanLaw,
+)
+
+
+def checks(facts: Skip | Activation | Weights | ResidualLayer) -> Iterator[Check]:
+    """Every theorem about a skip connection, an activation, small weights or a residual layer.
+
+    Args:
+        facts: What was measured, from `Skip.of(M, rho)` and the like.
+
+    Example:
+        >>> import torch
+        >>> found = list(checks(Skip.of(torch.diag(torch.tensor([0.5, -0.25])), 1.0)))
+        >>> {str(c.verdict) for c in found} <= {"holds", "consistent"}
+        True
+    """
+    match facts:
+        case Skip():
+            bounds: Iterator[Bound] = (theorem(facts) for theorem in OF_SKIPS)
+        case Activation():
+            bounds = (theorem(facts) for theorem in OF_ACTIVATIONS)
+        case Weights():
+            bounds = (theorem(facts) for theorem in OF_WEIGHTS)
+        case ResidualLayer():
+            bounds = (theorem(facts) for theorem in OF_RESIDUAL_LAYERS)
+    return (bound.check() for bound in bounds)
+
+
+__all__ = [
+    "OF_ACTIVATIONS",
+    "OF_RESIDUAL_LAYERS",
+    "OF_SKIPS",
+    "OF_WEIGHTS",
+    "THEOREMS",
+    "Activation",
+    "EdelmanLaw",
+    "HardBounds",
+    "ResidualLayer",
+    "Skip",
+    "SkipConditionBounds",
+    "WeightScale",
+    "Weights",
+    "chance_of_negative",
+    "chance_of_norm",
+    "checks",
+    "condition_limits",
+    "hard_bounds",
+    "skip_condition_bounds",
+    "weight_scale",
+    "weight_spread",
+]

@@ -1,0 +1,69 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sigmascope.theory import Verdict
+from sigmascope.theory.riedi2022 import OF_ACTIVATIONS, Activation, checks
+from tests.theory.riedi2022.matrices import gaussian, structured
+
+FINE = {Verdict.HOLDS, Verdict.CONSISTENT}
+SPEAKS = {  # by slope: the theorems whose assumptions are met
+    -1.0: {t.name for t in OF_ACTIVATIONS},
+    0.0: {t.name for t in OF_ACTIVATIONS} - {"absolute-value-keeps"},
+    0.1: {"activation-shrinks", "activation-leaks", "activation-condition", "activation-sides"},
+}
+
+
+def slopes(n, eta, seed):
+    on = gaussian(n, seed=seed) > 0
+    on[0] = True
+    on[-1] = False
+    return torch.where(on, 1.0, eta).double()
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 7), eta=st.sampled_from([-1.0, 0.0, 0.1]))
+def test_they_hold_for_every_activation(seed, n, eta):
+    found = list(checks(Activation.of(gaussian(n, n, seed=seed), slopes(n, eta, seed + 1))))
+    spoke = {c.theorem for c in found if c.verdict is not Verdict.INAPPLICABLE}
+    assert spoke == SPEAKS[eta]
+    assert all(c.verdict in FINE for c in found if c.theorem in spoke), found
+
+
+@pytest.mark.parametrize("kind", structured(5))
+@pytest.mark.parametrize("eta", [-1.0, 0.0, 0.3])
+def test_they_hold_for_structured_and_rectangular_matrices(kind, eta):
+    for M in (structured(5)[kind], structured(5)[kind][:3]):
+        for check in checks(Activation.of(M, slopes(5, eta, 3))):
+            assert check.verdict is not Verdict.VIOLATED, check
+
+
+@pytest.mark.parametrize("theorem", OF_ACTIVATIONS, ids=lambda t: t.name)
+def test_they_have_teeth(theorem):
+    eta = -1.0 if theorem.name == "absolute-value-keeps" else 0.0
+    facts = Activation.of(gaussian(6, 6, seed=5), slopes(6, eta, 5))
+    sigma = facts.after.sigma + (-9.0 if theorem.sense == "at least" else 1e4) * torch.eye(6)[0]
+    wrong = replace(facts, after=replace(facts.after, sigma=sigma, low=sigma, high=sigma))
+    assert theorem(facts).check().verdict in FINE
+    assert theorem(wrong).check().verdict is Verdict.VIOLATED
+
+
+def test_slopes_above_one_are_declined():
+    facts = Activation.of(gaussian(4, 4, seed=1), torch.tensor([1.0, 2.0, 1.0, 1.0]))
+    verdicts = {c.theorem: c.verdict for c in checks(facts)}
+    assert verdicts.pop("activation-sides") in FINE
+    assert set(verdicts.values()) == {Verdict.INAPPLICABLE}
+
+
+def test_units_that_are_off_can_worsen_a_singular_matrix():
+    """Why `activation-condition` asks for an invertible one."""
+    M = torch.diag(torch.tensor([1.0, 1.0, 0.0]))
+    verdicts = {c.theorem: c.verdict for c in checks(Activation.of(M, torch.tensor([1.0, 0, 1])))}
+    assert verdicts["activation-condition"] is Verdict.INAPPLICABLE
+
+
+def test_one_slope_per_column(as_users_see_it):
+    with pytest.raises(ValueError, match="one number for each column"):
+        Activation.of(torch.eye(3), torch.ones(2))
