@@ -1,4 +1,4 @@
-"""What a whole profile of a CIFAR-size ResNet costs, in forward and backward passes.
+"""What a profile, and the conditioning, of a CIFAR-size ResNet cost in forward and backward passes.
 
 python -m benchmarks.profiles               # a table, for people
 python -m benchmarks.profiles | tail -1     # one line of JSON, for scripts
@@ -33,8 +33,11 @@ if __name__ == "__main__":
 
     contenders = {"forward and backward": both_ways, "profile, all views": lambda: of(*survey.ALL)}
     contenders |= {f"  {view} alone": lambda view=view: of(view) for view in survey.ALL}
+    contenders["conditioning of all layers"] = lambda: survey.landscape(
+        model, x, targets=y, loss=F.cross_entropy
+    )
     least = best_of(contenders, repeats=3)
     passes = {k: v / least["forward and backward"] for k, v in least.items()}
     for name, seconds in least.items():
-        print(f"{name:<24} {seconds:.3f} s  {passes[name]:6.1f} passes")
+        print(f"{name:<26} {seconds:.3f} s  {passes[name]:6.1f} passes")
     print(json.dumps({**environment(), "seconds": least, "passes": passes}))

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from sigmascope import __version__
 from sigmascope.cli.checks import check, theorems
 from sigmascope.cli.exports import export
+from sigmascope.cli.landscapes import landscape
 from sigmascope.cli.outputs import HEALTHY, INTERRUPTED, MISUSED, note
 from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
@@ -24,7 +25,7 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,  # main() says it
     default_parameter=Parameter(negative=()),  # no `--no-strict`: it says nothing
 )
-COMMANDS = (profile, check, remedy, predict, reproduce, theorems, export)
+COMMANDS = (profile, check, remedy, landscape, predict, reproduce, theorems, export)
 for command in COMMANDS:
     app.command(command)
 

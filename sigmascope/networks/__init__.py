@@ -2,7 +2,7 @@
 
 from sigmascope.networks.chains import BatchNormChain, forgetting
 from sigmascope.networks.draws import Weights, random_numbers, random_weights
-from sigmascope.networks.layers import Abs, Activation, Init
+from sigmascope.networks.layers import Abs, Activation, Init, activation_layer, is_activation
 from sigmascope.networks.mlps import MLP, Block, mlp
 from sigmascope.networks.norms import Norm, UncentredBatchNorm
 from sigmascope.networks.products import LinearChain
@@ -27,8 +27,10 @@ __all__ = [
     "ResidualBlock",
     "UncentredBatchNorm",
     "Weights",
+    "activation_layer",
     "build",
     "forgetting",
+    "is_activation",
     "mlp",
     "options",
     "random_numbers",

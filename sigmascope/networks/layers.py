@@ -18,10 +18,38 @@ class Abs(nn.Module):
         return input.abs()
 
 
+ENTRYWISE = (
+    Abs,
+    nn.CELU,
+    nn.ELU,
+    nn.GELU,
+    nn.Hardsigmoid,
+    nn.Hardswish,
+    nn.Hardtanh,
+    nn.LeakyReLU,
+    nn.LogSigmoid,
+    nn.Mish,
+    nn.PReLU,
+    nn.ReLU,
+    nn.ReLU6,
+    nn.SELU,
+    nn.SiLU,
+    nn.Sigmoid,
+    nn.Softplus,
+    nn.Softsign,
+    nn.Tanh,
+)
+
+
 def activation_layer(kind: Activation) -> nn.Module | None:
     """The module for `kind`, or nothing for `"linear"`."""
     kinds = {"relu": nn.ReLU, "leaky": nn.LeakyReLU, "abs": Abs, "tanh": nn.Tanh, "gelu": nn.GELU}
     return kinds[kind]() if kind in kinds else None
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Whether a module applies one function to every entry."""
+    return isinstance(module, ENTRYWISE)
 
 
 def linear(

@@ -3,6 +3,7 @@
 from sigmascope.probes.adjoints import Adjoint
 from sigmascope.probes.batches import Batch, prepared
 from sigmascope.probes.batches import call as run
+from sigmascope.probes.conditioning import Conditioned, Conditioning
 from sigmascope.probes.convolutions import convolution_operator
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
@@ -22,6 +23,8 @@ __all__ = [
     "Batch",
     "Call",
     "Collinearity",
+    "Conditioned",
+    "Conditioning",
     "Graph",
     "Loss",
     "Refusal",

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from sigmascope.probes import graphs, parameters, sweeps
 from sigmascope.probes.batches import Batch, as_tensor, call, prepared, sample_count, tensors
+from sigmascope.probes.conditioning import Conditioned, conditioning
 from sigmascope.probes.gradients import Collinearity, Loss, collinearity
 from sigmascope.probes.kernels import covers
 from sigmascope.probes.layers import channel_dim, layers, normalisers
@@ -246,6 +247,23 @@ class Subject:
             )
         except Unsplit as reason:  # the rest of the model is measured all the same
             return str(reason)
+
+    @cached_property
+    def conditioning(self) -> Conditioned:
+        """How well conditioned learning is in every layer, under the loss or squared error.
+
+        One forward pass, and one backward pass for each output.
+        """
+        return conditioning(
+            self.model,
+            self.batch,
+            self.modules | self._batch_normalisers,
+            self._run[1],
+            targets=self.targets,
+            loss=self.loss,
+            count=self.count,
+            batch_dim=self.batch_dim,
+        )
 
     @cached_property
     def graph(self) -> graphs.Graph:

@@ -3,6 +3,7 @@
 from sigmascope.report.columns import table
 from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
+from sigmascope.report.landscapes import landscape_form, landscape_text
 from sigmascope.report.page import page
 from sigmascope.report.plain import text
 from sigmascope.report.predictions import prediction_form, prediction_text
@@ -22,6 +23,8 @@ __all__ = [
     "checks_text",
     "coverage",
     "json_form",
+    "landscape_form",
+    "landscape_text",
     "page",
     "prediction_form",
     "prediction_text",

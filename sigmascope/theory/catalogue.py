@@ -13,6 +13,7 @@ OF_MODELS: tuple[type[OfModels], ...] = (
     daneshmand2020.SoftRankAnyScale,
     daneshmand2020.Regularity,
     daneshmand2020.GradientCollinearity,
+    riedi2022.CurvatureFactors,
 )
 
 OF_CHAINS: tuple[type[OfChains], ...] = (

@@ -4,6 +4,12 @@ from collections.abc import Iterator
 
 from sigmascope.theory.bounds import Bound, Check
 from sigmascope.theory.riedi2022.activations import OF_ACTIVATIONS, Activation
+from sigmascope.theory.riedi2022.curvature import (
+    CurvatureFactors,
+    LossCurvature,
+    loss_curvature,
+    neuron_limit,
+)
 from sigmascope.theory.riedi2022.randomness import (
     OF_RESIDUAL_LAYERS,
     EdelmanLaw,
@@ -63,8 +69,10 @@ __all__ = [
     "OF_WEIGHTS",
     "THEOREMS",
     "Activation",
+    "CurvatureFactors",
     "EdelmanLaw",
     "HardBounds",
+    "LossCurvature",
     "ResidualLayer",
     "Skip",
     "SkipConditionBounds",
@@ -75,6 +83,8 @@ __all__ = [
     "checks",
     "condition_limits",
     "hard_bounds",
+    "loss_curvature",
+    "neuron_limit",
     "skip_condition_bounds",
     "weight_scale",
     "weight_spread",

@@ -387,7 +387,9 @@ class EdelmanLaw(Bound):
     """The condition number of Gaussian matrices grows like their size, with a known law."""
 
     name: ClassVar[str] = "edelman-law"
-    source: ClassVar[str] = f"Edelman 1988, Theorem 6.1, in {SOURCE}, Eq. (154); finite-size term found numerically"
+    source: ClassVar[str] = (
+        f"Edelman 1988, Theorem 6.1, in {SOURCE}, Eq. (154); finite-size term found numerically"
+    )
     statement: ClassVar[str] = "sup_t |share(κ/n ≤ t) - exp(-2/t - 2/t²)| ≤ 0.7/n + sampling"
 
     n: int
