@@ -1,6 +1,7 @@
 """Models in, matrices and operators out."""
 
 from sigmascope.probes.adjoints import Adjoint
+from sigmascope.probes.affine import AffineMap, jacobian, local_affine
 from sigmascope.probes.batches import Batch, prepared
 from sigmascope.probes.batches import call as run
 from sigmascope.probes.conditioning import Conditioned, Conditioning
@@ -10,6 +11,7 @@ from sigmascope.probes.graphs import Graph
 from sigmascope.probes.layers import layers
 from sigmascope.probes.parameters import Weight, as_matrix, weight_spectra, weights
 from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.regions import Crossings, region_distance, regions_along
 from sigmascope.probes.representations import Spectra
 from sigmascope.probes.rows import Rows
 from sigmascope.probes.stillness import still
@@ -20,11 +22,13 @@ from sigmascope.probes.tapes import Call, recording
 __all__ = [
     "OUTPUT",
     "Adjoint",
+    "AffineMap",
     "Batch",
     "Call",
     "Collinearity",
     "Conditioned",
     "Conditioning",
+    "Crossings",
     "Graph",
     "Loss",
     "Refusal",
@@ -35,9 +39,13 @@ __all__ = [
     "Weight",
     "as_matrix",
     "convolution_operator",
+    "jacobian",
     "layers",
+    "local_affine",
     "prepared",
     "recording",
+    "region_distance",
+    "regions_along",
     "run",
     "still",
     "weight_spectra",
