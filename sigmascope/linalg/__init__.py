@@ -3,8 +3,10 @@
 from sigmascope.linalg.averages import ratio_average, time_average
 from sigmascope.linalg.batches import spectra
 from sigmascope.linalg.conditions import condition_number, log_pseudo_determinant
+from sigmascope.linalg.eigenvalues import Ends, extreme_eigenvalues
 from sigmascope.linalg.estimates import Estimate
 from sigmascope.linalg.inertia import count_above, counts_above
+from sigmascope.linalg.lanczos import Krylov, krylov_space
 from sigmascope.linalg.laws import (
     EdelmanCondition,
     EdgeLaw,
@@ -23,6 +25,7 @@ from sigmascope.linalg.perturbation import (
     singular_value_derivative,
     skip_trajectory,
 )
+from sigmascope.linalg.quadrature import Density, spectral_density
 from sigmascope.linalg.ranks import (
     effective_rank,
     matrix_rank,
@@ -32,13 +35,16 @@ from sigmascope.linalg.ranks import (
 )
 from sigmascope.linalg.spectra import Route, Spectrum, spectrum
 from sigmascope.linalg.subspaces import principal_angles
-from sigmascope.linalg.traces import trace
+from sigmascope.linalg.traces import symmetric_moments, trace
 from sigmascope.linalg.tracy_widom import TracyWidom
 
 __all__ = [
+    "Density",
     "EdelmanCondition",
     "EdgeLaw",
+    "Ends",
     "Estimate",
+    "Krylov",
     "MarchenkoPastur",
     "Moments",
     "Operator",
@@ -52,7 +58,9 @@ __all__ = [
     "count_above",
     "counts_above",
     "effective_rank",
+    "extreme_eigenvalues",
     "frobenius_norm",
+    "krylov_space",
     "log_pseudo_determinant",
     "lyapunov_exponents",
     "matrix_rank",
@@ -66,10 +74,12 @@ __all__ = [
     "skip_trajectory",
     "soft_rank",
     "spectra",
+    "spectral_density",
     "spectral_norm",
     "spectrum",
     "stable_rank",
     "symmetric_edge",
+    "symmetric_moments",
     "time_average",
     "trace",
     "zero_exponents",

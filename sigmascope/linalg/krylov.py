@@ -86,7 +86,7 @@ def _bidiagonal(
     """`B / top` and `top`, for `A V = U B` with `U`, `V` orthonormal and `B` upper bidiagonal."""
     m, n = A.shape
     there, back = (A.apply, A.adjoint) if m >= n else (A.adjoint, A.apply)
-    U, V = _Basis(max(m, n), steps, A, generator), _Basis(min(m, n), steps, A, generator)
+    U, V = Basis(max(m, n), steps, A, generator), Basis(min(m, n), steps, A, generator)
     B = torch.zeros(steps, steps, dtype=torch.float64)
     V.restart()
     for j in range(steps):
@@ -97,7 +97,7 @@ def _bidiagonal(
     return (B / top if top > 0 else B), (top if top > 0 else 1.0)
 
 
-class _Basis:
+class Basis:
     """An orthonormal basis that grows by one vector at a time."""
 
     def __init__(
@@ -127,6 +127,11 @@ class _Basis:
             return 0.0
         self._append(fresh / norm)
         return norm * top
+
+    def left_over(self, w: Tensor) -> float:
+        """Length of what of `w` lies outside the basis."""
+        top = w.abs().amax().item() or 1.0
+        return top * torch.linalg.vector_norm(self._outside(w.detach().double() / top)).item()
 
     def restart(self) -> None:
         """Add a random direction outside the basis."""
