@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
-from scipy.optimize import brentq
+from scipy import optimize
 from scipy.special import betaincinv
 from torch import Tensor
 
@@ -137,7 +137,8 @@ def _beyond(theta: Float64[Tensor, " k"], space: Krylov, risk: float) -> float:
     lowest = highest - 1.0
     while excess(lowest) > 0:
         lowest = 2 * lowest - highest
-    return size * math.exp(brentq(excess, lowest, highest + 1e-9))
+    root = optimize.root_scalar(excess, bracket=(lowest, highest + 1e-9)).root
+    return size * math.exp(root)
 
 
 def _how(space: Krylov, residual: float) -> str:

@@ -6,6 +6,8 @@ from sigmascope.probes.batches import Batch, prepared
 from sigmascope.probes.batches import call as run
 from sigmascope.probes.conditioning import Conditioned, Conditioning
 from sigmascope.probes.convolutions import convolution_operator
+from sigmascope.probes.curvatures import Curvature
+from sigmascope.probes.differences import SelfCheck
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
 from sigmascope.probes.layers import layers
@@ -29,10 +31,12 @@ __all__ = [
     "Conditioned",
     "Conditioning",
     "Crossings",
+    "Curvature",
     "Graph",
     "Loss",
     "Refusal",
     "Rows",
+    "SelfCheck",
     "Spectra",
     "Subject",
     "Sweep",

@@ -65,7 +65,7 @@ def collinearity(
         out = as_tensor(call(model, batch))[0]
         tape.listening = False
         last = next(c for c in reversed(tape.calls) if c.module not in frozen.seen)
-        value = _scalar(loss, out, targets)
+        value = scalar_loss(loss, out, targets)
         (delta,) = torch.autograd.grad(value, [last.output], allow_unused=True)
     if delta is None:
         raise Unsplit(f"the loss does not depend on what the last layer `{last.site}` writes")
@@ -80,7 +80,8 @@ def collinearity(
     return Collinearity(last.site, cosines, zero, x.detach() if x.ndim == 2 else None, error)
 
 
-def _scalar(loss: Loss, out: Tensor, targets: Any) -> Tensor:
+def scalar_loss(loss: Loss, out: Tensor, targets: Any) -> Tensor:
+    """The loss, which is refused if it does not accept the targets or is not one number."""
     try:
         value = loss(out, targets)
     except Refusal:

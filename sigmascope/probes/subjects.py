@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from sigmascope.probes import graphs, parameters, sweeps
 from sigmascope.probes.batches import Batch, as_tensor, call, prepared, sample_count, tensors
 from sigmascope.probes.conditioning import Conditioned, conditioning
+from sigmascope.probes.curvatures import Curvature, Kind, Scene, chosen_parameters, curvature
+from sigmascope.probes.differences import SelfCheck, self_check
 from sigmascope.probes.gradients import Collinearity, Loss, collinearity
 from sigmascope.probes.kernels import covers
 from sigmascope.probes.layers import channel_dim, layers, normalisers
@@ -264,6 +266,34 @@ class Subject:
             count=self.count,
             batch_dim=self.batch_dim,
         )
+
+    def curvature(
+        self, kind: Kind = "hessian", *, layers: Sequence[str] | None = None
+    ) -> Curvature:
+        """The curvature of the loss in all parameters, or in those of some layers.
+
+        Batch normalisers in training mode mix the samples here, as they do in training.
+
+        Args:
+            kind: `"hessian"`, `"gauss-newton"` (of squared error without targets and loss), or
+                `"fisher"`, the empirical one.
+            layers: Modules whose parameters are meant, with those of their parts.
+
+        Raises:
+            Refusal: If a layer is unknown or not trained, or targets and loss are missing.
+
+        Cost: one forward and backward pass; one pass along both for each product.
+        """
+        return curvature(self._scene, kind, chosen_parameters(self.model, layers))
+
+    @cached_property
+    def self_check(self) -> SelfCheck:
+        """Second derivatives of this model by autograd against finite differences, once."""
+        return self_check(self._scene)
+
+    @property
+    def _scene(self) -> Scene:
+        return Scene(self.model, self.batch, self.targets, self.loss, self.count, self.batch_dim)
 
     @cached_property
     def graph(self) -> graphs.Graph:

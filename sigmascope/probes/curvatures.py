@@ -1,0 +1,210 @@
+"""The curvature of the loss by double backward: Hessian, Gauss-Newton matrix, empirical Fisher.
+
+The tape of the gradient is recorded once; a product is then one pass back along it. Nested forward
+or functional differentiation is not used: it is wrong for normalisers whose own weight is
+differentiated (torch 2.13).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sigmascope.linalg import Operator
+from sigmascope.probes.batches import Batch, as_tensor, call
+from sigmascope.probes.gradients import Loss, scalar_loss
+from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.rows import samples_first
+from sigmascope.probes.twice import differentiable_twice
+
+Kind = Literal["hessian", "gauss-newton", "fisher"]
+KINDS: tuple[Kind, ...] = ("hessian", "gauss-newton", "fisher")
+
+
+@dataclass(frozen=True, slots=True)
+class Curvature:
+    """The curvature of a loss in some or all of a model's parameters.
+
+    Attributes:
+        kind: `"hessian"`, the second derivative of the loss; `"gauss-newton"`, `Jᵀ H J` with J the
+            derivative of the output and H the second derivative of the loss by it; `"fisher"`, the
+            mean of `g gᵀ` over the gradients of single samples (the empirical Fisher matrix).
+        operator: Symmetric, over the parameters one after the other, row by row.
+        parameters: Their names, in this order; tied ones once.
+    """
+
+    kind: Kind
+    operator: Operator
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A model, a batch and a loss: what curvature is taken of.
+
+    Attributes:
+        model: The model.
+        batch: What it is run on.
+        targets: What the loss compares the output with; None for squared error.
+        loss: The loss; None for squared error.
+        count: Samples in the batch.
+        batch_dim: Where the output has them.
+    """
+
+    model: nn.Module
+    batch: Batch
+    targets: Any
+    loss: Loss | None
+    count: int
+    batch_dim: int
+
+    def output(self) -> Tensor:
+        """The output tensor, on the tape."""
+        return as_tensor(call(self.model, self.batch))[0]
+
+    def value(self, output: Tensor) -> Tensor:
+        """The loss of an output; of squared error only the curvature by the output is meant."""
+        if self.loss is None or self.targets is None:
+            return output.square().sum() / self.count
+        return scalar_loss(self.loss, output, self.targets)
+
+    def losses(self) -> Tensor:
+        """The loss of each sample."""
+        output = samples_first(self.output(), count=self.count, batch_dim=self.batch_dim)
+        if output is None or not isinstance(self.targets, Tensor) or self.loss is None:
+            raise Refusal(
+                'The curvature "fisher" needs one loss per sample: an output with one row per '
+                'sample, targets that are a tensor, and a loss. Ask for "gauss-newton" instead.'
+            )
+        each = range(self.count)
+        return torch.stack(
+            [scalar_loss(self.loss, output[i : i + 1], self.targets[i : i + 1]) for i in each]
+        )
+
+
+def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> Curvature:
+    """Record the tape; products hold on to it.
+
+    Raises:
+        Refusal: If the kind is unknown, if targets or loss are missing where they matter, or if the
+            loss depends on none of the parameters.
+    """
+    if kind not in KINDS:
+        raise Refusal(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}.")
+    if kind != "gauss-newton" and (scene.loss is None or scene.targets is None):
+        raise Refusal(
+            f'The curvature "{kind}" depends on targets and a loss, got none. Pass `targets=` and '
+            '`loss=`, or ask for "gauss-newton", which is then that of squared error.'
+        )
+    owned = list(parameters.values())
+    with differentiable_twice(scene.model):
+        if kind == "hessian":
+            product = _hessian(scene.value(scene.output()), owned)
+        elif kind == "gauss-newton":
+            output = scene.output()
+            product = _gauss_newton(output, _second_derivative(scene, output), owned)
+        else:
+            losses = scene.losses()
+            product = _gauss_newton(losses, lambda w: w / scene.count, owned)
+    size = sum(p.numel() for p in owned)
+
+    def apply(block: Tensor) -> Tensor:
+        with differentiable_twice(scene.model):  # parts of the tape may be computed again
+            return torch.stack([product(column) for column in block.T], dim=1)
+
+    return Curvature(kind, Operator((size, size), apply, apply, owned[0].detach()), (*parameters,))
+
+
+def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Parameter]:
+    """The trained parameters, tied ones once; of some layers, those these or their parts use.
+
+    Raises:
+        Refusal: If a name is not a module's, or nothing there is trained.
+    """
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if layers is not None:
+        modules = dict(model.named_modules())
+        names = [name.split("#")[0] for name in layers]
+        unknown = [name for name in names if name not in modules]
+        if unknown:
+            known = ", ".join(list(modules)[1:13])
+            raise Refusal(f"`layers` must name modules, got {unknown[0]!r}; there are {known}.")
+        used = {p for name in names for p in modules[name].parameters()}
+        trained = {n: p for n, p in trained.items() if p in used}
+    if not trained:
+        where = "the model" if layers is None else ", ".join(layers)
+        raise Refusal(
+            f"There must be parameters that require gradients, got none in {where}. Call "
+            "`requires_grad_()` on those to study."
+        )
+    return trained
+
+
+Product = Callable[[Tensor], Tensor]
+
+
+def _hessian(value: Tensor, owned: list[nn.Parameter]) -> Product:
+    if not value.requires_grad:
+        raise Refusal("The loss must depend on the parameters, got one that does not.")
+    slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
+    return lambda v: _joined(_again(slopes, owned, _split(v, owned)), owned)
+
+
+def _gauss_newton(outputs: Tensor, second: Product, owned: list[nn.Parameter]) -> Product:
+    if not outputs.requires_grad:
+        raise Refusal("The output must depend on the parameters, got one that does not.")
+    u = torch.zeros_like(outputs, requires_grad=True)
+    pulled = torch.autograd.grad(outputs, owned, u, create_graph=True, allow_unused=True)
+
+    def product(v: Tensor) -> Tensor:
+        (pushed,) = _again(pulled, [u], _split(v, owned))  # J v: Jᵀ u differentiated by u
+        if pushed is None:
+            return torch.zeros_like(v)
+        back = torch.autograd.grad(
+            outputs, owned, second(pushed), retain_graph=True, allow_unused=True
+        )
+        return _joined(back, owned)
+
+    return product
+
+
+def _second_derivative(scene: Scene, output: Tensor) -> Product:
+    """Products with the second derivative of the loss by the output."""
+    f = output.detach().requires_grad_()
+    value = scene.value(f)
+    (slope,) = torch.autograd.grad(value, f, create_graph=True)
+
+    def product(w: Tensor) -> Tensor:
+        (found,) = _again([slope], [f], [w])
+        return torch.zeros_like(w) if found is None else found
+
+    return product
+
+
+def _again(
+    slopes: Sequence[Tensor | None], by: Sequence[Tensor], cotangents: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
+    """The derivative of `Σ ⟨slope, cotangent⟩`, where slopes still depend on anything."""
+    there = [
+        (s, c) for s, c in zip(slopes, cotangents, strict=True) if s is not None and s.requires_grad
+    ]
+    if not there:
+        return [None] * len(by)
+    found, given = zip(*there, strict=True)
+    return torch.autograd.grad(found, by, given, retain_graph=True, allow_unused=True)
+
+
+def _split(v: Float[Tensor, " n"], owned: list[nn.Parameter]) -> list[Tensor]:
+    parts = v.split([p.numel() for p in owned])
+    return [part.reshape(p.shape).to(p) for part, p in zip(parts, owned, strict=True)]
+
+
+def _joined(parts: Sequence[Tensor | None], owned: list[nn.Parameter]) -> Float[Tensor, " n"]:
+    pairs = zip(parts, owned, strict=True)
+    like = owned[0]
+    return torch.cat(
+        [(torch.zeros_like(p) if g is None else g).detach().reshape(-1).to(like) for g, p in pairs]
+    )

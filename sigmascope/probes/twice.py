@@ -1,0 +1,57 @@
+"""What autograd needs to differentiate a model a second time, and rightly."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+
+from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.stillness import still, uses_batch_statistics
+
+
+@contextmanager
+def differentiable_twice(model: nn.Module) -> Iterator[None]:
+    """Hold a model still on a tape that can be differentiated again, also after the block.
+
+    Raises:
+        Refusal: If autograd cannot, with its words.
+    """
+    try:
+        with still(model), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _ByHand():
+            for module in model.modules():
+                if uses_batch_statistics(module):
+                    # updated in place otherwise, which would spoil the tape that refers to them
+                    module._buffers.update(dict.fromkeys(("running_mean", "running_var")))
+            yield
+    except (RuntimeError, NotImplementedError) as error:
+        raise Refusal(_explained(error)) from error
+
+
+class _ByHand(TorchFunctionMode):
+    """Weight normalisation from its parts: its fused form has a wrong second derivative on CPU."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if getattr(func, "__name__", "") == "_weight_norm":
+            v, g, dim = (*args, *(kwargs or {}).values())
+            return v * (g / torch.norm_except_dim(v, 2, dim))
+        return func(*args, **(kwargs or {}))
+
+
+def _explained(error: Exception) -> str:
+    words = " ".join(str(error).split())
+    if "modified by an inplace operation" in words:
+        return (
+            "A tensor that the derivative needs must stay as it was, got one that was changed in "
+            "place. If parameters have changed since, take the curvature again; else the model "
+            "itself changes what it has used (`x += ...`), and cannot be trained either."
+        )
+    return (
+        f"The model must be differentiable twice, got {type(error).__name__}: {words[:200]} "
+        "Exchange that operation, or measure a part of the model without it."
+    )
