@@ -12,6 +12,7 @@ from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
 from sigmascope.probes.layers import layers
 from sigmascope.probes.parameters import Weight, as_matrix, weight_spectra, weights
+from sigmascope.probes.partitions import Partition, partition
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.regions import Crossings, region_distance, regions_along
 from sigmascope.probes.representations import Spectra
@@ -34,6 +35,7 @@ __all__ = [
     "Curvature",
     "Graph",
     "Loss",
+    "Partition",
     "Refusal",
     "Rows",
     "SelfCheck",
@@ -46,6 +48,7 @@ __all__ = [
     "jacobian",
     "layers",
     "local_affine",
+    "partition",
     "prepared",
     "recording",
     "region_distance",

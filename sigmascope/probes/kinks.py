@@ -20,12 +20,15 @@ class Kink:
         side: Which piece every entry is on.
         heights: Zero where an entry changes its piece, on the autograd tape.
         known: Whether the heights are; if not, they are what went in.
+        windows: What each window of max-pooling chooses from, by sample; heights are then
+            those of the other entries below the winner.
     """
 
     name: str
     side: Tensor
     heights: Tensor
     known: bool = True
+    windows: Tensor | None = None
 
 
 @contextmanager
@@ -66,7 +69,7 @@ def _at_zero(name: str, x: Tensor, *_: Any, **__: Any) -> Kink:
 def _between(name: str, x: Tensor, low: Any, high: Any) -> Kink:
     ends = [e for e in (low, high) if e is not None]
     side = sum(((x > e).to(torch.int8) for e in ends), torch.zeros_like(x, dtype=torch.int8))
-    return Kink(name, side, torch.stack([x - e for e in ends]))
+    return Kink(name, side, torch.stack([x - e for e in ends], dim=-1))
 
 
 def _hardtanh(
@@ -122,7 +125,7 @@ def _max_pool2d(
     behind = windows.gather(-1, winner) - windows
     others = torch.ones_like(behind, dtype=torch.bool).scatter_(-1, winner, value=False)
     kept = behind[others & behind.detach().isfinite()]
-    return Kink(name, winner[..., 0].to(torch.int8), kept)
+    return Kink(name, winner[..., 0].to(torch.int8), kept, windows=windows)
 
 
 def _unknown(name: str, x: Tensor, *_: Any, **__: Any) -> Kink:

@@ -44,7 +44,7 @@ def region_distance(model: nn.Module, x: Float[Tensor, "1 *sample"]) -> float:
         Distance to the hyperplanes `p_i(z) = 0`: `|p_i| / ‖∇ p_i‖`, exact for the nearest one.
     """
     with segment(model, x, None, None) as (z, out, kinks):
-        _require_known(out, z, kinks)
+        require_known(out, z, kinks)
         heights = [k.heights.flatten() for k in kinks]
         total = sum(len(q) for q in heights)
         if total > UNITS:
@@ -100,7 +100,7 @@ def _next_kink(model: nn.Module, x: Tensor, direction: Tensor) -> float:
     """How far along the direction the nearest kink is, in lengths of the direction."""
     least = math.inf
     with segment(model, x, None, None) as (z, out, kinks):
-        _require_known(out, z, kinks)
+        require_known(out, z, kinks)
         for q in (k.heights.flatten() for k in kinks):
             slope = pushed(q, z, direction.to(z).reshape(1, -1))[0].double()
             height = q.detach().double()
@@ -111,7 +111,8 @@ def _next_kink(model: nn.Module, x: Tensor, direction: Tensor) -> float:
     return least
 
 
-def _require_known(out: Tensor, z: Tensor, kinks: list[Kink]) -> None:
+def require_known(out: Tensor, z: Tensor, kinks: list[Kink]) -> None:
+    """Raise unless every place where the network bends is known."""
     why = why_not_affine(out, z)
     unknown = sorted({k.name for k in kinks if not k.known})
     if why or unknown:
