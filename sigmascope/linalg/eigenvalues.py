@@ -11,7 +11,7 @@ from scipy.special import betaincinv
 from torch import Tensor
 
 from sigmascope.linalg.estimates import Estimate
-from sigmascope.linalg.lanczos import Krylov, krylov_space
+from sigmascope.linalg.lanczos import Krylov, Sides, krylov_space
 from sigmascope.linalg.operators import Operator
 from sigmascope.linalg.refusals import (
     require_between,
@@ -44,6 +44,7 @@ def extreme_eigenvalues(
     count: int = 1,
     steps: int = 64,
     tolerance: float = 1e-9,
+    sides: Sides = "both",
     risk: float = 1e-3,
     generator: torch.Generator | None = None,
 ) -> Ends:
@@ -57,6 +58,7 @@ def extreme_eigenvalues(
         count: How many on each side.
         steps: Products to spend on an operator; with as many as columns, it is exact.
         tolerance: Stop early as for `krylov_space`.
+        sides: Which have to settle for that.
         risk: Chance, for each end, that the random start hides it from an unfinished run.
         generator: Source of the random start.
 
@@ -83,7 +85,9 @@ def extreme_eigenvalues(
         A = A.detach().double().cpu()
         A = Krylov(torch.eye(len(A), dtype=torch.float64), (A + A.mT) / 2, 0.0, 2.0**-52)
     elif isinstance(A, Operator):
-        A = krylov_space(A, steps=steps, tolerance=tolerance, count=count, generator=generator)
+        A = krylov_space(
+            A, steps=steps, tolerance=tolerance, count=count, sides=sides, generator=generator
+        )
     if not 1 <= count <= A.steps:
         raise ValueError(
             f"`count` must be from 1 to the {A.steps} steps that were taken, got {count}. Ask for "

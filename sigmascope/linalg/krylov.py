@@ -103,7 +103,8 @@ class Basis:
     def __init__(
         self, size: int, steps: int, A: Operator, generator: torch.Generator | None
     ) -> None:
-        self.columns = torch.zeros(size, steps, dtype=torch.float64, device=A.like.device)
+        # one vector after the other: products with the first few then read memory in order
+        self.rows = torch.zeros(steps, size, dtype=torch.float64, device=A.like.device)
         self.count = 0
         self.dtype = A.like.dtype
         self.tolerance = 4 * math.sqrt(size) * max(torch.finfo(self.dtype).eps, 2.0**-52)
@@ -112,41 +113,49 @@ class Basis:
 
     def last(self) -> Tensor:
         """The newest vector, in the precision of the operator."""
-        return self.columns[:, self.count - 1 : self.count].to(self.dtype)
+        return self.rows[self.count - 1][:, None].to(self.dtype)
 
     def extend(self, w: Tensor) -> float:
         """Add the direction of `w` outside the basis; its length, or 0 and a random direction."""
-        w = w.detach().double()
-        top = w.abs().amax().item()
-        length = top * torch.linalg.vector_norm(w / (top or 1.0)).item()
-        self.largest = max(self.largest, length)
-        fresh = self._outside(w / (top or 1.0))
-        norm = torch.linalg.vector_norm(fresh).item()
-        if norm * top <= self.tolerance * self.largest:
-            self.restart()
-            return 0.0
-        self._append(fresh / norm)
-        return norm * top
+        length, _ = self.project(w)
+        return length
 
-    def left_over(self, w: Tensor) -> float:
-        """Length of what of `w` lies outside the basis."""
+    def project(self, w: Tensor, *, grow: bool = True) -> tuple[float, Float64[Tensor, " k"]]:
+        """The same, with the components of `w` along the vectors there were before.
+
+        Args:
+            w: A column.
+            grow: Whether to add the direction.
+        """
+        w = w.detach().double()[:, 0]
         top = w.abs().amax().item() or 1.0
-        return top * torch.linalg.vector_norm(self._outside(w.detach().double() / top)).item()
+        w = w / top
+        self.largest = max(self.largest, top * torch.linalg.vector_norm(w).item())
+        fresh, inside = self._outside(w)
+        norm = torch.linalg.vector_norm(fresh).item()
+        gone = norm * top <= self.tolerance * self.largest
+        if grow and gone:
+            self.restart()
+        elif grow:
+            self._append(fresh / norm)
+        return 0.0 if gone else norm * top, top * inside
 
     def restart(self) -> None:
         """Add a random direction outside the basis."""
-        size = (len(self.columns), 1)
-        device = self.columns.device if self.generator is None else self.generator.device
+        device = self.rows.device if self.generator is None else self.generator.device
+        size = (self.rows.shape[1], 1)
         w = torch.randn(size, generator=self.generator, dtype=torch.float64, device=device)
-        fresh = self._outside(w.to(self.columns.device))
+        fresh, _ = self._outside(w[:, 0].to(self.rows.device))
         self._append(fresh / torch.linalg.vector_norm(fresh))
 
-    def _outside(self, w: Tensor) -> Tensor:
-        Q = self.columns[:, : self.count]
-        w = w - Q @ (Q.mT @ w)
-        return w - Q @ (Q.mT @ w)  # twice is enough (Parlett 1998, section 6.9)
+    def _outside(self, w: Float64[Tensor, " n"]) -> tuple[Tensor, Tensor]:
+        Q = self.rows[: self.count]
+        first = Q @ w
+        w = w - first @ Q
+        second = Q @ w  # twice is enough (Parlett 1998, section 6.9)
+        return w - second @ Q, first + second
 
     def _append(self, unit: Tensor) -> None:
         # rounded to the operator's precision, so that the vector kept is the vector multiplied
-        self.columns[:, self.count : self.count + 1] = unit.to(self.dtype).double()
+        self.rows[self.count] = unit.to(self.dtype).double()
         self.count += 1

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Float64
@@ -11,7 +12,8 @@ from sigmascope.linalg.krylov import Basis
 from sigmascope.linalg.operators import Operator
 from sigmascope.linalg.refusals import not_finite_products, require_square, require_steps
 
-EVERY = 4  # steps between two looks at whether the ends have settled
+Sides = Literal["both", "top", "bottom"]
+EVERY = 2  # steps between two looks at whether the ends have settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def krylov_space(
     steps: int = 64,
     tolerance: float = 0.0,
     count: int = 1,
+    sides: Sides = "both",
     generator: torch.Generator | None = None,
 ) -> Krylov:
     """The Krylov space of a symmetric operator from a random start, reorthogonalised in float64.
@@ -69,6 +72,7 @@ def krylov_space(
         tolerance: Stop as soon as the error expected of the `count` outermost eigenvalues on both
             sides is below this share of the largest; 0 to spend all steps.
         count: How many on each side have to settle.
+        sides: Where they have to.
         generator: Source of the random start.
 
     Raises:
@@ -91,19 +95,20 @@ def krylov_space(
         w = A.apply(basis.last()).detach().double()
         if not w.isfinite().all():
             raise not_finite_products(A.shape)
-        inner = basis.columns[:, : j + 1].mT @ w
-        T[: j + 1, j] = T[j, : j + 1] = inner[:, 0].cpu()
         last = j + 1 == steps
-        rest = basis.left_over(w) if last else basis.extend(w)
+        rest, inside = basis.project(w, grow=not last)
+        T[: j + 1, j] = T[j, : j + 1] = inside.cpu()
         looking = tolerance > 0 and j % EVERY == EVERY - 1 and not last
-        if looking and _settled(T[: j + 1, : j + 1], rest, tolerance, count):
+        if looking and _settled(T[: j + 1, : j + 1], rest, tolerance, count, sides):
             break
     precision = max(torch.finfo(A.like.dtype).eps, 2.0**-52)
     k = j + 1
-    return Krylov(basis.columns[:, :k], T[:k, :k].clone(), rest, precision)
+    return Krylov(basis.rows[:k].T, T[:k, :k].clone(), rest, precision)
 
 
-def _settled(T: Float64[Tensor, "k k"], rest: float, tolerance: float, count: int) -> bool:
+def _settled(
+    T: Float64[Tensor, "k k"], rest: float, tolerance: float, count: int, sides: Sides
+) -> bool:
     """Whether residuals, squared over the gap, say that the outermost values are accurate."""
     if len(T) < 2 * count + 2:
         return False
@@ -111,7 +116,8 @@ def _settled(T: Float64[Tensor, "k k"], rest: float, tolerance: float, count: in
     residuals = rest * vectors[-1].abs()
     size = values.abs().max().item() * tolerance
     above = (values[1:] - values[:-1]).clamp_min(1e-300)
-    for chosen, gaps in ((slice(-count, None), above[-count:]), (slice(count), above[:count])):
+    top, bottom = (slice(-count, None), above[-count:]), (slice(count), above[:count])
+    for chosen, gaps in {"both": (top, bottom), "top": (top,), "bottom": (bottom,)}[sides]:
         r = residuals[chosen]
         if torch.minimum(r, r.square() / gaps).max().item() > size:
             return False

@@ -1,6 +1,7 @@
 """How the eigenvalues of a symmetric operator are distributed, by stochastic Lanczos quadrature."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,7 @@ from scipy.special import stdtrit
 from torch import Tensor
 
 from sigmascope.linalg.estimates import Estimate
-from sigmascope.linalg.lanczos import krylov_space
+from sigmascope.linalg.lanczos import Krylov, krylov_space
 from sigmascope.linalg.operators import Operator
 from sigmascope.linalg.refusals import (
     require_between,
@@ -82,7 +83,7 @@ class Density:
 
 
 def spectral_density(
-    A: Float[Tensor, "n n"] | Operator,
+    A: Float[Tensor, "n n"] | Operator | Sequence[Krylov],
     *,
     samples: int = 10,
     steps: int = 64,
@@ -92,7 +93,8 @@ def spectral_density(
     """Distribution of the eigenvalues of a symmetric `A`.
 
     Args:
-        A: A symmetric matrix, solved; or an operator.
+        A: A symmetric matrix, solved; an operator; or some of its Krylov spaces of equally many
+            steps, each from a start of its own.
         samples: Random starts.
         steps: Products for each; with as many as columns, all eigenvalues are found once.
         risk: Chance that the interval of a share misses.
@@ -113,7 +115,6 @@ def spectral_density(
         >>> spectral_density(torch.diag(torch.tensor([1.0, 2.0, 3.0]))).below(2.5).value
         0.6666666666666666
     """
-    require_samples(samples)
     require_between(risk, 2.0**-52, 1, name="risk", instead="It is a chance, e.g. 0.05.")
     if isinstance(A, Tensor):
         require_matrix(A, name="A")
@@ -121,18 +122,25 @@ def spectral_density(
         require_symmetric(A, name="A")
         A = Operator.of(A.detach().double().cpu())
         steps = A.shape[0]
-    n = A.shape[0]
-    whole = steps >= n
-    spaces = [
-        krylov_space(A, steps=steps, generator=generator) for _ in range(1 if whole else samples)
-    ]
+    if isinstance(A, Operator):
+        require_samples(samples)
+        many = 1 if steps >= A.shape[0] else samples
+        A = [krylov_space(A, steps=steps, generator=generator) for _ in range(many)]
+    return _density(A, risk)
+
+
+def _density(spaces: Sequence[Krylov], risk: float) -> Density:
+    n, steps = spaces[0].basis.shape
+    whole = spaces[0].complete
+    spaces = spaces[:1] if whole else spaces
+    require_samples(2 if whole else len(spaces))
     found = [space.ritz() for space in spaces]
     nodes = torch.stack([values for values, _, _ in found])
     weights = torch.stack([vectors[0].square() for _, vectors, _ in found])
     if whole:
         weights = torch.full_like(nodes, 1 / n)
     rounding = max(space.rounding for space in spaces)
-    how = "exact" if whole else f"lanczos quadrature(samples={samples}, steps={steps})"
+    how = "exact" if whole else f"lanczos quadrature(samples={len(spaces)}, steps={steps})"
     return Density(nodes, weights, n, rounding, how, 0.0 if whole else risk)
 
 

@@ -11,6 +11,8 @@ from sigmascope.probes.differences import SelfCheck
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
 from sigmascope.probes.layers import layers
+from sigmascope.probes.losses import losses_at
+from sigmascope.probes.moves import Direction
 from sigmascope.probes.parameters import Weight, as_matrix, weight_spectra, weights
 from sigmascope.probes.partitions import Partition, partition
 from sigmascope.probes.refusals import Refusal
@@ -33,6 +35,7 @@ __all__ = [
     "Conditioning",
     "Crossings",
     "Curvature",
+    "Direction",
     "Graph",
     "Loss",
     "Partition",
@@ -48,6 +51,7 @@ __all__ = [
     "jacobian",
     "layers",
     "local_affine",
+    "losses_at",
     "partition",
     "prepared",
     "recording",

@@ -112,8 +112,10 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
     size = sum(p.numel() for p in owned)
 
     def apply(block: Tensor) -> Tensor:
+        columns = [_split(column, owned) for column in block.T]
         with differentiable_twice(scene.model):  # parts of the tape may be computed again
-            return torch.stack([product(column) for column in block.T], dim=1)
+            found = [product(parts) for parts in columns]
+        return torch.stack([_joined(parts, owned) for parts in found], dim=1)
 
     return Curvature(kind, Operator((size, size), apply, apply, owned[0].detach()), (*parameters,))
 
@@ -143,35 +145,36 @@ def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[st
     return trained
 
 
-Product = Callable[[Tensor], Tensor]
+Parts = Sequence[Tensor | None]  # of a vector, one for each parameter; None for zeros
 
 
-def _hessian(value: Tensor, owned: list[nn.Parameter]) -> Product:
+def _hessian(value: Tensor, owned: list[nn.Parameter]) -> Callable[[list[Tensor]], Parts]:
     if not value.requires_grad:
         raise Refusal("The loss must depend on the parameters, got one that does not.")
     slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
-    return lambda v: _joined(_again(slopes, owned, _split(v, owned)), owned)
+    return lambda parts: _again(slopes, owned, parts)
 
 
-def _gauss_newton(outputs: Tensor, second: Product, owned: list[nn.Parameter]) -> Product:
+def _gauss_newton(
+    outputs: Tensor, second: Callable[[Tensor], Tensor], owned: list[nn.Parameter]
+) -> Callable[[list[Tensor]], Parts]:
     if not outputs.requires_grad:
         raise Refusal("The output must depend on the parameters, got one that does not.")
     u = torch.zeros_like(outputs, requires_grad=True)
     pulled = torch.autograd.grad(outputs, owned, u, create_graph=True, allow_unused=True)
 
-    def product(v: Tensor) -> Tensor:
-        (pushed,) = _again(pulled, [u], _split(v, owned))  # J v: Jᵀ u differentiated by u
+    def product(parts: list[Tensor]) -> Parts:
+        (pushed,) = _again(pulled, [u], parts)  # J v: Jᵀ u differentiated by u
         if pushed is None:
-            return torch.zeros_like(v)
-        back = torch.autograd.grad(
+            return [None] * len(owned)
+        return torch.autograd.grad(
             outputs, owned, second(pushed), retain_graph=True, allow_unused=True
         )
-        return _joined(back, owned)
 
     return product
 
 
-def _second_derivative(scene: Scene, output: Tensor) -> Product:
+def _second_derivative(scene: Scene, output: Tensor) -> Callable[[Tensor], Tensor]:
     """Products with the second derivative of the loss by the output."""
     f = output.detach().requires_grad_()
     value = scene.value(f)
@@ -184,9 +187,7 @@ def _second_derivative(scene: Scene, output: Tensor) -> Product:
     return product
 
 
-def _again(
-    slopes: Sequence[Tensor | None], by: Sequence[Tensor], cotangents: Sequence[Tensor]
-) -> Sequence[Tensor | None]:
+def _again(slopes: Parts, by: Sequence[Tensor], cotangents: Sequence[Tensor]) -> Parts:
     """The derivative of `Σ ⟨slope, cotangent⟩`, where slopes still depend on anything."""
     there = [
         (s, c) for s, c in zip(slopes, cotangents, strict=True) if s is not None and s.requires_grad
@@ -202,7 +203,7 @@ def _split(v: Float[Tensor, " n"], owned: list[nn.Parameter]) -> list[Tensor]:
     return [part.reshape(p.shape).to(p) for part, p in zip(parts, owned, strict=True)]
 
 
-def _joined(parts: Sequence[Tensor | None], owned: list[nn.Parameter]) -> Float[Tensor, " n"]:
+def _joined(parts: Parts, owned: list[nn.Parameter]) -> Float[Tensor, " n"]:
     pairs = zip(parts, owned, strict=True)
     like = owned[0]
     return torch.cat(

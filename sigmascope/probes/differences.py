@@ -1,8 +1,6 @@
 """Whether second derivatives by autograd agree with finite differences of first ones."""
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,6 +8,7 @@ from torch import Tensor, nn
 
 from sigmascope.probes.batches import prepared
 from sigmascope.probes.curvatures import Kind, Scene, chosen_parameters, curvature
+from sigmascope.probes.moves import moved
 from sigmascope.probes.twice import differentiable_twice
 
 STEPS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # of each parameter's own size
@@ -48,6 +47,7 @@ def self_check(scene: Scene, layers: list[str] | None = None) -> SelfCheck:
     g = torch.Generator().manual_seed(0)
     directions = [_direction(p, g) for p in owned]
     _spare_padding(scene.model, dict(zip(owned, directions, strict=True)))
+    along = dict(zip(parameters, directions, strict=True))
     supervised = scene.loss is not None and scene.targets is not None
     kind: Kind = "hessian" if supervised else "gauss-newton"
     moves = (lambda: _gradient(scene, owned)) if supervised else (lambda: _output(scene))
@@ -55,9 +55,9 @@ def self_check(scene: Scene, layers: list[str] | None = None) -> SelfCheck:
     best = SelfCheck(float("inf"), STEPS[0])
     floor = 1e-9 * moves().norm().item() + 1e-300
     for h in STEPS:
-        with _moved(owned, directions, h):
+        with moved(scene.model, {n: h * d for n, d in along.items()}):
             ahead = moves()
-        with _moved(owned, directions, -h):
+        with moved(scene.model, {n: -h * d for n, d in along.items()}):
             behind = moves()
         gap = ((ahead - behind) / (2 * h) - claimed).norm().item()
         found = SelfCheck(gap / max(claimed.norm().item(), floor), h)
@@ -117,19 +117,3 @@ def _gradient(scene: Scene, owned: list[nn.Parameter]) -> Tensor:
 def _output(scene: Scene) -> Tensor:
     with differentiable_twice(scene.model), torch.no_grad():
         return scene.output().flatten()
-
-
-@contextmanager
-def _moved(owned: list[nn.Parameter], directions: list[Tensor], h: float) -> Iterator[None]:
-    """The parameters moved along the directions; afterwards their own storage again.
-
-    The data are exchanged, not changed in place, which tapes elsewhere would notice.
-    """
-    before = [p.data for p in owned]
-    try:
-        for p, d in zip(owned, directions, strict=True):
-            p.data = p.data + h * d
-        yield
-    finally:
-        for p, data in zip(owned, before, strict=True):
-            p.data = data

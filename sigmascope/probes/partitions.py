@@ -210,13 +210,15 @@ class _Plane:
         return torch.cat(parts).double().cpu()
 
     def met(self, regions: list[Polygon], index: int) -> Iterator[_Met]:
-        """Each region with what enters an activation at its corners."""
-        corners = torch.from_numpy(np.concatenate([p.corners for p in regions]))
-        found = [self._entering(chunk, index) for chunk in corners.split(CHUNK)]
-        values, window = torch.cat([v for v, _ in found]).numpy(), found[0][1]
-        ends = np.cumsum([len(p.corners) for p in regions])[:-1]
-        for p, part in zip(regions, np.split(values, ends), strict=True):
-            yield _Met(Polygon(p.corners, part), window)
+        """Each region with what enters an activation at its corners, some regions at a time."""
+        ends = np.cumsum([len(p.corners) for p in regions])
+        for group in np.split(np.arange(len(regions)), np.nonzero(np.diff(ends // CHUNK))[0] + 1):
+            here = [regions[i] for i in group]
+            corners = torch.from_numpy(np.concatenate([p.corners for p in here]))
+            values, window = self._entering(corners, index)
+            parts = np.split(values.numpy(), np.cumsum([len(p.corners) for p in here])[:-1])
+            for p, part in zip(here, parts, strict=True):
+                yield _Met(Polygon(p.corners, part), window)
 
     def _entering(self, points: Float64[Tensor, "n 2"], index: int) -> tuple[Tensor, int]:
         with still(self.model), torch.enable_grad(), watching() as kinks:

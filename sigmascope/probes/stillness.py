@@ -24,10 +24,12 @@ def still(model: nn.Module) -> Iterator[None]:
     mode, which go on using the statistics of the batch. Afterwards modes, buffers, compiled calls,
     random states (torch, NumPy, Python) and backend flags are as they were, also after an error.
     """
+    modules = list(model.modules())
     with ExitStack() as undo:
-        undo.callback(_restore_modes, {m: m.training for m in model.modules()})
-        undo.callback(_restore_buffers, _buffers(model))
-        undo.callback(_restore_calls, {m: m._compiled_call_impl for m in model.modules()})
+        undo.callback(_restore_modes, [(m, m.training) for m in modules])
+        undo.callback(_restore_buffers, _buffers(modules))
+        compiled = {m: m._compiled_call_impl for m in modules if m._compiled_call_impl is not None}
+        undo.callback(_restore_calls, compiled)
         undo.callback(np.random.set_state, np.random.get_state())
         undo.callback(random.setstate, random.getstate())
         undo.callback(
@@ -37,16 +39,19 @@ def still(model: nn.Module) -> Iterator[None]:
         undo.enter_context(torch.random.fork_rng(devices=sorted(devices, key=str)))
         # the fused encoder layer never calls its submodules, so nothing could be observed
         torch.backends.mha.set_fastpath_enabled(False)
-        for module in model.modules():
-            module.training = isinstance(module, _BatchNorm) and module.training
+        for module in modules:
+            if module.training and not isinstance(module, _BatchNorm):
+                module.training = False
+        for module in compiled:
             # hooks added after the first call of a compiled module never fire (torch 2.13)
             module._compiled_call_impl = None
         yield
 
 
-def _restore_modes(modes: dict[nn.Module, bool]) -> None:
-    for module, mode in modes.items():
-        module.training = mode
+def _restore_modes(modes: list[tuple[nn.Module, bool]]) -> None:
+    for module, mode in modes:
+        if module.training != mode:
+            module.training = mode
 
 
 def _restore_calls(calls: dict[nn.Module, Any]) -> None:
@@ -57,10 +62,10 @@ def _restore_calls(calls: dict[nn.Module, Any]) -> None:
 Buffers = list[tuple[nn.Module, dict[str, tuple[torch.Tensor | None, torch.Tensor | None]]]]
 
 
-def _buffers(model: nn.Module) -> Buffers:
+def _buffers(modules: list[nn.Module]) -> Buffers:
     return [
         (m, {k: (b, None if b is None else b.clone()) for k, b in m._buffers.items()})
-        for m in model.modules()
+        for m in modules
     ]
 
 
