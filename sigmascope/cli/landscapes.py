@@ -1,17 +1,53 @@
 """`sigmascope landscape`."""
 
 import copy
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from sigmascope.cli.losses import fitting_loss
-from sigmascope.cli.options import DEFAULT, Source, open_named
-from sigmascope.cli.outputs import HEALTHY, require_writable, show, terminal, write
+from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
+from sigmascope.cli.outputs import HEALTHY, note, require_writable, show, terminal, write
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from sigmascope.report import Scenery
+    from sigmascope.sources import Data, Model
 
 Strengths = Annotated[list[float] | None, Parameter(consume_multiple=1)]  # one or more
+Names = Annotated[list[str] | None, Parameter(consume_multiple=1)]
 RHOS = (0.0, 0.25, 0.5, 0.75, 1.0)
-Kind = Literal["relu", "leaky", "abs", "tanh", "gelu", "linear"]
+Activation = Literal["relu", "leaky", "abs", "tanh", "gelu", "linear"]
+Kind = Literal["hessian", "gauss-newton", "fisher"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Sights:
+    """What else to look at.
+
+    Attributes:
+        curvature: Eigenvalues, trace and density of this matrix, of all weights together.
+        of: Of the weights of each of these layers instead.
+        surface: The loss on a plane: `random`, or `hessian` for its largest and smallest curvature;
+            or a checkpoint file, for the line to it.
+        points: On each axis of the surface.
+        extent: How far the surface reaches, in lengths of the weights; 1, or 0.1 for `hessian`.
+        regions: The regions of the input space on the plane through the first three samples.
+    """
+
+    curvature: Kind | None = None
+    of: Names = None
+    surface: str | None = None
+    points: int = 21
+    extent: float | None = None
+    regions: bool = False
+
+
+PLAIN = Sights()
 
 
 def landscape(
@@ -21,17 +57,20 @@ def landscape(
     source: Source = DEFAULT,
     skip: str | None = None,
     rho: Strengths = None,
-    activation: Kind | None = None,
+    activation: Activation | None = None,
+    sights: Sights = PLAIN,
     squared: bool = False,
     double: bool = False,
+    html: Path | None = None,
     json: str | None = None,
 ) -> int:
     """Say how well conditioned learning is in each layer, and what a skip connection would buy.
 
     For every layer the condition number of the loss in its weights, split into what the layers
-    after it and the features before it contribute; the learning rate above which it diverges.
+    after it and the features before it contribute; the learning rate above which it diverges. On
+    request the curvature of all weights, the loss around them, and the regions of the input space.
 
-    Example: sigmascope landscape 'mlp?depth=6&width=64' --skip hidden.3 --rho 0 0.5 1
+    Example: sigmascope landscape 'mlp?depth=6&width=64' --skip hidden.3 --html out.html
 
     Args:
         model: What to measure; as for `profile`.
@@ -40,34 +79,104 @@ def landscape(
             input of one to the output of another.
         rho: Strengths of that skip connection; 0, 0.25, 0.5, 0.75 and 1 by default.
         activation: Also measure with this activation in the place of every other.
+        sights: What else to look at.
         squared: Squared error even where the data fit a better loss.
         double: Measure a copy in float64, in which longer axes can be told from flat directions.
+        html: Write all of it here as one interactive page.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
     from sigmascope import report, sources, survey
 
-    require_writable(json=json)
+    require_writable(html, json=json)
     if rho is not None and skip is None:
         raise sources.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
+    if sights.of is not None and sights.curvature is None:
+        raise sources.Refusal("`--of` needs `--curvature`: say which, e.g. `--curvature hessian`.")
     opened, data = open_named(model, source)
-    targets = None if squared else data.targets
-    name = ""
-    if targets is not None:
-        name = "mean squared error" if targets.is_floating_point() else "cross-entropy"
-    of: dict[str, Any] = {
-        "targets": targets,
-        "loss": None if targets is None else fitting_loss,
-        "batch_dim": source.batch_dim,
-    }
+    name, loss = _loss(data, squared)
     module = copy.deepcopy(opened.module).double() if double else opened.module
+    of = {**loss, "batch_dim": source.batch_dim}
     if skip is None and activation is None:
         found = (survey.landscape(module, data.inputs, **of),)
     else:
         found = survey.what_if(
             module, data.inputs, skip=skip, rhos=tuple(rho or RHOS), activation=activation, **of
         )
+    scenery = _scenery(module, data, of, source, sights)
     if json != "-":
-        show(report.landscape_text(found, loss=name, **terminal()))
+        show(report.landscape_text(found, scenery=scenery, loss=name, **terminal()))
+    if html is not None:
+        about = _about(opened, data, name)
+        report.landscape_page(found, html, scenery=scenery, loss=name, about=about)
+        note(f"Wrote {html}")
     if json is not None:
-        write(json, report.landscape_form(found, loss=name))
+        write(json, report.landscape_form(found, scenery=scenery, loss=name))
     return HEALTHY
+
+
+def _loss(data: "Data", squared: bool) -> tuple[str, dict[str, Any]]:
+    """The loss's name, and it with its targets."""
+    targets = None if squared else data.targets
+    if targets is None:
+        return "", {"targets": None, "loss": None}
+    name = "mean squared error" if targets.is_floating_point() else "cross-entropy"
+    return name, {"targets": targets, "loss": fitting_loss}
+
+
+def _scenery(
+    module: "nn.Module", data: "Data", of: dict[str, Any], source: Source, sights: Sights
+) -> "Scenery":
+    from sigmascope import report, survey
+
+    bends = surface = regions = None
+    if sights.curvature is not None:
+        bends = survey.curvature(
+            module,
+            data.inputs,
+            kind=sights.curvature,
+            layers=sights.of,
+            generator=seeded(source.seed),
+            **of,
+        )
+    if sights.surface in ("random", "hessian"):
+        surface = survey.loss_surface(
+            module,
+            data.inputs,
+            plane=sights.surface,
+            points=sights.points,
+            extent=sights.extent,
+            generator=seeded(source.seed),
+            **of,
+        )
+    elif sights.surface is not None:
+        other = _weights(module, Path(sights.surface))
+        surface = survey.loss_line(module, other, data.inputs, points=2 * sights.points + 1, **of)
+    if sights.regions:
+        regions = survey.input_regions(module, data.inputs)
+    return report.Scenery(bends, surface, regions)
+
+
+def _weights(module: "nn.Module", file: Path) -> dict[str, Any]:
+    """The weights of another checkpoint of the model."""
+    from sigmascope import sources
+
+    if not file.exists():
+        raise sources.Refusal(
+            f"`--surface` must be random, hessian or a checkpoint file, got {file}, which is none."
+        )
+    twin = copy.deepcopy(module)
+    sources.load_checkpoint(twin, file)
+    return twin.state_dict()
+
+
+def _about(opened: "Model", data: "Data", loss: str) -> dict[str, str]:
+    import torch
+
+    return {
+        "name": opened.name,
+        "weights": opened.weights,
+        "data": data.name,
+        "loss": loss or "squared error",
+        "parameters": f"{sum(p.numel() for p in opened.module.parameters()):,}",
+        "torch": torch.__version__,
+    }

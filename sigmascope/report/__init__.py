@@ -3,7 +3,8 @@
 from sigmascope.report.columns import table
 from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
-from sigmascope.report.landscapes import landscape_form, landscape_text
+from sigmascope.report.landscape_page import landscape_page
+from sigmascope.report.landscapes import Scenery, landscape_form, landscape_text
 from sigmascope.report.page import page
 from sigmascope.report.plain import text
 from sigmascope.report.predictions import prediction_form, prediction_text
@@ -19,11 +20,13 @@ from sigmascope.report.treatments import (
 __all__ = [
     "SCHEMA",
     "Coverage",
+    "Scenery",
     "checks_form",
     "checks_text",
     "coverage",
     "json_form",
     "landscape_form",
+    "landscape_page",
     "landscape_text",
     "page",
     "prediction_form",

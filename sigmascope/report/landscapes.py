@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import RenderableType
@@ -9,10 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.linalg import Estimate
+from sigmascope.report.bends import curvature_form, curvature_parts
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
 from sigmascope.report.numbers import compact
-from sigmascope.survey import Landscape, LayerCurvature
+from sigmascope.report.payloads import thinned
+from sigmascope.report.slices import regions_form, regions_parts, surface_form, surface_parts
+from sigmascope.survey import Bends, Landscape, LayerCurvature, Regions, Surface
 
 COLUMNS = (
     ("condition", "κ(Q): the longest over the shortest axis of the loss in this layer's weights"),
@@ -25,22 +29,54 @@ COLUMNS = (
 HEADS = ("condition", "layer factor", "data factor", "top", "step limit", "flat")
 
 
+@dataclass(frozen=True, slots=True)
+class Scenery:
+    """What else was measured of the landscape, as far as it was asked for.
+
+    Attributes:
+        curvature: Eigenvalues of the Hessian or its kin.
+        surface: The loss on a plane or a line through the weights.
+        regions: The regions on a plane through input space.
+    """
+
+    curvature: Bends | None = None
+    surface: Surface | None = None
+    regions: Regions | None = None
+
+
 def landscape_text(
-    found: Sequence[Landscape], *, loss: str = "", colour: bool = False, width: int = 100
+    found: Sequence[Landscape],
+    *,
+    scenery: Scenery | None = None,
+    loss: str = "",
+    colour: bool = False,
+    width: int = 100,
 ) -> str:
     """A table of the layers, and of what each variant would change.
 
     Args:
         found: The model as it is, and variants of it.
+        scenery: What else was measured.
         loss: Name of the loss; squared error if none is given.
         colour: Whether to use terminal colours.
         width: Columns of the terminal.
     """
-    return rendered(_parts(found, loss), colour=colour, width=width)
+    seen = scenery or Scenery()
+    parts = [*_parts(found, loss)]
+    if seen.curvature is not None:
+        parts += ["", *curvature_parts(seen.curvature, loss)]
+    if seen.surface is not None:
+        parts += ["", *surface_parts(seen.surface)]
+    if seen.regions is not None:
+        parts += ["", *regions_parts(seen.regions)]
+    return rendered(parts, colour=colour, width=width)
 
 
-def landscape_form(found: Sequence[Landscape], *, loss: str = "") -> dict[str, Any]:
+def landscape_form(
+    found: Sequence[Landscape], *, scenery: Scenery | None = None, loss: str = ""
+) -> dict[str, Any]:
     """The same as strict JSON."""
+    seen = scenery or Scenery()
     return {
         "schema": "sigmascope/landscape/1",
         "loss": loss or "squared error",
@@ -53,6 +89,9 @@ def landscape_form(found: Sequence[Landscape], *, loss: str = "") -> dict[str, A
             }
             for variant in found
         ],
+        "curvature": None if seen.curvature is None else curvature_form(seen.curvature),
+        "surface": None if seen.surface is None else surface_form(seen.surface),
+        "regions": None if seen.regions is None else regions_form(seen.regions),
     }
 
 
@@ -61,6 +100,7 @@ def _layer_form(layer: LayerCurvature) -> dict[str, Any]:
     return {
         "site": layer.site,
         "floor": layer.floor,
+        "axes": thinned(layer.root.sigma.tolist()),
         **{name: estimate_form(getattr(layer, name)) for name in names},
     }
 

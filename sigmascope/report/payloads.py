@@ -48,18 +48,23 @@ def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
 
 
 def _thinned(s: SiteSpectrum) -> dict[str, Any]:
-    """The leading values and an even choice of the rest, to six digits, with their indices."""
-    sigma = s.spectrum.sigma.tolist()
-    chosen = list(range(len(sigma)))
-    if len(sigma) > _POINTS:
-        step = (len(sigma) - 1 - _HEAD) / (_POINTS - _HEAD - 1)
-        chosen = chosen[:_HEAD] + [round(_HEAD + i * step) for i in range(_POINTS - _HEAD)]
     return {
         "site": s.site,
         "view": s.view,
         "form": s.form,
         "shape": list(s.spectrum.shape),
         "how": s.spectrum.how,
+        **thinned(s.spectrum.sigma.tolist()),
+    }
+
+
+def thinned(sigma: list[float]) -> dict[str, Any]:
+    """The leading values and an even choice of the rest, to six digits, with their indices."""
+    chosen = list(range(len(sigma)))
+    if len(sigma) > _POINTS:
+        step = (len(sigma) - 1 - _HEAD) / (_POINTS - _HEAD - 1)
+        chosen = chosen[:_HEAD] + [round(_HEAD + i * step) for i in range(_POINTS - _HEAD)]
+    return {
         "count": len(sigma),
         "zeros": sigma.count(0.0),
         "at": [i + 1 for i in chosen],

@@ -44,6 +44,7 @@ class LayerCurvature:
     step_limit: Estimate
     rate: Estimate
     floor: float
+    root: Spectrum
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +242,7 @@ def _curvature(c: Conditioning) -> LayerCurvature:
         limit,
         _rate(condition),
         1 / c.rtol,
+        c.root,
     )
 
 

@@ -60,7 +60,7 @@ def input_regions(
     second = three[2] - three[0]
     across = first / first.norm().clamp_min(1e-300)
     left = second - (second @ across) * across
-    if not float(left.norm()) > 1e-9 * float(second.norm()):
+    if not float(left.norm()) > 1e-6 * float(second.norm()):
         raise Refusal(f"The samples {samples} must not lie on a line. Choose other ones.")
     along = left / left.norm()
     flat = (three - centre) @ torch.stack([across, along], dim=1)

@@ -1,6 +1,7 @@
 """A realistic profile, made up: 33 layers, of which the deeper half has collapsed."""
 
 import math
+import shutil
 from types import MappingProxyType
 
 import pytest
@@ -11,6 +12,11 @@ from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.survey import Layer, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.theory import Assumption, Check, Verdict
 
+CHROMIUM, DRIVER = "chromium", "chromedriver"
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --window-size=1280,1000"
+)
 DEPTH, WIDTH, SAMPLES = 32, 128, 256
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -225,3 +231,20 @@ def hostile_findings(hostile):
             ("<img src=x onerror=alert(4)>",),
         ),
     )
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    if not (shutil.which(CHROMIUM) and shutil.which(DRIVER)):
+        pytest.skip("chromium and chromedriver are not installed: apt-get install chromium-driver")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which(CHROMIUM)
+    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which(DRIVER)))
+    yield driver
+    driver.quit()

@@ -34,6 +34,6 @@ def test_the_form_is_strict_json():
     layer = form["variants"][0]["layers"][0]
     assert set(layer) == {
         "site", "floor", "condition", "layer_factor", "data_factor", "top", "step_limit", "flat",
-        "rate",
+        "rate", "axes",
     }  # fmt: skip
     assert layer["condition"]["value"] > 1

@@ -1,5 +1,4 @@
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -7,29 +6,6 @@ from plotly.offline import get_plotlyjs
 
 from sigmascope.report import page
 from sigmascope.survey import Profile
-
-CHROMIUM, DRIVER = "chromium", "chromedriver"
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --window-size=1280,1000"
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not (shutil.which(CHROMIUM) and shutil.which(DRIVER)):
-        pytest.skip("chromium and chromedriver are not installed: apt-get install chromium-driver")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which(CHROMIUM)
-    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which(DRIVER)))
-    yield driver
-    driver.quit()
 
 
 def show(browser, path):

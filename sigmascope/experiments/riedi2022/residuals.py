@@ -11,7 +11,7 @@ from torch import Tensor
 from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
 from sigmascope.experiments.riedi2022.edges import draws
 from sigmascope.linalg import shifted_limits
-from sigmascope.theory.riedi2022 import condition_limits, weight_spread
+from sigmascope.theory import riedi2022
 
 BINS, LOW, HIGH = 80, 1.0, 2.2
 # r, n: means of kappa (with error) and of the ratios a, b, c, of an independent simulation
@@ -42,7 +42,7 @@ def row(task: Task, _: Path | None) -> Row:
     """The condition number of `W + Id` and three ratios of bounds to what they bound."""
     n, r, parts = task["n"], task["r"], []
     for K in draws(task):
-        W = weight_spread(n, r) * K
+        W = riedi2022.weight_spread(n, r) * K
         s = torch.linalg.svdvals(W)
         after = torch.linalg.svdvals(W + torch.eye(n, dtype=W.dtype))
         tau = torch.linalg.eigvalsh(W + W.mT)
@@ -68,7 +68,7 @@ def _row(values: Tensor, r: float) -> Row:
         "mean": kappa.mean().item(),
         "error": kappa.std().item() / math.sqrt(len(kappa)),
         "counts": torch.histc(kappa, BINS, LOW, HIGH).tolist(),
-        "above": (kappa > condition_limits(r)[0]).double().mean().item(),
+        "above": (kappa > riedi2022.condition_limits(r)[0]).double().mean().item(),
         "ratios": [v.mean().item() for v in ratios],
         "least": [v.min().item() for v in ratios],
     }
@@ -97,7 +97,7 @@ def plot_conditions(rows: list[Row], canvas: Any) -> None:
             total = found["task"]["draws"] * width
             label = f"n = {found['task']['n']}"
             axes.plot(middles, [c / total for c in found["counts"]], label=label)
-        axes.axvline(condition_limits(r)[0], color="black", label="(121)")
+        axes.axvline(riedi2022.condition_limits(r)[0], color="black", label="(121)")
         top, bottom = shifted_limits(1 / (r * math.sqrt(8)))
         axes.axvline(top / bottom, color="grey", linestyle="--", label="limit")
         axes.set(title=f"r = {r}", xlabel="condition number")

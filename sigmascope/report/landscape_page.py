@@ -1,0 +1,45 @@
+"""The interactive page of a loss landscape."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sigmascope.report.landscapes import COLUMNS, HEADS, Scenery, landscape_form
+from sigmascope.report.names import printable
+from sigmascope.report.pages import write_page
+from sigmascope.survey import Landscape
+
+_SCRIPTS = ("words.js", "plots.js", "scenes.js", "landscape.js")
+
+
+def landscape_page(
+    found: Sequence[Landscape],
+    path: str | os.PathLike[str],
+    *,
+    scenery: Scenery | None = None,
+    loss: str = "",
+    about: Mapping[str, str] | None = None,
+) -> Path:
+    """Write conditioning, curvature, loss surface and regions as one interactive HTML file.
+
+    Args:
+        found: The model as it is, and variants of it.
+        path: The file to write; it appears complete or not at all.
+        scenery: What else was measured.
+        loss: Name of the loss; squared error if none is given.
+        about: Words about the measurement; `name` is the title.
+
+    Returns:
+        `path`.
+
+    Raises:
+        FileNotFoundError: If the folder does not exist.
+    """
+    words = dict(about or {})
+    data = {
+        **landscape_form(found, scenery=scenery, loss=loss),
+        "about": words,
+        "columns": [[h, name, says] for h, (name, says) in zip(HEADS, COLUMNS, strict=True)],
+    }
+    title = printable(words.get("name", "landscape"))
+    return write_page(path, title=title, data=data, template="landscape.html", scripts=_SCRIPTS)
