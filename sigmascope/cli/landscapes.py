@@ -55,7 +55,7 @@ def landscape(
     /,
     *,
     source: Source = DEFAULT,
-    skip: str | None = None,
+    skip: Names = None,
     rho: Strengths = None,
     activation: Activation | None = None,
     sights: Sights = PLAIN,
@@ -76,8 +76,8 @@ def landscape(
         model: What to measure; as for `profile`.
         source: The data and weights.
         skip: Also measure with the input of this module added to its output; `first:last` from the
-            input of one to the output of another.
-        rho: Strengths of that skip connection; 0, 0.25, 0.5, 0.75 and 1 by default.
+            input of one to the output of another; several at once as in a DenseNet.
+        rho: Strengths of the skip connection; 0, 0.25, 0.5, 0.75 and 1 by default.
         activation: Also measure with this activation in the place of every other.
         sights: What else to look at.
         squared: Squared error even where the data fit a better loss.

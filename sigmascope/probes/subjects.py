@@ -9,25 +9,20 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.probes import graphs, parameters, sweeps
-from sigmascope.probes.batches import Batch, as_tensor, call, prepared, sample_count, tensors
+from sigmascope.probes.affine import AffineMap, local_affine
+from sigmascope.probes.batches import Batch, prepared, sample_count, tensors
 from sigmascope.probes.conditioning import Conditioned, conditioning
 from sigmascope.probes.curvatures import Curvature, Kind, Scene, chosen_parameters, curvature
 from sigmascope.probes.differences import SelfCheck, self_check
 from sigmascope.probes.gradients import Collinearity, Loss, collinearity
 from sigmascope.probes.kernels import covers
 from sigmascope.probes.layers import channel_dim, layers, normalisers
-from sigmascope.probes.normalisers import Statisticians
-from sigmascope.probes.refusals import (
-    Refusal,
-    Unsplit,
-    failure,
-    require_finite_batch,
-    require_model,
-)
+from sigmascope.probes.passes import Pass, forward_pass
+from sigmascope.probes.refusals import Refusal, Unsplit, require_finite_batch, require_model
 from sigmascope.probes.representations import Spectra, spectra_of
 from sigmascope.probes.rows import Rows, rows, samples_first
 from sigmascope.probes.stillness import still, uses_batch_statistics
-from sigmascope.probes.tapes import Call, recording
+from sigmascope.probes.tapes import Call
 
 OUTPUT = "(output)"
 
@@ -97,34 +92,8 @@ class Subject:
         return found
 
     @cached_property
-    def _run(self) -> tuple[list[Call], Statisticians, Tensor, str, int]:
-        """One run without gradients.
-
-        Calls of the layers, batch statistics, the output and its rule, and how many entries layers
-        and normalisers wrote.
-        """
-        for copy in (False, True):
-            frozen = Statisticians()
-            with (
-                still(self.model),
-                torch.no_grad(),
-                recording(self._listened, copy=copy, rewrite=frozen.rewrite) as tape,
-            ):
-                output, rule = as_tensor(self._call())
-            if not any(c.spoiled for c in tape.calls):
-                break
-        names = set(self.modules.values())
-        wrote = sum(c.output.numel() for c in tape.calls)
-        return [c for c in tape.calls if c.module in names], frozen, output.detach(), rule, wrote
-
-    def _call(self) -> Any:
-        """One forward pass; whatever the model raises becomes a refusal that shows the batch."""
-        try:
-            return call(self.model, self.batch)
-        except Refusal:
-            raise
-        except (Exception, SystemExit) as error:  # a user's forward may raise anything
-            raise Refusal(failure(self.model, tuple(tensors(self.batch)), error)) from error
+    def _pass(self) -> Pass:
+        return forward_pass(self.model, self.batch, self.modules, self._listened)
 
     @cached_property
     def _batch_normalisers(self) -> dict[str, nn.Module]:
@@ -137,17 +106,17 @@ class Subject:
     @property
     def calls(self) -> tuple[Call, ...]:
         """Every call of a layer, in the order in which they end."""
-        return tuple(self._run[0])
+        return self._pass.calls
 
     @property
     def output(self) -> Tensor:
         """The output tensor that is studied."""
-        return self._run[2]
+        return self._pass.output
 
     @property
     def output_rule(self) -> str:
         """How the output tensor was chosen from what the model returns."""
-        return self._run[3]
+        return self._pass.rule
 
     @cached_property
     def weights(self) -> tuple[parameters.Weight, ...]:
@@ -205,10 +174,10 @@ class Subject:
             self.model,
             self.batch,
             self._listened,
-            self._run[1],
+            self._pass.frozen,
             outputs=self.outputs,
             count=self.count,
-            entries=self._run[4],
+            entries=self._pass.entries,
             columns=min(wanted, self.output.numel() // self.count),
             batch_dim=self.batch_dim,
             uncovered=self._uncovered,
@@ -243,7 +212,7 @@ class Subject:
                 self.targets,
                 self.loss,
                 self.modules | self._batch_normalisers,
-                self._run[1],
+                self._pass.frozen,
                 count=self.count,
                 batch_dim=self.batch_dim,
             )
@@ -260,7 +229,7 @@ class Subject:
             self.model,
             self.batch,
             self.modules | self._batch_normalisers,
-            self._run[1],
+            self._pass.frozen,
             targets=self.targets,
             loss=self.loss,
             count=self.count,
@@ -294,6 +263,26 @@ class Subject:
     @property
     def _scene(self) -> Scene:
         return Scene(self.model, self.batch, self.targets, self.loss, self.count, self.batch_dim)
+
+    def local_affine(
+        self, index: int = 0, *, start: str | None = None, stop: str | None = None
+    ) -> AffineMap:
+        """The affine map around one sample of a batch that is a tensor; see `local_affine`.
+
+        Args:
+            index: Which sample.
+            start: As for `local_affine`.
+            stop: As for `local_affine`.
+
+        Raises:
+            Refusal: If there is no such sample, or the network is not piecewise affine.
+        """
+        if not isinstance(self.batch, Tensor) or not 0 <= index < self.count or self.batch_dim:
+            raise Refusal(
+                f"The affine map is that around one of the samples of a tensor, got sample {index} "
+                f"of {self.count} in a {type(self.batch).__name__}. Use `probes.local_affine`."
+            )
+        return local_affine(self.model, self.batch[index : index + 1], start, stop)
 
     @cached_property
     def graph(self) -> graphs.Graph:

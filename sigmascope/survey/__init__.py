@@ -1,12 +1,13 @@
 """Models in, profiles out."""
 
 from sigmascope.survey.curvatures import Bend, Bends, curvature
-from sigmascope.survey.landscapes import Landscape, LayerCurvature, landscape, what_if
+from sigmascope.survey.landscapes import Landscape, LayerCurvature, landscape
 from sigmascope.survey.predictions import Prediction, predict
 from sigmascope.survey.profiles import Progress, named, profile
 from sigmascope.survey.readings import ALL, Layer, Profile, Reading, SiteSpectrum, Skipped, View
 from sigmascope.survey.regions import Regions, input_regions
 from sigmascope.survey.surfaces import Plane, Surface, loss_line, loss_surface
+from sigmascope.survey.variants import what_if
 
 __all__ = [
     "ALL",

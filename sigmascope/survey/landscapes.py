@@ -1,18 +1,13 @@
-"""How well conditioned learning is in each layer, and what a change of design would make of it."""
+"""How well conditioned learning is in each layer."""
 
-import copy
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from sigmascope.linalg import Estimate, Spectrum, condition_number, matrix_rank
-from sigmascope.networks import Activation, activation_layer, is_activation
-from sigmascope.probes import Batch, Conditioning, Loss, Refusal, Subject
+from sigmascope.probes import Batch, Conditioning, Loss, Subject
 from sigmascope.survey.readings import Skipped
 
 AS_IT_IS = "as it is"
@@ -90,123 +85,10 @@ def landscape(
 
     Cost: a forward pass, a backward pass for each output, and one factorisation for each layer.
     """
-    return _measured(model, batch, targets, loss, batch_dim, says=AS_IT_IS, rho=0.0)
+    return measured_landscape(model, batch, targets, loss, batch_dim, says=AS_IT_IS, rho=0.0)
 
 
-def what_if(
-    model: nn.Module,
-    batch: Batch,
-    *,
-    skip: str | None = None,
-    rhos: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
-    activation: Activation | None = None,
-    targets: Any = None,
-    loss: Loss | None = None,
-    batch_dim: int = 0,
-) -> tuple[Landscape, ...]:
-    """The landscape as it would be with a skip connection, or with another activation.
-
-    Everything is computed again for each variant, the pattern of units that are on included.
-
-    Args:
-        model: Left bit for bit as it was found.
-        batch: As for `profile`.
-        skip: A module whose output gets `rho` times its input added; `"first:last"` for the input
-            of one and the output of another.
-        rhos: Strengths of the skip connection; 0 is the model as it is.
-        activation: Put in the place of every activation module.
-        targets: As for `landscape`.
-        loss: As for `landscape`.
-        batch_dim: Where the batch has its samples.
-
-    Raises:
-        Refusal: If there is no such module, if shapes differ along the skip connection, or if there
-            is nothing to change.
-
-    Source:
-        Riedi et al. 2022, Eqs. (44), (158).
-    """
-    if skip is None and activation is None:
-        raise Refusal("There must be something to change: name a `skip` or an `activation`.")
-    measure = partial(_measured, batch=batch, targets=targets, loss=loss, batch_dim=batch_dim)
-    alone = skip is not None and activation is None and 0 in rhos
-    found = [] if alone else [measure(model, says=AS_IT_IS, rho=0.0)]
-    if activation is not None:
-        model = _reactivated(model, activation)
-        found += [measure(model, says=f"with {activation}", rho=0.0)] if skip is None else []
-    ends = None if skip is None else _ends(model, skip)
-    if ends is None:
-        return tuple(found)
-    kind = AS_IT_IS if activation is None else f"with {activation}"
-    also = "" if activation is None else f", {activation}"
-    for rho in rhos:
-        with skipping(ends[0], ends[1], rho) as seen:
-            says = f"skip {rho:g} around {skip}{also}" if rho else kind
-            found.append(measure(model, says=says, rho=rho))
-        if not seen:
-            raise Refusal(f"`skip` must name modules that the model calls, got {skip!r}.")
-    return tuple(found)
-
-
-@contextmanager
-def skipping(first: nn.Module, last: nn.Module, rho: float) -> Iterator[list[Tensor]]:
-    """Add `rho` times the input of one module to the output of another while the block runs."""
-    inputs: list[Tensor] = []
-    seen: list[Tensor] = []
-
-    def remember(_: nn.Module, args: tuple[Any, ...]) -> None:
-        inputs.append(args[0])
-
-    def add(_: nn.Module, __: tuple[Any, ...], output: Any) -> Tensor:
-        came = inputs.pop() if inputs else None
-        if not isinstance(output, Tensor) or came is None or came.shape != output.shape:
-            read = "nothing" if came is None else str(tuple(came.shape))
-            wrote = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-            raise Refusal(
-                f"A skip connection needs the shape of its input, got {read} in and {wrote} out. "
-                "Name modules that read and write tensors of one shape."
-            )
-        seen.append(came)
-        return output + rho * came
-
-    with ExitStack() as hooks:
-        hooks.callback(first.register_forward_pre_hook(remember).remove)
-        hooks.callback(last.register_forward_hook(add).remove)
-        yield seen
-
-
-def _ends(model: nn.Module, skip: str) -> tuple[nn.Module, nn.Module]:
-    modules = dict(model.named_modules())
-    names = skip.split(":") if ":" in skip else [skip, skip]
-    unknown = [n for n in names if n not in modules or not n]
-    if unknown or len(names) != 2:
-        known = ", ".join(list(modules)[1:13])
-        raise Refusal(
-            f"`skip` must name one module, or two as first:last, got {skip!r}. There are {known}"
-            f"{', …' if len(modules) > 13 else ''}."
-        )
-    return modules[names[0]], modules[names[1]]
-
-
-def _reactivated(model: nn.Module, activation: Activation) -> nn.Module:
-    changed = copy.deepcopy(model)
-    places = [
-        (parent, name)
-        for parent in changed.modules()
-        for name, child in parent._modules.items()  # a module used twice has two places
-        if child is not None and is_activation(child)
-    ]
-    if not places:
-        raise Refusal(
-            "`activation` needs activations that are modules, got a model without any. Use nn.ReLU "
-            "and its like instead of functions, or change the model's own code."
-        )
-    for parent, name in places:
-        setattr(parent, name, activation_layer(activation) or nn.Identity())
-    return changed
-
-
-def _measured(
+def measured_landscape(
     model: nn.Module,
     batch: Batch,
     targets: Any,
@@ -216,6 +98,7 @@ def _measured(
     says: str,
     rho: float,
 ) -> Landscape:
+    """The landscape of a variant that is in place, with words for it."""
     found = Subject(model, batch, targets, loss, batch_dim=batch_dim).conditioning
     flat = [c.site for c in found.found if not float(c.root.sigma[0]) > 0]
     skipped = {**found.silent, **dict.fromkeys(flat, "the loss does not depend on its weights")}

@@ -5,7 +5,14 @@ import torch
 from affine_zoo import NETWORKS, D, built
 from torch import nn
 
-from sigmascope.probes import Refusal, jacobian, local_affine, region_distance, regions_along
+from sigmascope.probes import (
+    Refusal,
+    Subject,
+    jacobian,
+    local_affine,
+    region_distance,
+    regions_along,
+)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
@@ -163,3 +170,11 @@ def test_the_model_is_left_as_it_was():
     assert [m.training for m in model.modules()] == modes
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_the_map_of_a_subject_is_that_of_its_sample():
+    model, x, y = built("relu")
+    s = Subject(model, torch.cat([x, y]))
+    assert torch.equal(s.local_affine(1).matrix.dense(), local_affine(model, y).matrix.dense())
+    with pytest.raises(Refusal, match="got sample 2 of 2 in a Tensor"):
+        s.local_affine(2)

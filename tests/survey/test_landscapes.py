@@ -1,15 +1,12 @@
-import copy
 import math
+from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import networks, survey
-from sigmascope.probes import Refusal
 
 
 def net(*, depth=4, width=6, seed=0, activation="relu"):
@@ -29,65 +26,6 @@ def data(seed=0, samples=12):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(samples, 5, generator=generator, dtype=torch.float64)
     return x, torch.randint(0, 3, (samples,), generator=generator)
-
-
-class Skipped(nn.Module):
-    """A block with the skip connection written into its code."""
-
-    def __init__(self, block, rho):
-        super().__init__()
-        self.block, self.rho = block, rho
-
-    def forward(self, x):
-        return self.block(x) + self.rho * x
-
-
-@given(seed=st.integers(0, 10**6), rho=st.floats(0.05, 2), at=st.integers(1, 3))
-@settings(max_examples=30)
-def test_a_skip_that_is_imagined_is_the_skip_that_is_built(seed, rho, at):
-    model, (x, y) = net(seed=seed), data(seed)
-    (found,) = survey.what_if(
-        model, x, skip=f"hidden.{at}", rhos=[rho], targets=y, loss=F.cross_entropy
-    )[1:]
-    built = copy.deepcopy(model)
-    built.hidden[at] = Skipped(built.hidden[at], rho)
-    true = survey.landscape(built, x, targets=y, loss=F.cross_entropy)
-    assert len(found.layers) == len(true.layers)
-    for a, b in zip(found.layers, true.layers, strict=True):
-        assert a.site == b.site.replace(f"hidden.{at}.block", f"hidden.{at}")
-        for quantity in ("condition", "layer_factor", "data_factor", "top", "flat"):
-            one, other = getattr(a, quantity), getattr(b, quantity)
-            assert one.value == pytest.approx(other.value, rel=1e-6)
-
-
-def test_a_skip_over_several_layers_and_the_model_as_it_is():
-    model, (x, _) = net(), data()
-    none, one = survey.what_if(model, x, skip="hidden.1:hidden.2", rhos=[0, 1.0])
-    assert (none.says, one.says) == ("as it is", "skip 1 around hidden.1:hidden.2")
-    plain = survey.landscape(model, x)
-    assert [v.condition for v in none.layers] == [v.condition for v in plain.layers]
-    built = copy.deepcopy(model)
-    built.hidden = nn.Sequential(
-        built.hidden[0], Skipped(nn.Sequential(*built.hidden[1:3]), 1.0), built.hidden[3]
-    )
-    true = survey.landscape(built, x)
-    assert [v.condition.value for v in one.layers] == pytest.approx(
-        [v.condition.value for v in true.layers], rel=1e-9
-    )
-
-
-def test_another_activation():
-    model, (x, y) = net(), data()
-    before, after = survey.what_if(model, x, activation="leaky", targets=y, loss=F.cross_entropy)
-    true = survey.landscape(net(activation="leaky"), x, targets=y, loss=F.cross_entropy)
-    assert (before.says, after.says) == ("as it is", "with leaky")
-    assert [v.condition for v in after.layers] == [v.condition for v in true.layers]
-    assert isinstance(model.hidden[0].activation, nn.ReLU)  # the model is as it was
-
-
-def test_both_at_once():
-    found = survey.what_if(net(), data()[0], activation="abs", skip="hidden.2", rhos=[0, 1])
-    assert [v.says for v in found] == ["as it is", "with abs", "skip 1 around hidden.2, abs"]
 
 
 def test_the_numbers_belong_together():
@@ -129,30 +67,48 @@ def test_a_dead_network_has_finite_numbers():
     assert all(math.isfinite(v.condition.value) for v in found.layers)
 
 
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ({}, "something to change"),
-        ({"skip": "hidden.9"}, "`skip` must name one module, or two as first:last, got 'hidden.9'"),
-        ({"skip": "hidden.0"}, r"the shape of its input, got \(12, 5\) in and \(12, 6\) out"),
-        ({"skip": ""}, "`skip` must name one module"),
-    ],
-)
-def test_what_cannot_be_imagined_is_refused_and_leaves_no_hook(asked, says):
-    model = net()
-    with pytest.raises(Refusal, match=says):
-        survey.what_if(model, data()[0], **asked)
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+def alone(model, site, x, y, rate, steps):
+    """Losses of gradient descent on one layer's weights, squared error summed over the outputs."""
+    for name, p in model.named_parameters():
+        p.requires_grad_(requires_grad=name.startswith(site))
+    trained = [p for p in model.parameters() if p.requires_grad]
+    losses = []
+    for _ in range(steps):
+        loss = (model(x) - y).square().sum() / len(x)
+        losses.append(loss.item())
+        grads = torch.autograd.grad(loss, trained)
+        with torch.no_grad():
+            for p, g in zip(trained, grads, strict=True):
+                p -= rate * g
+    return losses
 
 
-def test_activations_that_are_functions_cannot_be_exchanged():
-    with pytest.raises(Refusal, match="activations that are modules"):
-        survey.what_if(nn.Linear(5, 3).double(), data()[0], activation="leaky")
+@pytest.mark.parametrize("site", ["hidden.0.linear", "hidden.2.linear", "readout"])
+def test_gradient_descent_on_a_layer_diverges_above_its_step_limit(site):
+    x = data(samples=40)[0]
+    y = torch.randn(40, 3, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    layers = survey.landscape(net(activation="linear"), x).layers
+    limit = next(v.step_limit.value for v in layers if v.site == site)
+    below = alone(net(activation="linear"), site, x, y, 0.98 * limit, 400)
+    above = alone(net(activation="linear"), site, x, y, 1.02 * limit, 1200)
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(below))
+    assert above[-1] > 1e3 * above[0]
 
 
-def test_a_module_that_is_never_called_has_no_skip():
-    model = nn.Sequential(nn.Linear(5, 5)).double()
-    model.spare = nn.Linear(5, 5).double()
-    model.forward = lambda x: model[0](x)
-    with pytest.raises(Refusal, match="must name modules that the model calls, got 'spare'"):
-        survey.what_if(model, data()[0], skip="spare", rhos=[1.0])
+@pytest.mark.parametrize("activation", ["linear", "relu"])
+def test_the_slowest_error_shrinks_at_the_predicted_rate(activation):
+    """At the best step `2 / (λ_max + λ_min)`, within one region for ReLU."""
+    x = data(samples=40)[0]
+    model = net(activation=activation, depth=2)
+    layer = next(v for v in survey.landscape(model, x).layers if v.site == "readout")
+    y = model(x).detach()  # the optimum is the model itself; it starts a little off it
+    slowest = 2 / layer.condition.value**2 / layer.step_limit.value
+    with torch.no_grad():
+        noise = torch.Generator().manual_seed(1)
+        model.readout.weight += 1e-6 * torch.randn(
+            model.readout.weight.shape, generator=noise, dtype=torch.float64
+        )
+    losses = alone(model, "readout", x, y, 2 / (layer.top.value + slowest), 3000)
+    kept = [a for a in losses if a > 1e-24]
+    rate = (kept[-1] / kept[-101]) ** 0.005  # of the error, whose square the loss is
+    assert rate == pytest.approx(layer.rate.value, rel=1e-3)
