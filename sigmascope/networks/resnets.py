@@ -1,5 +1,7 @@
 """Residual convolutional networks at the size of CIFAR-10."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -20,18 +22,22 @@ class ResidualBlock(nn.Module):
         He et al. 2016a, Fig. 2 and Sec. 3.3, option A.
     """
 
-    def __init__(self, *, first: Block, second: Block, activation: nn.Module | None) -> None:
+    def __init__(
+        self, *, first: Block, second: Block, activation: nn.Module | None, residual: float = 1.0
+    ) -> None:
         super().__init__()
+        self.residual = residual
         self.first = first
         self.second = second
         self.activation = activation
 
     def forward(self, input: Tensor) -> Tensor:
-        """`activation(skip(x) + second(first(x)))`."""
+        """`activation(residual * skip(x) + second(first(x)))`."""
         branch = self.second(self.first(input))
         stride = -(-input.shape[2] // branch.shape[2])
         skip = input[:, :, ::stride, ::stride]
-        output = F.pad(skip, (0, 0, 0, 0, 0, branch.shape[1] - skip.shape[1])) + branch
+        skip = F.pad(skip, (0, 0, 0, 0, 0, branch.shape[1] - skip.shape[1]))
+        output = self.residual * skip + branch
         return output if self.activation is None else self.activation(output)
 
 
@@ -59,6 +65,7 @@ def resnet(
     norm: Norm = "batch",
     init: Init = "he",
     eps: float = 1e-5,
+    residual: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> ResNet:
     """A residual network of `depth = 6n + 2` weighted layers, as made for CIFAR-10.
@@ -72,6 +79,7 @@ def resnet(
         norm: After each convolution; `"layer"` is over channels and positions together.
         init: How the weights are drawn, see `layers.draw`.
         eps: Of the norm.
+        residual: Strength of the skip connections; 0 gives a plain convolutional network.
         generator: Source of the weights; torch's global one when there is none.
 
     Returns:
@@ -89,6 +97,8 @@ def resnet(
     if depth < 8 or depth % 6 != 2:
         raise ValueError(f"`depth` must be 6n + 2 (8, 14, 20, 26, 32, ...), got {depth}.")
     require_options(activation=activation, norm=norm, init=init, eps=eps)
+    if not math.isfinite(residual):
+        raise ValueError(f"`residual` must be a finite number, got {residual}.")
 
     def block(fan_in: int, fan_out: int, stride: int, *, active: bool = True) -> Block:
         conv = convolution(
@@ -100,15 +110,16 @@ def resnet(
             ("activation", activation_layer(activation) if active else None),
         )
 
-    def residual(fan_in: int, fan_out: int) -> ResidualBlock:
+    def pair(fan_in: int, fan_out: int) -> ResidualBlock:
         first = block(fan_in, fan_out, 1 if fan_in == fan_out else 2)
         second = block(fan_out, fan_out, 1, active=False)
-        return ResidualBlock(first=first, second=second, activation=activation_layer(activation))
+        last = activation_layer(activation)
+        return ResidualBlock(first=first, second=second, activation=last, residual=residual)
 
     stem, stages, before = block(channels, width, 1), [], width
     for out in (width, 2 * width, 4 * width):
         fans = [before] + [out] * (depth // 6 - 1)
-        stages.append(nn.Sequential(*(residual(fan, out) for fan in fans)))
+        stages.append(nn.Sequential(*(pair(fan, out) for fan in fans)))
         before = out
     readout = linear(before, outputs, init=init, bias=True, generator=generator)
     return ResNet(stem=stem, stages=stages, readout=readout)

@@ -102,3 +102,18 @@ def test_refuse_what_makes_no_network(as_users_see_it, network, options, says):
 def test_resnet_refuses_a_depth_that_is_not_6n_plus_2(as_users_see_it):
     with pytest.raises(ValueError, match="6n \\+ 2"):
         resnet(inputs=(1, 8, 8), outputs=3, depth=18)
+
+
+def test_resnet_without_skip_connections_is_a_plain_convolutional_network():
+    build = lambda rho: resnet(
+        inputs=(1, 8, 8), outputs=3, depth=8, width=4, residual=rho, generator=generator()
+    ).eval()
+    x = torch.randn(2, 1, 8, 8, generator=generator())
+    plain, half = build(0.0), build(0.5)
+    block = plain.stages[0][0]
+    z = plain.stem(x)
+    assert torch.equal(block(z), torch.relu(block.second(block.first(z))))
+    same = half.stages[0][0]
+    assert torch.equal(same(z), torch.relu(0.5 * z + same.second(same.first(z))))
+    with pytest.raises(ValueError, match="`residual` must be a finite number, got nan"):
+        build(float("nan"))

@@ -2,8 +2,10 @@
 
 from sigmascope.experiments.figures import Figure
 from sigmascope.experiments.riedi2022.edges import FIG4, FIG5
+from sigmascope.experiments.riedi2022.partitions import FIG3
+from sigmascope.experiments.riedi2022.planes import FIG1
 from sigmascope.experiments.riedi2022.residuals import FIG6, FIG7
 from sigmascope.experiments.riedi2022.toys import FIG8
 from sigmascope.experiments.riedi2022.trajectories import FIG2
 
-FIGURES: tuple[Figure, ...] = (FIG2, FIG4, FIG5, FIG6, FIG7, FIG8)
+FIGURES: tuple[Figure, ...] = (FIG1, FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8)
