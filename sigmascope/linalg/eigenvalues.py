@@ -45,6 +45,7 @@ def extreme_eigenvalues(
     steps: int = 64,
     tolerance: float = 1e-9,
     sides: Sides = "both",
+    towards: Float64[Tensor, " n"] | None = None,
     risk: float = 1e-3,
     generator: torch.Generator | None = None,
 ) -> Ends:
@@ -59,6 +60,7 @@ def extreme_eigenvalues(
         steps: Products to spend on an operator; with as many as columns, it is exact.
         tolerance: Stop early as for `krylov_space`.
         sides: Which have to settle for that.
+        towards: Where to start, as for `krylov_space`.
         risk: Chance, for each end, that the random start hides it from an unfinished run.
         generator: Source of the random start.
 
@@ -86,7 +88,13 @@ def extreme_eigenvalues(
         A = Krylov(torch.eye(len(A), dtype=torch.float64), (A + A.mT) / 2, 0.0, 2.0**-52)
     elif isinstance(A, Operator):
         A = krylov_space(
-            A, steps=steps, tolerance=tolerance, count=count, sides=sides, generator=generator
+            A,
+            steps=steps,
+            tolerance=tolerance,
+            count=count,
+            sides=sides,
+            towards=towards,
+            generator=generator,
         )
     if not 1 <= count <= A.steps:
         raise ValueError(
@@ -123,7 +131,8 @@ def _beyond(theta: Float64[Tensor, " k"], space: Krylov, risk: float) -> float:
 
     `c² Π (λ - θ_i)² <= Π β_j²` for an eigenvalue λ on whose vector the start has the component c,
     since the monic polynomial with the Ritz values as roots is smallest on the start; and c² is
-    that of a uniformly random direction.
+    that of a uniformly random direction, of which the start has a known share. What else it holds
+    moves c, whose chance to be near zero is largest without (Anderson 1955).
     """
     n, k = space.basis.shape
     if space.complete:
@@ -133,7 +142,7 @@ def _beyond(theta: Float64[Tensor, " k"], space: Krylov, risk: float) -> float:
     floor = 2 * space.rounding / size
     if bool((steps <= floor).any()):  # the start has no component on any other eigenvector
         return 0.0
-    component = float(betaincinv(0.5, (n - 1) / 2, risk))
+    component = float(betaincinv(0.5, (n - 1) / 2, risk)) * space.random**2
     target = float(steps.log().sum()) - 0.5 * math.log(component)
     gaps = ((theta[-1] - theta) / size).numpy()
     excess = lambda s: float(np.log(gaps + math.exp(s)).sum()) - target

@@ -11,6 +11,7 @@ from sigmascope.linalg.refusals import not_finite_products, overflowing
 
 RISK = 1e-6  # chance that the random start of an unfinished run hides the largest singular value
 SMALLEST = 2.0**-1074
+TINY, HUGE = 1e-140, 1e140  # lengths of which squares neither underflow nor overflow
 PANEL = 2**22  # entries of a tensor converted to float64 at a time
 
 Ends = tuple[Float64[Tensor, " k"], Float64[Tensor, " k"], Float64[Tensor, " k"], float]
@@ -128,9 +129,12 @@ class Basis:
             grow: Whether to add the direction.
         """
         w = w.detach().double()[:, 0]
-        top = w.abs().amax().item() or 1.0
-        w = w / top
-        self.largest = max(self.largest, top * torch.linalg.vector_norm(w).item())
+        length, top = torch.linalg.vector_norm(w).item(), 1.0
+        if not TINY < length < HUGE:  # its square is not a number that can be trusted
+            top = w.abs().amax().item() or 1.0
+            w = w / top
+            length = top * torch.linalg.vector_norm(w).item()
+        self.largest = max(self.largest, length)
         fresh, inside = self._outside(w)
         norm = torch.linalg.vector_norm(fresh).item()
         gone = norm * top <= self.tolerance * self.largest
@@ -140,13 +144,22 @@ class Basis:
             self._append(fresh / norm)
         return 0.0 if gone else norm * top, top * inside
 
-    def restart(self) -> None:
-        """Add a random direction outside the basis."""
+    def restart(self, towards: Float64[Tensor, " n"] | None = None) -> float:
+        """Add a random direction outside the basis, or half way between one and a given one.
+
+        Returns:
+            How much of it is random: the length of the random unit vector in it.
+        """
         device = self.rows.device if self.generator is None else self.generator.device
         size = (self.rows.shape[1], 1)
         w = torch.randn(size, generator=self.generator, dtype=torch.float64, device=device)
         fresh, _ = self._outside(w[:, 0].to(self.rows.device))
-        self._append(fresh / torch.linalg.vector_norm(fresh))
+        unit, share = fresh / torch.linalg.vector_norm(fresh), 1.0
+        if towards is not None and 0 < (length := towards.norm().item()) < math.inf:
+            unit = unit + towards.to(unit) / length
+            share = 1 / unit.norm().item()
+        self._append(share * unit)
+        return share
 
     def _outside(self, w: Float64[Tensor, " n"]) -> tuple[Tensor, Tensor]:
         Q = self.rows[: self.count]

@@ -25,12 +25,14 @@ class Krylov:
         matrix: `Vᵀ A V`, tridiagonal unless the space was exhausted and begun again.
         rest: `‖A V - V (Vᵀ A V)‖`, all of it in the last column.
         precision: Relative rounding of one product.
+        random: How much of the start is random: the length of the random unit vector in it.
     """
 
     basis: Float64[Tensor, "n k"]
     matrix: Float64[Tensor, "k k"]
     rest: float
     precision: float
+    random: float = 1.0
 
     @property
     def steps(self) -> int:
@@ -62,6 +64,7 @@ def krylov_space(
     tolerance: float = 0.0,
     count: int = 1,
     sides: Sides = "both",
+    towards: Float64[Tensor, " n"] | None = None,
     generator: torch.Generator | None = None,
 ) -> Krylov:
     """The Krylov space of a symmetric operator from a random start, reorthogonalised in float64.
@@ -73,6 +76,8 @@ def krylov_space(
             sides is below this share of the largest; 0 to spend all steps.
         count: How many on each side have to settle.
         sides: Where they have to.
+        towards: Start half way between a random direction and this one, which is thought to be near
+            the eigenvectors that are looked for; the gradient, for the curvature of a loss.
         generator: Source of the random start.
 
     Raises:
@@ -89,21 +94,20 @@ def krylov_space(
     steps = min(steps, n)
     basis = Basis(n, steps, A, generator)
     T = torch.zeros(steps, steps, dtype=torch.float64)
-    basis.restart()
+    random = basis.restart(towards)
     rest, j = 0.0, 0
     for j in range(steps):
-        w = A.apply(basis.last()).detach().double()
-        if not w.isfinite().all():
-            raise not_finite_products(A.shape)
         last = j + 1 == steps
-        rest, inside = basis.project(w, grow=not last)
+        rest, inside = basis.project(A.apply(basis.last()), grow=not last)
+        if not inside.isfinite().all():
+            raise not_finite_products(A.shape)
         T[: j + 1, j] = T[j, : j + 1] = inside.cpu()
         looking = tolerance > 0 and j % EVERY == EVERY - 1 and not last
         if looking and _settled(T[: j + 1, : j + 1], rest, tolerance, count, sides):
             break
     precision = max(torch.finfo(A.like.dtype).eps, 2.0**-52)
     k = j + 1
-    return Krylov(basis.rows[:k].T, T[:k, :k].clone(), rest, precision)
+    return Krylov(basis.rows[:k].T, T[:k, :k].clone(), rest, precision, random)
 
 
 def _settled(

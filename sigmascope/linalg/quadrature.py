@@ -131,6 +131,12 @@ def spectral_density(
 
 def _density(spaces: Sequence[Krylov], risk: float) -> Density:
     n, steps = spaces[0].basis.shape
+    if not spaces[0].complete and any(s.random < 1 or s.basis.shape != (n, steps) for s in spaces):
+        raise ValueError(
+            "The spaces must have equally many steps from random starts, got "
+            f"{[(s.steps, s.random) for s in spaces]} (steps, random share). Begin them without "
+            "`towards` and with `tolerance=0`."
+        )
     whole = spaces[0].complete
     spaces = spaces[:1] if whole else spaces
     require_samples(2 if whole else len(spaces))

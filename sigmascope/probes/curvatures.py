@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sigmascope.linalg import Operator
@@ -34,11 +34,13 @@ class Curvature:
             mean of `g gᵀ` over the gradients of single samples (the empirical Fisher matrix).
         operator: Symmetric, over the parameters one after the other, row by row.
         parameters: Their names, in this order; tied ones once.
+        gradient: Of the loss; it often points where the curvature is large.
     """
 
     kind: Kind
     operator: Operator
     parameters: tuple[str, ...]
+    gradient: Float64[Tensor, " n"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +103,31 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
         )
     owned = list(parameters.values())
     with differentiable_twice(scene.model):
-        if kind == "hessian":
-            product = _hessian(scene.value(scene.output()), owned)
-        elif kind == "gauss-newton":
-            output = scene.output()
-            product = _gauss_newton(output, _second_derivative(scene, output), owned)
-        else:
+        if kind == "fisher":
             losses = scene.losses()
+            value = losses.mean()
             product = _gauss_newton(losses, lambda w: w / scene.count, owned)
+        else:
+            output = scene.output()
+            value = scene.value(output)
+            product = None
+            if kind == "gauss-newton":
+                product = _gauss_newton(output, _second_derivative(scene, output), owned)
+        if not value.requires_grad:
+            raise Refusal("The loss must depend on the parameters, got one that does not.")
+        slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
+        product = product or (lambda parts: _again(slopes, owned, parts))
+    gradient = _joined(slopes, owned).detach().double()
     size = sum(p.numel() for p in owned)
 
     def apply(block: Tensor) -> Tensor:
         columns = [_split(column, owned) for column in block.T]
-        with differentiable_twice(scene.model):  # parts of the tape may be computed again
+        with differentiable_twice(scene.model, recorded=True):
             found = [product(parts) for parts in columns]
         return torch.stack([_joined(parts, owned) for parts in found], dim=1)
 
-    return Curvature(kind, Operator((size, size), apply, apply, owned[0].detach()), (*parameters,))
+    operator = Operator((size, size), apply, apply, owned[0].detach())
+    return Curvature(kind, operator, (*parameters,), gradient)
 
 
 def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Parameter]:
@@ -148,18 +158,9 @@ def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[st
 Parts = Sequence[Tensor | None]  # of a vector, one for each parameter; None for zeros
 
 
-def _hessian(value: Tensor, owned: list[nn.Parameter]) -> Callable[[list[Tensor]], Parts]:
-    if not value.requires_grad:
-        raise Refusal("The loss must depend on the parameters, got one that does not.")
-    slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
-    return lambda parts: _again(slopes, owned, parts)
-
-
 def _gauss_newton(
     outputs: Tensor, second: Callable[[Tensor], Tensor], owned: list[nn.Parameter]
 ) -> Callable[[list[Tensor]], Parts]:
-    if not outputs.requires_grad:
-        raise Refusal("The output must depend on the parameters, got one that does not.")
     u = torch.zeros_like(outputs, requires_grad=True)
     pulled = torch.autograd.grad(outputs, owned, u, create_graph=True, allow_unused=True)
 
@@ -205,7 +206,4 @@ def _split(v: Float[Tensor, " n"], owned: list[nn.Parameter]) -> list[Tensor]:
 
 def _joined(parts: Parts, owned: list[nn.Parameter]) -> Float[Tensor, " n"]:
     pairs = zip(parts, owned, strict=True)
-    like = owned[0]
-    return torch.cat(
-        [(torch.zeros_like(p) if g is None else g).detach().reshape(-1).to(like) for g, p in pairs]
-    )
+    return torch.cat([(torch.zeros_like(p) if g is None else g).reshape(-1) for g, p in pairs])

@@ -35,7 +35,8 @@ def still(model: nn.Module) -> Iterator[None]:
         undo.callback(
             torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()
         )
-        devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
+        there = torch.cuda.is_initialized()  # if not, nothing is on such a device
+        devices = {p.device for p in model.parameters() if p.is_cuda} if there else set()
         undo.enter_context(torch.random.fork_rng(devices=sorted(devices, key=str)))
         # the fused encoder layer never calls its submodules, so nothing could be observed
         torch.backends.mha.set_fastpath_enabled(False)

@@ -1,7 +1,7 @@
 """What autograd needs to differentiate a model a second time, and rightly."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -14,14 +14,19 @@ from sigmascope.probes.stillness import still, uses_batch_statistics
 
 
 @contextmanager
-def differentiable_twice(model: nn.Module) -> Iterator[None]:
+def differentiable_twice(model: nn.Module, *, recorded: bool = False) -> Iterator[None]:
     """Hold a model still on a tape that can be differentiated again, also after the block.
+
+    Args:
+        model: The model.
+        recorded: Whether the tape is there already, and only parts of it may be computed again.
 
     Raises:
         Refusal: If autograd cannot, with its words.
     """
+    by_hand = nullcontext() if recorded else _ByHand()
     try:
-        with still(model), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _ByHand():
+        with still(model), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), by_hand:
             for module in model.modules():
                 if uses_batch_statistics(module):
                     # updated in place otherwise, which would spoil the tape that refers to them

@@ -10,13 +10,12 @@ from torch import nn
 from sigmascope.linalg import (
     Density,
     Estimate,
-    Operator,
     extreme_eigenvalues,
     krylov_space,
     spectral_density,
     symmetric_moments,
 )
-from sigmascope.probes import Batch, Loss, Refusal, SelfCheck, Subject
+from sigmascope.probes import Batch, Curvature, Loss, Refusal, SelfCheck, Subject
 
 Kind = Literal["hessian", "gauss-newton", "fisher"]
 WHOLE = "(all layers)"
@@ -103,7 +102,7 @@ def curvature(
         Pearlmutter 1994 for the products; Ubaru, Chen & Saad 2017 for the density; Ghorbani,
         Krishnan & Xiao 2019.
 
-    Cost: `steps × samples + 4 samples` products, each about two forward and backward passes.
+    Cost: `steps × (samples + 1) + 4 samples` products, each about two forward and backward passes.
     """
     if steps < 2 or samples < 2:
         raise Refusal(f"`steps` and `samples` must be at least 2, got {steps} and {samples}.")
@@ -111,24 +110,24 @@ def curvature(
     blocks = [None] if layers is None else [[name] for name in layers]
     parts = []
     for block in blocks:
-        A = subject.curvature(kind, layers=block).operator
+        curved = subject.curvature(kind, layers=block)
         site = WHOLE if block is None else block[0]
-        parts.append(_bend(site, A, steps, samples, generator))
+        parts.append(_bend(site, curved, steps, samples, generator))
     return Bends(kind, tuple(parts), subject.self_check)
 
 
 def _bend(
-    site: str, A: Operator, steps: int, samples: int, generator: torch.Generator | None
+    site: str, curved: Curvature, steps: int, samples: int, generator: torch.Generator | None
 ) -> Bend:
+    A = curved.operator
     n = A.shape[0]
     steps = n if n <= SMALL else min(steps, n)
-    many = 1 if steps == n else samples
-    spaces = [krylov_space(A, steps=steps, generator=generator) for _ in range(many)]
-    ends = extreme_eigenvalues(spaces[0])
-    trace, frobenius = symmetric_moments(
-        A, within=spaces[0], samples=4 * samples, generator=generator
-    )
-    density = spectral_density(spaces)
+    first = krylov_space(A, steps=steps, towards=curved.gradient, generator=generator)
+    ends = extreme_eigenvalues(first)
+    trace, frobenius = symmetric_moments(A, within=first, samples=4 * samples, generator=generator)
+    starts = 0 if first.complete else samples
+    spaces = [krylov_space(A, steps=steps, generator=generator) for _ in range(starts)]
+    density = spectral_density(spaces or [first])
     floor = FLAT * max(abs(ends.top[0].value), abs(ends.bottom[0].value))
     return Bend(
         site,

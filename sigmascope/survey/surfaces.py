@@ -163,7 +163,9 @@ def _of_the_hessian(
     subject: Subject, generator: torch.Generator | None
 ) -> tuple[tuple[Direction, Direction], tuple[str, str]]:
     curved = subject.curvature("hessian")
-    ends = extreme_eigenvalues(curved.operator, tolerance=1e-4, generator=generator)
+    ends = extreme_eigenvalues(
+        curved.operator, tolerance=1e-4, towards=curved.gradient, generator=generator
+    )
     owned = dict(subject.model.named_parameters())
     parts = [owned[name].detach() for name in curved.parameters]
     size = torch.cat([p.double().flatten() for p in parts]).norm()

@@ -114,3 +114,25 @@ def test_refusals(as_users_see_it):
     bad = Operator((3, 3), lambda x: x * float("nan"), lambda x: x, torch.eye(3))
     with pytest.raises(ValueError, match="finite products"):
         extreme_eigenvalues(bad)
+
+
+@pytest.mark.parametrize("risk", [0.001, 0.3])
+def test_a_hint_where_to_start_helps_and_does_no_harm(risk):
+    A = spread()
+    lam, Q = torch.linalg.eigh(A)
+    good = Q[:, -1] + 0.5 * Q[:, 30]
+    bad = Q[:, 90] - 0.02 * Q[:, -1]  # without the random part, it would hide the largest
+    plain, hinted = (
+        extreme_eigenvalues(Operator.of(A), steps=5, towards=h, generator=fresh()).top[0].value
+        for h in (None, good)
+    )
+    assert abs(hinted - 5) < abs(plain - 5)
+    missed = 0
+    for seed in range(200):
+        e = extreme_eigenvalues(
+            Operator.of(A), steps=6, towards=bad, risk=risk, generator=fresh(seed)
+        ).top[0]
+        missed += not e.low - 1e-12 <= lam[-1] <= e.high
+    assert missed <= 200 * risk + 1
+    zero = torch.zeros(len(A), dtype=torch.float64)
+    assert krylov_space(Operator.of(A), steps=3, towards=zero, generator=fresh()).random == 1

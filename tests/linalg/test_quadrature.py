@@ -4,7 +4,7 @@ import pytest
 import torch
 from zoo import SYMMETRIC, fresh
 
-from sigmascope.linalg import Operator, spectral_density
+from sigmascope.linalg import Operator, krylov_space, spectral_density
 
 THRESHOLDS = (-2.0, -0.9, -0.3, 0.0, 0.4, 0.95, 3.0, 4.5)
 
@@ -104,3 +104,19 @@ def test_refusals(as_users_see_it):
         spectral_density(Operator.of(torch.eye(3)), samples=1)
     with pytest.raises(ValueError, match="`risk` must be"):
         spectral_density(Operator.of(torch.eye(3)), risk=2.0)
+
+
+def test_spaces_at_hand_are_used_if_they_began_at_random():
+    A = Operator.of(with_values(bulk_and_outliers()))
+    g = fresh()
+    spaces = [krylov_space(A, steps=9, generator=g) for _ in range(3)]
+    found = spectral_density(spaces)
+    again = spectral_density(A, samples=3, steps=9, generator=fresh())
+    assert torch.equal(found.nodes, again.nodes)
+    hint = torch.ones(150, dtype=torch.float64)
+    with pytest.raises(ValueError, match="equally many steps from random starts"):
+        spectral_density([*spaces, krylov_space(A, steps=9, towards=hint)])
+    with pytest.raises(ValueError, match="equally many steps from random starts"):
+        spectral_density([*spaces, krylov_space(A, steps=8)])
+    with pytest.raises(ValueError, match="`samples` must be at least 2"):
+        spectral_density(spaces[:1])
