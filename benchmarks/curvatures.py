@@ -29,8 +29,8 @@ from sigmascope.linalg import extreme_eigenvalues, krylov_space, symmetric_momen
 from sigmascope.networks import mlp, resnet
 from sigmascope.probes import Subject
 
-SEEDS = range(6)
-BUDGETS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 21, 24, 30, 36, 48, 60, 72, 99, 150, 201)
+SEEDS = range(10)
+BUDGETS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 21, 24, 30, 33, 42, 51, 60, 72, 81, 90, 99, 111, 126, 150, 201)
 FOUR_DIGITS = 1e-4
 Ask = Callable[[int], float]  # of a seed
 Parts = tuple[nn.Module, Tensor, Tensor]
@@ -81,14 +81,14 @@ def our_top(parts: Parts) -> Callable[[int], Ask]:
 
 
 def our_trace(parts: Parts) -> Callable[[int], Ask]:
-    """By products: half for a Krylov space, the rest sampled."""
+    """By products: a third for a Krylov space, the rest for samples, two for each."""
 
     def ask(budget: int, seed: int) -> float:
         model, x, y = parts
         curved = Subject(model, x, y, F.cross_entropy).curvature()
         A, g = curved.operator, torch.Generator().manual_seed(seed)
-        samples = max(2, budget // 2)
-        steps = max(1, budget - samples)
+        samples = max(2, budget // 3)
+        steps = max(1, budget - 2 * samples)
         space = krylov_space(A, steps=steps, towards=curved.gradient, generator=g)
         return symmetric_moments(A, within=space, samples=samples, generator=g)[0].value
 

@@ -3,6 +3,7 @@
 from sigmascope.linalg.averages import ratio_average, time_average
 from sigmascope.linalg.batches import spectra
 from sigmascope.linalg.conditions import condition_number, log_pseudo_determinant
+from sigmascope.linalg.deflation import symmetric_moments
 from sigmascope.linalg.eigenvalues import Ends, extreme_eigenvalues
 from sigmascope.linalg.estimates import Estimate
 from sigmascope.linalg.inertia import count_above, counts_above
@@ -35,7 +36,7 @@ from sigmascope.linalg.ranks import (
 )
 from sigmascope.linalg.spectra import Route, Spectrum, spectrum
 from sigmascope.linalg.subspaces import principal_angles
-from sigmascope.linalg.traces import symmetric_moments, trace
+from sigmascope.linalg.traces import trace
 from sigmascope.linalg.tracy_widom import TracyWidom
 
 __all__ = [

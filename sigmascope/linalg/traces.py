@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Float64
@@ -10,7 +9,6 @@ from scipy.special import stdtrit
 from torch import Tensor
 
 from sigmascope.linalg.estimates import Estimate
-from sigmascope.linalg.lanczos import Krylov
 from sigmascope.linalg.operators import Operator
 from sigmascope.linalg.refusals import (
     require_between,
@@ -59,12 +57,12 @@ def trace(
     require_square((A.shape[0], A.shape[1]), name="A")
     if isinstance(A, Tensor):
         return _summed(A.detach().diagonal(), eps=2.0**-52, how="summed")
-    _require_sampling(samples, risk)
+    require_sampling(samples, risk)
     if samples >= A.shape[1]:
-        return _summed(A.dense().detach().diagonal(), eps=_precision(A), how="exact")
+        return _summed(A.dense().detach().diagonal(), eps=precision(A), how="exact")
     products = _sampled(A, samples, generator, lambda x, y: (x * y).sum(0))
-    value, gap = _student(products, risk)
-    gap += _precision(A) * products.abs().amax().item()
+    value, gap = student(products, risk)
+    gap += precision(A) * products.abs().amax().item()
     return Estimate(value, value - gap, value + gap, f"hutchinson(samples={samples})", risk)
 
 
@@ -72,7 +70,7 @@ def sampled_frobenius_norm(
     A: Operator, *, samples: int, risk: float, generator: torch.Generator | None
 ) -> Estimate:
     """Frobenius norm of an operator, from the mean of `‖A x‖²` over random signs `x`."""
-    _require_sampling(samples, risk)
+    require_sampling(samples, risk)
     exact = samples >= A.shape[1]
     if exact:
         lengths = _lengths(A.dense().detach().double())
@@ -80,88 +78,15 @@ def sampled_frobenius_norm(
         lengths = _sampled(A, samples, generator, lambda _, y: _lengths(y))
     top = lengths.amax().item() or 1.0
     squares = (lengths / top).square()
-    square, gap = (squares.sum().item(), 0.0) if exact else _student(squares, risk)
-    gap += 2 * _precision(A) * max(square, 1.0)
+    square, gap = (squares.sum().item(), 0.0) if exact else student(squares, risk)
+    gap += 2 * precision(A) * max(square, 1.0)
     low, value, high = (top * math.sqrt(max(v, 0.0)) for v in (square - gap, square, square + gap))
     how = "exact" if exact else f"hutchinson(samples={samples})"
     return Estimate(value, low, high, how, 0.0 if exact else risk)
 
 
-def symmetric_moments(
-    A: Operator,
-    *,
-    within: Krylov,
-    samples: int = 32,
-    risk: float = 0.05,
-    generator: torch.Generator | None = None,
-) -> tuple[Estimate, Estimate]:
-    """Trace and Frobenius norm of a symmetric operator of which a Krylov space is known.
-
-    What the space holds is summed exactly; only the rest, which large eigenvalues have left, is
-    sampled, with the same products for both.
-
-    Args:
-        A: Symmetric.
-        within: Its Krylov space, of enough steps to hold the eigenvalues that stand out: a few that
-            are sampled make the samples skew, and the intervals too narrow.
-        samples: Random vectors outside the space; none is needed if the space is whole.
-        risk: Chance that an interval misses, each for itself. Student's law is used with half of
-            it, which leaves the other half for samples that are not normal.
-        generator: Source of the random signs.
-
-    Raises:
-        ValueError: If `samples` is below 2, or `risk` not in (0, 1).
-
-    Source:
-        Hutchinson 1990; deflation as in Meyer, Musco, Musco & Woodruff 2021.
-    """
-    _require_sampling(samples, risk)
-    top = within.matrix.abs().amax().item() or 1.0
-    T, V = within.matrix / top, within.basis
-    known = T.diagonal().sum().item(), T.square().sum().item() + (within.rest / top) ** 2
-    slack = _precision(A) * max(known[1], 1.0) * math.sqrt(len(V))
-    if within.complete:
-        first, second, how, risk = (0.0, 0.0), (0.0, 0.0), "exact", 0.0
-    else:
-        outside = _Outside(A, V, top)
-        pairs = outside.sampled(samples, generator)
-        first, second = _student(pairs[0], risk / 2), _student(pairs[1], risk / 2)
-        how = f"lanczos(steps={within.steps}) + hutchinson(samples={samples})"
-    trace, gap = top * (known[0] + first[0]), top * (first[1] + slack)
-    square = known[1] + second[0]
-    ends = (square - second[1] - slack, square, square + second[1] + slack)
-    low, value, high = (top * math.sqrt(max(v, 0.0)) for v in ends)
-    return (
-        Estimate(trace, trace - gap, trace + gap, how, risk),
-        Estimate(value, low, high, how, risk),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Outside:
-    """A symmetric operator, over `top`, on the complement of the columns of `V`."""
-
-    A: Operator
-    V: Float64[Tensor, "n k"]
-    top: float
-
-    def sampled(
-        self, samples: int, generator: torch.Generator | None
-    ) -> tuple[Float64[Tensor, " s"], Float64[Tensor, " s"]]:
-        """`xᵀ A x` and `‖A x‖²` for random signs, projected."""
-        device = self.A.like.device if generator is None else generator.device
-        inner, squares = [], []
-        for _ in range(samples):
-            signs = torch.randint(0, 2, (len(self.V), 1), generator=generator, device=device)
-            x = (signs * 2 - 1).to(self.V)
-            x = x - self.V @ (self.V.mT @ x)
-            y = self.A.apply(x.to(self.A.like.dtype)).detach().double() / self.top
-            inner.append((x * y).sum())
-            squares.append(y.square().sum())
-        return torch.stack(inner).cpu(), torch.stack(squares).cpu()
-
-
-def _require_sampling(samples: int, risk: float) -> None:
+def require_sampling(samples: int, risk: float) -> None:
+    """Raise unless the samples can tell their own spread, and the risk is one."""
     require_samples(samples)
     require_between(risk, 2.0**-52, 1, name="risk", instead="It is a chance, e.g. 0.05.")
 
@@ -174,7 +99,7 @@ def _summed(diagonal: Float[Tensor, " n"], *, eps: float, how: str) -> Estimate:
     return Estimate(value, value - gap, value + gap, how)
 
 
-def _precision(A: Operator) -> float:
+def precision(A: Operator) -> float:
     """Relative rounding of one product with `A`, whose sums are as long as its larger side."""
     return 4 * (math.sqrt(max(A.shape)) + 4) * max(torch.finfo(A.like.dtype).eps, 2.0**-52)
 
@@ -202,7 +127,7 @@ def _lengths(columns: Float64[Tensor, "m k"]) -> Float64[Tensor, " k"]:
     return top * torch.linalg.vector_norm(columns / safe, dim=0)
 
 
-def _student(values: Float64[Tensor, " n"], risk: float) -> tuple[float, float]:
+def student(values: Float64[Tensor, " n"], risk: float) -> tuple[float, float]:
     """Mean, and the half-width that Student's law gives it."""
     n = len(values)
     top = values.abs().amax().item() or 1.0

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.linalg import Route, Spectrum, spectra, spectrum
 from sigmascope.probes.batches import Batch, as_tensor, call
-from sigmascope.probes.convolutions import patches
 from sigmascope.probes.gradients import Loss
 from sigmascope.probes.kernels import acts_as_linear
-from sigmascope.probes.layers import transposed
 from sigmascope.probes.normalisers import Statisticians
 from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.roots import feature_rows, root_rows
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.stillness import still
 from sigmascope.probes.tapes import Call, recording
@@ -39,7 +38,7 @@ class Conditioning:
     """One layer's Gauss-Newton matrix and what it is made of.
 
     Attributes:
-        site: The layer.
+        site: The layer; the first of its uses where a weight is used more than once.
         root: Singular values of Q; their squares are the eigenvalues of the Gauss-Newton matrix
             that are not zero by construction.
         parameters: Weights and biases of the layer that are trained.
@@ -110,7 +109,7 @@ def conditioning(
             )
             for k in range(flat.shape[1])
         ]
-    found, silent = [], {}
+    uses, silent = [], {}
     for one, per_output in zip(calls, zip(*grads, strict=True), strict=True):
         why = _why_not(one)
         if any(g is None for g in per_output):
@@ -123,10 +122,50 @@ def conditioning(
             why = "what it reads or writes cannot be told apart by sample"
         if why is None:
             x, *parts = (t.detach() for t in split if t is not None)
-            found.append(_layer(one, x, torch.stack(parts, dim=1), roots))
+            uses.append(Use(one, x, torch.stack(parts, dim=1)))
         else:
             silent[one.site] = why
-    return Conditioned(tuple(found), silent)
+    found = tuple(_layer(group, roots) for group in _by_weight(uses, calls, silent))
+    return Conditioned(found, silent)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of a weight.
+
+    Attributes:
+        call: Of its module.
+        x: What it read, samples first.
+        J: Derivatives of the outputs by what it wrote, `[n, k, ...]`.
+    """
+
+    call: Call
+    x: Tensor
+    J: Tensor
+
+
+def _by_weight(uses: list[Use], calls: list[Call], silent: dict[str, str]) -> list[list[Use]]:
+    """The uses of each weight, whose curvature they make together; all of them, or none."""
+    groups: dict[int, list[Use]] = {}
+    for use in uses:
+        groups.setdefault(_weight_of(use.call), []).append(use)
+    whole = []
+    for weight, group in groups.items():
+        everywhere = [c for c in calls if _weight_of(c) == weight]
+        missing = [c.site for c in everywhere if c.site in silent]
+        owned = {frozenset(map(id, c.module.parameters(recurse=False))) for c in everywhere}
+        if not missing and len(owned) == 1:
+            whole.append(group)
+            continue
+        other = f"at `{missing[0]}` it is not covered" if missing else "with another bias"
+        silent |= {use.call.site: f"its weight is used elsewhere too, {other}" for use in group}
+    return whole
+
+
+def _weight_of(call: Call) -> int:
+    """Which weight a layer applies; itself where that is a function of several."""
+    owned = [p for p in call.module.parameters(recurse=False) if p.ndim > 1]
+    return id(owned[0] if len(owned) == 1 else call.module)
 
 
 def _columns(rows: Tensor | None) -> Tensor:
@@ -199,57 +238,28 @@ def _why_not(one: Call) -> str | None:
     return None
 
 
-def _layer(one: Call, x: Tensor, J: Tensor, roots: Tensor) -> Conditioning:
-    """Q and its factors, from what a layer read and the adjoints `[n, k, ...]`."""
-    module = one.module
+def _layer(group: list[Use], roots: Tensor) -> Conditioning:
+    """Q and its factors, from all uses of a weight; they add up, as positions do."""
+    first = group[0].call
+    module, dtype = first.module, first.output.dtype
     biased = any(p.ndim == 1 and p.requires_grad for p in module.parameters(recurse=False))
-    wide = torch.promote_types(one.output.dtype, torch.float32)  # more would be zeros after it
-    x, J, roots = x.to(wide), J.to(wide), roots.to(x.device, wide)
-    J = torch.einsum("njk,nk...->nj...", roots, J)
-    rows = _convolution_rows(module, x, J) if isinstance(module, _ConvNd) else _linear_rows(x, J)
-    if biased:
-        at = (
-            range(3, J.ndim) if isinstance(module, _ConvNd) else range(2, J.ndim - 1)
-        )  # positions share the bias
-        rows = torch.cat([rows, J.sum(tuple(at)) if len(at) else J], dim=2)
-    Q = rows.flatten(0, 1)
-    precision = torch.finfo(one.output.dtype).eps
+    wide = torch.promote_types(dtype, torch.float32)  # more would be zeros after it
+    rows, after, features = [], [], []
+    for use in group:
+        x, J = use.x.to(wide), use.J.to(wide)
+        J = torch.einsum("njk,nk...->nj...", roots.to(x.device, wide), J)
+        rows.append(root_rows(module, x, J, biased=biased))
+        after.append(J.flatten(2))
+        features.append(feature_rows(module, x, biased=biased))
+    Q = torch.stack(rows).sum(0).flatten(0, 1)
+    precision = torch.finfo(dtype).eps
     # below the rounding of a float32 model there is nothing for an exact factorisation to find
     fine: Route = "gram" if precision > BLIND else "auto"
     return Conditioning(
-        one.site,
+        first.site,
         spectrum(Q, route="exact" if fine == "auto" and Q.numel() <= EXACT else "gram"),
         Q.shape[1],
-        tuple(spectra(list(J.flatten(2)), route=fine)),
-        spectrum(_features(module, x, biased=biased), route=fine),
+        tuple(spectra(list(torch.cat(after, dim=2)), route=fine)),
+        spectrum(torch.cat(features), route=fine),
         precision,
     )
-
-
-def _linear_rows(x: Float[Tensor, "n *p i"], J: Tensor) -> Float[Tensor, "n k oi"]:
-    a = x.flatten(1, -2) if x.ndim > 2 else x[:, None]  # [n, p, i]
-    d = J.flatten(2, -2) if J.ndim > 3 else J[:, :, None]  # [n, k, p, o]
-    return torch.einsum("nkpo,npi->nkoi", d, a).flatten(2)
-
-
-def _convolution_rows(module: _ConvNd, x: Tensor, J: Tensor) -> Float[Tensor, "n k w"]:
-    n, k = J.shape[:2]
-    groups = module.groups
-    if transposed(module):  # the adjoint of a convolution: its patches are taken of what it writes
-        cut = patches(module, J.flatten(0, 1)).unflatten(0, (n, k))  # [n, k, g, w, p]
-        fixed = x.flatten(2).unflatten(1, (groups, -1))[:, None]  # [n, 1, g, i, p]
-        return (fixed @ cut.mT).flatten(2)
-    cut = patches(module, x)  # [n, g, w, p]
-    moving = J.flatten(3).unflatten(2, (groups, -1)).transpose(1, 2)  # [n, g, k, o, p]
-    stacked = moving.flatten(2, 3) @ cut.mT  # every output in one product
-    return stacked.unflatten(2, (k, -1)).transpose(1, 2).flatten(2)
-
-
-def _features(module: nn.Module, x: Tensor, *, biased: bool) -> Float[Tensor, "rows inputs"]:
-    if transposed(module):
-        Z = x.flatten(2).mT.flatten(0, 1)
-    elif isinstance(module, _ConvNd):
-        Z = patches(module, x).permute(0, 1, 3, 2).flatten(0, 2)
-    else:
-        Z = x.reshape(-1, x.shape[-1])
-    return torch.cat([Z, Z.new_ones(len(Z), 1)], dim=1) if biased else Z

@@ -88,7 +88,7 @@ def curvature(
         kind: `"hessian"`; `"gauss-newton"`, of squared error without targets; or `"fisher"`.
         layers: Each of these by itself, its own block; all weights together by default.
         steps: Of each Lanczos run; more where the ends have not settled.
-        samples: Random starts of the density, and four times as many of what remains of the trace.
+        samples: Random starts of the density, and four times as many of the rest of the trace.
         batch_dim: Where the batch has its samples.
         generator: Source of the random starts.
 
@@ -102,7 +102,7 @@ def curvature(
         Pearlmutter 1994 for the products; Ubaru, Chen & Saad 2017 for the density; Ghorbani,
         Krishnan & Xiao 2019.
 
-    Cost: `steps × (samples + 1) + 4 samples` products, each about two forward and backward passes.
+    Cost: `steps × (samples + 1) + 8 samples` products, each about two forward and backward passes.
     """
     if steps < 2 or samples < 2:
         raise Refusal(f"`steps` and `samples` must be at least 2, got {steps} and {samples}.")

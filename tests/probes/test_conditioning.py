@@ -320,3 +320,45 @@ def test_the_factors_decline_where_a_direction_is_lost_and_are_silent_without_a_
     assert verdicts["hidden.0.linear"] is Verdict.INAPPLICABLE  # 6 units, 3 outputs
     assert verdicts["readout"] in (Verdict.HOLDS, Verdict.CONSISTENT)
     assert list(CurvatureFactors.facts(Subject(nn.Linear(3, 65), torch.ones(2, 3)))) == []
+
+
+def test_a_weight_that_is_used_twice_has_one_matrix():
+    for name in ("shared-twice", "shared-modules"):
+        g = torch.Generator().manual_seed(0)
+        first, last = nn.Linear(6, 6).double(), nn.Linear(6, 3).double()
+        other = first
+        if name == "shared-modules":
+            other = nn.Linear(6, 6).double()
+            other.weight, other.bias = first.weight, first.bias
+        model = nn.Sequential(first, nn.ReLU(), other, nn.ReLU(), last)
+        x = torch.randn(9, 6, generator=g, dtype=torch.float64)
+        y = torch.randint(3, (9,), generator=g)
+        s = Subject(model, x, y, F.cross_entropy)
+        found = s.conditioning.found
+        assert [c.site for c in found] == ["0", "4"]
+        dense = s.curvature("gauss-newton", layers=["0"]).operator.dense()
+        lam = torch.linalg.eigvalsh(dense).flip(0)
+        squares = found[0].root.sigma.square()
+        assert torch.allclose(squares[:20], lam[:20], rtol=1e-9, atol=1e-15)
+
+
+def test_a_weight_with_a_use_that_is_not_covered_is_left_out():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.middle = nn.Embedding(7, 5), nn.Linear(5, 5)
+            self.readout = nn.Linear(5, 7, bias=False)
+            self.readout.weight = self.words.weight
+
+        def forward(self, ids):
+            return self.readout(self.middle(self.words(ids).mean(1)))
+
+    found = Subject(Tied(), torch.randint(7, (4, 3))).conditioning
+    assert [c.site for c in found.found] == ["middle"]
+    assert "used elsewhere too, at `words` it is not covered" in found.silent["readout"]
+    first = nn.Linear(5, 5)
+    second = nn.Linear(5, 5)
+    second.weight = first.weight
+    found = Subject(nn.Sequential(first, second), torch.randn(4, 5)).conditioning
+    assert set(found.silent) == {"0", "1"}
+    assert "with another bias" in found.silent["0"]

@@ -1,0 +1,115 @@
+"""Trace and Frobenius norm of symmetric operators, with what is large in them taken out."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from sigmascope.linalg.estimates import Estimate
+from sigmascope.linalg.lanczos import Krylov
+from sigmascope.linalg.operators import Operator
+from sigmascope.linalg.traces import precision, require_sampling, student
+
+Estimates = tuple[Float64[Tensor, " s"], Float64[Tensor, " s"]]
+
+
+def symmetric_moments(
+    A: Operator,
+    *,
+    within: Krylov,
+    samples: int = 16,
+    risk: float = 0.05,
+    generator: torch.Generator | None = None,
+) -> tuple[Estimate, Estimate]:
+    """Trace and Frobenius norm of a symmetric operator of which a Krylov space is known.
+
+    What the space holds is summed exactly, and so is what half as many products with random signs
+    as there are samples span; only what is left then is sampled.
+
+    Args:
+        A: Symmetric.
+        within: Its Krylov space.
+        samples: Random vectors; with those of the sketch, each costs two products. None is needed
+            if the space is whole.
+        risk: Chance that an interval misses, each for itself. Student's law is used with half of
+            it, which leaves the other half for samples that are not normal.
+        generator: Source of the random signs.
+
+    Raises:
+        ValueError: If `samples` is below 2, or `risk` not in (0, 1).
+
+    Source:
+        Hutchinson 1990; Meyer, Musco, Musco & Woodruff 2021 (Hutch++) for the sketch.
+    """
+    require_sampling(samples, risk)
+    top = within.matrix.abs().amax().item() or 1.0
+    T = within.matrix / top
+    trace, square = T.diagonal().sum().item(), T.square().sum().item() + (within.rest / top) ** 2
+    how, gaps = "exact", (0.0, 0.0)
+    if within.complete:
+        risk = 0.0
+    else:
+        rest, known = _Rest(A, within.basis, top, generator).sketched(samples // 2)
+        trace, square = trace + known[0].sum().item(), square + known[1].sum().item()
+        (first, *gap), (second, *wide) = (student(v, risk / 2) for v in rest.sampled(samples))
+        trace, square, gaps = trace + first, square + second, (*gap, *wide)
+        how = f"lanczos(steps={within.steps}) + hutch++(samples={samples})"
+    slack = precision(A) * max(square, 1.0) * math.sqrt(len(within.basis))
+    first, second = gaps[0] + slack, gaps[1] + slack
+    low, value, high = (
+        top * math.sqrt(max(v, 0.0)) for v in (square - second, square, square + second)
+    )
+    return (
+        Estimate(top * trace, top * (trace - first), top * (trace + first), how, risk),
+        Estimate(value, low, high, how, risk),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What a symmetric operator, over `top`, does outside a space that is known.
+
+    Attributes:
+        A: The operator.
+        V: Basis of the space.
+        top: Unit of all numbers here.
+        generator: Source of the random signs.
+    """
+
+    A: Operator
+    V: Float64[Tensor, "n k"]
+    top: float
+    generator: torch.Generator | None
+
+    def sketched(self, samples: int) -> tuple["_Rest", Estimates]:
+        """The operator outside what some products with random signs span, and what they hold."""
+        samples = min(samples, len(self.V) - self.V.shape[1])  # more would span nothing new
+        inside = self._outside(self._outside(self._times(self._signs(samples))))
+        Q = torch.linalg.qr(self._outside(torch.linalg.qr(inside)[0]))[0]
+        back = self._times(Q)
+        rest = _Rest(self.A, torch.cat([self.V, Q], dim=1), self.top, self.generator)
+        return rest, ((Q * back).sum(0).cpu(), back.square().sum(0).cpu())
+
+    def sampled(self, samples: int) -> Estimates:
+        """`xᵀ A x` and `‖A x‖²` for random signs less their part in the space."""
+        inner, squares = [], []
+        for _ in range(samples):  # one by one: they may be as long as all weights of a network
+            x = self._signs(1)
+            y = self._times(x)
+            inner.append((x * y).sum())
+            squares.append(y.square().sum())
+        return torch.stack(inner).cpu(), torch.stack(squares).cpu()
+
+    def _outside(self, x: Float64[Tensor, "n s"]) -> Float64[Tensor, "n s"]:
+        return x - self.V @ (self.V.mT @ x)
+
+    def _times(self, x: Float64[Tensor, "n s"]) -> Float64[Tensor, "n s"]:
+        return self.A.apply(x.to(self.A.like.dtype)).detach().double() / self.top
+
+    def _signs(self, samples: int) -> Float64[Tensor, "n s"]:
+        device = self.A.like.device if self.generator is None else self.generator.device
+        size = (len(self.V), samples)
+        signs = torch.randint(0, 2, size, generator=self.generator, device=device) * 2 - 1
+        return self._outside(signs.to(self.V))
