@@ -33,8 +33,8 @@ def symmetric_moments(
         within: Its Krylov space.
         samples: Random vectors; with those of the sketch, each costs two products. None is needed
             if the space is whole.
-        risk: Chance that an interval misses, each for itself. Student's law is used with half of
-            it, which leaves the other half for samples that are not normal.
+        risk: Chance that an interval misses, each for itself. Student's law is used with a quarter of
+            it, which leaves the rest for samples that are not normal.
         generator: Source of the random signs.
 
     Raises:
@@ -53,7 +53,7 @@ def symmetric_moments(
     else:
         rest, known = _Rest(A, within.basis, top, generator).sketched(samples // 2)
         trace, square = trace + known[0].sum().item(), square + known[1].sum().item()
-        (first, *gap), (second, *wide) = (student(v, risk / 2) for v in rest.sampled(samples))
+        (first, *gap), (second, *wide) = (student(v, risk / 4) for v in rest.sampled(samples))
         trace, square, gaps = trace + first, square + second, (*gap, *wide)
         how = f"lanczos(steps={within.steps}) + hutch++(samples={samples})"
     slack = precision(A) * max(square, 1.0) * math.sqrt(len(within.basis))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float64
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
@@ -21,7 +20,7 @@ from sigmascope.probes.gradients import Loss
 from sigmascope.probes.kernels import acts_as_linear
 from sigmascope.probes.normalisers import Statisticians
 from sigmascope.probes.refusals import Refusal
-from sigmascope.probes.roots import feature_rows, root_rows
+from sigmascope.probes.roots import feature_rows, root_rows, square_roots
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.stillness import still
 from sigmascope.probes.tapes import Call, recording
@@ -30,7 +29,6 @@ OUTPUTS = 64  # columns of the output that are differentiated at most
 BYTES = 2**32  # of adjoints that are held at once
 EXACT = 2**22  # entries of Q up to which its small singular values are found without its Gram
 BLIND = 1e-8  # of the largest singular value, below which the Gram route sees nothing
-MIXED = 1e-6  # of the largest second derivative: above this the loss mixes samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ def conditioning(
         tape.listening = False
         rows = samples_first(out, count=count, batch_dim=batch_dim)
         flat = _columns(rows)
-        roots = _square_roots(rows, loss, targets)
+        roots = square_roots(rows, loss, targets)
         calls = [c for c in tape.calls if c.module not in frozen.seen]
         _require_room(calls, flat.shape[1])
         grads = [
@@ -190,39 +188,6 @@ def _require_room(calls: list[Call], columns: int) -> None:
             f"The adjoints of all layers take {held / 2**30:.1f} GiB on this batch, more than "
             f"{BYTES / 2**30:.0f}. Pass fewer samples."
         )
-
-
-def _square_roots(rows: Tensor | None, loss: Loss | None, targets: Any) -> Float64[Tensor, "n k k"]:
-    """`S` with `Sᵀ S` the second derivative of the loss by each sample's output."""
-    assert rows is not None
-    n, k = len(rows), rows[0].numel()
-    if loss is None or targets is None:
-        return math.sqrt(2 / n) * torch.eye(k, dtype=torch.float64).expand(n, k, k)
-    f = rows.detach().double().requires_grad_()
-    wide = targets.double() if isinstance(targets, Tensor) and targets.is_floating_point() else None
-    value = loss(f, targets if wide is None else wide)
-    (slope,) = torch.autograd.grad(value, f, create_graph=True)
-    if not slope.requires_grad:
-        return torch.zeros(n, k, k, dtype=torch.float64)
-    by = slope.reshape(n, k)
-
-    def second(cotangent: Tensor) -> Tensor:
-        return torch.autograd.grad(by, f, cotangent, retain_graph=True)[0].reshape(n, k)
-
-    H = torch.stack([second(e.expand(n, k)) for e in torch.eye(k, dtype=f.dtype)], dim=1)
-    signs = 1.0 - 2.0 * (torch.arange(n) % 2).to(f)[:, None]  # cancels what other samples add
-    apart = (second(signs.expand(n, k)) - signs * H.sum(1)).abs().max()
-    lam, vectors = torch.linalg.eigh((H + H.mT).cpu() / 2)
-    top = lam.abs().max()
-    if apart > MIXED * top or lam.min() < -MIXED * top:
-        what = "mixes samples" if apart > MIXED * top else "is not convex in the output"
-        raise Refusal(
-            "`loss` must be a sum over samples of functions that are convex in the output, got one "
-            f"that {what}. Leave it out to measure with squared error."
-        )
-    # directions that the loss ignores: the root of their rounding would look like a small value
-    noise = 64 * 2.0**-52 * lam.amax(1, keepdim=True)
-    return torch.where(lam > noise, lam, 0.0).sqrt()[:, :, None] * vectors.mT
 
 
 def _why_not(one: Call) -> str | None:

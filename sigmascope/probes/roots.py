@@ -1,12 +1,52 @@
-"""Rows of the square root of a layer's Gauss-Newton matrix: gradients of outputs by its weights."""
+"""The square root of a layer's Gauss-Newton matrix: that of the loss, times gradients of outputs."""
+
+import math
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.probes.convolutions import patches
+from sigmascope.probes.gradients import Loss
 from sigmascope.probes.layers import transposed
+from sigmascope.probes.refusals import Refusal
+
+MIXED = 1e-6  # of the largest second derivative: above this the loss mixes samples
+
+
+def square_roots(rows: Tensor | None, loss: Loss | None, targets: Any) -> Float64[Tensor, "n k k"]:
+    """`S` with `Sᵀ S` the second derivative of the loss by each sample's output."""
+    assert rows is not None
+    n, k = len(rows), rows[0].numel()
+    if loss is None or targets is None:
+        return math.sqrt(2 / n) * torch.eye(k, dtype=torch.float64).expand(n, k, k)
+    f = rows.detach().double().requires_grad_()
+    wide = targets.double() if isinstance(targets, Tensor) and targets.is_floating_point() else None
+    value = loss(f, targets if wide is None else wide)
+    (slope,) = torch.autograd.grad(value, f, create_graph=True)
+    if not slope.requires_grad:
+        return torch.zeros(n, k, k, dtype=torch.float64)
+    by = slope.reshape(n, k)
+
+    def second(cotangent: Tensor) -> Tensor:
+        return torch.autograd.grad(by, f, cotangent, retain_graph=True)[0].reshape(n, k)
+
+    H = torch.stack([second(e.expand(n, k)) for e in torch.eye(k, dtype=f.dtype)], dim=1)
+    signs = 1.0 - 2.0 * (torch.arange(n) % 2).to(f)[:, None]  # cancels what other samples add
+    apart = (second(signs.expand(n, k)) - signs * H.sum(1)).abs().max()
+    lam, vectors = torch.linalg.eigh((H + H.mT).cpu() / 2)
+    top = lam.abs().max()
+    if apart > MIXED * top or lam.min() < -MIXED * top:
+        what = "mixes samples" if apart > MIXED * top else "is not convex in the output"
+        raise Refusal(
+            "`loss` must be a sum over samples of functions that are convex in the output, got one "
+            f"that {what}. Leave it out to measure with squared error."
+        )
+    # directions that the loss ignores: the root of their rounding would look like a small value
+    noise = 64 * 2.0**-52 * lam.amax(1, keepdim=True)
+    return torch.where(lam > noise, lam, 0.0).sqrt()[:, :, None] * vectors.mT
 
 
 def root_rows(module: nn.Module, x: Tensor, J: Tensor, *, biased: bool) -> Float[Tensor, "n k w"]:
