@@ -30,7 +30,7 @@ from sigmascope.networks import mlp, resnet
 from sigmascope.probes import Subject
 
 SEEDS = range(10)
-BUDGETS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 21, 24, 30, 33, 42, 51, 60, 72, 81, 90, 99, 111, 126, 150, 201)
+BUDGETS = (*range(2, 10), *range(10, 24, 2), *range(24, 120, 9), 126, 150, 201)
 FOUR_DIGITS = 1e-4
 Ask = Callable[[int], float]  # of a seed
 Parts = tuple[nn.Module, Tensor, Tensor]

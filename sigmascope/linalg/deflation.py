@@ -33,8 +33,8 @@ def symmetric_moments(
         within: Its Krylov space.
         samples: Random vectors; with those of the sketch, each costs two products. None is needed
             if the space is whole.
-        risk: Chance that an interval misses, each for itself. Student's law is used with a quarter of
-            it, which leaves the rest for samples that are not normal.
+        risk: Chance that an interval misses, each for itself. Student's law is used with a quarter
+            of it, which leaves the rest for samples that are not normal.
         generator: Source of the random signs.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The square root of a layer's Gauss-Newton matrix: that of the loss, times gradients of outputs."""
+"""The square root of a Gauss-Newton matrix: that of the loss, times the outputs' gradients."""
 
 import math
 from typing import Any
