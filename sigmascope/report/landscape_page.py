@@ -9,7 +9,7 @@ from sigmascope.report.names import printable
 from sigmascope.report.pages import write_page
 from sigmascope.survey import Landscape
 
-_SCRIPTS = ("words.js", "plots.js", "scenes.js", "landscape.js")
+_SCRIPTS = ("words.js", "theme.js", "plots.js", "scenes.js", "landscape.js")
 
 
 def landscape_page(

@@ -10,7 +10,16 @@ from sigmascope.report.payloads import payload
 from sigmascope.survey import Profile
 
 # In the order in which they build on one another; joined into one script.
-_SCRIPTS = ("words.js", "facts.js", "plots.js", "curves.js", "layers.js", "tables.js", "main.js")
+_SCRIPTS = (
+    "words.js",
+    "theme.js",
+    "facts.js",
+    "plots.js",
+    "curves.js",
+    "layers.js",
+    "tables.js",
+    "main.js",
+)
 
 
 def page(profile: Profile, findings: tuple[Finding, ...], path: str | os.PathLike[str]) -> Path:

@@ -46,25 +46,6 @@ function hide(id) {
 
 const drawings = [drawConditions];
 
-function paint(theme) {
-  document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
-  byId("theme").setAttribute("aria-label", `Use the ${theme === "dark" ? "light" : "dark"} theme`);
-  for (const draw of drawings) draw();
-}
-
-function follow() {
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const byHand = { theme: null };
-  const current = () => byHand.theme || (system.matches ? "dark" : "light");
-  system.addEventListener("change", () => paint(current()));
-  byId("theme").addEventListener("click", () => {
-    byHand.theme = current() === "dark" ? "light" : "dark";
-    paint(byHand.theme);
-  });
-  paint(current());
-}
-
 function fillVariants() {
   const sites = data.variants[0].layers.map((layer) => layer.site);
   byId("site").replaceChildren(...sites.map((site) => element("option", { value: site }, shown(site))));
@@ -91,4 +72,4 @@ if (data.surface) {
 } else hide("surface");
 if (data.regions) wire(drawMap, "fills", "edges");
 else hide("regions");
-follow();
+follow(() => drawings.forEach((draw) => draw()));

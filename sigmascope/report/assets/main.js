@@ -79,26 +79,6 @@ function fillHead() {
   byId("tiles").replaceChildren(...made);
 }
 
-function paint(theme) {
-  document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
-  byId("theme").setAttribute("aria-label", `Use the ${theme === "dark" ? "light" : "dark"} theme`);
-  drawCurves();
-  drawLayer();
-}
-
-function follow() {
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const byHand = { theme: null };
-  const current = () => byHand.theme || (system.matches ? "dark" : "light");
-  system.addEventListener("change", () => paint(current()));
-  byId("theme").addEventListener("click", () => {
-    byHand.theme = current() === "dark" ? "light" : "dark";
-    paint(byHand.theme);
-  });
-  paint(current());
-}
-
 function wireCurves() {
   byId("form").addEventListener("change", (event) => {
     state.form[state.view] = event.target.value;
@@ -123,4 +103,7 @@ fillRest();
 const start = data.findings.find((finding) => finding.depth !== null && byDepth.has(finding.depth));
 state.depth = start ? start.depth : DEPTHS.length > 0 ? DEPTHS[0] : null;
 byId("site").value = String(state.depth);
-follow();
+follow(() => {
+  drawCurves();
+  drawLayer();
+});
