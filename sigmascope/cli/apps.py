@@ -16,6 +16,7 @@ from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
 from sigmascope.cli.remedies import remedy
 from sigmascope.cli.reproductions import reproduce
+from sigmascope.cli.scales import scale
 
 app = cyclopts.App(
     name="sigmascope",
@@ -25,7 +26,7 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,  # main() says it
     default_parameter=Parameter(negative=()),  # no `--no-strict`: it says nothing
 )
-COMMANDS = (profile, check, remedy, landscape, predict, reproduce, theorems, export)
+COMMANDS = (profile, check, remedy, landscape, scale, predict, reproduce, theorems, export)
 for command in COMMANDS:
     app.command(command)
 

@@ -8,6 +8,7 @@ from sigmascope.report.landscapes import Scenery, landscape_form, landscape_text
 from sigmascope.report.page import page
 from sigmascope.report.plain import text
 from sigmascope.report.predictions import prediction_form, prediction_text
+from sigmascope.report.scales import scale_form, scale_text
 from sigmascope.report.schema import SCHEMA
 from sigmascope.report.theorems import checks_form, checks_text, theorems_text
 from sigmascope.report.treatments import (
@@ -31,6 +32,8 @@ __all__ = [
     "page",
     "prediction_form",
     "prediction_text",
+    "scale_form",
+    "scale_text",
     "table",
     "text",
     "theorems_text",

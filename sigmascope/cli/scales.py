@@ -1,0 +1,63 @@
+"""`sigmascope scale`."""
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope.cli.outputs import HEALTHY, require_writable, show, terminal, write
+
+Units = Annotated[int, Parameter(validator=Number(gte=2))]
+Kind = Literal["relu", "leaky", "abs", "linear"]
+Law = Literal["concentration", "tracy-widom"]
+
+
+def scale(
+    width: Units,
+    /,
+    *,
+    condition: float = 3.0,
+    activation: Kind = "relu",
+    slope: float = 0.01,
+    probability: float = 0.95,
+    law: Law = "concentration",
+    json: str | None = None,
+) -> int:
+    """Say how large the weights of a residual layer may be for learning to be well conditioned.
+
+    The condition number is that of what comes after a trained layer and before the next one: a
+    residual layer between activations, whatever units are on.
+
+    Example: sigmascope scale 128 --condition 3 --probability 0.99
+
+    Args:
+        width: Units of the layer.
+        condition: The largest condition number that is wanted.
+        activation: Of the trained layer.
+        slope: That of a leaky one below zero.
+        probability: Chance with which Gaussian weights should keep to it.
+        law: What bounds their norm: `concentration` is proved at every width, `tracy-widom` is
+            sharper and right for wide layers.
+        json: Write the numbers here as JSON; `-` for standard output, in place of the text.
+    """
+    from sigmascope import report, sources
+    from sigmascope.theory import riedi2022
+
+    require_writable(json=json)
+    try:
+        found = riedi2022.weight_scale(
+            width,
+            condition=condition,
+            activation=activation,
+            slope=slope,
+            probability=probability,
+            law=law,
+        )
+    except ValueError as error:
+        raise sources.Refusal(str(error)) from error
+    if json != "-":
+        words = {"width_of_layer": width, "condition": condition, "probability": probability}
+        show(report.scale_text(found, **words, **terminal()))
+    if json is not None:
+        write(json, report.scale_form(found))
+    return HEALTHY
