@@ -31,7 +31,7 @@ class Sights:
 
     Attributes:
         curvature: Eigenvalues, trace and density of this matrix, of all weights together.
-        of: Of the weights of each of these layers instead.
+        layers: Of the weights of each of these layers instead.
         surface: The loss on a plane: `random`, or `hessian` for its largest and smallest curvature;
             or a checkpoint file, for the line to it.
         points: On each axis of the surface.
@@ -40,7 +40,7 @@ class Sights:
     """
 
     curvature: Kind | None = None
-    of: Names = None
+    layers: Names = None
     surface: str | None = None
     points: int = 21
     extent: float | None = None
@@ -90,8 +90,10 @@ def landscape(
     require_writable(html, json=json)
     if rho is not None and skip is None:
         raise sources.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
-    if sights.of is not None and sights.curvature is None:
-        raise sources.Refusal("`--of` needs `--curvature`: say which, e.g. `--curvature hessian`.")
+    if sights.layers is not None and sights.curvature is None:
+        raise sources.Refusal(
+            "`--layers` needs `--curvature`: say which, e.g. `--curvature hessian`."
+        )
     opened, data = open_named(model, source)
     name, loss = _loss(data, squared)
     module = copy.deepcopy(opened.module).double() if double else opened.module
@@ -134,7 +136,7 @@ def _scenery(
             module,
             data.inputs,
             kind=sights.curvature,
-            layers=sights.of,
+            layers=sights.layers,
             generator=seeded(source.seed),
             **of,
         )

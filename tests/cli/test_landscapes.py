@@ -32,7 +32,7 @@ def test_a_skip_an_activation_and_json(sigmascope):
     [
         (["--rho", "1"], "`--rho` needs `--skip`"),
         (["--skip", "hidden.7"], "got 'hidden.7'"),
-        (["--of", "readout"], "`--of` needs `--curvature`"),
+        (["--layers", "readout"], "`--layers` needs `--curvature`"),
         (["--surface", "nowhere.pt"], "must be random, hessian or a checkpoint file"),
         (["--surface", "random", "--points", "1"], "`points` must be at least 3"),
         (["--surface", "random", "--squared"], "Losses depend on targets"),
@@ -66,7 +66,7 @@ def test_the_line_to_a_checkpoint_and_the_curvature_of_layers(sigmascope, tmp_pa
     torch.save(other.state_dict(), tmp_path / "other.pt")
     code, out, _ = sigmascope(
         "landscape", "mlp?depth=2&width=8", "--samples", "20", "--surface",
-        str(tmp_path / "other.pt"), "--curvature", "gauss-newton", "--of", "hidden.1.linear",
+        str(tmp_path / "other.pt"), "--curvature", "gauss-newton", "--layers", "hidden.1.linear",
         "readout", "--json", "-",
     )  # fmt: skip
     assert code == 0
