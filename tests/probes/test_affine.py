@@ -17,7 +17,7 @@ from sigmascope.probes import (
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_the_map_is_the_network_inside_its_region(kind):
-    for seed in range(8):
+    for seed in range(50):
         model, x, y = built(kind, seed)
         found = local_affine(model, x)
         reach = region_distance(model, x)
