@@ -10,7 +10,7 @@ from torch import Tensor
 from sigmascope.linalg.estimates import Estimate
 from sigmascope.linalg.lanczos import Krylov
 from sigmascope.linalg.operators import Operator
-from sigmascope.linalg.traces import precision, require_sampling, student
+from sigmascope.linalg.traces import precision, random_signs, require_sampling, student
 
 Estimates = tuple[Float64[Tensor, " s"], Float64[Tensor, " s"]]
 
@@ -109,7 +109,4 @@ class _Rest:
         return self.A.apply(x.to(self.A.like.dtype)).detach().double() / self.top
 
     def _signs(self, samples: int) -> Float64[Tensor, "n s"]:
-        device = self.A.like.device if self.generator is None else self.generator.device
-        size = (len(self.V), samples)
-        signs = torch.randint(0, 2, size, generator=self.generator, device=device) * 2 - 1
-        return self._outside(signs.to(self.V))
+        return self._outside(random_signs(self.A, samples, self.generator).to(self.V))

@@ -14,9 +14,7 @@ from sigmascope.linalg.lanczos import Krylov, krylov_space
 from sigmascope.linalg.operators import Operator
 from sigmascope.linalg.refusals import (
     require_between,
-    require_matrix,
     require_samples,
-    require_square,
     require_symmetric,
 )
 
@@ -117,8 +115,6 @@ def spectral_density(
     """
     require_between(risk, 2.0**-52, 1, name="risk", instead="It is a chance, e.g. 0.05.")
     if isinstance(A, Tensor):
-        require_matrix(A, name="A")
-        require_square((A.shape[0], A.shape[1]), name="A")
         require_symmetric(A, name="A")
         A = Operator.of(A.detach().double().cpu())
         steps = A.shape[0]

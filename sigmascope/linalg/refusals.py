@@ -55,8 +55,10 @@ def require_square(shape: tuple[int, int], *, name: str) -> None:
         )
 
 
-def require_symmetric(M: Shaped[Tensor, "d d"], *, name: str) -> None:
-    """Raise unless `M` is symmetric up to the rounding of its own precision."""
+def require_symmetric(M: Shaped[Tensor, "..."], *, name: str) -> None:
+    """Raise unless `M` is a finite matrix, symmetric up to the rounding of its own precision."""
+    require_matrix(M, name=name)
+    require_square((M.shape[0], M.shape[1]), name=name)
     if torch.equal(M, M.mT):  # at a tenth of the cost of the difference
         return
     gap = (M - M.mT).abs().amax()

@@ -111,14 +111,18 @@ def _sampled(
     read: Callable[[Tensor, Tensor], Tensor],
 ) -> Float64[Tensor, " samples"]:
     """What `read(x, A x)` says of each of `samples` columns of random signs `x`."""
-    device = A.like.device if generator is None else generator.device
     found = []
     for start in range(0, samples, BLOCK):
-        size = (A.shape[1], min(BLOCK, samples - start))
-        signs = torch.randint(0, 2, size, generator=generator, device=device) * 2 - 1
-        x = signs.to(A.like.device, A.like.dtype)
+        x = random_signs(A, min(BLOCK, samples - start), generator).to(A.like.dtype)
         found.append(read(x.double(), A.apply(x).detach().double()).cpu())
     return torch.cat(found)
+
+
+def random_signs(A: Operator, count: int, generator: torch.Generator | None) -> Tensor:
+    """Columns of random signs that `A` can be multiplied with, as integers on its device."""
+    device = A.like.device if generator is None else generator.device
+    signs = torch.randint(0, 2, (A.shape[1], count), generator=generator, device=device) * 2 - 1
+    return signs.to(A.like.device)
 
 
 def _lengths(columns: Float64[Tensor, "m k"]) -> Float64[Tensor, " k"]:

@@ -14,11 +14,12 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sigmascope.linalg import Operator
-from sigmascope.probes.batches import Batch, as_tensor, call
+from sigmascope.probes.batches import Batch, as_tensor
 from sigmascope.probes.gradients import Loss, scalar_loss
+from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.rows import samples_first
-from sigmascope.probes.twice import differentiable_twice
+from sigmascope.probes.twice import Parts, again, differentiable_twice, joined, pushforward
 
 Kind = Literal["hessian", "gauss-newton", "fisher"]
 KINDS: tuple[Kind, ...] = ("hessian", "gauss-newton", "fisher")
@@ -65,7 +66,7 @@ class Scene:
 
     def output(self) -> Tensor:
         """The output tensor, on the tape."""
-        return as_tensor(call(self.model, self.batch))[0]
+        return as_tensor(called(self.model, self.batch))[0]
 
     def value(self, output: Tensor) -> Tensor:
         """The loss of an output; of squared error only the curvature by the output is meant."""
@@ -116,15 +117,15 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
         if not value.requires_grad:
             raise Refusal("The loss must depend on the parameters, got one that does not.")
         slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
-        product = product or (lambda parts: _again(slopes, owned, parts))
-    gradient = _joined(slopes, owned).detach().double()
+        product = product or (lambda parts: again(slopes, owned, parts))
+    gradient = joined(slopes, owned).detach().double()
     size = sum(p.numel() for p in owned)
 
     def apply(block: Tensor) -> Tensor:
         columns = [_split(column, owned) for column in block.T]
         with differentiable_twice(scene.model, recorded=True):
             found = [product(parts) for parts in columns]
-        return torch.stack([_joined(parts, owned) for parts in found], dim=1)
+        return torch.stack([joined(parts, owned) for parts in found], dim=1)
 
     operator = Operator((size, size), apply, apply, owned[0].detach())
     return Curvature(kind, operator, (*parameters,), gradient)
@@ -155,17 +156,13 @@ def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[st
     return trained
 
 
-Parts = Sequence[Tensor | None]  # of a vector, one for each parameter; None for zeros
-
-
 def _gauss_newton(
     outputs: Tensor, second: Callable[[Tensor], Tensor], owned: list[nn.Parameter]
 ) -> Callable[[list[Tensor]], Parts]:
-    u = torch.zeros_like(outputs, requires_grad=True)
-    pulled = torch.autograd.grad(outputs, owned, u, create_graph=True, allow_unused=True)
+    push = pushforward(outputs, owned)
 
     def product(parts: list[Tensor]) -> Parts:
-        (pushed,) = _again(pulled, [u], parts)  # J v: Jᵀ u differentiated by u
+        pushed = push(parts)
         if pushed is None:
             return [None] * len(owned)
         return torch.autograd.grad(
@@ -182,28 +179,12 @@ def _second_derivative(scene: Scene, output: Tensor) -> Callable[[Tensor], Tenso
     (slope,) = torch.autograd.grad(value, f, create_graph=True)
 
     def product(w: Tensor) -> Tensor:
-        (found,) = _again([slope], [f], [w])
+        (found,) = again([slope], [f], [w])
         return torch.zeros_like(w) if found is None else found
 
     return product
 
 
-def _again(slopes: Parts, by: Sequence[Tensor], cotangents: Sequence[Tensor]) -> Parts:
-    """The derivative of `Σ ⟨slope, cotangent⟩`, where slopes still depend on anything."""
-    there = [
-        (s, c) for s, c in zip(slopes, cotangents, strict=True) if s is not None and s.requires_grad
-    ]
-    if not there:
-        return [None] * len(by)
-    found, given = zip(*there, strict=True)
-    return torch.autograd.grad(found, by, given, retain_graph=True, allow_unused=True)
-
-
 def _split(v: Float[Tensor, " n"], owned: list[nn.Parameter]) -> list[Tensor]:
     parts = v.split([p.numel() for p in owned])
     return [part.reshape(p.shape).to(p) for part, p in zip(parts, owned, strict=True)]
-
-
-def _joined(parts: Parts, owned: list[nn.Parameter]) -> Float[Tensor, " n"]:
-    pairs = zip(parts, owned, strict=True)
-    return torch.cat([(torch.zeros_like(p) if g is None else g).reshape(-1) for g, p in pairs])

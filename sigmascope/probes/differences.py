@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from sigmascope.probes.batches import prepared
 from sigmascope.probes.curvatures import Kind, Scene, chosen_parameters, curvature
 from sigmascope.probes.moves import moved
-from sigmascope.probes.twice import differentiable_twice
+from sigmascope.probes.twice import differentiable_twice, joined, pushforward
 
 STEPS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # of each parameter's own size
 GOOD = 1e-6  # a relative difference below which no other step is tried
@@ -28,21 +28,17 @@ class SelfCheck:
     step: float
 
 
-def self_check(scene: Scene, layers: list[str] | None = None) -> SelfCheck:
+def self_check(scene: Scene) -> SelfCheck:
     """Compare `H v` with `(∇L(w + h v) - ∇L(w - h v)) / 2h`, in float64, on a copy if need be.
 
     Without targets and loss, the Gauss-Newton matrix is meant, and `J v` is compared. They differ
     where a module's backward is not its derivative, or cannot be differentiated; and where units
     sit exactly on a kink (a zero bias below an input of zeros), where no derivative exists.
 
-    Args:
-        scene: What curvature is taken of.
-        layers: As for `chosen_parameters`.
-
     Cost: up to ten gradients.
     """
     scene = _in_double(scene)
-    parameters = chosen_parameters(scene.model, layers)
+    parameters = chosen_parameters(scene.model, None)
     owned = list(parameters.values())
     g = torch.Generator().manual_seed(0)
     directions = [_direction(p, g) for p in owned]
@@ -93,25 +89,20 @@ def _spare_padding(model: nn.Module, directions: dict[Tensor, Tensor]) -> None:
 def _claimed(
     scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter], directions: list[Tensor]
 ) -> Tensor:
-    v = torch.cat([d.reshape(-1) for d in directions])
     if kind == "hessian":
+        v = torch.cat([d.reshape(-1) for d in directions])
         return curvature(scene, kind, parameters).operator.apply(v[:, None])[:, 0]
-    owned = list(parameters.values())
     with differentiable_twice(scene.model):
         output = scene.output()
-        u = torch.zeros_like(output, requires_grad=True)
-        pulled = torch.autograd.grad(output, owned, u, create_graph=True, allow_unused=True)
-        there = [(a, b) for a, b in zip(pulled, directions, strict=True) if a is not None]
-        total = sum(((a * b).sum() for a, b in there), u.new_zeros(()))
-        return torch.autograd.grad(total, u)[0].flatten()
+        found = pushforward(output, list(parameters.values()))(directions)
+    return torch.zeros_like(output).flatten() if found is None else found.flatten()
 
 
 def _gradient(scene: Scene, owned: list[nn.Parameter]) -> Tensor:
     with differentiable_twice(scene.model):
         value = scene.value(scene.output())
         found = torch.autograd.grad(value, owned, allow_unused=True)
-    pairs = zip(found, owned, strict=True)
-    return torch.cat([(torch.zeros_like(p) if g is None else g).reshape(-1) for g, p in pairs])
+    return joined(found, owned)
 
 
 def _output(scene: Scene) -> Tensor:

@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.probes.batches import as_tensor, call
+from sigmascope.probes.batches import as_tensor
 from sigmascope.probes.gradients import scalar_loss
 from sigmascope.probes.moves import Direction, moved
+from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.stillness import still
 from sigmascope.probes.subjects import Subject
@@ -46,7 +47,7 @@ def losses_at(
             for name in names
         }
         with still(subject.model), torch.no_grad(), moved(subject.model, parts):
-            output = as_tensor(call(subject.model, subject.batch))[0]
+            output = as_tensor(called(subject.model, subject.batch))[0]
             found.append(float(scalar_loss(subject.loss, output, subject.targets)))
     return torch.tensor(found, dtype=torch.float64)
 

@@ -53,7 +53,7 @@ def forward_pass(
             torch.no_grad(),
             recording(listened, copy=copy, rewrite=frozen.rewrite) as tape,
         ):
-            output, rule = as_tensor(_called(model, batch))
+            output, rule = as_tensor(called(model, batch))
         if not any(c.spoiled for c in tape.calls):
             break
     kept = set(layers.values())
@@ -62,8 +62,8 @@ def forward_pass(
     return Pass(calls, frozen, output.detach(), rule, wrote)
 
 
-def _called(model: nn.Module, batch: Batch) -> Any:
-    """One call; whatever the model raises becomes a refusal that shows the batch."""
+def called(model: nn.Module, batch: Batch) -> Any:
+    """The output of one call; whatever the model raises becomes a refusal that shows the batch."""
     try:
         return call(model, batch)
     except Refusal:

@@ -14,6 +14,7 @@ from sigmascope.probes.batches import as_tensor, call
 from sigmascope.probes.kinks import Kink, watching
 from sigmascope.probes.refusals import Refusal, require_model
 from sigmascope.probes.stillness import still, uses_batch_statistics
+from sigmascope.probes.twice import pushforward
 
 DENSE = 2**22  # entries of a matrix that is written out
 CHUNK = 256  # gradients taken at once
@@ -113,11 +114,6 @@ def pulled(flat: Tensor, z: Tensor, rows: Float[Tensor, "k m"]) -> Float[Tensor,
 
 def pushed(flat: Tensor, z: Tensor, rows: Float[Tensor, "k n"]) -> Float[Tensor, "k m"]:
     """`J v` for every row, as the derivative of `Jᵀ u` by `u`."""
-    u = torch.zeros_like(flat, requires_grad=True)
-    with torch.enable_grad():
-        (pulled,) = torch.autograd.grad(flat, z, u, create_graph=True)
-    if not pulled.requires_grad:
-        return rows.new_zeros(len(rows), len(flat))
-    return torch.stack(
-        [torch.autograd.grad(pulled, u, row.reshape(z.shape), retain_graph=True)[0] for row in rows]
-    )
+    push = pushforward(flat, [z])
+    found = [push([row.reshape(z.shape)]) for row in rows]
+    return torch.stack([torch.zeros_like(flat) if f is None else f for f in found])

@@ -1,16 +1,19 @@
 """What autograd needs to differentiate a model a second time, and rightly."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.stillness import still, uses_batch_statistics
+
+Parts = Sequence[Tensor | None]  # of a vector, one for each tensor; None for zeros
 
 
 @contextmanager
@@ -32,8 +35,38 @@ def differentiable_twice(model: nn.Module, *, recorded: bool = False) -> Iterato
                     # updated in place otherwise, which would spoil the tape that refers to them
                     module._buffers.update(dict.fromkeys(("running_mean", "running_var")))
             yield
-    except (RuntimeError, NotImplementedError) as error:
+    except RuntimeError as error:
         raise Refusal(_explained(error)) from error
+
+
+def pushforward(
+    outputs: Tensor, inputs: Sequence[Tensor]
+) -> Callable[[Sequence[Tensor]], Tensor | None]:
+    """`J v`, `J` the derivative of the outputs by the inputs, as that of `Jᵀ u` by `u`.
+
+    None where `Jᵀ` depends on nothing.
+    """
+    u = torch.zeros_like(outputs, requires_grad=True)
+    with torch.enable_grad():
+        pulled = torch.autograd.grad(outputs, inputs, u, create_graph=True, allow_unused=True)
+    return lambda v: again(pulled, [u], v)[0]
+
+
+def again(slopes: Parts, by: Sequence[Tensor], cotangents: Sequence[Tensor]) -> Parts:
+    """The derivative of `Σ ⟨slope, cotangent⟩`, where slopes still depend on anything."""
+    there = [
+        (s, c) for s, c in zip(slopes, cotangents, strict=True) if s is not None and s.requires_grad
+    ]
+    if not there:
+        return [None] * len(by)
+    found, given = zip(*there, strict=True)
+    return torch.autograd.grad(found, by, given, retain_graph=True, allow_unused=True)
+
+
+def joined(parts: Parts, like: Sequence[Tensor]) -> Float[Tensor, " n"]:
+    """The parts as one vector, with zeros for those that are not there."""
+    pairs = zip(parts, like, strict=True)
+    return torch.cat([(torch.zeros_like(p) if g is None else g).reshape(-1) for g, p in pairs])
 
 
 class _ByHand(TorchFunctionMode):
