@@ -10,10 +10,9 @@ from sigmascope.theory.riedi2022.curvature import (
     loss_curvature,
     neuron_limit,
 )
-from sigmascope.theory.riedi2022.randomness import (
-    OF_RESIDUAL_LAYERS,
-    EdelmanLaw,
-    ResidualLayer,
+from sigmascope.theory.riedi2022.edelman import EdelmanLaw
+from sigmascope.theory.riedi2022.randomness import OF_RESIDUAL_LAYERS, ResidualLayer
+from sigmascope.theory.riedi2022.scales import (
     WeightScale,
     chance_of_negative,
     chance_of_norm,

@@ -5,141 +5,18 @@ after the trained one is `D₁ W + Id`, read through the activation `D`.
 """
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import EdelmanCondition, Estimate, Spectrum, singular_edge, symmetric_edge
+from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.theory.bounds import Assumption, Bound
 from sigmascope.theory.riedi2022.intervals import SOURCE, blur, exact, near, ratio
-
-Piecewise = Literal["linear", "abs", "relu", "leaky"]
-EDELMAN_TERM = 0.7  # times 1/n: the distance to the limit law that was found at n = 5 to 100
-
-
-def weight_spread(n: int, r: float) -> float:
-    """The standard deviation `1 / (r √(8n))` of the weights.
-
-    Source:
-        Riedi et al. 2022, Eq. (111).
-    """
-    return 1 / (r * math.sqrt(8 * n))
-
-
-def condition_limits(r: float) -> tuple[float, float]:
-    """What bounds (116) and (114) of `κ(W + Id)` tend to as the width grows.
-
-    Args:
-        r: Above 1.
-
-    Returns:
-        (121) and (122). The limit of `κ(W + Id)` itself is the ratio of
-        `linalg.shifted_limits(1 / (r √8))`.
-
-    Source:
-        Riedi et al. 2022, Theorem 38.
-
-    Example:
-        >>> [round(x, 4) for x in condition_limits(2)]
-        [1.8028, 1.9719]
-    """
-    if not r > 1:
-        raise ValueError(f"`r` must be above 1, got {r}. It is the inverse scale of the weights.")
-    top = r * r + r + 0.5
-    return math.sqrt(top / (r * r - r)), math.sqrt(top) / (r - 1 / math.sqrt(2))
-
-
-def chance_of_norm(n: int, r: float, *, norm: float = 1.0) -> float:
-    """The chance that `s₁(W)` exceeds `norm`, by the Tracy-Widom law at this size.
-
-    Source:
-        Riedi et al. 2022, Lemma 36 (113).
-    """
-    return singular_edge(n).tail((norm / weight_spread(n, r)) ** 2)
-
-
-def chance_of_negative(n: int, r: float) -> float:
-    """The chance that the smallest eigenvalue of `Wᵀ + W` is -1 or less, by the same law.
-
-    Source:
-        Riedi et al. 2022, Lemma 36, with the scale of `linalg.symmetric_edge`.
-    """
-    return symmetric_edge(n).tail(1 / weight_spread(n, r))
-
-
-@dataclass(frozen=True, slots=True)
-class WeightScale:
-    """How large weights may be.
-
-    Attributes:
-        std: Standard deviation of independent Gaussian weights.
-        entry: Largest size of a weight, whatever its law, for which the condition number is sure.
-        norm: Spectral norm of the layer up to which it is sure.
-        how: What bounds the norm of Gaussian weights.
-    """
-
-    std: float
-    entry: float
-    norm: float
-    how: str
-
-
-def weight_scale(
-    width: int,
-    *,
-    condition: float,
-    activation: Piecewise = "relu",
-    slope: float = 0.01,
-    probability: float = 0.95,
-    law: Literal["concentration", "tracy-widom"] = "concentration",
-) -> WeightScale:
-    """The weight scale that keeps the condition number of a residual layer below a wanted value.
-
-    `κ((D₁ W + Id) D) ≤ (1 + s₁(W)) / (η (1 - s₁(W)))` for any `D₁` and any `D` that leaves a unit
-    on, with `η = 1` but for leaky activations; so the norm of `W` decides.
-
-    Args:
-        width: Rows and columns of the layer.
-        condition: Wanted bound, above `1/η`.
-        activation: Of the trained layer.
-        slope: `η` of a leaky one, in (0, 1].
-        probability: Chance that Gaussian weights keep to it, in (0, 1).
-        law: `"concentration"` is proved at every width; `"tracy-widom"` is sharper, and right up to
-            the finite-size error of that law.
-
-    Raises:
-        ValueError: If a number is out of range.
-
-    Source:
-        After Riedi et al. 2022, Theorems 31 and 39, by interlacing (23); Davidson & Szarek 2001,
-        Theorem II.13, for the norm of Gaussian matrices.
-
-    Example:
-        >>> round(weight_scale(100, condition=3.0).std, 4)
-        0.0223
-    """
-    least = slope if activation == "leaky" else 1.0
-    if width < 2 or not 0 < least <= 1 or not 0 < probability < 1:
-        raise ValueError(
-            f"`weight_scale` needs width >= 2, 0 < slope <= 1 and 0 < probability < 1, got width "
-            f"{width}, slope {slope:g}, probability {probability:g}."
-        )
-    wanted = condition * least
-    if not wanted > 1:
-        raise ValueError(
-            f"`condition` must be above {1 / least:g} for this activation, got {condition:g}: no "
-            "weights, however small, do better. Ask for more, or change the activation."
-        )
-    norm = (wanted - 1) / (wanted + 1)
-    if law == "concentration":
-        top = 2 * math.sqrt(width) + math.sqrt(2 * math.log(1 / (1 - probability)))
-    else:
-        top = math.sqrt(singular_edge(width).quantile(probability))
-    return WeightScale(norm / top, norm / width, norm, law)
+from sigmascope.theory.riedi2022.scales import chance_of_negative, chance_of_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +126,49 @@ def _theta(n: int) -> float:
     return min(4.5, 2 * math.sqrt(n))
 
 
+@dataclass(frozen=True, slots=True)
+class BetweenReLUs(OfResidualLayers):
+    """`2 (1 + top) / (1 - (2 + 2 taken + θ) / r)`, with a chance of failure."""
+
+    needs: ClassVar[str]
+    label: ClassVar[str]
+
+    @abstractmethod
+    def taken(self) -> float:
+        """How much the activations take."""
+
+    @abstractmethod
+    def top(self) -> float:
+        """What bounds the norm of the weights."""
+
+    @abstractmethod
+    def exception(self) -> float:
+        """The chance that the weights are larger than they should be."""
+
+    @property
+    def room(self) -> float:
+        """What `r` has to exceed."""
+        return 2 + 2 * self.taken() + _theta(self.layer.n)
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        layer = self.layer
+        return (
+            Assumption("slopes are 0 or 1", self._slopes(0.0, 1.0)),
+            Assumption("some unit is off", sum(layer.off) >= 1),
+            Assumption("m < n and n ≥ 5", layer.off[1] < layer.n and layer.n >= 5),
+            Assumption(self.needs, layer.r > self.room),
+        )
+
+    def limit(self) -> Estimate:
+        below = 1 - self.room / self.layer.r
+        found = 2 * (1 + self.top()) / below if below > 0 else math.inf
+        risk = 2 * math.exp(-(_theta(self.layer.n) ** 2) / 2) + self.exception()
+        return Estimate(found, found, found, self.label, min(1.0, risk))
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class ResidualReLU(OfResidualLayers):
+class ResidualReLU(BetweenReLUs):
     """A residual layer between ReLUs is well conditioned if its weights are small enough."""
 
     name: ClassVar[str] = "residual-relu"
@@ -259,27 +176,22 @@ class ResidualReLU(OfResidualLayers):
         f"{SOURCE}, Theorem 39 (128), failing with 2 exp(-θ²/2) + P[s₁(W) ≥ 1/r] as proved"
     )
     statement: ClassVar[str] = "κ((D₁ W + Id) D) ≤ 2 (1 + 1/r) / (1 - (2 + 2ν + θ)/r), θ = 4.5"
+    needs: ClassVar[str] = "r > 2 + 2ν + θ"
+    label: ClassVar[str] = "(128)"
 
-    def assumptions(self) -> tuple[Assumption, ...]:
-        layer = self.layer
-        return (
-            Assumption("slopes are 0 or 1", self._slopes(0.0, 1.0)),
-            Assumption("some unit is off", sum(layer.off) >= 1),
-            Assumption("m < n and n ≥ 5", layer.off[1] < layer.n and layer.n >= 5),
-            Assumption("r > 2 + 2ν + θ", layer.r > 2 + 2 * layer.nu + _theta(layer.n)),
-        )
+    def taken(self) -> float:
+        return self.layer.nu
 
-    def limit(self) -> Estimate:
-        layer, theta = self.layer, _theta(self.layer.n)
-        below = 1 - (2 + 2 * layer.nu + theta) / layer.r
-        found = 2 * (1 + 1 / layer.r) / below if below > 0 else math.inf
-        risk = 2 * math.exp(-(theta**2) / 2) + chance_of_norm(layer.n, layer.r, norm=1 / layer.r)
-        return Estimate(found, found, found, "(128)", min(1.0, risk))
+    def top(self) -> float:
+        return 1 / self.layer.r
+
+    def exception(self) -> float:
+        return chance_of_norm(self.layer.n, self.layer.r, norm=1 / self.layer.r)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class ResidualReLUBySize(OfResidualLayers):
+class ResidualReLUBySize(BetweenReLUs):
     """The same with the measured norm of the weights, and r' = 2."""
 
     name: ClassVar[str] = "residual-relu-norm"
@@ -287,49 +199,38 @@ class ResidualReLUBySize(OfResidualLayers):
     statement: ClassVar[str] = (
         "κ((D₁ W + Id) D) ≤ 2 (1 + s₁(W)) / (1 - (r' + r'ν + θ)/r), r' = 2, θ = 4.5"
     )
+    needs: ClassVar[str] = "r > r' + r'ν + θ"
+    label: ClassVar[str] = "(129)"
 
-    def assumptions(self) -> tuple[Assumption, ...]:
-        layer = self.layer
-        return (
-            Assumption("slopes are 0 or 1", self._slopes(0.0, 1.0)),
-            Assumption("some unit is off", sum(layer.off) >= 1),
-            Assumption("m < n and n ≥ 5", layer.off[1] < layer.n and layer.n >= 5),
-            Assumption("r > r' + r'ν + θ", layer.r > 2 + 2 * layer.nu + _theta(layer.n)),
-        )
+    def taken(self) -> float:
+        return self.layer.nu
 
-    def limit(self) -> Estimate:
-        layer, theta = self.layer, _theta(self.layer.n)
-        below = 1 - (2 + 2 * layer.nu + theta) / layer.r
-        top = 2 * (1 + layer.weight.sigma[0].item())
-        found = top / below if below > 0 else math.inf
-        risk = 2 * math.exp(-(theta**2) / 2) + chance_of_negative(layer.n, 2.0)
-        return Estimate(found, found, found, "(129)", min(1.0, risk))
+    def top(self) -> float:
+        return self.layer.weight.sigma[0].item()
+
+    def exception(self) -> float:
+        return chance_of_negative(self.layer.n, 2.0)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class ResidualEverywhere(OfResidualLayers):
+class ResidualEverywhere(BetweenReLUs):
     """One bound for all regions of activation, of the singular values that are not zero."""
 
     name: ClassVar[str] = "residual-everywhere"
     source: ClassVar[str] = f"{SOURCE}, Cor. 40 (151), for i ≤ n - m"
     statement: ClassVar[str] = "κ((D₁ W + Id) D) ≤ 2 (1 + 1/r) / (1 - (2 + 2n + θ)/r), θ = 4.5"
+    needs: ClassVar[str] = "r > 2 + 2n + θ"
+    label: ClassVar[str] = "(151)"
 
-    def assumptions(self) -> tuple[Assumption, ...]:
-        layer = self.layer
-        return (
-            Assumption("slopes are 0 or 1", self._slopes(0.0, 1.0)),
-            Assumption("some unit is off", sum(layer.off) >= 1),
-            Assumption("m < n and n ≥ 5", layer.off[1] < layer.n and layer.n >= 5),
-            Assumption("r > 2 + 2n + θ", layer.r > 2 + 2 * layer.n + _theta(layer.n)),
-        )
+    def taken(self) -> float:
+        return self.layer.n
 
-    def limit(self) -> Estimate:
-        layer, theta = self.layer, _theta(self.layer.n)
-        below = 1 - (2 + 2 * layer.n + theta) / layer.r
-        found = 2 * (1 + 1 / layer.r) / below if below > 0 else math.inf
-        risk = 2 * math.exp(-(theta**2) / 2) + chance_of_norm(layer.n, layer.r, norm=1 / layer.r)
-        return Estimate(found, found, found, "(151)", min(1.0, risk))
+    def top(self) -> float:
+        return 1 / self.layer.r
+
+    def exception(self) -> float:
+        return chance_of_norm(self.layer.n, self.layer.r, norm=1 / self.layer.r)
 
 
 @final
@@ -379,43 +280,6 @@ class ResidualImproves(OfResidualLayers):
 
     def limit(self) -> Estimate:
         return self.layer.condition(self.layer.plain)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class EdelmanLaw(Bound):
-    """The condition number of Gaussian matrices grows like their size, with a known law."""
-
-    name: ClassVar[str] = "edelman-law"
-    source: ClassVar[str] = (
-        f"Edelman 1988, Theorem 6.1, in {SOURCE}, Eq. (154); finite-size term found numerically"
-    )
-    statement: ClassVar[str] = "sup_t |share(κ/n ≤ t) - exp(-2/t - 2/t²)| ≤ 0.7/n + sampling"
-
-    n: int
-    conditions: tuple[float, ...]
-    site: str = "Gaussian matrices"
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        return (Assumption("20 matrices or more", len(self.conditions) >= 20),)
-
-    def measured(self) -> Estimate:
-        count, law = len(self.conditions), EdelmanCondition()
-        levels = [law.cdf(k / self.n) for k in sorted(self.conditions)]
-        gaps = [max((i + 1) / count - F, F - i / count) for i, F in enumerate(levels)]
-        return Estimate.rounded(max(gaps), ulps=64)
-
-    def limit(self) -> Estimate:
-        risk = 1e-6
-        spread = math.sqrt(math.log(2 / risk) / (2 * len(self.conditions)))
-        found = EDELMAN_TERM / self.n + spread
-        return Estimate(found, found, found, "Dvoretzky-Kiefer-Wolfowitz", risk)
-
-    @classmethod
-    def of(cls, matrices: Sequence[Float[Tensor, "n n"]]) -> "EdelmanLaw":
-        """Measure square matrices of one size."""
-        found = [torch.linalg.svdvals(M.double()) for M in matrices]
-        return cls(len(matrices[0]), tuple((s[0] / s[-1]).item() for s in found))
 
 
 OF_RESIDUAL_LAYERS: tuple[type[OfResidualLayers], ...] = (
