@@ -19,6 +19,16 @@ from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.regions import Crossings, region_distance, regions_along
 from sigmascope.probes.representations import Spectra
 from sigmascope.probes.rows import Rows
+from sigmascope.probes.scalings.gradients import trial_gradients
+from sigmascope.probes.scalings.symmetries import (
+    Fixed,
+    Part,
+    StillSum,
+    Symmetries,
+    Symmetry,
+    symmetries,
+)
+from sigmascope.probes.scalings.treatments import Passed
 from sigmascope.probes.stillness import still
 from sigmascope.probes.subjects import OUTPUT, Subject
 from sigmascope.probes.sweeps import Sweep
@@ -36,15 +46,21 @@ __all__ = [
     "Crossings",
     "Curvature",
     "Direction",
+    "Fixed",
     "Graph",
     "Loss",
+    "Part",
     "Partition",
+    "Passed",
     "Refusal",
     "Rows",
     "SelfCheck",
     "Spectra",
+    "StillSum",
     "Subject",
     "Sweep",
+    "Symmetries",
+    "Symmetry",
     "Weight",
     "as_matrix",
     "convolution_operator",
@@ -59,6 +75,8 @@ __all__ = [
     "regions_along",
     "run",
     "still",
+    "symmetries",
+    "trial_gradients",
     "weight_spectra",
     "weights",
 ]

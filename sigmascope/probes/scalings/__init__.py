@@ -1,0 +1,1 @@
+"""How a model's weights may be rescaled without changing what it computes."""

@@ -1,0 +1,293 @@
+"""Which rescalings of the weights leave a network as it is: the door."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Shaped
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sigmascope.probes.batches import Batch, as_tensor, prepared, tensors
+from sigmascope.probes.gradients import Loss
+from sigmascope.probes.passes import called
+from sigmascope.probes.refusals import Refusal, require_finite_batch, require_model
+from sigmascope.probes.scalings.frames import Frame, Side
+from sigmascope.probes.scalings.shadows import Shadows
+from sigmascope.probes.scalings.shifts import zero_sums
+from sigmascope.probes.scalings.traces import Trace, alive
+from sigmascope.probes.scalings.treatments import Passed, mixed
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The share of one parameter in a family of units.
+
+    Attributes:
+        tensor: Name of the parameter.
+        side: `"rows"`, `"columns"` (input channels of a convolution), or `"entries"`.
+        index: For each unit, the places of its rows, columns or entries.
+        factor: By which power of the unit's scale they are multiplied.
+        frame: How the parameter is read as rows and columns.
+    """
+
+    tensor: str
+    side: Side | Literal["entries"]
+    index: Shaped[np.ndarray, "units copies"]
+    factor: float
+    frame: Frame | None
+
+    def dots(self, left: Tensor, right: Tensor) -> Tensor:
+        """Products of two tensors of the parameter's shape, summed over each unit; in float64."""
+        index = torch.from_numpy(self.index)
+        if self.frame is None or self.side == "entries":
+            return (left.double() * right.double()).reshape(-1)[index].sum(1)
+        return self.frame.dots(left, right, self.side)[index].sum(1)
+
+    def slabs(self, tensor: Tensor) -> Tensor:
+        """Of a tensor of the parameter's shape, what belongs to each unit: `[units, entries]`."""
+        if self.frame is None or self.side == "entries":
+            return tensor.reshape(-1)[torch.from_numpy(self.index)]
+        slabs = self.frame.slabs(tensor, self.side)
+        count, first = len(slabs), self.index.ravel()
+        if self.index.shape[1] == 1 and len(first) == count and (np.diff(first) == 1).all():
+            return slabs
+        return slabs[torch.from_numpy(self.index)].flatten(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Symmetry:
+    """Units of one kind whose weights may be rescaled, and which of them may be mixed.
+
+    `Σ factor * (slab of unit u) · (slab of unit v)` over the parts is conserved by gradient flow
+    for every pair in the mask.
+
+    Attributes:
+        parts: The parameters that the units touch.
+        blocks: For each unit the number of its block; units of one block may be mixed.
+        passed: Kinds of operation that the units go through.
+        slack: How far the symmetry is from exact, relatively: a normaliser's `eps`.
+    """
+
+    parts: tuple[Part, ...]
+    blocks: Shaped[np.ndarray, " units"]
+    passed: Passed
+    slack: float
+
+    @property
+    def units(self) -> int:
+        """How many."""
+        return len(self.blocks)
+
+    @property
+    def mask(self) -> Bool[Tensor, "units units"]:
+        """Which pairs of units may be mixed; the diagonal always."""
+        blocks = torch.from_numpy(self.blocks.astype(np.int64))
+        return blocks[:, None] == blocks[None]
+
+
+@dataclass(frozen=True, slots=True)
+class StillSum:
+    """Sums of a gradient that are zero whatever the loss.
+
+    Attributes:
+        tensor: Name of the parameter.
+        axes: Over which its gradient sums to zero; none where each entry is zero.
+        count: How many sums there are.
+        terms: Of how many entries each.
+    """
+
+    tensor: str
+    axes: tuple[int, ...]
+    count: int
+    terms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Rows or columns of a parameter that may not be rescaled, and why.
+
+    Attributes:
+        tensor: Name of the parameter.
+        side: `"rows"`, `"columns"` or `"entries"`.
+        count: How many of them.
+        of: Of how many.
+        why: In words.
+    """
+
+    tensor: str
+    side: str
+    count: int
+    of: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Symmetries:
+    """All that was found in one run.
+
+    Attributes:
+        scalings: Families of units that may be rescaled.
+        sums: Gradients that sum to zero.
+        fixed: What may not be rescaled.
+    """
+
+    scalings: tuple[Symmetry, ...]
+    sums: tuple[StillSum, ...]
+    fixed: tuple[Fixed, ...]
+
+
+def symmetries(
+    model: nn.Module, batch: Batch, *, targets: Any = None, loss: Loss | None = None
+) -> Symmetries:
+    """How the weights may be changed without changing what the model computes on a batch.
+
+    One run is followed operation by operation, in the model's own modes; every unit gets an unknown
+    scale, every operation gives equations between them. Operations that are not known let nothing
+    be rescaled. Patterns of activations count on the samples of this batch only.
+
+    Args:
+        model: Left as it was found. Parameters that need no gradient count as constants.
+        batch: As for `Subject`.
+        targets: What `loss` compares the output with.
+        loss: Followed too, if given: a softmax in it forgets what is added to all logits.
+
+    Raises:
+        Refusal: If the model or the batch cannot be run.
+    """
+    model = getattr(model, "_orig_mod", model)
+    require_model(model)
+    batch = prepared(model, batch)
+    require_finite_batch(tensors(batch))
+    learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if not learnable:
+        raise Refusal(
+            "`model` must have parameters that are trained, got none that need a gradient. "
+            "Call requires_grad_() on those that the optimiser changes."
+        )
+    shadows = Shadows()
+    shadows.own(learnable)
+    with alive(model), Trace(shadows) as trace:
+        out = called(model, batch)
+        if loss is not None and targets is not None:
+            out = loss(as_tensor(out)[0], targets)
+    for t in tensors(out):
+        if t.is_floating_point() and t.numel():
+            shadows.pin(t, "the network's output")
+    shadows.settle()
+    wanted = {trace.key(p): n for n, p in learnable.items()}
+    sums = zero_sums(trace.steps, wanted, [trace.key(t) for t in tensors(out)])
+    stills = (
+        _still(n, learnable[n], axes) for n, a in sums.items() for axes in sorted(map(sorted, a))
+    )
+    scalings, fixed = _families(shadows)
+    return Symmetries(tuple(scalings), tuple(stills), tuple(fixed))
+
+
+def _still(name: str, parameter: Tensor, axes: list[int]) -> StillSum:
+    terms = int(np.prod([parameter.shape[a] for a in axes]))
+    return StillSum(name, tuple(axes), parameter.numel() // terms, terms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Every row, column and entry of the parameters that has an unknown."""
+
+    unknown: NDArray[np.int64]
+    part: NDArray[np.int64]
+    index: NDArray[np.int64]
+    names: list[tuple[str, Any, Frame | None]]
+
+
+def _sides(shadows: Shadows) -> _Sides:
+    unknown, part, index, names = [], [], [], []
+    for frame in shadows.frames.values():
+        for side, first, count in (
+            ("rows", frame.rows, frame.counts[0]),
+            ("columns", frame.columns, frame.counts[1]),
+        ):
+            unknown.append(np.arange(first, first + count))
+            part.append(np.full(count, len(names)))
+            index.append(np.arange(count))
+            names.append((frame.name, side, frame))
+    for owner in (o for many in shadows.owners.values() for o in many if o.first):
+        size = owner.tensor.numel()
+        unknown.append(np.arange(owner.first, owner.first + size))
+        part.append(np.full(size, len(names)))
+        index.append(np.arange(size))
+        names.append((owner.name, "entries", None))
+    join = lambda many: np.concatenate([np.zeros(0, np.int64), *many])
+    return _Sides(join(unknown), join(part), join(index), names)
+
+
+def _families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
+    unknowns = shadows.unknowns
+    expressed = unknowns.solve()
+    sides = _sides(shadows)
+    resolved = [unknowns.root(i) for i in range(len(unknowns))]
+    roots = np.array([r for r, _ in resolved])
+    factors = np.array([f for _, f in resolved])
+    marks = _marks(unknowns, roots, factors)
+    members: dict[int, list[tuple[int, int, float]]] = {}
+    fixed: dict[tuple[int, str], int] = {}
+    for at, unknown in enumerate(sides.unknown.tolist()):
+        root, factor = int(roots[unknown]), float(factors[unknown])
+        why = unknowns.pinned(root)
+        if why is not None:
+            key = (int(sides.part[at]), why)
+            fixed[key] = fixed.get(key, 0) + 1
+            continue
+        for free, share in expressed.get(root, {root: 1.0}).items():
+            place = (int(sides.part[at]), int(sides.index[at]), factor * share)
+            members.setdefault(free, []).append(place)
+    tangled = {r for e in expressed.values() for r in e}
+    families: dict[Any, list[int]] = {}
+    for root, places in members.items():
+        shape = tuple(sorted((p, f) for p, _, f in places))
+        families.setdefault(shape, []).append(root)
+        if root in tangled:  # its scale is tied to two others: no mixing goes unnoticed
+            marks[0][root] = root
+    found = [_symmetry(unknowns, roots_of, members, marks, sides) for roots_of in families.values()]
+    return found, list(_why_fixed(sides, fixed))
+
+
+def _marks(
+    unknowns: Any, roots: NDArray[np.int64], factors: NDArray[np.float64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """For each root, how all unknowns of it were made and treated, and what they passed."""
+    each = mixed(unknowns.bundle ^ mixed(unknowns.signature ^ mixed(factors.view(np.uint64))))
+    found = np.zeros(len(unknowns), np.uint64)
+    with np.errstate(over="ignore"):
+        np.add.at(found, roots, each)
+    passed = np.zeros(len(unknowns), np.uint64)
+    np.bitwise_or.at(passed, roots, unknowns.passed)
+    return found, passed
+
+
+def _symmetry(
+    unknowns: Any,
+    roots: list[int],
+    members: Mapping[int, list[tuple[int, int, float]]],
+    marks: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+    sides: _Sides,
+) -> Symmetry:
+    kinds = sorted({(p, f) for p, _, f in members[roots[0]]})
+    parts = []
+    lead = next((f for p, f in kinds if sides.names[p][1] == "columns"), kinds[0][1])
+    for p, f in sorted(kinds, key=lambda k: (k[1] * lead < 0, k)):
+        name, side, frame = sides.names[p]
+        index = np.array([[i for q, i, g in members[r] if (q, g) == (p, f)] for r in roots])
+        parts.append(Part(name, side, index, f * math.copysign(1, lead), frame))
+    passed = int(np.bitwise_or.reduce(marks[1][roots]))
+    blocks = np.unique(marks[0][roots], return_inverse=True)[1]
+    slack = max(unknowns.slack(r) for r in roots)
+    return Symmetry(tuple(parts), blocks, Passed(passed), slack)
+
+
+def _why_fixed(sides: _Sides, fixed: Mapping[tuple[int, str], int]) -> Iterator[Fixed]:
+    for (part, why), count in fixed.items():
+        name, side, _ = sides.names[part]
+        yield Fixed(name, side, count, int((sides.part == part).sum()), why)

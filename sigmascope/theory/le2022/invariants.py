@@ -1,0 +1,297 @@
+"""What gradient flow conserves in a network, and the entries that it does not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import torch
+from jaxtyping import Bool, Float, Float64
+from torch import Tensor, nn
+
+from sigmascope.probes import (
+    Batch,
+    Fixed,
+    Loss,
+    Passed,
+    StillSum,
+    Symmetry,
+    symmetries,
+    trial_gradients,
+)
+
+SOURCE = "Le & Jegelka 2022"
+Kind = Literal["neuron", "pair", "matrix", "layer", "norm", "column sum", "no gradient"]
+ROUNDINGS = 1e3  # of the working precision that a rate of zero may differ by, relatively
+MOST = 0.05  # the same in half precision, where that would say nothing
+SLACKS = 100.0  # times a normaliser's share of eps that a rate may reach
+Tensors = Mapping[str, Tensor]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """Numbers that gradient flow leaves as they are.
+
+    `Q_uv = Σ factor * (slab of u) · (slab of v)` over the parts of a scaling, for the pairs (u, v)
+    of its mask; or the sum of a parameter over some axes.
+
+    Attributes:
+        kind: `"neuron"`: each unit on its own; `"pair"`: pairs of units with equal activation
+            patterns too; `"matrix"`: all pairs, or all of a head or a group; `"layer"`: one number
+            for whole layers; `"norm"`: sizes that a normaliser forgets; `"column sum"` and
+            `"no gradient"`: what is linear in one parameter.
+        what: A scaling of units, or sums of a gradient that vanish.
+        rate: `dQ/dt` measured on the example, relative to the sizes of its terms.
+        tolerance: How far from zero rounding, and a normaliser's `eps`, may move it.
+    """
+
+    kind: Kind
+    what: Symmetry | StillSum
+    rate: float = 0.0
+    tolerance: float = 0.0
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        if isinstance(self.what, StillSum):
+            return (self.what.tensor,)
+        return tuple(dict.fromkeys(p.tensor for p in self.what.parts))
+
+    @property
+    def slack(self) -> float:
+        """How far from exact the symmetry is, relatively: 0 but for a normaliser's `eps`."""
+        return 0.0 if isinstance(self.what, StillSum) else self.what.slack
+
+    @property
+    def count(self) -> int:
+        """How many different numbers are conserved; for sums, how many sums."""
+        if isinstance(self.what, StillSum):
+            return self.what.count
+        return (int(self.what.mask.sum()) + self.what.units) // 2
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether each unit is on its own, so that values are vectors."""
+        return isinstance(self.what, StillSum) or self.kind in ("neuron", "layer", "norm")
+
+    def value(self, parameters: Tensors) -> Float64[Tensor, "..."]:
+        """The conserved numbers.
+
+        Args:
+            parameters: The model's, by name; a state dict will do.
+
+        Returns:
+            One number a unit, or `[units, units]` with zeros outside the mask.
+
+        Source:
+            Le & Jegelka 2022, (4), (5), (6) and (7).
+        """
+        return self.form(parameters, parameters)
+
+    def matrix(self, parameters: Tensors) -> Float64[Tensor, "units units"]:
+        """The same for every pair of units, whether it is conserved or not."""
+        assert isinstance(self.what, Symmetry), "sums have no pairs"
+        return self._bilinear(parameters, parameters, diagonal=False)
+
+    def change(self, parameters: Tensors, gradients: Tensors) -> Float64[Tensor, "..."]:
+        """`dQ/dt = -2 θᵀ S ∇L` along gradient flow, for the conserved numbers.
+
+        Args:
+            parameters: By name.
+            gradients: Of the loss, by the same names.
+        """
+        if isinstance(self.what, StillSum):
+            return -self.form(gradients, gradients)
+        return -2 * self.form(parameters, gradients)
+
+    def form(self, left: Tensors, right: Tensors) -> Float64[Tensor, "..."]:
+        """The symmetric bilinear form whose square is the value; of sums, the sum of `left`."""
+        if isinstance(self.what, StillSum):
+            tensor = left[self.what.tensor].detach().double()
+            return tensor.sum(self.what.axes) if self.what.axes else tensor
+        found = self._bilinear(left, right, diagonal=self.diagonal)
+        return found if self.diagonal else found * self.what.mask.to(found.device)
+
+    def _bilinear(self, left: Tensors, right: Tensors, *, diagonal: bool) -> Tensor:
+        assert isinstance(self.what, Symmetry)
+        total = torch.zeros((), dtype=torch.float64)
+        for part in self.what.parts:
+            a, b = left[part.tensor].detach(), right[part.tensor].detach()
+            if diagonal:
+                total = total + part.factor * part.dots(a, b)
+            else:
+                rows = part.slabs(a).double()
+                product = rows @ (rows if a is b else part.slabs(b).double()).mT
+                total = total + part.factor * (product + product.mT) / 2
+        return total
+
+    def size(self, left: Tensors, right: Tensors) -> float:
+        """Largest product of norms that a term of the form can reach."""
+        if isinstance(self.what, StillSum):
+            return float(left[self.what.tensor].detach().double().abs().max())
+        found = 0.0
+        for part in self.what.parts:
+            a, b = (t[part.tensor].detach() for t in (left, right))
+            norms = (part.dots(a, a) * part.dots(b, b)).sqrt()
+            found = max(found, abs(part.factor) * float(norms.max()))
+        return found
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Conserved:
+    """What training conserves in a network, what it does not, and why.
+
+    Attributes:
+        invariants: Each measured on the example.
+        broken: What the forward pass promises and the backward pass does not keep: a wrong custom
+            backward, or a part of the network that is detached.
+        fixed: Rows, columns and entries of parameters that are in no balance, with the reason.
+    """
+
+    invariants: tuple[Invariant, ...]
+    broken: tuple[Invariant, ...]
+    fixed: tuple[Fixed, ...]
+
+
+def invariants(
+    model: nn.Module, example: Batch, *, targets: Any = None, loss: Loss | None = None
+) -> tuple[Invariant, ...]:
+    """What gradient flow conserves in a network.
+
+    Args:
+        model: Left as it was found.
+        example: A batch; pairs of units are listed where their activation patterns agree on it.
+        targets: What `loss` compares the output with.
+        loss: Followed too if given: under a softmax the last layer's column sums are conserved.
+
+    Raises:
+        Refusal: If the model cannot be run on the example, or nothing of it is trained.
+
+    Source:
+        Le & Jegelka 2022, Lemmas 2 and 3 and Theorem 1.
+
+    Cost: two forward passes and a backward pass.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+        >>> [i.tensors for i in invariants(net, torch.ones(2, 3)) if i.kind != "norm"]
+        [('2.weight', '0.weight', '0.bias')]
+    """
+    return conserved(model, example, targets=targets, loss=loss).invariants
+
+
+def conserved(
+    model: nn.Module, example: Batch, *, targets: Any = None, loss: Loss | None = None
+) -> Conserved:
+    """As `invariants`, with what is not conserved and why.
+
+    Args:
+        model: Left as it was found.
+        example: A batch.
+        targets: What `loss` compares the output with.
+        loss: Followed too if given.
+
+    Raises:
+        Refusal: As for `invariants`.
+
+    Source:
+        Le & Jegelka 2022, Sec. 4.2.
+    """
+    found = symmetries(model, example, targets=targets, loss=loss)
+    gradients = trial_gradients(model, example, targets=targets, loss=loss)
+    parameters = {n: p for n, p in model.named_parameters() if n in gradients}
+    precision = max(torch.finfo(p.dtype).eps for p in parameters.values())
+    measured = [
+        _measured(i, parameters, gradients, precision)
+        for i in (*map(_scaling, found.scalings), *map(_sum, found.sums))
+    ]
+    keep = [i.rate <= i.tolerance for i in measured]
+    return Conserved(
+        tuple(i for i, good in zip(measured, keep, strict=True) if good),
+        tuple(i for i, good in zip(measured, keep, strict=True) if not good),
+        found.fixed,
+    )
+
+
+def _scaling(what: Symmetry) -> Invariant:
+    blocks = len(set(what.blocks.tolist()))
+    if len({p.factor > 0 for p in what.parts}) == 1:
+        return Invariant("norm", what)
+    if what.units == 1:
+        return Invariant("layer" if _whole(what) else "neuron", what)
+    if blocks == what.units:
+        return Invariant("neuron", what)
+    return Invariant("pair" if Passed.ACTIVATION in what.passed else "matrix", what)
+
+
+def _whole(what: Symmetry) -> bool:
+    """Whether the only unit is a layer of several that have one scale."""
+    return any(part.index.shape[1] > 1 for part in what.parts)
+
+
+def _sum(what: StillSum) -> Invariant:
+    return Invariant("column sum" if what.axes else "no gradient", what)
+
+
+def _measured(
+    invariant: Invariant, parameters: Tensors, gradients: Tensors, precision: float
+) -> Invariant:
+    tolerance = min(ROUNDINGS * precision, MOST) + SLACKS * invariant.slack
+    change = invariant.change(parameters, gradients).abs()
+    if isinstance(invariant.what, StillSum):
+        size = max((float(g.double().abs().max()) for g in gradients.values()), default=0.0)
+        size *= invariant.what.terms
+    else:
+        size = 2 * invariant.size(parameters, gradients)
+    rate = float(change.max()) / size if size > 0 else 0.0
+    return Invariant(invariant.kind, invariant.what, rate, tolerance)
+
+
+def neuron_balance(
+    W1: Float[Tensor, "h a"], W2: Float[Tensor, "c h"], b1: Float[Tensor, " h"] | None = None
+) -> Float64[Tensor, " h"]:
+    """`Σ in² [+ b²] - Σ out²` of each hidden unit between two dense layers.
+
+    Args:
+        W1: In-weights; rows are units.
+        W2: Out-weights; columns are units.
+        b1: Biases of the units, which are in-weights from a constant.
+
+    Source:
+        Le & Jegelka 2022, (4).
+    """
+    bias = 0.0 if b1 is None else b1.double().square()
+    return W1.double().square().sum(1) + bias - W2.double().square().sum(0)
+
+
+def gram_balance(
+    W1: Float[Tensor, "h a"], W2: Float[Tensor, "c h"], b1: Float[Tensor, " h"] | None = None
+) -> Float64[Tensor, "h h"]:
+    """`W2ᵀ W2 - W1 W1ᵀ [- b bᵀ]` between two dense layers.
+
+    Args:
+        W1: In-weights; rows are units.
+        W2: Out-weights; columns are units.
+        b1: Biases of the units.
+
+    Source:
+        Le & Jegelka 2022, (6).
+    """
+    W1, W2 = W1.double(), W2.double()
+    found = W2.mT @ W2 - W1 @ W1.mT
+    return found if b1 is None else found - torch.outer(b1.double(), b1.double())
+
+
+def equal_pattern_mask(preactivations: Float[Tensor, "n h"]) -> Bool[Tensor, "h h"]:
+    """Pairs of units that are active on the same samples, and on none exactly at zero.
+
+    Args:
+        preactivations: A row a sample.
+
+    Source:
+        Le & Jegelka 2022, Lemma 2 (5); at pre-activation 0 the slope is not defined.
+    """
+    active, clear = preactivations > 0, (preactivations != 0).all(0)
+    alike = (active[:, :, None] == active[:, None]).all(0)
+    return alike & clear[:, None] & clear[None]

@@ -1,0 +1,259 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.networks import resnet
+from sigmascope.probes import Refusal, Symmetry, trial_gradients
+from sigmascope.theory import le2022
+from tests.models_zoo import MODELS, Net
+from tests.theory.le2022.networks import KINDS, mlp
+
+EXACT = 1e-12  # relative rate of what is conserved
+SEEDS = range(6)
+
+# what each kind of network must be found to conserve: kind, units, blocks of units that mix
+EXPECTED = {
+    "linear": ["matrix 6/1", "matrix 7/1", "matrix 4/1"],
+    "absolute": ["neuron 6/6", "neuron 4/4"],
+    "conv_conv": ["matrix 4/1"],
+    "conv_reflect": ["matrix 4/1"],
+    "conv_groups": ["matrix 12/4"],
+    "conv_depthwise": ["neuron 4/4", "neuron 4/4"],
+    "conv_pool_dense": ["matrix 4/1"],
+    "conv_relu_pool_dense": ["neuron 4/4"],
+    "global_pool": ["matrix 4/1"],
+    "transposed_conv": ["matrix 3/1", "neuron 4/4"],
+    "resnet_free": ["matrix 6/1", "matrix 7/1", "matrix 4/1", "matrix 6/1"],
+    "conv_resnet_free": ["matrix 3/1", "matrix 4/1", "matrix 5/1"],
+    "resnet_diagonal": ["neuron 4/4", "neuron 5/5", "neuron 4/4", "neuron 5/5"],
+    "concat": ["matrix 4/1", "matrix 3/1"],
+    "batch_norm": ["norm 4/4", "norm 5/5", "neuron 4/4", "neuron 5/5", *2 * ["no gradient"]],
+    "layer_norm": ["norm 1/1", "matrix 4/1", "neuron 6/6", "column sum", "column sum"],
+    "rms_norm": ["norm 1/1", "neuron 6/6"],
+    "group_norm": ["norm 3/3", "neuron 6/6"],
+    "weight_norm": ["norm 6/6", "norm 4/4", "layer 1/1", "neuron 4/4"],
+    "dropout": ["neuron 8/8"],
+    "pre_norm_block": ["matrix 8/2", "neuron 8/8", "matrix 8/2", "no gradient"],
+    "rope": ["neuron 4/4", "neuron 8/8", "matrix 8/2"],
+    "grouped_queries": ["matrix 4/2", "neuron 8/8", "matrix 4/2", "no gradient"],
+    "qk_norm": ["norm 2/2", "neuron 8/8", "norm 2/2", "matrix 8/2"],
+    "swiglu": ["neuron 6/6"],
+    "reglu": ["neuron 6/6", "neuron 6/6"],
+    "tied_autoencoder": [],
+    "tied_embedding": ["matrix 5/1"],
+    "lora": ["matrix 3/1"],
+}  # fmt: skip
+# a block with ReLU between its weights: pairs of equal patterns come and go with the seed
+HALF = {"relu", "leaky", "few_samples", "resnet_free_relu", "resnet_free_outer_relu",
+        "resnet_identity", "layer_scale", "residual_norm", "relu_rnn", "bert", "gpt2"}  # fmt: skip
+
+
+def in_words(invariant):
+    what = invariant.what
+    if not isinstance(what, Symmetry):
+        return invariant.kind
+    if invariant.kind == "pair":  # as many as the seed gives
+        return f"neuron {what.units}/{what.units}"
+    return f"{invariant.kind} {what.units}/{len(set(what.blocks.tolist()))}"
+
+
+def test_every_kind_is_expected():
+    assert set(KINDS) == set(EXPECTED) | HALF
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_claimed_is_conserved_and_what_is_not_claimed_is_not(name):
+    outside = []
+    for seed in SEEDS:
+        model, batch = KINDS[name](seed)
+        found = le2022.conserved(model, batch)
+        assert not found.broken
+        parameters = dict(model.named_parameters())
+        for s in range(2):  # two losses
+            g = torch.Generator().manual_seed(100 + s)
+            gradients = trial_gradients(model, batch, generator=g)
+            for invariant in found.invariants:
+                change = invariant.change(parameters, gradients).abs().max()
+                size = 1e-300 + largest(invariant, parameters, gradients)
+                assert change <= EXACT * size, (seed, invariant.kind, invariant.tensors)
+            scalings = [i.what for i in found.invariants if isinstance(i.what, Symmetry)]
+            outside += [rates_outside(what, parameters, gradients) for what in scalings]
+    rates = torch.cat([r for r in outside if r is not None] or [torch.ones(0)])
+    assert not len(rates) or (rates > EXACT).double().mean() > 0.85  # dead units have no rate
+
+
+def largest(invariant, parameters, gradients):
+    """Size of the terms that cancel."""
+    if not isinstance(invariant.what, Symmetry):
+        return max(float(g.abs().max()) for g in gradients.values()) * invariant.what.terms
+    return invariant.size(parameters, gradients)
+
+
+def rates_outside(what, parameters, gradients):
+    """`d/dt` of every entry outside the mask, relative to the largest product of slabs."""
+    total, size = 0.0, 1e-300
+    for part in what.parts:
+        a, b = (part.slabs(t[part.tensor].detach()) for t in (parameters, gradients))
+        total = total + part.factor * (a @ b.mT + b @ a.mT)
+        size = max(size, float((a.norm(dim=1)[:, None] * b.norm(dim=1)).max()))
+    return (total / size).abs()[~what.mask] if isinstance(total, torch.Tensor) else None
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_nothing_that_the_theory_conserves_is_missed(name):
+    for seed in SEEDS:
+        model, batch = KINDS[name](seed)
+        found = le2022.invariants(model, batch)
+        block = hasattr(model, "o")  # of a transformer; its neurons are those of "relu"
+        counted = [i for i in found if not block or i.tensors[0] != "down.weight"]
+        assert len(found) - len(counted) == block
+        assert sorted(map(in_words, counted)) == sorted(EXPECTED[name]), seed
+
+
+def test_pairs_of_neurons_are_those_of_equal_patterns():
+    for seed in range(20):
+        model, (x,) = KINDS["few_samples"](seed)
+        (found,) = le2022.invariants(model, x)
+        h = model[0](x).detach()
+        active = h > 0
+        assert torch.equal(found.what.mask, (active[:, :, None] == active[:, None]).all(0))
+        clear = le2022.equal_pattern_mask(h)
+        assert torch.equal(found.what.mask & clear.diagonal()[:, None], clear)
+
+
+def test_the_rate_outside_the_mask_is_the_closed_form():
+    """d/dt(...)_uv = Σ_i (d_iv - d_iu)(z_iu δ_iv - δ_iu z_iv), the sheet's section 5."""
+    for seed in range(30):
+        g = torch.Generator().manual_seed(seed)
+        draw = lambda *s, g=g: torch.randn(*s, generator=g, dtype=torch.float64, requires_grad=True)
+        W1, b1, W2, x = draw(6, 4), draw(6), draw(3, 6), draw(5, 4).detach()
+        z = x @ W1.T + b1
+        a = F.relu(z)
+        delta, *grads = torch.autograd.grad((a @ W2.T).pow(3).sum(), (a, W1, b1, W2))
+        d = (z > 0).double()
+        expected = torch.einsum("iuv,iu,iv->uv", d[:, None] - d[:, :, None], z, delta)
+        expected = expected - torch.einsum("iuv,iu,iv->uv", d[:, None] - d[:, :, None], delta, z)
+        net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3, bias=False)).double()
+        (found,) = le2022.invariants(net, x)
+        names = {"0.weight": W1, "0.bias": b1, "2.weight": W2}
+        slopes = dict(zip(names, grads, strict=True))
+        got = 0.0
+        for part in found.what.parts:
+            p, q = (part.slabs(t[part.tensor].detach()) for t in (names, slopes))
+            got = got - part.factor * (p @ q.mT + q @ p.mT)
+        assert torch.allclose(
+            got, expected.detach(), rtol=1e-12, atol=1e-12 * float(got.abs().max())
+        )
+
+
+def test_values_are_the_formulas_of_the_theory():
+    model, (x,) = KINDS["linear"](0)
+    parameters = dict(model.named_parameters())
+    first = le2022.invariants(model, x)[0]
+    W1, b1, W2 = (parameters[n] for n in ("0.weight", "0.bias", "2.weight"))
+    expected = W2.T @ W2 - W1 @ W1.T - torch.outer(b1, b1)
+    assert torch.allclose(first.value(parameters), expected)
+    assert torch.allclose(le2022.gram_balance(W1, W2, b1), expected)
+    assert torch.allclose(-le2022.neuron_balance(W1, W2, b1), expected.diagonal())
+    assert first.count == 21
+
+
+def test_values_of_convolutions_use_the_flattenings_of_the_theory():
+    model, (x,) = KINDS["conv_pool_dense"](0)
+    parameters = dict(model.named_parameters())
+    (found,) = le2022.invariants(model, x)
+    K, b, W = (parameters[n].detach() for n in ("0.weight", "0.bias", "3.weight"))
+    out = torch.cat([K.reshape(4, -1), b[:, None]], 1)
+    inner = W.reshape(3, 4, 9).permute(0, 2, 1).reshape(27, 4)
+    assert torch.allclose(found.value(parameters), inner.T @ inner - out @ out.T)
+    naive = W.reshape(27, 4)
+    assert not torch.allclose(found.value(parameters), naive.T @ naive - out @ out.T)
+
+
+def test_the_softmax_head_conserves_its_column_sums():
+    net = mlp(nn.ReLU, 4, 6, 3).double()
+    x, y = torch.randn(5, 4).double(), torch.tensor([0, 1, 2, 1, 0])
+    without = le2022.invariants(net, x)
+    with_loss = le2022.invariants(net, x, targets=y, loss=F.cross_entropy)
+    sums = {i.tensors[0]: i for i in with_loss if i.kind == "column sum"}
+    assert set(sums) == {"2.weight", "2.bias"}
+    assert not [i for i in without if i.kind == "column sum"]
+    weight = dict(net.named_parameters())
+    assert torch.allclose(sums["2.weight"].value(weight), net[2].weight.sum(0))
+
+
+def test_eps_of_a_normaliser_is_reported_as_slack():
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, eps=1e-2), nn.Linear(6, 2)).double()
+    x = torch.randn(9, 4).double()
+    norms = [i for i in le2022.invariants(net, x) if i.kind == "norm"]
+    assert norms[0].slack > 1e-3
+    assert norms[0].rate > 1e-6  # it is not exact, and says so
+
+
+def test_fixed_sides_say_why():
+    net = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 2))
+    fixed = {(f.tensor, f.side): f.why for f in le2022.conserved(net, torch.randn(3, 4)).fixed}
+    assert "gelu" in fixed["0.weight", "rows"]
+    assert "gelu" in fixed["2.weight", "columns"]
+    assert "output" in fixed["2.weight", "rows"]
+    assert "input" in fixed["0.weight", "columns"]
+
+
+def test_a_frozen_layer_takes_part_in_no_balance():
+    net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2))
+    net[2].requires_grad_(False)
+    assert le2022.invariants(net, torch.randn(3, 4)) == ()
+
+
+class Wrong(torch.autograd.Function):
+    """A ReLU whose backward is 10 % too large."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return F.relu(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 1.1 * g * (x > 0)
+
+
+def test_a_wrong_backward_is_found():
+    net = Net(lambda n, x: n.b(Wrong.apply(n.a(x))), a=nn.Linear(4, 6), b=nn.Linear(6, 2))
+    found = le2022.conserved(net, torch.randn(7, 4))
+    assert [i.tensors for i in found.broken] == [("b.weight", "a.weight", "a.bias")]
+    assert found.broken[0].rate > 1e-2
+    assert not found.invariants
+
+
+def test_a_detached_part_is_found():
+    net = Net(lambda n, x: n.b(F.relu(n.a(x)).detach()), a=nn.Linear(4, 6), b=nn.Linear(6, 2))
+    assert le2022.conserved(net, torch.randn(7, 4)).broken
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_of_the_zoo_is_left_as_found_and_its_claims_hold(name):
+    model, batch = MODELS[name]()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    state, modes = torch.get_rng_state(), [m.training for m in model.modules()]
+    if name in ("all-frozen", "inplace-residual"):  # the second has no gradient: torch refuses it
+        with pytest.raises(Refusal, match="trained"):
+            le2022.conserved(model, batch)
+        return
+    found = le2022.conserved(model, batch)
+    assert not found.broken
+    assert torch.equal(torch.get_rng_state(), state)
+    assert [m.training for m in model.modules()] == modes
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_resnet_with_batch_normalisation_has_a_balance_at_every_norm():
+    found = le2022.invariants(
+        resnet(inputs=(3, 16, 16), outputs=4, width=4), torch.randn(2, 3, 16, 16)
+    )
+    kinds = [i.kind for i in found]
+    assert kinds.count("norm") == 19 + 2
+    assert kinds.count("neuron") > 9
