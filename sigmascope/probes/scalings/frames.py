@@ -1,5 +1,6 @@
 """A learnable parameter as a grid of rows and columns, each of which may be rescaled."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,7 +38,7 @@ class Frame:
         if self.groups:
             return self.shape[0], self.groups * self.shape[1]
         before, after = self.shape[: self.split], self.shape[self.split :]
-        return int(np.prod(before)), int(np.prod(after))
+        return math.prod(before), math.prod(after)
 
     def slabs(self, tensor: Tensor, side: Side) -> Tensor:
         """The entries of each row or column of a tensor of the parameter's shape, as rows."""

@@ -32,6 +32,7 @@ class Part:
         index: For each unit, the places of its rows, columns or entries.
         factor: By which power of the unit's scale they are multiplied.
         frame: How the parameter is read as rows and columns.
+        whole: Whether the units are all rows, columns or entries, in order.
     """
 
     tensor: str
@@ -39,21 +40,22 @@ class Part:
     index: Shaped[np.ndarray, "units copies"]
     factor: float
     frame: Frame | None
+    whole: bool
 
     def dots(self, left: Tensor, right: Tensor) -> Tensor:
         """Products of two tensors of the parameter's shape, summed over each unit; in float64."""
-        index = torch.from_numpy(self.index)
         if self.frame is None or self.side == "entries":
-            return (left.double() * right.double()).reshape(-1)[index].sum(1)
-        return self.frame.dots(left, right, self.side)[index].sum(1)
+            found = (left.double() * right.double()).reshape(-1)
+        else:
+            found = self.frame.dots(left, right, self.side)
+        return found if self.whole else found[torch.from_numpy(self.index)].sum(1)
 
     def slabs(self, tensor: Tensor) -> Tensor:
         """Of a tensor of the parameter's shape, what belongs to each unit: `[units, entries]`."""
         if self.frame is None or self.side == "entries":
             return tensor.reshape(-1)[torch.from_numpy(self.index)]
         slabs = self.frame.slabs(tensor, self.side)
-        count, first = len(slabs), self.index.ravel()
-        if self.index.shape[1] == 1 and len(first) == count and (np.diff(first) == 1).all():
+        if self.whole:
             return slabs
         return slabs[torch.from_numpy(self.index)].flatten(1)
 
@@ -276,11 +278,13 @@ def _symmetry(
 ) -> Symmetry:
     kinds = sorted({(p, f) for p, _, f in members[roots[0]]})
     parts = []
+    sizes = np.bincount(sides.part)
     lead = next((f for p, f in kinds if sides.names[p][1] == "columns"), kinds[0][1])
     for p, f in sorted(kinds, key=lambda k: (k[1] * lead < 0, k)):
         name, side, frame = sides.names[p]
         index = np.array([[i for q, i, g in members[r] if (q, g) == (p, f)] for r in roots])
-        parts.append(Part(name, side, index, f * math.copysign(1, lead), frame))
+        whole = index.shape == (sizes[p], 1) and bool((np.diff(index[:, 0]) == 1).all())
+        parts.append(Part(name, side, index, f * math.copysign(1, lead), frame, whole))
     passed = int(np.bitwise_or.reduce(marks[1][roots]))
     blocks = np.unique(marks[0][roots], return_inverse=True)[1]
     slack = max(unknowns.slack(r) for r in roots)
@@ -288,6 +292,7 @@ def _symmetry(
 
 
 def _why_fixed(sides: _Sides, fixed: Mapping[tuple[int, str], int]) -> Iterator[Fixed]:
+    sizes = np.bincount(sides.part)
     for (part, why), count in fixed.items():
         name, side, _ = sides.names[part]
-        yield Fixed(name, side, count, int((sides.part == part).sum()), why)
+        yield Fixed(name, side, count, int(sizes[part]), why)

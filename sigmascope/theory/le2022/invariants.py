@@ -105,7 +105,12 @@ class Invariant:
         return -2 * self.form(parameters, gradients)
 
     def form(self, left: Tensors, right: Tensors) -> Float64[Tensor, "..."]:
-        """The symmetric bilinear form whose square is the value; of sums, the sum of `left`."""
+        """The symmetric bilinear form whose square is the value; of sums, the sum of `left`.
+
+        Args:
+            left: By name; what is not there counts as zero.
+            right: By name.
+        """
         if isinstance(self.what, StillSum):
             tensor = left[self.what.tensor].detach().double()
             return tensor.sum(self.what.axes) if self.what.axes else tensor
@@ -114,15 +119,16 @@ class Invariant:
 
     def _bilinear(self, left: Tensors, right: Tensors, *, diagonal: bool) -> Tensor:
         assert isinstance(self.what, Symmetry)
-        total = torch.zeros((), dtype=torch.float64)
-        for part in self.what.parts:
+        units = self.what.units
+        total = torch.zeros(units if diagonal else (units, units), dtype=torch.float64)
+        for part in (p for p in self.what.parts if p.tensor in left):
             a, b = left[part.tensor].detach(), right[part.tensor].detach()
             if diagonal:
-                total = total + part.factor * part.dots(a, b)
+                total += part.factor * part.dots(a, b).to(total)
             else:
                 rows = part.slabs(a).double()
                 product = rows @ (rows if a is b else part.slabs(b).double()).mT
-                total = total + part.factor * (product + product.mT) / 2
+                total += part.factor * ((product + product.mT) / 2).to(total)
         return total
 
     def size(self, left: Tensors, right: Tensors) -> float:
@@ -130,7 +136,7 @@ class Invariant:
         if isinstance(self.what, StillSum):
             return float(left[self.what.tensor].detach().double().abs().max())
         found = 0.0
-        for part in self.what.parts:
+        for part in (p for p in self.what.parts if p.tensor in left):
             a, b = (t[part.tensor].detach() for t in (left, right))
             norms = (part.dots(a, a) * part.dots(b, b)).sqrt()
             found = max(found, abs(part.factor) * float(norms.max()))

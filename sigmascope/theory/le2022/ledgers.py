@@ -1,0 +1,282 @@
+"""The account of every balance through the steps of a run, by the exact identities."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
+
+from sigmascope.probes import StillSum
+from sigmascope.theory.le2022.drifts import Drift, rounding
+from sigmascope.theory.le2022.invariants import SLACKS, Invariant, Tensors
+
+LOOK = 64  # steps between looks at the weights themselves
+Group = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Account:
+    """One balance: what the steps say of it.
+
+    Attributes:
+        invariant: The balance.
+        start: Its value when the ledger was opened.
+        expected: Its value now, if the theory is right.
+        momentum: The form of weights and momentum buffers, by the same theory.
+        begun: Whether there are momentum buffers yet.
+        length: Of the longest slab of weights.
+        allowed: For rounding.
+        slack: For a normaliser's `eps`.
+        declines: Why the theorem stopped speaking of it.
+        suspects: What was seen that breaks it, with the step.
+        since: The step of the first look that found it broken.
+    """
+
+    invariant: Invariant
+    start: Tensor
+    expected: Tensor
+    momentum: Tensor
+    begun: bool = False
+    length: float = 0.0
+    allowed: float = 0.0
+    slack: float = 0.0
+    declines: str = ""
+    suspects: dict[str, int] = field(default_factory=dict)
+    since: int | None = None
+
+
+@final
+class Ledger:
+    """Records the steps of optimisers and says which balances kept to them.
+
+    For a step `θ₊ = θ - η g` a balance changes by exactly `η² gᵀSg`; heavy-ball and decayed steps
+    have exact recursions of their own. Whatever else it changes by is no discretisation error.
+
+    Args:
+        model: Whose parameters the optimisers step.
+        invariants: From `invariants`, for the weights as they are now.
+
+    Source:
+        Le & Jegelka 2022, Theorem 1, in discrete time.
+
+    Example:
+        >>> from sigmascope.theory.le2022 import invariants
+        >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+        >>> x, opt = torch.ones(2, 3), torch.optim.SGD(net.parameters(), lr=0.1)
+        >>> with Ledger(net, invariants(net, x)).watching(opt) as ledger:
+        ...     net(x).sum().backward()
+        ...     opt.step()
+        >>> [str(d.verdict) for d in ledger.drifts()]
+        ['holds']
+    """
+
+    def __init__(self, model: nn.Module, invariants: Sequence[Invariant]) -> None:
+        self.steps = 0
+        self._parameters = dict(model.named_parameters())
+        self._accounts = [self._opened(i) for i in invariants]
+        self._hooks: list[Any] = []
+        self._look()
+
+    def _opened(self, invariant: Invariant) -> _Account:
+        start = invariant.value(self._parameters)
+        return _Account(invariant, start, start.clone(), torch.zeros_like(start))
+
+    def watching(self, *optimizers: Optimizer) -> "Ledger":
+        """Record every step of some optimisers until `close`.
+
+        Args:
+            optimizers: Plain SGD with any learning rate, momentum and weight decay is followed
+                exactly; of others only the drift is known.
+        """
+        for optimizer in optimizers:
+            for account in self._accounts:
+                self._resume(account, optimizer)
+            self._hooks.append(optimizer.register_step_post_hook(self._stepped))
+        return self
+
+    def _resume(self, account: _Account, optimizer: Optimizer) -> None:
+        """Take over the momentum of earlier steps."""
+        moved: dict[str, Tensor] = {}
+        for name in account.invariant.tensors:
+            state = optimizer.state.get(self._parameters[name], {})
+            if (buffer := state.get("momentum_buffer")) is not None:
+                moved[name] = buffer
+        if moved:
+            left = moved if isinstance(account.invariant.what, StillSum) else self._parameters
+            left = {n: left[n] for n in moved}
+            account.momentum = account.momentum + account.invariant.form(left, moved)
+            account.begun = True
+
+    def close(self) -> None:
+        """Stop recording."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    def __enter__(self) -> "Ledger":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def observe(self, gradients: Tensors, *, learning_rate: float) -> None:
+        """Record one plain step of a hand-written loop.
+
+        Args:
+            gradients: That the step used, by name.
+            learning_rate: Of the step.
+        """
+        plain = {"lr": learning_rate, "momentum": 0.0, "weight_decay": 0.0, "dampening": 0.0}
+        self._advance(gradients, dict.fromkeys(gradients, plain), {})
+
+    def drifts(self) -> tuple[Drift, ...]:
+        """How far each balance is from where the steps say, with a verdict."""
+        self._look()
+        return tuple(
+            Drift(
+                a.invariant,
+                a.start,
+                a.invariant.value(self._parameters),
+                a.expected - a.start,
+                a.allowed,
+                a.slack,
+                a.declines,
+                tuple(f"{what} (step {step})" for what, step in a.suspects.items()),
+                a.since,
+            )
+            for a in self._accounts
+        )
+
+    @torch.no_grad()
+    def _stepped(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        names = {p: n for n, p in self._parameters.items()}
+        groups: dict[str, Group] = {
+            names[p]: group
+            for group in optimizer.param_groups
+            for p in group["params"]
+            if p in names
+        }
+        problem = _unfollowed(optimizer)
+        if problem:
+            self.steps += 1
+            for account in self._accounts:
+                if any(n in groups for n in account.invariant.tensors):
+                    account.declines = account.declines or problem
+            return
+        gradients = {n: g for n in groups if (g := self._parameters[n].grad) is not None}
+        buffers = {
+            n: b
+            for n in gradients
+            if (b := optimizer.state[self._parameters[n]].get("momentum_buffer")) is not None
+        }
+        self._advance(gradients, groups, buffers)
+
+    def _advance(self, gradients: Tensors, groups: Mapping[str, Group], buffers: Tensors) -> None:
+        self.steps += 1
+        for account in self._accounts:
+            here = [n for n in account.invariant.tensors if n in groups]
+            if not here:
+                continue
+            group = groups[here[0]]
+            self._suspect(account, here, gradients, groups)
+            if len(here) < len(account.invariant.tensors) and _remembers(group):
+                account.declines = account.declines or (
+                    "its tensors belong to optimisers with momentum or weight decay of their own"
+                )
+            _step(account, {n: gradients[n] for n in here if n in gradients}, group, buffers)
+        if self.steps % LOOK == 0:
+            self._look()
+
+    def _suspect(
+        self,
+        account: _Account,
+        here: Sequence[str],
+        gradients: Tensors,
+        groups: Mapping[str, Group],
+    ) -> None:
+        """Note what breaks a balance by itself."""
+        for option, words in (("lr", "learning rates"), ("weight_decay", "weight decays"),
+                              ("momentum", "momenta")):  # fmt: skip
+            values = {n: groups[n].get(option, 0) for n in here}
+            if len(set(values.values())) > 1:
+                listed = ", ".join(f"{n} {v:g}" for n, v in values.items())
+                account.suspects.setdefault(f"{words} differ: {listed}", self.steps)
+        for name in here:
+            if name not in gradients:
+                account.suspects.setdefault(f"{name} has no gradient", self.steps)
+
+    def _look(self) -> None:
+        """Compare with the weights themselves, and take note of how large they are."""
+        for account in self._accounts:
+            room = rounding(account.invariant, self._parameters, self.steps)
+            account.allowed = max(account.allowed, room)
+            if account.invariant.slack:
+                size = account.invariant.size(self._parameters, self._parameters)
+                account.length = max(account.length, size**0.5)
+            now = account.invariant.value(self._parameters)
+            gap = float((now - account.expected).abs().max()) if now.numel() else 0.0
+            if gap > account.allowed + account.slack and account.since is None and self.steps:
+                account.since = self.steps
+
+
+def _unfollowed(optimizer: Optimizer) -> str:
+    """Why the steps of an optimiser have no exact identity; empty if they have."""
+    if type(optimizer) is not SGD:
+        kind = type(optimizer).__name__
+        return f"{kind} rescales gradients entry by entry, or steps in a way that is not known"
+    inplace = any(g["nesterov"] and (g["foreach"] or g["fused"]) for g in optimizer.param_groups)
+    if inplace:
+        return "nesterov steps of a fused or foreach SGD overwrite the gradients"
+    return ""
+
+
+def _remembers(group: Group) -> bool:
+    return bool(group.get("momentum", 0) or group.get("weight_decay", 0))
+
+
+def _step(account: _Account, gradients: Tensors, group: Group, buffers: Tensors) -> None:
+    """One step of `v₊ = μ v + (1 - τ)(g + λθ)`, `θ₊ = θ - η u`, as the theory has it.
+
+    `<θ, S g> = 0` is the theory; forms of g and v are measured.
+    """
+    rate, decay = float(group["lr"]), float(group["weight_decay"])
+    friction = float(group["momentum"])
+    invariant, now = account.invariant, account.expected
+    linear = isinstance(invariant.what, StillSum)
+    zero = torch.zeros_like(now)
+    if not gradients:  # nothing moves
+        return
+    square = lambda left, right: zero if linear else invariant.form(left, right)
+    if invariant.slack:
+        reach = invariant.size(gradients, gradients) ** 0.5 * account.length
+        account.slack += 2 * rate * SLACKS * invariant.slack * reach
+    if friction == 0:
+        shrink = 1 - rate * decay
+        account.expected = now * (shrink if linear else shrink**2)
+        account.expected = account.expected + rate**2 * square(gradients, gradients)
+        return
+    moved = {n: buffers[n] for n in gradients if n in buffers}
+    weight = 1 - float(group["dampening"]) if account.begun else 1.0
+    account.begun = True
+    along = friction * account.momentum + weight * decay * now  # <θ, S v₊>
+    vv = square(moved, moved)
+    if group["nesterov"]:
+        gv = square({n: gradients[n] for n in moved}, moved) + decay * along
+        gg = square(gradients, gradients) + decay**2 * now
+        uu, uv = gg + 2 * friction * gv + friction**2 * vv, gv + friction * vv
+        along_u = decay * now + friction * along
+    else:
+        uu, uv, along_u = vv, vv, along
+    if linear:
+        account.expected, account.momentum = now - rate * along_u, along
+        return
+    account.expected = now - 2 * rate * along_u + rate**2 * uu
+    account.momentum = along - rate * uv

@@ -1,0 +1,296 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.theory import Verdict, le2022
+from tests.theory.le2022.networks import KINDS
+
+STEPS = 300
+
+
+def data(seed, n=24):
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 5, generator=g, dtype=torch.float64)
+    y = torch.randint(3, (n,), generator=g)
+    return x, y
+
+
+def network(seed, act=nn.ReLU):
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        parts = nn.Linear(5, 8), act(), nn.Linear(8, 7), act(), nn.Linear(7, 3)
+        return nn.Sequential(*parts).double()
+
+
+def unpaired(found):
+    """Balances that do not depend on which samples were looked at."""
+    return [i for i in found if i.kind != "pair"]
+
+
+def train(net, optimizer, steps, *, seed=0, batch=24, before_step=None):
+    x, y = data(seed)
+    g = torch.Generator().manual_seed(seed)
+    for step in range(steps):
+        rows = torch.randperm(len(x), generator=g)[:batch]
+        optimizer.zero_grad()
+        F.cross_entropy(net(x[rows]), y[rows]).backward()
+        if before_step is not None:
+            before_step(step)
+        optimizer.step()
+
+
+def neurons(net, x):
+    """The balances of single neurons, whatever the patterns."""
+    return le2022.invariants(net, x, targets=None)
+
+
+OPTIONS = {
+    "gradient descent": ({"lr": 0.1}, 24),
+    "minibatches": ({"lr": 0.1}, 5),
+    "heavy ball": ({"lr": 0.05, "momentum": 0.9}, 5),
+    "dampened": ({"lr": 0.1, "momentum": 0.8, "dampening": 0.3}, 5),
+    "nesterov": ({"lr": 0.05, "momentum": 0.9, "nesterov": True}, 5),
+    "weight decay": ({"lr": 0.1, "weight_decay": 0.01}, 5),
+    "all": ({"lr": 0.05, "momentum": 0.7, "weight_decay": 0.02, "nesterov": True}, 5),
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("act", [nn.Identity, nn.ReLU])
+def test_the_identities_are_exact(options, act):
+    keywords, batch = OPTIONS[options]
+    net = network(1, act)
+    x, _ = data(0)
+    optimizer = torch.optim.SGD(net.parameters(), **keywords)
+    with le2022.Ledger(net, le2022.invariants(net, x)).watching(optimizer) as ledger:
+        train(net, optimizer, STEPS, batch=batch)
+    for drift in ledger.drifts():
+        gap = drift.now - drift.start - drift.expected
+        gap = gap.diagonal() if gap.ndim == 2 and act is nn.ReLU else gap
+        assert float(gap.abs().max()) < 1e-10
+        assert drift.drift > 1e-4  # it is the identity that is exact, not the balance
+
+
+def test_a_schedule_and_a_late_start_are_followed():
+    net = network(2, nn.Identity)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.98)
+    train(net, optimizer, 20)
+    with le2022.Ledger(net, le2022.invariants(net, data(0)[0])).watching(optimizer) as ledger:
+        train(net, optimizer, 50, before_step=lambda _: schedule.step())
+    assert max(d.residual for d in ledger.drifts()) < 1e-11
+
+
+def test_sums_of_a_softmax_head_are_followed():
+    net = network(3)
+    x, y = data(0)
+    found = le2022.invariants(net, x, targets=y, loss=F.cross_entropy)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.5, weight_decay=0.01)
+    with le2022.Ledger(net, found).watching(optimizer) as ledger:
+        train(net, optimizer, 100)
+    sums = [d for d in ledger.drifts() if d.invariant.kind == "column sum"]
+    assert len(sums) == 2
+    assert all(d.verdict == Verdict.HOLDS for d in sums)
+    assert max(d.drift for d in sums) > 1e-3  # by weight decay alone
+
+
+@pytest.mark.parametrize("name", ["conv_groups", "pre_norm_block", "resnet_free", "batch_norm"])
+def test_other_networks_keep_their_balances(name):
+    net, batch = KINDS[name](0)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.5)
+    with le2022.Ledger(net, le2022.invariants(net, batch)).watching(optimizer) as ledger:
+        for _ in range(40):
+            optimizer.zero_grad()
+            net(*batch).square().mean().backward()
+            optimizer.step()
+    for d in ledger.drifts():
+        assert d.verdict in (Verdict.HOLDS, Verdict.CONSISTENT) or d.invariant.kind == "pair"
+
+
+def test_drift_halves_with_the_step():
+    def drift(rate, steps):
+        net = network(4, nn.Identity)
+        x, y = data(0)
+        found = le2022.invariants(net, x)
+        with le2022.Ledger(net, found) as ledger:
+            for _ in range(steps):
+                grads = torch.autograd.grad(F.cross_entropy(net(x), y), list(net.parameters()))
+                named = dict(zip(dict(net.named_parameters()), grads, strict=True))
+                ledger.observe(named, learning_rate=rate)
+                with torch.no_grad():
+                    for p, g in zip(net.parameters(), grads, strict=True):
+                        p -= rate * g
+        assert all(d.verdict == Verdict.HOLDS for d in ledger.drifts())
+        return max(d.drift for d in ledger.drifts())
+
+    drifts = [drift(0.1 / 2**k, 50 * 2**k) for k in range(3)]
+    assert drifts[0] / drifts[1] == pytest.approx(2, abs=0.05)
+    assert drifts[1] / drifts[2] == pytest.approx(2, abs=0.03)
+
+
+def run(seed, sabotage=None, dtype=torch.float64):
+    """One run of a network and options drawn from a seed; its drifts."""
+    g = torch.Generator().manual_seed(seed)
+    net = network(seed, (nn.ReLU, nn.Identity)[seed % 2]).to(dtype)
+    x, y = data(seed)
+    x = x.to(dtype)
+    keywords = list(OPTIONS.values())[seed % len(OPTIONS)][0]
+    optimizer = torch.optim.SGD(net.parameters(), **keywords)
+    with le2022.Ledger(net, le2022.invariants(net, x)).watching(optimizer) as ledger:
+        for step in range(40):
+            rows = torch.randperm(len(x), generator=g)[:8]
+            optimizer.zero_grad()
+            F.cross_entropy(net(x[rows]), y[rows]).backward()
+            if sabotage is not None:
+                sabotage(net, optimizer, step)
+            optimizer.step()
+    return ledger.drifts()
+
+
+def doubled_rate(net, optimizer, step):
+    if step == 0:
+        first, *rest = optimizer.param_groups[0]["params"]
+        optimizer.param_groups[0]["params"] = rest
+        optimizer.add_param_group(
+            {**optimizer.param_groups[0], "params": [first], "lr": 2 * optimizer.defaults["lr"]}
+        )
+
+
+def hidden_rate(net, optimizer, step):
+    net[2].weight.grad *= 2
+
+
+def clipped(net, optimizer, step):
+    g = net[0].weight.grad
+    g.clamp_(-0.3 * float(g.abs().max()), 0.3 * float(g.abs().max()))
+
+
+def frozen(net, optimizer, step):
+    if step >= 20:
+        net[2].weight.grad = None
+
+
+def wrong_backward(net, optimizer, step):
+    net[2].weight.grad *= 1.05
+    net[2].bias.grad *= 0.9
+
+
+SABOTAGES = [doubled_rate, hidden_rate, clipped, frozen, wrong_backward]
+
+
+def test_two_hundred_correct_runs_raise_no_alarm():
+    for seed in range(200):
+        dtype = torch.float32 if seed % 4 == 3 else torch.float64
+        verdicts = [d.verdict for d in run(seed, dtype=dtype)]
+        assert Verdict.VIOLATED not in verdicts, seed
+
+
+def test_two_hundred_sabotaged_runs_are_caught():
+    caught = {f.__name__: 0 for f in SABOTAGES}
+    for seed in range(200):
+        sabotage = SABOTAGES[seed % len(SABOTAGES)]
+        verdicts = [d.verdict for d in run(seed, sabotage)]
+        caught[sabotage.__name__] += Verdict.VIOLATED in verdicts
+    assert sum(caught.values()) >= 190, caught
+
+
+def test_the_reason_is_named():
+    (first, second) = run(1, doubled_rate)
+    assert first.verdict == Verdict.VIOLATED
+    assert "learning rates differ: 2.weight 0.1, 0.weight 0.2" in " ".join(first.suspects)
+    assert second.verdict == Verdict.HOLDS
+    late = run(1, frozen)[1]
+    assert late.verdict == Verdict.VIOLATED
+    assert "2.weight has no gradient (step 21)" in late.suspects
+
+
+def test_adam_is_inapplicable_and_its_drift_is_reported():
+    net = network(0, nn.Identity)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01, weight_decay=0.1)
+    with le2022.Ledger(net, le2022.invariants(net, data(0)[0])).watching(optimizer) as ledger:
+        train(net, optimizer, 30)
+    for d in ledger.drifts():
+        assert d.verdict == Verdict.INAPPLICABLE
+        assert "AdamW" in d.declines
+        assert d.drift > 0.01
+
+
+def test_two_optimisers_share_a_balance():
+    net = network(0, nn.Identity)
+    mine = torch.optim.SGD(net[:3].parameters(), lr=0.1)
+    other = torch.optim.SGD(net[3:].parameters(), lr=0.1)
+    with le2022.Ledger(net, le2022.invariants(net, data(0)[0])).watching(mine, other) as ledger:
+        train(net, mine, 0)
+        x, y = data(0)
+        for _ in range(50):
+            net.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            mine.step()
+            other.step()
+    assert all(d.verdict == Verdict.HOLDS for d in ledger.drifts())
+
+
+def test_closing_leaves_no_hook():
+    net = network(0)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with le2022.Ledger(net, le2022.invariants(net, data(0)[0])).watching(optimizer):
+        pass
+    assert not optimizer._optimizer_step_post_hooks
+
+
+def test_half_precision_knows_its_rounding():
+    net = network(0).bfloat16()
+    x, y = data(0)
+    x = x.bfloat16()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with le2022.Ledger(net, le2022.invariants(net, x)).watching(optimizer) as ledger:
+        for _ in range(40):
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+    assert Verdict.VIOLATED not in [d.verdict for d in ledger.drifts()]
+    assert all(d.allowed > 0.01 for d in ledger.drifts())
+
+
+# End points only
+
+
+def test_end_points_accept_what_was_conserved_and_reject_what_was_not():
+    x, y = data(0, n=40)
+    net = network(7)
+    found = le2022.invariants(net, x)
+    before = {n: p.detach().clone() for n, p in net.named_parameters()}
+    start = F.cross_entropy(net(x), y)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(100):
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    drop = float((start - F.cross_entropy(net(x), y)).detach())
+    after = dict(net.named_parameters())
+    drifts = list(
+        le2022.endpoint_drifts(found, before, after, learning_rate=0.01, loss_drop=drop, steps=100)
+    )
+    for d in drifts:
+        assert float((d.now - d.start).diagonal().abs().max()) <= d.allowed
+        whole = (d.invariant.matrix(after) - d.invariant.matrix(before)).abs()
+        assert float(whole.max()) > d.allowed  # units of different patterns are not balanced
+    with torch.no_grad():
+        net[0].weight *= 1.3
+    broken = le2022.endpoint_drifts(found, before, after, learning_rate=0.01, loss_drop=drop)
+    assert next(broken).verdict == Verdict.VIOLATED
+    unknown = le2022.endpoint_drifts(found, before, after)
+    assert {d.verdict for d in unknown} == {Verdict.INAPPLICABLE}
+
+
+def test_end_points_refuse_other_checkpoints():
+    net = network(0)
+    found = le2022.invariants(net, data(0)[0])
+    good = dict(net.named_parameters())
+    with pytest.raises(ValueError, match=r"must hold the parameter `2\.weight`"):
+        list(le2022.endpoint_drifts(found, good, {"0.weight": good["0.weight"]}))
+    with pytest.raises(ValueError, match="one shape in both"):
+        list(le2022.endpoint_drifts(found, good, {**good, "2.weight": good["2.weight"][:2]}))
+    with pytest.raises(ValueError, match="momentum"):
+        list(le2022.endpoint_drifts(found, good, good, momentum=1.0))
