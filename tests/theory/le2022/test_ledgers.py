@@ -179,6 +179,7 @@ def wrong_backward(net, optimizer, step):
 SABOTAGES = [doubled_rate, hidden_rate, clipped, frozen, wrong_backward]
 
 
+@pytest.mark.usefixtures("as_users_see_it")  # runtime type checks take three quarters of the time
 def test_two_hundred_correct_runs_raise_no_alarm():
     for seed in range(200):
         dtype = torch.float32 if seed % 4 == 3 else torch.float64
@@ -186,6 +187,7 @@ def test_two_hundred_correct_runs_raise_no_alarm():
         assert Verdict.VIOLATED not in verdicts, seed
 
 
+@pytest.mark.usefixtures("as_users_see_it")
 def test_two_hundred_sabotaged_runs_are_caught():
     caught = {f.__name__: 0 for f in SABOTAGES}
     for seed in range(200):
@@ -273,7 +275,9 @@ def test_end_points_accept_what_was_conserved_and_reject_what_was_not():
         le2022.endpoint_drifts(found, before, after, learning_rate=0.01, loss_drop=drop, steps=100)
     )
     for d in drifts:
-        assert float((d.now - d.start).diagonal().abs().max()) <= d.allowed
+        change = d.now - d.start
+        own = change.diagonal() if change.ndim == 2 else change
+        assert float(own.abs().max()) <= d.allowed
         whole = (d.invariant.matrix(after) - d.invariant.matrix(before)).abs()
         assert float(whole.max()) > d.allowed  # units of different patterns are not balanced
     with torch.no_grad():
