@@ -15,6 +15,7 @@ from sigmascope.probes.losses import losses_at
 from sigmascope.probes.moves import Direction
 from sigmascope.probes.parameters import Weight, as_matrix, weight_spectra, weights
 from sigmascope.probes.partitions import Partition, partition
+from sigmascope.probes.patterns import activation_patterns
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.regions import Crossings, region_distance, regions_along
 from sigmascope.probes.representations import Spectra
@@ -62,6 +63,7 @@ __all__ = [
     "Symmetries",
     "Symmetry",
     "Weight",
+    "activation_patterns",
     "as_matrix",
     "convolution_operator",
     "jacobian",

@@ -21,6 +21,7 @@ from sigmascope.probes.passes import Pass, forward_pass
 from sigmascope.probes.refusals import Refusal, Unsplit, require_finite_batch, require_model
 from sigmascope.probes.representations import Spectra, spectra_of
 from sigmascope.probes.rows import Rows, rows, samples_first
+from sigmascope.probes.scalings.symmetries import Symmetries, symmetries
 from sigmascope.probes.stillness import still, uses_batch_statistics
 from sigmascope.probes.tapes import Call
 
@@ -161,6 +162,11 @@ class Subject:
             for form, matrix in both.forms().items()
             if bool(matrix.isfinite().all())
         }
+
+    @cached_property
+    def symmetries(self) -> Symmetries:
+        """How the weights may be rescaled without changing what the model computes."""
+        return symmetries(self.model, self.batch, targets=self.targets, loss=self.loss)
 
     @cached_property
     def adjoints(self) -> sweeps.Sweep:

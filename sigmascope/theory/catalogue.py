@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from sigmascope.networks import ChainStatistics
 from sigmascope.probes import Subject
-from sigmascope.theory import daneshmand2020, riedi2022
+from sigmascope.theory import daneshmand2020, le2022, riedi2022
 from sigmascope.theory.bounds import Bound, Check, OfChains, OfModels
 
 OF_MODELS: tuple[type[OfModels], ...] = (
@@ -13,6 +13,10 @@ OF_MODELS: tuple[type[OfModels], ...] = (
     daneshmand2020.SoftRankAnyScale,
     daneshmand2020.Regularity,
     daneshmand2020.GradientCollinearity,
+    le2022.BalanceRate,
+    le2022.Alignment,
+    le2022.RankOne,
+    le2022.RankOnePrinted,
     riedi2022.CurvatureFactors,
 )
 
@@ -30,6 +34,7 @@ THEOREMS: tuple[type[Bound], ...] = (
     *OF_CHAINS,
     daneshmand2020.RankOneProducts,
     daneshmand2020.LayerDrift,
+    le2022.Drift,
     *riedi2022.THEOREMS,
 )
 

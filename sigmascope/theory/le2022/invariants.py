@@ -14,8 +14,8 @@ from sigmascope.probes import (
     Loss,
     Passed,
     StillSum,
+    Subject,
     Symmetry,
-    symmetries,
     trial_gradients,
 )
 
@@ -42,13 +42,13 @@ class Invariant:
             `"no gradient"`: what is linear in one parameter.
         what: A scaling of units, or sums of a gradient that vanish.
         rate: `dQ/dt` measured on the example, relative to the sizes of its terms.
-        tolerance: How far from zero rounding, and a normaliser's `eps`, may move it.
+        exactness: How far from zero rounding may move it.
     """
 
     kind: Kind
     what: Symmetry | StillSum
     rate: float = 0.0
-    tolerance: float = 0.0
+    exactness: float = 0.0
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -61,6 +61,11 @@ class Invariant:
     def slack(self) -> float:
         """How far from exact the symmetry is, relatively: 0 but for a normaliser's `eps`."""
         return 0.0 if isinstance(self.what, StillSum) else self.what.slack
+
+    @property
+    def tolerance(self) -> float:
+        """How far from zero rounding and a normaliser's `eps` may move the rate."""
+        return self.exactness + SLACKS * self.slack
 
     @property
     def count(self) -> int:
@@ -122,7 +127,8 @@ class Invariant:
         units = self.what.units
         total = torch.zeros(units if diagonal else (units, units), dtype=torch.float64)
         for part in (p for p in self.what.parts if p.tensor in left):
-            a, b = left[part.tensor].detach(), right[part.tensor].detach()
+            a = left[part.tensor].detach()
+            b = a if left is right else right[part.tensor].detach()
             if diagonal:
                 total += part.factor * part.dots(a, b).to(total)
             else:
@@ -137,8 +143,10 @@ class Invariant:
             return float(left[self.what.tensor].detach().double().abs().max())
         found = 0.0
         for part in (p for p in self.what.parts if p.tensor in left):
-            a, b = (t[part.tensor].detach() for t in (left, right))
-            norms = (part.dots(a, a) * part.dots(b, b)).sqrt()
+            a, b = (
+                part.dots(t, t) for t in (left[part.tensor].detach(), right[part.tensor].detach())
+            )
+            norms = (a * b).sqrt()
             found = max(found, abs(part.factor) * float(norms.max()))
         return found
 
@@ -158,6 +166,23 @@ class Conserved:
     invariants: tuple[Invariant, ...]
     broken: tuple[Invariant, ...]
     fixed: tuple[Fixed, ...]
+
+    @classmethod
+    def of(cls, subject: Subject) -> "Conserved":
+        """Of what is being studied."""
+        found = subject.symmetries
+        gradients = trial_gradients(
+            subject.model, subject.batch, targets=subject.targets, loss=subject.loss
+        )
+        parameters = {n: p for n, p in subject.model.named_parameters() if n in gradients}
+        precision = max(torch.finfo(p.dtype).eps for p in parameters.values())
+        claims = (*map(_scaling, found.scalings), *map(_sum, found.sums))
+        measured = [_measured(i, parameters, gradients, precision) for i in claims]
+        return cls(
+            tuple(i for i in measured if i.rate <= i.tolerance),
+            tuple(i for i in measured if not i.rate <= i.tolerance),
+            found.fixed,
+        )
 
 
 def invariants(
@@ -204,20 +229,7 @@ def conserved(
     Source:
         Le & Jegelka 2022, Sec. 4.2.
     """
-    found = symmetries(model, example, targets=targets, loss=loss)
-    gradients = trial_gradients(model, example, targets=targets, loss=loss)
-    parameters = {n: p for n, p in model.named_parameters() if n in gradients}
-    precision = max(torch.finfo(p.dtype).eps for p in parameters.values())
-    measured = [
-        _measured(i, parameters, gradients, precision)
-        for i in (*map(_scaling, found.scalings), *map(_sum, found.sums))
-    ]
-    keep = [i.rate <= i.tolerance for i in measured]
-    return Conserved(
-        tuple(i for i, good in zip(measured, keep, strict=True) if good),
-        tuple(i for i, good in zip(measured, keep, strict=True) if not good),
-        found.fixed,
-    )
+    return Conserved.of(Subject(model, example, targets, loss))
 
 
 def _scaling(what: Symmetry) -> Invariant:
@@ -243,7 +255,6 @@ def _sum(what: StillSum) -> Invariant:
 def _measured(
     invariant: Invariant, parameters: Tensors, gradients: Tensors, precision: float
 ) -> Invariant:
-    tolerance = min(ROUNDINGS * precision, MOST) + SLACKS * invariant.slack
     change = invariant.change(parameters, gradients).abs()
     if isinstance(invariant.what, StillSum):
         size = max((float(g.double().abs().max()) for g in gradients.values()), default=0.0)
@@ -251,7 +262,7 @@ def _measured(
     else:
         size = 2 * invariant.size(parameters, gradients)
     rate = float(change.max()) / size if size > 0 else 0.0
-    return Invariant(invariant.kind, invariant.what, rate, tolerance)
+    return Invariant(invariant.kind, invariant.what, rate, min(ROUNDINGS * precision, MOST))
 
 
 def neuron_balance(

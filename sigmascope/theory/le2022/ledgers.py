@@ -255,19 +255,18 @@ def _step(account: _Account, gradients: Tensors, group: Group, buffers: Tensors)
     if not gradients:  # nothing moves
         return
     square = lambda left, right: zero if linear else invariant.form(left, right)
+    moved = {n: buffers[n] for n in gradients if n in buffers} if friction else gradients
+    vv = square(moved, moved)
     if invariant.slack:
-        reach = invariant.size(gradients, gradients) ** 0.5 * account.length
-        account.slack += 2 * rate * SLACKS * invariant.slack * reach
+        size = float(vv.max()) if invariant.kind == "norm" else invariant.size(moved, moved)
+        account.slack += 2 * rate * SLACKS * invariant.slack * size**0.5 * account.length
     if friction == 0:
         shrink = 1 - rate * decay
-        account.expected = now * (shrink if linear else shrink**2)
-        account.expected = account.expected + rate**2 * square(gradients, gradients)
+        account.expected = now * (shrink if linear else shrink**2) + rate**2 * vv
         return
-    moved = {n: buffers[n] for n in gradients if n in buffers}
     weight = 1 - float(group["dampening"]) if account.begun else 1.0
     account.begun = True
     along = friction * account.momentum + weight * decay * now  # <θ, S v₊>
-    vv = square(moved, moved)
     if group["nesterov"]:
         gv = square({n: gradients[n] for n in moved}, moved) + decay * along
         gg = square(gradients, gradients) + decay**2 * now

@@ -1,0 +1,48 @@
+"""The rate of every balance along gradient flow, measured on one batch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from sigmascope.linalg import Estimate
+from sigmascope.probes import Subject
+from sigmascope.theory.bounds import Assumption, OfModels
+from sigmascope.theory.le2022.invariants import SOURCE, Conserved, Invariant
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BalanceRate(OfModels):
+    """What the forward pass makes conserved has no rate along the gradient that is computed.
+
+    Violated, it shows a backward pass that is not the derivative of the forward pass.
+    """
+
+    name: ClassVar[str] = "balance-rate"
+    source: ClassVar[str] = f"{SOURCE}, Lemmas 2 and 3, Theorem 1 (4)-(7)"
+    statement: ClassVar[str] = "|dQ/dt| / size = 0 up to rounding, and the eps of normalisers"
+    views: ClassVar[tuple[str, ...]] = ("balances",)
+
+    site: str
+    invariant: Invariant
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (
+            Assumption("units that are paired are active on the same samples of the batch", True),
+            Assumption("every weight of a unit is trained, with one learning rate", True),
+        )
+
+    def measured(self) -> Estimate:
+        return Estimate.exactly(self.invariant.rate, how="autograd")
+
+    def limit(self) -> Estimate:
+        exact = self.invariant.exactness
+        return Estimate(exact, exact, self.invariant.tolerance, "rounding, and a normaliser's eps")
+
+    @classmethod
+    def facts(cls, subject: Subject) -> Iterator["BalanceRate"]:
+        if not any(p.requires_grad for p in subject.model.parameters()):
+            return
+        found = Conserved.of(subject)
+        for invariant in (*found.invariants, *found.broken):
+            yield cls(" ~ ".join(invariant.tensors), invariant)
