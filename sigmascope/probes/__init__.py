@@ -7,6 +7,7 @@ from sigmascope.probes.batches import call as run
 from sigmascope.probes.conditioning import Conditioned, Conditioning
 from sigmascope.probes.convolutions import convolution_operator
 from sigmascope.probes.curvatures import Curvature
+from sigmascope.probes.dags import Dag, Edge, dag_forward, dag_of
 from sigmascope.probes.differences import SelfCheck
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
@@ -15,6 +16,19 @@ from sigmascope.probes.losses import losses_at
 from sigmascope.probes.moves import Direction
 from sigmascope.probes.parameters import Weight, as_matrix, weight_spectra, weights
 from sigmascope.probes.partitions import Partition, partition
+from sigmascope.probes.paths import (
+    PathCount,
+    Tree,
+    TreeNetwork,
+    count_paths,
+    leaf_inputs,
+    path_enumeration,
+    pull_back,
+    signed,
+    tree_forward,
+    tree_network,
+    unroll,
+)
 from sigmascope.probes.patterns import activation_patterns
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.regions import Crossings, region_distance, regions_along
@@ -46,13 +60,16 @@ __all__ = [
     "Conditioning",
     "Crossings",
     "Curvature",
+    "Dag",
     "Direction",
+    "Edge",
     "Fixed",
     "Graph",
     "Loss",
     "Part",
     "Partition",
     "Passed",
+    "PathCount",
     "Refusal",
     "Rows",
     "SelfCheck",
@@ -62,23 +79,35 @@ __all__ = [
     "Sweep",
     "Symmetries",
     "Symmetry",
+    "Tree",
+    "TreeNetwork",
     "Weight",
     "activation_patterns",
     "as_matrix",
     "convolution_operator",
+    "count_paths",
+    "dag_forward",
+    "dag_of",
     "jacobian",
     "layers",
+    "leaf_inputs",
     "local_affine",
     "losses_at",
     "partition",
+    "path_enumeration",
     "prepared",
+    "pull_back",
     "recording",
     "region_distance",
     "regions_along",
     "run",
+    "signed",
     "still",
     "symmetries",
+    "tree_forward",
+    "tree_network",
     "trial_gradients",
+    "unroll",
     "weight_spectra",
     "weights",
 ]
