@@ -1,9 +1,13 @@
 """Figures of the papers, each reproduced by one command, and the log of what was tried."""
 
-from sigmascope.experiments import daneshmand2020, riedi2022
+from sigmascope.experiments import daneshmand2020, le2022, riedi2022
 from sigmascope.experiments.figures import Claim, Figure
 from sigmascope.experiments.runs import Refusal, Result, reproduce
 
-FIGURES: tuple[Figure, ...] = (*daneshmand2020.FIGURES, *riedi2022.FIGURES)
+FIGURES: tuple[Figure, ...] = (
+    *daneshmand2020.FIGURES,
+    *le2022.FIGURES,
+    *riedi2022.FIGURES,
+)
 
 __all__ = ["FIGURES", "Claim", "Figure", "Refusal", "Result", "reproduce"]

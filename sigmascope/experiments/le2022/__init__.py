@@ -1,0 +1,7 @@
+"""Figures in the manner of Le & Jegelka 2022, whose paper has none."""
+
+from sigmascope.experiments.figures import Figure
+from sigmascope.experiments.le2022.steps import STEPS
+from sigmascope.experiments.le2022.tails import TAILS
+
+FIGURES: tuple[Figure, ...] = (STEPS, TAILS)
