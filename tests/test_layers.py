@@ -10,7 +10,7 @@ ROOMS = {  # what each room may import besides itself
     "networks": {"linalg"},
     "probes": {"linalg", "networks"},
     "theory": {"linalg", "networks", "probes"},
-    "survey": {"linalg", "networks", "probes", "theory"},
+    "survey": {"linalg", "networks", "probes", "theory", "store"},
     "diagnosis": {"linalg", "networks", "probes", "theory", "survey"},
     "report": {"linalg", "networks", "probes", "theory", "survey", "diagnosis"},
     "store": {"linalg"},

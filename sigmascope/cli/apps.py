@@ -8,7 +8,9 @@ import cyclopts
 from cyclopts import Parameter
 
 from sigmascope import __version__
+from sigmascope.cli.balances import balances
 from sigmascope.cli.checks import check, theorems
+from sigmascope.cli.comparisons import compare
 from sigmascope.cli.exports import export
 from sigmascope.cli.landscapes import landscape
 from sigmascope.cli.outputs import HEALTHY, INTERRUPTED, MISUSED, note
@@ -26,7 +28,19 @@ app = cyclopts.App(
     suppress_keyboard_interrupt=False,  # main() says it
     default_parameter=Parameter(negative=()),  # no `--no-strict`: it says nothing
 )
-COMMANDS = (profile, check, remedy, landscape, scale, predict, reproduce, theorems, export)
+COMMANDS = (
+    profile,
+    check,
+    remedy,
+    balances,
+    compare,
+    landscape,
+    scale,
+    predict,
+    reproduce,
+    theorems,
+    export,
+)
 for command in COMMANDS:
     app.command(command)
 

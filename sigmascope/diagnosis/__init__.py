@@ -1,5 +1,6 @@
 """Profiles in, findings and remedies out."""
 
+from sigmascope.diagnosis.balances import broken_balances
 from sigmascope.diagnosis.cures import REMEDIES, remedies_for, remedy
 from sigmascope.diagnosis.findings import Finding, Severity
 from sigmascope.diagnosis.normalising import (
@@ -28,6 +29,7 @@ __all__ = [
     "RescaleResidual",
     "Severity",
     "Treatment",
+    "broken_balances",
     "diagnose",
     "last_ratio",
     "normalisation_effect",

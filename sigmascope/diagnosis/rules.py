@@ -6,6 +6,7 @@ The thresholds were set on default, He, BatchNorm and LayerNorm networks of dept
 
 from collections.abc import Callable, Iterator
 
+from sigmascope.diagnosis.balances import rank_one_layer, unaligned_layers, wrong_backward
 from sigmascope.diagnosis.collapse import alike_inputs, directional_gradient, rank_collapse
 from sigmascope.diagnosis.findings import Finding, Severity
 from sigmascope.diagnosis.initialisation import asymmetric_weights
@@ -23,6 +24,9 @@ RULES: tuple[Rule, ...] = (
     signal_size,
     adjoint_size,
     dead_units,
+    wrong_backward,
+    unaligned_layers,
+    rank_one_layer,
 )
 
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")

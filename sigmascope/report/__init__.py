@@ -1,5 +1,11 @@
 """Results in, text out."""
 
+from sigmascope.report.balances import (
+    balances_form,
+    balances_text,
+    comparison_form,
+    comparison_text,
+)
 from sigmascope.report.columns import table
 from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
@@ -17,13 +23,18 @@ from sigmascope.report.treatments import (
     treatments_form,
     treatments_text,
 )
+from sigmascope.report.trees import tree_picture
 
 __all__ = [
     "SCHEMA",
     "Coverage",
     "Scenery",
+    "balances_form",
+    "balances_text",
     "checks_form",
     "checks_text",
+    "comparison_form",
+    "comparison_text",
     "coverage",
     "json_form",
     "landscape_form",
@@ -41,4 +52,5 @@ __all__ = [
     "treatment_text",
     "treatments_form",
     "treatments_text",
+    "tree_picture",
 ]

@@ -1,7 +1,7 @@
 """Names in, models and data out."""
 
 from sigmascope.sources.batches import Batch
-from sigmascope.sources.checkpoints import load_checkpoint
+from sigmascope.sources.checkpoints import load_checkpoint, read_checkpoint
 from sigmascope.sources.data import Data, fitted, halves, open_data
 from sigmascope.sources.datasets import DATASETS
 from sigmascope.sources.defaults import default_data, input_shape
@@ -23,4 +23,5 @@ __all__ = [
     "open_both",
     "open_data",
     "open_model",
+    "read_checkpoint",
 ]

@@ -49,6 +49,20 @@ def load_checkpoint(module: nn.Module, path: str | Path) -> str:
     return f"from {path.name}{remark}"
 
 
+def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
+    """The tensors of a checkpoint by name, as `load_checkpoint` finds them.
+
+    Args:
+        path: A `.pt`, `.pth`, `.bin`, `.ckpt` or `.safetensors` file.
+
+    Raises:
+        Refusal: If the file cannot be read or holds something else.
+    """
+    path = existing(Path(path).expanduser())
+    content = read_safetensors(path) if path.suffix == ".safetensors" else read_torch(path)
+    return _unwrapped(content, path)[0]
+
+
 def _unwrapped(content: Any, path: Path) -> tuple[dict[str, Tensor], str]:
     """The state dict within a file, and where in the file it was."""
     for key in WRAPPERS:

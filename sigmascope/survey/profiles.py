@@ -12,10 +12,12 @@ from torch import Tensor, nn
 
 from sigmascope import theory
 from sigmascope.probes import Batch, Loss, Refusal, Subject, still, weights
+from sigmascope.survey.balances import balance_items
 from sigmascope.survey.features import feature_items
 from sigmascope.survey.measures import gradient_items, representation_items, weight_items
 from sigmascope.survey.readings import (
     ALL,
+    EVERY,
     Item,
     Layer,
     Profile,
@@ -33,6 +35,7 @@ VIEWS: Mapping[View, Callable[[Subject], Iterator[Item]]] = MappingProxyType(
         "weights": weight_items,
         "features": feature_items,
         "gradients": gradient_items,
+        "balances": balance_items,
     }
 )
 
@@ -56,7 +59,8 @@ def profile(
         batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
         targets: What `loss` compares the output with.
         loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped.
-        views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`.
+        views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, and on
+            request `"balances"`.
         outputs: How many columns of the output to differentiate, or which.
         batch_dim: Where the batch has its samples.
         generator: Draws a sample of outputs where there are more than `outputs`.
@@ -71,9 +75,9 @@ def profile(
     Cost: a forward pass, a forward and backward pass for each differentiated output, one for the
     loss, and the spectra.
     """
-    unknown = sorted(set(views) - set(ALL))
+    unknown = sorted(set(views) - set(EVERY))
     if unknown or not views:
-        raise Refusal(f"`views` must name some of {', '.join(ALL)}, got {unknown or 'none'}.")
+        raise Refusal(f"`views` must name some of {', '.join(EVERY)}, got {unknown or 'none'}.")
     start = time.perf_counter()
     subject = Subject(
         model,
@@ -84,7 +88,7 @@ def profile(
         batch_dim=batch_dim,
         generator=generator,
     )
-    wanted: list[View] = [view for view in ALL if view in views]
+    wanted: list[View] = [view for view in EVERY if view in views]
     tell = progress or (lambda *_: None)
     tell("forward pass", 0, len(wanted) + 2)
     layers, absent = _layers(subject)

@@ -8,8 +8,9 @@ from typing import Literal
 from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.theory import Check
 
-View = Literal["representations", "weights", "features", "gradients"]
-ALL: tuple[View, ...] = ("representations", "weights", "features", "gradients")
+View = Literal["representations", "weights", "features", "gradients", "balances"]
+ALL: tuple[View, ...] = ("representations", "weights", "features", "gradients")  # of a profile
+EVERY: tuple[View, ...] = (*ALL, "balances")  # the last on request: it follows a run of its own
 
 
 @dataclass(frozen=True, slots=True)

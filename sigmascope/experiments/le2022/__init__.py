@@ -1,7 +1,8 @@
 """Figures in the manner of Le & Jegelka 2022, whose paper has none."""
 
 from sigmascope.experiments.figures import Figure
+from sigmascope.experiments.le2022.images import IMAGES
 from sigmascope.experiments.le2022.steps import STEPS
 from sigmascope.experiments.le2022.tails import TAILS
 
-FIGURES: tuple[Figure, ...] = (STEPS, TAILS)
+FIGURES: tuple[Figure, ...] = (TAILS, IMAGES, STEPS)

@@ -28,6 +28,7 @@ from sigmascope.theory.le2022.tails import (
     Tail,
     rank_one_bound,
 )
+from sigmascope.theory.le2022.words import formula, reason, shown
 
 __all__ = [
     "Alignment",
@@ -49,9 +50,12 @@ __all__ = [
     "conserved",
     "endpoint_drifts",
     "equal_pattern_mask",
+    "formula",
     "gram_balance",
     "invariants",
     "linear_pairs",
     "neuron_balance",
     "rank_one_bound",
+    "reason",
+    "shown",
 ]

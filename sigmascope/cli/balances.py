@@ -1,0 +1,66 @@
+"""`sigmascope balances`."""
+
+from pathlib import Path
+
+from sigmascope.cli.losses import fitting_loss
+from sigmascope.cli.options import DEFAULT, Source, open_named
+from sigmascope.cli.outputs import FOUND, HEALTHY, note, require_writable, show, terminal, write
+
+
+def balances(
+    model: str,
+    /,
+    *,
+    source: Source = DEFAULT,
+    tree: Path | None = None,
+    output: int = 0,
+    whole: bool = False,
+    json: str | None = None,
+    strict: bool = False,
+) -> int:
+    """List what training conserves in a model, what it does not, and why.
+
+    Neuron by neuron, pair by pair, head by head and layer by layer, each with its formula, the
+    reason and the rate of change that was measured.
+
+    Example: sigmascope balances 'mlp?depth=3&width=32' --data digits
+
+    Args:
+        model: What to examine; as for `profile`.
+        source: The data and weights.
+        tree: Draw one output of a tiny network of dense layers as the tree of its paths (SVG).
+        output: Which output to draw.
+        whole: List everything.
+        json: Write the list here as JSON; `-` for standard output, in place of the text.
+        strict: End with exit code 1 if a balance is broken by a wrong backward pass.
+    """
+    from sigmascope import report
+    from sigmascope.theory import le2022
+
+    require_writable(tree, json=json)
+    opened, data = open_named(model, source)
+    loss = None if data.targets is None else fitting_loss
+    found = le2022.conserved(opened.module, data.inputs, targets=data.targets, loss=loss)
+    if json != "-":
+        show(report.balances_text(found, whole=whole, **terminal()))
+    if json is not None:
+        write(json, report.balances_form(found))
+    if tree is not None:
+        _draw(opened.module, data.inputs, tree, output)
+    return FOUND if strict and found.broken else HEALTHY
+
+
+def _draw(module, inputs, file: Path, output: int) -> None:  # noqa: ANN001 (torch is not loaded)
+    from torch import Tensor
+
+    from sigmascope import probes, report, sources
+
+    if not isinstance(inputs, Tensor) or inputs.ndim != 2:
+        raise sources.Refusal(
+            "`--tree` needs a model that reads one vector a sample. Draw a network of dense layers."
+        )
+    dag = probes.dag_of(module, inputs=inputs.shape[1], output=output)
+    network = probes.tree_network(probes.unroll(dag), dag.weights(dict(module.named_parameters())))
+    features = tuple(f"x{i}" for i in range(inputs.shape[1]))
+    file.write_text(report.tree_picture(network, names=(*features, "1")), encoding="utf-8")
+    note(f"Wrote {file}")

@@ -1,0 +1,103 @@
+"""`sigmascope compare`."""
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope.cli.losses import fitting_loss
+from sigmascope.cli.options import DEFAULT, Source, open_named
+from sigmascope.cli.outputs import FOUND, HEALTHY, require_writable, show, terminal, write
+
+if TYPE_CHECKING:
+    from sigmascope.survey import Comparison
+
+Above = Annotated[float | None, Parameter(validator=Number(gt=0))]
+AtLeast = Annotated[float | None, Parameter(validator=Number(gte=0))]
+Share = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
+Count = Annotated[int, Parameter(validator=Number(gte=1))]
+
+
+def compare(
+    before: Path,
+    after: Path,
+    /,
+    *,
+    model: str | None = None,
+    source: Source = DEFAULT,
+    learning_rate: Above = None,
+    loss_drop: AtLeast = None,
+    momentum: Share = 0.0,
+    steps: Count = 1,
+    whole: bool = False,
+    json: str | None = None,
+    strict: bool = False,
+) -> int:
+    """Say what changed between two checkpoints, and which balances held.
+
+    Without a model the weights are compared by name. With one, both are measured on data, and the
+    drift of every balance is judged if the learning rate and the fall of the loss are given.
+
+    Example: sigmascope compare a.pt b.pt --model mlp --learning-rate 0.01 --loss-drop 1.8
+
+    Args:
+        before: A checkpoint: a state dict as `.pt` or `.safetensors`.
+        after: Another of the same model.
+        model: The model they belong to; as for `profile`.
+        source: The data, and how to build the model.
+        learning_rate: Of the steps between, the largest.
+        loss_drop: How far the training loss fell between them.
+        momentum: Of heavy-ball steps.
+        steps: How many steps there were.
+        whole: List everything.
+        json: Write the comparison here as JSON; `-` for standard output, in place of the text.
+        strict: End with exit code 1 if a balance is violated.
+    """
+    from sigmascope import diagnosis, report, sources, survey
+
+    require_writable(json=json)
+    if model is None:
+        if learning_rate is not None or loss_drop is not None:
+            raise sources.Refusal(
+                "`--learning-rate` and `--loss-drop` judge balances, which need `--model`: name "
+                "the model that the checkpoints belong to."
+            )
+        found = survey.compare(sources.read_checkpoint(before), sources.read_checkpoint(after))
+    else:
+        judged = {"learning_rate": learning_rate, "loss_drop": loss_drop}
+        found = _of_model(model, source, (before, after), judged, momentum, steps)
+    findings = diagnosis.broken_balances(found.drifts)
+    if json != "-":
+        show(report.comparison_text(found, findings, whole=whole, **terminal()))
+    if json is not None:
+        write(json, report.comparison_form(found, findings))
+    return FOUND if strict and findings else HEALTHY
+
+
+def _of_model(
+    model: str,
+    source: Source,
+    files: tuple[Path, Path],
+    judged: dict[str, float | None],
+    momentum: float,
+    steps: int,
+) -> "Comparison":
+    from sigmascope import sources, survey
+
+    opened, data = open_named(model, source)
+    states = []
+    for file in files:
+        twin = copy.deepcopy(opened.module)
+        sources.load_checkpoint(twin, file)
+        states.append(twin)
+    return survey.compare(
+        *states,
+        batch=data.inputs,
+        targets=data.targets,
+        loss=None if data.targets is None else fitting_loss,
+        momentum=momentum,
+        steps=steps,
+        **judged,
+    )
