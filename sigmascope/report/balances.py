@@ -94,9 +94,13 @@ def _kept(many: Sequence[le2022.Invariant], whole: bool) -> Table:
         groups.setdefault(i.kind, []).append(i)
     for kind, members in groups.items():
         chosen = members if whole else members[:MOST]
+        said = ""
         for i in chosen:
             says = Text(printable(_short(le2022.formula(i), whole)))
-            says.append(f"\n{le2022.reason(i)}", "dim")
+            why = le2022.reason(i)
+            if why != said:
+                says.append(f"\n{why}", "dim")
+            said = why
             grid.add_row(kind, le2022.shown(i.what), f"{i.count:,}", f"{i.rate:.0e}", says)
         if len(chosen) < len(members):
             rest = sum(i.count for i in members[len(chosen) :])

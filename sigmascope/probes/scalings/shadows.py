@@ -47,6 +47,11 @@ class Shadows:
             owner = Owner(name, p, clash="" if p.is_contiguous() else "it is not stored in order")
             self.owners.setdefault(_memory(p), []).append(owner)
 
+    def disown(self, constants: Mapping[str, Tensor]) -> None:
+        """Say which tensors of the model are not trained."""
+        for name, t in constants.items():
+            self._reasons[_memory(t)] = f"what comes from {name}, which is not trained"
+
     def new_bundle(self) -> int:
         """A number for a place where unknowns are made."""
         self._bundles += 1

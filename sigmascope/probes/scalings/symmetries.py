@@ -172,6 +172,8 @@ def symmetries(
         )
     shadows = Shadows()
     shadows.own(learnable)
+    frozen = {n: p for n, p in model.named_parameters() if not p.requires_grad}
+    shadows.disown({**frozen, **dict(model.named_buffers())})
     with alive(model), Trace(shadows) as trace:
         out = called(model, batch)
         if loss is not None and targets is not None:

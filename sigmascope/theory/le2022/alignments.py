@@ -157,7 +157,7 @@ class Alignment(OfModels):
     """Adjacent linear layers are as aligned as their balance forces them to be."""
 
     name: ClassVar[str] = "alignment"
-    source: ClassVar[str] = f"{SOURCE}, (15), at finite time"
+    source: ClassVar[str] = f"{SOURCE}, Eq. (15), at finite time"
     statement: ClassVar[str] = "⟨v,u⟩² ≥ (s₁(W₂)² - vᵀCv - s₂(W₁)²) / (s₁(W₁)² - s₂(W₁)²)"
     sense: ClassVar[Sense] = "at least"
     views: ClassVar[tuple[str, ...]] = ("balances",)

@@ -93,7 +93,7 @@ def reason(invariant: Invariant) -> str:
         said = f"linear within each of {blocks} {each}s: any mixing there passes on"
     else:
         said = f"{between} between: any mixing of units passes to the next weights"
-    return said + (f"; up to eps, {what.slack:.0e} of its size" if what.slack else "")
+    return said + ("; up to the eps of a normaliser" if what.slack else "")
 
 
 def shown(what: Symmetry | StillSum) -> str:
