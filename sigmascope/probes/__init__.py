@@ -34,15 +34,9 @@ from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.regions import Crossings, region_distance, regions_along
 from sigmascope.probes.representations import Spectra
 from sigmascope.probes.rows import Rows
+from sigmascope.probes.scalings.families import Fixed, Part, Symmetry
 from sigmascope.probes.scalings.gradients import trial_gradients
-from sigmascope.probes.scalings.symmetries import (
-    Fixed,
-    Part,
-    StillSum,
-    Symmetries,
-    Symmetry,
-    symmetries,
-)
+from sigmascope.probes.scalings.symmetries import StillSum, Symmetries, symmetries
 from sigmascope.probes.scalings.treatments import Passed
 from sigmascope.probes.stillness import still
 from sigmascope.probes.subjects import OUTPUT, Subject

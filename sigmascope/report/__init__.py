@@ -1,12 +1,8 @@
 """Results in, text out."""
 
-from sigmascope.report.balances import (
-    balances_form,
-    balances_text,
-    comparison_form,
-    comparison_text,
-)
+from sigmascope.report.balances import balances_form, balances_text
 from sigmascope.report.columns import table
+from sigmascope.report.comparisons import comparison_form, comparison_text
 from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
 from sigmascope.report.landscape_page import landscape_page

@@ -14,7 +14,7 @@ from sigmascope.experiments.training import split
 from sigmascope.theory import le2022
 
 TAILS = ("ReLU", "linear")  # between the last three dense layers
-GAIN = 0.5  # of He's spread: small enough to leave the start behind
+FRONT, BACK = 0.7, 0.2  # of He's spread: small enough to leave the start behind
 
 
 def tasks(config: Config) -> list[Task]:
@@ -49,7 +49,8 @@ def alexnet(shape: tuple[int, ...], tail: str, seed: int) -> nn.Sequential:
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in net.parameters():
-            p.copy_(GAIN * (2 / p[0].numel()) ** 0.5 * torch.randn(p.shape, generator=g))
+            gain = FRONT if p.ndim > 2 else BACK
+            p.copy_(gain * (2 / p[0].numel()) ** 0.5 * torch.randn(p.shape, generator=g))
     return net
 
 

@@ -8,26 +8,19 @@ from sigmascope.theory.le2022.alignments import (
     linear_pairs,
 )
 from sigmascope.theory.le2022.drifts import Drift, endpoint_drifts
+from sigmascope.theory.le2022.grams import equal_pattern_mask, gram_balance, neuron_balance
 from sigmascope.theory.le2022.invariants import (
     Conserved,
     Invariant,
     conserved,
-    equal_pattern_mask,
-    gram_balance,
     invariants,
-    neuron_balance,
 )
 from sigmascope.theory.le2022.ledgers import Ledger
+from sigmascope.theory.le2022.rank_ones import RankOne, RankOnePrinted
+from sigmascope.theory.le2022.ranks import Layer, RankOneBound, rank_one_bound
 from sigmascope.theory.le2022.rates import BalanceRate
 from sigmascope.theory.le2022.signs import SignRecord, Stability
-from sigmascope.theory.le2022.tails import (
-    Layer,
-    RankOne,
-    RankOneBound,
-    RankOnePrinted,
-    Tail,
-    rank_one_bound,
-)
+from sigmascope.theory.le2022.tails import Tail
 from sigmascope.theory.le2022.words import formula, reason, shown
 
 __all__ = [

@@ -1,7 +1,6 @@
 """The account of every balance through the steps of a run, by the exact identities."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, final
 
@@ -10,42 +9,11 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from sigmascope.probes import StillSum
+from sigmascope.theory.le2022.accounts import Account, Group, advance
 from sigmascope.theory.le2022.drifts import Drift, rounding
-from sigmascope.theory.le2022.invariants import SLACKS, Invariant, Tensors
+from sigmascope.theory.le2022.invariants import Invariant, Tensors
 
 LOOK = 64  # steps between looks at the weights themselves
-Group = Mapping[str, Any]
-
-
-@dataclass(slots=True)
-class _Account:
-    """One balance: what the steps say of it.
-
-    Attributes:
-        invariant: The balance.
-        start: Its value when the ledger was opened.
-        expected: Its value now, if the theory is right.
-        momentum: The form of weights and momentum buffers, by the same theory.
-        begun: Whether there are momentum buffers yet.
-        length: Of the longest slab of weights.
-        allowed: For rounding.
-        slack: For a normaliser's `eps`.
-        declines: Why the theorem stopped speaking of it.
-        suspects: What was seen that breaks it, with the step.
-        since: The step of the first look that found it broken.
-    """
-
-    invariant: Invariant
-    start: Tensor
-    expected: Tensor
-    momentum: Tensor
-    begun: bool = False
-    length: float = 0.0
-    allowed: float = 0.0
-    slack: float = 0.0
-    declines: str = ""
-    suspects: dict[str, int] = field(default_factory=dict)
-    since: int | None = None
 
 
 @final
@@ -80,9 +48,9 @@ class Ledger:
         self._hooks: list[Any] = []
         self._look()
 
-    def _opened(self, invariant: Invariant) -> _Account:
+    def _opened(self, invariant: Invariant) -> Account:
         start = invariant.value(self._parameters)
-        return _Account(invariant, start, start.clone(), torch.zeros_like(start))
+        return Account(invariant, start, start.clone(), torch.zeros_like(start))
 
     def watching(self, *optimizers: Optimizer) -> "Ledger":
         """Record every step of some optimisers until `close`.
@@ -97,7 +65,7 @@ class Ledger:
             self._hooks.append(optimizer.register_step_post_hook(self._stepped))
         return self
 
-    def _resume(self, account: _Account, optimizer: Optimizer) -> None:
+    def _resume(self, account: Account, optimizer: Optimizer) -> None:
         """Take over the momentum of earlier steps."""
         moved: dict[str, Tensor] = {}
         for name in account.invariant.tensors:
@@ -191,13 +159,13 @@ class Ledger:
                 account.declines = account.declines or (
                     "its tensors belong to optimisers with momentum or weight decay of their own"
                 )
-            _step(account, {n: gradients[n] for n in here if n in gradients}, group, buffers)
+            advance(account, {n: gradients[n] for n in here if n in gradients}, group, buffers)
         if self.steps % LOOK == 0:
             self._look()
 
     def _suspect(
         self,
-        account: _Account,
+        account: Account,
         here: Sequence[str],
         gradients: Tensors,
         groups: Mapping[str, Group],
@@ -240,42 +208,3 @@ def _unfollowed(optimizer: Optimizer) -> str:
 
 def _remembers(group: Group) -> bool:
     return bool(group.get("momentum", 0) or group.get("weight_decay", 0))
-
-
-def _step(account: _Account, gradients: Tensors, group: Group, buffers: Tensors) -> None:
-    """One step of `v₊ = μ v + (1 - τ)(g + λθ)`, `θ₊ = θ - η u`, as the theory has it.
-
-    `<θ, S g> = 0` is the theory; forms of g and v are measured.
-    """
-    rate, decay = float(group["lr"]), float(group["weight_decay"])
-    friction = float(group["momentum"])
-    invariant, now = account.invariant, account.expected
-    linear = isinstance(invariant.what, StillSum)
-    zero = torch.zeros_like(now)
-    if not gradients:  # nothing moves
-        return
-    square = lambda left, right: zero if linear else invariant.form(left, right)
-    moved = {n: buffers[n] for n in gradients if n in buffers} if friction else gradients
-    vv = square(moved, moved)
-    if invariant.slack:
-        size = float(vv.max()) if invariant.kind == "norm" else invariant.size(moved, moved)
-        account.slack += 2 * rate * SLACKS * invariant.slack * size**0.5 * account.length
-    if friction == 0:
-        shrink = 1 - rate * decay
-        account.expected = now * (shrink if linear else shrink**2) + rate**2 * vv
-        return
-    weight = 1 - float(group["dampening"]) if account.begun else 1.0
-    account.begun = True
-    along = friction * account.momentum + weight * decay * now  # <θ, S v₊>
-    if group["nesterov"]:
-        gv = square({n: gradients[n] for n in moved}, moved) + decay * along
-        gg = square(gradients, gradients) + decay**2 * now
-        uu, uv = gg + 2 * friction * gv + friction**2 * vv, gv + friction * vv
-        along_u = decay * now + friction * along
-    else:
-        uu, uv, along_u = vv, vv, along
-    if linear:
-        account.expected, account.momentum = now - rate * along_u, along
-        return
-    account.expected = now - 2 * rate * along_u + rate**2 * uu
-    account.momentum = along - rate * uv

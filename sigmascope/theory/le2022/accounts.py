@@ -1,0 +1,92 @@
+"""One balance, and how one step changes it if the theory is right."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sigmascope.probes import StillSum
+from sigmascope.theory.le2022.invariants import SLACKS, Invariant, Tensors
+
+Group = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Account:
+    """One balance: what the steps say of it.
+
+    Attributes:
+        invariant: The balance.
+        start: Its value when the ledger was opened.
+        expected: Its value now, if the theory is right.
+        momentum: The form of weights and momentum buffers, by the same theory.
+        begun: Whether there are momentum buffers yet.
+        length: Of the longest slab of weights.
+        allowed: For rounding.
+        slack: For a normaliser's `eps`.
+        declines: Why the theorem stopped speaking of it.
+        suspects: What was seen that breaks it, with the step.
+        since: The step of the first look that found it broken.
+    """
+
+    invariant: Invariant
+    start: Tensor
+    expected: Tensor
+    momentum: Tensor
+    begun: bool = False
+    length: float = 0.0
+    allowed: float = 0.0
+    slack: float = 0.0
+    declines: str = ""
+    suspects: dict[str, int] = field(default_factory=dict)
+    since: int | None = None
+
+
+def advance(account: Account, gradients: Tensors, group: Group, buffers: Tensors) -> None:
+    """One step of `v₊ = μ v + (1 - τ)(g + λθ)`, `θ₊ = θ - η u`, as the theory has it.
+
+    `<θ, S g> = 0` is the theory; forms of g and v are measured.
+
+    Args:
+        account: Changed in place.
+        gradients: That the step used, by name; without those of tensors that it did not move.
+        group: Options of the optimiser for these tensors.
+        buffers: Momentum buffers after the step, by name.
+
+    Source:
+        Le & Jegelka 2022, Theorem 1, in discrete time.
+    """
+    rate, decay = float(group["lr"]), float(group["weight_decay"])
+    friction = float(group["momentum"])
+    invariant, now = account.invariant, account.expected
+    linear = isinstance(invariant.what, StillSum)
+    zero = torch.zeros_like(now)
+    if not gradients:  # nothing moves
+        return
+    square = lambda left, right: zero if linear else invariant.form(left, right)
+    moved = {n: buffers[n] for n in gradients if n in buffers} if friction else gradients
+    vv = square(moved, moved)
+    if invariant.slack:
+        size = float(vv.max()) if invariant.kind == "norm" else invariant.size(moved, moved)
+        account.slack += 2 * rate * SLACKS * invariant.slack * size**0.5 * account.length
+    if friction == 0:
+        shrink = 1 - rate * decay
+        account.expected = now * (shrink if linear else shrink**2) + rate**2 * vv
+        return
+    weight = 1 - float(group["dampening"]) if account.begun else 1.0
+    account.begun = True
+    along = friction * account.momentum + weight * decay * now  # <θ, S v₊>
+    if group["nesterov"]:
+        gv = square({n: gradients[n] for n in moved}, moved) + decay * along
+        gg = square(gradients, gradients) + decay**2 * now
+        uu, uv = gg + 2 * friction * gv + friction**2 * vv, gv + friction * vv
+        along_u = decay * now + friction * along
+    else:
+        uu, uv, along_u = vv, vv, along
+    if linear:
+        account.expected, account.momentum = now - rate * along_u, along
+        return
+    account.expected = now - 2 * rate * along_u + rate**2 * uu
+    account.momentum = along - rate * uv
