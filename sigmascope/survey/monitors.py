@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection, Iterator
-from types import TracebackType
 from typing import Any, final
 
 from torch import Tensor, nn
@@ -82,12 +81,7 @@ class Monitor:
     def __enter__(self) -> "Monitor":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -123,7 +123,7 @@ def _moved(shadows: Shadows, func: Any, arguments: list[Any], out: Tensor) -> No
             return (zeros if ids is None else ids).contiguous()
         if isinstance(value, list | tuple):
             return [swap(v) for v in value]
-        return value
+        return value.cpu() if isinstance(value, Tensor) else value
 
     positional = [s for s in func._schema.arguments if not s.kwarg_only]
     moved = func(*(swap(a) for a in arguments[: len(positional)]))

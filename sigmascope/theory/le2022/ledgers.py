@@ -1,7 +1,6 @@
 """The account of every balance through the steps of a run, by the exact identities."""
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, final
 
 import torch
@@ -46,6 +45,7 @@ class Ledger:
         self._parameters = dict(model.named_parameters())
         self._accounts = [self._opened(i) for i in invariants]
         self._hooks: list[Any] = []
+        self._watched: list[Optimizer] = []
         self._look()
 
     def _opened(self, invariant: Invariant) -> Account:
@@ -59,23 +59,23 @@ class Ledger:
             optimizers: Plain SGD with any learning rate, momentum and weight decay is followed
                 exactly; of others only the drift is known.
         """
-        for optimizer in optimizers:
-            for account in self._accounts:
-                self._resume(account, optimizer)
-            self._hooks.append(optimizer.register_step_post_hook(self._stepped))
+        self._watched.extend(optimizers)
+        for account in self._accounts:
+            self._resume(account)
+        self._hooks += [o.register_step_post_hook(self._stepped) for o in optimizers]
         return self
 
-    def _resume(self, account: Account, optimizer: Optimizer) -> None:
+    def _resume(self, account: Account) -> None:
         """Take over the momentum of earlier steps."""
         moved: dict[str, Tensor] = {}
         for name in account.invariant.tensors:
-            state = optimizer.state.get(self._parameters[name], {})
-            if (buffer := state.get("momentum_buffer")) is not None:
-                moved[name] = buffer
+            states = (o.state.get(self._parameters[name], {}) for o in self._watched)
+            found = (s["momentum_buffer"] for s in states if s.get("momentum_buffer") is not None)
+            moved.update((name, buffer) for buffer in found)
         if moved:
-            left = moved if isinstance(account.invariant.what, StillSum) else self._parameters
-            left = {n: left[n] for n in moved}
-            account.momentum = account.momentum + account.invariant.form(left, moved)
+            linear = isinstance(account.invariant.what, StillSum)
+            left = moved if linear else {n: self._parameters[n] for n in moved}
+            account.momentum = account.invariant.form(left, moved)
             account.begun = True
 
     def close(self) -> None:
@@ -83,16 +83,12 @@ class Ledger:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
+        self._watched.clear()
 
     def __enter__(self) -> "Ledger":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def observe(self, gradients: Tensors, *, learning_rate: float) -> None:
