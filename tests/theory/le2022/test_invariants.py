@@ -64,8 +64,19 @@ def test_every_kind_is_expected():
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_claimed_is_conserved_and_what_is_not_claimed_is_not(name):
+    require_exact_claims(name, SEEDS)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize("name", KINDS)
+def test_the_same_on_two_hundred_networks_of_every_kind(name):
+    require_exact_claims(name, range(200))
+
+
+def require_exact_claims(name, seeds):
     outside = []
-    for seed in SEEDS:
+    for seed in seeds:
         model, batch = KINDS[name](seed)
         found = le2022.conserved(model, batch)
         assert not found.broken
