@@ -177,7 +177,8 @@ class Conserved:
         parameters = {n: p for n, p in subject.model.named_parameters() if n in gradients}
         precision = max(torch.finfo(p.dtype).eps for p in parameters.values())
         claims = (*map(_scaling, found.scalings), *map(_sum, found.sums))
-        measured = [_measured(i, parameters, gradients, precision) for i in claims]
+        most = max(float(g.abs().max()) for g in gradients.values())
+        measured = [_measured(i, parameters, gradients, precision, most) for i in claims]
         return cls(
             tuple(i for i in measured if i.rate <= i.tolerance),
             tuple(i for i in measured if not i.rate <= i.tolerance),
@@ -253,12 +254,12 @@ def _sum(what: StillSum) -> Invariant:
 
 
 def _measured(
-    invariant: Invariant, parameters: Tensors, gradients: Tensors, precision: float
+    invariant: Invariant, parameters: Tensors, gradients: Tensors, precision: float, most: float
 ) -> Invariant:
+    """The claim with its rate; that of a sum is relative to the largest gradient of all."""
     change = invariant.change(parameters, gradients).abs()
     if isinstance(invariant.what, StillSum):
-        size = max((float(g.double().abs().max()) for g in gradients.values()), default=0.0)
-        size *= invariant.what.terms
+        size = most * invariant.what.terms
     else:
         size = 2 * invariant.size(parameters, gradients)
     rate = float(change.max()) / size if size > 0 else 0.0
