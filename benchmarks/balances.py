@@ -26,29 +26,21 @@ def main() -> dict[str, float]:
     model = resnet(inputs=(3, 32, 32), outputs=10, depth=20, width=136, generator=g)
     x = torch.randn(BATCH, 3, 32, 32, generator=g)
     y = torch.randint(10, (BATCH,), generator=g)
-    optimiser = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    plain, followed = (torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9) for _ in range(2))
     found = le2022.invariants(model, x[:4])
     parameters = dict(model.named_parameters())
-    ledger = le2022.Ledger(model, found)
+    ledger = le2022.Ledger(model, found).watching(followed)
 
-    def step() -> None:
+    def step(optimiser: torch.optim.Optimizer) -> None:
         optimiser.zero_grad()
         F.cross_entropy(model(x), y).backward()
         optimiser.step()
 
-    def watched() -> None:
-        with ledger.watching(optimiser):
-            step()
-
-    def hook() -> None:
-        ledger.watching(optimiser)._stepped(optimiser, (), {})
-        ledger.close()
-
     return best_of(
         {
-            "training step": step,
-            "step with ledger": watched,
-            "ledger alone": hook,
+            "training step": lambda: step(plain),
+            "step with ledger": lambda: step(followed),
+            "ledger alone": lambda: ledger._stepped(followed, (), {}),
             "values": lambda: [i.value(parameters) for i in found],
             "finding": lambda: le2022.invariants(model, x[:4]),
         },

@@ -18,6 +18,7 @@ ROOMS = (
     "probes",
     "theory",
     "theory.daneshmand2020",
+    "theory.jacot2023",
     "theory.le2022",
     "survey",
     "diagnosis",

@@ -38,6 +38,7 @@ from sigmascope.probes.scalings.families import Fixed, Part, Symmetry
 from sigmascope.probes.scalings.gradients import trial_gradients
 from sigmascope.probes.scalings.symmetries import StillSum, Symmetries, symmetries
 from sigmascope.probes.scalings.treatments import Passed
+from sigmascope.probes.stacks import Point, Stack, stack_of
 from sigmascope.probes.stillness import still
 from sigmascope.probes.subjects import OUTPUT, Subject
 from sigmascope.probes.sweeps import Sweep
@@ -64,10 +65,12 @@ __all__ = [
     "Partition",
     "Passed",
     "PathCount",
+    "Point",
     "Refusal",
     "Rows",
     "SelfCheck",
     "Spectra",
+    "Stack",
     "StillSum",
     "Subject",
     "Sweep",
@@ -96,6 +99,7 @@ __all__ = [
     "regions_along",
     "run",
     "signed",
+    "stack_of",
     "still",
     "symmetries",
     "tree_forward",

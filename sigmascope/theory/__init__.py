@@ -1,6 +1,6 @@
 """Facts in, verdicts out."""
 
-from sigmascope.theory import daneshmand2020, le2022, riedi2022
+from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
 from sigmascope.theory.bounds import Assumption, Bound, Check, OfChains, OfModels, Sense, Verdict
 from sigmascope.theory.catalogue import OF_MODELS, THEOREMS, check, check_chain
 
@@ -17,6 +17,7 @@ __all__ = [
     "check",
     "check_chain",
     "daneshmand2020",
+    "jacot2023",
     "le2022",
     "riedi2022",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from sigmascope.networks import ChainStatistics
 from sigmascope.probes import Subject
-from sigmascope.theory import daneshmand2020, le2022, riedi2022
+from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
 from sigmascope.theory.bounds import Bound, Check, OfChains, OfModels
 
 OF_MODELS: tuple[type[OfModels], ...] = (
@@ -17,6 +17,7 @@ OF_MODELS: tuple[type[OfModels], ...] = (
     le2022.Alignment,
     le2022.RankOne,
     le2022.RankOnePrinted,
+    *jacot2023.THEOREMS,
     riedi2022.CurvatureFactors,
 )
 

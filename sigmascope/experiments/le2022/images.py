@@ -146,7 +146,7 @@ def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
 IMAGES = Figure(
     "le2022/images",
     "Rank of the last dense layers of a small AlexNet on two classes (200 images, full batch).",
-    15,
+    8,
     {"data": "cifar10", "samples": 200, "steps": 1500, "seeds": 3},
     {"data": "digits", "samples": 24, "steps": 20, "seeds": 1},
     tasks,

@@ -152,7 +152,7 @@ def _ends(kind: str, mine: list[Row]) -> Iterator[Claim]:
         f"{found}, bounds {[1 / s for s in S]}",
         all(e["ratios"][2] > 0.9 for e in ends)
         and sum(min(e["ratios"][:2]) < 0.9 for e in ends) >= 0.6 * len(ends)
-        and all(v * s >= 1 for e in ends for v, s in zip(e["ratios"], S, strict=True)),
+        and all(v * s >= 1 for e in ends for v, s in zip(e["ratios"], S, strict=True) if s > 1),
     )
 
 

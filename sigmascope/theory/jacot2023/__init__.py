@@ -1,0 +1,66 @@
+"""Jacot 2023, bottleneck structure in learned features."""
+
+from sigmascope.theory.bounds import OfModels
+from sigmascope.theory.jacot2023.linear import balanced_factors, corrections, linear_cost
+from sigmascope.theory.jacot2023.norms import (
+    BottleneckFrames,
+    Frames,
+    JacobianCost,
+    JacobianRank,
+    OneFrame,
+    bottleneck_frames,
+    polar,
+)
+from sigmascope.theory.jacot2023.positivity import CompletePositivity, complete_positivity
+from sigmascope.theory.jacot2023.tangents import (
+    RepresentationRank,
+    RepresentationSize,
+    TangentCurvature,
+    balance,
+    mixed_derivative,
+    ntk_kernel,
+    ntk_trace,
+)
+from sigmascope.theory.jacot2023.variations import (
+    JacobianVariation,
+    TangentOnSegments,
+    jacobian_variation_bound,
+)
+
+THEOREMS: tuple[type[OfModels], ...] = (
+    JacobianCost,
+    JacobianRank,
+    BottleneckFrames,
+    OneFrame,
+    RepresentationSize,
+    RepresentationRank,
+    TangentCurvature,
+    TangentOnSegments,
+    JacobianVariation,
+)
+
+__all__ = [
+    "THEOREMS",
+    "BottleneckFrames",
+    "CompletePositivity",
+    "Frames",
+    "JacobianCost",
+    "JacobianRank",
+    "JacobianVariation",
+    "OneFrame",
+    "RepresentationRank",
+    "RepresentationSize",
+    "TangentCurvature",
+    "TangentOnSegments",
+    "balance",
+    "balanced_factors",
+    "bottleneck_frames",
+    "complete_positivity",
+    "corrections",
+    "jacobian_variation_bound",
+    "linear_cost",
+    "mixed_derivative",
+    "ntk_kernel",
+    "ntk_trace",
+    "polar",
+]

@@ -1,0 +1,241 @@
+"""Every bound on a thousand random networks; each catches its false versions."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.networks import mlp
+from sigmascope.probes import Stack, Subject, stack_of
+from sigmascope.theory import Verdict, check, jacot2023
+from sigmascope.theory.jacot2023.facts import log_cost, singular_values
+from tests.models_zoo import MODELS
+from tests.theory.jacot2023.stacks import stack
+
+COUNT = 1000
+GOOD = (Verdict.HOLDS, Verdict.CONSISTENT)
+ONE_POINT = {
+    jacot2023.JacobianCost: None,
+    jacot2023.JacobianRank: None,
+    jacot2023.BottleneckFrames: None,
+    jacot2023.OneFrame: 0.0,
+    jacot2023.TangentCurvature: 0.0,
+}
+
+
+def points(slope=None, count=COUNT, **options):
+    """Points at which the Jacobian has a direction."""
+    found = seed = 0
+    while found < count:
+        net, x, y = stack(seed, slope=slope, **options)
+        seed += 1
+        if len(singular_values(net.at(x).jacobian)):
+            found += 1
+            yield net, net.at(x), net.at(y)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize("theorem", ONE_POINT, ids=lambda t: t.name)
+def test_it_holds_on_a_thousand_networks(theorem):
+    for _, point, _ in points(ONE_POINT[theorem]):
+        found = theorem("here", point).check()
+        assert found.verdict in GOOD, found
+        assert any(a.met is not None for a in found.assumptions)
+
+
+@pytest.mark.parametrize("theorem", ONE_POINT, ids=lambda t: t.name)
+def test_it_has_teeth(theorem):
+    """Weights that are all ten times too small, with the Jacobian of the true ones."""
+    violated = 0
+    for net, point, _ in points(ONE_POINT[theorem], 50, depth=4, biased=False):
+        if theorem is jacot2023.TangentCurvature:
+            small = [0.2 * v for v in point.forwards]
+            fake = _with(point, forwards=tuple(small))
+        else:
+            fake = _with(point, stack=replace(net, weights=tuple(0.05 * w for w in net.weights)))
+        violated += theorem("here", fake).check().verdict == Verdict.VIOLATED
+    assert violated > 20
+
+
+def _with(point, **changes):
+    """A point whose facts do not fit together."""
+    fake = replace(point, stack=changes.pop("stack", point.stack))
+    for name in ("jacobian", "slopes", "preactivations", "forwards", "backwards"):
+        fake.__dict__[name] = changes.get(name, getattr(point, name))
+    return fake
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_truncated_ranks_hold_too():
+    for _, point, _ in points():
+        s = singular_values(point.jacobian)
+        for k in range(1, len(s) + 1):
+            frames = jacot2023.bottleneck_frames(point, k)
+            slack = frames.bound - sum(frames.per_layer) - sum(frames.gaps)
+            assert slack > -1e-9 * point.stack.weight_norm
+            assert point.stack.weight_norm >= log_cost(s[:k], point.stack.depth) - 1e-9
+
+
+def test_frames_are_orthonormal_and_the_printed_ones_violate_the_bound():
+    for _, point, _ in points(count=100):
+        found = jacot2023.bottleneck_frames(point)
+        for frame in (*found.into, *found.out):
+            eye = torch.eye(frame.shape[1], dtype=torch.float64)
+            assert torch.allclose(frame.mT @ frame, eye, atol=1e-9)
+    # linear, L = 2, unit W_1 = u and W_2 = v' at an angle of .5
+    u = torch.tensor([[1.0], [0.0]], dtype=torch.float64)
+    v = torch.tensor([[math.cos(0.5), math.sin(0.5)]], dtype=torch.float64)
+    zeros = (torch.zeros(2).double(), torch.zeros(1).double())
+    point = Stack(("a", "b"), (u, v), zeros, 1.0, False).at(torch.ones(1).double())
+    assert jacot2023.bottleneck_frames(point).bound == pytest.approx(0.2612, abs=1e-4)
+    assert jacot2023.BottleneckFrames("here", point).check().verdict in GOOD
+    printed = 2 * (1 - math.cos(0.5)) * 2  # each W_l against the frames of its printed projection
+    assert pytest.approx(printed, abs=1e-3) == 0.4897
+    assert printed > jacot2023.bottleneck_frames(point).bound
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_a_balanced_network_of_small_kernel_has_small_representations():
+    for net, point, _ in points():
+        even = jacot2023.balance(net).at(point.x)
+        assert even.stack.balance_defect() < 1e-6
+        found = jacot2023.RepresentationSize("here", even).check()
+        assert found.verdict in GOOD, found
+
+
+def test_balancing_keeps_the_function_and_lowers_the_norm():
+    for net, point, _ in points(count=100):
+        even = jacot2023.balance(net)
+        assert even.norm <= net.norm * (1 + 1e-12)
+        assert torch.allclose(even.at(point.x).preactivations[-1], point.preactivations[-1])
+
+
+def test_the_printed_factor_1_over_n_and_missing_balance_are_caught():
+    eye = (torch.eye(1, dtype=torch.float64),) * 5
+    zeros = (torch.zeros(1, dtype=torch.float64),) * 5
+    chain = Stack(tuple("abcde"), eye, zeros, 1.0, False).at(torch.ones(1).double())
+    found = jacot2023.RepresentationSize("here", chain).check()
+    assert found.measured.value == pytest.approx(5)
+    assert found.limit.value == pytest.approx(5)  # with 1/64 before it, 5 > 5/64
+    up, down = (math.exp(0.1) * eye[0],) * 20, (math.exp(-0.1) * eye[0],) * 20
+    names = tuple(map(str, range(40)))
+    uneven = Stack(names, up + down, zeros[:1] * 40, 1.0, False).at(torch.ones(1).double())
+    found = jacot2023.RepresentationSize("here", uneven).check()
+    assert found.verdict == Verdict.INAPPLICABLE
+    assert found.measured.value == pytest.approx(538, rel=0.01)
+    assert found.limit.value == pytest.approx(91, rel=0.02)
+
+
+def test_the_printed_2l_is_caught_and_l_is_attained():
+    false = sum(
+        jacot2023.mixed_derivative(p)
+        < 2
+        * p.stack.depth
+        * float(torch.linalg.matrix_norm(p.jacobian, 2)) ** (2 - 2 / p.stack.depth)
+        for _, p, _ in points(0.0, 200)
+    )
+    assert false > 60
+    one = torch.full((1, 1), 1.3, dtype=torch.float64)
+    chain = Stack(tuple("abcd"), (one,) * 4, (torch.zeros(1).double(),) * 4, 0.0, False)
+    found = jacot2023.TangentCurvature("here", chain.at(torch.ones(1).double())).check()
+    assert found.measured.value == pytest.approx(found.limit.value)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_jacobians_that_differ_cost_their_difference():
+    for _, p, q in points(0.0):
+        found = jacot2023.JacobianVariation("here", p, "", q).check()
+        assert found.verdict in GOOD, found
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_kernels_on_segments_without_kinks():
+    held = 0
+    for net, p, q in points(0.0, 3000, width=4):
+        near = net.at(p.x + 0.05 * (q.x - p.x))
+        found = jacot2023.TangentOnSegments("here", p, "", near).check()
+        assert found.verdict in (*GOOD, Verdict.INAPPLICABLE), found
+        held += found.verdict in GOOD
+    assert held >= 1000
+
+
+def test_traces_of_the_kernel_are_those_of_autograd():
+    for net, point, _ in points(count=20):
+        live = [t.clone().requires_grad_() for t in (*net.weights, *net.biases)]
+        half = len(net.weights)
+        a = point.x
+        for i, (W, b) in enumerate(zip(live[:half], live[half:], strict=True)):
+            z = W @ a + b
+            a = torch.where(z > 0, z, net.slope * z) if i + 1 < half else z
+        total = [0.0, 0.0]
+        for out in a:
+            grads = torch.autograd.grad(out, live, retain_graph=True)
+            for k in (0, 1):
+                total[k] += sum(float(g.square().sum()) for g in grads[k * half :][:half])
+        weights, biases = jacot2023.ntk_trace(point)
+        assert weights == pytest.approx(total[0], rel=1e-10)
+        if net.biased:
+            assert biases == pytest.approx(total[1], rel=1e-10)
+        trace = float(jacot2023.ntk_kernel(point).trace())
+        assert trace == pytest.approx(weights + biases)
+
+
+# On models
+
+
+def model(**options):
+    g = torch.Generator().manual_seed(0)
+    return mlp(inputs=6, outputs=3, depth=3, width=10, init="he", generator=g, **options).double()
+
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(1)).double()
+NAMES = [t.name for t in jacot2023.THEOREMS]
+
+
+def test_models_are_checked():
+    found = list(check(Subject(model(), X), only=NAMES))
+    assert {c.theorem for c in found} >= set(NAMES) - {"representation-rank"}
+    assert Verdict.VIOLATED not in {c.verdict for c in found}
+    assert Verdict.HOLDS in {c.verdict for c in found if c.theorem == "bottleneck-frames"}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"norm": "batch"}, "something else than one activation"),
+        ({"activation": "tanh"}, "something else than one activation"),
+        ({"residual": 0.5}, "something else than one activation"),
+    ],
+)
+def test_other_networks_are_declined_with_the_reason(options, says):
+    found = list(check(Subject(model(**options), X), only=NAMES))
+    assert {c.verdict for c in found} == {Verdict.INAPPLICABLE}
+    assert all(says in c.assumptions[0].says for c in found)
+
+
+def test_a_convolution_is_unfolded():
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3, padding=1), nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(32, 3)
+    ).double()
+    x = torch.randn(4, 1, 4, 4).double()
+    found = stack_of(Subject(net, x))
+    assert found.slope == 0.2
+    assert [tuple(w.shape) for w in found.weights] == [(32, 16), (3, 32)]
+    for i in range(4):
+        assert torch.allclose(found.at(x[i].flatten()).preactivations[-1], net(x)[i])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_stacks_of_the_zoo_compute_what_the_model_does_or_say_why_not(name):
+    net, batch = MODELS[name]()
+    subject = Subject(net, batch)
+    found = stack_of(subject)
+    if isinstance(found, str):
+        assert len(found) > 10
+        return
+    out, rows = subject.output.flatten(1).double(), subject.batch.flatten(1).double()
+    for i in range(3):
+        got = found.at(rows[i]).preactivations[-1]
+        assert torch.allclose(got, out[i], rtol=1e-2, atol=1e-3)
