@@ -110,7 +110,7 @@ def fenced(page, language):
 def test_python_that_is_shown_runs(page, capsys):
     exec("\n".join(fenced(page, "python")), {})
     assert re.search(
-        "rank-collapse|chain-soft-rank holds|worst layer|unexplained", capsys.readouterr().out
+        "rank-collapse|chain-soft-rank holds|worst layer|unexplained|Jacobian rank", capsys.readouterr().out
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sigmascope.sources import Data, Model
     from sigmascope.survey import Profile
 
-View = Literal["representations", "weights", "features", "gradients", "balances"]
+View = Literal["representations", "weights", "features", "gradients", "balances", "bottleneck"]
 
 
 @Parameter(name="*")

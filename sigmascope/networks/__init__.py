@@ -1,6 +1,7 @@
 """Reference networks of the four papers."""
 
 from sigmascope.networks.chains import BatchNormChain, forgetting
+from sigmascope.networks.counterexamples import counterexample_excess, lipschitz_counterexample
 from sigmascope.networks.draws import Weights, random_numbers, random_weights
 from sigmascope.networks.layers import Abs, Activation, Init, activation_layer, is_activation
 from sigmascope.networks.mlps import MLP, Block, mlp
@@ -29,8 +30,10 @@ __all__ = [
     "Weights",
     "activation_layer",
     "build",
+    "counterexample_excess",
     "forgetting",
     "is_activation",
+    "lipschitz_counterexample",
     "mlp",
     "options",
     "random_numbers",

@@ -11,7 +11,7 @@ from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import strict
 from sigmascope.report.names import printable, shortened
 from sigmascope.report.numbers import measured
-from sigmascope.survey import Profile
+from sigmascope.survey import Profile, View
 from sigmascope.theory import le2022
 
 MOST = 12  # rows of a section, unless all are wanted
@@ -31,14 +31,15 @@ def balances_text(
     return rendered(_balances(found, whole), colour=colour, width=width)
 
 
-def balances_grid(profile: Profile, *, whole: bool) -> Table | None:
-    """The readings of the view `balances`: most aligned, nearest to rank one, most unbalanced.
+def readings_grid(profile: Profile, view: View, *, whole: bool) -> Table | None:
+    """The readings of one view, quantity by quantity; of balances the largest first.
 
     Args:
         profile: What was measured.
+        view: One that has no columns in the table of layers.
         whole: Whether to list everything.
     """
-    found = [r for r in profile.readings if r.view == "balances"]
+    found = [r for r in profile.readings if r.view == view]
     if not found:
         return None
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -46,11 +47,12 @@ def balances_grid(profile: Profile, *, whole: bool) -> Table | None:
         grid.add_column(title, header_style="dim", overflow="fold")
     for quantity in dict.fromkeys(r.quantity for r in found):
         mine = [r for r in found if r.quantity == quantity]
-        mine.sort(key=lambda r: r.estimate.value, reverse=True)
+        if view == "balances":
+            mine.sort(key=lambda r: r.estimate.value, reverse=True)
         for r in mine if whole else mine[:MOST]:
             grid.add_row(quantity, measured(r.estimate), Text(shortened(printable(r.site), 88)))
         if not whole and len(mine) > MOST:
-            grid.add_row(quantity, "", Text(f"… {len(mine) - MOST} smaller", "dim"))
+            grid.add_row(quantity, "", Text(f"… {len(mine) - MOST} more", "dim"))
     return grid
 
 

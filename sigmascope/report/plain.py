@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.diagnosis import Finding
-from sigmascope.report.balances import balances_grid
+from sigmascope.report.balances import readings_grid
 from sigmascope.report.consoles import rendered
 from sigmascope.report.coverage import coverage
 from sigmascope.report.grids import (
@@ -64,7 +64,8 @@ def _parts(
     yield from _section("Over depth", sparklines_grid(profile, width))
     sites = frozenset(f.site for f in findings)
     yield from _section("Layers", layers_grid(profile, sites, width, whole=whole))
-    yield from _section("Balances", balances_grid(profile, whole=whole))
+    yield from _section("Balances", readings_grid(profile, "balances", whole=whole))
+    yield from _section("Bottleneck", readings_grid(profile, "bottleneck", whole=whole))
     yield from _section("Theorems", checks_grid(profile))
     yield from (Text(line, "bold red") for line in violations(profile))
     yield from _section("Not measured", skipped_grid(profile, whole=whole))

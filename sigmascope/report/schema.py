@@ -12,7 +12,7 @@ _DEPTH = {
     "description": "Order of the layer, from 0; one past the last for the network's output; null "
     "where the site belongs to no layer.",
 }
-_VIEW = {"enum": ["representations", "weights", "features", "gradients", "balances"]}
+_VIEW = {"enum": ["representations", "weights", "features", "gradients", "balances", "bottleneck"]}
 _NUMBERS = {"type": "array", "items": {"$ref": "#/$defs/number"}}
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from sigmascope import theory
 from sigmascope.probes import Batch, Loss, Refusal, Subject, still, weights
 from sigmascope.survey.balances import balance_items
+from sigmascope.survey.bottlenecks import bottleneck_items
 from sigmascope.survey.features import feature_items
 from sigmascope.survey.measures import gradient_items, representation_items, weight_items
 from sigmascope.survey.readings import (
@@ -36,6 +37,7 @@ VIEWS: Mapping[View, Callable[[Subject], Iterator[Item]]] = MappingProxyType(
         "features": feature_items,
         "gradients": gradient_items,
         "balances": balance_items,
+        "bottleneck": bottleneck_items,
     }
 )
 
@@ -60,7 +62,7 @@ def profile(
         targets: What `loss` compares the output with.
         loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped.
         views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, and on
-            request `"balances"`.
+            request `"balances"` and `"bottleneck"`.
         outputs: How many columns of the output to differentiate, or which.
         batch_dim: Where the batch has its samples.
         generator: Draws a sample of outputs where there are more than `outputs`.

@@ -8,9 +8,9 @@ from typing import Literal
 from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.theory import Check
 
-View = Literal["representations", "weights", "features", "gradients", "balances"]
+View = Literal["representations", "weights", "features", "gradients", "balances", "bottleneck"]
 ALL: tuple[View, ...] = ("representations", "weights", "features", "gradients")  # of a profile
-EVERY: tuple[View, ...] = (*ALL, "balances")  # the last on request: it follows a run of its own
+EVERY: tuple[View, ...] = (*ALL, "balances", "bottleneck")  # the last two on request
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,9 @@ def test_views_are_measured_only_when_asked_for(as_users_see_it):
     measured = survey.profile(model, x, views=["weights"])
     assert {r.view for r in measured.readings} == {"weights"}
     assert not measured.checks
-    with pytest.raises(Refusal, match=r"weights, features, gradients, balances, got \['wights'\]"):
+    with pytest.raises(
+        Refusal, match=r"features, gradients, balances, bottleneck, got \['wights'\]"
+    ):
         survey.profile(model, x, views=["wights"])
 
 

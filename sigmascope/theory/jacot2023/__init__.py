@@ -1,6 +1,7 @@
 """Jacot 2023, bottleneck structure in learned features."""
 
 from sigmascope.theory.bounds import OfModels
+from sigmascope.theory.jacot2023.constructions import identity_stack, linear_stack
 from sigmascope.theory.jacot2023.linear import balanced_factors, corrections, linear_cost
 from sigmascope.theory.jacot2023.norms import (
     BottleneckFrames,
@@ -57,8 +58,10 @@ __all__ = [
     "bottleneck_frames",
     "complete_positivity",
     "corrections",
+    "identity_stack",
     "jacobian_variation_bound",
     "linear_cost",
+    "linear_stack",
     "mixed_derivative",
     "ntk_kernel",
     "ntk_trace",
