@@ -109,9 +109,8 @@ def fenced(page, language):
 @pytest.mark.parametrize("page", [p for p in SHOWN if fenced(p, "python")], ids=lambda p: p.name)
 def test_python_that_is_shown_runs(page, capsys):
     exec("\n".join(fenced(page, "python")), {})
-    assert re.search(
-        "rank-collapse|chain-soft-rank holds|worst layer|unexplained|Jacobian rank", capsys.readouterr().out
-    )
+    told = "rank-collapse|chain-soft-rank holds|worst layer|unexplained|Jacobian rank"
+    assert re.search(told, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("page", SHOWN, ids=lambda p: p.name)

@@ -1,11 +1,12 @@
 """Figures of the papers, each reproduced by one command, and the log of what was tried."""
 
-from sigmascope.experiments import daneshmand2020, le2022, riedi2022
+from sigmascope.experiments import daneshmand2020, jacot2023, le2022, riedi2022
 from sigmascope.experiments.figures import Claim, Figure
 from sigmascope.experiments.runs import Refusal, Result, reproduce
 
 FIGURES: tuple[Figure, ...] = (
     *daneshmand2020.FIGURES,
+    *jacot2023.FIGURES,
     *le2022.FIGURES,
     *riedi2022.FIGURES,
 )

@@ -2,6 +2,7 @@
 
 from sigmascope.survey.comparisons import Change, Comparison, compare
 from sigmascope.survey.curvatures import Bend, Bends, curvature
+from sigmascope.survey.depth_sweeps import DepthSweep, Segment, Trained, depth_sweep, read_sweep
 from sigmascope.survey.landscapes import Landscape, LayerCurvature, landscape
 from sigmascope.survey.monitors import Monitor
 from sigmascope.survey.predictions import Prediction, predict
@@ -27,6 +28,7 @@ __all__ = [
     "Bends",
     "Change",
     "Comparison",
+    "DepthSweep",
     "Landscape",
     "Layer",
     "LayerCurvature",
@@ -37,12 +39,15 @@ __all__ = [
     "Progress",
     "Reading",
     "Regions",
+    "Segment",
     "SiteSpectrum",
     "Skipped",
     "Surface",
+    "Trained",
     "View",
     "compare",
     "curvature",
+    "depth_sweep",
     "input_regions",
     "landscape",
     "loss_line",
@@ -50,5 +55,6 @@ __all__ = [
     "named",
     "predict",
     "profile",
+    "read_sweep",
     "what_if",
 ]

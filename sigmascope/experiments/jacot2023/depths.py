@@ -1,0 +1,110 @@
+"""Figure 1a: rank and norm against depth, on a task of dimension 2."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from sigmascope import survey
+from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
+from sigmascope.experiments.jacot2023.tasks import bottleneck_task, stack
+
+RANK = 2  # of the task
+
+
+def tasks(config: Config) -> list[Task]:
+    """Every depth on every draw of the data."""
+    return [
+        {"depth": depth, "data": data, "steps": config["steps"]}
+        for data in range(config["draws"])
+        for depth in config["depths"]
+    ]
+
+
+def row(task: Task, _: Path | None) -> Row:
+    """One network, trained."""
+    x, y = bottleneck_task(task["data"], rank=RANK)
+    sizes = {"depths": [task["depth"]], "steps": task["steps"]}
+    (network,) = survey.depth_sweep(stack, x, y, **sizes).networks
+    return {
+        "rank": list(network.rank),
+        "norm": network.norm,
+        "cost": network.cost,
+        "tangent": network.tangent,
+        "fits": network.fits,
+    }
+
+
+def _networks(rows: list[Row]) -> list[survey.Trained]:
+    return [
+        survey.Trained(
+            r["task"]["depth"],
+            r["task"]["data"],
+            r["cost"],
+            r["norm"],
+            (r["rank"][0], r["rank"][1], r["rank"][2]),
+            r["tangent"],
+            r["fits"],
+        )
+        for r in rows
+    ]
+
+
+def plot(rows: list[Row], canvas: Any) -> None:
+    """Rank and norm by depth; networks that do not fit are crosses."""
+    left, right = canvas.subplots(1, 2)
+    for n in _networks(rows):
+        mark = "o" if n.fits else "x"
+        left.plot(n.depth, n.rank[0], mark, color=f"C{n.seed}")
+        right.plot(n.depth, n.norm, mark, color=f"C{n.seed}")
+    left.set(xlabel="depth", ylabel="rank of the narrowest weight")
+    right.set(xlabel="depth", ylabel="‖θ‖²")
+
+
+def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
+    """Ranks fall in segments, with the norm affine in each."""
+    if config["steps"] < 8000:
+        return
+    draws = range(config["draws"])
+    mine = [[r for r in rows if r["task"]["data"] == data] for data in draws]
+    sweeps = [survey.read_sweep(_networks(many)) for many in mine]
+    ranks = [[n.rank[0] for n in s.networks if n.fits] for s in sweeps]
+    yield Claim(
+        "the rank of networks that fit falls with depth, by one exception a draw at most",
+        f"{ranks}",
+        all(sum(b > a for a, b in pairwise(many)) <= 1 for many in ranks),
+    )
+    yield Claim(
+        f"the task's dimension {RANK} is within the interval in every draw, found in most",
+        "; ".join(s.says for s in sweeps),
+        all(s.rank.low <= RANK <= s.rank.high for s in sweeps)
+        and sum(s.rank.value == RANK for s in sweeps) > len(sweeps) / 2,
+    )
+    lines = [s for sweep in sweeps for s in sweep.segments if s.fits and len(s.depths) > 2]
+    yield Claim(
+        "in a segment of three depths or more the squared norm is affine, and its slope the rank "
+        "within 15 %",
+        ", ".join(f"rank {s.rank}: {s.slope.value:.2f}" for s in lines),
+        all(abs(s.slope.value / s.rank - 1) < 0.15 for s in lines),
+    )
+    under = [(s, sweep) for sweep in sweeps for s in sweep.segments if not s.fits]
+    if under:
+        pairs = [(s.tangent, max(t.tangent for t in w.segments if t.fits)) for s, w in under]
+        yield Claim(
+            "networks that do not fit have a tangent kernel several times as large",
+            ", ".join(f"{a:.0f} against {b:.0f}" for a, b in pairs),
+            all(a > 3 * b for a, b in pairs),
+        )
+
+
+FIG1A = Figure(
+    "jacot2023/fig1a",
+    "Rank of the narrowest weight and squared norm against depth (width 50, 300 samples).",
+    15,
+    {"depths": [4, 6, 8, 10, 12, 14, 16, 20, 24], "draws": 4, "steps": 8000},
+    {"depths": [3, 5], "draws": 1, "steps": 60},
+    tasks,
+    row,
+    plot,
+    claims,
+)
