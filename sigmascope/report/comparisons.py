@@ -129,9 +129,9 @@ def _drifts(drifts: Sequence[le2022.Drift], whole: bool) -> Table:
         )
     if not whole and len(chosen) > MOST:
         grid.add_row(Text(f"… {len(chosen) - MOST} more", "dim"))
-    reasons = dict.fromkeys(d.declines for d in drifts if d.declines)
-    for words in reasons:
-        grid.add_row("", "", "", Text(f"no verdict: {words}", "dim"))
+    unmet = (a.says for d in drifts for a in d.assumptions() if a.met is False)
+    for words in dict.fromkeys(unmet):
+        grid.add_row("", "", "", Text(f"inapplicable where this is not so: {words}", "dim"))
     return grid
 
 

@@ -244,10 +244,10 @@ def read_sweep(networks: Sequence[Trained]) -> DepthSweep:
 def _said(last: Segment, segments: Sequence[Segment]) -> str:
     words = f"Networks that fit need {last.rank} dimensions at depth {max(last.depths)}"
     if len(set(last.depths)) > 1:
-        words += (
-            f"; their squared norm grows by {last.slope.value:.2f} "
-            f"[{last.slope.low:.2f}, {last.slope.high:.2f}] a layer"
-        )
+        words += f"; their squared norm grows by {last.slope.value:.2f}"
+        if math.isfinite(last.slope.high):
+            words += f" [{last.slope.low:.2f}, {last.slope.high:.2f}]"
+        words += " a layer"
     under = [s for s in segments if not s.fits]
     if under:
         worst = max(under, key=lambda s: s.tangent)

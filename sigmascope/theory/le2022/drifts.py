@@ -67,12 +67,15 @@ class Drift(Bound):
 
     def assumptions(self) -> tuple[Assumption, ...]:
         return (
-            Assumption(self.declines or "plain, heavy-ball or decayed steps", not self.declines),
+            Assumption(f"steps are known{self._but()}", not self.declines),
             Assumption(
                 "units that are paired are active on the same samples all the time",
                 False if self._patterns_changed() else None,
             ),
         )
+
+    def _but(self) -> str:
+        return f" (but {self.declines})" if self.declines else ""
 
     def _patterns_changed(self) -> bool:
         """Pairs broke while every unit on its own kept its balance."""

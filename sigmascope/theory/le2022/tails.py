@@ -38,9 +38,7 @@ class Tail:
         parameters = {n: p.detach() for n, p in subject.model.named_parameters()}
         fixed = {f.tensor for f in subject.symmetries.fixed if f.side == "rows"}
         families = [f for f in subject.symmetries.scalings if _linear(f)]
-        ends = [
-            f for f in families if {p.tensor for p in _above(f)} <= fixed and len(_above(f)) == 1
-        ]
+        ends = [f for f in families if len(_above(f)) == 1 and _above(f)[0].tensor in fixed]
         if len(ends) != 1:
             return None
         (end,) = _above(ends[0])
@@ -70,10 +68,8 @@ def _walked(families: Sequence[Symmetry], top: Symmetry, parameters: Tensors) ->
     while family is not None:
         written = _below(family)
         names = {p.tensor for p in written}
-        below = next(
-            (f for f in families if f is not family and {p.tensor for p in _above(f)} & names
-             and not _inside(f, names)), None,
-        )  # fmt: skip
+        reading = (f for f in families if {p.tensor for p in _above(f)} & names)
+        below = next((f for f in reading if f is not family and not _inside(f, names)), None)
         inside = next((f for f in families if _inside(f, names)), None)
         outer = torch.cat([_slabs(p, parameters) for p in written], dim=1)
         read = [] if below is None else _above(below)
