@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from sigmascope import __version__
 from sigmascope.cli.balances import balances
+from sigmascope.cli.bottlenecks import bottleneck
 from sigmascope.cli.checks import check, theorems
 from sigmascope.cli.comparisons import compare
 from sigmascope.cli.exports import export
@@ -34,6 +35,7 @@ COMMANDS = (
     remedy,
     balances,
     compare,
+    bottleneck,
     landscape,
     scale,
     predict,

@@ -12,6 +12,7 @@ from sigmascope.report.plain import text
 from sigmascope.report.predictions import prediction_form, prediction_text
 from sigmascope.report.scales import scale_form, scale_text
 from sigmascope.report.schema import SCHEMA
+from sigmascope.report.sweeps import sweep_form, sweep_text
 from sigmascope.report.theorems import checks_form, checks_text, theorems_text
 from sigmascope.report.treatments import (
     treatment_form,
@@ -41,6 +42,8 @@ __all__ = [
     "prediction_text",
     "scale_form",
     "scale_text",
+    "sweep_form",
+    "sweep_text",
     "table",
     "text",
     "theorems_text",
