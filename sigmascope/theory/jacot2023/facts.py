@@ -1,6 +1,7 @@
 """A stack at one of the samples, as the theorems of this paper need it."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -82,13 +83,13 @@ class OfStacks(OfModels):
     def limit(self) -> Estimate:
         return _nothing() if self.point is None else self.right(self.point)
 
+    @abstractmethod
     def left(self, point: Point) -> Estimate:
         """The side that the theorem bounds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def right(self, point: Point) -> Estimate:
         """The side that bounds it."""
-        raise NotImplementedError
 
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["OfStacks"]:

@@ -85,21 +85,25 @@ def whole_cost(point: Point, s: Tensor) -> tuple[int, float]:
     return len(s), point.stack.norm - len(s) * point.stack.depth
 
 
-@final
 @dataclass(frozen=True, slots=True)
-class RepresentationSize(OfStacks):
-    """A balanced network with a small tangent kernel has small representations."""
-
-    name: ClassVar[str] = "representation-size"
-    source: ClassVar[str] = f"{SOURCE}, Theorem 7, without 1/N, for balanced networks"
-    statement: ClassVar[str] = "Σ ‖α_{l-1}(x)‖² ≤ Tr Θ(x,x) max(1, e^{c₁/k}) / (k |Jf(x)|_+^{2/k})"
-    sense: ClassVar[Sense] = "at most"
+class _OfBalanced(OfStacks):
+    """A theorem about balanced networks."""
 
     def more(self) -> tuple[Assumption, ...]:
         assert self.point is not None
         defect = self.point.stack.balance_defect()
         said = f"neurons are balanced (relative defect {defect:.1g})"
         return (Assumption(said, defect <= BALANCED),)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RepresentationSize(_OfBalanced):
+    """A balanced network with a small tangent kernel has small representations."""
+
+    name: ClassVar[str] = "representation-size"
+    source: ClassVar[str] = f"{SOURCE}, Theorem 7, without 1/N, for balanced networks"
+    statement: ClassVar[str] = "Σ ‖α_{l-1}(x)‖² ≤ Tr Θ(x,x) max(1, e^{c₁/k}) / (k |Jf(x)|_+^{2/k})"
 
     def left(self, point: Point) -> Estimate:
         value = sum(float(a.square().sum()) for a in point.activations)
@@ -115,7 +119,7 @@ class RepresentationSize(OfStacks):
 
 @final
 @dataclass(frozen=True, slots=True)
-class RepresentationRank(OfStacks):
+class RepresentationRank(_OfBalanced):
     """Most representations of a batch have few directions, in a balanced network of small kernel.
 
     For half of the layers (p = 1/2), with weights and biases together.
@@ -132,17 +136,10 @@ class RepresentationRank(OfStacks):
         "in half of the layers s_{k+1}(z_l / √N) ≤ (p √L)^{-1} "
         "√(c (c₁ - 2 log max|Jf|_+) max(1, e^{c₁/k}) / (k min|Jf|_+^{2/k}))"
     )
-    sense: ClassVar[Sense] = "at most"
 
     values: tuple[float, ...] = ()
     trace: float = 0.0
     spread: tuple[float, float] = (0.0, 0.0)
-
-    def more(self) -> tuple[Assumption, ...]:
-        assert self.point is not None
-        defect = self.point.stack.balance_defect()
-        said = f"neurons are balanced (relative defect {defect:.1g})"
-        return (Assumption(said, defect <= BALANCED),)
 
     def left(self, point: Point) -> Estimate:
         middle = self.values[math.ceil(len(self.values) / 2) - 1]
