@@ -159,12 +159,16 @@ class RepresentationRank(_OfBalanced):
             yield cls("network", None, stack)
             return
         assert isinstance(subject.batch, Tensor)
-        rows = subject.batch.flatten(1).double().cpu()
+        yield from cls.on(stack, subject.batch.flatten(1).double().cpu())
+
+    @classmethod
+    def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["RepresentationRank"]:
+        """On some inputs; nothing where the Jacobian has not one rank on all of them."""
         found = [stack.at(x) for x in rows]
         spectra = [singular_values(p.jacobian) for p in found]
         ranks = {len(s) for s in spectra}
         if len(ranks) != 1 or 0 in ranks:
-            return  # the Jacobian has no one rank on this batch
+            return
         k = ranks.pop()
         logs = [float(s.log().sum()) for s in spectra]
         values = [

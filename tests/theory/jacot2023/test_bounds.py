@@ -105,6 +105,31 @@ def test_a_balanced_network_of_small_kernel_has_small_representations():
         assert found.verdict in GOOD, found
 
 
+@pytest.mark.usefixtures("as_users_see_it")
+def test_most_representations_of_a_balanced_network_have_few_directions():
+    held = seed = 0
+    while held < COUNT:
+        net, x, y = stack(seed, depth=2 + seed % 4, width=5)
+        seed += 1
+        even = jacot2023.balance(net, rounds=300)
+        for theorem in jacot2023.RepresentationRank.on(even, torch.stack([x, y, (x + y) / 2])):
+            found = theorem.check()
+            assert found.verdict in (*GOOD, Verdict.INAPPLICABLE), found
+            held += found.verdict in GOOD
+
+
+def test_representation_rank_has_teeth_and_needs_balance():
+    both = lambda net, x, y: list(jacot2023.RepresentationRank.on(net, torch.stack([x, y])))
+    drawn = (stack(seed, depth=4, biased=False) for seed in range(20))
+    net, x, y = next(d for d in drawn if both(*d))
+    (theorem,) = both(jacot2023.balance(net), x, y)
+    assert theorem.check().verdict in GOOD
+    large = replace(theorem, values=(1e6,) * len(theorem.values))
+    assert large.check().verdict == Verdict.VIOLATED
+    (uneven,) = both(net, x, y)
+    assert uneven.check().verdict == Verdict.INAPPLICABLE
+
+
 def test_balancing_keeps_the_function_and_lowers_the_norm():
     for net, point, _ in points(count=100):
         even = jacot2023.balance(net)
