@@ -1,10 +1,16 @@
 """`sigmascope balances`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.options import DEFAULT, Source, open_named
 from sigmascope.cli.outputs import FOUND, HEALTHY, note, require_writable, show, terminal, write
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from sigmascope.probes import Batch, Dag
 
 
 def balances(
@@ -39,28 +45,35 @@ def balances(
 
     require_writable(tree, json=json)
     opened, data = open_named(model, source)
+    dag = None if tree is None else _neurons(opened.module, data.inputs, output)
     loss = None if data.targets is None else fitting_loss
     found = le2022.conserved(opened.module, data.inputs, targets=data.targets, loss=loss)
     if json != "-":
         show(report.balances_text(found, whole=whole, **terminal()))
     if json is not None:
         write(json, report.balances_form(found))
-    if tree is not None:
-        _draw(opened.module, data.inputs, tree, output)
+    if tree is not None and dag is not None:
+        _draw(opened.module, dag, tree)
     return FOUND if strict and found.broken else HEALTHY
 
 
-def _draw(module, inputs, file: Path, output: int) -> None:  # noqa: ANN001 (torch is not loaded)
+def _neurons(module: "nn.Module", inputs: "Batch", output: int) -> "Dag":
+    """The neurons of a network that can be drawn."""
     from torch import Tensor
 
-    from sigmascope import probes, report, sources
+    from sigmascope import probes, sources
 
     if not isinstance(inputs, Tensor) or inputs.ndim != 2:
         raise sources.Refusal(
             "`--tree` needs a model that reads one vector a sample. Draw a network of dense layers."
         )
-    dag = probes.dag_of(module, inputs=inputs.shape[1], output=output)
+    return probes.dag_of(module, inputs=inputs.shape[1], output=output)
+
+
+def _draw(module: "nn.Module", dag: "Dag", file: Path) -> None:
+    from sigmascope import probes, report
+
     network = probes.tree_network(probes.unroll(dag), dag.weights(dict(module.named_parameters())))
-    features = tuple(f"x{i}" for i in range(inputs.shape[1]))
+    features = tuple(f"x{i}" for i in range(len(dag.inputs) - dag.constant))
     file.write_text(report.tree_picture(network, names=(*features, "1")), encoding="utf-8")
     note(f"Wrote {file}")

@@ -64,6 +64,20 @@ class Dag:
             [ones[0] if e.weight is None else flat[e.weight[0]][e.weight[1]] for e in self.edges]
         )
 
+    def arriving(self) -> dict[int, list[int]]:
+        """For each vertex that has any, the numbers of the edges that arrive at it."""
+        found: dict[int, list[int]] = {}
+        for i, e in enumerate(self.edges):
+            found.setdefault(e.head, []).append(i)
+        return found
+
+    def leaving(self) -> dict[int, list[int]]:
+        """For each vertex that has any, the numbers of the edges that leave it."""
+        found: dict[int, list[int]] = {}
+        for i, e in enumerate(self.edges):
+            found.setdefault(e.tail, []).append(i)
+        return found
+
     def order(self) -> list[int]:
         """Vertices, each after all that it reads.
 
@@ -71,13 +85,12 @@ class Dag:
             Refusal: If there is a cycle.
         """
         waiting = [0] * len(self.slopes)
-        leaving: dict[int, list[int]] = {}
         for e in self.edges:
             waiting[e.head] += 1
-            leaving.setdefault(e.tail, []).append(e.head)
         found = [v for v, n in enumerate(waiting) if n == 0]
+        leaving = self.leaving()
         for v in found:
-            for head in leaving.get(v, ()):
+            for head in (self.edges[i].head for i in leaving.get(v, ())):
                 waiting[head] -= 1
                 if waiting[head] == 0:
                     found.append(head)
@@ -105,9 +118,7 @@ def dag_forward(
         w: The weight of every edge.
     """
     values: dict[int, Tensor] = dict(zip(dag.inputs, x, strict=True))
-    arriving: dict[int, list[int]] = {}
-    for i, e in enumerate(dag.edges):
-        arriving.setdefault(e.head, []).append(i)
+    arriving = dag.arriving()
     for v in dag.order():
         if v not in values:
             terms = [w[i] * values[dag.edges[i].tail] for i in arriving.get(v, ())]
@@ -153,13 +164,12 @@ class _Builder:
         """A dense layer."""
         tails = [self.vertex(terms) for terms in read]
         width = layer.in_features
-        names = dict(self.model.named_parameters())
         found: list[Terms] = []
         for row in range(layer.out_features):
             terms: Terms = [
                 (tail, (f"{name}.weight", row * width + k)) for k, tail in enumerate(tails)
             ]
-            if f"{name}.bias" in names:
+            if layer.bias is not None:
                 terms.append((self.constant(), (f"{name}.bias", row)))
             found.append(terms)
         return found
@@ -237,10 +247,10 @@ def _slopes(target: nn.Module | None, name: str, node: fx.Node) -> tuple[float, 
 
 def _trimmed(dag: Dag) -> Dag:
     """Without the neurons that do not reach the output."""
-    useful = {dag.output}
+    useful, arriving = {dag.output}, dag.arriving()
     for v in reversed(dag.order()):
         if v in useful:
-            useful.update(e.tail for e in dag.edges if e.head == v)
+            useful.update(dag.edges[i].tail for i in arriving.get(v, ()))
     edges = tuple(e for e in dag.edges if e.head in useful)
     kept = sorted(useful | set(dag.inputs))
     place = {v: i for i, v in enumerate(kept)}

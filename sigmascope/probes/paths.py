@@ -46,11 +46,9 @@ def count_paths(dag: Dag) -> PathCount:
     """
     to_output = [0] * len(dag.slopes)
     to_output[dag.output] = 1
-    leaving: dict[int, list[int]] = {}
-    for e in dag.edges:
-        leaving.setdefault(e.tail, []).append(e.head)
+    leaving = dag.leaving()
     for v in reversed(dag.order()):
-        to_output[v] += sum(to_output[head] for head in leaving.get(v, ()))
+        to_output[v] += sum(to_output[dag.edges[i].head] for i in leaving.get(v, ()))
     return PathCount(sum(to_output[v] for v in dag.inputs), sum(to_output))
 
 
@@ -100,9 +98,7 @@ def unroll(dag: Dag, *, limit: int = MOST_PATHS) -> Tree:
             f"The tree must have at most {limit:,} vertices, but there are {count.paths:,} paths "
             f"and {count.vertices:,} vertices. Raise `limit`, or take a smaller network."
         )
-    arriving: dict[int, list[int]] = {}
-    for i, e in enumerate(dag.edges):
-        arriving.setdefault(e.head, []).append(i)
+    arriving = dag.arriving()
     vertex, parent, edge = [dag.output], [-1], [-1]
     for at, v in enumerate(vertex):  # grows as it is read: breadth first
         for i in arriving.get(v, ()):

@@ -22,6 +22,7 @@ from sigmascope.probes.refusals import Refusal, Unsplit, require_finite_batch, r
 from sigmascope.probes.representations import Spectra, spectra_of
 from sigmascope.probes.rows import Rows, rows, samples_first
 from sigmascope.probes.scalings.symmetries import Symmetries, symmetries
+from sigmascope.probes.stacks import Stack, stack_of
 from sigmascope.probes.stillness import still, uses_batch_statistics
 from sigmascope.probes.tapes import Call
 
@@ -162,6 +163,11 @@ class Subject:
             for form, matrix in both.forms().items()
             if bool(matrix.isfinite().all())
         }
+
+    @cached_property
+    def stack(self) -> Stack | str:
+        """The plain stack of layers that the model is; or why it is none."""
+        return stack_of(self)
 
     @cached_property
     def symmetries(self) -> Symmetries:

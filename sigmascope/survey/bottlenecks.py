@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.linalg import Estimate, Spectrum
-from sigmascope.probes import Subject, stack_of, weight_spectra
+from sigmascope.probes import Subject, weight_spectra
 from sigmascope.survey.readings import Item, Reading, Skipped, View
 from sigmascope.theory import jacot2023
 
@@ -78,7 +78,7 @@ def _representations(subject: Subject) -> Iterator[Item]:
 
 def _stack(subject: Subject) -> Iterator[Item]:
     """What only a plain stack of layers has: Jacobians at points, balance, norm excess."""
-    stack = stack_of(subject)
+    stack = subject.stack
     if isinstance(stack, str):
         yield Skipped("(network)", "norm excess and balance", stack)
         return

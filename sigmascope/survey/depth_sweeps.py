@@ -14,13 +14,13 @@ from scipy import stats
 from torch import Tensor, nn
 
 from sigmascope.linalg import Estimate
-from sigmascope.probes import Refusal, Subject, stack_of
+from sigmascope.probes import Refusal, Subject
+from sigmascope.survey.bottlenecks import THRESHOLD, counted
 from sigmascope.survey.profiles import Progress
 from sigmascope.theory import jacot2023
 
 Factory = Callable[[int, torch.Generator], nn.Module]
 FITS = 1 / 16  # of the cost of the zero function, below which a minimum is said to fit
-THRESHOLD = 0.1  # of a singular value of a weight
 RISK = 0.05
 
 
@@ -183,6 +183,7 @@ def _trained(
     steps = int(recipe["steps"])
     optimiser = torch.optim.Adam(parameters, lr=recipe["rate"])
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=1e-6)
+    flushed = _flushes()
     torch.set_flush_denormal(True)  # weights that vanish would make every product slow
     try:
         for _ in range(steps):
@@ -192,26 +193,31 @@ def _trained(
             optimiser.step()
             schedule.step()
     finally:
-        torch.set_flush_denormal(False)
+        torch.set_flush_denormal(flushed)
     return _read(model, x, y, depth, seed)
+
+
+def _flushes() -> bool:
+    """Whether denormal numbers count as zero already; torch does not tell."""
+    return float(torch.tensor(1e-310, dtype=torch.float64) * 1) == 0
 
 
 def _read(model: nn.Module, x: Tensor, y: Tensor, depth: int, seed: int) -> Trained:
     with torch.no_grad():
         cost = float((model(x) - y).square().mean())
-    stack = stack_of(Subject(model, x))
+    stack = Subject(model, x).stack
     if isinstance(stack, str):
         raise Refusal(
             f"`factory` must give plain stacks of layers, but {stack}. Use linear layers with one "
             "activation between."
         )
-    spectra = [torch.linalg.svdvals(W) for W in stack.weights]
-    narrowest = lambda t: min(int((s > t).sum()) for s in spectra)
-    low, value, high = (narrowest(t) for t in (2 * THRESHOLD, THRESHOLD, THRESHOLD / 2))
+    counts = [counted(torch.linalg.svdvals(W), THRESHOLD, "") for W in stack.weights]
+    narrowest = lambda end: int(min(getattr(c, end) for c in counts))
     rows = x.double()[:64]
     tangent = sum(sum(jacot2023.ntk_trace(stack.at(row))) for row in rows) / len(rows)
     fits = cost < FITS * float(y.square().mean())
-    return Trained(depth, seed, cost, stack.norm, (value, low, high), tangent / stack.depth, fits)
+    rank = narrowest("value"), narrowest("low"), narrowest("high")
+    return Trained(depth, seed, cost, stack.norm, rank, tangent / stack.depth, fits)
 
 
 def read_sweep(networks: Sequence[Trained]) -> DepthSweep:

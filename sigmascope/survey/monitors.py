@@ -73,9 +73,11 @@ class Monitor:
         self._ledger: le2022.Ledger | None = None
         if "balances" in self._views:
             found = le2022.conserved(model, probe_batch, **self._of)
-            self._ledger = le2022.Ledger(model, found.invariants).watching(*optimizers)
+            self._ledger = le2022.Ledger(model, found.invariants)
             self._signs = le2022.SignRecord()
         self._run = None if run is None else Run(run)
+        if self._ledger is not None:  # last, so that a refusal leaves no hook behind
+            self._ledger.watching(*optimizers)
         self._started = False
 
     def __enter__(self) -> "Monitor":
@@ -104,9 +106,10 @@ class Monitor:
         if self.steps % self._every and self._started:
             return ()
         self._started = True
-        found = tuple(self._readings(loss))
+        drifts = self.drifts()
+        found = tuple(self._readings(loss, drifts))
         if self._run is not None:
-            checks = tuple(d.check() for d in self.drifts())
+            checks = tuple(d.check() for d in drifts)
             self._run.add(step=self.steps, readings=found, checks=checks)
         return found
 
@@ -114,7 +117,9 @@ class Monitor:
         """Every balance with its drift and a verdict; none without the view `"balances"`."""
         return () if self._ledger is None else self._ledger.drifts()
 
-    def _readings(self, loss: float | Tensor | None) -> Iterator[Reading]:
+    def _readings(
+        self, loss: float | Tensor | None, drifts: tuple[le2022.Drift, ...]
+    ) -> Iterator[Reading]:
         if loss is not None:
             value = float(loss.detach()) if isinstance(loss, Tensor) else float(loss)
             yield Reading("(loss)", "loss", Estimate.exactly(value), "gradients")
@@ -122,10 +127,10 @@ class Monitor:
         if others:
             yield from profile(self._model, self._batch, views=others, **self._of).readings
         if self._ledger is not None:
-            yield from self._balances()
+            yield from self._balances(drifts)
 
-    def _balances(self) -> Iterator[Reading]:
-        for d in self.drifts():
+    def _balances(self, drifts: tuple[le2022.Drift, ...]) -> Iterator[Reading]:
+        for d in drifts:
             estimate = Estimate.rounded(d.drift, ulps=64)
             yield Reading(d.site, "balance drift", estimate, "balances", d.invariant.kind)
         subject = Subject(self._model, self._batch)

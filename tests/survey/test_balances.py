@@ -99,6 +99,14 @@ def test_a_monitor_says_why_a_balance_broke():
     assert findings[0].evidence[0].quantity == "balance drift"
 
 
+def test_a_monitor_that_is_refused_leaves_no_hook(tmp_path):
+    net = network()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.raises(FileNotFoundError, match="mkdir -p"):
+        survey.Monitor(net, data()[0], optimizers=[optimizer], run=tmp_path / "no" / "a.run")
+    assert not optimizer._optimizer_step_post_hooks
+
+
 def test_a_monitor_refuses():
     with pytest.raises(Refusal, match="`every` must be 1 or more"):
         survey.Monitor(network(), data()[0], every=0)

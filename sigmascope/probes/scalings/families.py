@@ -79,6 +79,11 @@ class Symmetry:
         return len(self.blocks)
 
     @property
+    def groups(self) -> int:
+        """In how many blocks they may be mixed; 1 where all may, as many as units where none."""
+        return len(set(self.blocks.tolist()))
+
+    @property
     def mask(self) -> Bool[Tensor, "units units"]:
         """Which pairs of units may be mixed; the diagonal always."""
         blocks = torch.from_numpy(self.blocks.astype(np.int64))

@@ -45,8 +45,7 @@ class Trace(TorchDispatchMode):
         name = func.overloadpacket.__name__
         arguments = _bound(func, args, kwargs)
         self._label(name, func, arguments, out)
-        written = self._written(func, args, kwargs, out)
-        for t in written:
+        for t in _written(func, arguments):
             memory = t.untyped_storage().data_ptr()
             self._writes[memory] = self._writes.get(memory, 0) + 1
         outs = [self.key(t) for t in tensors(out)]
@@ -58,16 +57,6 @@ class Trace(TorchDispatchMode):
         memory = t.untyped_storage().data_ptr()
         geometry = (tuple(t.shape), tuple(t.stride()), int(t.storage_offset()))
         return (memory, *geometry, self._writes.get(memory, 0))
-
-    def _written(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
-    ) -> list[Tensor]:
-        """What an operation changed in place."""
-        found: list[Tensor] = []
-        for value, spec in zip(_bound(func, args, kwargs), func._schema.arguments, strict=True):
-            if spec.alias_info is not None and spec.alias_info.is_write:
-                found.extend(t for t in tensors([value]))
-        return found
 
     def _label(self, name: str, func: Any, arguments: list[Any], out: Any) -> None:
         shadows = self.shadows
@@ -106,6 +95,13 @@ def _bound(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[An
     for spec in specs[len(given) :]:
         given.append(kwargs.get(spec.name, spec.default_value))
     return given
+
+
+def _written(func: Any, arguments: list[Any]) -> Iterator[Tensor]:
+    """What an operation changed in place."""
+    for value, spec in zip(arguments, func._schema.arguments, strict=True):
+        if spec.alias_info is not None and spec.alias_info.is_write:
+            yield from tensors([value])
 
 
 def _moved(shadows: Shadows, func: Any, arguments: list[Any], out: Tensor) -> None:

@@ -1,7 +1,5 @@
 """Logarithmic scales of units as unknowns, and the linear equations between them."""
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -122,7 +120,7 @@ class Unknowns:
             if len(left) == len(self._sums):
                 break
             self._sums = left
-        return dict(self._expressed())
+        return self._expressed()
 
     def _terms(self, equation: tuple[int, float, int, float, int]) -> dict[int, float]:
         """An equation `Σ c_r r = 0` over free roots."""
@@ -145,7 +143,7 @@ class Unknowns:
             self._join(i, j, -d / c)
         return len(terms) < 3
 
-    def _expressed(self) -> Iterator[tuple[int, dict[int, float]]]:
+    def _expressed(self) -> dict[int, dict[int, float]]:
         """Roots by roots, by elimination of the equations with three free terms."""
         done: dict[int, dict[int, float]] = {}
         for equation in self._sums:
@@ -159,7 +157,7 @@ class Unknowns:
             whole, c = next(iter(terms.items()))
             by = {r: -d / c for r, d in terms.items() if r != whole}
             done = {r: _substituted(e, whole, by) for r, e in done.items()} | {whole: by}
-        yield from done.items()
+        return done
 
 
 def _substituted(expression: dict[int, float], root: int, by: dict[int, float]) -> dict[int, float]:

@@ -4,13 +4,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, final
 
 import torch
+from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg import Estimate
-from sigmascope.probes import Point, Stack, Subject, stack_of
+from sigmascope.probes import Point, Stack, Subject
 from sigmascope.theory.bounds import Assumption, OfModels
 from sigmascope.theory.jacot2023.linear import EPS
 
@@ -18,23 +19,16 @@ POINTS = 8  # samples at which a theorem is checked
 SMALL = 1e-6  # a singular value of the Jacobian below which a direction is not counted
 
 
-def points(stack: Stack, subject: Subject) -> Iterator[tuple[str, Point]]:
+def points(stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator[tuple[str, Point]]:
     """The first samples of a batch, by name."""
-    assert isinstance(subject.batch, Tensor)
-    rows = subject.batch.flatten(1).double().cpu()
-    for i in range(min(len(rows), POINTS)):
-        yield f"sample {i}", stack.at(rows[i])
+    for i, x in enumerate(rows[:POINTS]):
+        yield f"sample {i}", stack.at(x)
 
 
 def singular_values(J: Tensor) -> Tensor:
     """Those of a Jacobian that are large enough to be counted."""
     s = torch.linalg.svdvals(J)
     return s[s > SMALL]
-
-
-def schatten_cost(s: Tensor, depth: int) -> float:
-    """`L Σ s^{2/L}`: what a linear map of these singular values costs."""
-    return float((depth * s.pow(2 / depth)).sum())
 
 
 def log_cost(s: Tensor, depth: int) -> float:
@@ -92,14 +86,21 @@ class OfStacks(OfModels):
         """The side that bounds it."""
 
     @classmethod
+    def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["OfStacks"]:
+        """The theorem on a stack, for some inputs."""
+        for site, point in points(stack, rows):
+            if len(singular_values(point.jacobian)):
+                yield cls(site, point)
+
+    @classmethod
+    @final
     def facts(cls, subject: Subject) -> Iterator["OfStacks"]:
-        stack = stack_of(subject)
+        stack = subject.stack
         if isinstance(stack, str):
             yield cls("network", None, stack)
             return
-        for site, point in points(stack, subject):
-            if len(singular_values(point.jacobian)):
-                yield cls(site, point)
+        assert isinstance(subject.batch, Tensor)  # else it would be no stack
+        yield from cls.on(stack, subject.batch.flatten(1).double().cpu())
 
 
 def _nothing() -> Estimate:

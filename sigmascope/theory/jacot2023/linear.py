@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum, spectrum
+from sigmascope.linalg import Estimate, spectrum
 
 SOURCE = "Jacot 2023"
 EPS = 2.0**-52
@@ -16,12 +16,8 @@ ROOM = 64  # roundings of a singular value below which it counts as zero
 
 def positive(A: Float[Tensor, "m n"]) -> Float64[Tensor, " k"]:
     """Singular values that are not rounding."""
-    s = _exact(A).sigma
+    s = spectrum(A.detach().double().cpu(), route="exact").sigma
     return s[s > ROOM * max(A.shape) * EPS * float(s[0])] if float(s[0]) > 0 else s[:0]
-
-
-def _exact(A: Tensor) -> Spectrum:
-    return spectrum(A.detach().double().cpu(), route="exact")
 
 
 def linear_cost(A: Float[Tensor, "m n"], depth: int) -> Estimate:
@@ -43,8 +39,12 @@ def linear_cost(A: Float[Tensor, "m n"], depth: int) -> Estimate:
     """
     if depth < 1:
         raise ValueError(f"`depth` must be 1 or more, got {depth}. It is the number of layers.")
-    total = float((depth * positive(A).pow(2 / depth)).sum())
-    return Estimate.rounded(total, ulps=64 * depth)
+    return Estimate.rounded(schatten_cost(positive(A), depth), ulps=64 * depth)
+
+
+def schatten_cost(s: Float64[Tensor, " k"], depth: int) -> float:
+    """`L Σ s^{2/L}`: what a linear map of these singular values costs."""
+    return float((depth * s.pow(2 / depth)).sum())
 
 
 def corrections(A: Float[Tensor, "m n"]) -> tuple[int, float, float]:

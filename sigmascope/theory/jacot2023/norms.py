@@ -14,10 +14,9 @@ from sigmascope.theory.jacot2023.facts import (
     OfStacks,
     log_cost,
     rounded,
-    schatten_cost,
     singular_values,
 )
-from sigmascope.theory.jacot2023.linear import SOURCE
+from sigmascope.theory.jacot2023.linear import SOURCE, schatten_cost
 
 
 @final
@@ -135,9 +134,19 @@ def polar(A: Float64[Tensor, "n k"]) -> Float64[Tensor, "n k"]:
     return U @ Vh
 
 
+@dataclass(frozen=True, slots=True)
+class _OfFrames(OfStacks):
+    """A theorem about what the norm leaves beyond an isometry of the Jacobian's rank."""
+
+    def right(self, point: Point) -> Estimate:
+        s = singular_values(point.jacobian)
+        value = point.stack.weight_norm - log_cost(s, point.stack.depth)
+        return rounded(value, point.stack.weight_norm)
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class BottleneckFrames(OfStacks):
+class BottleneckFrames(_OfFrames):
     """Every layer is as near to an isometry of rank k as the norm leaves room for."""
 
     name: ClassVar[str] = "bottleneck-frames"
@@ -150,13 +159,10 @@ class BottleneckFrames(OfStacks):
         found = bottleneck_frames(point)
         return rounded(sum(found.per_layer) + sum(found.gaps), point.stack.weight_norm)
 
-    def right(self, point: Point) -> Estimate:
-        return rounded(bottleneck_frames(point).bound, point.stack.weight_norm)
-
 
 @final
 @dataclass(frozen=True, slots=True)
-class OneFrame(OfStacks):
+class OneFrame(_OfFrames):
     """The same for ReLU with one frame a layer, as in the paper's main text."""
 
     name: ClassVar[str] = "bottleneck-one-frame"
@@ -173,8 +179,3 @@ class OneFrame(OfStacks):
             total += float((W - above @ V.mT).square().sum())
             V = above
         return rounded(total, point.stack.weight_norm)
-
-    def right(self, point: Point) -> Estimate:
-        s = singular_values(point.jacobian)
-        value = point.stack.weight_norm - log_cost(s, point.stack.depth)
-        return rounded(value, point.stack.weight_norm)

@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg import Estimate
-from sigmascope.probes import Point, Stack, Subject, stack_of
+from sigmascope.probes import Point, Stack
 from sigmascope.theory.bounds import Assumption, Sense
 from sigmascope.theory.jacot2023.facts import OfStacks, rounded, singular_values
 from sigmascope.theory.jacot2023.linear import SOURCE
@@ -151,15 +151,6 @@ class RepresentationRank(_OfBalanced):
         room = self.trace / depth * max(0.0, c1 - 2 * most) * math.exp(max(0.0, c1 / k))
         value = 2 / math.sqrt(depth) * math.sqrt(room / k / math.exp(2 * least / k))
         return rounded(value, value)
-
-    @classmethod
-    def facts(cls, subject: Subject) -> Iterator["RepresentationRank"]:
-        stack = stack_of(subject)
-        if isinstance(stack, str):
-            yield cls("network", None, stack)
-            return
-        assert isinstance(subject.batch, Tensor)
-        yield from cls.on(stack, subject.batch.flatten(1).double().cpu())
 
     @classmethod
     def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["RepresentationRank"]:

@@ -6,19 +6,19 @@ from itertools import pairwise
 from typing import ClassVar, final
 
 import torch
+from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg import Estimate
-from sigmascope.probes import Point, Subject, stack_of
+from sigmascope.probes import Point, Stack
 from sigmascope.theory.bounds import Assumption, Sense
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
     points,
     rounded,
-    schatten_cost,
     singular_values,
 )
-from sigmascope.theory.jacot2023.linear import SOURCE
+from sigmascope.theory.jacot2023.linear import SOURCE, schatten_cost
 from sigmascope.theory.jacot2023.tangents import ntk_kernel
 
 
@@ -35,13 +35,9 @@ class _OfPairs(OfStacks):
     other: Point | None = None
 
     @classmethod
-    def facts(cls, subject: Subject) -> Iterator["_OfPairs"]:
-        stack = stack_of(subject)
-        if isinstance(stack, str):
-            yield cls("network", None, stack)
-            return
-        found = list(points(stack, subject))
-        for (a, p), (b, q) in pairwise(found):
+    def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["_OfPairs"]:
+        """The theorem on a stack, for inputs that follow each other."""
+        for (a, p), (b, q) in pairwise(points(stack, rows)):
             yield cls(f"{a} and {b}", p, "", q)
 
 

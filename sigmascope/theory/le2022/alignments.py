@@ -130,7 +130,7 @@ def linear_pairs(subject: Subject) -> Iterator[tuple[str, str, Pair]]:
     """
     parameters = dict(subject.model.named_parameters())
     for family in subject.symmetries.scalings:
-        if family.slack or len(set(family.blocks.tolist())) > 1 or family.units < 2:
+        if family.slack or family.groups > 1 or family.units < 2:
             continue
         sides = {side: _gram(family, parameters, side) for side in (-1, 1)}
         if sides[-1] is not None and sides[1] is not None:

@@ -234,12 +234,11 @@ def conserved(
 
 
 def _scaling(what: Symmetry) -> Invariant:
-    blocks = len(set(what.blocks.tolist()))
     if len({p.factor > 0 for p in what.parts}) == 1:
         return Invariant("norm", what)
     if what.units == 1:
         return Invariant("layer" if _whole(what) else "neuron", what)
-    if blocks == what.units:
+    if what.groups == what.units:
         return Invariant("neuron", what)
     return Invariant("pair" if Passed.ACTIVATION in what.passed else "matrix", what)
 

@@ -51,7 +51,7 @@ class Tail:
 
 def _linear(family: Symmetry) -> bool:
     """Whether all units may be mixed, exactly."""
-    return not family.slack and len(set(family.blocks.tolist())) == 1 and bool(_below(family))
+    return not family.slack and family.groups == 1 and bool(_below(family))
 
 
 def _above(family: Symmetry) -> list[Part]:

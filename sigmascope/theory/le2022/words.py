@@ -77,7 +77,7 @@ def reason(invariant: Invariant) -> str:
     what = invariant.what
     if isinstance(what, StillSum):
         return "what is added along these axes is subtracted again by a softmax or a mean"
-    blocks = len(set(what.blocks.tolist()))
+    blocks = what.groups
     words = [text for flag, text in REASONS.items() if flag in what.passed]
     between = " and ".join(words) if words else "only linear maps"
     if invariant.kind == "norm":
@@ -100,5 +100,5 @@ def shown(what: Symmetry | StillSum) -> str:
     """How many units, and in how many blocks they mix."""
     if isinstance(what, StillSum):
         return f"{what.count}"
-    blocks = len(set(what.blocks.tolist()))
+    blocks = what.groups
     return f"{what.units}" if blocks in (1, what.units) else f"{what.units} ({blocks} groups)"
