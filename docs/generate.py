@@ -6,10 +6,13 @@ python docs/generate.py
 import importlib
 import inspect
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import cyclopts
+
 from sigmascope import theory
-from sigmascope.cli import COMMANDS, app
+from sigmascope.cli import COMMANDS, UNDER, app
 
 HERE = Path(__file__).parent
 ROOMS = (
@@ -44,15 +47,30 @@ def theorems() -> str:
     return "\n".join(parts)
 
 
+def _functions() -> Iterator[tuple[tuple[str, ...], Callable[..., int]]]:
+    """Every command with its words, commands of commands after it."""
+    for function in COMMANDS:
+        yield (function.__name__,), function
+        for below in UNDER.get(function.__name__, ()):
+            yield (function.__name__, below.__name__), below
+
+
+def _app(words: tuple[str, ...]) -> cyclopts.App:
+    found = app
+    for word in words:
+        found = found[word]
+    return found
+
+
 def commands() -> str:
     """Every command with its help."""
     parts = [NOTE, "# Command line\n"]
-    for function in COMMANDS:
-        name = function.__name__
+    for words_of, function in _functions():
+        name = " ".join(words_of)
         words = inspect.cleandoc(inspect.getdoc(function) or "").split("\nArgs:")[0].strip()
         parts.append(f"## sigmascope {name}\n\n{words}\n")
         rows = ["| argument | meaning |", "|---|---|"]
-        for argument in app[name].assemble_argument_collection(parse_docstring=True):
+        for argument in _app(words_of).assemble_argument_collection(parse_docstring=True):
             if argument.parse and argument.names and argument.names != ("*",):
                 shown = ", ".join(
                     f"`{n}`" for n in argument.names if not n.startswith(("--no-", "--empty-"))

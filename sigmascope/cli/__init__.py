@@ -3,6 +3,6 @@
 Heavy imports are inside functions, so that help does not wait for torch.
 """
 
-from sigmascope.cli.apps import COMMANDS, app, main
+from sigmascope.cli.apps import COMMANDS, UNDER, app, main
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["COMMANDS", "UNDER", "app", "main"]

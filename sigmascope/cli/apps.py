@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from sigmascope import __version__
 from sigmascope.cli.balances import balances
-from sigmascope.cli.bottlenecks import bottleneck
+from sigmascope.cli.bottlenecks import bottleneck, train
 from sigmascope.cli.checks import check, theorems
 from sigmascope.cli.comparisons import compare
 from sigmascope.cli.exports import export
@@ -43,8 +43,13 @@ COMMANDS = (
     theorems,
     export,
 )
+UNDER = {"bottleneck": (train,)}  # commands of commands
 for command in COMMANDS:
-    app.command(command)
+    inner = cyclopts.App(name=command.__name__)
+    inner.default(command)
+    for below in UNDER.get(command.__name__, ()):
+        inner.command(below)
+    app.command(inner)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`sigmascope bottleneck`."""
+"""`sigmascope bottleneck` and `sigmascope bottleneck train`."""
 
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sigmascope.cli.options import seeded
-from sigmascope.cli.outputs import HEALTHY, progress_bar, require_writable, show, terminal, write
+from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
+from sigmascope.cli.outputs import (
+    HEALTHY,
+    note,
+    progress_bar,
+    require_writable,
+    show,
+    terminal,
+    write,
+)
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
+
+    from sigmascope.sources import Data
 
 Depths = Annotated[list[int] | None, Parameter(consume_multiple=1)]  # one or more
 Count = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -24,6 +34,58 @@ SPREAD = 0.4  # of the targets: what the usual ridge is right for
 
 
 def bottleneck(
+    model: str,
+    /,
+    *,
+    source: Source = DEFAULT,
+    picture: Path | None = None,
+    json: str | None = None,
+) -> int:
+    """Tell which inner dimension a trained network uses, where, and whether its task needs it.
+
+    The dimension comes from the derivatives of the output by the input; beside it stand the ranks
+    of weights and representations, and whether the network fits. To find the dimension of a task by
+    training, `sigmascope bottleneck train DATA`.
+
+    Example: sigmascope bottleneck mymodel.py:build --checkpoint best.pt --data mydata.npz
+
+    Args:
+        model: What to examine; as for `profile`.
+        source: The data and weights.
+        picture: Draw the samples in the coordinates of the narrowest layer (SVG).
+        json: Write the numbers here as JSON; `-` for standard output, in place of the text.
+    """
+    from sigmascope import diagnosis, report
+
+    require_writable(picture, json=json)
+    opened, data = open_named(model, source)
+    found = diagnosis.bottleneck(
+        opened.module, data.inputs, targets=data.targets, generator=seeded(source.seed)
+    )
+    if json != "-":
+        show(report.bottleneck_text(found, **terminal()))
+    if json is not None:
+        write(json, report.bottleneck_form(found))
+    if picture is not None:
+        _draw(opened.module, data, found.layers, picture)
+    return HEALTHY
+
+
+def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path) -> None:
+    import torch
+
+    from sigmascope import report, sources, survey
+
+    if not isinstance(data.inputs, torch.Tensor):
+        raise sources.Refusal(
+            "`--picture` needs a model that reads one tensor. Use `survey.coordinates` in Python."
+        )
+    found = survey.coordinates(module, data.inputs, after=layers[-1] if layers else None)
+    file.write_text(report.coordinates_picture(found, data.targets), encoding="utf-8")
+    note(f"Wrote {file}")
+
+
+def train(
     data: str,
     /,
     *,
@@ -44,7 +106,7 @@ def bottleneck(
     fewer the deeper they are. Inputs are standardised, targets centred and scaled; classes become
     one output each. Minutes: about a quarter for each network of depth 10.
 
-    Example: sigmascope bottleneck mydata.npz --depths 6 8 12 16 20 --file sweep.jsonl
+    Example: sigmascope bottleneck train mydata.npz --depths 6 8 12 16 20 --file sweep.jsonl
 
     Args:
         data: Inputs and targets; as for `--data` of `profile`.

@@ -1,6 +1,7 @@
 """Profiles in, findings and remedies out."""
 
 from sigmascope.diagnosis.balances import broken_balances
+from sigmascope.diagnosis.bottlenecks import Bottleneck, Evidence, bottleneck
 from sigmascope.diagnosis.cures import REMEDIES, remedies_for, remedy
 from sigmascope.diagnosis.findings import Finding, Severity
 from sigmascope.diagnosis.normalising import (
@@ -19,6 +20,8 @@ __all__ = [
     "REMEDIES",
     "RULES",
     "BatchNormalisation",
+    "Bottleneck",
+    "Evidence",
     "Finding",
     "Inapplicable",
     "NormalisationEffect",
@@ -29,6 +32,7 @@ __all__ = [
     "RescaleResidual",
     "Severity",
     "Treatment",
+    "bottleneck",
     "broken_balances",
     "diagnose",
     "last_ratio",

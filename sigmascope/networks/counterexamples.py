@@ -62,6 +62,6 @@ def counterexample_excess(depth: int, eps: float) -> float:
     Source:
         Jacot 2023, Example 20, with the factor `(L - 2) / 2` on both lines.
     """
-    stretched = 4 * (math.cosh(2 * eps) - 1) + 2 * (math.cosh(4 * eps) - 1)
+    stretched = 8 * math.sinh(eps) ** 2 + 4 * math.sinh(2 * eps) ** 2  # cosh 2x - 1 = 2 sinh² x
     bend = 2 * math.exp(-(depth - 2) * eps) + math.exp(-2 * (depth - 2) * eps)
     return (depth - 2) / 2 * stretched + bend

@@ -11,6 +11,7 @@ from sigmascope.probes.dags import Dag, Edge, dag_forward, dag_of
 from sigmascope.probes.differences import SelfCheck
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
+from sigmascope.probes.jacobians import Jacobians
 from sigmascope.probes.layers import layers
 from sigmascope.probes.losses import losses_at
 from sigmascope.probes.moves import Direction
@@ -60,6 +61,7 @@ __all__ = [
     "Edge",
     "Fixed",
     "Graph",
+    "Jacobians",
     "Loss",
     "Part",
     "Partition",

@@ -9,6 +9,8 @@ from sigmascope.probes.convolutions import patches
 from sigmascope.probes.layers import NORMALISERS, WHOLE, channel_dim, transposed
 
 COVERED = (nn.Linear, nn.Embedding, _ConvNd, *NORMALISERS)
+BLOCK = 256  # numbers whose squares are added up in the narrow format
+NARROW = 1e-24  # squares above this, and below its inverse, lost nothing there
 PerSample = Float[Tensor, "n k"]
 
 
@@ -71,8 +73,20 @@ def _contracted(a: Float[Tensor, "n p i"], d: Float[Tensor, "n k p o"]) -> PerSa
 
 
 def _square_sum(parts: Float[Tensor, "n k *rest"]) -> PerSample:
-    """Squares in float64, where none of a narrower format underflows."""
-    wide = parts.reshape(*parts.shape[:2], -1).double()
+    """Sums of squares to some 1e-7, in blocks of the narrow format where nothing leaves its range.
+
+    A copy in float64 takes thirty times as long, most of the cost of a convolution's share.
+    """
+    flat = parts.reshape(*parts.shape[:2], -1)
+    if flat.dtype != torch.float64:
+        narrow = flat.float()
+        whole = narrow.shape[2] // BLOCK * BLOCK
+        blocks = narrow[..., :whole].unflatten(2, (-1, BLOCK)) if whole else narrow[:, :, None, :0]
+        sizes = [torch.linalg.vector_norm(part, dim=-1) for part in (blocks, narrow[..., whole:])]
+        total = sizes[0].double().square().sum(-1) + sizes[1].double().square()
+        if bool(((total > NARROW) & (total < 1 / NARROW)).all()):
+            return total
+    wide = flat.double()
     return torch.einsum("nkd,nkd->nk", wide, wide)
 
 

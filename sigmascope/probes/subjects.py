@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sigmascope.linalg import Operator
 from sigmascope.probes import graphs, parameters, sweeps
 from sigmascope.probes.affine import AffineMap, local_affine
 from sigmascope.probes.batches import Batch, prepared, sample_count, tensors
@@ -15,6 +16,7 @@ from sigmascope.probes.conditioning import Conditioned, conditioning
 from sigmascope.probes.curvatures import Curvature, Kind, Scene, chosen_parameters, curvature
 from sigmascope.probes.differences import SelfCheck, self_check
 from sigmascope.probes.gradients import Collinearity, Loss, collinearity
+from sigmascope.probes.jacobians import Jacobians, jacobians
 from sigmascope.probes.kernels import covers
 from sigmascope.probes.layers import channel_dim, layers, normalisers
 from sigmascope.probes.passes import Pass, forward_pass
@@ -24,6 +26,7 @@ from sigmascope.probes.rows import Rows, rows, samples_first
 from sigmascope.probes.scalings.symmetries import Symmetries, symmetries
 from sigmascope.probes.stacks import Stack, stack_of
 from sigmascope.probes.stillness import still, uses_batch_statistics
+from sigmascope.probes.tangents import tangent_kernel
 from sigmascope.probes.tapes import Call
 
 OUTPUT = "(output)"
@@ -181,7 +184,6 @@ class Subject:
         One forward pass, and one backward pass per output.
         """
         wanted = self.outputs if isinstance(self.outputs, int) else len(self.outputs)
-        generator = self.generator or torch.Generator().manual_seed(0)
         return sweeps.sweep(
             self.model,
             self.batch,
@@ -193,8 +195,12 @@ class Subject:
             columns=min(wanted, self.output.numel() // self.count),
             batch_dim=self.batch_dim,
             uncovered=self._uncovered,
-            generator=generator,
+            generator=self._generator,
         )
+
+    @property
+    def _generator(self) -> torch.Generator:
+        return self.generator or torch.Generator().manual_seed(0)
 
     @property
     def _uncovered(self) -> tuple[str, ...]:
@@ -275,6 +281,44 @@ class Subject:
     @property
     def _scene(self) -> Scene:
         return Scene(self.model, self.batch, self.targets, self.loss, self.count, self.batch_dim)
+
+    @cached_property
+    def jacobians(self) -> Jacobians:
+        """Singular values of `∂f(x)/∂x` at every sample.
+
+        One forward pass, and one backward pass for each output, or 64 of mixtures of many.
+        """
+        return jacobians(
+            self.model,
+            self.batch,
+            self._listened,
+            self._pass.frozen,
+            count=self.count,
+            batch_dim=self.batch_dim,
+            generator=self._generator,
+        )
+
+    def tangent_kernel(self, *, layers: Sequence[str] | None = None) -> Operator:
+        """`Θ(X, X)` over the batch, every output of every sample after the other.
+
+        Args:
+            layers: Modules whose parameters are meant, with those of their parts.
+
+        Raises:
+            Refusal: If a layer is unknown, or nothing there is trained.
+
+        Cost: two forward and three backward passes for each product, on 64 samples at a time.
+        """
+        return tangent_kernel(
+            self.model,
+            self.batch,
+            self._listened,
+            self._pass.frozen,
+            chosen_parameters(self.model, layers),
+            count=self.count,
+            outputs=self.output.numel() // self.count,
+            batch_dim=self.batch_dim,
+        )
 
     def local_affine(
         self, index: int = 0, *, start: str | None = None, stop: str | None = None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,7 @@ from sigmascope.probes.normalisers import Statisticians
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.stillness import still
-from sigmascope.probes.tapes import recording
+from sigmascope.probes.tapes import Tape, recording
 
 MEMORY_FLOOR = 2**16  # adjoint entries that are always held at once: half a megabyte in float64
 FLAT = (nn.Linear, nn.BatchNorm1d, nn.LayerNorm, nn.RMSNorm)
@@ -89,7 +90,7 @@ def sweep(
         uncovered: Modules whose share of the tangent kernel is to be sketched with random signs.
         generator: Draws the sample of outputs, and the signs.
     """
-    size = _fitting(model, entries=entries, columns=columns, count=count)
+    size = fitting(model, entries=entries, columns=columns, count=count)
     sums: dict[str, Sums] = {}
     silent: dict[str, str] = {}
     sketched = {name: list(_trained(modules[name])) for name in uncovered}
@@ -97,15 +98,9 @@ def sweep(
     chosen: tuple[int, ...] = ()
     total = 0
     for piece, part in pieces(batch, size=size, batch_dim=batch_dim):
-        frozen.rewind()
-        with (
-            still(model),
-            torch.enable_grad(),
-            _quiet(frozen),
-            recording(modules, rewrite=frozen.rewrite) as tape,
-        ):
+        with on_tape(model, modules, frozen) as tape:
             here = part.stop - part.start
-            flat = _output(model, piece, count=here, batch_dim=batch_dim)
+            flat = flat_output(model, piece, count=here, batch_dim=batch_dim)
             tape.listening = False
             chosen = chosen or chosen_outputs(flat.shape[1], outputs, generator)
             total = flat.shape[1]
@@ -126,7 +121,28 @@ def sweep(
     return Sweep(found, chosen, total, silent, stacked)
 
 
-def _fitting(model: nn.Module, *, entries: int, columns: int, count: int) -> int:
+@contextmanager
+def on_tape(
+    model: nn.Module, modules: dict[str, nn.Module], frozen: Statisticians
+) -> Iterator[Tape]:
+    """The model held still and recorded, its batch normalisers with constant statistics.
+
+    Args:
+        model: The model.
+        modules: What to record, the batch normalisers among them.
+        frozen: Their statistics, taken on the whole batch.
+    """
+    frozen.rewind()
+    with (
+        still(model),
+        torch.enable_grad(),
+        _quiet(frozen),
+        recording(modules, rewrite=frozen.rewrite) as tape,
+    ):
+        yield tape
+
+
+def fitting(model: nn.Module, *, entries: int, columns: int, count: int) -> int:
     """How many samples to take at once, so that memory stays near that of a training step."""
     parameters = sum(p.numel() for p in model.parameters())
     budget = max(MEMORY_FLOOR, 2 * (parameters + entries))
@@ -134,7 +150,7 @@ def _fitting(model: nn.Module, *, entries: int, columns: int, count: int) -> int
     return max(1, math.ceil(count / max(1, rounds)))
 
 
-def _output(model: nn.Module, piece: Batch, *, count: int, batch_dim: int) -> Tensor:
+def flat_output(model: nn.Module, piece: Batch, *, count: int, batch_dim: int) -> Tensor:
     """The output `[samples, columns]` of a piece of the batch."""
     out = samples_first(as_tensor(call(model, piece))[0], count=count, batch_dim=batch_dim)
     if out is None:

@@ -1,6 +1,11 @@
 """Results in, text out."""
 
 from sigmascope.report.balances import balances_form, balances_text
+from sigmascope.report.bottlenecks import (
+    bottleneck_form,
+    bottleneck_text,
+    coordinates_picture,
+)
 from sigmascope.report.columns import table
 from sigmascope.report.comparisons import comparison_form, comparison_text
 from sigmascope.report.coverage import Coverage, coverage
@@ -28,10 +33,13 @@ __all__ = [
     "Scenery",
     "balances_form",
     "balances_text",
+    "bottleneck_form",
+    "bottleneck_text",
     "checks_form",
     "checks_text",
     "comparison_form",
     "comparison_text",
+    "coordinates_picture",
     "coverage",
     "json_form",
     "landscape_form",

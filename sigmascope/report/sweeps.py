@@ -31,7 +31,10 @@ def sweep_form(found: DepthSweep) -> dict[str, Any]:
         "schema": "sigmascope/sweep/1",
         "rank": estimate_form(found.rank),
         "says": found.says,
-        "networks": [asdict(n) | {"rank": list(n.rank)} for n in found.networks],
+        "networks": [
+            asdict(n) | {"rank": list(n.rank), "dimension": list(n.dimension), "kind": n.kind}
+            for n in found.networks
+        ],
         "segments": [
             {
                 "rank": s.rank,
@@ -46,19 +49,24 @@ def sweep_form(found: DepthSweep) -> dict[str, Any]:
     }
 
 
+def _network(n: Trained) -> dict[str, Any]:
+    return asdict(n) | {"rank": [*n.rank], "dimension": [*n.dimension], "kind": n.kind}
+
+
 def _parts(found: DepthSweep) -> Iterator[RenderableType]:
     yield Text(found.says, "bold")
     yield ""
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("depth", "rank", "‖θ‖²", "cost", "NTK trace / depth", ""):
+    for title in ("depth", "uses", "passes", "‖θ‖²", "cost", "NTK trace / depth", ""):
         grid.add_column(title, justify="right", header_style="dim")
     for n in found.networks:
-        grid.add_row(str(n.depth), _rank(n), *_numbers(n), "" if n.fits else "does not fit")
+        ranks = _rank(n.dimension), _rank(n.rank)
+        grid.add_row(str(n.depth), *ranks, *_numbers(n), n.kind if n.fits else "does not fit")
     yield grid
 
 
-def _rank(n: Trained) -> str:
-    value, low, high = n.rank
+def _rank(rank: tuple[int, int, int]) -> str:
+    value, low, high = rank
     return str(value) if low == high else f"{value} [{low}, {high}]"
 
 

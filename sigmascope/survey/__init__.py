@@ -1,10 +1,21 @@
 """Models in, profiles out."""
 
+from sigmascope.survey.bottlenecks import counted
 from sigmascope.survey.comparisons import Change, Comparison, compare
 from sigmascope.survey.curvatures import Bend, Bends, curvature
 from sigmascope.survey.depth_sweeps import DepthSweep, Segment, Trained, depth_sweep, read_sweep
+from sigmascope.survey.dimensions import inner_dimension
+from sigmascope.survey.fits import Fit, fit_of
 from sigmascope.survey.landscapes import Landscape, LayerCurvature, landscape
 from sigmascope.survey.monitors import Monitor
+from sigmascope.survey.orbits import (
+    Coordinates,
+    coordinates,
+    explained,
+    orbit_variance,
+    representations,
+    self_consistency,
+)
 from sigmascope.survey.predictions import Prediction, predict
 from sigmascope.survey.profiles import Progress, named, profile
 from sigmascope.survey.readings import (
@@ -18,6 +29,7 @@ from sigmascope.survey.readings import (
     View,
 )
 from sigmascope.survey.regions import Regions, input_regions
+from sigmascope.survey.settling import settle
 from sigmascope.survey.surfaces import Plane, Surface, loss_line, loss_surface
 from sigmascope.survey.variants import what_if
 
@@ -28,7 +40,9 @@ __all__ = [
     "Bends",
     "Change",
     "Comparison",
+    "Coordinates",
     "DepthSweep",
+    "Fit",
     "Landscape",
     "Layer",
     "LayerCurvature",
@@ -46,15 +60,24 @@ __all__ = [
     "Trained",
     "View",
     "compare",
+    "coordinates",
+    "counted",
     "curvature",
     "depth_sweep",
+    "explained",
+    "fit_of",
+    "inner_dimension",
     "input_regions",
     "landscape",
     "loss_line",
     "loss_surface",
     "named",
+    "orbit_variance",
     "predict",
     "profile",
     "read_sweep",
+    "representations",
+    "self_consistency",
+    "settle",
     "what_if",
 ]

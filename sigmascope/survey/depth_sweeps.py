@@ -1,7 +1,9 @@
 """Training one task at several depths, and reading off which dimension it needs."""
 
+import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -16,12 +18,18 @@ from torch import Tensor, nn
 from sigmascope.linalg import Estimate
 from sigmascope.probes import Refusal, Subject
 from sigmascope.survey.bottlenecks import THRESHOLD, counted
+from sigmascope.survey.dimensions import RISK as DIMENSION_RISK
+from sigmascope.survey.dimensions import inner_dimension
+from sigmascope.survey.fits import fit_of
 from sigmascope.survey.profiles import Progress
+from sigmascope.survey.settling import settle
 from sigmascope.theory import jacot2023
 
+Recipe = dict[str, Any]
 Factory = Callable[[int, torch.Generator], nn.Module]
-FITS = 1 / 16  # of the cost of the zero function, below which a minimum is said to fit
+SAMPLES = 64  # at which Jacobians and tangent kernels are read
 RISK = 0.05
+MANY = 0.25  # of the networks that fit
 
 
 @final
@@ -35,8 +43,11 @@ class Trained:
         cost: Mean squared error over samples and outputs.
         norm: `‖θ‖²`, biases included.
         rank: Singular values above 0.1 of its narrowest weight, and those above 0.2 and 0.05.
+        dimension: The number of dimensions that its function uses, by `inner_dimension`, and the
+            ends of that interval.
         tangent: Mean of `Tr Θ(x, x)` over the samples, by the depth.
-        fits: Whether the cost is below a sixteenth of that of the zero function.
+        fits: Whether less than a sixteenth of the variance is left, or what is left is noise; see
+            `fit_of`.
     """
 
     depth: int
@@ -44,8 +55,16 @@ class Trained:
     cost: float
     norm: float
     rank: tuple[int, int, int]
+    dimension: tuple[int, int, int]
     tangent: float
     fits: bool
+
+    @property
+    def kind(self) -> str:
+        """Whether it passes as many dimensions as its function uses, more, or too few to fit."""
+        if not self.fits:
+            return "underestimating"
+        return "overestimating" if self.rank[1] > self.dimension[2] else "recovering"
 
 
 @final
@@ -78,7 +97,8 @@ class DepthSweep:
     Attributes:
         networks: In the order of depth and seed.
         segments: By rank, those that fit first; deeper ones last.
-        rank: The dimension of the task: the rank of the deepest networks that fit.
+        rank: The dimension of the task: what most networks that fit use, the deeper counting first
+            where they are as many; the interval holds what at least a quarter of them use.
         says: In one sentence.
     """
 
@@ -128,7 +148,7 @@ def depth_sweep(
         Jacot 2023, Sec. 3 and Appendix E, with the rate, decay and scale of targets that converge.
     """
     inputs, targets = _require(inputs, targets, depths)
-    recipe = {"ridge": ridge, "steps": steps, "rate": rate}
+    recipe = {"ridge": ridge, "steps": steps, "rate": rate, "data": _digest(inputs, targets)}
     known = {} if file is None else _kept(file, recipe)
     wanted = [(d, s) for d in sorted(set(depths)) for s in seeds]
     todo = [pair for pair in wanted if pair not in known]
@@ -156,7 +176,15 @@ def _require(inputs: Tensor, targets: Tensor, depths: Collection[int]) -> tuple[
     return inputs.float(), targets.float()
 
 
-def _kept(file: Path, recipe: dict[str, float]) -> dict[tuple[int, int], Trained]:
+def _digest(*data: Tensor) -> str:
+    """Tells one data set from another."""
+    found = hashlib.sha256()
+    for t in data:
+        found.update(t.contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def _kept(file: Path, recipe: Recipe) -> dict[tuple[int, int], Trained]:
     found: dict[tuple[int, int], Trained] = {}
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
     if lines and not lines[-1].endswith("\n"):  # the run was cut while it wrote
@@ -165,47 +193,29 @@ def _kept(file: Path, recipe: dict[str, float]) -> dict[tuple[int, int], Trained
     for row in map(json.loads, lines):
         if row.pop("recipe") != recipe:
             raise Refusal(
-                f"{file} must belong to the same sweep, got networks of another recipe. Name "
-                "another file."
+                f"{file} must belong to the same sweep, got networks of another recipe or other "
+                "data. Name another file."
             )
-        row["rank"] = tuple(row["rank"])
-        found[row["depth"], row["seed"]] = Trained(**row)
+        pairs = {key: tuple(row[key]) for key in ("rank", "dimension")}
+        found[row["depth"], row["seed"]] = Trained(**row | pairs)
     return found
 
 
 def _trained(
-    factory: Factory, x: Tensor, y: Tensor, recipe: dict[str, float], pair: tuple[int, int]
+    factory: Factory, x: Tensor, y: Tensor, recipe: Recipe, pair: tuple[int, int]
 ) -> Trained:
     """One network, from its own seed: the same wherever and whenever it is trained."""
     depth, seed = pair
     model = factory(depth, torch.Generator().manual_seed(1_000_003 * depth + seed)).float()
-    parameters = list(model.parameters())
-    steps = int(recipe["steps"])
-    optimiser = torch.optim.Adam(parameters, lr=recipe["rate"])
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=1e-6)
-    flushed = _flushes()
-    torch.set_flush_denormal(True)  # weights that vanish would make every product slow
-    try:
-        for _ in range(steps):
-            optimiser.zero_grad()
-            penalty = sum((p.square().sum() for p in parameters), torch.zeros(()))
-            ((model(x) - y).square().mean() + recipe["ridge"] * penalty).backward()
-            optimiser.step()
-            schedule.step()
-    finally:
-        torch.set_flush_denormal(flushed)
+    settle(model, x, y, **{k: recipe[k] for k in ("ridge", "steps", "rate")})
     return _read(model, x, y, depth, seed)
-
-
-def _flushes() -> bool:
-    """Whether denormal numbers count as zero already; torch does not tell."""
-    return float(torch.tensor(1e-310, dtype=torch.float64) * 1) == 0
 
 
 def _read(model: nn.Module, x: Tensor, y: Tensor, depth: int, seed: int) -> Trained:
     with torch.no_grad():
         cost = float((model(x) - y).square().mean())
-    stack = Subject(model, x).stack
+    subject = Subject(model, x[:SAMPLES])
+    stack = subject.stack
     if isinstance(stack, str):
         raise Refusal(
             f"`factory` must give plain stacks of layers, but {stack}. Use linear layers with one "
@@ -213,11 +223,13 @@ def _read(model: nn.Module, x: Tensor, y: Tensor, depth: int, seed: int) -> Trai
         )
     counts = [counted(torch.linalg.svdvals(W), THRESHOLD, "") for W in stack.weights]
     narrowest = lambda end: int(min(getattr(c, end) for c in counts))
-    rows = x.double()[:64]
-    tangent = sum(sum(jacot2023.ntk_trace(stack.at(row))) for row in rows) / len(rows)
-    fits = cost < FITS * float(y.square().mean())
+    used = inner_dimension(subject.jacobians.sigma)
+    points = [stack.at(row) for row in x.double()[:SAMPLES]]
+    tangent = sum(sum(jacot2023.ntk_trace(p)) for p in points) / len(points) / stack.depth
+    fits = fit_of(Subject(model, x), y).fits
     rank = narrowest("value"), narrowest("low"), narrowest("high")
-    return Trained(depth, seed, cost, stack.norm, rank, tangent / stack.depth, fits)
+    dimension = int(used.value), int(used.low), int(used.high)
+    return Trained(depth, seed, cost, stack.norm, rank, dimension, tangent, fits)
 
 
 def read_sweep(networks: Sequence[Trained]) -> DepthSweep:
@@ -234,23 +246,28 @@ def read_sweep(networks: Sequence[Trained]) -> DepthSweep:
     if not fitting:
         nothing = Estimate(0.0, 0.0, math.inf, "no network fits")
         return DepthSweep(tuple(networks), segments, nothing, "No network fits: lower the ridge.")
+    rank = _agreed([n for n in networks if n.fits])
+    return DepthSweep(tuple(networks), segments, rank, _said(rank, fitting, segments))
+
+
+def _agreed(networks: Sequence[Trained]) -> Estimate:
+    """The dimension that most networks use; the interval holds those that many hold possible."""
+    deepest = sorted(networks, key=lambda n: -n.depth)
+    told = Counter(n.dimension[0] for n in deepest)
+    value = told.most_common(1)[0][0]
+    possible = Counter(k for n in networks for k in range(n.dimension[1], n.dimension[2] + 1))
+    likely = [k for k, votes in possible.items() if votes >= MANY * len(networks)] + [value]
+    how = f"told by {told[value]} of {len(networks)} networks that fit"
+    return Estimate(value, min(likely), max(likely), how, DIMENSION_RISK)
+
+
+def _said(rank: Estimate, fitting: Sequence[Segment], segments: Sequence[Segment]) -> str:
     last = max(fitting, key=lambda s: max(s.depths))
-    deepest = max(n.depth for n in networks if n.fits)
-    ends = [n for n in networks if n.fits and n.depth == deepest]
-    low, high = min(n.rank[1] for n in ends), max(n.rank[2] for n in ends)
-    settled = len(set(last.depths)) > 1
-    if not settled and len(fitting) > 1:
-        high = max(high, sorted(s.rank for s in fitting)[1])
-    low = low if any(not s.fits for s in segments) or settled else 1
-    value = min(max(last.rank, low), high)
-    rank = Estimate(value, low, high, f"rank of the deepest networks that fit, depth {deepest}")
-    return DepthSweep(tuple(networks), segments, rank, _said(last, segments))
-
-
-def _said(last: Segment, segments: Sequence[Segment]) -> str:
-    words = f"Networks that fit need {last.rank} dimensions at depth {max(last.depths)}"
+    span = "" if rank.low == rank.high else f" [{rank.low:.0f}, {rank.high:.0f}]"
+    words = f"The task has {rank.value:.0f}{span} dimensions, {rank.how}; at depth "
+    words += f"{max(last.depths)} they pass {last.rank} through their narrowest layer"
     if len(set(last.depths)) > 1:
-        words += f"; their squared norm grows by {last.slope.value:.2f}"
+        words += f", and their squared norm grows by {last.slope.value:.2f}"
         if math.isfinite(last.slope.high):
             words += f" [{last.slope.low:.2f}, {last.slope.high:.2f}]"
         words += " a layer"

@@ -2,5 +2,9 @@
 
 from sigmascope.experiments.figures import Figure
 from sigmascope.experiments.jacot2023.depths import FIG1A
+from sigmascope.experiments.jacot2023.flexible import EXAMPLE20
+from sigmascope.experiments.jacot2023.profiles import FIG1B
+from sigmascope.experiments.jacot2023.ranks import RANKS
+from sigmascope.experiments.jacot2023.symmetries import FIG2A, FIG2B, FIG2C
 
-FIGURES: tuple[Figure, ...] = (FIG1A,)
+FIGURES: tuple[Figure, ...] = (FIG1A, FIG1B, RANKS, FIG2A, FIG2B, FIG2C, EXAMPLE20)

@@ -2,6 +2,7 @@
 
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.jacot2023.constructions import identity_stack, linear_stack
+from sigmascope.theory.jacot2023.descents import SymmetryTask, statistics_moved, symmetry_task
 from sigmascope.theory.jacot2023.linear import balanced_factors, corrections, linear_cost
 from sigmascope.theory.jacot2023.norms import (
     BottleneckFrames,
@@ -51,6 +52,7 @@ __all__ = [
     "OneFrame",
     "RepresentationRank",
     "RepresentationSize",
+    "SymmetryTask",
     "TangentCurvature",
     "TangentOnSegments",
     "balance",
@@ -66,4 +68,6 @@ __all__ = [
     "ntk_kernel",
     "ntk_trace",
     "polar",
+    "statistics_moved",
+    "symmetry_task",
 ]

@@ -1,0 +1,178 @@
+"""Which inner dimension a network learned, and whether it is that of its task."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.linalg import Estimate
+from sigmascope.probes import Batch, Stack, Subject, weight_spectra
+from sigmascope.survey import Fit, counted, fit_of, inner_dimension
+from sigmascope.theory import jacot2023
+
+Recovery = Literal["recovering", "underestimating", "overestimating", "unknown"]
+PASSES = 0.1  # of the largest singular value: directions below do not count as passed on
+SETTLED = 0.3  # balance defect of weights that a penalty has brought near a minimum
+POINTS = 32  # inputs at which the tangent kernel of a stack is read
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One way of counting dimensions, or a number that bears on it.
+
+    Attributes:
+        name: What was measured.
+        site: Where; `"(network)"` for the whole.
+        estimate: The number.
+        says: What it means, in a few words.
+    """
+
+    name: str
+    site: str
+    estimate: Estimate
+    says: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """The inner dimension of a trained network.
+
+    Attributes:
+        rank: How many dimensions its function uses.
+        layers: Those that pass the fewest dimensions on.
+        kind: Whether the network passes as many dimensions as its function uses and fits the data
+            (`"recovering"`), passes more (`"overestimating"`), has settled on too few to fit
+            (`"underestimating"`), or what is known does not tell.
+        evidence: What speaks for it, and what does not agree.
+        says: In plain words.
+    """
+
+    rank: Estimate
+    layers: tuple[str, ...]
+    kind: Recovery
+    evidence: tuple[Evidence, ...]
+    says: str
+
+
+def bottleneck(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    targets: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Bottleneck:
+    """Which inner dimension a trained network uses, where, and whether its task needs it.
+
+    Args:
+        model: A trained network of any kind.
+        batch: Samples of the task, 64 or more.
+        targets: Theirs, values or classes; without them nothing tells whether the network fits.
+        generator: Draws mixtures of outputs, where there are more than 64.
+
+    Raises:
+        Refusal: If the model or the batch cannot be measured.
+
+    Source:
+        Jacot 2023, Sec. 2 to 4.
+
+    Cost: two forward passes, and one backward pass for each of up to 64 outputs.
+    """
+    subject = Subject(model, batch, targets, generator=generator)
+    jacobians = subject.jacobians
+    rank = inner_dimension(jacobians.sigma)
+    passed = _passed(subject)
+    by = f"by {jacobians.by}" + (
+        f", {jacobians.mixtures} random mixtures of the outputs" if jacobians.mixtures else ""
+    )
+    evidence = [Evidence("Jacobian rank", "(network)", rank, f"singular values {by}"), *passed]
+    narrow = min(passed, key=lambda e: e.estimate.value, default=None)
+    evidence += _weights(subject)
+    stack = subject.stack
+    if isinstance(stack, Stack) and isinstance(subject.batch, Tensor):
+        evidence += _of_stack(stack, subject.batch)
+    fit = None if targets is None else fit_of(subject, targets)
+    if fit is not None:
+        evidence.append(Evidence("unexplained", "(network)", fit.unexplained, fit.says))
+    kind, why = _kind(rank, narrow, fit, stack)
+    layers = tuple(e.site for e in passed if narrow and e.estimate.value == narrow.estimate.value)
+    return Bottleneck(rank, layers, kind, tuple(evidence), _said(rank, narrow, layers, why))
+
+
+def _passed(subject: Subject) -> list[Evidence]:
+    """Directions of what each hidden layer writes on the batch, around its mean."""
+    found: list[Evidence] = []
+    last = subject.calls[-1].site
+    for site, both in subject.preactivations.items():
+        X = both.samples
+        if site == last or X is None or not bool(X.isfinite().all()):
+            continue
+        rows = X.double() - X.double().mean(0)
+        s = torch.linalg.svdvals(rows)
+        if len(s) and float(s[0]) > 0:
+            rank = counted(s / s[0], PASSES, "directions relative to the largest")
+            found.append(Evidence("representation rank", site, rank, "directions passed on"))
+    return found
+
+
+def _weights(subject: Subject) -> Iterator[Evidence]:
+    matrices = [w for w in subject.weights if w.form != "operator"]
+    for weight, s in zip(matrices, weight_spectra(matrices), strict=True):
+        sigma = s.sigma
+        if len(sigma) and float(sigma[0]) > 0:
+            rank = counted(sigma / sigma[0], PASSES, "singular values relative to the largest")
+            yield Evidence("weight rank", weight.site, rank, "on any input")
+
+
+def _of_stack(stack: Stack, batch: Tensor) -> Iterator[Evidence]:
+    points = [stack.at(x) for x in batch.flatten(1).double().cpu()[:POINTS]]
+    traces = sorted(sum(jacot2023.ntk_trace(p)) / stack.depth for p in points)
+    at = lambda share: traces[round(share * (len(traces) - 1))]
+    trace = Estimate(at(0.5), at(0.25), at(0.75), f"median of {len(traces)} inputs, middle half")
+    words = "narrowness of the minimum; several times as large where the rank is too small"
+    yield Evidence("NTK trace per layer", "(network)", trace, words)
+    spectra = [torch.linalg.svdvals(p.jacobian) for p in points]
+    costs = [
+        float((2 * s[s > 0].log() + stack.depth).cumsum(0).amax()) for s in spectra if s[0] > 0
+    ]
+    if costs:
+        gap = stack.weight_norm - max(costs)
+        excess = Estimate.rounded(gap, ulps=1e4)
+        words = f"of a squared norm of {stack.weight_norm:.4g}, beyond the least for the Jacobian"
+        yield Evidence("norm excess", "(network)", excess, words)
+    defect = Estimate.rounded(stack.balance_defect(), ulps=1e4)
+    yield Evidence("balance defect", "(network)", defect, "zero at a minimum with a penalty")
+
+
+def _kind(
+    rank: Estimate, narrow: Evidence | None, fit: Fit | None, stack: Stack | str
+) -> tuple[Recovery, str]:
+    """The verdict, and its reason as the end of a sentence."""
+    if math.isclose(rank.low, 0.0) or rank.how.endswith("no clear gap"):
+        return "unknown", "no gap in the Jacobians tells used dimensions from others"
+    if fit is not None and not fit.fits:
+        if isinstance(stack, Stack) and stack.balance_defect() <= SETTLED:
+            return "underestimating", f"the weights have settled, and {fit.says}"
+        return "unknown", f"{fit.says}, and the weights have not settled: train on"
+    if narrow is not None and narrow.estimate.low > rank.high:
+        words = f"no layer passes on fewer than {narrow.estimate.value:.0f}"
+        return "overestimating", f"{words} dimensions: more depth or penalty would find fewer"
+    if fit is None:
+        return "unknown", "without targets nothing tells whether it fits"
+    if narrow is None:
+        return "unknown", "no layer writes rows that can be counted"
+    return "recovering", fit.says
+
+
+def _said(rank: Estimate, narrow: Evidence | None, layers: tuple[str, ...], why: str) -> str:
+    span = "" if rank.low == rank.high else f" [{rank.low:.0f}, {rank.high:.0f}]"
+    one = "dimension" if rank.value == 1 else "dimensions"
+    words = f"The function uses {rank.value:.0f}{span} {one} of its input"
+    if narrow is not None:
+        where = layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]}"
+        words += f"; the narrowest of its layers ({where}) pass on {narrow.estimate.value:.0f}"
+    return f"{words}; {why}."

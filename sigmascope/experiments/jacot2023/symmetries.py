@@ -1,0 +1,255 @@
+"""Figure 2: a network that predicts costs of gradient descent learns the rotation symmetry."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope import survey
+from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
+from sigmascope.experiments.jacot2023.tasks import stack
+from sigmascope.theory import jacot2023
+
+SPREAD = 0.3  # of the targets
+TESTED = 1000  # samples beside those of training
+ROTATED = 20  # rotations of each
+GRID = 41  # pixels a side of the plane across the axis
+
+
+@final
+class Learned:
+    """A network, trained, with its task.
+
+    Attributes:
+        task: Starts and costs; those of training first.
+        model: The network.
+        train: Mean squared error.
+        test: The same on other starts.
+    """
+
+    def __init__(self, settings: Task) -> None:
+        seed, count = settings["seed"], settings["samples"]
+        g = torch.Generator().manual_seed(seed)
+        task = jacot2023.symmetry_task(settings["dimension"], samples=count + TESTED, generator=g)
+        y = task.costs - task.costs[:count].mean(0)
+        x, y = task.starts.float(), (SPREAD * y / y[:count].std()).float()
+        self.task = task
+        self.model: nn.Module = stack(
+            settings["depth"],
+            torch.Generator().manual_seed(100 + seed),
+            inputs=settings["dimension"],
+            width=settings["width"],
+        )
+        survey.settle(
+            self.model,
+            x[:count],
+            y[:count],
+            ridge=2e-4,
+            steps=settings["steps"],
+            batch_size=256,
+            generator=g,
+        )
+        with torch.no_grad():
+            error = (self.model(x) - y).square().mean(1) / SPREAD**2
+        self.train, self.test = float(error[:count].mean()), float(error[count:].mean())
+        self.held_out = replace(task, starts=task.starts[count:], costs=task.costs[count:])
+
+
+@lru_cache(maxsize=4)
+def _learned(settings: tuple[tuple[str, Any], ...]) -> Learned:
+    return Learned(dict(settings))
+
+
+def learned(task: Task) -> Learned:
+    """Trained once for all figures of one process."""
+    return _learned(tuple(sorted(task.items())))
+
+
+def tasks(config: Config) -> list[Task]:
+    """A network for every seed."""
+    sizes = {k: v for k, v in config.items() if k != "seeds"}
+    return [{**sizes, "seed": seed} for seed in range(config["seeds"])]
+
+
+def weights_row(task: Task, _: Path | None) -> Row:
+    """Singular values of every weight, and the errors."""
+    found = learned(task)
+    matrices = [p.detach().double() for p in found.model.parameters() if p.ndim == 2]
+    sigma = [torch.linalg.svdvals(W)[:10].tolist() for W in matrices]
+    return {"sigma": sigma, "train": found.train, "test": found.test}
+
+
+def paths_row(task: Task, _: Path | None) -> Row:
+    """The two coordinates of the bottleneck, on paths of gradient descent."""
+    found = learned(task)
+    held = found.held_out
+    starts = held.starts.float()
+    now = survey.coordinates(found.model, starts)
+    step = survey.self_consistency(found.model, starts, held.moved(held.starts).float())
+    v, paths = held.starts[:12], []
+    for _step in range(20):
+        paths.append(now.of(_read(found.model, v, now.site)).tolist())
+        v = held.moved(v)
+    told = [
+        survey.explained(now.values, held.statistics(held.starts)[:, [i]]).value for i in (0, 1)
+    ]
+    raw = [
+        survey.explained(held.starts, held.statistics(held.starts)[:, [i]]).value for i in (0, 1)
+    ]
+    return {
+        "site": now.site,
+        "share": now.share,
+        "next": step.value,
+        "statistics": told,
+        "statistics of the input": raw,
+        "paths": paths,
+    }
+
+
+def orbits_row(task: Task, _: Path | None) -> Row:
+    """Variance within orbits by layer, and distances in the second layer from one point."""
+    found = learned(task)
+    held = found.held_out
+    g = torch.Generator().manual_seed(7)
+    orbits = held.orbits(held.starts[:200], ROTATED, generator=g).float()
+    variance = survey.orbit_variance(found.model, orbits)
+    w = held.axis
+    basis = torch.linalg.svd(w[None])[2][1:3]  # two directions across the axis
+    line = torch.linspace(-1.5, 1.5, GRID, dtype=torch.float64)
+    plane = (0.5 * w + line[:, None, None] * basis[0] + line[None, :, None] * basis[1]).flatten(
+        0, 1
+    )
+    site = variance[2].site
+    rows = _read(found.model, torch.cat([(0.5 * w + basis[0])[None], plane]), site)
+    distance = (rows[1:] - rows[0]).norm(dim=1).reshape(GRID, GRID)
+    return {
+        "variance": [r.estimate.value for r in variance],
+        "distance": distance.tolist(),
+    }
+
+
+def _read(model: nn.Module, v: Tensor, site: str) -> Tensor:
+    return survey.representations(model, v.float())[site]
+
+
+def plot_weights(rows: list[Row], canvas: Any) -> None:
+    """Singular values by layer."""
+    axes = canvas.subplots(1, len(rows), squeeze=False)[0]
+    for ax, row in zip(axes, rows, strict=True):
+        for i in range(10):
+            ax.plot([s[i] if len(s) > i else None for s in row["sigma"]], color=f"C{min(i, 3)}")
+        ax.set(xlabel="layer", ylabel="singular values")
+
+
+def plot_paths(rows: list[Row], canvas: Any) -> None:
+    """Paths of gradient descent in the two coordinates."""
+    axes = canvas.subplots(1, len(rows), squeeze=False)[0]
+    for ax, row in zip(axes, rows, strict=True):
+        for path in zip(*row["paths"], strict=True):
+            ax.plot(*zip(*path, strict=True), ".-", markersize=3)
+        ax.set(title=f"read by layer {row['site']}")
+
+
+def plot_orbits(rows: list[Row], canvas: Any) -> None:
+    """Distances from a fixed point in the second hidden layer, on a plane across the axis."""
+    axes = canvas.subplots(1, len(rows), squeeze=False)[0]
+    for ax, row in zip(axes, rows, strict=True):
+        ax.imshow(row["distance"], extent=(-1.5, 1.5, -1.5, 1.5))
+
+
+def weights_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
+    """Two dimensions in the middle, and a good fit."""
+    if config["steps"] < 10_000:
+        return
+    ranks = [[sum(s > 0.1 for s in layer) for layer in r["sigma"]] for r in rows]
+    third = config["depth"] // 3
+    yield Claim(
+        "the middle third of the layers has rank 2",
+        f"{ranks}",
+        all(set(many[third : 2 * third]) == {2} for many in ranks),
+    )
+    errors = [(r["train"], r["test"]) for r in rows]
+    yield Claim(
+        "training and test error are below 2 % of the variance",
+        ", ".join(f"{a:.2%} and {b:.2%}" for a, b in errors),
+        all(max(pair) < 0.02 for pair in errors),
+    )
+
+
+def paths_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
+    """The coordinates are summary statistics."""
+    if config["steps"] < 10_000:
+        return
+    yield Claim(
+        "two principal components hold more than 99 % of the variance",
+        ", ".join(f"{r['share']:.2%} at {r['site']}" for r in rows),
+        all(r["share"] > 0.99 for r in rows),
+    )
+    yield Claim(
+        "the next step is told by the present coordinates (R² above 0.9)",
+        ", ".join(f"{r['next']:.4f}" for r in rows),
+        all(r["next"] > 0.9 for r in rows),
+    )
+    yield Claim(
+        "they tell both summary statistics (R² above 0.9), which the input does not",
+        "; ".join(
+            f"{r['statistics'][0]:.3f}, {r['statistics'][1]:.3f} against "
+            f"{r['statistics of the input'][0]:.3f}, {r['statistics of the input'][1]:.3f}"
+            for r in rows
+        ),
+        all(min(r["statistics"]) > 0.9 and min(r["statistics of the input"]) < 0.9 for r in rows),
+    )
+
+
+def orbits_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
+    """Orbits are points from the second layer on."""
+    if config["steps"] < 10_000:
+        return
+    yield Claim(
+        "less than 5 % of the variance is within orbits from the second hidden layer on",
+        "; ".join(", ".join(f"{v:.2g}" for v in r["variance"][:4]) for r in rows),
+        all(max(r["variance"][2:]) < 0.05 and r["variance"][0] > 0.3 for r in rows),
+    )
+
+
+SIZES = {"dimension": 10, "depth": 12, "width": 100, "steps": 14_000, "samples": 4000, "seeds": 3}
+QUICK = {"dimension": 4, "depth": 4, "width": 16, "steps": 30, "samples": 300, "seeds": 1}
+PAPER = "in the paper depth 25 and width 200"
+
+FIG2A = Figure(
+    "jacot2023/fig2a",
+    f"Singular values of a network that predicts gradient descent (depth 12, width 100; {PAPER}).",
+    4,
+    SIZES,
+    QUICK,
+    tasks,
+    weights_row,
+    plot_weights,
+    weights_claims,
+)
+FIG2B = Figure(
+    "jacot2023/fig2b",
+    "Paths of gradient descent in the two coordinates of the same network's bottleneck.",
+    4,
+    SIZES,
+    QUICK,
+    tasks,
+    paths_row,
+    plot_paths,
+    paths_claims,
+)
+FIG2C = Figure(
+    "jacot2023/fig2c",
+    "Orbits of the rotation symmetry in the representations of the same network.",
+    4,
+    SIZES,
+    QUICK,
+    tasks,
+    orbits_row,
+    plot_orbits,
+    orbits_claims,
+)

@@ -1,0 +1,69 @@
+"""The neural tangent kernel of a batch as an operator; no Jacobian by the parameters is formed."""
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.linalg import Operator
+from sigmascope.probes.batches import Batch, pieces
+from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.sweeps import flat_output, on_tape
+from sigmascope.probes.twice import differentiable_twice, pushforward
+
+PIECE = 64  # samples on a tape at once
+
+
+def tangent_kernel(
+    model: nn.Module,
+    batch: Batch,
+    modules: dict[str, nn.Module],
+    frozen: Statisticians,
+    parameters: dict[str, nn.Parameter],
+    *,
+    count: int,
+    outputs: int,
+    batch_dim: int,
+) -> Operator:
+    """`Θ(X, X) = J Jᵀ`, with J the derivative of all outputs on all samples by the parameters.
+
+    A product pulls a vector back to the parameters and pushes that forward again, each in pieces of
+    the batch, so that neither J nor a tape of the whole batch is held.
+
+    Args:
+        model: Measured with the statistics in `frozen` held constant.
+        batch: All samples.
+        modules: What the pass over the batch listened to.
+        frozen: Statistics of the batch normalisers on the whole batch.
+        parameters: By which to differentiate.
+        count: Samples in the batch.
+        outputs: Entries of the output of one sample.
+        batch_dim: Where the batch has its samples.
+    """
+    owned = list(parameters.values())
+
+    def products(block: Tensor) -> Tensor:
+        vectors = block.reshape(count, outputs, -1)
+        pulled = [[torch.zeros_like(p) for p in owned] for _ in range(vectors.shape[2])]
+        for piece, part in pieces(batch, size=PIECE, batch_dim=batch_dim):
+            with on_tape(model, modules, frozen):
+                flat = flat_output(model, piece, count=part.stop - part.start, batch_dim=batch_dim)
+                for column, sums in enumerate(pulled):
+                    u = vectors[part, :, column].to(flat)
+                    found = torch.autograd.grad(
+                        flat, owned, u, retain_graph=True, allow_unused=True
+                    )
+                    for total, g in zip(sums, found, strict=True):
+                        if g is not None:
+                            total += g
+        out = torch.zeros_like(vectors)
+        for piece, part in pieces(batch, size=PIECE, batch_dim=batch_dim):
+            with differentiable_twice(model), on_tape(model, modules, frozen):
+                flat = flat_output(model, piece, count=part.stop - part.start, batch_dim=batch_dim)
+                push = pushforward(flat, owned)
+                for column, sums in enumerate(pulled):
+                    pushed = push(sums)
+                    if pushed is not None:
+                        out[part, :, column] = pushed.to(out)
+        return out.reshape(count * outputs, -1)
+
+    size = count * outputs
+    return Operator((size, size), products, products, owned[0].detach())
