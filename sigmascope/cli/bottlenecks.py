@@ -1,6 +1,6 @@
 """`sigmascope bottleneck` and `sigmascope bottleneck train`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -38,6 +38,7 @@ def bottleneck(
     /,
     *,
     source: Source = DEFAULT,
+    kernel: bool = False,
     picture: Path | None = None,
     json: str | None = None,
 ) -> int:
@@ -52,6 +53,7 @@ def bottleneck(
     Args:
         model: What to examine; as for `profile`.
         source: The data and weights.
+        kernel: Find the norm of the tangent kernel too; about sixty passes more.
         picture: Draw the samples in the coordinates of the narrowest layer (SVG).
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
@@ -60,7 +62,11 @@ def bottleneck(
     require_writable(picture, json=json)
     opened, data = open_named(model, source)
     found = diagnosis.bottleneck(
-        opened.module, data.inputs, targets=data.targets, generator=seeded(source.seed)
+        opened.module,
+        data.inputs,
+        targets=data.targets,
+        kernel=kernel,
+        generator=seeded(source.seed),
     )
     if json != "-":
         show(report.bottleneck_text(found, **terminal()))
@@ -98,6 +104,7 @@ def train(
     folder: Path | None = None,
     file: Path | None = None,
     workers: Count = 1,
+    ray: str | None = None,
     json: str | None = None,
 ) -> int:
     """Find out which dimension a task has, by training it at several depths.
@@ -119,6 +126,7 @@ def train(
         folder: Where Fashion-MNIST and CIFAR-10 lie.
         file: Keep finished networks here; a sweep that was cut goes on.
         workers: Processes, each with one thread.
+        ray: Share the networks on Ray instead: the address of a cluster, or `local`.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
     import torch
@@ -143,7 +151,7 @@ def train(
             ridge=ridge,
             steps=steps,
             file=file,
-            mapper=map if workers == 1 else Sharing(workers),
+            mapper=_mapper(workers, ray),
             progress=progress,
         )
     if json != "-":
@@ -151,6 +159,18 @@ def train(
     if json is not None:
         write(json, report.sweep_form(sweep))
     return HEALTHY
+
+
+def _mapper(workers: int, ray: str | None) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
+    from sigmascope import sources
+
+    if ray is None:
+        return map if workers == 1 else Sharing(workers)
+    try:
+        from sigmascope.integrations.ray import RayMap
+    except ImportError as error:
+        raise sources.Refusal(str(error)) from error
+    return RayMap(None if ray == "local" else ray)
 
 
 @dataclass(frozen=True)

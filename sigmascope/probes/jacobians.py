@@ -12,6 +12,7 @@ from sigmascope.probes.normalisers import Statisticians
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.sweeps import fitting, flat_output, on_tape
+from sigmascope.probes.twice import explaining
 
 MOST = 64  # outputs, or random mixtures of them, that are differentiated
 
@@ -63,7 +64,7 @@ def jacobians(
     for piece, part in pieces(batch, size=size, batch_dim=batch_dim):
         here = part.stop - part.start
         leaf = lambda t: t.detach().requires_grad_() if t.is_floating_point() else t
-        with on_tape(model, modules, frozen) as tape:
+        with explaining(), on_tape(model, modules, frozen) as tape:
             watched = mapped(piece, leaf)
             flat = flat_output(model, watched, count=here, batch_dim=batch_dim)
             sources = [t for t in tensors(watched) if t.requires_grad]

@@ -170,7 +170,8 @@ class Subject:
     @cached_property
     def stack(self) -> Stack | str:
         """The plain stack of layers that the model is; or why it is none."""
-        return stack_of(self)
+        with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
+            return stack_of(self)
 
     @cached_property
     def symmetries(self) -> Symmetries:

@@ -7,7 +7,7 @@ from sigmascope.linalg import Operator
 from sigmascope.probes.batches import Batch, pieces
 from sigmascope.probes.normalisers import Statisticians
 from sigmascope.probes.sweeps import flat_output, on_tape
-from sigmascope.probes.twice import differentiable_twice, pushforward
+from sigmascope.probes.twice import differentiable_twice, explaining, pushforward
 
 PIECE = 64  # samples on a tape at once
 
@@ -44,7 +44,7 @@ def tangent_kernel(
         vectors = block.reshape(count, outputs, -1)
         pulled = [[torch.zeros_like(p) for p in owned] for _ in range(vectors.shape[2])]
         for piece, part in pieces(batch, size=PIECE, batch_dim=batch_dim):
-            with on_tape(model, modules, frozen):
+            with explaining(), on_tape(model, modules, frozen):
                 flat = flat_output(model, piece, count=part.stop - part.start, batch_dim=batch_dim)
                 for column, sums in enumerate(pulled):
                     u = vectors[part, :, column].to(flat)

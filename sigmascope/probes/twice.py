@@ -28,13 +28,25 @@ def differentiable_twice(model: nn.Module, *, recorded: bool = False) -> Iterato
         Refusal: If autograd cannot, with its words.
     """
     by_hand = nullcontext() if recorded else _ByHand()
+    with (
+        explaining(),
+        still(model),
+        torch.enable_grad(),
+        sdpa_kernel(SDPBackend.MATH),
+        by_hand,
+    ):
+        for module in model.modules():
+            if uses_batch_statistics(module):
+                # updated in place otherwise, which would spoil the tape that refers to them
+                module._buffers.update(dict.fromkeys(("running_mean", "running_var")))
+        yield
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """What autograd says where it cannot differentiate, as a refusal."""
     try:
-        with still(model), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), by_hand:
-            for module in model.modules():
-                if uses_batch_statistics(module):
-                    # updated in place otherwise, which would spoil the tape that refers to them
-                    module._buffers.update(dict.fromkeys(("running_mean", "running_var")))
-            yield
+        yield
     except RuntimeError as error:
         raise Refusal(_explained(error)) from error
 
@@ -90,6 +102,6 @@ def _explained(error: Exception) -> str:
             "itself changes what it has used (`x += ...`), and cannot be trained either."
         )
     return (
-        f"The model must be differentiable twice, got {type(error).__name__}: {words[:200]} "
+        f"The model must be differentiable, got {type(error).__name__}: {words[:200]} "
         "Exchange that operation, or measure a part of the model without it."
     )

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from sigmascope.linalg import Estimate, Spectrum
-from sigmascope.probes import Subject, weight_spectra
+from sigmascope.probes import Refusal, Subject, weight_spectra
+from sigmascope.survey.dimensions import inner_dimension
 from sigmascope.survey.readings import Item, Reading, Skipped, View
 from sigmascope.theory import jacot2023
 
@@ -21,6 +22,7 @@ def bottleneck_items(subject: Subject) -> Iterator[Item]:
     """Ranks of weights, representations and Jacobians, and what the norm leaves unexplained."""
     yield from _weights(subject)
     yield from _representations(subject)
+    yield from _jacobians(subject)
     yield from _stack(subject)
 
 
@@ -76,26 +78,40 @@ def _representations(subject: Subject) -> Iterator[Item]:
         before = kernel
 
 
+def _jacobians(subject: Subject) -> Iterator[Item]:
+    """Dimensions that the function uses, over the samples."""
+    try:
+        found = subject.jacobians
+    except Refusal as reason:
+        yield Skipped("(network)", "Jacobian rank", str(reason))
+        return
+    site = "(network)"
+    yield Reading(site, "inner dimension", inner_dimension(found.sigma), VIEW)
+    spectra = [s[s > RELATIVE * s[0]] for s in found.sigma if len(s) and float(s[0]) > 0]
+    if spectra:
+        yield Reading(site, "Jacobian rank", _spread([float(len(s)) for s in spectra]), VIEW)
+        volumes = _spread([float(s.log().sum()) for s in spectra])
+        yield Reading(site, "Jacobian log pseudo-determinant", volumes, VIEW)
+
+
 def _stack(subject: Subject) -> Iterator[Item]:
-    """What only a plain stack of layers has: Jacobians at points, balance, norm excess."""
+    """What only a plain stack of layers has: its tangent kernel by layer, balance, norm excess."""
     stack = subject.stack
     if isinstance(stack, str):
         yield Skipped("(network)", "norm excess and balance", stack)
         return
     assert isinstance(subject.batch, Tensor)
     rows = subject.batch.flatten(1).double().cpu()[:POINTS]
-    ranks, excess, traces = [], [], []
+    excess, traces = [], []
     for x in rows:
         point = stack.at(x)
         s = torch.linalg.svdvals(point.jacobian)
         s = s[s > 0]
-        ranks.append(int((s > RELATIVE * s[0]).sum()) if len(s) else 0)
         if len(s):
             costs = (2 * s.log() + stack.depth).cumsum(0)
             excess.append(stack.weight_norm - float(costs.max()))
             traces.append(sum(jacot2023.ntk_trace(point)))
     site = "(network)"
-    yield Reading(site, "Jacobian rank", _spread([float(r) for r in ranks]), VIEW)
     if excess:
         yield Reading(site, "norm excess", _spread(excess), VIEW)
         per_layer = [t / stack.depth for t in traces]

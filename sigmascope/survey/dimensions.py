@@ -8,9 +8,9 @@ from torch import Tensor
 
 from sigmascope.linalg import Estimate
 
-FLOOR = 0.01  # of the largest singular value: what is below counts as gone
+FLOOR = 0.02  # of the largest singular value: what is below counts as gone
 CLEAR = 3.0  # gap between singular values from which a rank is told at all
-SHARE = 0.6  # of the largest gap, on a logarithmic scale: other gaps as large are in the interval
+SHARE = 0.5  # of the largest gap, on a logarithmic scale: other gaps as large are in the interval
 RISK = 0.05
 
 
@@ -26,7 +26,7 @@ def inner_dimension(sigma: Float64[Tensor, "n r"]) -> Estimate:
 
     Returns:
         With no gap of a factor of 3 anywhere, the interval holds every rank from that of the values
-        above half of the largest to those above a hundredth of it. The risk is that on tasks of
+        above half of the largest to those above a fiftieth of it. The risk is that on tasks of
         known dimension (`jacot2023/ranks` in the experiments' log).
 
     Source:

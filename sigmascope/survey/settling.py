@@ -66,7 +66,7 @@ def settle(
             schedule.step()
     if not bool(cost.isfinite()):
         raise Refusal(
-            f"The cost must stay finite, got {float(cost)} after {steps} steps. Lower the rate, or "
+            f"The cost must stay finite, got {cost.item()} after {steps} steps. Lower the rate, or "
             "scale inputs and targets to a spread of one."
         )
     return model

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,24 +19,24 @@ def task(sigmascope):
 
 
 def test_it_trains_and_tells(task):
-    code, out, err = task("bottleneck", "task.pt", *SMALL)
+    code, out, err = task("bottleneck", "train", "task.pt", *SMALL)
     assert (code, err) == (0, "")
     assert "NTK trace / depth" in out
-    form = json.loads(task("bottleneck", "task.pt", *SMALL, "--json", "-")[1])
+    form = json.loads(task("bottleneck", "train", "task.pt", *SMALL, "--json", "-")[1])
     assert form["schema"] == "sigmascope/sweep/1"
     assert [n["depth"] for n in form["networks"]] == [2, 3]
 
 
 def test_it_goes_on_where_it_was(task):
-    task("bottleneck", "task.pt", *SMALL, "--file", "s.jsonl")
+    task("bottleneck", "train", "task.pt", *SMALL, "--file", "s.jsonl")
     first = Path("s.jsonl").read_text()
-    task("bottleneck", "task.pt", *SMALL[:3], "4", *SMALL[3:], "--file", "s.jsonl")
+    task("bottleneck", "train", "task.pt", *SMALL[:3], "4", *SMALL[3:], "--file", "s.jsonl")
     assert Path("s.jsonl").read_text().startswith(first)
     assert len(Path("s.jsonl").read_text().splitlines()) == 3
 
 
 def test_classes_become_outputs(sigmascope):
-    code, out, _ = sigmascope("bottleneck", "digits", *SMALL)
+    code, out, _ = sigmascope("bottleneck", "train", "digits", *SMALL)
     assert code == 0
     assert "depth" in out
 
@@ -50,7 +51,7 @@ def test_classes_become_outputs(sigmascope):
     ],
 )
 def test_refusals(sigmascope, words, says):
-    code, out, err = sigmascope("bottleneck", *words)
+    code, out, err = sigmascope("bottleneck", "train", *words)
     assert (code, out) == (2, "")
     assert says in err
 
@@ -69,3 +70,23 @@ def test_networks_have_the_depth_that_is_asked_for():
 
 def test_work_is_shared_in_order():
     assert list(Sharing(2)(abs, [-3, 2, -1])) == [3, 2, 1]
+
+
+def test_a_network_is_read(sigmascope):
+    words = ("bottleneck", "mlp?depth=2&width=16", "--data", "digits")
+    code, out, err = sigmascope(*words, "--picture", "c.svg")
+    assert code == 0
+    assert out.startswith("UNKNOWN  ")
+    assert "passes on" in out
+    assert "Wrote c.svg" in err
+    assert Path("c.svg").read_text().count("<circle") == 128
+    form = json.loads(sigmascope(*words, "--json", "-")[1])
+    assert form["schema"] == "sigmascope/bottleneck/1"
+
+
+def test_ray_is_optional(monkeypatch, task):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "sigmascope.integrations.ray", raising=False)
+    code, out, err = task("bottleneck", "train", "task.pt", *SMALL, "--ray", "local")
+    assert (code, out) == (2, "")
+    assert "pip install 'sigmascope[ray]'" in err

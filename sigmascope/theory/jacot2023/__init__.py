@@ -13,7 +13,9 @@ from sigmascope.theory.jacot2023.norms import (
     bottleneck_frames,
     polar,
 )
+from sigmascope.theory.jacot2023.paths import RankOneFit, rank_one_fit_scaling
 from sigmascope.theory.jacot2023.positivity import CompletePositivity, complete_positivity
+from sigmascope.theory.jacot2023.products import ProductCorrection
 from sigmascope.theory.jacot2023.tangents import (
     RepresentationRank,
     RepresentationSize,
@@ -39,6 +41,7 @@ THEOREMS: tuple[type[OfModels], ...] = (
     TangentCurvature,
     TangentOnSegments,
     JacobianVariation,
+    ProductCorrection,
 )
 
 __all__ = [
@@ -50,6 +53,8 @@ __all__ = [
     "JacobianRank",
     "JacobianVariation",
     "OneFrame",
+    "ProductCorrection",
+    "RankOneFit",
     "RepresentationRank",
     "RepresentationSize",
     "SymmetryTask",
@@ -68,6 +73,7 @@ __all__ = [
     "ntk_kernel",
     "ntk_trace",
     "polar",
+    "rank_one_fit_scaling",
     "statistics_moved",
     "symmetry_task",
 ]
