@@ -73,6 +73,7 @@ def reduce_piece(
     count: int,
     batch_dim: int,
     frozen: Statisticians,
+    grams: bool,
 ) -> None:
     """Fold one piece's adjoints at one site into its sums, or say why they cannot be."""
     if J is None:
@@ -86,7 +87,7 @@ def reduce_piece(
     width = by_sample[0, 0].numel()
     into = sums.setdefault(one.site, Sums(width))
     norm_sq = None
-    if not isinstance(one.module, NORMALISERS):  # of those only the share is asked
+    if grams and not isinstance(one.module, NORMALISERS):  # of those only the share is asked
         gram, scale = _gram(by_sample.reshape(*by_sample.shape[:2], width))
         into.gram.append(gram)
         into.scale.append(scale)

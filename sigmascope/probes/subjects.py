@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.linalg import Operator
@@ -26,7 +27,7 @@ from sigmascope.probes.rows import Rows, rows, samples_first
 from sigmascope.probes.scalings.symmetries import Symmetries, symmetries
 from sigmascope.probes.stacks import Stack, stack_of
 from sigmascope.probes.stillness import still, uses_batch_statistics
-from sigmascope.probes.tangents import tangent_kernel
+from sigmascope.probes.tangents import require_separate, tangent_kernel, trace_of
 from sigmascope.probes.tapes import Call
 
 OUTPUT = "(output)"
@@ -184,18 +185,39 @@ class Subject:
 
         One forward pass, and one backward pass per output.
         """
-        wanted = self.outputs if isinstance(self.outputs, int) else len(self.outputs)
+        return self._swept(self.outputs, self._uncovered, grams=True)
+
+    @cached_property
+    def ntk_trace(self) -> Float64[Tensor, " n"]:
+        """`Tr Θ(x, x)` of every sample over all outputs, exactly.
+
+        One forward pass, and one backward pass per output, without the Gram matrices of the
+        adjoints.
+
+        Raises:
+            Refusal: If a module has gradients that no formula covers, or parameters that are used
+                more than once, whose gradients add up before they are squared.
+        """
+        require_separate(self.model, [c.site for c in self.calls], self._uncovered)
+        every = range(self.output.numel() // self.count)
+        return trace_of(self._swept(every, (), grams=False), self.count)
+
+    def _swept(
+        self, outputs: int | Sequence[int], uncovered: Sequence[str], *, grams: bool
+    ) -> sweeps.Sweep:
+        wanted = outputs if isinstance(outputs, int) else len(outputs)
         return sweeps.sweep(
             self.model,
             self.batch,
             self._listened,
             self._pass.frozen,
-            outputs=self.outputs,
+            outputs=outputs,
             count=self.count,
             entries=self._pass.entries,
             columns=min(wanted, self.output.numel() // self.count),
             batch_dim=self.batch_dim,
-            uncovered=self._uncovered,
+            uncovered=uncovered,
+            grams=grams,
             generator=self._generator,
         )
 

@@ -73,6 +73,7 @@ def sweep(
     columns: int,
     batch_dim: int,
     uncovered: Collection[str] = (),
+    grams: bool = True,
     generator: torch.Generator,
 ) -> Sweep:
     """One forward and one backward pass per output, over the batch in pieces that fit in memory.
@@ -88,6 +89,7 @@ def sweep(
         columns: How many outputs will be differentiated, for the same.
         batch_dim: Where the batch has its samples.
         uncovered: Modules whose share of the tangent kernel is to be sketched with random signs.
+        grams: Whether to keep `J Jᵀ` of every layer; without, only shares of the kernel.
         generator: Draws the sample of outputs, and the signs.
     """
     size = fitting(model, entries=entries, columns=columns, count=count)
@@ -112,7 +114,16 @@ def sweep(
             rows = _backward(signed, helds, stacked=flat_layers)
             for place, one in enumerate(tape.calls):
                 J, rows[place] = rows[place], None  # let go of it once it is reduced
-                reduce_piece(sums, silent, one, J, count=here, batch_dim=batch_dim, frozen=frozen)
+                reduce_piece(
+                    sums,
+                    silent,
+                    one,
+                    J,
+                    count=here,
+                    batch_dim=batch_dim,
+                    frozen=frozen,
+                    grams=grams,
+                )
             left = iter(rows[len(tape.calls) :])
             for name, parts in sketches.items():
                 parts.append(_sketch([next(left) for _ in sketched[name]], len(chosen)))

@@ -1,15 +1,66 @@
 """The neural tangent kernel of a batch as an operator; no Jacobian by the parameters is formed."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import torch
+from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.linalg import Operator
 from sigmascope.probes.batches import Batch, pieces
 from sigmascope.probes.normalisers import Statisticians
-from sigmascope.probes.sweeps import flat_output, on_tape
+from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.sweeps import Sweep, flat_output, on_tape
 from sigmascope.probes.twice import differentiable_twice, explaining, pushforward
 
 PIECE = 64  # samples on a tape at once
+
+
+def require_separate(model: nn.Module, sites: Sequence[str], uncovered: Sequence[str]) -> None:
+    """Every trained parameter must be used once, in a layer whose gradients a formula covers.
+
+    Args:
+        model: The model.
+        sites: Its calls of layers.
+        uncovered: Layers that no formula covers.
+
+    Raises:
+        Refusal: If one is not.
+    """
+    names = Counter(site.split("#")[0] for site in sites)
+    owners = Counter(
+        id(p) for m in model.modules() for p in m.parameters(recurse=False) if p.requires_grad
+    )
+    bad = [*uncovered, *(name for name, uses in names.items() if uses > 1)]
+    if max(owners.values(), default=0) > 1:
+        bad.append("a tied weight")
+    if bad:
+        raise Refusal(_UNKNOWN.format(bad[0]))
+
+
+def trace_of(swept: Sweep, count: int) -> Float64[Tensor, " n"]:
+    """`Tr Θ(x, x)` of every sample from the shares of all modules.
+
+    Args:
+        swept: Over every output.
+        count: Samples.
+
+    Raises:
+        Refusal: If a share is not known.
+    """
+    total = torch.zeros(count, dtype=torch.float64)
+    for site, adjoint in swept.adjoints.items():
+        if adjoint.share_sq is None:
+            raise Refusal(_UNKNOWN.format(site))
+        total += adjoint.share_sq.sum(1).cpu()
+    return total
+
+
+_UNKNOWN = (
+    "The exact trace needs layers whose gradients are known and used once, got {}. The reading "
+    '"NTK trace" of `survey.profile` has an interval for it.'
+)
 
 
 def tangent_kernel(

@@ -54,6 +54,24 @@ def test_its_top_is_found_by_lanczos():
     assert top.value == pytest.approx(exact, rel=1e-8)
 
 
+def test_its_trace_is_that_of_every_sample():
+    model, x = network().eval(), torch.randn(7, 1, 6, 6, dtype=torch.float64)
+    exact = reference(model, x).diagonal().reshape(7, 3).sum(1)
+    assert torch.allclose(Subject(model, x).ntk_trace, exact, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize("name", ["language-model-tied", "lstm", "shared-layer"])
+def test_the_exact_trace_refuses_what_it_does_not_know(name):
+    if name == "shared-layer":
+        layer = nn.Linear(3, 3)
+        model, batch = nn.Sequential(layer, nn.Tanh(), layer), torch.randn(4, 3)
+    else:
+        model, batch = MODELS[name]()
+    with pytest.raises(Refusal, match="known and used once"):
+        _ = Subject(model, batch).ntk_trace
+
+
 def test_some_layers_alone_add_up_to_all():
     model, x = network().eval(), torch.randn(5, 1, 6, 6, dtype=torch.float64)
     subject = Subject(model, x)
