@@ -12,6 +12,7 @@ from sigmascope.cli.balances import balances
 from sigmascope.cli.bottlenecks import bottleneck, train
 from sigmascope.cli.checks import check, theorems
 from sigmascope.cli.comparisons import compare
+from sigmascope.cli.compressions import compress
 from sigmascope.cli.exports import export
 from sigmascope.cli.landscapes import landscape
 from sigmascope.cli.outputs import HEALTHY, INTERRUPTED, MISUSED, note
@@ -36,6 +37,7 @@ COMMANDS = (
     balances,
     compare,
     bottleneck,
+    compress,
     landscape,
     scale,
     predict,

@@ -2,6 +2,7 @@
 
 from sigmascope.diagnosis.balances import broken_balances
 from sigmascope.diagnosis.bottlenecks import Bottleneck, Evidence, bottleneck
+from sigmascope.diagnosis.compressing import Compression, Truncation, compression
 from sigmascope.diagnosis.cures import REMEDIES, remedies_for, remedy
 from sigmascope.diagnosis.findings import Finding, Severity
 from sigmascope.diagnosis.normalising import (
@@ -21,6 +22,7 @@ __all__ = [
     "RULES",
     "BatchNormalisation",
     "Bottleneck",
+    "Compression",
     "Evidence",
     "Finding",
     "Inapplicable",
@@ -32,8 +34,10 @@ __all__ = [
     "RescaleResidual",
     "Severity",
     "Treatment",
+    "Truncation",
     "bottleneck",
     "broken_balances",
+    "compression",
     "diagnose",
     "last_ratio",
     "normalisation_effect",

@@ -2,7 +2,7 @@
 
 from sigmascope.probes.adjoints import Adjoint
 from sigmascope.probes.affine import AffineMap, jacobian, local_affine
-from sigmascope.probes.batches import Batch, prepared
+from sigmascope.probes.batches import Batch, as_tensor, chosen, prepared, sample_count
 from sigmascope.probes.batches import call as run
 from sigmascope.probes.conditioning import Conditioned, Conditioning
 from sigmascope.probes.convolutions import convolution_operator
@@ -83,6 +83,8 @@ __all__ = [
     "Weight",
     "activation_patterns",
     "as_matrix",
+    "as_tensor",
+    "chosen",
     "convolution_operator",
     "count_paths",
     "dag_forward",
@@ -100,6 +102,7 @@ __all__ = [
     "region_distance",
     "regions_along",
     "run",
+    "sample_count",
     "signed",
     "stack_of",
     "still",

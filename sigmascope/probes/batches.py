@@ -81,6 +81,23 @@ def pieces(batch: Batch, *, size: int, batch_dim: int) -> Iterator[tuple[Batch, 
         yield mapped(batch, cut), part
 
 
+def chosen(batch: Batch, rows: Tensor, *, batch_dim: int = 0) -> Batch:
+    """Some samples of a batch, in every tensor that is as long as it.
+
+    Args:
+        batch: A tensor, a tuple or a mapping.
+        rows: Indices of the samples.
+        batch_dim: Where the batch has them.
+    """
+    count = sample_count(batch, batch_dim=batch_dim)
+
+    def pick(t: Tensor) -> Tensor:
+        whole = t.ndim <= batch_dim or t.shape[batch_dim] != count
+        return t if whole else t.index_select(batch_dim, rows.to(t.device))
+
+    return mapped(batch, pick)
+
+
 def call(model: nn.Module, batch: Batch) -> Any:
     """The model's output on a batch: one argument, a tuple of them, or keyword arguments."""
     if isinstance(batch, Tensor):

@@ -8,6 +8,7 @@ from sigmascope.report.bottlenecks import (
 )
 from sigmascope.report.columns import table
 from sigmascope.report.comparisons import comparison_form, comparison_text
+from sigmascope.report.compressions import compression_form, compression_text
 from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
 from sigmascope.report.landscape_page import landscape_page
@@ -39,6 +40,8 @@ __all__ = [
     "checks_text",
     "comparison_form",
     "comparison_text",
+    "compression_form",
+    "compression_text",
     "coordinates_picture",
     "coverage",
     "json_form",

@@ -1,0 +1,63 @@
+"""`sigmascope compress`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
+from sigmascope.cli.outputs import HEALTHY, note, require_writable, show, terminal, write
+
+Share = Annotated[float, Parameter(validator=Number(gt=0, lt=1))]
+
+
+def compress(
+    model: str,
+    /,
+    *,
+    source: Source = DEFAULT,
+    tolerance: Share = 0.01,
+    save: Path | None = None,
+    json: str | None = None,
+) -> int:
+    """Say which layers of a trained model can be of which lower rank, measured on its data.
+
+    Directions come from one half of the samples, and what is promised is measured on the other:
+    take several hundred. The lines of code that are shown make room for the new weights.
+
+    Example: sigmascope compress mine.py:build --checkpoint end.pt --data mydata.npz --save thin.pt
+
+    Args:
+        model: What to compress; as for `profile`.
+        source: The data and weights.
+        tolerance: Of the output: how much it may change, next to how much it varies.
+        save: Write the new weights here (a state dict, `.pt`); they fit the model once the lines
+            that are shown were run on it.
+        json: Write the results here as JSON; `-` for standard output, in place of the text.
+    """
+    import torch
+
+    from sigmascope import diagnosis, report
+
+    require_writable(save, json=json)
+    opened, data = open_named(model, source)
+    known = data.targets
+    if known is not None and (known.is_floating_point() or known.ndim != 1):
+        known = None
+    found = diagnosis.compression(
+        opened.module,
+        data.inputs,
+        tolerance=tolerance,
+        targets=known,
+        batch_dim=source.batch_dim,
+        generator=seeded(source.seed),
+    )
+    if json != "-":
+        show(report.compression_text(found, **terminal()))
+    if json is not None:
+        write(json, report.compression_form(found))
+    if save is not None:
+        torch.save(found.model.state_dict(), save)
+        note(f"Wrote {save}")
+    return HEALTHY
