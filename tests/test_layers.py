@@ -20,7 +20,7 @@ EVERY = set(ROOMS)
 ROOMS |= {
     "integrations": EVERY,
     "experiments": EVERY,
-    "cli": EVERY | {"experiments"},
+    "cli": EVERY | {"experiments", "integrations"},  # `--ray`
     "__main__": {"cli"},
 }
 ROOT = Path(__file__).parents[1]

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from sigmascope.sources import Data
+    from sigmascope.survey import DepthSweep
 
 Depths = Annotated[list[int] | None, Parameter(consume_multiple=1)]  # one or more
+Ridges = Annotated[list[float] | None, Parameter(consume_multiple=1, validator=Number(gt=0))]
 Count = Annotated[int, Parameter(validator=Number(gte=1))]
-Above = Annotated[float, Parameter(validator=Number(gt=0))]
 SPREAD = 0.4  # of the targets: what the usual ridge is right for
 
 
@@ -87,7 +88,9 @@ def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path
             "`--picture` needs a model that reads one tensor. Use `survey.coordinates` in Python."
         )
     found = survey.coordinates(module, data.inputs, after=layers[-1] if layers else None)
-    file.write_text(report.coordinates_picture(found, data.targets), encoding="utf-8")
+    title = f"what {found.site} reads: {found.share:.1%} of its variance"
+    drawn = report.coordinates_picture(found.values, title=title, targets=data.targets)
+    file.write_text(drawn, encoding="utf-8")
     note(f"Wrote {file}")
 
 
@@ -97,12 +100,13 @@ def train(
     *,
     depths: Depths = None,
     width: Count = 50,
-    ridge: Above = 1e-3,
+    ridge: Ridges = None,
     steps: Count = 8000,
     samples: Count = 300,
     seed: int = 0,
     folder: Path | None = None,
     file: Path | None = None,
+    picture: Path | None = None,
     workers: Count = 1,
     ray: str | None = None,
     json: str | None = None,
@@ -119,12 +123,13 @@ def train(
         data: Inputs and targets; as for `--data` of `profile`.
         depths: Layers of the networks; 4, 6, 8, 12, 16 and 20 by default.
         width: Units of their hidden layers.
-        ridge: Of the penalty on the squared weights.
+        ridge: Of the penalty on the squared weights; one or more, 0.001 by default.
         steps: Of training each.
         samples: How many samples to take.
         seed: For the choice of samples.
         folder: Where Fashion-MNIST and CIFAR-10 lie.
         file: Keep finished networks here; a sweep that was cut goes on.
+        picture: Draw the samples in the two coordinates that the clearest network found (SVG).
         workers: Processes, each with one thread.
         ray: Share the networks on Ray instead: the address of a cluster, or `local`.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
@@ -133,7 +138,7 @@ def train(
 
     from sigmascope import report, sources, survey
 
-    require_writable(file, json=json)
+    require_writable(file, picture, json=json)
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
     inputs = found.inputs
     if not isinstance(inputs, torch.Tensor) or found.targets is None:
@@ -148,7 +153,7 @@ def train(
             x,
             y,
             depths=depths or (4, 6, 8, 12, 16, 20),
-            ridge=ridge,
+            ridge=ridge or 1e-3,
             steps=steps,
             file=file,
             mapper=_mapper(workers, ray),
@@ -158,7 +163,27 @@ def train(
         show(report.sweep_text(sweep, **terminal()))
     if json is not None:
         write(json, report.sweep_form(sweep))
+    if picture is not None:
+        _draw_clearest(sweep, found.targets, picture)
     return HEALTHY
+
+
+def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
+    import torch
+
+    from sigmascope import report
+
+    best = sweep.clearest
+    if best is None or not best.coordinates:
+        note(f"No network fits, or none has two coordinates: {file} is not written.")
+        return
+    points = torch.tensor(best.coordinates, dtype=torch.float64)
+    title = f"coordinates at depth {best.depth}, ridge {best.ridge:g}"
+    file.write_text(
+        report.coordinates_picture(points, title=title, targets=targets[: len(points)]),
+        encoding="utf-8",
+    )
+    note(f"Wrote {file}")
 
 
 def _mapper(workers: int, ray: str | None) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:

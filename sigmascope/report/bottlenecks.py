@@ -17,7 +17,6 @@ from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
 from sigmascope.report.names import printable, shortened
 from sigmascope.report.numbers import compact
-from sigmascope.survey import Coordinates
 
 NAME = 40  # columns that a name is given
 SIDE, MARGIN = 480, 40  # of the picture, in pixels
@@ -90,15 +89,18 @@ def _number(e: Estimate) -> str:
     return f"{value} [{compact(e.low)}, {compact(e.high)}]"
 
 
-def coordinates_picture(found: Coordinates, targets: Tensor | None = None) -> str:
+def coordinates_picture(
+    points: Tensor, *, title: str = "Principal coordinates", targets: Tensor | None = None
+) -> str:
     """Samples in the first two coordinates of a representation, as SVG.
 
     Args:
-        found: From `survey.coordinates`.
+        points: A row a sample, from `survey.coordinates` or a network of a sweep.
+        title: What they are.
         targets: Colours: by class, or from the least value (blue) to the largest (red) of the
             first column.
     """
-    points = found.values[:, :2]
+    points = points[:, :2].double()
     if points.shape[1] < 2:
         points = torch.cat([points, torch.zeros_like(points)], dim=1)
     low, high = points.min(0).values, points.max(0).values
@@ -110,7 +112,7 @@ def coordinates_picture(found: Coordinates, targets: Tensor | None = None) -> st
         for (x, y), c in zip(places.tolist(), colours, strict=True)
     )
     ends = [f"{compact(low[i].item())} to {compact(high[i].item())}" for i in (0, 1)]
-    title = f"what {escape(printable(found.site))} reads: {found.share:.1%} of its variance"
+    title = escape(printable(title))
     text = 'fill="#333" font-family="sans-serif" font-size="12"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{SIDE}" height="{SIDE}" role="img" '

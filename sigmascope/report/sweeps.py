@@ -37,6 +37,7 @@ def sweep_form(found: DepthSweep) -> dict[str, Any]:
         ],
         "segments": [
             {
+                "ridge": s.ridge,
                 "rank": s.rank,
                 "depths": list(s.depths),
                 "slope": estimate_form(s.slope),
@@ -57,11 +58,22 @@ def _parts(found: DepthSweep) -> Iterator[RenderableType]:
     yield Text(found.says, "bold")
     yield ""
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("depth", "uses", "passes", "‖θ‖²", "cost", "NTK trace / depth", ""):
+    ridges = len({n.ridge for n in found.networks}) > 1
+    for title in (
+        "depth",
+        *(["ridge"] * ridges),
+        "uses",
+        "passes",
+        "‖θ‖²",
+        "cost",
+        "NTK trace / depth",
+        "",
+    ):
         grid.add_column(title, justify="right", header_style="dim")
     for n in found.networks:
         ranks = _rank(n.dimension), _rank(n.rank)
-        grid.add_row(str(n.depth), *ranks, *_numbers(n), n.kind if n.fits else "does not fit")
+        place = (str(n.depth), *([compact(n.ridge)] * ridges))
+        grid.add_row(*place, *ranks, *_numbers(n), n.kind if n.fits else "does not fit")
     yield grid
 
 

@@ -3,10 +3,11 @@
 from sigmascope.survey.bottlenecks import counted
 from sigmascope.survey.comparisons import Change, Comparison, compare
 from sigmascope.survey.curvatures import Bend, Bends, curvature
-from sigmascope.survey.depth_sweeps import DepthSweep, Segment, Trained, depth_sweep, read_sweep
+from sigmascope.survey.depth_sweeps import depth_sweep
 from sigmascope.survey.dimensions import inner_dimension
 from sigmascope.survey.fits import Fit, fit_of
 from sigmascope.survey.landscapes import Landscape, LayerCurvature, landscape
+from sigmascope.survey.minima import DepthSweep, Segment, Trained, read_sweep
 from sigmascope.survey.monitors import Monitor
 from sigmascope.survey.orbits import (
     Coordinates,

@@ -2,110 +2,30 @@
 
 import hashlib
 import json
-import math
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
-import numpy as np
 import torch
-from scipy import stats
 from torch import Tensor, nn
 
-from sigmascope.linalg import Estimate
 from sigmascope.probes import Refusal, Subject
 from sigmascope.survey.bottlenecks import THRESHOLD, counted
-from sigmascope.survey.dimensions import RISK as DIMENSION_RISK
 from sigmascope.survey.dimensions import inner_dimension
 from sigmascope.survey.fits import fit_of
+from sigmascope.survey.minima import DepthSweep, Trained, read_sweep
+from sigmascope.survey.orbits import coordinates
 from sigmascope.survey.profiles import Progress
 from sigmascope.survey.settling import settle
 from sigmascope.theory import jacot2023
 
 Recipe = dict[str, Any]
+Place = tuple[int, float, int]  # depth, penalty, seed
 Factory = Callable[[int, torch.Generator], nn.Module]
 SAMPLES = 64  # at which Jacobians and tangent kernels are read
-RISK = 0.05
-MANY = 0.25  # of the networks that fit
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """One network, trained to a minimum.
-
-    Attributes:
-        depth: Its layers.
-        seed: Of its initial weights.
-        cost: Mean squared error over samples and outputs.
-        norm: `‖θ‖²`, biases included.
-        rank: Singular values above 0.1 of its narrowest weight, and those above 0.2 and 0.05.
-        dimension: The number of dimensions that its function uses, by `inner_dimension`, and the
-            ends of that interval.
-        tangent: Mean of `Tr Θ(x, x)` over the samples, by the depth.
-        fits: Whether less than a sixteenth of the variance is left, or what is left is noise; see
-            `fit_of`.
-    """
-
-    depth: int
-    seed: int
-    cost: float
-    norm: float
-    rank: tuple[int, int, int]
-    dimension: tuple[int, int, int]
-    tangent: float
-    fits: bool
-
-    @property
-    def kind(self) -> str:
-        """Whether it passes as many dimensions as its function uses, more, or too few to fit."""
-        if not self.fits:
-            return "underestimating"
-        return "overestimating" if self.rank[1] > self.dimension[2] else "recovering"
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Depths at which the same rank was learned.
-
-    Attributes:
-        rank: The rank.
-        depths: The depths.
-        slope: Of `‖θ‖²` against depth: the rank, by theory. Unknown of one depth.
-        offset: Of the same line.
-        tangent: Mean trace of the tangent kernel by depth.
-        fits: Whether its networks fit.
-    """
-
-    rank: int
-    depths: tuple[int, ...]
-    slope: Estimate
-    offset: float
-    tangent: float
-    fits: bool
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class DepthSweep:
-    """What training at several depths showed.
-
-    Attributes:
-        networks: In the order of depth and seed.
-        segments: By rank, those that fit first; deeper ones last.
-        rank: The dimension of the task: what most networks that fit use, the deeper counting first
-            where they are as many; the interval holds what at least a quarter of them use.
-        says: In one sentence.
-    """
-
-    networks: tuple[Trained, ...]
-    segments: tuple[Segment, ...]
-    rank: Estimate
-    says: str
+MOST = 500  # samples whose coordinates are kept
 
 
 def depth_sweep(
@@ -114,7 +34,7 @@ def depth_sweep(
     targets: Tensor,
     *,
     depths: Collection[int],
-    ridge: float = 1e-3,
+    ridge: float | Collection[float] = 1e-3,
     steps: int = 8000,
     rate: float = 2e-3,
     seeds: Collection[int] = (0,),
@@ -133,7 +53,7 @@ def depth_sweep(
         inputs: A row a sample.
         targets: The same.
         depths: Which to train.
-        ridge: `λ` of the penalty `λ ‖θ‖²`, biases included.
+        ridge: `λ` of the penalty `λ ‖θ‖²`, biases included; or several.
         steps: Of Adam on all samples, with a cosine decay of the rate.
         rate: At the beginning.
         seeds: Of the networks at each depth.
@@ -148,20 +68,21 @@ def depth_sweep(
         Jacot 2023, Sec. 3 and Appendix E, with the rate, decay and scale of targets that converge.
     """
     inputs, targets = _require(inputs, targets, depths)
-    recipe = {"ridge": ridge, "steps": steps, "rate": rate, "data": _digest(inputs, targets)}
+    ridges = sorted(set(ridge)) if isinstance(ridge, Collection) else [ridge]
+    recipe = {"steps": steps, "rate": rate, "data": _digest(inputs, targets)}
     known = {} if file is None else _kept(file, recipe)
-    wanted = [(d, s) for d in sorted(set(depths)) for s in seeds]
-    todo = [pair for pair in wanted if pair not in known]
+    wanted = [(d, r, s) for d in sorted(set(depths)) for r in ridges for s in seeds]
+    todo = [one for one in wanted if one not in known]
     tell = progress or (lambda *_: None)
     tell("training", len(wanted) - len(todo), len(wanted))
-    one = partial(_trained, factory, inputs, targets, recipe)
-    for done, found in enumerate(mapper(one, todo), start=len(wanted) - len(todo) + 1):
-        known[found.depth, found.seed] = found
+    train = partial(_trained, factory, inputs, targets, recipe)
+    for done, found in enumerate(mapper(train, todo), start=len(wanted) - len(todo) + 1):
+        known[found.depth, found.ridge, found.seed] = found
         if file is not None:
             with file.open("a", encoding="utf-8") as out:
                 out.write(json.dumps({**asdict(found), "recipe": recipe}) + "\n")
         tell(f"depth {found.depth}", done, len(wanted))
-    return read_sweep([known[pair] for pair in wanted])
+    return read_sweep([known[one] for one in wanted])
 
 
 def _require(inputs: Tensor, targets: Tensor, depths: Collection[int]) -> tuple[Tensor, Tensor]:
@@ -184,8 +105,8 @@ def _digest(*data: Tensor) -> str:
     return found.hexdigest()[:16]
 
 
-def _kept(file: Path, recipe: Recipe) -> dict[tuple[int, int], Trained]:
-    found: dict[tuple[int, int], Trained] = {}
+def _kept(file: Path, recipe: Recipe) -> dict[Place, Trained]:
+    found: dict[Place, Trained] = {}
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
     if lines and not lines[-1].endswith("\n"):  # the run was cut while it wrote
         lines = lines[:-1]
@@ -196,22 +117,21 @@ def _kept(file: Path, recipe: Recipe) -> dict[tuple[int, int], Trained]:
                 f"{file} must belong to the same sweep, got networks of another recipe or other "
                 "data. Name another file."
             )
-        pairs = {key: tuple(row[key]) for key in ("rank", "dimension")}
-        found[row["depth"], row["seed"]] = Trained(**row | pairs)
+        row |= {key: tuple(row[key]) for key in ("rank", "dimension")}
+        row["coordinates"] = tuple(tuple(point) for point in row["coordinates"])
+        found[row["depth"], row["ridge"], row["seed"]] = Trained(**row)
     return found
 
 
-def _trained(
-    factory: Factory, x: Tensor, y: Tensor, recipe: Recipe, pair: tuple[int, int]
-) -> Trained:
+def _trained(factory: Factory, x: Tensor, y: Tensor, recipe: Recipe, place: Place) -> Trained:
     """One network, from its own seed: the same wherever and whenever it is trained."""
-    depth, seed = pair
+    depth, ridge, seed = place
     model = factory(depth, torch.Generator().manual_seed(1_000_003 * depth + seed)).float()
-    settle(model, x, y, **{k: recipe[k] for k in ("ridge", "steps", "rate")})
-    return _read(model, x, y, depth, seed)
+    settle(model, x, y, ridge=ridge, **{k: recipe[k] for k in ("steps", "rate")})
+    return _read(model, x, y, place)
 
 
-def _read(model: nn.Module, x: Tensor, y: Tensor, depth: int, seed: int) -> Trained:
+def _read(model: nn.Module, x: Tensor, y: Tensor, place: Place) -> Trained:
     with torch.no_grad():
         cost = float((model(x) - y).square().mean())
     subject = Subject(model, x[:SAMPLES])
@@ -229,79 +149,12 @@ def _read(model: nn.Module, x: Tensor, y: Tensor, depth: int, seed: int) -> Trai
     fits = fit_of(Subject(model, x), y).fits
     rank = narrowest("value"), narrowest("low"), narrowest("high")
     dimension = int(used.value), int(used.low), int(used.high)
-    return Trained(depth, seed, cost, stack.norm, rank, dimension, tangent, fits)
+    return Trained(*place, cost, stack.norm, rank, dimension, tangent, fits, _drawn(model, x))
 
 
-def read_sweep(networks: Sequence[Trained]) -> DepthSweep:
-    """Segments of one rank, their affine laws, and the dimension of the task.
-
-    Args:
-        networks: At several depths.
-
-    Source:
-        Jacot 2023, Sec. 3; `‖θ‖² = k L + R1 + R2 / L` at rank k.
-    """
-    segments = tuple(_segments(networks))
-    fitting = [s for s in segments if s.fits]
-    if not fitting:
-        nothing = Estimate(0.0, 0.0, math.inf, "no network fits")
-        return DepthSweep(tuple(networks), segments, nothing, "No network fits: lower the ridge.")
-    rank = _agreed([n for n in networks if n.fits])
-    return DepthSweep(tuple(networks), segments, rank, _said(rank, fitting, segments))
-
-
-def _agreed(networks: Sequence[Trained]) -> Estimate:
-    """The dimension that most networks use; the interval holds those that many hold possible."""
-    deepest = sorted(networks, key=lambda n: -n.depth)
-    told = Counter(n.dimension[0] for n in deepest)
-    value = told.most_common(1)[0][0]
-    possible = Counter(k for n in networks for k in range(n.dimension[1], n.dimension[2] + 1))
-    likely = [k for k, votes in possible.items() if votes >= MANY * len(networks)] + [value]
-    how = f"told by {told[value]} of {len(networks)} networks that fit"
-    return Estimate(value, min(likely), max(likely), how, DIMENSION_RISK)
-
-
-def _said(rank: Estimate, fitting: Sequence[Segment], segments: Sequence[Segment]) -> str:
-    last = max(fitting, key=lambda s: max(s.depths))
-    span = "" if rank.low == rank.high else f" [{rank.low:.0f}, {rank.high:.0f}]"
-    words = f"The task has {rank.value:.0f}{span} dimensions, {rank.how}; at depth "
-    words += f"{max(last.depths)} they pass {last.rank} through their narrowest layer"
-    if len(set(last.depths)) > 1:
-        words += f", and their squared norm grows by {last.slope.value:.2f}"
-        if math.isfinite(last.slope.high):
-            words += f" [{last.slope.low:.2f}, {last.slope.high:.2f}]"
-        words += " a layer"
-    under = [s for s in segments if not s.fits]
-    if under:
-        worst = max(under, key=lambda s: s.tangent)
-        words += (
-            f"; some fell to {worst.rank}, which does not fit and has a tangent kernel "
-            f"{worst.tangent / last.tangent:.1f} times as large"
-        )
-    return words + "."
-
-
-def _segments(networks: Sequence[Trained]) -> Iterator[Segment]:
-    groups: dict[tuple[bool, int], list[Trained]] = {}
-    for n in networks:
-        groups.setdefault((not n.fits, n.rank[0]), []).append(n)
-    for (misses, rank), members in sorted(groups.items(), key=lambda g: (g[0][0], -g[0][1])):
-        depths = [n.depth for n in members]
-        slope, offset = _line(depths, [n.norm for n in members])
-        tangent = sum(n.tangent for n in members) / len(members)
-        yield Segment(rank, tuple(depths), slope, offset, tangent, not misses)
-
-
-def _line(x: list[int], y: list[float]) -> tuple[Estimate, float]:
-    """Least squares with Student's interval for the slope."""
-    if len(set(x)) < 2:
-        return Estimate(0.0, -math.inf, math.inf, "one depth only"), y[0]
-    at, norms = np.array(x, dtype=float), np.array(y)
-    slope, offset = np.polyfit(at, norms, 1).tolist()
-    room = math.inf
-    if len(x) > 2:
-        spread = math.sqrt(float(((norms - offset - slope * at) ** 2).sum()) / (len(x) - 2))
-        error = spread / math.sqrt(float(((at - at.mean()) ** 2).sum()))
-        room = float(stats.t.ppf(1 - RISK / 2, len(x) - 2)) * error
-    how = f"least squares over {len(x)} networks"
-    return Estimate(slope, slope - room, slope + room, how, RISK), offset
+def _drawn(model: nn.Module, x: Tensor) -> tuple[tuple[float, float], ...]:
+    try:
+        found = coordinates(model, x[:MOST])
+    except Refusal:  # no layer has two
+        return ()
+    return tuple((round(a, 6), round(b, 6)) for a, b in found.values.tolist())

@@ -27,6 +27,14 @@ def test_it_trains_and_tells(task):
     assert [n["depth"] for n in form["networks"]] == [2, 3]
 
 
+def test_penalties_are_swept_and_coordinates_drawn(task):
+    words = (*SMALL[:3], *SMALL[3:], "--ridge", "0.001", "0.01", "--picture", "p.svg")
+    code, out, err = task("bottleneck", "train", "task.pt", *words)
+    assert code == 0
+    assert "ridge" in out
+    assert "p.svg is not written" in err or Path("p.svg").read_text().count("<circle") == 40
+
+
 def test_it_goes_on_where_it_was(task):
     task("bottleneck", "train", "task.pt", *SMALL, "--file", "s.jsonl")
     first = Path("s.jsonl").read_text()

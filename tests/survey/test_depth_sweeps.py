@@ -13,10 +13,10 @@ from sigmascope.probes import Refusal
 from sigmascope.survey import Trained, read_sweep
 
 
-def trained(depth, rank, *, uses=None, norm=None, fits=True, tangent=70.0, seed=0):
+def trained(depth, rank, *, uses=None, norm=None, fits=True, tangent=70.0, seed=0, ridge=1e-3):
     norm = 16 + rank * depth if norm is None else norm
     ranks, uses = (rank, rank, rank), uses or (rank, rank, rank)
-    return Trained(depth, seed, 0.004 if fits else 0.03, norm, ranks, uses, tangent, fits)
+    return Trained(depth, ridge, seed, 0.004 if fits else 0.03, norm, ranks, uses, tangent, fits)
 
 
 def test_segments_are_affine_with_the_rank_as_slope():
@@ -53,6 +53,34 @@ def test_networks_that_disagree_leave_a_wider_interval():
     assert read_sweep(doubtful).rank.low == 2
     one_of_many = [trained(d, 2) for d in range(4, 12)] + [trained(12, 3)]
     assert read_sweep(one_of_many).rank.high == 2
+
+
+def test_penalties_have_segments_of_their_own():
+    weak = [trained(d, 3, norm=20 + 3 * d, ridge=1e-4) for d in (6, 8)]
+    found = read_sweep(weak + [trained(d, 2) for d in (6, 8)])
+    assert [(s.ridge, s.rank) for s in found.segments] == [(1e-4, 3), (1e-3, 2)]
+    assert [s.slope.value for s in found.segments] == pytest.approx([3, 2])
+
+
+def test_the_clearest_network_is_the_deepest_that_recovers():
+    many = [
+        trained(6, 2),
+        trained(10, 2),
+        trained(14, 3, uses=(2, 2, 2)),
+        trained(20, 1, fits=False),
+    ]
+    assert read_sweep(many).clearest is many[1]
+    assert read_sweep(many[2:]).clearest is many[2]
+    assert read_sweep(many[3:]).clearest is None
+
+
+def test_several_penalties_are_trained_and_coordinates_kept():
+    x, y = bottleneck_task(0, samples=30)
+    found = survey.depth_sweep(stack, x, y, depths=[3], steps=5, ridge=[1e-2, 1e-3])
+    assert [n.ridge for n in found.networks] == [1e-3, 1e-2]
+    assert all(len(n.coordinates) == 30 for n in found.networks)
+    one = survey.depth_sweep(stack, x, y, depths=[3], steps=5, ridge=1e-2)
+    assert one.networks == found.networks[1:]
 
 
 def test_nothing_that_fits_is_said():
@@ -116,7 +144,7 @@ def test_work_can_be_shared(tmp_path):
         return [run(one) for one in reversed(list(many))]
 
     survey.depth_sweep(stack, x, y, depths=[3, 2], seeds=[0, 5], steps=3, mapper=mapper)
-    assert seen == [(2, 0), (2, 5), (3, 0), (3, 5)]
+    assert seen == [(2, 1e-3, 0), (2, 1e-3, 5), (3, 1e-3, 0), (3, 1e-3, 5)]
 
 
 def test_denormals_are_as_before():

@@ -10,6 +10,7 @@ from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
 from sigmascope.experiments.jacot2023.tasks import bottleneck_task, stack
 
 RANK = 2  # of the task
+RIDGE = 1e-3
 
 
 def tasks(config: Config) -> list[Task]:
@@ -24,7 +25,7 @@ def tasks(config: Config) -> list[Task]:
 def row(task: Task, _: Path | None) -> Row:
     """One network, trained."""
     x, y = bottleneck_task(task["data"], rank=RANK)
-    sizes = {"depths": [task["depth"]], "steps": task["steps"]}
+    sizes = {"depths": [task["depth"]], "steps": task["steps"], "ridge": RIDGE}
     (network,) = survey.depth_sweep(stack, x, y, **sizes).networks
     return {
         "rank": list(network.rank),
@@ -40,6 +41,7 @@ def _networks(rows: list[Row]) -> list[survey.Trained]:
     return [
         survey.Trained(
             r["task"]["depth"],
+            RIDGE,
             r["task"]["data"],
             r["cost"],
             r["norm"],
