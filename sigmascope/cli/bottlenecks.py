@@ -67,6 +67,7 @@ def bottleneck(
         data.inputs,
         targets=data.targets,
         kernel=kernel,
+        batch_dim=source.batch_dim,
         generator=seeded(source.seed),
     )
     if json != "-":

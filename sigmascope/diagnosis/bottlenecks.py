@@ -65,6 +65,7 @@ def bottleneck(
     *,
     targets: Tensor | None = None,
     kernel: bool = False,
+    batch_dim: int = 0,
     generator: torch.Generator | None = None,
 ) -> Bottleneck:
     """Which inner dimension a trained network uses, where, and whether its task needs it.
@@ -74,6 +75,7 @@ def bottleneck(
         batch: Samples of the task, 64 or more.
         targets: Theirs, values or classes; without them nothing tells whether the network fits.
         kernel: Whether to find the norm of the tangent kernel's Gram matrix too.
+        batch_dim: Where the batch has its samples.
         generator: Draws mixtures of outputs, where there are more than 64.
 
     Raises:
@@ -85,7 +87,7 @@ def bottleneck(
     Cost: two forward passes, one backward pass for each of up to 64 outputs; with `kernel` about
     sixty passes more.
     """
-    subject = Subject(model, batch, targets, generator=generator)
+    subject = Subject(model, batch, targets, batch_dim=batch_dim, generator=generator)
     jacobians = subject.jacobians
     rank = inner_dimension(jacobians.sigma)
     passed = _passed(subject)
@@ -170,9 +172,11 @@ def _kind(
     if math.isclose(rank.low, 0.0) or rank.how.endswith("no clear gap"):
         return "unknown", "no gap in the Jacobians tells used dimensions from others"
     if fit is not None and not fit.fits:
-        if isinstance(stack, Stack) and stack.balance_defect() <= SETTLED:
-            return "underestimating", f"the weights have settled, and {fit.says}"
-        return "unknown", f"{fit.says}, and the weights have not settled: train on"
+        if isinstance(stack, str):
+            return "unknown", f"{fit.says}, and whether it has settled cannot be told: {stack}"
+        if stack.balance_defect() > SETTLED:
+            return "unknown", f"{fit.says}, and the weights have not settled: train on"
+        return "underestimating", f"the weights have settled, and {fit.says}"
     if narrow is not None and narrow.estimate.low > rank.high:
         return "overestimating", "with more depth or penalty they would pass on fewer"
     if fit is None:

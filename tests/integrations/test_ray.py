@@ -16,7 +16,7 @@ def test_a_sweep_on_ray_is_the_same(tmp_path):
 
     x, y = bottleneck_task(0, samples=30)
     of = {"depths": [2, 3], "steps": 20}
-    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
     try:
         shared = survey.depth_sweep(stack, x, y, **of, mapper=RayMap(), file=tmp_path / "a.jsonl")
     finally:
