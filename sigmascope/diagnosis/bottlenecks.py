@@ -89,7 +89,7 @@ def bottleneck(
     """
     subject = Subject(model, batch, targets, batch_dim=batch_dim, generator=generator)
     jacobians = subject.jacobians
-    rank = inner_dimension(jacobians.sigma)
+    rank = inner_dimension(jacobians.sigma, mixtures=jacobians.mixtures)
     passed = _passed(subject)
     by = f"by {jacobians.by}" + (
         f", {jacobians.mixtures} random mixtures of the outputs" if jacobians.mixtures else ""
@@ -171,6 +171,8 @@ def _kind(
     """The verdict, and its reason as the end of a sentence."""
     if math.isclose(rank.low, 0.0) or rank.how.endswith("no clear gap"):
         return "unknown", "no gap in the Jacobians tells used dimensions from others"
+    if math.isinf(rank.high):
+        return "unknown", "it may use more than there were mixtures of its outputs"
     if fit is not None and not fit.fits:
         if isinstance(stack, str):
             return "unknown", f"{fit.says}, and whether it has settled cannot be told: {stack}"
@@ -188,8 +190,9 @@ def _kind(
 
 def _said(rank: Estimate, narrow: Evidence | None, layers: tuple[str, ...], why: str) -> str:
     span = "" if rank.low == rank.high else f" [{rank.low:.0f}, {rank.high:.0f}]"
+    used = f"{rank.value:.0f}{span}" if math.isfinite(rank.high) else f"{rank.low:.0f} or more"
     one = "dimension" if rank.value == 1 else "dimensions"
-    words = f"The function uses {rank.value:.0f}{span} {one} of its input"
+    words = f"The function uses {used} {one} of its input"
     if narrow is not None:
         where = layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]}"
         words += f"; the narrowest of its layers ({where}) pass on {narrow.estimate.value:.0f}"

@@ -86,7 +86,8 @@ def _jacobians(subject: Subject) -> Iterator[Item]:
         yield Skipped("(network)", "Jacobian rank", str(reason))
         return
     site = "(network)"
-    yield Reading(site, "inner dimension", inner_dimension(found.sigma), VIEW)
+    used = inner_dimension(found.sigma, mixtures=found.mixtures)
+    yield Reading(site, "inner dimension", used, VIEW)
     spectra = [s[s > RELATIVE * s[0]] for s in found.sigma if len(s) and float(s[0]) > 0]
     if spectra:
         yield Reading(site, "Jacobian rank", _spread([float(len(s)) for s in spectra]), VIEW)

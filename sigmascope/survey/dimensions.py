@@ -14,7 +14,7 @@ SHARE = 0.5  # of the largest gap, on a logarithmic scale: other gaps as large a
 RISK = 0.05
 
 
-def inner_dimension(sigma: Float64[Tensor, "n r"]) -> Estimate:
+def inner_dimension(sigma: Float64[Tensor, "n r"], *, mixtures: int | None = None) -> Estimate:
     """The number of dimensions that a function uses, from the Jacobians at many inputs.
 
     The rank with the widest gap below it in the median spectrum, each singular value relative to
@@ -23,6 +23,8 @@ def inner_dimension(sigma: Float64[Tensor, "n r"]) -> Estimate:
 
     Args:
         sigma: Singular values at every input, descending.
+        mixtures: How many random mixtures stand for more outputs; as many dimensions are at least
+            used then, with no upper end.
 
     Returns:
         With no gap of a factor of 3 anywhere, the interval holds every rank from that of the values
@@ -42,6 +44,8 @@ def inner_dimension(sigma: Float64[Tensor, "n r"]) -> Estimate:
     rank = gaps.index(widest) + 1
     how = f"widest gap of the median spectrum of {len(sigma)} Jacobians, a factor of "
     how += f"{math.exp(widest):.2g}"
+    if rank == mixtures:
+        return Estimate(rank, rank, math.inf, f"all of {rank} mixtures of the outputs differ", RISK)
     if widest < math.log(CLEAR):
         low, high = (sum(v > level for v in relative) for level in (0.5, FLOOR))
         return Estimate(rank, min(low, rank), max(high, rank), f"{how}: no clear gap")

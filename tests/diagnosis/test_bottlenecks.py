@@ -96,6 +96,17 @@ def test_evidence_names_where_counts_disagree():
     assert by_name["NTK trace per layer"][0] > 0
 
 
+def test_more_outputs_than_mixtures_leave_the_end_open():
+    g = torch.Generator().manual_seed(0)
+    wide = nn.Linear(90, 80)
+    with torch.no_grad():
+        wide.weight.copy_(torch.linalg.qr(torch.randn(90, 80, generator=g))[0].mT)
+    found = bottleneck(wide, torch.randn(9, 90, generator=g))
+    assert (found.rank.low, found.rank.high) == (64, float("inf"))
+    assert found.kind == "unknown"
+    assert "uses 64 or more dimensions" in found.says
+
+
 def test_classes_are_targets_too():
     model, x = narrow(2), samples()
     found = bottleneck(model, x, targets=model(x).argmax(1))

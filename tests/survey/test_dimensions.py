@@ -31,6 +31,12 @@ def test_full_rank_is_a_rank():
     assert found.value == 3
 
 
+def test_as_many_as_there_are_mixtures_may_be_more():
+    found = inner_dimension(spectra([1, 0.9, 0.8], width=3), mixtures=3)
+    assert (found.low, found.high) == (3, math.inf)
+    assert inner_dimension(spectra([1, 0.9]), mixtures=8).high == 2
+
+
 def test_two_gaps_widen_the_interval():
     found = inner_dimension(spectra([1.0, 0.2], rest=0.03))
     assert (found.low, found.high) == (1, 2)
