@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from sigmascope import __version__
 from sigmascope.cli.balances import balances
-from sigmascope.cli.bottlenecks import bottleneck, train
+from sigmascope.cli.bottlenecks import bottleneck
 from sigmascope.cli.checks import check, theorems
 from sigmascope.cli.comparisons import compare
 from sigmascope.cli.compressions import compress
@@ -21,6 +21,7 @@ from sigmascope.cli.profiles import profile
 from sigmascope.cli.remedies import remedy
 from sigmascope.cli.reproductions import reproduce
 from sigmascope.cli.scales import scale
+from sigmascope.cli.sweeps import train
 
 app = cyclopts.App(
     name="sigmascope",

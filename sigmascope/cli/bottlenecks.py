@@ -1,20 +1,12 @@
-"""`sigmascope bottleneck` and `sigmascope bottleneck train`."""
+"""`sigmascope bottleneck`."""
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import TYPE_CHECKING
 
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
 from sigmascope.cli.outputs import (
     HEALTHY,
     note,
-    progress_bar,
     require_writable,
     show,
     terminal,
@@ -22,16 +14,9 @@ from sigmascope.cli.outputs import (
 )
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
+    from torch import nn
 
     from sigmascope.sources import Data
-    from sigmascope.survey import DepthSweep
-
-Depths = Annotated[list[int] | None, Parameter(consume_multiple=1)]  # one or more
-Ridges = Annotated[list[float] | None, Parameter(consume_multiple=1, validator=Number(gt=0))]
-Count = Annotated[int, Parameter(validator=Number(gte=1))]
-SPREAD = 0.4  # of the targets: what the usual ridge is right for
 
 
 def bottleneck(
@@ -93,163 +78,3 @@ def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path
     drawn = report.coordinates_picture(found.values, title=title, targets=data.targets)
     file.write_text(drawn, encoding="utf-8")
     note(f"Wrote {file}")
-
-
-def train(
-    data: str,
-    /,
-    *,
-    depths: Depths = None,
-    width: Count = 50,
-    ridge: Ridges = None,
-    steps: Count = 8000,
-    samples: Count = 300,
-    seed: int = 0,
-    folder: Path | None = None,
-    file: Path | None = None,
-    picture: Path | None = None,
-    workers: Count = 1,
-    ray: str | None = None,
-    json: str | None = None,
-) -> int:
-    """Find out which dimension a task has, by training it at several depths.
-
-    ReLU networks with a penalty on their weights pass as few dimensions as the task allows, the
-    fewer the deeper they are. Inputs are standardised, targets centred and scaled; classes become
-    one output each. Minutes: about a quarter for each network of depth 10.
-
-    Example: sigmascope bottleneck train mydata.npz --depths 6 8 12 16 20 --file sweep.jsonl
-
-    Args:
-        data: Inputs and targets; as for `--data` of `profile`.
-        depths: Layers of the networks; 4, 6, 8, 12, 16 and 20 by default.
-        width: Units of their hidden layers.
-        ridge: Of the penalty on the squared weights; one or more, 0.001 by default.
-        steps: Of training each.
-        samples: How many samples to take.
-        seed: For the choice of samples.
-        folder: Where Fashion-MNIST and CIFAR-10 lie.
-        file: Keep finished networks here; a sweep that was cut goes on.
-        picture: Draw the samples in the two coordinates that the clearest network found (SVG).
-        workers: Processes, each with one thread.
-        ray: Share the networks on Ray instead: the address of a cluster, or `local`.
-        json: Write the numbers here as JSON; `-` for standard output, in place of the text.
-    """
-    import torch
-
-    from sigmascope import report, sources, survey
-
-    require_writable(file, picture, json=json)
-    found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
-    inputs = found.inputs
-    if not isinstance(inputs, torch.Tensor) or found.targets is None:
-        raise sources.Refusal(
-            f"`{data}` must hold one tensor of inputs, and targets. Name a file that has both."
-        )
-    x, y = standardised(inputs.flatten(1)), _values(found.targets)
-    factory = Stacks(x.shape[1], y.shape[1], width)
-    with progress_bar() as progress:
-        sweep = survey.depth_sweep(
-            factory,
-            x,
-            y,
-            depths=depths or (4, 6, 8, 12, 16, 20),
-            ridge=ridge or 1e-3,
-            steps=steps,
-            file=file,
-            mapper=_mapper(workers, ray),
-            progress=progress,
-        )
-    if json != "-":
-        show(report.sweep_text(sweep, **terminal()))
-    if json is not None:
-        write(json, report.sweep_form(sweep))
-    if picture is not None:
-        _draw_clearest(sweep, found.targets, picture)
-    return HEALTHY
-
-
-def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
-    import torch
-
-    from sigmascope import report
-
-    best = sweep.clearest
-    if best is None or not best.coordinates:
-        note(f"No network fits, or none has two coordinates: {file} is not written.")
-        return
-    points = torch.tensor(best.coordinates, dtype=torch.float64)
-    title = f"coordinates at depth {best.depth}, ridge {best.ridge:g}"
-    file.write_text(
-        report.coordinates_picture(points, title=title, targets=targets[: len(points)]),
-        encoding="utf-8",
-    )
-    note(f"Wrote {file}")
-
-
-def _mapper(workers: int, ray: str | None) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
-    from sigmascope import sources
-
-    if ray is None:
-        return map if workers == 1 else Sharing(workers)
-    try:
-        from sigmascope.integrations.ray import RayMap
-    except ImportError as error:
-        raise sources.Refusal(str(error)) from error
-    return RayMap(None if ray == "local" else ray)
-
-
-@dataclass(frozen=True)
-class Stacks:
-    """Makes the networks of a sweep, in any process."""
-
-    inputs: int
-    outputs: int
-    width: int
-
-    def __call__(self, depth: int, generator: "torch.Generator") -> "nn.Module":
-        """A ReLU network of that many layers, with He's initial weights."""
-        from sigmascope import networks
-
-        return networks.mlp(
-            inputs=self.inputs,
-            outputs=self.outputs,
-            depth=depth - 1,
-            width=self.width,
-            init="he",
-            generator=generator,
-        )
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """A `map` in several processes."""
-
-    workers: int
-
-    def __call__(self, run: Any, many: Iterable[Any]) -> Iterable[Any]:
-        """Results in order, each as soon as those before it are there."""
-        with ProcessPoolExecutor(self.workers, get_context("spawn"), initializer=_alone) as pool:
-            yield from pool.map(run, many)
-
-
-def _alone() -> None:
-    import torch
-
-    torch.set_num_threads(1)
-
-
-def standardised(x: "Tensor", spread: float = 1.0) -> "Tensor":
-    """Every column centred and of one spread; constant ones are zero."""
-    x = x.float() - x.float().mean(0)
-    size = x.std(0)
-    return spread * x / size.where(size > 1e-6, size.new_ones(()))
-
-
-def _values(targets: "Tensor") -> "Tensor":
-    """Targets as columns: classes one by one."""
-    from torch.nn import functional as F
-
-    if targets.is_floating_point():
-        return standardised(targets.reshape(len(targets), -1), SPREAD)
-    return standardised(F.one_hot(targets.flatten().long()), SPREAD)

@@ -122,57 +122,81 @@ def compression(
     count = sample_count(batch, batch_dim=batch_dim)
     if count < 4:
         raise Refusal(f"There must be four samples or more, got {count}. Pass some hundreds.")
-    g = generator or torch.Generator().manual_seed(0)
-    order = torch.randperm(count, generator=g)
+    order = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))
+    halves = order[: count // 2], order[count // 2 :]
     ours, other = (
         Subject(model, chosen(batch, rows, batch_dim=batch_dim), batch_dim=batch_dim)
-        for rows in (order[: count // 2], order[count // 2 :])
+        for rows in halves
     )
     few = chosen(ours.batch, torch.arange(2), batch_dim=batch_dim)
     layers = tuple(x for x in directions_of(ours) if _replaceable(ours.model, x, few))
+    trial = _Trial(ours.model, _some(layers), other)
+    threshold = _largest(lambda t: trial.change(trial.ranks(t)), tolerance)
+    ranks = trial.ranks(threshold) if threshold > 0 else {}
+    right = None
+    if targets is not None:
+        known = targets[halves[1]]
+        before, truncated_output = trial.outputs(ranks)
+        right = _right(before, known), _right(truncated_output, known)
+    smaller = tuple(trial.truncation(x, ranks[x.site]) for x in layers if x.site in ranks)
+    total = sum(p.numel() for p in model.parameters())
+    after = total - sum(t.parameters[0] - t.parameters[1] for t in smaller)
+    change = _rounded(trial.change(ranks))
+    words = f"{len(smaller)} of {len(layers)} layers can be of lower rank: {after:,} parameters "
+    words += f"in the place of {total:,}, with the output changed by {change.value:.2%}"
+    if right is not None:
+        words += f" and {right[1]:.1%} right in the place of {right[0]:.1%}"
+    thinner = factored(ours.model, layers, ranks)
+    return Compression(thinner, smaller, change, (total, after), right, f"{words}.")
+
+
+def _some(layers: tuple[Directions, ...]) -> tuple[Directions, ...]:
     if not layers:
         raise Refusal(
             "There must be a linear layer or convolution that is called once, and whose weight is "
             "its own, got none. Take the network apart by hand."
         )
-    before = other.output.double()
-    spread = float((before - before.mean(0)).square().mean().sqrt())
-    if spread == 0:
-        raise Refusal("The output must vary between samples, got one value. Pass other samples.")
+    return layers
 
-    def changed(ranks: Mapping[str, int]) -> float:
-        after = _output(truncated(ours.model, layers, ranks), other.batch)
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A model with some of its layers truncated, on samples that their directions are not from."""
+
+    model: nn.Module
+    layers: tuple[Directions, ...]
+    other: Subject
+
+    def ranks(self, threshold: float) -> dict[str, int]:
+        """Ranks whose loss is below the threshold, of layers that get smaller by it."""
+        found = {x: x.rank_for(threshold) for x in self.layers}
+        return {x.site: rank for x, rank in found.items() if x.parameters(rank) < x.own}
+
+    def outputs(self, ranks: Mapping[str, int]) -> tuple[Tensor, Tensor]:
+        """As it is, and truncated."""
+        after = _output(truncated(self.model, self.layers, ranks), self.other.batch)
+        return self.other.output.double(), after
+
+    def change(self, ranks: Mapping[str, int]) -> float:
+        """Of the output, next to how much it varies."""
+        before, after = self.outputs(ranks)
+        spread = float((before - before.mean(0)).square().mean().sqrt())
+        if spread == 0:
+            raise Refusal("The output must vary between samples, got one value. Pass others.")
         return float((after - before).square().mean().sqrt()) / spread
 
-    threshold = _largest(lambda t: changed(_ranks(layers, t)), tolerance)
-    ranks = _ranks(layers, threshold) if threshold > 0 else {}
-    calls = {c.site: c for c in other.calls}
-    smaller = tuple(
-        Truncation(
+    def truncation(self, layer: Directions, rank: int) -> Truncation:
+        """One layer, with what it loses and what that alone changes."""
+        call = next(c for c in self.other.calls if c.site == layer.site)
+        return Truncation(
             layer.site,
-            ranks[layer.site],
+            rank,
             min(layer.module.weight.flatten(1).shape),
-            _rounded(layer.error(ranks[layer.site])),
-            _rounded(loss_on(layer, ranks[layer.site], calls[layer.site])),
-            _rounded(changed({layer.site: ranks[layer.site]})),
-            (layer.own, layer.parameters(ranks[layer.site])),
+            _rounded(layer.error(rank)),
+            _rounded(loss_on(layer, rank, call)),
+            _rounded(self.change({layer.site: rank})),
+            (layer.own, layer.parameters(rank)),
         )
-        for layer in layers
-        if layer.site in ranks
-    )
-    total = sum(p.numel() for p in model.parameters())
-    after = total - sum(t.parameters[0] - t.parameters[1] for t in smaller)
-    change = _rounded(changed(ranks)) if ranks else Estimate.exactly(0.0)
-    words = f"{len(smaller)} of {len(layers)} layers can be of lower rank: {after:,} parameters "
-    words += f"in the place of {total:,}, with the output changed by {change.value:.2%}."
-    right = None
-    if targets is not None:
-        known = targets[order[count // 2 :]]
-        after_all = _output(truncated(ours.model, layers, ranks), other.batch)
-        right = _right(before, known), _right(after_all, known)
-        words = words[:-1] + f" and {right[1]:.1%} right in the place of {right[0]:.1%}."
-    thinner = factored(ours.model, layers, ranks)
-    return Compression(thinner, smaller, change, (total, after), right, words)
 
 
 def _replaceable(model: nn.Module, layer: Directions, batch: Batch) -> bool:
@@ -203,12 +227,6 @@ def _line(site: str, pair: nn.Module) -> str:
 
 def _rounded(value: float) -> Estimate:
     return Estimate.rounded(value, ulps=1e8, how="measured")
-
-
-def _ranks(layers: tuple[Directions, ...], threshold: float) -> dict[str, int]:
-    """Ranks whose loss is below the threshold, of layers that get smaller by it."""
-    found = {layer.site: layer.rank_for(threshold) for layer in layers}
-    return {x.site: found[x.site] for x in layers if x.parameters(found[x.site]) < x.own}
 
 
 def _largest(changed: Callable[[float], float], tolerance: float) -> float:

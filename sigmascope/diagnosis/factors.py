@@ -17,7 +17,7 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Directions:
     """A layer that can be truncated: the principal directions of what it writes.
 
