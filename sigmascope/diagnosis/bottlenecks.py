@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sigmascope.linalg import Estimate, extreme_eigenvalues
 from sigmascope.probes import Batch, Stack, Subject, weight_spectra
-from sigmascope.survey import Fit, counted, fit_of, inner_dimension
+from sigmascope.survey import Fit, counted, fit_of, inner_dimension, middle_half
 from sigmascope.theory import jacot2023
 
 Recovery = Literal["recovering", "underestimating", "overestimating", "unknown"]
@@ -147,15 +147,11 @@ def _kernel(subject: Subject, generator: torch.Generator | None) -> Evidence:
 
 def _of_stack(stack: Stack, batch: Tensor) -> Iterator[Evidence]:
     points = [stack.at(x) for x in batch.flatten(1).double().cpu()[:POINTS]]
-    traces = sorted(sum(jacot2023.ntk_trace(p)) / stack.depth for p in points)
-    at = lambda share: traces[round(share * (len(traces) - 1))]
-    trace = Estimate(at(0.5), at(0.25), at(0.75), f"median of {len(traces)} inputs, middle half")
+    trace = middle_half([sum(jacot2023.ntk_trace(p)) / stack.depth for p in points])
     words = "narrowness of the minimum; several times as large where the rank is too small"
     yield Evidence("NTK trace per layer", "(network)", trace, words)
     spectra = [torch.linalg.svdvals(p.jacobian) for p in points]
-    costs = [
-        float((2 * s[s > 0].log() + stack.depth).cumsum(0).amax()) for s in spectra if s[0] > 0
-    ]
+    costs = [jacot2023.least_norm(s[s > 0], stack.depth) for s in spectra if s[0] > 0]
     if costs:
         gap = stack.weight_norm - max(costs)
         excess = Estimate.rounded(gap, ulps=1e4)

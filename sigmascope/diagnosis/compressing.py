@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import torch
@@ -131,17 +132,17 @@ def compression(
     few = chosen(ours.batch, torch.arange(2), batch_dim=batch_dim)
     layers = tuple(x for x in directions_of(ours) if _replaceable(ours.model, x, few))
     trial = _Trial(ours.model, _some(layers), other)
-    threshold = _largest(lambda t: trial.change(trial.ranks(t)), tolerance)
+    threshold = _largest(lambda t: trial.distance(trial.output(trial.ranks(t))), tolerance)
     ranks = trial.ranks(threshold) if threshold > 0 else {}
+    thin = trial.output(ranks)
     right = None
     if targets is not None:
         known = targets[halves[1]]
-        before, truncated_output = trial.outputs(ranks)
-        right = _right(before, known), _right(truncated_output, known)
+        right = _right(trial.before, known), _right(thin, known)
     smaller = tuple(trial.truncation(x, ranks[x.site]) for x in layers if x.site in ranks)
     total = sum(p.numel() for p in model.parameters())
     after = total - sum(t.parameters[0] - t.parameters[1] for t in smaller)
-    change = _rounded(trial.change(ranks))
+    change = _rounded(trial.distance(thin))
     words = f"{len(smaller)} of {len(layers)} layers can be of lower rank: {after:,} parameters "
     words += f"in the place of {total:,}, with the output changed by {change.value:.2%}"
     if right is not None:
@@ -159,7 +160,7 @@ def _some(layers: tuple[Directions, ...]) -> tuple[Directions, ...]:
     return layers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Trial:
     """A model with some of its layers truncated, on samples that their directions are not from."""
 
@@ -172,18 +173,26 @@ class _Trial:
         found = {x: x.rank_for(threshold) for x in self.layers}
         return {x.site: rank for x, rank in found.items() if x.parameters(rank) < x.own}
 
-    def outputs(self, ranks: Mapping[str, int]) -> tuple[Tensor, Tensor]:
-        """As it is, and truncated."""
-        after = _output(truncated(self.model, self.layers, ranks), self.other.batch)
-        return self.other.output.double(), after
+    @cached_property
+    def before(self) -> Tensor:
+        """The output as it is."""
+        return self.other.output.double()
 
-    def change(self, ranks: Mapping[str, int]) -> float:
-        """Of the output, next to how much it varies."""
-        before, after = self.outputs(ranks)
-        spread = float((before - before.mean(0)).square().mean().sqrt())
-        if spread == 0:
+    @cached_property
+    def spread(self) -> float:
+        """How much that varies between samples."""
+        found = float((self.before - self.before.mean(0)).square().mean().sqrt())
+        if found == 0:
             raise Refusal("The output must vary between samples, got one value. Pass others.")
-        return float((after - before).square().mean().sqrt()) / spread
+        return found
+
+    def output(self, ranks: Mapping[str, int]) -> Tensor:
+        """With some layers truncated."""
+        return _output(truncated(self.model, self.layers, ranks), self.other.batch)
+
+    def distance(self, output: Tensor) -> float:
+        """From the output as it is, next to how much that varies."""
+        return float((output - self.before).square().mean().sqrt()) / self.spread
 
     def truncation(self, layer: Directions, rank: int) -> Truncation:
         """One layer, with what it loses and what that alone changes."""
@@ -194,7 +203,7 @@ class _Trial:
             min(layer.module.weight.flatten(1).shape),
             _rounded(layer.error(rank)),
             _rounded(loss_on(layer, rank, call)),
-            _rounded(self.change({layer.site: rank})),
+            _rounded(self.distance(self.output({layer.site: rank}))),
             (layer.own, layer.parameters(rank)),
         )
 

@@ -1,6 +1,6 @@
 """Models in, profiles out."""
 
-from sigmascope.survey.bottlenecks import counted
+from sigmascope.survey.bottlenecks import counted, middle_half
 from sigmascope.survey.comparisons import Change, Comparison, compare
 from sigmascope.survey.curvatures import Bend, Bends, curvature
 from sigmascope.survey.depth_sweeps import depth_sweep
@@ -72,6 +72,7 @@ __all__ = [
     "landscape",
     "loss_line",
     "loss_surface",
+    "middle_half",
     "named",
     "orbit_variance",
     "predict",

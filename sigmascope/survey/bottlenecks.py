@@ -90,8 +90,8 @@ def _jacobians(subject: Subject) -> Iterator[Item]:
     yield Reading(site, "inner dimension", used, VIEW)
     spectra = [s[s > RELATIVE * s[0]] for s in found.sigma if len(s) and float(s[0]) > 0]
     if spectra:
-        yield Reading(site, "Jacobian rank", _spread([float(len(s)) for s in spectra]), VIEW)
-        volumes = _spread([float(s.log().sum()) for s in spectra])
+        yield Reading(site, "Jacobian rank", middle_half([float(len(s)) for s in spectra]), VIEW)
+        volumes = middle_half([float(s.log().sum()) for s in spectra])
         yield Reading(site, "Jacobian log pseudo-determinant", volumes, VIEW)
 
 
@@ -109,20 +109,23 @@ def _stack(subject: Subject) -> Iterator[Item]:
         s = torch.linalg.svdvals(point.jacobian)
         s = s[s > 0]
         if len(s):
-            costs = (2 * s.log() + stack.depth).cumsum(0)
-            excess.append(stack.weight_norm - float(costs.max()))
+            excess.append(stack.weight_norm - jacot2023.least_norm(s, stack.depth))
             traces.append(sum(jacot2023.ntk_trace(point)))
     site = "(network)"
     if excess:
-        yield Reading(site, "norm excess", _spread(excess), VIEW)
+        yield Reading(site, "norm excess", middle_half(excess), VIEW)
         per_layer = [t / stack.depth for t in traces]
-        yield Reading(site, "NTK trace per layer", _spread(per_layer), VIEW)
+        yield Reading(site, "NTK trace per layer", middle_half(per_layer), VIEW)
     defect = Estimate.rounded(stack.balance_defect(), ulps=1e4)
     yield Reading(site, "balance defect", defect, VIEW)
 
 
-def _spread(values: list[float]) -> Estimate:
-    """The median over samples, with the range of their middle half."""
+def middle_half(values: list[float]) -> Estimate:
+    """The median over samples, with the range of their middle half.
+
+    Args:
+        values: One a sample.
+    """
     ordered = sorted(values)
     at = lambda share: ordered[round(share * (len(ordered) - 1))]
     how = f"median of {len(values)} samples, the interval holds the middle half"

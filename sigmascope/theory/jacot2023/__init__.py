@@ -3,6 +3,7 @@
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.jacot2023.constructions import identity_stack, linear_stack
 from sigmascope.theory.jacot2023.descents import SymmetryTask, statistics_moved, symmetry_task
+from sigmascope.theory.jacot2023.facts import least_norm
 from sigmascope.theory.jacot2023.linear import balanced_factors, corrections, linear_cost
 from sigmascope.theory.jacot2023.norms import (
     BottleneckFrames,
@@ -67,6 +68,7 @@ __all__ = [
     "corrections",
     "identity_stack",
     "jacobian_variation_bound",
+    "least_norm",
     "linear_cost",
     "linear_stack",
     "mixed_derivative",

@@ -36,6 +36,11 @@ def log_cost(s: Tensor, depth: int) -> float:
     return len(s) * depth + 2 * float(s.log().sum())
 
 
+def least_norm(s: Tensor, depth: int) -> float:
+    """`max_k k L + 2 log |A|_k`: what `Σ ‖W_l‖_F²` is at least, for positive singular values."""
+    return float((2 * s.log() + depth).cumsum(0).amax())
+
+
 def rounded(value: float, size: float) -> Estimate:
     """A number whose terms were this large."""
     gap = 1e4 * EPS * max(abs(value), size)

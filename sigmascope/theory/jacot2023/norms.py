@@ -12,6 +12,7 @@ from sigmascope.probes import Point
 from sigmascope.theory.bounds import Sense
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
+    least_norm,
     log_cost,
     rounded,
     singular_values,
@@ -54,8 +55,7 @@ class JacobianRank(OfStacks):
         return rounded(point.stack.weight_norm, point.stack.weight_norm)
 
     def right(self, point: Point) -> Estimate:
-        s, depth = singular_values(point.jacobian), point.stack.depth
-        value = max(log_cost(s[:k], depth) for k in range(1, len(s) + 1))
+        value = least_norm(singular_values(point.jacobian), point.stack.depth)
         return rounded(value, point.stack.weight_norm)
 
 
