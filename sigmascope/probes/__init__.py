@@ -1,5 +1,6 @@
 """Models in, matrices and operators out."""
 
+from sigmascope.probes.additions import Branch, branches
 from sigmascope.probes.adjoints import Adjoint
 from sigmascope.probes.affine import AffineMap, jacobian, local_affine
 from sigmascope.probes.batches import Batch, as_tensor, chosen, prepared, sample_count
@@ -9,6 +10,7 @@ from sigmascope.probes.convolutions import convolution_operator
 from sigmascope.probes.curvatures import Curvature
 from sigmascope.probes.dags import Dag, Edge, dag_forward, dag_of
 from sigmascope.probes.differences import SelfCheck
+from sigmascope.probes.endings import closing_operation
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
 from sigmascope.probes.jacobians import Jacobians
@@ -39,6 +41,7 @@ from sigmascope.probes.scalings.families import Fixed, Part, Symmetry
 from sigmascope.probes.scalings.gradients import trial_gradients
 from sigmascope.probes.scalings.symmetries import StillSum, Symmetries, symmetries
 from sigmascope.probes.scalings.treatments import Passed
+from sigmascope.probes.squashes import Squash, squashes
 from sigmascope.probes.stacks import Point, Stack, stack_of
 from sigmascope.probes.stillness import still
 from sigmascope.probes.subjects import OUTPUT, Subject
@@ -50,6 +53,7 @@ __all__ = [
     "Adjoint",
     "AffineMap",
     "Batch",
+    "Branch",
     "Call",
     "Collinearity",
     "Conditioned",
@@ -72,6 +76,7 @@ __all__ = [
     "Rows",
     "SelfCheck",
     "Spectra",
+    "Squash",
     "Stack",
     "StillSum",
     "Subject",
@@ -84,7 +89,9 @@ __all__ = [
     "activation_patterns",
     "as_matrix",
     "as_tensor",
+    "branches",
     "chosen",
+    "closing_operation",
     "convolution_operator",
     "count_paths",
     "dag_forward",
@@ -104,6 +111,7 @@ __all__ = [
     "run",
     "sample_count",
     "signed",
+    "squashes",
     "stack_of",
     "still",
     "symmetries",
