@@ -32,6 +32,7 @@ from sigmascope.survey.readings import (
 from sigmascope.survey.regions import Regions, input_regions
 from sigmascope.survey.settling import settle
 from sigmascope.survey.surfaces import Plane, Surface, loss_line, loss_surface
+from sigmascope.survey.tasks import constant_loss
 from sigmascope.survey.variants import what_if
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "Trained",
     "View",
     "compare",
+    "constant_loss",
     "coordinates",
     "counted",
     "curvature",

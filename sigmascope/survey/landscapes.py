@@ -102,12 +102,13 @@ def measured_landscape(
     found = Subject(model, batch, targets, loss, batch_dim=batch_dim).conditioning
     flat = [c.site for c in found.found if not float(c.root.sigma[0]) > 0]
     skipped = {**found.silent, **dict.fromkeys(flat, "the loss does not depend on its weights")}
-    layers = tuple(_curvature(c) for c in found.found if c.site not in flat)
+    layers = tuple(layer_curvature(c) for c in found.found if c.site not in flat)
     silent = tuple(Skipped(site, "conditioning", why) for site, why in skipped.items())
     return Landscape(says, rho, layers, silent)
 
 
-def _curvature(c: Conditioning) -> LayerCurvature:
+def layer_curvature(c: Conditioning) -> LayerCurvature:
+    """What one layer's Gauss-Newton matrix says."""
     condition = condition_number(c.root, rtol=c.rtol)
     rank = matrix_rank(c.root, rtol=c.rtol)
     flat = Estimate(

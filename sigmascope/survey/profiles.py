@@ -14,6 +14,7 @@ from sigmascope import theory
 from sigmascope.probes import Batch, Loss, Refusal, Subject, still, weights
 from sigmascope.survey.balances import balance_items
 from sigmascope.survey.bottlenecks import bottleneck_items
+from sigmascope.survey.conditions import conditioning_items
 from sigmascope.survey.features import feature_items
 from sigmascope.survey.measures import gradient_items, representation_items, weight_items
 from sigmascope.survey.readings import (
@@ -27,6 +28,7 @@ from sigmascope.survey.readings import (
     Skipped,
     View,
 )
+from sigmascope.survey.setups import setup_items
 
 Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
 
@@ -36,8 +38,10 @@ VIEWS: Mapping[View, Callable[[Subject], Iterator[Item]]] = MappingProxyType(
         "weights": weight_items,
         "features": feature_items,
         "gradients": gradient_items,
+        "setup": setup_items,
         "balances": balance_items,
         "bottleneck": bottleneck_items,
+        "conditioning": conditioning_items,
     }
 )
 
@@ -61,8 +65,8 @@ def profile(
         batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
         targets: What `loss` compares the output with.
         loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped.
-        views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, and on
-            request `"balances"` and `"bottleneck"`.
+        views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, `"setup"`,
+            and on request `"balances"`, `"bottleneck"` and `"conditioning"`.
         outputs: How many columns of the output to differentiate, or which.
         batch_dim: Where the batch has its samples.
         generator: Draws a sample of outputs where there are more than `outputs`.

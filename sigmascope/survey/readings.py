@@ -8,9 +8,18 @@ from typing import Literal
 from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.theory import Check
 
-View = Literal["representations", "weights", "features", "gradients", "balances", "bottleneck"]
-ALL: tuple[View, ...] = ("representations", "weights", "features", "gradients")  # of a profile
-EVERY: tuple[View, ...] = (*ALL, "balances", "bottleneck")  # the last two on request
+View = Literal[
+    "representations",
+    "weights",
+    "features",
+    "gradients",
+    "setup",
+    "balances",
+    "bottleneck",
+    "conditioning",
+]
+ALL: tuple[View, ...] = ("representations", "weights", "features", "gradients", "setup")
+EVERY: tuple[View, ...] = (*ALL, "balances", "bottleneck", "conditioning")  # on request
 
 
 @dataclass(frozen=True, slots=True)

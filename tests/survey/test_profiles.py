@@ -57,6 +57,14 @@ def test_every_view_has_its_quantities():
         },
         "features": {"adjoint norm", "adjoint rank", "adjoint log pseudo-determinant", "NTK trace"},
         "gradients": {"minimum |cos|", "mean |cos|"},
+        "setup": {
+            "gain",
+            "written variation",
+            "distinct units",
+            "relative gradient",
+            "input size",
+            "first loss over a constant's",
+        },
     }
     assert quantities == {(v, q) for v, qs in expected.items() for q in qs}
     assert not measured.skipped
@@ -97,7 +105,7 @@ def test_views_are_measured_only_when_asked_for(as_users_see_it):
     assert {r.view for r in measured.readings} == {"weights"}
     assert not measured.checks
     with pytest.raises(
-        Refusal, match=r"features, gradients, balances, bottleneck, got \['wights'\]"
+        Refusal, match=r"setup, balances, bottleneck, conditioning, got \['wights'\]"
     ):
         survey.profile(model, x, views=["wights"])
 
