@@ -1,31 +1,81 @@
 """Every remedy, listed by hand."""
 
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, final
+
+from torch import nn
 
 from sigmascope.diagnosis.findings import Finding
-from sigmascope.diagnosis.normalising import BatchNormalisation
+from sigmascope.diagnosis.normalising import BatchNormalisation, LayerNormalisation
 from sigmascope.diagnosis.pretraining import RankPretraining
 from sigmascope.diagnosis.reinitialising import RecentreWeights, Reinitialise
 from sigmascope.diagnosis.remedies import Remedy
 from sigmascope.diagnosis.residuals import RescaleResidual
+from sigmascope.diagnosis.scaling import QuietOutput, StandardiseInputs, UnitScale
+from sigmascope.diagnosis.skipping import SkipConnections, ZeroBranches
+from sigmascope.probes import Batch
 
 REMEDIES: tuple[type[Remedy], ...] = (
+    StandardiseInputs,
     BatchNormalisation,
     RankPretraining,
+    RescaleResidual,
+    ZeroBranches,
+    UnitScale,
+    SkipConnections,
+    LayerNormalisation,
     Reinitialise,
     RecentreWeights,
-    RescaleResidual,
+    QuietOutput,
 )
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Together(Remedy):
+    """Several remedies, one after the other.
+
+    Attributes:
+        parts: In the order in which they are applied.
+    """
+
+    parts: tuple[Remedy, ...]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "+".join(part.name for part in self.parts)
+
+    @property
+    def cures(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.cures))
+
+    @property
+    def says(self) -> str:  # type: ignore[override]
+        return " Then: ".join(part.says for part in self.parts)
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        return "; ".join(part.source for part in self.parts)
+
+    @property
+    def rebuilds(self) -> bool:  # type: ignore[override]
+        return any(part.rebuilds for part in self.parts)
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        for part in self.parts:
+            part.change(model, batches)
+
+
 def remedy(name: str, **options: Any) -> Remedy:
-    """A remedy by its name, with options of its own.
+    """A remedy by its name, with options of its own; `"a+b"` is one after the other.
 
     Raises:
         ValueError: If there is no such remedy.
         TypeError: If it has no such option.
     """
+    if "+" in name:
+        return Together(tuple(remedy(part) for part in name.split("+")))
     for kind in REMEDIES:
         if kind.name == name:
             return kind(**options)

@@ -21,6 +21,7 @@ class Finding:
         says: One plain sentence.
         source: Author, year and number of what it rests on.
         remedies: What to do, most promising first, one sentence each.
+        follows: Name of the finding that this one follows from; empty for a cause.
     """
 
     name: str
@@ -30,3 +31,4 @@ class Finding:
     says: str
     source: str
     remedies: tuple[str, ...]
+    follows: str = ""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, TypeVar, final
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from sigmascope.linalg import Estimate, participation_ratio, spectrum
 from sigmascope.networks import UncentredBatchNorm
 from sigmascope.probes import OUTPUT, Batch, Call, Subject, recording, run, still
 
+Norm = TypeVar("Norm", bound=nn.Module)
 NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 MOMENTUM = 0.1  # of running statistics, PyTorch's default
 OTHERS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
@@ -83,6 +84,47 @@ class BatchNormalisation(Remedy):
 
 @final
 @dataclass(frozen=True, slots=True)
+class LayerNormalisation(Remedy):
+    """Normalise what each hidden layer writes, sample by sample, before its activation.
+
+    Every linear layer but the last gets a LayerNorm over its features, every convolution a
+    GroupNorm of one group, if no normaliser reads its output already.
+    """
+
+    name: ClassVar[str] = "layer-norm"
+    cures: ClassVar[tuple[str, ...]] = (
+        "vanishing-signal",
+        "exploding-signal",
+        "vanishing-adjoints",
+        "exploding-adjoints",
+        "weight-scale",
+        "saturated-units",
+        "dead-units",
+        "loud-output",
+    )
+    says: ClassVar[str] = "Normalise the output of each hidden layer over its features."
+    source: ClassVar[str] = "Ba, Kiros & Hinton 2016, Sec. 3; Wu & He 2018 (one group)"
+    rebuilds: ClassVar[bool] = True
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        found = {c.module: c for c in bare(model, batches[0], sequences=True)}
+        if not found:
+            raise Inapplicable(
+                "Layer normalisation needs hidden linear or convolution layers whose output "
+                "nothing normalises, got none."
+            )
+        for module, call in found.items():
+            _insert(model, module, call, _over_features)
+
+
+def _over_features(written: Tensor) -> nn.Module:
+    images = written.ndim > 3
+    norm = nn.GroupNorm(1, written.shape[1]) if images else nn.LayerNorm(written.shape[-1])
+    return norm.to(written.device, written.dtype)
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class NormalisationEffect:
     """Participation ratio of what the last layer reads, under three settings of the normalisers.
 
@@ -123,8 +165,14 @@ def normalisation_effect(model: nn.Module, batch: Batch) -> NormalisationEffect:
     )
 
 
-def bare(model: nn.Module, batch: Batch) -> tuple[Call, ...]:
-    """Calls of hidden layers whose output could be normalised over the batch, and is not."""
+def bare(model: nn.Module, batch: Batch, *, sequences: bool = False) -> tuple[Call, ...]:
+    """Calls of hidden layers whose output could be normalised, and is not.
+
+    Args:
+        model: The model.
+        batch: What it is run on.
+        sequences: Whether linear layers on sequences count, which batch statistics do not suit.
+    """
     normalisers = {n: m for n, m in model.named_modules() if isinstance(m, (_BatchNorm, *OTHERS))}
     with still(model), torch.no_grad(), recording(normalisers) as tape:
         run(model, batch)
@@ -135,14 +183,14 @@ def bare(model: nn.Module, batch: Batch) -> tuple[Call, ...]:
         c
         for c in once[:-1]
         if c.module not in twice
-        and c.output.ndim in (NORMS if isinstance(c.module, _ConvNd) else (2,))
+        and c.output.ndim in (NORMS if sequences or isinstance(c.module, _ConvNd) else (2,))
         and not any(x.shape == c.output.shape and torch.equal(x, c.output) for x in read)
     )
 
 
 def _insert(
-    model: nn.Module, module: nn.Module, call: Call, norm: Callable[[Tensor], _BatchNorm]
-) -> _BatchNorm:
+    model: nn.Module, module: nn.Module, call: Call, norm: Callable[[Tensor], Norm]
+) -> Norm:
     parent, _, name = call.site.rpartition(".")
     added = norm(call.output)
     added.train(module.training)

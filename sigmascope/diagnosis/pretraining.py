@@ -93,7 +93,7 @@ class RankPretraining(Remedy):
             ratio = _ratio(H)
             if float(ratio.detach()) > best or len(batches) > 1:
                 best, kept = float(ratio.detach()), weight.detach().clone()
-            (gradient,) = torch.autograd.grad(ratio, weight)
+            gradient = _derivative(ratio, weight)
             size = float(gradient.norm())
             if not 0 < size < float("inf") or step == self.steps:
                 break
@@ -165,7 +165,8 @@ def read_after(
 
     def reads(_: nn.Module, arguments: tuple[object, ...]) -> None:
         first = next((a for a in arguments if isinstance(a, Tensor)), None)
-        if ready and first is not None and (always or first.requires_grad):
+        counts = first is not None and first.is_floating_point()
+        if ready and first is not None and counts and (always or first.requires_grad):
             raise Reached(first)
 
     hooks = [layer.register_forward_pre_hook(reads) for layer in layers(model).values()]
@@ -195,6 +196,14 @@ def _hidden(model: nn.Module, batch: Batch) -> dict[str, nn.Module]:
             "plain weight. Take off reparametrisations (weight norm) first, or use another remedy."
         )
     return {name: layer for name, layer in hidden.items() if "#" not in name}
+
+
+def _derivative(ratio: Tensor, weight: Tensor) -> Tensor:
+    try:
+        return torch.autograd.grad(ratio, weight)[0]
+    except RuntimeError as error:
+        words = " ".join(str(error).split())[:120]
+        raise Inapplicable(f"Pre-training needs a gradient; autograd says: {words}") from error
 
 
 def _ratio(H: Tensor) -> Tensor:

@@ -7,11 +7,24 @@ from typing import Any
 from torch import nn
 
 from sigmascope import survey
+from sigmascope.diagnosis.cures import REMEDIES, Together
 from sigmascope.diagnosis.findings import Finding
+from sigmascope.diagnosis.probing import Optimiser
 from sigmascope.diagnosis.remedies import Batches, Remedy
 from sigmascope.diagnosis.rules import diagnose
+from sigmascope.diagnosis.trainability import foretold, probability
 from sigmascope.probes import Batch
 from sigmascope.survey import Profile
+
+ENOUGH = 0.9  # probability of fitting above which one remedy is enough
+PAIRS = 2  # that are proposed
+SAME: tuple[set[str], ...] = (  # the second does what the first did, or undoes it
+    {"rescale-residual", "zero-branches"},
+    {"unit-scale", "reinitialise"},
+    {"unit-scale", "rank-pretraining"},
+    {"rank-pretraining", "reinitialise"},
+    {"batch-norm", "layer-norm"},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,7 @@ def treat(
     *,
     batches: Batches | None = None,
     before: Profile | None = None,
+    optimiser: Optimiser = "adam",
     **options: Any,
 ) -> Treatment:
     """Apply a remedy and measure the model again, as it was measured before.
@@ -73,23 +87,71 @@ def treat(
         batch: What both profiles are measured on.
         remedy: From `REMEDIES`, or one of your own.
         batches: What the remedy works with; `batch` if not given.
-        before: A profile of the model on this batch, if there is one already.
+        before: From `assess`, if the model was measured on this batch already.
+        optimiser: With which both are probed.
         options: As for `survey.profile`: `targets`, `loss`, `views` and others.
 
     Raises:
         Inapplicable: If the remedy does nothing for this model.
         Refusal: If the model or the batch cannot be measured.
     """
-    before = before or survey.profile(model, batch, **options)
+    before = before or assess(model, batch, optimiser=optimiser, **options)
     changed = remedy.apply(model, batch if batches is None else batches)
-    after = survey.profile(changed, batch, **options)
+    after = assess(changed, batch, optimiser=optimiser, **options)
     after = survey.named(after, {**after.about, "remedy": remedy.name})
     return Treatment(remedy, changed, before, after, diagnose(before), diagnose(after))
 
 
+def assess(
+    model: nn.Module, batch: Batch, *, optimiser: Optimiser = "adam", **options: Any
+) -> Profile:
+    """A profile with the probability of fitting in it.
+
+    Args:
+        model: Left as it is.
+        batch: As for `survey.profile`.
+        optimiser: As for `trainability`.
+        options: As for `survey.profile`: `targets`, `loss`, `views` and others.
+    """
+    measured = survey.profile(model, batch, **options)
+    known = {k: v for k, v in options.items() if k in ("targets", "loss", "batch_dim")}
+    return foretold(measured, model, batch, optimiser=optimiser, **known)
+
+
 def ranked(treatments: Iterable[Treatment]) -> list[Treatment]:
-    """The best first: fewest errors, fewest warnings, then the largest last participation ratio."""
-    return sorted(treatments, key=lambda t: (*t.burden, -last_ratio(t.after)))
+    """The best first: most likely to fit, then fewest errors and warnings, then the last ratio.
+
+    Probabilities are compared in steps of 0.05, within which they do not tell remedies apart.
+    """
+
+    def burden(t: Treatment) -> tuple[float, ...]:
+        found = probability(t.after)
+        chance = 0.0 if found is None else float(round(20 * found.estimate.value))
+        return (-chance, *t.burden, -last_ratio(t.after))
+
+    return sorted(treatments, key=burden)
+
+
+def pairs(treatments: Iterable[Treatment]) -> tuple[Together, ...]:
+    """Pairs of remedies that are worth a trial: the best with each of the next two.
+
+    Args:
+        treatments: Of single remedies, tried on one model.
+
+    Returns:
+        None where the best is likely to be enough by itself.
+    """
+    order = ranked(treatments)
+    found = probability(order[0].after) if order else None
+    if found is None or found.estimate.value >= ENOUGH:
+        return ()
+    both = (tuple(sorted((order[0].remedy, o.remedy), key=_place)) for o in order[1:])
+    fit = [pair for pair in both if {r.name for r in pair} not in SAME]
+    return tuple(Together(pair) for pair in fit[:PAIRS])
+
+
+def _place(remedy: Remedy) -> int:
+    return [kind.name for kind in REMEDIES].index(remedy.name)
 
 
 def last_ratio(profile: Profile) -> float:

@@ -37,6 +37,12 @@ def treated(model, data, remedy, **options):
 
 
 CURES = {
+    "standardise-inputs": {"shift": 100.0, "depth": 3},
+    "unit-scale": {},
+    "layer-norm": {"bias": False, "depth": 24},
+    "skip-connections": {},
+    "zero-branches": {"residual": 3.0, "depth": 32, "activation": "linear"},
+    "quiet-output": {"loud": 1000.0, "depth": 2},
     "rank-pretraining": {},
     "batch-norm": {},
     "reinitialise": {},
@@ -47,7 +53,11 @@ CURES = {
 
 @pytest.mark.parametrize("kind", REMEDIES, ids=lambda k: k.name)
 def test_each_cures_what_it_claims_and_leaves_the_model_alone(digits, kind):
-    model = network(**CURES[kind.name])
+    options = dict(CURES[kind.name])
+    shift, loud = options.pop("shift", 0.0), options.pop("loud", 1.0)
+    model = network(**options)
+    model.readout.weight.data.mul_(loud)
+    digits = sources.Data(digits.inputs + shift, digits.targets, "digits", 10)
     before = {k: v.clone() for k, v in model.state_dict().items()}
     state = torch.random.get_rng_state()
     t = treated(model, digits, kind())
@@ -170,7 +180,7 @@ def test_eval_mode_statistics_make_the_new_model_do_the_same_in_both_modes(digit
     [
         (BatchNormalisation(), {"norm": "batch"}, "It is there already"),
         (RecentreWeights(), {}, "largest mean shift is 0"),
-        (RescaleResidual(), {}, "needs residual blocks"),
+        (RescaleResidual(), {}, "needs residual branches"),
         (RankPretraining(), {"depth": 0}, "before the last"),
     ],
 )

@@ -1,0 +1,254 @@
+"""A few steps of training on copies, and what they show."""
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from sigmascope.probes import Batch, Loss, Refusal, as_tensor, prepared, run, sample_count
+from sigmascope.survey import constant_loss
+
+Optimiser = Literal["sgd", "adam"]
+RATES: dict[Optimiser, tuple[float, ...]] = {
+    "sgd": (1e-3, 1e-2, 1e-1, 1.0),
+    "adam": (3e-4, 1e-3, 3e-3, 1e-2),
+}
+ROUNDS = ((4, 5), (2, 6), (1, 22))  # how many of the best rates go on, and for how many steps
+PASSES = sum(count * steps for count, steps in ROUNDS)
+MOST = 256  # samples
+ROWS = 512  # samples or tokens whose outputs are compared with targets
+RIDGE = 1e-6  # of the mean squared column
+WINDOW = 3  # steps over which a curve is smoothed
+LEAST = 1e-8  # of an alignment, and of a loss next to a constant's
+MARGIN = 0.01  # from 0 and 1, of a share whose odds are taken
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Training at one rate, step by step, until it was left or its loss was not finite.
+
+    Attributes:
+        rate: The learning rate.
+        losses: Before every step.
+        told: Share of the variance of the targets that a linear map of the outputs explains.
+        aligned: Coefficient of the targets in the outputs, both centred: 1 where outputs of unit
+            scale have reached them; next to 0 where all samples get nearly the same output.
+        finite: Whether every loss was.
+    """
+
+    rate: float
+    losses: tuple[float, ...]
+    told: tuple[float, ...]
+    aligned: tuple[float, ...]
+    finite: bool
+
+    @property
+    def progress(self) -> float:
+        """The most that a window of three steps shows of the targets, on a logarithmic scale.
+
+        `log10 min(aligned, 1) + log(told / (1 - told))`: outputs must tell samples apart, and in
+        the way of the targets. Their scale is in it up to one only, so that loud outputs are not
+        taken for good ones.
+        """
+        each = [
+            math.log10(min(max(c, LEAST), 1.0)) + _log_odds(t)
+            for c, t in zip(self.aligned, self.told, strict=True)
+        ]
+        return max(_windows(each), default=math.log10(LEAST) + _log_odds(0.0))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a network does in its first steps.
+
+    Attributes:
+        curves: At each rate, the one with the most progress first.
+        constant: Loss of the best constant output.
+    """
+
+    curves: tuple[Curve, ...]
+    constant: float
+
+    def features(self) -> dict[str, float]:
+        """The numbers from which a probability is made."""
+        left = min((m for c in self.curves for m in _windows(c.losses)), default=math.inf)
+        ratio = left / self.constant if self.constant > 0 else math.inf
+        best = self.curves[0].progress
+        return {
+            "progress": best,
+            "loss left": math.log10(min(max(ratio, 1e-3), 1e3)),
+        }
+
+
+def probe(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    targets: Any,
+    loss: Loss,
+    optimiser: Optimiser = "adam",
+    batch_dim: int = 0,
+) -> Probe:
+    """Train copies of a model at four rates for five steps each, the better ones for longer.
+
+    Args:
+        model: At its initial weights; left as it is. Copies are trained in training mode.
+        batch: Up to 256 samples.
+        targets: Theirs.
+        loss: What is minimised.
+        optimiser: Heavy-ball SGD or Adam.
+        batch_dim: Where the batch has its samples.
+
+    Raises:
+        Refusal: If nothing is trained, there are more samples, or the model or the loss fails.
+
+    Cost: 54 forward and backward passes, and the least loss of a constant.
+    """
+    count = sample_count(batch, batch_dim=batch_dim)
+    if count > MOST:
+        raise Refusal(f"A probe takes up to {MOST} samples, got {count}. Pass fewer.")
+    ready = prepared(model, batch)
+    runs = [_Run(model, optimiser, rate) for rate in RATES[optimiser]]
+    for best, steps in ROUNDS:
+        alive = sorted((r for r in runs if r.finite), key=lambda r: -r.curve().progress)
+        left = best * steps
+        for one in alive:
+            wanted = steps if best > 1 else left  # the last round goes on with the next best
+            if left > 0:
+                left -= one.go_on(ready, targets, loss, min(wanted, left))
+    curves = sorted((r.curve() for r in runs), key=lambda c: -c.progress)
+    return Probe(tuple(curves), constant_loss(runs[0].output, targets, loss))
+
+
+class _Run:
+    """Training of a copy at one rate, which can go on."""
+
+    def __init__(self, model: nn.Module, optimiser: Optimiser, rate: float) -> None:
+        self.model = copy.deepcopy(model).train()
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        if not parameters:
+            raise Refusal("There must be parameters to train, got none that require gradients.")
+        self.rate = rate
+        self.by = optimiser_of(parameters, optimiser, rate)
+        self.losses: list[float] = []
+        self.told: list[float] = []
+        self.aligned: list[float] = []
+        self.finite = True
+        self.output = torch.zeros(0)
+
+    def curve(self) -> Curve:
+        """What was seen so far."""
+        seen = (tuple(self.losses), tuple(self.told), tuple(self.aligned))
+        return Curve(self.rate, *seen, self.finite)
+
+    def go_on(self, batch: Batch, targets: Any, loss: Loss, steps: int) -> int:
+        """So many steps more, each with what it shows; how many were made."""
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            for done in range(steps):
+                self.by.zero_grad()
+                output = as_tensor(run(self.model, batch))[0]
+                value = loss(output, targets)
+                if not len(self.losses):
+                    self.output = output.detach()
+                if not bool(value.isfinite()):
+                    self.finite = False
+                    return done + 1
+                told, aligned = target_share(output.detach(), targets)
+                self.losses.append(value.item())
+                self.told.append(told)
+                self.aligned.append(aligned)
+                self._step(value)
+        return steps
+
+    def _step(self, value: Tensor) -> None:
+        try:
+            value.backward()
+        except RuntimeError as error:
+            words = " ".join(str(error).split())[:200]
+            raise Refusal(
+                f"A training step of the model must work, autograd says: {words}"
+            ) from error
+        self.by.step()
+
+
+def optimiser_of(
+    parameters: Sequence[nn.Parameter], optimiser: Optimiser, rate: float
+) -> torch.optim.Optimizer:
+    """Adam, or SGD with momentum 0.9: what is meant by plain training."""
+    if optimiser == "adam":
+        return torch.optim.Adam(parameters, lr=rate)
+    return torch.optim.SGD(parameters, lr=rate, momentum=0.9)
+
+
+def target_share(output: Float[Tensor, "..."], targets: Any) -> tuple[float, float]:
+    """How much outputs tell of targets: by any linear map, and as they are.
+
+    Args:
+        output: A row a sample (or a row of scores for every class).
+        targets: Classes, or values.
+
+    Returns:
+        Share of the variance of the targets that a linear map of the outputs explains, from 0 to 1;
+        and the coefficient of the centred targets in the centred outputs. For classes the second is
+        taken column by column, and for targets of another kind both are 0.
+    """
+    rows = _as_rows(output, targets)
+    if rows is None:
+        return 0.0, 0.0
+    X, Y, same = rows
+    total, size = float(Y.square().sum()), float(X.square().sum())
+    if total == 0 or size == 0:
+        return 0.0, 0.0
+    wide = X.shape[1] > len(X)
+    gram = X @ X.mT if wide else X.mT @ X
+    ridge = RIDGE * size / X.shape[1] * torch.eye(len(gram), dtype=gram.dtype)
+    cross = gram @ Y if wide else X.mT @ Y
+    solved = torch.linalg.solve(gram + ridge, cross)
+    told = float(((Y if wide else cross) * solved).sum()) / total
+    return min(1.0, max(0.0, told)), float((same * Y).sum()) / total
+
+
+def _as_rows(
+    output: Tensor, targets: Any
+) -> tuple[Float64[Tensor, "n k"], Float64[Tensor, "n c"], Float64[Tensor, "n c"]] | None:
+    """Outputs, targets and the outputs that belong to them, centred; at most `ROWS` rows."""
+    if not isinstance(targets, Tensor) or not bool(output.isfinite().all()):
+        return None
+    if targets.is_floating_point():
+        X, Y = output.reshape(len(output), -1), targets.reshape(len(targets), -1)
+        if X.shape != Y.shape:
+            return None
+        return _centred(X), _centred(Y), _centred(X)
+    scores, classes = output if output.ndim < 3 else output.flatten(0, -2), targets.flatten()
+    if len(scores) != len(classes) or not len(classes):
+        return None
+    step = -(-len(classes) // ROWS)
+    scores, classes = scores[::step], classes[::step]
+    present = classes.unique()
+    present = present[(present >= 0) & (present < scores.shape[-1])]
+    return (
+        _centred(scores),
+        _centred(classes[:, None] == present),
+        _centred(scores[:, present]),
+    )
+
+
+def _centred(rows: Tensor) -> Float64[Tensor, "n k"]:
+    return rows.double().cpu() - rows.double().cpu().mean(0)
+
+
+def _windows(values: Sequence[float]) -> Iterator[float]:
+    """Means of consecutive windows."""
+    for end in range(WINDOW, len(values) + 1):
+        yield sum(values[end - WINDOW : end]) / WINDOW
+
+
+def _log_odds(share: float) -> float:
+    return math.log((share + MARGIN) / (1 - share + MARGIN))

@@ -1,0 +1,150 @@
+"""Rules on the task: targets, outputs and the first loss."""
+
+from collections.abc import Iterator
+
+from sigmascope.diagnosis.findings import Finding
+from sigmascope.diagnosis.trends import over_depth
+from sigmascope.survey import Profile
+
+CHANCE = 2.0  # standard deviations of what permuted targets give
+CLEAR = 5.0
+LOUD = 20.0  # times the loss of the best constant
+BEYOND_ERROR, BEYOND_WARNING = 0.5, 0.05  # of that loss, out of reach
+FORGOTTEN = 0.02  # alignment with the targets, next to the input's
+
+
+def unrelated_targets(profile: Profile) -> Iterator[Finding]:
+    """Targets that have no more to do with the inputs than permuted ones."""
+    for r in profile.series("target signal"):
+        if r.estimate.value < CHANCE:
+            yield Finding(
+                "unrelated-targets",
+                r.site,
+                "warning",
+                (r,),
+                "Neither a sample's neighbours nor a linear fit tell its target better than chance "
+                f"({r.estimate.value:.1f} standard deviations from permuted targets): the targets "
+                "may be shuffled against the inputs. A network may still learn them by heart.",
+                "Zhang et al. 2017, Sec. 2 (random labels)",
+                (
+                    "Check that inputs and targets are read in the same order; measure on more "
+                    "samples (`--samples`).",
+                ),
+            )
+
+
+def out_of_reach(profile: Profile) -> Iterator[Finding]:
+    """Targets that the last layer cannot express, whatever the weights."""
+    for r in profile.series("out of reach"):
+        if r.estimate.value < BEYOND_WARNING:
+            continue
+        closing = [c for c in profile.readings if c.quantity.startswith("ends in ")]
+        what = (
+            f"The output {closing[0].quantity.replace('ends in', 'ends in a')}, and the loss "
+            if closing
+            else f"What {r.site} reads has fewer columns than the targets have directions: the loss"
+        )
+        yield Finding(
+            "out-of-reach",
+            r.site,
+            "error" if r.estimate.value >= BEYOND_ERROR else "warning",
+            (r, *closing),
+            f"{what.rstrip()} stays at {r.estimate.value:.0%} of that of the best constant at "
+            "least, whatever the weights.",
+            "Arithmetic: the best output within the range of the last layer",
+            (
+                "Give the loss what it expects: `cross_entropy` takes scores before the softmax; "
+                "values need a linear last layer."
+                if closing
+                else "Widen the layer before the last.",
+            ),
+        )
+
+
+def loud_output(profile: Profile) -> Iterator[Finding]:
+    """A first loss far above that of the best constant."""
+    for r in profile.series("first loss over a constant's"):
+        if r.estimate.value > LOUD:
+            yield Finding(
+                "loud-output",
+                r.site,
+                "warning",
+                (r,),
+                f"The first loss is {r.estimate.value:.3g} times that of the best constant output: "
+                "the outputs are far too large, and the first steps go into making them smaller.",
+                "Karpathy 2019, A Recipe for Training Neural Networks (verify loss at init)",
+                (
+                    "Start the last layer at zero or small weights "
+                    "(`sigmascope remedy MODEL --apply quiet-output`).",
+                ),
+            )
+
+
+def forgotten_targets(profile: Profile) -> Iterator[Finding]:
+    """A last representation that no longer tells what the inputs told of the targets."""
+    signal = profile.series("target signal")
+    found = over_depth(profile, "target alignment").readings
+    if not signal or signal[0].estimate.value < CLEAR or len(found) < 3:
+        return
+    first, last = found[0], found[-1]
+    if last.estimate.value < FORGOTTEN * first.estimate.value:
+        yield Finding(
+            "forgotten-targets",
+            last.site,
+            "warning",
+            (first, last),
+            f"The alignment of the representation with the targets falls from "
+            f"{first.estimate.value:.2g} at the input to {last.estimate.value:.2g} at {last.site}: "
+            "what the inputs tell of the targets hardly gets through the initial network.",
+            "Cortes, Mohri & Rostamizadeh 2012, Definition 4",
+            ("Use fewer layers, skip connections, or normalise before each activation.",),
+        )
+
+
+def uneven_tangents(profile: Profile) -> Iterator[Finding]:
+    """A tangent kernel that is zero, or that one layer alone makes."""
+    found = profile.series("NTK trace", view="features")
+    total = sum(r.estimate.value for r in found)
+    if len(found) < 3:
+        return
+    if total == 0:
+        yield Finding(
+            "no-tangents",
+            found[0].site,
+            "error",
+            found[:4],
+            "The tangent kernel is zero: no small change of any weight changes the output.",
+            "Jacot, Gabriel & Hongler 2018, Sec. 4",
+            ("Draw the weights again; look for a zero that multiplies everything.",),
+        )
+
+
+def ill_conditioned(profile: Profile) -> Iterator[Finding]:
+    """Layers in which the loss is far flatter in some directions than in others."""
+    found = profile.series("condition of learning", view="conditioning")
+    bad = [r for r in found if r.estimate.low > 1e4]
+    if not bad:
+        return
+    worst = max(bad, key=lambda r: r.estimate.value)
+    parts = {
+        name: next((r for r in profile.series(name) if r.site == worst.site), None)
+        for name in ("layer factor", "data factor")
+    }
+    known = [r for r in parts.values() if r is not None]
+    larger = max(known, key=lambda r: r.estimate.value) if known else None
+    cause = "" if larger is None else f"; most of it is the {larger.quantity}"
+    yield Finding(
+        "ill-conditioned-layer",
+        worst.site,
+        "warning",
+        (worst, *known),
+        f"{len(bad)} layers are ill conditioned, worst {worst.site} ({worst.estimate.value:.2g}"
+        f"{cause}): gradient descent needs about that number squared of steps in the slowest "
+        "direction.",
+        "Riedi et al. 2022, Sec. 3, corrected",
+        (
+            "Standardise or whiten what the layer reads where the data factor is large; add a "
+            "skip connection, or give layers their own rates, where the layer factor is "
+            "(`sigmascope landscape MODEL`).",
+        ),
+    )

@@ -1,0 +1,36 @@
+"""Networks that are known to train have no error; a fault planted in one is named first."""
+
+import pytest
+
+from sigmascope import diagnosis
+from sigmascope.probes import Refusal
+from tests import faults
+
+
+def told(case):
+    measured = diagnosis.assess(case.model, case.inputs, targets=case.targets, loss=case.loss)
+    return diagnosis.diagnose(measured), diagnosis.probability(measured).estimate
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", faults.ARCHITECTURES)
+def test_nothing_is_found_in_networks_that_train(name, seed):
+    found, chance = told(faults.case(name, seed))
+    assert found == ()
+    assert chance.low > 0.8
+
+
+@pytest.mark.parametrize(
+    ("says", "architecture", "change", "name"), faults.FAULTS, ids=lambda v: str(v).split(" at ")[0]
+)
+def test_a_planted_fault_is_named_first(says, architecture, change, name):
+    case = faults.case(architecture)
+    change(case)
+    if name == "non-finite":  # cannot be measured; the refusal names it
+        with pytest.raises(Refusal, match=r"weight` must be finite, got 1 of"):
+            told(case)
+        return
+    found, _ = told(case)
+    assert found[0].name == name, [f.name for f in found]
+    assert not found[0].follows
+    assert all(f.evidence and f.source and f.remedies for f in found)
