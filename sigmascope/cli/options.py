@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from sigmascope.sources import Data, Model
     from sigmascope.survey import Profile
 
-View = Literal["representations", "weights", "features", "gradients", "balances", "bottleneck"]
+View = Literal[
+    "representations",
+    "weights",
+    "features",
+    "gradients",
+    "setup",
+    "balances",
+    "bottleneck",
+    "conditioning",
+]
 
 
 @Parameter(name="*")
@@ -33,6 +42,7 @@ class Source:
         seed: For the weights of a network that is built here, and for the choice of samples.
         batch_dim: Where the model wants its samples; the data always have them first.
         outputs: How many outputs to differentiate; a random sample where there are more.
+        optimiser: With which training is foretold: `adam`, or `sgd` with momentum 0.9.
     """
 
     data: str | None = None
@@ -42,6 +52,7 @@ class Source:
     seed: int = 0
     batch_dim: int = 0
     outputs: int = 16
+    optimiser: Literal["adam", "sgd"] = "adam"
 
 
 DEFAULT = Source()
@@ -75,7 +86,7 @@ def seeded(seed: int) -> "torch.Generator":
 
 def measure(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Profile":
     """A profile that knows the names the user gave."""
-    from sigmascope import survey
+    from sigmascope import diagnosis, survey
 
     with progress_bar() as progress:
         measured = survey.profile(
@@ -88,6 +99,16 @@ def measure(opened: "Model", data: "Data", source: Source, views: list[View] | N
             batch_dim=source.batch_dim,
             generator=seeded(source.seed),
             progress=progress,
+        )
+    if "setup" in (views or survey.ALL):
+        measured = diagnosis.foretold(
+            measured,
+            opened.module,
+            data.inputs,
+            targets=data.targets,
+            loss=fitting_loss,
+            optimiser=source.optimiser,
+            batch_dim=source.batch_dim,
         )
     about = {"name": opened.name, "weights": opened.weights, "data": data.name, **measured.about}
     return survey.named(measured, about)

@@ -44,7 +44,7 @@ def profile(
     Args:
         model: What to measure.
         source: The data and weights.
-        views: Only these views; by default all but `balances` and `bottleneck`.
+        views: Only these views; by default all but `balances`, `bottleneck` and `conditioning`.
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
         run: Append everything to this run file (SQLite).

@@ -32,8 +32,9 @@ def remedy(
 ) -> int:
     """Try remedies on a model, or apply one, and measure the result again.
 
-    Without `--apply` every remedy that applies is tried on a copy, and they are ranked by what
-    they leave. With it the new profile is shown beside the old one, and `--save` keeps the
+    Without `--apply` every remedy that applies is tried on a copy, pairs of the best too where
+    none is enough, and they are ranked by the probability that training will then fit, and by
+    what they leave. With it the new profile is shown beside the old one, and `--save` keeps the
     weights. Twice `--samples` are read: remedies work with one half and are measured on the other.
 
     Example: sigmascope remedy 'mlp?depth=32' --data digits --apply rank-pretraining --save fixed.pt
@@ -41,8 +42,8 @@ def remedy(
     Args:
         model: What to cure; as for `profile`.
         source: The data and weights.
-        apply: Only this remedy: `batch-norm`, `rank-pretraining`, `reinitialise`,
-            `recentre-weights`, `rescale-residual`, or `best`.
+        apply: Only this remedy, by name (`batch-norm`), two in turn (`unit-scale+batch-norm`), or
+            `best`.
         save: Write the new weights here (a state dict, `.pt`).
         json: Write the results here as JSON; `-` for standard output, in place of the text.
     """
@@ -102,23 +103,30 @@ def _tried(
     source: Source,
     chosen: "tuple[Remedy, ...]",
 ) -> "tuple[list[Treatment], dict[str, str]]":
-    from sigmascope import diagnosis, survey
+    from sigmascope import diagnosis
 
     options: dict[str, Any] = {
         "targets": data.targets,
         "loss": None if data.targets is None else fitting_loss,
         "outputs": source.outputs,
         "batch_dim": source.batch_dim,
+        "optimiser": source.optimiser,
     }
     treatments: list[Treatment] = []
     declined: dict[str, str] = {}
     with progress_bar() as progress:
         progress("as it is", 0, len(chosen) + 1)
-        before = survey.profile(
+        before = diagnosis.assess(
             opened.module, data.inputs, generator=seeded(source.seed), **options
         )
-        for done, one in enumerate(chosen, start=1):
-            progress(one.name, done, len(chosen) + 1)
+        queue = list(chosen)
+        for done in range(len(queue) + 2):
+            if done == len(queue) and len(chosen) > 1 and done == len(chosen):
+                queue += diagnosis.pairs(treatments)
+            if done >= len(queue):
+                break
+            one = queue[done]
+            progress(one.name, done + 1, len(queue) + 1)
             try:
                 treatments.append(
                     diagnosis.treat(

@@ -89,6 +89,7 @@ def _finding(f: Finding, depth: dict[str, int]) -> dict[str, Any]:
         "says": f.says,
         "source": f.source,
         "remedies": list(f.remedies),
+        "follows": f.follows,
         "evidence": [_reading(r, depth) for r in f.evidence],
     }
 

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis import Finding
+from sigmascope.diagnosis import Finding, probability
 from sigmascope.report.balances import readings_grid
 from sigmascope.report.consoles import rendered
 from sigmascope.report.coverage import coverage
@@ -56,11 +56,15 @@ def _parts(
     if profile.about:
         yield Text(_about(profile), "dim")
     yield ""
+    trains = probability(profile)
+    if trains is not None:
+        yield Text(f"Probability that plain training fits these data: {measured(trains.estimate)}")
+        yield ""
     if not findings:
         yield Text("No findings: no rule saw anything that hinders training.", "bold green")
     for i, finding in enumerate(findings):
-        yield from ([""] if i else [])
-        yield from _finding(finding)
+        yield from ([""] if i and not finding.follows else [])
+        yield from _consequence(finding) if finding.follows else _finding(finding)
     yield from _section("Over depth", sparklines_grid(profile, width))
     sites = frozenset(f.site for f in findings)
     yield from _section("Layers", layers_grid(profile, sites, width, whole=whole))
@@ -96,6 +100,19 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
     if finding.remedies:
         grid.add_row("do", Text("\n".join(map(printable, finding.remedies))))
     yield Padding(grid, (0, 0, 0, 2))
+
+
+def _consequence(finding: Finding) -> Iterator[RenderableType]:
+    """One line and its sentence, under the cause that it follows from."""
+    place = f" at {printable(finding.site)}" if finding.site else ""
+    head = Text.assemble(
+        ("└ ", "dim"),
+        (finding.severity, _STYLES[finding.severity]),
+        f"  {printable(finding.name)}{place}",
+        (f"  follows from {printable(finding.follows)}", "dim"),
+    )
+    yield Padding(head, (0, 0, 0, 2))
+    yield Padding(Text(printable(finding.says), "dim"), (0, 0, 0, 4))
 
 
 def _evidence(readings: tuple[Reading, ...]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from sigmascope.survey import EVERY
+
 VERSION = "sigmascope/profile/1"  # a new number whenever a reader of the old form could go wrong
 
 _TEXT = {"type": "string"}
@@ -12,7 +14,7 @@ _DEPTH = {
     "description": "Order of the layer, from 0; one past the last for the network's output; null "
     "where the site belongs to no layer.",
 }
-_VIEW = {"enum": ["representations", "weights", "features", "gradients", "balances", "bottleneck"]}
+_VIEW = {"enum": list(EVERY)}
 _NUMBERS = {"type": "array", "items": {"$ref": "#/$defs/number"}}
 
 
@@ -101,6 +103,10 @@ _DEFINITIONS = {
             "source": _TEXT,
             "remedies": {"type": "array", "items": _TEXT},
             "evidence": _list("reading"),
+            "follows": {
+                "type": "string",
+                "description": "Name of the finding that this one follows from; empty for a cause.",
+            },
         }
     ),
     "skipped": _object({"site": _TEXT, "what": _TEXT, "why": _TEXT}),

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis import Finding, NormalisationEffect, Treatment
+from sigmascope.diagnosis import Finding, NormalisationEffect, Treatment, probability
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
 from sigmascope.report.numbers import compact, measured
@@ -89,6 +89,8 @@ def _one(treatment: Treatment, width: int) -> Iterator[RenderableType]:
     yield Text.assemble((treatment.remedy.name, "bold"), f"  {treatment.remedy.says}")
     yield Text(treatment.remedy.source, "dim")
     yield ""
+    yield Text(f"Probability that plain training fits: {_chances(treatment)}")
+    yield ""
     yield Text("Findings", "bold")
     yield _findings(treatment)
     yield ""
@@ -133,13 +135,13 @@ def _all(
 ) -> Iterator[RenderableType]:
     yield Text("Remedies, each applied to a copy and measured again, the best first", "bold")
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("remedy", "last partic. ratio", "cured", "left or new"):
+    for title in ("remedy", "fits", "last partic. ratio", "cured", "left or new"):
         grid.add_column(title, header_style="dim", overflow="fold")
     for t in treatments:
         ratios = [_values(p, "participation ratio", "samples")[-1:] for p in (t.before, t.after)]
         ends = " → ".join(compact(r[0]) if r else "–" for r in ratios)
         left = "\n".join(f"{f.name} ({f.severity})" for f in t.found_after) or "–"
-        grid.add_row(t.remedy.name, ends, "\n".join(t.cured) or "–", left)
+        grid.add_row(t.remedy.name, _chances(t), ends, "\n".join(t.cured) or "–", left)
     yield grid
     if declined:
         yield ""
@@ -157,6 +159,12 @@ def _all(
         )
 
 
+def _chances(treatment: Treatment) -> str:
+    """Probability of fitting, before and after."""
+    found = [probability(p) for p in (treatment.before, treatment.after)]
+    return " → ".join("–" if r is None else f"{r.estimate.value:.2f}" for r in found)
+
+
 def _values(profile: Profile, quantity: str, form: str) -> list[float]:
     sites = {layer.site for layer in profile.layers}
     found = profile.series(quantity, form=form)
@@ -164,8 +172,10 @@ def _values(profile: Profile, quantity: str, form: str) -> list[float]:
 
 
 def _side(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
+    trains = probability(profile)
     curves = {quantity: _values(profile, quantity, form) for quantity, form, _ in SHOWN}
     return {
+        "probability_of_fitting": None if trains is None else estimate_form(trains.estimate),
         "findings": [{"name": f.name, "site": f.site, "severity": f.severity} for f in findings],
         "curves": {quantity.replace(" ", "_"): v for quantity, v in curves.items() if v},
     }

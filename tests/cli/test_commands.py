@@ -14,7 +14,7 @@ import torch
 from jsonschema import Draft202012Validator
 from torch.nn import functional as F
 
-from sigmascope import __version__, diagnosis, report, sources, survey, theory
+from sigmascope import __version__, diagnosis, report, sources, theory
 
 COMMANDS = ("profile", "check", "theorems", "export")
 SMALL = ("profile", "mlp?depth=2&width=8", "--samples", "16")
@@ -84,7 +84,9 @@ def test_the_python_route_gives_the_same_numbers(sigmascope):
     ]
     g = torch.Generator().manual_seed(0)
     model, data = sources.open_both("mlp?depth=3&width=8&norm=batch", samples=16, generator=g)
-    measured = survey.profile(model.module, data.inputs, targets=data.targets, loss=F.cross_entropy)
+    measured = diagnosis.assess(
+        model.module, data.inputs, targets=data.targets, loss=F.cross_entropy
+    )
     form = report.json_form(measured, diagnosis.diagnose(measured))
     assert numbers(out) == numbers(json.dumps(form))
 

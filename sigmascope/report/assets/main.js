@@ -48,15 +48,14 @@ function card(finding) {
     finding.site ? named(finding.site) : null
   );
   const says = element("p", { class: "says" }, ...prose(finding.says));
+  if (finding.follows) fact("Follows from", shown(finding.follows));
   const go = element("button", { type: "button", class: "button", onclick: () => locate(finding) }, "Show in the curves");
   return element("article", { class: `card ${finding.severity}` }, head, says, facts, go);
 }
 
 function fillFindings() {
-  const order = ["error", "warning", "note"];
-  const sorted = [...data.findings].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
   const none = element("p", { class: "empty" }, "No findings: no rule saw anything that hinders training.");
-  byId("cards").replaceChildren(...(sorted.length > 0 ? sorted.map(card) : [none]));
+  byId("cards").replaceChildren(...(data.findings.length > 0 ? data.findings.map(card) : [none]));
 }
 
 function fillHead() {
