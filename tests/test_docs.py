@@ -109,7 +109,10 @@ def fenced(page, language):
 @pytest.mark.parametrize("page", [p for p in SHOWN if fenced(p, "python")], ids=lambda p: p.name)
 def test_python_that_is_shown_runs(page, capsys):
     exec("\n".join(fenced(page, "python")), {})
-    told = "rank-collapse|chain-soft-rank holds|worst layer|unexplained|Jacobian rank|lower rank"
+    told = (
+        "rank-collapse|chain-soft-rank holds|worst layer|unexplained|Jacobian rank|lower rank"
+        "|probability"
+    )
     assert re.search(told, capsys.readouterr().out)
 
 
