@@ -119,6 +119,8 @@ def run(stage: str, folder: Path, mapper: Callable[..., Iterable[Any]]) -> None:
     file = folder / f"{stage}.jsonl"
     known = read(file)
     every = [s for pair in zip_longest(HELD_OUT, FITTED) for s in pair if s is not None]
+    if stage == "findings":
+        every = list(HELD_OUT)
     if stage == "cures":
         scores = read(folder / "truth.jsonl")
         every = [s for s in every if s in HELD_OUT and scores[s]["score"] < FITS]
@@ -161,7 +163,7 @@ def table(folder: Path) -> None:
         row: dict[str, Any] = dict(asdict(drawn(seed, held_out=seed >= HELD_OUT.start)))
         for stage in stages:
             row |= stage.get(seed, {})
-        if "score" in row and "probability" in row:
+        if "score" in row and "progress" in row:
             rows.append(row)
     names = [f.name for f in fields(Design)]
     names += ["score", "progress", "loss left", "probability", "ratio", "findings", "cures"]
@@ -169,13 +171,13 @@ def table(folder: Path) -> None:
         writer = csv.DictWriter(out, names, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         for row in rows:
-            words = [f"{n}:{s}" for n, s, follows in row["findings"] if not follows]
+            words = [f"{n}:{s}" for n, s, follows in row.get("findings", ()) if not follows]
             trained = [f"{n}:{score:.3f}" for n, score in row.get("cures", ())]
-            short = {k: f"{v:.4g}" for k, v in row.items() if isinstance(v, float)}
+            short = {k: f"{v:.6g}" for k, v in row.items() if isinstance(v, float)}
             writer.writerow(
                 {**row, **short, "findings": " ".join(words), "cures": " ".join(trained)}
             )
-    report([r for r in rows if r["seed"] in HELD_OUT])
+    report([r for r in rows if "findings" in r])
 
 
 def _mapper(workers: int, ray: bool) -> Callable[..., Iterable[Any]]:

@@ -20,6 +20,7 @@ from sigmascope.diagnosis.probing import (
     optimiser_of,
     probe,
 )
+from sigmascope.diagnosis.rates import layer_rates
 from sigmascope.diagnosis.reinitialising import RecentreWeights, Reinitialise
 from sigmascope.diagnosis.remedies import Inapplicable, Remedy
 from sigmascope.diagnosis.residuals import RescaleResidual
@@ -73,6 +74,7 @@ __all__ = [
     "fit_trainability",
     "foretold",
     "last_ratio",
+    "layer_rates",
     "normalisation_effect",
     "optimiser_of",
     "pairs",

@@ -8,13 +8,20 @@ from sigmascope.diagnosis.findings import Finding, Severity
 
 NO_PROGRESS = "no-progress"
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
-SIZES = ("exploding-signal", "vanishing-signal", "exploding-adjoints", "vanishing-adjoints")
+SIZES = (
+    "exploding-signal",
+    "vanishing-signal",
+    "exploding-adjoints",
+    "vanishing-adjoints",
+    "tangent-size",
+)
 COLLAPSE = ("rank-collapse", "directional-gradient-vanishing", "forgotten-targets")
 # every cause with what it brings, the deepest causes first
 BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "alike-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
         "out-of-reach": (),
+        "unscaled-targets": ("loud-output",),
         "zero-weights": (
             *SIZES, *COLLAPSE, "equal-units", "dead-units", "no-gradient",
             "no-tangents",
@@ -41,9 +48,11 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "saturated-units": (*COLLAPSE, *SIZES, "no-gradient"),
         "frozen-layer": ("unaligned-layers",),
         "exploding-signal": (
-            "loud-output", "exploding-adjoints", "non-finite", "vanishing-adjoints",
+            "tangent-size", "loud-output", "exploding-adjoints", "non-finite", "vanishing-adjoints",
         ),
-        "vanishing-signal": ("denormal-values", "vanishing-adjoints", *COLLAPSE, "no-gradient"),
+        "vanishing-signal": (
+            "tangent-size", "denormal-values", "vanishing-adjoints", *COLLAPSE, "no-gradient",
+        ),
         "rank-collapse": (
             "directional-gradient-vanishing", "forgotten-targets", "vanishing-adjoints",
             "hidden-collapse",

@@ -31,8 +31,10 @@ from sigmascope.diagnosis.tasks import (
     ill_conditioned,
     loud_output,
     out_of_reach,
-    uneven_tangents,
+    overestimated_rank,
+    tangent_size,
     unrelated_targets,
+    unscaled_targets,
 )
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.survey import Profile, Reading
@@ -45,6 +47,7 @@ RULES: tuple[Rule, ...] = (
     unscaled_inputs,
     unrelated_targets,
     out_of_reach,
+    unscaled_targets,
     untouched_statistics,
     frozen_layers,
     stuck_weights,
@@ -63,7 +66,8 @@ RULES: tuple[Rule, ...] = (
     dead_units,
     denormal_values,
     loud_output,
-    uneven_tangents,
+    tangent_size,
+    overestimated_rank,
     ill_conditioned,
     wrong_backward,
     unaligned_layers,

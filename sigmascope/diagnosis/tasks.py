@@ -6,10 +6,14 @@ from sigmascope.diagnosis.findings import Finding
 from sigmascope.diagnosis.trends import over_depth
 from sigmascope.survey import Profile
 
+JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"
 CHANCE = 2.0  # standard deviations of what permuted targets give
 CLEAR = 5.0
 LOUD = 20.0  # times the loss of the best constant
 BEYOND_ERROR, BEYOND_WARNING = 0.5, 0.05  # of that loss, out of reach
+ALIGNED = 0.05  # with the targets, of inputs that can be forgotten
+LARGE_TARGET, SMALL_TARGET = 100.0, 0.01  # root mean square
+SMALL_TANGENTS, LARGE_TANGENTS = 1e-6, 1e9  # trace of the tangent kernel; healthy nets 1e2 to 1e5
 FORGOTTEN = 0.02  # alignment with the targets, next to the input's
 
 
@@ -52,13 +56,36 @@ def out_of_reach(profile: Profile) -> Iterator[Finding]:
             f"{what.rstrip()} stays at {r.estimate.value:.0%} of that of the best constant at "
             "least, whatever the weights.",
             "Arithmetic: the best output within the range of the last layer",
-            (
-                "Give the loss what it expects: `cross_entropy` takes scores before the softmax; "
-                "values need a linear last layer."
-                if closing
-                else "Widen the layer before the last.",
-            ),
+            (_reaching(closing[0].quantity if closing else ""),),
         )
+
+
+def _reaching(closing: str) -> str:
+    if not closing:
+        return "Widen the layer before the last."
+    if closing == "ends in softmax":
+        return "Leave the softmax out: `cross_entropy` takes scores."
+    return "End in a linear layer, or scale the targets into the range of the last operation."
+
+
+def unscaled_targets(profile: Profile) -> Iterator[Finding]:
+    """Values to be fitted whose size is far from one."""
+    for r in profile.series("target size"):
+        size = r.estimate.value
+        if size > LARGE_TARGET or size < SMALL_TARGET:
+            yield Finding(
+                "unscaled-targets",
+                r.site,
+                "warning",
+                (r,),
+                f"The targets have root mean square {size:.3g}, and a network's first outputs are "
+                "near 1: at usual learning rates most of the training goes into their size.",
+                "LeCun et al. 1998, Sec. 4.5",
+                (
+                    "Fit targets less their mean, over their standard deviation, and undo that on "
+                    "the outputs.",
+                ),
+            )
 
 
 def loud_output(profile: Profile) -> Iterator[Finding]:
@@ -87,7 +114,7 @@ def forgotten_targets(profile: Profile) -> Iterator[Finding]:
     if not signal or signal[0].estimate.value < CLEAR or len(found) < 3:
         return
     first, last = found[0], found[-1]
-    if last.estimate.value < FORGOTTEN * first.estimate.value:
+    if first.estimate.value > ALIGNED and last.estimate.value < FORGOTTEN * first.estimate.value:
         yield Finding(
             "forgotten-targets",
             last.site,
@@ -101,21 +128,58 @@ def forgotten_targets(profile: Profile) -> Iterator[Finding]:
         )
 
 
-def uneven_tangents(profile: Profile) -> Iterator[Finding]:
-    """A tangent kernel that is zero, or that one layer alone makes."""
-    found = profile.series("NTK trace", view="features")
+def tangent_size(profile: Profile) -> Iterator[Finding]:
+    """A tangent kernel that is zero, or too small or large for any usual learning rate."""
+    found = sorted(profile.series("NTK trace", view="features"), key=lambda r: -r.estimate.value)
     total = sum(r.estimate.value for r in found)
-    if len(found) < 3:
+    if len(found) < 3 or SMALL_TANGENTS < total < LARGE_TANGENTS:
         return
     if total == 0:
         yield Finding(
             "no-tangents",
             found[0].site,
             "error",
-            found[:4],
+            tuple(found[:4]),
             "The tangent kernel is zero: no small change of any weight changes the output.",
-            "Jacot, Gabriel & Hongler 2018, Sec. 4",
+            JACOT_NTK,
             ("Draw the weights again; look for a zero that multiplies everything.",),
+        )
+        return
+    moves = "hardly move the outputs" if total < 1 else "throw the outputs far off"
+    share = found[0].estimate.value / total
+    yield Finding(
+        "tangent-size",
+        found[0].site,
+        "warning",
+        tuple(found[:4]),
+        f"The trace of the tangent kernel is {total:.2g} a sample, {share:.0%} of it from "
+        f"{found[0].site}: gradient steps of usual size {moves}.",
+        JACOT_NTK,
+        (
+            "Scale inputs, weights and outputs to unit size, or learn at a rate of the order of "
+            f"{1 / total:.0e}.",
+        ),
+    )
+
+
+def overestimated_rank(profile: Profile) -> Iterator[Finding]:
+    """A trained network that passes more dimensions everywhere than its function uses."""
+    used = profile.series("inner dimension", view="bottleneck")
+    passed = over_depth(profile, "representation rank").readings[1:]
+    if not used or len(passed) < 3:
+        return
+    narrow = min(passed, key=lambda r: r.estimate.value)
+    if narrow.estimate.low > used[0].estimate.high:
+        yield Finding(
+            "rank-overestimated",
+            narrow.site,
+            "note",
+            (used[0], narrow),
+            f"The function uses {used[0].estimate.value:.0f} dimensions, and every layer passes "
+            f"{narrow.estimate.value:.0f} or more ({narrow.site} the fewest): training has kept "
+            "directions that the function does not need.",
+            "Jacot 2023, Theorem 3 and Sec. 3",
+            ("Train deeper, longer or with more weight decay if the true dimension matters.",),
         )
 
 

@@ -96,6 +96,10 @@ def _one(treatment: Treatment, width: int) -> Iterator[RenderableType]:
     yield ""
     yield Text("Before and after, over depth", "bold")
     yield _curves(treatment, width)
+    yield ""
+    yield Text("In your code", "bold")
+    yield Text("from sigmascope import diagnosis")
+    yield Text(f"model = diagnosis.remedy({treatment.remedy.name!r}).apply(model, batch)")
 
 
 def _findings(treatment: Treatment) -> Table:
@@ -140,8 +144,10 @@ def _all(
     for t in treatments:
         ratios = [_values(p, "participation ratio", "samples")[-1:] for p in (t.before, t.after)]
         ends = " → ".join(compact(r[0]) if r else "–" for r in ratios)
-        left = "\n".join(f"{f.name} ({f.severity})" for f in t.found_after) or "–"
-        grid.add_row(t.remedy.name, _chances(t), ends, "\n".join(t.cured) or "–", left)
+        causes = {f.name for f in t.found_before if not f.follows}
+        cured = "\n".join(name for name in t.cured if name in causes) or "–"
+        left = "\n".join(f"{f.name} ({f.severity})" for f in t.found_after if not f.follows) or "–"
+        grid.add_row(t.remedy.name, _chances(t), ends, cured, left)
     yield grid
     if declined:
         yield ""

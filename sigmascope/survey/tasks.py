@@ -46,6 +46,9 @@ def task_items(subject: Subject) -> Iterator[Item]:
     wanted = target_rows(targets, subject.count)
     if wanted is None:
         return
+    if targets.is_floating_point():
+        size = targets.double().square().mean().sqrt().item()
+        yield Reading("(targets)", "target size", Estimate.rounded(size, ulps=64), VIEW)
     yield from _reach(subject, targets, loss, wanted)
     if rows is None or not bool(rows.isfinite().all()) or subject.count < FEWEST:
         return

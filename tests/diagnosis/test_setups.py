@@ -26,6 +26,17 @@ def mlp(depth=3, seed=0, **options):
     return networks.mlp(inputs=64, outputs=10, depth=depth, width=64, generator=g, **options)
 
 
+class Times(nn.Module):
+    """Times a constant."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def forward(self, x):
+        return self.by * x
+
+
 def test_normalisation_that_hides_a_collapse(digits):
     """A deep default network collapses; a normaliser at its end blows the rest up."""
     deep = mlp(12)
@@ -60,6 +71,19 @@ def test_targets_that_the_network_forgets(digits):
     assert "forgotten-targets" not in found(mlp(), digits)
 
 
+@pytest.mark.parametrize(("size", "spoken"), [(1.0, False), (1e4, True), (1e-4, True)])
+def test_values_of_unusual_size(digits, size, spoken):
+    values = size * digits.inputs.flatten(1)[:, 10:12]
+    measured = survey.profile(
+        nn.Sequential(nn.Flatten(), nn.Linear(64, 2)),
+        digits.inputs,
+        targets=values,
+        loss=F.mse_loss,
+        views=["setup"],
+    )
+    assert ("unscaled-targets" in [f.name for f in diagnose(measured)]) == spoken
+
+
 def test_denormal_numbers(digits):
     model = mlp(2, bias=False)
     model.hidden[1].linear.weight.data.mul_(1e-42)
@@ -74,6 +98,32 @@ def test_a_network_that_no_weight_moves(digits):
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Linear(8, 8), nn.Linear(8, 10))
     model.append(Nothing())
     assert "no-tangents" in found(model, digits)
+
+
+@pytest.mark.parametrize(("scale", "spoken"), [(1e-6, True), (1.0, False), (1e5, True)])
+def test_tangents_too_small_and_too_large(digits, scale, spoken):
+    measured = found(nn.Sequential(mlp(2), Times(scale)), digits, ["features"])
+    assert ("tangent-size" in measured) == spoken
+
+
+def test_a_network_that_passes_more_than_it_uses():
+    """The function reads two of the dimensions that wide linear layers pass on."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(128, 8, generator=g)
+    layers = [nn.Linear(8, 8, bias=False) for _ in range(4)]
+    for layer in layers:
+        nn.init.eye_(layer.weight)
+    last = nn.Linear(8, 2, bias=False)
+    nn.init.eye_(last.weight)
+    model = nn.Sequential(*layers, last)
+    measured = survey.profile(model, x, views=["bottleneck"])
+    names = [f.name for f in diagnose(measured)]
+    assert names == ["rank-overestimated"]
+    for layer in layers:
+        layer.weight.data[2:] = 0
+    assert "rank-overestimated" not in [
+        f.name for f in diagnose(survey.profile(model, x, views=["bottleneck"]))
+    ]
 
 
 def test_ill_conditioned_layers(digits):
