@@ -40,8 +40,8 @@ def layer_rates(
         Refusal: If the landscape cannot be measured, or no layer has a curvature.
 
     Source:
-        Riedi et al. 2022, section 3, corrected, for the curvature; that a positive matrix is at most
-        L times its L diagonal blocks is the inequality of Cauchy and Schwarz.
+        Riedi et al. 2022, section 3, corrected, for the curvature; that a positive matrix is at
+        most L times its L diagonal blocks is the inequality of Cauchy and Schwarz.
 
     Cost: as `survey.landscape`.
     """

@@ -1,5 +1,7 @@
 """Rates by layer are stable where one rate for all is not, and faster than the one that is."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -30,12 +32,13 @@ def losses(groups, model, x, y, steps=60):
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-def test_the_loss_falls_at_every_step(scale):
+def test_the_loss_falls(scale):
     model, x, y = task(scale)
     groups = layer_rates(model, x, targets=y, loss=F.mse_loss)
     assert [g["name"] for g in groups] == ["hidden.0.linear", "hidden.1.linear", "readout"]
     seen = losses(groups, model, x, y)
-    assert seen == sorted(seen, reverse=True)
+    assert all(b < 1.01 * a for a, b in pairwise(seen))
+    assert seen[-1] < 0.3 * seen[0]
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
