@@ -76,21 +76,9 @@ def cures(seed: int) -> dict[str, Any]:
     design, x, y, make = _opened(seed)
     # the probability ranks; of the findings that tell equals apart, one view is enough
     options: dict[str, Any] = {**_options(design, y), "views": ["setup"]}
-    before = diagnosis.assess(make(), x[:MEASURED], **options)
-
-    def tried(remedies: Iterable[diagnosis.Remedy]) -> Iterator[diagnosis.Treatment]:
-        for remedy in remedies:
-            try:
-                yield diagnosis.treat(
-                    make(), x[:MEASURED], remedy, batches=x[MEASURED:], before=before, **options
-                )
-            except diagnosis.Inapplicable:
-                continue
-
-    single = list(tried(kind() for kind in diagnosis.REMEDIES))
-    found = diagnosis.ranked([*single, *tried(diagnosis.pairs(single))])[:REMEDIES]
+    found, _ = diagnosis.trial(make(), x[:MEASURED], batches=x[MEASURED:], **options)
     scores = []
-    for t in found:
+    for t in found[:REMEDIES]:
         again = partial(_again, t.remedy, make, x[MEASURED:])
         scores.append((t.remedy.name, best_score(again, design.optimiser, x, y)))
         if scores[-1][1] >= FITS:

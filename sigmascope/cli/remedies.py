@@ -112,36 +112,16 @@ def _tried(
         "batch_dim": source.batch_dim,
         "optimiser": source.optimiser,
     }
-    treatments: list[Treatment] = []
-    declined: dict[str, str] = {}
     with progress_bar() as progress:
-        progress("as it is", 0, len(chosen) + 1)
-        before = diagnosis.assess(
-            opened.module, data.inputs, generator=seeded(source.seed), **options
+        return diagnosis.trial(
+            opened.module,
+            data.inputs,
+            remedies=chosen,
+            batches=other.inputs,
+            generator=seeded(source.seed),
+            progress=progress,
+            **options,
         )
-        queue = list(chosen)
-        for done in range(len(queue) + 2):
-            if done == len(queue) and len(chosen) > 1 and done == len(chosen):
-                queue += diagnosis.pairs(treatments)
-            if done >= len(queue):
-                break
-            one = queue[done]
-            progress(one.name, done + 1, len(queue) + 1)
-            try:
-                treatments.append(
-                    diagnosis.treat(
-                        opened.module,
-                        data.inputs,
-                        one,
-                        batches=other.inputs,
-                        before=before,
-                        generator=seeded(source.seed),
-                        **options,
-                    )
-                )
-            except diagnosis.Inapplicable as reason:
-                declined[one.name] = str(reason)
-    return diagnosis.ranked(treatments), declined
 
 
 def _effect(opened: "Model", data: "Data") -> Any:

@@ -34,7 +34,15 @@ from sigmascope.diagnosis.trainability import (
     probability,
     trainability,
 )
-from sigmascope.diagnosis.treatments import Treatment, assess, last_ratio, pairs, ranked, treat
+from sigmascope.diagnosis.treatments import (
+    Treatment,
+    assess,
+    last_ratio,
+    pairs,
+    ranked,
+    treat,
+    trial,
+)
 
 __all__ = [
     "RATES",
@@ -85,4 +93,5 @@ __all__ = [
     "remedy",
     "trainability",
     "treat",
+    "trial",
 ]

@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls
+from sigmascope.diagnosis.wrapping import Around
 from sigmascope.linalg import Estimate, participation_ratio, spectrum
 from sigmascope.networks import UncentredBatchNorm
 from sigmascope.probes import OUTPUT, Batch, Call, Subject, recording, run, still
@@ -21,23 +22,16 @@ MOMENTUM = 0.1  # of running statistics, PyTorch's default
 OTHERS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
 
 
-class Normalised(nn.Sequential):
+class Normalised(Around):
     """A layer and the normaliser after it, in place of the layer."""
 
     def __init__(self, layer: nn.Module, norm: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
+        super().__init__(layer)
         self.norm = norm
 
-    @property
-    def weight(self) -> Tensor:
-        """The layer's, for code that looks at it."""
-        return self.layer.get_parameter("weight")
-
-    @property
-    def bias(self) -> Tensor | None:
-        """The layer's, for code that looks at it."""
-        return dict(self.layer.named_parameters()).get("bias")
+    def forward(self, input: Tensor) -> Tensor:
+        """What the layer writes, normalised."""
+        return self.norm(self.layer(input))
 
 
 @final

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, final
 
 import torch
-from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
+from sigmascope.diagnosis.telling import target_share
 from sigmascope.probes import Batch, Loss, Refusal, as_tensor, prepared, run, sample_count
 from sigmascope.survey import constant_loss
 
@@ -21,8 +21,6 @@ RATES: dict[Optimiser, tuple[float, ...]] = {
 ROUNDS = ((4, 5), (2, 6), (1, 22))  # how many of the best rates go on, and for how many steps
 PASSES = sum(count * steps for count, steps in ROUNDS)
 MOST = 256  # samples
-ROWS = 512  # samples or tokens whose outputs are compared with targets
-RIDGE = 1e-6  # of the mean squared column
 WINDOW = 3  # steps over which a curve is smoothed
 LEAST = 1e-8  # of an alignment, and of a loss next to a constant's
 MARGIN = 0.01  # from 0 and 1, of a share whose odds are taken
@@ -185,63 +183,6 @@ def optimiser_of(
     if optimiser == "adam":
         return torch.optim.Adam(parameters, lr=rate)
     return torch.optim.SGD(parameters, lr=rate, momentum=0.9)
-
-
-def target_share(output: Float[Tensor, "..."], targets: Any) -> tuple[float, float]:
-    """How much outputs tell of targets: by any linear map, and as they are.
-
-    Args:
-        output: A row a sample (or a row of scores for every class).
-        targets: Classes, or values.
-
-    Returns:
-        Share of the variance of the targets that a linear map of the outputs explains, from 0 to 1;
-        and the coefficient of the centred targets in the centred outputs. For classes the second is
-        taken column by column, and for targets of another kind both are 0.
-    """
-    rows = _as_rows(output, targets)
-    if rows is None:
-        return 0.0, 0.0
-    X, Y, same = rows
-    total, size = float(Y.square().sum()), float(X.square().sum())
-    if total == 0 or size == 0:
-        return 0.0, 0.0
-    wide = X.shape[1] > len(X)
-    gram = X @ X.mT if wide else X.mT @ X
-    ridge = RIDGE * size / X.shape[1] * torch.eye(len(gram), dtype=gram.dtype)
-    cross = gram @ Y if wide else X.mT @ Y
-    solved = torch.linalg.solve(gram + ridge, cross)
-    told = float(((Y if wide else cross) * solved).sum()) / total
-    return min(1.0, max(0.0, told)), float((same * Y).sum()) / total
-
-
-def _as_rows(
-    output: Tensor, targets: Any
-) -> tuple[Float64[Tensor, "n k"], Float64[Tensor, "n c"], Float64[Tensor, "n c"]] | None:
-    """Outputs, targets and the outputs that belong to them, centred; at most `ROWS` rows."""
-    if not isinstance(targets, Tensor) or not bool(output.isfinite().all()):
-        return None
-    if targets.is_floating_point():
-        X, Y = output.reshape(len(output), -1), targets.reshape(len(targets), -1)
-        if X.shape != Y.shape:
-            return None
-        return _centred(X), _centred(Y), _centred(X)
-    scores, classes = output if output.ndim < 3 else output.flatten(0, -2), targets.flatten()
-    if len(scores) != len(classes) or not len(classes):
-        return None
-    step = -(-len(classes) // ROWS)
-    scores, classes = scores[::step], classes[::step]
-    present = classes.unique()
-    present = present[(present >= 0) & (present < scores.shape[-1])]
-    return (
-        _centred(scores),
-        _centred(classes[:, None] == present),
-        _centred(scores[:, present]),
-    )
-
-
-def _centred(rows: Tensor) -> Float64[Tensor, "n k"]:
-    return rows.double().cpu() - rows.double().cpu().mean(0)
 
 
 def _windows(values: Sequence[float]) -> Iterator[float]:

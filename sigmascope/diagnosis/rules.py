@@ -15,11 +15,7 @@ from sigmascope.diagnosis.initialisation import asymmetric_weights
 from sigmascope.diagnosis.magnitudes import adjoint_size, dead_units, non_finite, signal_size
 from sigmascope.diagnosis.setups import (
     denormal_values,
-    equal_units,
     frozen_layers,
-    hidden_collapse,
-    saturated_units,
-    sigmoid_stack,
     strong_residual,
     stuck_weights,
     unscaled_inputs,
@@ -37,6 +33,12 @@ from sigmascope.diagnosis.tasks import (
     unscaled_targets,
 )
 from sigmascope.diagnosis.trainability import probability
+from sigmascope.diagnosis.units import (
+    equal_units,
+    hidden_collapse,
+    saturated_units,
+    sigmoid_stack,
+)
 from sigmascope.survey import Profile, Reading
 
 Rule = Callable[[Profile], Iterator[Finding]]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls
+from sigmascope.diagnosis.wrapping import Around
 from sigmascope.probes import Batch, run, still
 
 FLOOR = 1e-2  # of the spread over all inputs: a feature that hardly varies is not blown up
@@ -105,12 +106,11 @@ class QuietOutput(Remedy):
             layer.get_parameter("bias").data.zero_()
 
 
-class Standardised(nn.Module):
+class Standardised(Around):
     """A layer that reads its input less a mean, over a spread, both constants."""
 
     def __init__(self, layer: nn.Module, mean: Tensor, spread: Tensor) -> None:
-        super().__init__()
-        self.layer = layer
+        super().__init__(layer)
         self.register_buffer("mean", mean)
         self.register_buffer("spread", spread)
 
@@ -118,16 +118,6 @@ class Standardised(nn.Module):
         """What the layer makes of the standardised input."""
         mean, spread = self.get_buffer("mean"), self.get_buffer("spread")
         return self.layer((input - mean) / spread, *rest, **named)
-
-    @property
-    def weight(self) -> Tensor:
-        """The layer's, for code that looks at it."""
-        return self.layer.get_parameter("weight")
-
-    @property
-    def bias(self) -> Tensor | None:
-        """The layer's, for code that looks at it."""
-        return dict(self.layer.named_parameters()).get("bias")
 
 
 @final
@@ -210,7 +200,7 @@ def _spread(output: Tensor) -> float:
 def _draw(p: nn.Parameter, generator: torch.Generator) -> None:
     drawn = torch.empty(p.shape, dtype=torch.float64)
     rows, columns = len(drawn), drawn[0].numel()
-    if rows % columns == 0 and rows > columns:  # gates or heads stacked on one another
+    if columns > 1 and rows % columns == 0 and rows > columns:  # gates or heads, stacked
         for block in drawn.view(rows // columns, columns, *drawn.shape[1:]):
             nn.init.orthogonal_(block, generator=generator)
     else:

@@ -4,17 +4,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 from sigmascope import survey
 from sigmascope.diagnosis.cures import REMEDIES, Together
 from sigmascope.diagnosis.findings import Finding
 from sigmascope.diagnosis.probing import Optimiser
-from sigmascope.diagnosis.remedies import Batches, Remedy
+from sigmascope.diagnosis.remedies import Batches, Inapplicable, Remedy
 from sigmascope.diagnosis.rules import diagnose
 from sigmascope.diagnosis.trainability import foretold, probability
 from sigmascope.probes import Batch
-from sigmascope.survey import Profile
+from sigmascope.survey import Profile, Progress
 
 ENOUGH = 0.9  # probability of fitting above which one remedy is enough
 PAIRS = 2  # that are proposed
@@ -100,6 +101,65 @@ def treat(
     after = assess(changed, batch, optimiser=optimiser, **options)
     after = survey.named(after, {**after.about, "remedy": remedy.name})
     return Treatment(remedy, changed, before, after, diagnose(before), diagnose(after))
+
+
+def trial(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    remedies: Iterable[Remedy] | None = None,
+    batches: Batches | None = None,
+    progress: Progress | None = None,
+    generator: torch.Generator | None = None,
+    **options: Any,
+) -> tuple[list[Treatment], dict[str, str]]:
+    """Try remedies on copies of a model, and pairs of the best where none is enough.
+
+    Args:
+        model: Stays as it is.
+        batch: What every copy is measured on.
+        remedies: All of `REMEDIES` if not given; of a single one no pairs are made.
+        batches: What remedies work with; `batch` if not given.
+        progress: Called with a name, the trials done and the trials in all.
+        generator: As for `survey.profile`; every profile draws the same from it.
+        options: As for `treat`, but `before`.
+
+    Returns:
+        What was tried, the best first as `ranked` has it; and by name of remedy, why others do
+        not apply.
+
+    Raises:
+        Refusal: If the model or the batch cannot be measured.
+    """
+    queue: list[Remedy] = [kind() for kind in REMEDIES] if remedies is None else [*remedies]
+    tell = progress or (lambda *_: None)
+    tell("as it is", 0, len(queue) + 1)
+    state = (generator or torch.Generator().manual_seed(0)).get_state()
+    fresh = lambda: torch.Generator().set_state(state)
+    before = assess(model, batch, generator=fresh(), **options)
+    found: list[Treatment] = []
+    declined: dict[str, str] = {}
+    singles = len(queue)
+    for done in range(singles + PAIRS):
+        if done == singles > 1:
+            queue += pairs(found)
+        if done < len(queue):
+            tell(queue[done].name, done + 1, len(queue) + 1)
+            try:
+                found.append(
+                    treat(
+                        model,
+                        batch,
+                        queue[done],
+                        batches=batches,
+                        before=before,
+                        generator=fresh(),
+                        **options,
+                    )
+                )
+            except Inapplicable as reason:
+                declined[queue[done].name] = str(reason)
+    return ranked(found), declined
 
 
 def assess(

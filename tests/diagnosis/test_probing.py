@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from sigmascope import networks, sources
 from sigmascope.diagnosis import probe
-from sigmascope.diagnosis.probing import PASSES, Curve, target_share
+from sigmascope.diagnosis.probing import PASSES, Curve
+from sigmascope.diagnosis.telling import target_share
 from sigmascope.probes import Refusal
 
 

@@ -1,0 +1,53 @@
+"""A trial tries everything that applies, ranks it by what it leaves, and says the rest."""
+
+import torch
+from torch.nn import functional as F
+
+from sigmascope import diagnosis, networks, sources
+
+KINDS = (diagnosis.RescaleResidual, diagnosis.BatchNormalisation, diagnosis.RecentreWeights)
+
+
+def tried(*kinds, depth=12, **options):
+    data = sources.open_data("digits", samples=48)
+    g = torch.Generator().manual_seed(0)
+    model = networks.mlp(inputs=64, outputs=10, depth=depth, width=24, generator=g)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    found = diagnosis.trial(
+        model,
+        data.inputs,
+        remedies=[kind() for kind in kinds],
+        targets=data.targets,
+        loss=F.cross_entropy,
+        **options,
+    )
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    return found
+
+
+def test_what_applies_is_ranked_and_the_rest_is_said():
+    found, declined = tried(diagnosis.LayerNormalisation, *KINDS)
+    assert found[0].remedy.name == "batch-norm"
+    chances = [diagnosis.probability(t.after).estimate.value for t in found]
+    assert chances[0] > 0.9 > diagnosis.probability(found[0].before).estimate.value
+    assert set(declined) == {"rescale-residual", "recentre-weights"}
+    assert all(t.before is found[0].before for t in found)
+
+
+def test_pairs_follow_where_no_single_one_is_enough():
+    kinds = (diagnosis.LayerNormalisation, diagnosis.QuietOutput, diagnosis.SkipConnections)
+    names = [t.remedy.name for t in tried(*kinds, depth=40, optimiser="sgd")[0]]
+    singles = [n for n in names if "+" not in n]
+    best = max(
+        diagnosis.probability(t.after).estimate.value
+        for t in tried(*kinds, depth=40, optimiser="sgd")[0]
+        if "+" not in t.remedy.name
+    )
+    assert len(singles) >= 2
+    assert (len(names) > len(singles)) == (best < 0.9)
+
+
+def test_of_a_single_remedy_no_pairs_are_made():
+    found, _ = tried(diagnosis.Reinitialise, depth=2)
+    assert [t.remedy.name for t in found] == ["reinitialise"]
+    assert set(found[0].cured).isdisjoint(found[0].new)
