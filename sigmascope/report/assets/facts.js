@@ -11,7 +11,7 @@ const rows = data.readings.site.map((site, i) => {
   return row;
 });
 
-const VIEWS = ["representations", "weights", "features", "gradients", "balances", "bottleneck"].filter((view) =>
+const VIEWS = ["representations", "weights", "features", "gradients", "setup", "balances", "bottleneck", "conditioning"].filter((view) =>
   rows.some((row) => row.view === view)
 );
 

@@ -72,6 +72,11 @@ function fillHead() {
     ["readings", rows.length, ""],
     ["theorem checks upheld", `${held} of ${held + violated}`, violated ? "error" : "good"],
   ];
+  const fits = rows.find((row) => row.quantity === "probability of fitting");
+  if (fits) {
+    const tone = fits.value >= 0.5 ? "good" : fits.high < 0.5 ? "error" : "warning";
+    tiles.unshift(["probability of fitting", fits.value.toFixed(2), tone]);
+  }
   const made = tiles.map(([title, value, tone]) =>
     element("div", { class: tone }, element("dt", {}, title), element("dd", {}, String(value)))
   );
