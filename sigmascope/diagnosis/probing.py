@@ -180,9 +180,10 @@ def optimiser_of(
     parameters: Sequence[nn.Parameter], optimiser: Optimiser, rate: float
 ) -> torch.optim.Optimizer:
     """Adam, or SGD with momentum 0.9: what is meant by plain training."""
+    plain = all(p.is_floating_point() for p in parameters)  # fused steps take no complex numbers
     if optimiser == "adam":
-        return torch.optim.Adam(parameters, lr=rate)
-    return torch.optim.SGD(parameters, lr=rate, momentum=0.9)
+        return torch.optim.Adam(parameters, lr=rate, fused=plain)
+    return torch.optim.SGD(parameters, lr=rate, momentum=0.9, fused=plain)
 
 
 def _windows(values: Sequence[float]) -> Iterator[float]:
