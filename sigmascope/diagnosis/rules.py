@@ -32,7 +32,7 @@ from sigmascope.diagnosis.tasks import (
     unrelated_targets,
     unscaled_targets,
 )
-from sigmascope.diagnosis.trainability import probability
+from sigmascope.diagnosis.trainability import EVEN, probability
 from sigmascope.diagnosis.units import (
     equal_units,
     hidden_collapse,
@@ -77,7 +77,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-EVEN = 0.5  # probability of fitting
 # errors that no progress in the first steps takes back
 CERTAIN = ("non-finite", "out-of-reach", "wrong-backward", "frozen-layer", "no-tangents")
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from sigmascope.diagnosis.findings import Finding
+from sigmascope.diagnosis.trainability import EVEN, probability
 from sigmascope.diagnosis.trends import over_depth
 from sigmascope.survey import Profile
 
@@ -108,7 +109,13 @@ def loud_output(profile: Profile) -> Iterator[Finding]:
 
 
 def forgotten_targets(profile: Profile) -> Iterator[Finding]:
-    """A last representation that no longer tells what the inputs told of the targets."""
+    """A last representation that no longer tells what the inputs told of the targets.
+
+    It explains why a network does not train; deep networks with BatchNorm that do may start so too.
+    """
+    trains = probability(profile)
+    if trains is None or trains.estimate.value >= EVEN:
+        return
     signal = profile.series("target signal")
     found = over_depth(profile, "target alignment").readings
     if not signal or signal[0].estimate.value < CLEAR or len(found) < 3:

@@ -22,6 +22,7 @@ from sigmascope.survey import Profile, Reading, Skipped
 KEPT = Path(__file__).with_name("trainability.json")
 DRAWS = 200  # of the training set, with replacement
 RISK = 0.1
+EVEN = 0.5  # probability of fitting
 MODEL, FITTING = "(model)", "probability of fitting"
 FLOOR = 0.005  # from 0 and 1: what a few hundred networks can tell
 

@@ -1,5 +1,7 @@
 """Rules on the setup that no planted fault shows, and where they stay silent."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,8 @@ from torch.nn import functional as F
 
 from sigmascope import networks, sources, survey
 from sigmascope.diagnosis import diagnose
+from sigmascope.linalg import Estimate
+from sigmascope.survey import Reading
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +71,18 @@ def test_targets_that_the_network_forgets(digits):
         nn.init.normal_(layer.weight, generator=g)
         parts += [layer, Scramble()]
     model = nn.Sequential(*parts, nn.Linear(64, 10))
-    assert "forgotten-targets" in found(model, digits)
-    assert "forgotten-targets" not in found(mlp(), digits)
+
+    def told(network, chance):
+        measured = survey.profile(
+            network, digits.inputs, targets=digits.targets, loss=F.cross_entropy, views=["setup"]
+        )
+        p = Estimate(chance, chance, chance, "said")
+        one = Reading("(model)", "probability of fitting", p, "setup")
+        return [f.name for f in diagnose(replace(measured, readings=(*measured.readings, one)))]
+
+    assert "forgotten-targets" in told(model, 0.1)
+    assert "forgotten-targets" not in told(model, 0.9)  # it was seen to learn all the same
+    assert "forgotten-targets" not in told(mlp(), 0.1)
 
 
 @pytest.mark.parametrize(("size", "spoken"), [(1.0, False), (1e4, True), (1e-4, True)])
