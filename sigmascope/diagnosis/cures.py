@@ -42,6 +42,8 @@ class Together(Remedy):
 
     parts: tuple[Remedy, ...]
 
+    # What single remedies know of their class, a combination derives from its parts. Both are read
+    # on instances only, so that a property may stand in for a class variable; pyright cannot know.
     @property
     def name(self) -> str:  # type: ignore[override]
         return "+".join(part.name for part in self.parts)

@@ -22,7 +22,7 @@ ROUNDS = ((4, 5), (2, 6), (1, 22))  # how many of the best rates go on, and for 
 PASSES = sum(count * steps for count, steps in ROUNDS)
 MOST = 256  # samples
 WINDOW = 3  # steps over which a curve is smoothed
-LEAST = 1e-8  # of an alignment, and of a loss next to a constant's
+LEAST = 1e-8  # of an alignment
 MARGIN = 0.01  # from 0 and 1, of a share whose odds are taken
 
 

@@ -1,15 +1,13 @@
 """Drawing the initial weights again, or taking out their mean."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.diagnosis.initialisation import SHIFTED
-from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls
+from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls, plain_layers
 from sigmascope.probes import Batch, weights
 
 Scheme = Literal["orthogonal", "he", "xavier"]
@@ -67,7 +65,7 @@ class Reinitialise(Remedy):
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
         generator = self.generator or torch.Generator().manual_seed(0)
-        found = list(_plain(model, batches[0]))
+        found = plain_layers(calls(model, batches[0]))
         if not found:
             raise Inapplicable(
                 "Reinitialisation needs linear or convolution layers with plain weights, got none. "
@@ -89,16 +87,6 @@ class Reinitialise(Remedy):
             nn.init.kaiming_normal_(weight, nonlinearity="relu", generator=generator)
         else:
             nn.init.xavier_normal_(weight, gain=gain, generator=generator)
-
-
-def _plain(model: nn.Module, batch: Batch) -> Iterator[nn.Module]:
-    seen: set[nn.Module] = set()
-    for call in calls(model, batch):
-        module = call.module
-        if isinstance(module, nn.Linear | _ConvNd) and module not in seen:
-            seen.add(module)
-            if "weight" in dict(module.named_parameters()):
-                yield module
 
 
 def _shift(matrix: Tensor) -> float:

@@ -1,7 +1,7 @@
 """What a remedy is: a function from a model to a new one, and why it should help."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import islice
@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.probes import Batch, Call, layers, prepared, recording, run, still
 
@@ -91,6 +92,29 @@ def calls(model: nn.Module, batch: Batch) -> tuple[Call, ...]:
     with still(model), torch.no_grad(), recording(layers(model)) as tape:
         run(model, batch)
     return tuple(tape.calls)
+
+
+def plain_layers(made: Iterable[Call]) -> list[nn.Module]:
+    """Linear and convolution layers with weights of their own, each once, in the order of calls."""
+    kinds = (nn.Linear, _ConvNd)
+    found = dict.fromkeys(c.module for c in made if isinstance(c.module, kinds))
+    return [m for m in found if "weight" in dict(m.named_parameters())]
+
+
+def hooked(
+    model: nn.Module,
+    batch: Batch,
+    modules: Iterable[nn.Module],
+    change: Callable[[nn.Module, tuple[Any, ...], Any], Tensor | None],
+) -> None:
+    """Run a model once with a hook on some modules, which may replace what they write."""
+    handles = [m.register_forward_hook(change) for m in modules]
+    try:
+        with still(model), torch.no_grad():
+            run(model, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Scaling initial weights and inputs by what they do to the data."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
@@ -8,12 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls
+from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls, hooked, plain_layers
 from sigmascope.diagnosis.wrapping import Around
-from sigmascope.probes import Batch, run, still
+from sigmascope.probes import Batch
 
 FLOOR = 1e-2  # of the spread over all inputs: a feature that hardly varies is not blown up
 QUIET = 0.1  # spread of the outputs that a loss takes for nearly none
+SLACK = 1e-3  # by which outputs that were quieted may miss it, for rounding
 STANDARD = (0.5, 2.0)  # sizes and spreads that are left alone
 
 
@@ -55,8 +55,8 @@ class UnitScale(Remedy):
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
         generator = self.generator or torch.Generator().manual_seed(0)
-        found = list(dict.fromkeys(c.module for c in calls(model, batches[0])))
-        for module in found:
+        made = calls(model, batches[0])
+        for module in dict.fromkeys(c.module for c in made):
             for name, p in module.named_parameters(recurse=False):
                 _draw(p, generator) if p.ndim > 1 else _rest(name, p)
         done: set[nn.Module] = set()
@@ -71,9 +71,7 @@ class UnitScale(Remedy):
                 return output / spread
             return output
 
-        plain: list[nn.Module] = [
-            m for m in found if isinstance(m, nn.Linear | _ConvNd) and _own(m)
-        ]
+        plain = plain_layers(made)
         if not plain:
             raise Inapplicable(
                 "Scaling needs linear or convolution layers with plain weights, got none. Take off "
@@ -95,7 +93,7 @@ class QuietOutput(Remedy):
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
         last = [c for c in calls(model, batches[0]) if isinstance(c.module, nn.Linear | _ConvNd)]
         spread = _spread(last[-1].output) if last else 0.0
-        if not last or spread <= QUIET or not _own(last[-1].module):
+        if spread <= QUIET * (1 + SLACK) or not plain_layers(last[-1:]):
             raise Inapplicable(
                 "Quieting needs a last linear or convolution layer whose outputs vary by more than "
                 f"{QUIET:g}, got {spread:.2g}."
@@ -146,7 +144,7 @@ class StandardiseInputs(Remedy):
         first = calls(model, batches[0])[0]
         x = first.input
         inside = isinstance(first.module, nn.Linear | _ConvNd | nn.RNNBase)
-        if not inside or not x.is_floating_point() or first.site in ("", None):
+        if not inside or not x.is_floating_point() or not first.site:
             raise Inapplicable(
                 "Standardising needs a first layer inside the model that reads numbers, linear, "
                 f"convolution or recurrent; got {type(first.module).__name__}. Standardise the "
@@ -174,22 +172,6 @@ class StandardiseInputs(Remedy):
         setattr(model.get_submodule(parent), name, new)
 
 
-def hooked(
-    model: nn.Module,
-    batch: Batch,
-    modules: list[nn.Module],
-    change: Callable[[nn.Module, object, Tensor], Tensor],
-) -> None:
-    """Run a model once with a hook on some modules; none outlives the run."""
-    handles = [m.register_forward_hook(change) for m in modules]
-    try:
-        with still(model), torch.no_grad():
-            run(model, batch)
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def _spread(output: Tensor) -> float:
     """Root mean square deviation from the mean over samples and positions."""
     dims = [d for d in range(output.ndim) if d != (1 if output.ndim > 3 else output.ndim - 1)]
@@ -211,7 +193,3 @@ def _draw(p: nn.Parameter, generator: torch.Generator) -> None:
 def _rest(name: str, p: nn.Parameter) -> None:
     if "bias" in name:
         p.data.zero_()
-
-
-def _own(module: nn.Module) -> bool:
-    return "weight" in dict(module.named_parameters(recurse=False))

@@ -63,8 +63,8 @@ def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
 def strong_residual(profile: Profile) -> Iterator[Finding]:
     """Branches that multiply the stream at every block of a deep network."""
     found = profile.series("branch strength")
-    values = [r.estimate.value for r in found if math.isfinite(r.estimate.value)]
-    growth = math.prod(min(1 + v * v, 1e30) for v in values[:400])
+    values = [r.estimate.value for r in found]
+    growth = math.exp(min(sum(math.log1p(v * v) for v in values), 700.0))
     if len(values) < DEEP or growth < GROWN:
         return
     stream = profile.series("mean square", form="samples")

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-import torch
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls
-from sigmascope.probes import Batch, Branch, branches, layers, run, still
+from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls, hooked
+from sigmascope.probes import Batch, Branch, branches, layers
 
 NO_BRANCH = (
     "This needs residual branches that end in a weight, a normaliser or a learned factor, got "
@@ -116,19 +115,20 @@ def multiply(model: nn.Module, found: list[Branch], factor: float) -> None:
 def _segments(model: nn.Module, batch: Batch) -> Iterator[tuple[nn.Module, list[str]]]:
     """Parents, with the names of consecutive children that make a block of equal shapes."""
     shapes = _shapes(model, batch)
-    owners = {m for c in calls(model, batch) for m in [c.module]}
+    called = {c.module for c in calls(model, batch)}
     taken: set[nn.Module] = set()
     for parent in model.modules():
         if parent in taken:
             continue
         names = list(dict(parent.named_children()))
         children = [parent.get_submodule(n) for n in names]
-        if isinstance(parent, nn.Sequential) and any(c in owners for c in children):
+        if isinstance(parent, nn.Sequential) and not called.isdisjoint(children):
             yield from _of_sequence(parent, names, children, shapes)
             taken.update(parent.modules())
         elif isinstance(parent, nn.Sequential | nn.ModuleList):
             for name, child in zip(names, children, strict=True):
-                if _keeps(child, child, shapes) and any(layers(child)):
+                around = any(layers(child))  # a layer's own name in itself is empty
+                if around and _keeps(child, child, shapes):
                     yield parent, [name]
                     taken.update(child.modules())
 
@@ -139,7 +139,7 @@ def _of_sequence(
     children: list[nn.Module],
     shapes: dict[nn.Module, tuple[Any, Any]],
 ) -> Iterator[tuple[nn.Module, list[str]]]:
-    starts = [i for i, c in enumerate(children) if any(layers(c)) or c in layers(c).values()]
+    starts = [i for i, c in enumerate(children) if layers(c)]
     for start, end in zip(starts, [*starts[1:], len(names)], strict=True):
         if start == starts[-1]:
             break  # what follows the last layer is the output
@@ -162,11 +162,5 @@ def _shapes(model: nn.Module, batch: Batch) -> dict[nn.Module, tuple[Any, Any]]:
         once = plain and module not in seen
         seen[module] = (tuple(inputs[0].shape), tuple(output.shape)) if once else (None, None)
 
-    handles = [m.register_forward_hook(keep) for m in model.modules()]
-    try:
-        with still(model), torch.no_grad():
-            run(model, batch)
-    finally:
-        for handle in handles:
-            handle.remove()
+    hooked(model, batch, model.modules(), keep)
     return seen

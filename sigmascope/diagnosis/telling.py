@@ -48,7 +48,8 @@ def _as_rows(
         X, Y = output.reshape(len(output), -1), targets.reshape(len(targets), -1)
         if X.shape != Y.shape:
             return None
-        return _centred(X), _centred(Y), _centred(X)
+        same = _centred(X)
+        return same, _centred(Y), same
     scores, classes = output if output.ndim < 3 else output.flatten(0, -2), targets.flatten()
     if len(scores) != len(classes) or not len(classes):
         return None
@@ -64,4 +65,5 @@ def _as_rows(
 
 
 def _centred(rows: Tensor) -> Float64[Tensor, "n k"]:
-    return rows.double().cpu() - rows.double().cpu().mean(0)
+    wide = rows.double().cpu()
+    return wide - wide.mean(0)

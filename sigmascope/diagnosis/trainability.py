@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float64
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.probing import MOST, PASSES, Optimiser, Probe, probe
+from sigmascope.diagnosis.probing import MOST, PASSES, Optimiser, probe
 from sigmascope.linalg import Estimate
 from sigmascope.probes import Batch, Loss, Refusal, chosen, sample_count
 from sigmascope.survey import Profile, Reading, Skipped
@@ -148,14 +148,12 @@ def trainability(
 
     Cost: 54 forward and backward passes on 256 samples.
     """
-    found = probed(
-        model,
-        batch,
-        targets=targets,
-        loss=loss,
-        optimiser=optimiser,
-        batch_dim=batch_dim,
-        generator=generator,
+    count = sample_count(batch, batch_dim=batch_dim)
+    if count > MOST:
+        rows = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))[:MOST]
+        batch, targets = chosen(batch, rows, batch_dim=batch_dim), targets[rows.to(targets.device)]
+    found = probe(
+        model, batch, targets=targets, loss=loss, optimiser=optimiser, batch_dim=batch_dim
     )
     return (by or default_model()).probability(found.features())
 
@@ -202,24 +200,6 @@ def foretold(
 def probability(profile: Profile) -> Reading | None:
     """The probability of fitting, if the profile holds it."""
     return next(iter(profile.series(FITTING)), None)
-
-
-def probed(
-    model: nn.Module,
-    batch: Batch,
-    *,
-    targets: Tensor,
-    loss: Loss,
-    optimiser: Optimiser,
-    batch_dim: int = 0,
-    generator: torch.Generator | None = None,
-) -> Probe:
-    """The probe behind a probability, on as many samples as it takes."""
-    count = sample_count(batch, batch_dim=batch_dim)
-    if count > MOST:
-        rows = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))[:MOST]
-        batch, targets = chosen(batch, rows, batch_dim=batch_dim), targets[rows.to(targets.device)]
-    return probe(model, batch, targets=targets, loss=loss, optimiser=optimiser, batch_dim=batch_dim)
 
 
 @cache

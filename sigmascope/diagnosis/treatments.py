@@ -211,7 +211,8 @@ def pairs(treatments: Iterable[Treatment]) -> tuple[Together, ...]:
 
 
 def _place(remedy: Remedy) -> int:
-    return [kind.name for kind in REMEDIES].index(remedy.name)
+    names = [kind.name for kind in REMEDIES]
+    return names.index(remedy.name) if remedy.name in names else len(names)  # the user's own last
 
 
 def last_ratio(profile: Profile) -> float:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from sigmascope.diagnosis.findings import Finding
+from sigmascope.diagnosis.setups import MOST
 from sigmascope.survey import Profile
 
 SATURATED, NEARLY = 0.75, 0.5  # share of entries at an end of the range: error, warning
 COPIES = 0.5  # share of units that are no copies
 HIDDEN = 1e-3  # variation before batch normalisation that hides a collapse
-MOST = 0.5  # of the layers
 
 
 def saturated_units(profile: Profile) -> Iterator[Finding]:

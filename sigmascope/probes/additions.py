@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from sigmascope.probes.batches import Batch, mapped
+from sigmascope.probes.endings import operation
 from sigmascope.probes.layers import layers, normalisers
 from sigmascope.probes.passes import called
 from sigmascope.probes.stillness import still
@@ -124,7 +125,7 @@ def _writer(
     """Who wrote a branch last, which parameters multiply all of it, and whether no ReLU does."""
     linear = True
     while node not in writers:
-        kind = _kind(node)
+        kind = operation(node)
         inner = [f for f, _ in node.next_functions if f is not None]
         own = [f for f in inner if id(getattr(f, "variable", None)) in names]
         if kind == "Mul" and own:  # a learned factor, as LayerScale
@@ -147,16 +148,12 @@ def _writer(
 
 def _source(node: Any, writers: dict[Any, str]) -> Any:
     """The node behind all that only moves or scales."""
-    while node not in writers and _kind(node) in MOVES:
+    while node not in writers and operation(node) in MOVES:
         inner = [f for f, _ in node.next_functions if f is not None]
         if len(inner) != 1:
             break
         node = inner[0]
     return node
-
-
-def _kind(node: Any) -> str:
-    return node.name().rstrip("0123456789").removesuffix("Backward")
 
 
 def _between(node: Any, other: Any) -> set[Any] | None:

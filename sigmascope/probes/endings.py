@@ -27,10 +27,11 @@ def closing_operation(model: nn.Module, batch: Batch) -> str:
     """
     with still(model), torch.enable_grad():
         node = as_tensor(called(model, batch))[0].grad_fn
-    while node is not None and node.next_functions and _kind(node) in SHAPES:
+    while node is not None and node.next_functions and operation(node) in SHAPES:
         node = node.next_functions[0][0]
-    return "" if node is None else _kind(node)
+    return "" if node is None else operation(node)
 
 
-def _kind(node: torch.autograd.graph.Node) -> str:
+def operation(node: torch.autograd.graph.Node) -> str:
+    """What a node of the autograd graph computed, e.g. `"Addmm"`."""
     return node.name().rstrip("0123456789").removesuffix("Backward")

@@ -79,7 +79,7 @@ def profile(
         Refusal: If the model or the batch cannot be measured.
 
     Cost: a forward pass, a forward and backward pass for each differentiated output, one for the
-    loss, and the spectra.
+    loss, and the spectra; the view `"setup"` runs the model three times more, and once back.
     """
     unknown = sorted(set(views) - set(EVERY))
     if unknown or not views:

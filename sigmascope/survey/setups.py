@@ -143,7 +143,8 @@ def _rows(both: Rows) -> Tensor | None:
 
 
 def _centred(rows: Tensor) -> Tensor:
-    return rows.double() - rows.double().mean(0)
+    wide = rows.double()
+    return wide - wide.mean(0)
 
 
 def _size(rows: Tensor) -> float:
