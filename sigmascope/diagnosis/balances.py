@@ -65,6 +65,7 @@ def wrong_backward(profile: Profile) -> Iterator[Finding]:
     """Balances that the forward pass promises and the gradient does not keep."""
     for check in profile.checks:
         if check.theorem == le2022.BalanceRate.name and check.verdict == Verdict.VIOLATED:
+            assert check.measured is not None  # a violated theorem has been asked for it
             rate = Reading(check.site, "balance rate", check.measured, "balances")
             yield Finding(
                 "wrong-backward",

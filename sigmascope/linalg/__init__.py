@@ -5,7 +5,7 @@ from sigmascope.linalg.batches import spectra
 from sigmascope.linalg.conditions import condition_number, log_pseudo_determinant
 from sigmascope.linalg.deflation import symmetric_moments
 from sigmascope.linalg.eigenvalues import Ends, extreme_eigenvalues
-from sigmascope.linalg.estimates import Estimate
+from sigmascope.linalg.estimates import Estimate, entrywise, largest, total
 from sigmascope.linalg.inertia import count_above, counts_above
 from sigmascope.linalg.lanczos import Krylov, krylov_space
 from sigmascope.linalg.laws import (
@@ -59,9 +59,11 @@ __all__ = [
     "count_above",
     "counts_above",
     "effective_rank",
+    "entrywise",
     "extreme_eigenvalues",
     "frobenius_norm",
     "krylov_space",
+    "largest",
     "log_pseudo_determinant",
     "lyapunov_exponents",
     "matrix_rank",
@@ -82,6 +84,7 @@ __all__ = [
     "symmetric_edge",
     "symmetric_moments",
     "time_average",
+    "total",
     "trace",
     "zero_exponents",
 ]

@@ -38,7 +38,7 @@ from sigmascope.probes.regions import Crossings, region_distance, regions_along
 from sigmascope.probes.representations import Spectra
 from sigmascope.probes.rows import Rows
 from sigmascope.probes.scalings.families import Fixed, Part, Symmetry
-from sigmascope.probes.scalings.gradients import trial_gradients
+from sigmascope.probes.scalings.gradients import Pull, trial_gradients
 from sigmascope.probes.scalings.symmetries import StillSum, Symmetries, symmetries
 from sigmascope.probes.scalings.treatments import Passed
 from sigmascope.probes.squashes import Squash, squashes
@@ -72,6 +72,7 @@ __all__ = [
     "Passed",
     "PathCount",
     "Point",
+    "Pull",
     "Refusal",
     "Rows",
     "SelfCheck",

@@ -1,6 +1,6 @@
 """Batches and outputs of any structure, as one call and one tensor."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -98,7 +98,7 @@ def chosen(batch: Batch, rows: Tensor, *, batch_dim: int = 0) -> Batch:
     return mapped(batch, pick)
 
 
-def call(model: nn.Module, batch: Batch) -> Any:
+def call(model: Callable[..., Any], batch: Batch) -> Any:
     """The model's output on a batch: one argument, a tuple of them, or keyword arguments."""
     if isinstance(batch, Tensor):
         return model(batch)

@@ -1,5 +1,6 @@
 """One forward pass without gradients, with all that is read on the way."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +63,16 @@ def forward_pass(
     return Pass(calls, frozen, output.detach(), rule, wrote)
 
 
-def called(model: nn.Module, batch: Batch) -> Any:
-    """The output of one call; whatever the model raises becomes a refusal that shows the batch."""
+def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = None) -> Any:
+    """The output of one call; whatever the model raises becomes a refusal that shows the batch.
+
+    Args:
+        model: What is named in the refusal.
+        batch: What it is run on.
+        run: What is called in its place.
+    """
     try:
-        return call(model, batch)
+        return call(run or model, batch)
     except Refusal:
         raise
     except (Exception, SystemExit) as error:  # a user's forward may raise anything

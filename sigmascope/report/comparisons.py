@@ -120,7 +120,7 @@ def _drifts(drifts: Sequence[le2022.Drift], whole: bool) -> Table:
     chosen = sorted(drifts, key=lambda d: d.drift, reverse=True)
     for d in chosen if whole else chosen[:MOST]:
         check = d.check()
-        allowed = "" if d.declines else compact(check.limit.high, digits=2)
+        allowed = "" if check.limit is None else compact(check.limit.high, digits=2)
         grid.add_row(
             str(check.verdict),
             compact(d.drift, digits=3),

@@ -63,8 +63,8 @@ def check_form(c: Check) -> dict[str, Any]:
         "site": c.site,
         "sense": c.sense,
         "verdict": str(c.verdict),
-        "measured": estimate_form(c.measured),
-        "limit": estimate_form(c.limit),
+        "measured": None if c.measured is None else estimate_form(c.measured),
+        "limit": None if c.limit is None else estimate_form(c.limit),
         "assumptions": [{"says": a.says, "met": a.met} for a in c.assumptions],
     }
 

@@ -206,5 +206,7 @@ def _sizes(profile: Profile) -> dict[str, int]:
 
 
 def _violation(check: Check) -> str:
+    assert check.measured is not None  # a violated theorem has been asked for both
+    assert check.limit is not None
     sides = f"{measured(check.measured)} is not {check.sense} {measured(check.limit)}"
     return f"{printable(check.theorem)} is violated at {printable(check.site)}: {sides}"

@@ -88,7 +88,7 @@ def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
                 "statement": speaking[0].statement,
                 "curve": curve,
                 "site": [c.site for c in speaking],
-                "limit": [strict(c.limit.value) for c in speaking],
+                "limit": [strict(c.limit.value) for c in speaking if c.limit is not None],
                 "verdict": [str(c.verdict) for c in speaking],
             }
 
@@ -104,7 +104,7 @@ def _bounded(checks: list[Check], readings: dict[str, list[Reading]]) -> Curve |
         same = {
             (r.view, r.form, r.quantity)
             for r in readings.get(check.site, ())
-            if r.estimate.value == check.measured.value
+            if check.measured is not None and r.estimate.value == check.measured.value
         }
         common = same if common is None else common & same
     return next(iter(common)) if common and len(common) == 1 else None

@@ -46,6 +46,9 @@ _ESTIMATE = {
 }
 _PLACE = {"site": _TEXT, "view": _VIEW, "form": _TEXT}
 
+# null where the theorem does not apply, and was asked for no number
+_SIDE = {"anyOf": [{"$ref": "#/$defs/estimate"}, {"type": "null"}]}
+
 _DEFINITIONS = {
     "number": {
         "description": "A finite number, or the word for one that JSON cannot write. NaN never "
@@ -85,8 +88,8 @@ _DEFINITIONS = {
             "site": _TEXT,
             "sense": {"enum": ["at most", "at least"]},
             "verdict": {"enum": ["holds", "consistent", "violated", "inapplicable"]},
-            "measured": {"$ref": "#/$defs/estimate"},
-            "limit": {"$ref": "#/$defs/estimate"},
+            "measured": _SIDE,
+            "limit": _SIDE,
             "assumptions": {
                 "type": "array",
                 "items": _object({"says": _TEXT, "met": {"type": ["boolean", "null"]}}),

@@ -59,9 +59,11 @@ def checks_parts(checks: tuple[Check, ...]) -> Iterator[RenderableType]:
 def _grid(group: list[Check]) -> Table:
     grid = Table.grid(padding=(0, 2))
     for c in group:
-        sides = f"{measured(c.measured)} {_SIGNS[c.sense]} {measured(c.limit)}"
         failed = "; ".join(a.says for a in c.assumptions if a.met is False)
-        why = f"not met: {failed}" if failed else ""
+        why = f"not met: {failed}" if failed else c.note
+        sides = ""
+        if c.measured is not None and c.limit is not None:
+            sides = f"{measured(c.measured)} {_SIGNS[c.sense]} {measured(c.limit)}"
         verdict = Text(c.verdict.value, _STYLES[c.verdict])
         grid.add_row(Text(printable(c.site)), verdict, Text(sides), Text(why, "dim"))
     return grid

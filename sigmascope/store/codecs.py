@@ -50,7 +50,7 @@ def check(c: AnyCheck) -> Cells:
     """Cells of the table `checks`."""
     assumptions = _json([[a.says, a.met] for a in c.assumptions])
     words = (c.theorem, c.source, c.statement, c.site, c.sense, str(c.verdict), assumptions)
-    return (*words, *_estimate(c.measured), *_estimate(c.limit))
+    return (*words, *_side(c.measured), *_side(c.limit))
 
 
 def finding(f: AnyFinding) -> Cells:
@@ -109,8 +109,8 @@ def as_check(step: int, time: str, *cells: Cell) -> StoredCheck:
         source,
         statement,
         site,
-        _as_estimate(cells[7:12]),
-        _as_estimate(cells[12:]),
+        _as_side(cells[7:12]),
+        _as_side(cells[12:]),
         sense,
         tuple((says, met) for says, met in json.loads(assumptions)),
         verdict,
@@ -157,6 +157,15 @@ def _estimate(e: Estimate) -> tuple[float, float, float, str, float]:
 def _as_estimate(cells: Iterable[Cell]) -> Estimate:
     value, low, high, how, risk = cells
     return Estimate(_float(value), _float(low), _float(high), _str(how), _float(risk))
+
+
+def _side(e: Estimate | None) -> tuple[float, float, float, str, float]:
+    """A side of a check; the columns take no NULL, and the route of a measured one has a name."""
+    return (0.0, -math.inf, math.inf, "", 0.0) if e is None else _estimate(e)
+
+
+def _as_side(cells: tuple[Cell, ...]) -> Estimate | None:
+    return _as_estimate(cells) if cells[3] else None
 
 
 def _blob(values: Tensor) -> bytes:

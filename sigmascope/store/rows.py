@@ -52,8 +52,8 @@ class StoredCheck:
         source: Author, year and number.
         statement: The inequality.
         site: The layer whose facts were compared.
-        measured: The side that the theorem bounds.
-        limit: The side that bounds it.
+        measured: The side that the theorem bounds; None where it does not apply.
+        limit: The side that bounds it; None where it does not apply.
         sense: `"at most"` or `"at least"`.
         assumptions: Each hypothesis, with whether it is met; None where it could not be decided.
         verdict: What followed, as a word.
@@ -65,8 +65,8 @@ class StoredCheck:
     source: str
     statement: str
     site: str
-    measured: Estimate
-    limit: Estimate
+    measured: Estimate | None
+    limit: Estimate | None
     sense: str
     assumptions: tuple[tuple[str, bool | None], ...]
     verdict: str

@@ -1,4 +1,11 @@
-"""What a checkable theorem is."""
+"""What a checkable theorem is.
+
+Both sides are estimates, computed from the facts by arithmetic that carries every error along
+(`linalg.Estimate`), so that a verdict is a statement about the two true numbers: HOLDS and VIOLATED
+are proved by the intervals, everything between is CONSISTENT. A theorem is contradicted only where
+all that makes it true is known to be met; a hypothesis that the facts cannot decide turns a
+contradiction into CONSISTENT, with a note. An inapplicable theorem is asked for no number.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -17,8 +24,8 @@ class Verdict(StrEnum):
     """Outcome of comparing the measured side with the side that bounds it."""
 
     HOLDS = "holds"  # proved by these intervals
-    CONSISTENT = "consistent"  # the intervals overlap: tight, or measured too coarsely
-    VIOLATED = "violated"  # contradicted: a bug, or a false tacit assumption
+    CONSISTENT = "consistent"  # the intervals overlap, or a hypothesis cannot be decided
+    VIOLATED = "violated"  # contradicted although all hypotheses are met: a bug
     INAPPLICABLE = "inapplicable"  # an assumption is known to fail
 
 
@@ -39,8 +46,8 @@ class Check:
         source: Author, year and number.
         statement: The inequality.
         site: The layer whose facts were compared.
-        measured: The side that the theorem bounds.
-        limit: The side that bounds it.
+        measured: The side that the theorem bounds; None where it does not apply.
+        limit: The side that bounds it; None where it does not apply.
         sense: Whether the measured side is `"at most"` or `"at least"` the limit.
         assumptions: The hypotheses, each with whether it is met.
         verdict: What follows.
@@ -50,11 +57,31 @@ class Check:
     source: str
     statement: str
     site: str
-    measured: Estimate
-    limit: Estimate
+    measured: Estimate | None
+    limit: Estimate | None
     sense: Sense
     assumptions: tuple[Assumption, ...]
     verdict: Verdict
+
+    @property
+    def note(self) -> str:
+        """Why a contradiction is none: the hypotheses that could not be decided; else empty."""
+        if self.verdict != Verdict.CONSISTENT or not _contradicted(*_ordered(self)):
+            return ""
+        unknown = "; ".join(a.says for a in self.assumptions if a.met is None)
+        return f"contradicted, but it cannot be told whether {unknown}"
+
+
+def _ordered(check: Check) -> tuple[Estimate, Estimate]:
+    """The side that should be the smaller one, and the other."""
+    assert check.measured is not None
+    assert check.limit is not None
+    at_most = check.sense == "at most"
+    return (check.measured, check.limit) if at_most else (check.limit, check.measured)
+
+
+def _contradicted(small: Estimate, large: Estimate) -> bool:
+    return small.low > large.high
 
 
 class Bound(ABC):
@@ -78,30 +105,34 @@ class Bound(ABC):
     def limit(self) -> Estimate:
         """The side that bounds it."""
 
+    def sides(self) -> tuple[Estimate, Estimate]:
+        """Both; overridden where they are computed together."""
+        return self.measured(), self.limit()
+
     @final
     def check(self) -> Check:
         """Compare the two sides; never overridden."""
-        assumptions, measured, limit = self.assumptions(), self.measured(), self.limit()
-        small, large = (measured, limit) if self.sense == "at most" else (limit, measured)
+        assumptions = self.assumptions()
         if any(a.met is False for a in assumptions):
-            verdict = Verdict.INAPPLICABLE
-        elif small.low > large.high:
-            verdict = Verdict.VIOLATED
-        elif small.high <= large.low:
-            verdict = Verdict.HOLDS
+            return self._said(assumptions, Verdict.INAPPLICABLE)
+        measured, limit = self.sides()
+        small, large = (measured, limit) if self.sense == "at most" else (limit, measured)
+        if _contradicted(small, large):
+            known = all(a.met for a in assumptions)
+            verdict = Verdict.VIOLATED if known else Verdict.CONSISTENT
         else:
-            verdict = Verdict.CONSISTENT
-        return Check(
-            self.name,
-            self.source,
-            self.statement,
-            self.site,
-            measured,
-            limit,
-            self.sense,
-            assumptions,
-            verdict,
-        )
+            verdict = Verdict.HOLDS if small.high <= large.low else Verdict.CONSISTENT
+        return self._said(assumptions, verdict, measured, limit)
+
+    def _said(
+        self,
+        assumptions: tuple[Assumption, ...],
+        verdict: Verdict,
+        measured: Estimate | None = None,
+        limit: Estimate | None = None,
+    ) -> Check:
+        words = self.name, self.source, self.statement, self.site
+        return Check(*words, measured, limit, self.sense, assumptions, verdict)
 
 
 class OfModels(Bound):

@@ -87,7 +87,7 @@ def _look(
     now = le2022.rank_one_bound(tail.layers, tail.last)
     layers = len(tail.layers) + 1
     margins = [
-        b.D + 2 * layers * b.S * budget - (n.frobenius - b.S * n.spectral)
+        b.D.value + 2 * layers * b.S * budget - n.excess.value
         for b, n in zip(first, now, strict=True)
     ]
     pairs = [
@@ -99,7 +99,7 @@ def _look(
         "step": step,
         "loss": loss,
         "ratios": [n.ratio for n in now],
-        "rest": [n.frobenius - n.spectral for n in now],
+        "rest": [n.frobenius.value - n.spectral.value for n in now],
         "alignments": [value for value, _, _ in pairs],
         "margin": min(margins),
     }

@@ -1,15 +1,20 @@
 """The gradient that balances are measured with: of the loss, or of a random sum of the outputs."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from sigmascope.probes.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.gradients import Loss
 from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.scalings.traces import alive
+
+Pull = Literal["loss", "reweighted", "random"]
 
 
 def trial_gradients(
@@ -18,6 +23,8 @@ def trial_gradients(
     *,
     targets: Any = None,
     loss: Loss | None = None,
+    pull: Pull = "loss",
+    nudge: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> dict[str, Tensor]:
     """Gradient in every trained parameter, in the model's own modes; zero where it has none.
@@ -28,7 +35,12 @@ def trial_gradients(
         targets: What `loss` compares the output with.
         loss: Without it, the outputs are summed with independent normal weights: what is conserved
             for every loss is conserved for this one.
-        generator: Draws those weights; a fixed one of its own if not given.
+        pull: `"loss"`: its gradient. `"reweighted"`: that at modest outputs, with an independent
+            normal weight for every sample, so that neither samples nor a saturated loss cancel
+            where training has converged. `"random"`: as without a loss.
+        nudge: Relative size of random changes of the parameters, made for this run alone: what
+            they move the gradient by tells how much of it is rounding.
+        generator: Draws the weights; a fixed one of its own if not given.
 
     Raises:
         Refusal: If the model has no gradient.
@@ -36,19 +48,18 @@ def trial_gradients(
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
     generator = generator or torch.Generator().manual_seed(0)
     with alive(model):
-        out = called(model, prepared(model, batch))
-        if loss is not None and targets is not None:
+        run, leaves = _nudged(model, learnable, nudge) if nudge else (model, learnable)
+        out = called(model, prepared(model, batch), run=run)
+        drawn = partial(_drawn, generator=generator)
+        if loss is None or targets is None or pull == "random":
+            scalar = _summed(out, drawn)
+        elif pull == "loss":
             scalar = loss(as_tensor(out)[0], targets)
         else:
-            floating = [t for t in tensors(out) if t.is_floating_point() and t.requires_grad]
-            weighted = (
-                (t * torch.randn(t.shape, generator=generator).to(t.device, t.dtype)).sum()
-                for t in floating
-            )
-            scalar = sum(weighted, torch.zeros(()))
+            scalar = _reweighted(as_tensor(out)[0], targets, loss, drawn)
         try:
             grads = torch.autograd.grad(
-                scalar, list(learnable.values()), allow_unused=True, materialize_grads=True
+                scalar, list(leaves.values()), allow_unused=True, materialize_grads=True
             )
         except RuntimeError as error:
             raise Refusal(
@@ -57,3 +68,51 @@ def trial_gradients(
                 "first."
             ) from error
     return {n: g.detach() for n, g in zip(learnable, grads, strict=True)}
+
+
+def _nudged(
+    model: nn.Module, learnable: dict[str, nn.Parameter], nudge: float
+) -> tuple[Callable[..., Any], dict[str, Tensor]]:
+    """The model with other parameters, for calls of this function alone."""
+    seed = int(nudge * 2.0**62) % 2**31  # another draw for every size
+    draw = partial(_drawn, generator=torch.Generator().manual_seed(seed))
+    leaves = {
+        n: (p.detach() * (1 + nudge * draw(p))).requires_grad_() for n, p in learnable.items()
+    }
+    return lambda *args, **named: functional_call(model, leaves, args, named), leaves
+
+
+def _drawn(like: Tensor, *, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator).to(like.device, like.dtype)
+
+
+def _summed(out: Any, drawn: Callable[[Tensor], Tensor]) -> Tensor:
+    floating = [t for t in tensors(out) if t.is_floating_point() and t.requires_grad]
+    return sum(((t * drawn(t)).sum() for t in floating), torch.zeros(()))
+
+
+def _reweighted(out: Tensor, targets: Any, loss: Loss, drawn: Callable[[Tensor], Tensor]) -> Tensor:
+    """The outputs along the loss's gradient, that of each sample with a weight of its own."""
+    pulled = _pulled(out, targets, loss)
+    size = pulled.abs().max()
+    weights = drawn(out.detach().reshape(len(out), -1)[:, 0] if out.ndim else out)
+    shape = (-1, *[1] * (out.ndim - 1)) if out.ndim else ()
+    scaled = (pulled / size.clamp_min(torch.finfo(pulled.dtype).tiny)).to(out.dtype)
+    return (out * (scaled * weights.reshape(shape))).sum()
+
+
+def _pulled(out: Tensor, targets: Any, loss: Loss) -> Tensor:
+    """`∂L/∂f`, in float64 where the loss accepts it, at outputs that are scaled down to one.
+
+    A softmax that is sure of itself leaves the difference of ones to rounding. What makes a balance
+    is a linear symmetry of the loss, which it has at scaled outputs too.
+    """
+    modest = out.detach() / out.detach().abs().max().clamp_min(1)
+    floating = isinstance(targets, Tensor) and targets.is_floating_point()
+    wide = targets.double() if floating else targets
+    try:
+        leaf = modest.double().requires_grad_()
+        return torch.autograd.grad(loss(leaf, wide), leaf)[0]
+    except (RuntimeError, TypeError, ValueError):  # a loss that takes one precision only
+        leaf = modest.requires_grad_()
+        return torch.autograd.grad(loss(leaf, targets), leaf)[0]

@@ -115,7 +115,8 @@ function theorem(name, checks) {
     .map(([verdict, count]) => element("span", { class: `verdict ${verdict}` }, `${verdict} at ${count}`));
   const lines = checks.map((check) => [
     named(check.site),
-    `${estimate(check.measured)} ${check.sense} ${estimate(check.limit)}`,
+    // a theorem that does not apply was asked for no number
+    check.measured && check.limit ? `${estimate(check.measured)} ${check.sense} ${estimate(check.limit)}` : "",
     element("span", { class: `verdict ${check.verdict}` }, check.verdict),
     check.assumptions
       .map((a) => `${shown(a.says)}: ${a.met === null ? "cannot be told" : a.met ? "met" : "not met"}`)

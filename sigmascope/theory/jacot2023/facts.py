@@ -1,6 +1,11 @@
-"""A stack at one of the samples, as the theorems of this paper need it."""
+"""A stack at one of the samples, as the theorems of this paper need it.
 
-import math
+Everything is computed from float64 copies of the weights, and carries what rounding did to it: the
+Jacobian through a running error bound (`probes.Errors`), its singular values by Weyl 1912, what is
+computed from them by the arithmetic of estimates. The theorems hold for any number k of the largest
+singular values, so that only those are counted that rounding cannot have made.
+"""
+
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,13 +15,12 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate
+from sigmascope.linalg import Estimate, Spectrum, entrywise, largest
 from sigmascope.probes import Point, Stack, Subject
 from sigmascope.theory.bounds import Assumption, OfModels
-from sigmascope.theory.jacot2023.linear import EPS
 
 POINTS = 8  # samples at which a theorem is checked
-SMALL = 1e-6  # a singular value of the Jacobian below which a direction is not counted
+KNOWN = 0.99  # a singular value counts if its lower end is at least this share of it
 
 
 def points(stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator[tuple[str, Point]]:
@@ -25,15 +29,44 @@ def points(stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator[tuple[str, Po
         yield f"sample {i}", stack.at(x)
 
 
-def singular_values(J: Tensor) -> Tensor:
-    """Those of a Jacobian that are large enough to be counted."""
-    s = torch.linalg.svdvals(J)
-    return s[s > SMALL]
+def singular_values(s: Spectrum) -> tuple[Estimate, ...]:
+    """The largest singular values, as many as are known."""
+    known = (s.low > 0) & (s.low >= KNOWN * s.sigma)
+    count = int(known.long().cumprod(0).sum())
+    return entrywise(s.sigma[:count], s.low[:count], s.high[:count], how="exact")
 
 
-def log_cost(s: Tensor, depth: int) -> float:
-    """`k L + 2 Σ log s`."""
-    return len(s) * depth + 2 * float(s.log().sum())
+def spectral_norm(A: Float64[Tensor, "m n"], gap: float) -> Estimate:
+    """`‖A‖` of a matrix that is known up to one of the norm `gap`."""
+    value = float(torch.linalg.matrix_norm(A, 2))
+    error = gap + 4 * max(A.shape) * 2.0**-52 * value
+    return Estimate(value, max(value - error, 0.0), value + error, "exact")
+
+
+def weight_norm(stack: Stack) -> Estimate:
+    """`Σ ‖W_l‖_F²`."""
+    return _summed(Estimate.sum_of_squares(W) for W in stack.weights)
+
+
+def parameter_norm(stack: Stack) -> Estimate:
+    """`‖θ‖² = Σ ‖W_l‖_F² + ‖b_l‖²`."""
+    return weight_norm(stack) + _summed(Estimate.sum_of_squares(b) for b in stack.biases)
+
+
+def log_volume(s: tuple[Estimate, ...]) -> Estimate:
+    """`log |A|_+ = Σ log s`."""
+    return _summed(e.log() for e in s)
+
+
+def schatten_cost(s: tuple[Estimate, ...], depth: int) -> Estimate:
+    """`L Σ s^{2/L}`: what a linear map of these singular values costs."""
+    return depth * _summed(e ** (2 / depth) for e in s)
+
+
+def largest_cost(s: tuple[Estimate, ...], depth: int) -> Estimate:
+    """`max_k k L + 2 log |A|_k`."""
+    logs = [2 * e.log() + depth for e in s]
+    return largest(*(_summed(logs[: k + 1]) for k in range(len(logs))))
 
 
 def least_norm(s: Tensor, depth: int) -> float:
@@ -41,10 +74,8 @@ def least_norm(s: Tensor, depth: int) -> float:
     return float((2 * s.log() + depth).cumsum(0).amax())
 
 
-def rounded(value: float, size: float) -> Estimate:
-    """A number whose terms were this large."""
-    gap = 1e4 * EPS * max(abs(value), size)
-    return Estimate(value, value - gap, value + gap, "exact")
+def _summed(terms: Iterator[Estimate] | list[Estimate]) -> Estimate:
+    return sum(terms, Estimate.exactly(0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +107,28 @@ class OfStacks(OfModels):
         """Further hypotheses."""
         return ()
 
+    @final
     def measured(self) -> Estimate:
-        return _nothing() if self.point is None else self.left(self.point)
+        return self.sides()[0]
 
+    @final
     def limit(self) -> Estimate:
-        return _nothing() if self.point is None else self.right(self.point)
+        return self.sides()[1]
+
+    @final
+    def sides(self) -> tuple[Estimate, Estimate]:
+        assert self.point is not None  # else the theorem does not apply
+        return self.both(self.point)
 
     @abstractmethod
-    def left(self, point: Point) -> Estimate:
-        """The side that the theorem bounds."""
-
-    @abstractmethod
-    def right(self, point: Point) -> Estimate:
-        """The side that bounds it."""
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        """The side that the theorem bounds, and the side that bounds it."""
 
     @classmethod
     def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["OfStacks"]:
         """The theorem on a stack, for some inputs."""
         for site, point in points(stack, rows):
-            if len(singular_values(point.jacobian)):
+            if singular_values(point.spectrum):
                 yield cls(site, point)
 
     @classmethod
@@ -106,7 +140,3 @@ class OfStacks(OfModels):
             return
         assert isinstance(subject.batch, Tensor)  # else it would be no stack
         yield from cls.on(stack, subject.batch.flatten(1).double().cpu())
-
-
-def _nothing() -> Estimate:
-    return Estimate(0.0, -math.inf, math.inf, "not measured")

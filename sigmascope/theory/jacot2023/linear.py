@@ -11,13 +11,13 @@ from sigmascope.linalg import Estimate, spectrum
 
 SOURCE = "Jacot 2023"
 EPS = 2.0**-52
-ROOM = 64  # roundings of a singular value below which it counts as zero
+ROOM = 8  # roundings of the largest singular value, for each row or column, that count as zero
 
 
 def positive(A: Float[Tensor, "m n"]) -> Float64[Tensor, " k"]:
-    """Singular values that are not rounding."""
-    s = spectrum(A.detach().double().cpu(), route="exact").sigma
-    return s[s > ROOM * max(A.shape) * EPS * float(s[0])] if float(s[0]) > 0 else s[:0]
+    """Singular values that are not rounding, of the precision that the matrix is given in."""
+    s = spectrum(A.detach().cpu(), route="exact").sigma
+    return s[s > ROOM * max(A.shape) * torch.finfo(A.dtype).eps * s[0]]
 
 
 def linear_cost(A: Float[Tensor, "m n"], depth: int) -> Estimate:
@@ -53,7 +53,7 @@ def corrections(A: Float[Tensor, "m n"]) -> tuple[int, float, float]:
     The rank, `2 log |A|_+` and `2 Σ log² s`.
 
     Args:
-        A: The linear map; with singular values below rounding taken as zero.
+        A: The linear map; singular values below the rounding of its precision are taken as zero.
 
     Source:
         Jacot 2023, Sec. 2.1 and Prop. 4.

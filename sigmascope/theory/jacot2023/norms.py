@@ -1,5 +1,6 @@
 """What the norm of the parameters must be at least: Theorem 3 and Theorem 6."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -7,17 +8,20 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate
+from sigmascope.linalg import Estimate, entrywise, spectrum
 from sigmascope.probes import Point
 from sigmascope.theory.bounds import Sense
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
-    least_norm,
-    log_cost,
-    rounded,
+    largest_cost,
+    log_volume,
+    schatten_cost,
     singular_values,
+    weight_norm,
 )
-from sigmascope.theory.jacot2023.linear import SOURCE, schatten_cost
+from sigmascope.theory.jacot2023.linear import EPS, SOURCE
+
+STEPS = 4  # roundings of a step of the frames for each of a step of the Jacobian
 
 
 @final
@@ -30,12 +34,9 @@ class JacobianCost(OfStacks):
     statement: ClassVar[str] = "Σ ‖W_l‖_F² ≥ L ‖Jf(x)‖_{2/L}^{2/L}"
     sense: ClassVar[Sense] = "at least"
 
-    def left(self, point: Point) -> Estimate:
-        return rounded(point.stack.weight_norm, point.stack.weight_norm)
-
-    def right(self, point: Point) -> Estimate:
-        value = schatten_cost(singular_values(point.jacobian), point.stack.depth)
-        return rounded(value, point.stack.weight_norm)
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        s = singular_values(point.spectrum)
+        return weight_norm(point.stack), schatten_cost(s, point.stack.depth)
 
 
 @final
@@ -51,12 +52,9 @@ class JacobianRank(OfStacks):
     statement: ClassVar[str] = "Σ ‖W_l‖_F² ≥ max_k' k' L + 2 log|Jf(x)|_{k'}"
     sense: ClassVar[Sense] = "at least"
 
-    def left(self, point: Point) -> Estimate:
-        return rounded(point.stack.weight_norm, point.stack.weight_norm)
-
-    def right(self, point: Point) -> Estimate:
-        value = least_norm(singular_values(point.jacobian), point.stack.depth)
-        return rounded(value, point.stack.weight_norm)
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        s = singular_values(point.spectrum)
+        return weight_norm(point.stack), largest_cost(s, point.stack.depth)
 
 
 @final
@@ -74,9 +72,14 @@ class Frames:
 
     into: tuple[Float64[Tensor, "_ k"], ...]
     out: tuple[Float64[Tensor, "_ k"], ...]
-    per_layer: tuple[float, ...]
-    gaps: tuple[float, ...]
-    bound: float
+    per_layer: tuple[Estimate, ...]
+    gaps: tuple[Estimate, ...]
+    bound: Estimate
+
+    @property
+    def distance(self) -> Estimate:
+        """What the bound bounds."""
+        return sum((*self.per_layer, *self.gaps), Estimate.exactly(0.0))
 
 
 def bottleneck_frames(point: Point, k: int | None = None) -> Frames:
@@ -87,38 +90,64 @@ def bottleneck_frames(point: Point, k: int | None = None) -> Frames:
 
     Args:
         point: A stack at an input.
-        k: How many directions; all of the Jacobian's rank if not given.
+        k: How many directions; of all singular values that are known if not given.
 
     Raises:
-        ValueError: If k is not between 1 and the rank of the Jacobian.
+        ValueError: If k is not between 1 and the number of known singular values.
 
     Source:
         Jacot 2023, Theorem 6, with two frames for each layer.
     """
-    s = singular_values(point.jacobian)
-    k = _require_rank(k, len(s))
-    V = torch.linalg.svd(point.jacobian, full_matrices=False)[2][:k].mT
+    s, V = _start(point, k)
     into, out, per_layer, gaps = [], [], [], []
     layers = zip(point.stack.weights, point.slopes, strict=True)
     for layer, (W, d) in enumerate(layers, start=1):
         U = polar(W @ V)
         into.append(V)
         out.append(U)
-        per_layer.append(float((W - U @ V.mT).square().sum()))
+        per_layer.append(_distance(W, U, V))
         if layer < point.stack.depth:
-            gaps.append(k - float((d[:, None] * U).square().sum()))
+            gaps.append(len(s) - Estimate.sum_of_squares(d[:, None] * U))
             V = polar(d[:, None] * U)
-    bound = point.stack.weight_norm - log_cost(s[:k], point.stack.depth)
+    bound = _bound(point, s, into[0])
     return Frames(tuple(into), tuple(out), tuple(per_layer), tuple(gaps), bound)
 
 
-def _require_rank(k: int | None, rank: int) -> int:
-    if rank == 0 or (k is not None and not 1 <= k <= rank):
+def _start(point: Point, k: int | None) -> tuple[tuple[Estimate, ...], Tensor]:
+    """The singular values that are counted, and their right singular vectors."""
+    s = singular_values(point.spectrum)
+    if not s or (k is not None and not 1 <= k <= len(s)):
         raise ValueError(
-            f"`k` must be between 1 and the rank {rank} of the Jacobian here, got {k}. Take "
+            f"`k` must be between 1 and the rank {len(s)} of the Jacobian here, got {k}. Take "
             "another input, or fewer directions."
         )
-    return rank if k is None else k
+    s = s[:k]
+    return s, torch.linalg.svd(point.jacobian, full_matrices=False)[2][: len(s)].mT
+
+
+def _bound(point: Point, s: Sequence[Estimate], V: Tensor) -> Estimate:
+    """`Σ ‖W_l‖_F² - k L - 2 log|Jf|_k`.
+
+    Rounding made the directions `V` that the frames start from. What is proved of frames holds for
+    any directions, with `|Jf V|` in the place of `|Jf|_k`, which is at least as large: so much
+    higher the bound may be, where each step of the frames rounds as those of the Jacobian do.
+    """
+    room = weight_norm(point.stack) - len(s) * point.stack.depth
+    exact = room - 2 * log_volume(tuple(s))
+    along = spectrum(point.jacobian @ V, route="exact")
+    gap = STEPS * point.errors.jacobian + (len(V) + 2) * EPS * float(point.jacobian.norm())
+    ends = (along.low - gap).clamp_min(0), along.high + gap
+    started = room - 2 * log_volume(entrywise(along.sigma, *ends, how=along.how))
+    return Estimate(exact.value, exact.low, max(exact.high, started.high), exact.how)
+
+
+def _distance(W: Tensor, U: Tensor, V: Tensor) -> Estimate:
+    """`‖W - U Vᵀ‖_F²` for the orthonormal frames nearest to these."""
+    apart = W - U @ V.mT
+    rounding = (U.shape[1] + 2) * EPS * (float(U.norm()) * float(V.norm()) + float(W.norm()))
+    skew = sum(float((F.mT @ F - torch.eye(F.shape[1], dtype=F.dtype)).norm()) for F in (U, V))
+    size = Estimate.sum_of_squares(apart).sqrt()
+    return (size + Estimate.within(0.0, rounding + 2 * skew)) ** 2
 
 
 def polar(A: Float64[Tensor, "n k"]) -> Float64[Tensor, "n k"]:
@@ -134,19 +163,9 @@ def polar(A: Float64[Tensor, "n k"]) -> Float64[Tensor, "n k"]:
     return U @ Vh
 
 
-@dataclass(frozen=True, slots=True)
-class _OfFrames(OfStacks):
-    """A theorem about what the norm leaves beyond an isometry of the Jacobian's rank."""
-
-    def right(self, point: Point) -> Estimate:
-        s = singular_values(point.jacobian)
-        value = point.stack.weight_norm - log_cost(s, point.stack.depth)
-        return rounded(value, point.stack.weight_norm)
-
-
 @final
 @dataclass(frozen=True, slots=True)
-class BottleneckFrames(_OfFrames):
+class BottleneckFrames(OfStacks):
     """Every layer is as near to an isometry of rank k as the norm leaves room for."""
 
     name: ClassVar[str] = "bottleneck-frames"
@@ -155,14 +174,14 @@ class BottleneckFrames(_OfFrames):
         "Σ ‖W_l - U_l V_lᵀ‖² + Σ (k - ‖D_l U_l‖²) ≤ Σ ‖W_l‖² - kL - 2 log|Jf(x)|_+"
     )
 
-    def left(self, point: Point) -> Estimate:
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
         found = bottleneck_frames(point)
-        return rounded(sum(found.per_layer) + sum(found.gaps), point.stack.weight_norm)
+        return found.distance, found.bound
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class OneFrame(_OfFrames):
+class OneFrame(OfStacks):
     """The same for ReLU with one frame a layer, as in the paper's main text."""
 
     name: ClassVar[str] = "bottleneck-one-frame"
@@ -170,12 +189,23 @@ class OneFrame(_OfFrames):
     statement: ClassVar[str] = "Σ ‖W_l - V_l V_{l-1}ᵀ‖² ≤ Σ ‖W_l‖² - kL - 2 log|Jf(x)|_+"
     relu_only: ClassVar[bool] = True
 
-    def left(self, point: Point) -> Estimate:
-        k = len(singular_values(point.jacobian))
-        V = torch.linalg.svd(point.jacobian, full_matrices=False)[2][:k].mT
-        total = 0.0
-        for W, d in zip(point.stack.weights, point.slopes, strict=True):
-            above = polar(d[:, None] * (W @ V))
-            total += float((W - above @ V.mT).square().sum())
-            V = above
-        return rounded(total, point.stack.weight_norm)
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        return one_frame(point)
+
+
+def one_frame(point: Point) -> tuple[Estimate, Estimate]:
+    """`Σ ‖W_l - V_l V_{l-1}ᵀ‖_F²` with `V_l = polar(D_l W_l V_{l-1})`, and what bounds it.
+
+    Args:
+        point: A ReLU stack at an input.
+
+    Source:
+        Jacot 2023, Theorem 6, main text.
+    """
+    s, V = _start(point, None)
+    distance, bound = Estimate.exactly(0.0), _bound(point, s, V)
+    for W, d in zip(point.stack.weights, point.slopes, strict=True):
+        above = polar(d[:, None] * (W @ V))
+        distance = distance + _distance(W, above, V)
+        V = above
+    return distance, bound

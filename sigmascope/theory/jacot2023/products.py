@@ -1,6 +1,5 @@
 """The second correction of a product: Proposition 4, where it can be checked."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -8,11 +7,11 @@ from typing import ClassVar, final
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate
+from sigmascope.linalg import Estimate, Spectrum, spectrum
 from sigmascope.probes import Point, Stack
 from sigmascope.theory.bounds import Assumption
-from sigmascope.theory.jacot2023.facts import OfStacks, rounded
-from sigmascope.theory.jacot2023.linear import SOURCE, corrections, positive
+from sigmascope.theory.jacot2023.facts import OfStacks, log_volume, singular_values
+from sigmascope.theory.jacot2023.linear import SOURCE
 
 
 @final
@@ -21,7 +20,8 @@ class ProductCorrection(OfStacks):
     """How irregular a product of linear layers is, is at most what its layers are together.
 
     The square root of the second correction is a distance from isometries, which adds up along a
-    composition.
+    composition whose first corrections add up. Equal ranks alone do not do: a product that passes
+    less than its layers keep is more irregular than they are.
     """
 
     name: ClassVar[str] = "product-correction"
@@ -30,21 +30,39 @@ class ProductCorrection(OfStacks):
 
     def more(self) -> tuple[Assumption, ...]:
         assert self.point is not None
-        stack = self.point.stack
-        ranks = [len(positive(W)) for W in (*stack.weights, self.point.jacobian)]
+        linear = Assumption("the network is linear", self.point.stack.slope == 1)
+        if not linear.met:
+            return (linear,)
+        spectra = [spectrum(W, route="exact") for W in self.point.stack.weights]
+        whole = (*spectra, self.point.spectrum)
+        ranks = [len(singular_values(s)) for s in whole]
+        known = all(_decided(s, k) for s, k in zip(whole, ranks, strict=True))
         said = f"the product has the rank of every layer (ranks {', '.join(map(str, ranks))})"
-        return (
-            Assumption("the network is linear", stack.slope == 1),
-            Assumption(said, len(set(ranks)) == 1),
+        alike = len(set(ranks)) == 1
+        same = Assumption(said, alike if known or not alike else None)
+        return (linear, same, self._additive(spectra))
+
+    def _additive(self, spectra: list[Spectrum]) -> Assumption:
+        """Whether `log |A|_+` of the product is the sum of those of its layers.
+
+        It is for certain where the rank is the width of every hidden layer, as determinants
+        multiply. Elsewhere it can be refuted by numbers, and never proved by them.
+        """
+        assert self.point is not None
+        apart = log_volume(singular_values(self.point.spectrum))
+        for s in spectra:
+            apart = apart - log_volume(singular_values(s))
+        rank = len(singular_values(self.point.spectrum))
+        hidden = [len(W) for W in self.point.stack.weights[:-1]]
+        refuted = apart.low > 0 or apart.high < 0
+        met = False if refuted else True if all(n == rank for n in hidden) else None
+        return Assumption(
+            "the pseudo-determinants of the layers multiply, R1(fg) = R1(f) + R1(g)", met
         )
 
-    def left(self, point: Point) -> Estimate:
-        value = _distance(point.jacobian)
-        return rounded(value, value)
-
-    def right(self, point: Point) -> Estimate:
-        value = sum(_distance(W) for W in point.stack.weights)
-        return rounded(value, value)
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        layers = (_distance(spectrum(W, route="exact")) for W in point.stack.weights)
+        return _distance(point.spectrum), sum(layers, Estimate.exactly(0.0))
 
     @classmethod
     def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["ProductCorrection"]:
@@ -53,5 +71,12 @@ class ProductCorrection(OfStacks):
             yield cls("network", stack.at(rows[0]))
 
 
-def _distance(A: Tensor) -> float:
-    return math.sqrt(corrections(A)[2])
+def _decided(s: Spectrum, known: int) -> bool:
+    """Whether the singular values that are not known are zero for certain, for there are none."""
+    return known == len(s.sigma)
+
+
+def _distance(s: Spectrum) -> Estimate:
+    """`√R2`."""
+    squares = (e.log() ** 2 for e in singular_values(s))
+    return (2 * sum(squares, Estimate.exactly(0.0))).sqrt()

@@ -9,13 +9,19 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate
+from sigmascope.linalg import Estimate, largest, spectrum
 from sigmascope.probes import Point, Stack
 from sigmascope.theory.bounds import Assumption, Sense
-from sigmascope.theory.jacot2023.facts import OfStacks, rounded, singular_values
+from sigmascope.theory.jacot2023.facts import (
+    OfStacks,
+    log_volume,
+    parameter_norm,
+    singular_values,
+    spectral_norm,
+)
 from sigmascope.theory.jacot2023.linear import SOURCE
 
-BALANCED = 1e-6  # relative defect up to which a stack counts as balanced
+ZERO = Estimate.exactly(0.0)
 
 
 def ntk_trace(point: Point) -> tuple[float, float]:
@@ -49,6 +55,23 @@ def ntk_kernel(point: Point) -> Float64[Tensor, "c c"]:
     return sum((J @ J.mT * (float(a @ a) + one) for J, a in terms), torch.zeros(()))
 
 
+def ntk_norm(point: Point) -> Estimate:
+    """`‖Θ(x, x)‖`, with what rounding may have done to it.
+
+    Args:
+        point: A stack at an input.
+    """
+    one = 1.0 if point.stack.biased else 0.0
+    kernel = ntk_kernel(point)
+    gap = (len(kernel) + len(point.backwards) + 8) * 2.0**-51 * float(kernel.norm())
+    layers = zip(point.backwards, point.errors.backwards, _sizes(point), strict=True)
+    for J, error, size in layers:
+        norm, wide = float(J.norm()), size.high + one
+        gap += (2 * norm * error + error**2 + (J.shape[1] + 8) * 2.0**-51 * norm**2) * wide
+        gap += norm**2 * (size.high - size.low)
+    return Estimate.within(float(torch.linalg.eigvalsh(kernel)[-1]), gap)
+
+
 def balance(stack: Stack, *, rounds: int = 10_000) -> Stack:
     """The same function with balanced neurons: in-weights and out-weights of one norm.
 
@@ -80,20 +103,56 @@ def balance(stack: Stack, *, rounds: int = 10_000) -> Stack:
     return replace(stack, weights=tuple(weights), biases=tuple(biases))
 
 
-def whole_cost(point: Point, s: Tensor) -> tuple[int, float]:
-    """Rank k, and `c₁ = ‖θ‖² - k L`."""
-    return len(s), point.stack.norm - len(s) * point.stack.depth
+def _trace(point: Point) -> Estimate:
+    """`Tr Θ(x, x)` with its rounding."""
+    one = 1.0 if point.stack.biased else 0.0
+    slopes = zip(point.backwards, point.errors.backwards, strict=True)
+    terms = zip(slopes, _sizes(point), strict=True)
+    return sum((_norm(J, gap) ** 2 * (a + one) for (J, gap), a in terms), Estimate.exactly(0.0))
+
+
+def _norm(A: Tensor, gap: float) -> Estimate:
+    """The Frobenius norm of a tensor that is known up to a tensor of the norm `gap`."""
+    return (Estimate.sum_of_squares(A).sqrt() + Estimate.within(0.0, gap)).at_least(0.0)
+
+
+def _sizes(point: Point) -> Iterator[Estimate]:
+    """`‖α_{l-1}‖²` of every layer."""
+    rise = max(1.0, abs(point.stack.slope))
+    gaps = [0.0, *(rise * float(e.norm()) for e in point.errors.preactivations[:-1])]
+    for a, gap in zip(point.activations, gaps, strict=True):
+        yield _norm(a, gap + 2.0**-52 * float(a.norm())) ** 2
 
 
 @dataclass(frozen=True, slots=True)
 class _OfBalanced(OfStacks):
-    """A theorem about balanced networks."""
+    """A theorem about balanced networks.
+
+    Of balance the proof uses one consequence, which is what is asked for: no first layers have more
+    than their share of the norm. (In a balanced network no layer has less than the one before it.)
+    """
 
     def more(self) -> tuple[Assumption, ...]:
         assert self.point is not None
         defect = self.point.stack.balance_defect()
-        said = f"neurons are balanced (relative defect {defect:.1g})"
-        return (Assumption(said, defect <= BALANCED),)
+        said = "the first l layers have at most l/L of the norm, as in a balanced network"
+        met = _surplus(self.point.stack).low <= 0
+        return (Assumption(f"{said} (relative defect {defect:.1g})", met),)
+
+
+def _surplus(stack: Stack) -> Estimate:
+    """`max_l Σ_{j≤l} ‖W_j‖² - (l/L) ‖θ‖²`: how much more than their share the first layers have."""
+    whole, below, found = parameter_norm(stack), ZERO, []
+    for layer, W in enumerate(stack.weights, start=1):
+        below = below + Estimate.sum_of_squares(W)
+        found.append(below - whole * layer / stack.depth)
+    return largest(*found)
+
+
+def _exponent(stack: Stack, k: int) -> Estimate:
+    """`max(0, c₁/k)` for `c₁ = ‖θ‖² - k L`, and what rounding leaves open of the shares of norm."""
+    growth = (parameter_norm(stack) - k * stack.depth) / k
+    return growth.at_least(0.0) + Estimate(0.0, 0.0, max(_surplus(stack).high, 0.0) / k, "exact")
 
 
 @final
@@ -105,16 +164,11 @@ class RepresentationSize(_OfBalanced):
     source: ClassVar[str] = f"{SOURCE}, Theorem 7, without 1/N, for balanced networks"
     statement: ClassVar[str] = "Σ ‖α_{l-1}(x)‖² ≤ Tr Θ(x,x) max(1, e^{c₁/k}) / (k |Jf(x)|_+^{2/k})"
 
-    def left(self, point: Point) -> Estimate:
-        value = sum(float(a.square().sum()) for a in point.activations)
-        return rounded(value, value)
-
-    def right(self, point: Point) -> Estimate:
-        s = singular_values(point.jacobian)
-        k, c1 = whole_cost(point, s)
-        log_det = 2 * float(s.log().sum()) / k
-        value = sum(ntk_trace(point)) * math.exp(max(0.0, c1 / k) - log_det) / k
-        return rounded(value, value)
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        logs = log_volume(singular_values(point.spectrum))
+        k = len(singular_values(point.spectrum))
+        power = _exponent(point.stack, k) - 2 * logs / k
+        return sum(_sizes(point), Estimate.exactly(0.0)), _trace(point) * power.exp() / k
 
 
 @final
@@ -125,9 +179,10 @@ class RepresentationRank(_OfBalanced):
     For half of the layers (p = 1/2), with weights and biases together.
 
     Attributes:
+        directions: k; as many as have a known singular value at every sample.
         values: `s_{k+1}` of each layer's pre-activations over √N, ascending.
         trace: Mean of `Tr Θ(x, x)` over the batch.
-        spread: Least and largest `log |Jf(x)|_+` over the batch.
+        spread: Least and largest `log |Jf(x)|_k` over the batch.
     """
 
     name: ClassVar[str] = "representation-rank"
@@ -137,43 +192,44 @@ class RepresentationRank(_OfBalanced):
         "√(c (c₁ - 2 log max|Jf|_+) max(1, e^{c₁/k}) / (k min|Jf|_+^{2/k}))"
     )
 
-    values: tuple[float, ...] = ()
-    trace: float = 0.0
-    spread: tuple[float, float] = (0.0, 0.0)
+    directions: int = 0
+    values: tuple[Estimate, ...] = ()
+    trace: Estimate = ZERO
+    spread: tuple[Estimate, Estimate] = (ZERO, ZERO)
 
-    def left(self, point: Point) -> Estimate:
-        middle = self.values[math.ceil(len(self.values) / 2) - 1]
-        return rounded(middle, max(self.values))
-
-    def right(self, point: Point) -> Estimate:
-        depth, (least, most) = point.stack.depth, self.spread
-        k, c1 = whole_cost(point, singular_values(point.jacobian))
-        room = self.trace / depth * max(0.0, c1 - 2 * most) * math.exp(max(0.0, c1 / k))
-        value = 2 / math.sqrt(depth) * math.sqrt(room / k / math.exp(2 * least / k))
-        return rounded(value, value)
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        depth, (least, most), k = point.stack.depth, self.spread, self.directions
+        excess = parameter_norm(point.stack) - k * depth - 2 * most
+        room = excess.at_least(0.0) * self.trace / depth
+        power = _exponent(point.stack, k) - 2 * least / k
+        limit = 2 * (room * power.exp() / k).sqrt() / math.sqrt(depth)
+        return self.values[math.ceil(len(self.values) / 2) - 1], limit
 
     @classmethod
     def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["RepresentationRank"]:
-        """On some inputs; nothing where the Jacobian has not one rank on all of them."""
+        """On some inputs; nothing where the Jacobian has no known direction on all of them."""
         found = [stack.at(x) for x in rows]
-        spectra = [singular_values(p.jacobian) for p in found]
-        ranks = {len(s) for s in spectra}
-        if len(ranks) != 1 or 0 in ranks:
+        spectra = [singular_values(p.spectrum) for p in found]
+        k = min((len(s) for s in spectra), default=0)
+        if k == 0:
             return
-        k = ranks.pop()
-        logs = [float(s.log().sum()) for s in spectra]
-        values = [
-            _beyond(torch.stack([p.preactivations[layer] for p in found]), k)
-            for layer in range(stack.depth)
-        ]
-        trace = sum(sum(ntk_trace(p)) for p in found) / len(found)
-        site = f"{len(found)} samples"
-        yield cls(site, found[0], "", tuple(sorted(values)), trace, (min(logs), max(logs)))
+        logs = [log_volume(s[:k]) for s in spectra]
+        values = [_beyond(found, layer, k) for layer in range(stack.depth)]
+        trace = sum(map(_trace, found), ZERO) / len(found)
+        ends = -largest(*(-e for e in logs)), largest(*logs)
+        order = tuple(sorted(values, key=lambda e: e.value))
+        yield cls(f"{len(found)} samples", found[0], "", k, order, trace, ends)
 
 
-def _beyond(Z: Float64[Tensor, "n w"], k: int) -> float:
-    s = torch.linalg.svdvals(Z / math.sqrt(len(Z)))
-    return float(s[k]) if len(s) > k else 0.0
+def _beyond(found: list[Point], layer: int, k: int) -> Estimate:
+    """`s_{k+1}` of what a layer writes for some samples, over the root of their number."""
+    Z = torch.stack([p.preactivations[layer] for p in found])
+    gap = math.sqrt(sum(float(p.errors.preactivations[layer].square().sum()) for p in found))
+    s = spectrum(Z, route="exact")
+    if len(s.sigma) <= k:
+        return ZERO
+    low, value, high = (float(t[k]) for t in (s.low, s.sigma, s.high))
+    return Estimate(value, max(low - gap, 0.0), high + gap, "exact") / math.sqrt(len(found))
 
 
 @final
@@ -187,20 +243,23 @@ class TangentCurvature(OfStacks):
     sense: ClassVar[Sense] = "at least"
     relu_only: ClassVar[bool] = True
 
-    def left(self, point: Point) -> Estimate:
-        value = mixed_derivative(point)
-        tops = [
-            float(torch.linalg.matrix_norm(F, 2) * torch.linalg.matrix_norm(B, 2)) ** 2
-            for F, B in zip(point.forwards, point.backwards, strict=True)
-        ]
-        low, high = value * (1 - 1e-10), sum(tops) * (1 + 1e-10)
-        return Estimate(value, low, max(high, value), "alternating maximisation, from below")
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        depth, top = point.stack.depth, spectral_norm(point.jacobian, point.errors.jacobian)
+        return _mixed_range(point), depth * top ** (2 - 2 / depth)
 
-    def right(self, point: Point) -> Estimate:
-        depth = point.stack.depth
-        top = float(torch.linalg.matrix_norm(point.jacobian, 2))
-        value = depth * top ** (2 - 2 / depth)
-        return rounded(value, value)
+
+def _mixed_range(point: Point) -> Estimate:
+    """From the directions that were found below; above, by the norms of all layers apart."""
+    value, (u, v) = _alternated(point, rounds=200)
+    errors, least, most = point.errors, Estimate.exactly(0.0), Estimate.exactly(0.0)
+    layers = zip(point.forwards, point.backwards, errors.forwards, errors.backwards, strict=True)
+    for F, B, into, out in layers:
+        rounding = lambda A, gap: gap + (sum(A.shape) + 4) * 2.0**-51 * float(A.norm())
+        along = _norm(F @ u, rounding(F, into)) * _norm(B.mT @ v, rounding(B, out))
+        least = least + along**2
+        most = most + (spectral_norm(F, into) * spectral_norm(B, out)) ** 2
+    value = min(max(value, least.low), most.high)
+    return Estimate(value, least.low, most.high, "alternating maximisation, from below")
 
 
 def mixed_derivative(point: Point, *, rounds: int = 200) -> float:
@@ -213,6 +272,11 @@ def mixed_derivative(point: Point, *, rounds: int = 200) -> float:
     Source:
         Jacot 2023, Prop. 9.
     """
+    return _alternated(point, rounds=rounds)[0]
+
+
+def _alternated(point: Point, *, rounds: int) -> tuple[float, tuple[Tensor, Tensor]]:
+    """The largest value that was found, and the two unit vectors that have it."""
     grams = [(F.mT @ F, B @ B.mT) for F, B in zip(point.forwards, point.backwards, strict=True)]
     U, _, Vh = torch.linalg.svd(point.jacobian, full_matrices=False)
     u, v, value = Vh[0], U[:, 0], 0.0
@@ -224,4 +288,4 @@ def mixed_derivative(point: Point, *, rounds: int = 200) -> float:
         v, before, value = vectors[:, -1], value, float(lam[-1])
         if value <= before * (1 + 1e-13):
             break
-    return value
+    return value, (u, v)

@@ -5,21 +5,22 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, final
 
-import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate
+from sigmascope.linalg import Estimate, entrywise, largest, spectrum
 from sigmascope.probes import Point, Stack
 from sigmascope.theory.bounds import Assumption, Sense
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
     points,
-    rounded,
+    schatten_cost,
     singular_values,
+    spectral_norm,
+    weight_norm,
 )
-from sigmascope.theory.jacot2023.linear import SOURCE, schatten_cost
-from sigmascope.theory.jacot2023.tangents import ntk_kernel
+from sigmascope.theory.jacot2023.linear import EPS, SOURCE
+from sigmascope.theory.jacot2023.tangents import ntk_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,9 @@ class JacobianVariation(_OfPairs):
     )
     sense: ClassVar[Sense] = "at least"
 
-    def left(self, point: Point) -> Estimate:
-        return rounded(point.stack.weight_norm, point.stack.weight_norm)
-
-    def right(self, point: Point) -> Estimate:
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
         assert self.other is not None
-        return rounded(jacobian_variation_bound(point, self.other), point.stack.weight_norm)
+        return weight_norm(point.stack), _variation(point, self.other, _constant(point, self.other))
 
 
 def jacobian_variation_bound(
@@ -75,20 +73,35 @@ def jacobian_variation_bound(
     Source:
         Jacot 2023, Prop. 13.
     """
+    C = _constant(first, second) if constant is None else Estimate.exactly(constant)
+    return _variation(first, second, C).value
+
+
+def _variation(first: Point, second: Point, C: Estimate) -> Estimate:
     depth = first.stack.depth
-    chains = [J for p in (first, second) for J in _chains(p)]
-    C = constant or max(1.0, *(float(torch.linalg.matrix_norm(J, 2)) for J in chains))
-    costs = [schatten_cost(singular_values(p.jacobian), depth) for p in (first, second)]
-    apart = float(torch.linalg.matrix_norm(first.jacobian - second.jacobian, "nuc"))
-    return sum(costs) / 2 + apart / C**2
+    costs = [schatten_cost(singular_values(p.spectrum), depth) for p in (first, second)]
+    s = spectrum(first.jacobian - second.jacobian, route="exact")
+    gap = sum(p.errors.jacobian + EPS * float(p.jacobian.norm()) for p in (first, second))
+    ends = (s.low - gap).clamp_min(0), s.high + gap
+    apart = sum(entrywise(s.sigma, *ends, how=s.how), Estimate.exactly(0.0))
+    return (costs[0] + costs[1]) / 2 + apart / C**2
+
+
+def _constant(first: Point, second: Point) -> Estimate:
+    """C of the two chains: the largest norm of a derivative of or by a layer, or 1."""
+    norms = [Estimate.exactly(1.0)]
+    for point in (first, second):
+        errors = point.errors
+        for chain, gap in zip(_chains(point), (*errors.chains, *errors.reads), strict=True):
+            norms.append(spectral_norm(chain, gap))
+    return largest(*norms)
 
 
 def _chains(point: Point) -> Iterator[Tensor]:
-    """`∂z_l/∂x` and `∂f/∂α_{l-1}`: all derivatives that end or begin before an activation."""
-    layers = zip(point.stack.weights, point.forwards, point.backwards, strict=True)
-    for W, forward, backward in layers:
-        yield W @ forward
-        yield backward @ W
+    """`∂z_l/∂x`, then `∂f/∂α_{l-1}`: the derivatives that end or begin before an activation."""
+    weights = point.stack.weights
+    yield from (W @ F for W, F in zip(weights, point.forwards, strict=True))
+    yield from (B @ W for W, B in zip(weights, point.backwards, strict=True))
 
 
 @final
@@ -106,21 +119,26 @@ class TangentOnSegments(_OfPairs):
     def more(self) -> tuple[Assumption, ...]:
         assert self.point is not None
         assert self.other is not None
-        same = all(
-            torch.equal(a, b) for a, b in zip(self.point.slopes, self.other.slopes, strict=True)
-        )
+        units = list(zip(self.point.preactivations, self.other.preactivations, strict=True))[:-1]
+        same = all(bool(((a > 0) == (b > 0)).all()) for a, b in units)
+        decided = self.point.errors.decided and self.other.errors.decided
         apart = bool((self.point.x != self.other.x).any())
-        return (Assumption("no unit changes its side between the inputs", same and apart),)
+        met = same and apart
+        said = "no unit changes its side between the inputs"
+        return (Assumption(said, met if decided or not apart else None),)
 
-    def left(self, point: Point) -> Estimate:
-        assert self.other is not None
-        tops = [float(torch.linalg.eigvalsh(ntk_kernel(p))[-1]) for p in (point, self.other)]
-        return rounded(max(tops), max(tops))
-
-    def right(self, point: Point) -> Estimate:
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
         assert self.other is not None
         step, depth = self.other.x - point.x, point.stack.depth
-        size = float(step.norm())
-        along = float((point.jacobian @ step).norm()) / size if size > 0 else 0.0
-        value = depth / 4 * size**2 * along ** (2 - 2 / depth)
-        return rounded(value, value)
+        gap = EPS * float(point.x.norm() + self.other.x.norm())
+        size = Estimate.sum_of_squares(step).sqrt() + Estimate.within(0.0, gap)
+        moved = point.jacobian @ step
+        spread = point.errors.jacobian + (len(step) + 2) * EPS * float(point.jacobian.norm())
+        along = Estimate.sum_of_squares(moved).sqrt()
+        along = along + Estimate.within(
+            0.0,
+            spread * size.high + gap * spectral_norm(point.jacobian, point.errors.jacobian).high,
+        )
+        slope = (along / size).at_least(0.0)
+        limit = depth / 4 * size**2 * slope ** (2 - 2 / depth)
+        return largest(*(ntk_norm(p) for p in (point, self.other))), limit

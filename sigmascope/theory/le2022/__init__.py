@@ -7,14 +7,10 @@ from sigmascope.theory.le2022.alignments import (
     alignment_lower_bound,
     linear_pairs,
 )
+from sigmascope.theory.le2022.conserved import Conserved, conserved, invariants
 from sigmascope.theory.le2022.drifts import Drift, endpoint_drifts
 from sigmascope.theory.le2022.grams import equal_pattern_mask, gram_balance, neuron_balance
-from sigmascope.theory.le2022.invariants import (
-    Conserved,
-    Invariant,
-    conserved,
-    invariants,
-)
+from sigmascope.theory.le2022.invariants import Invariant
 from sigmascope.theory.le2022.ledgers import Ledger
 from sigmascope.theory.le2022.rank_ones import RankOne, RankOnePrinted
 from sigmascope.theory.le2022.ranks import Layer, RankOneBound, rank_one_bound

@@ -1,7 +1,7 @@
 """How far adjacent linear layers are from aligned, and their tail from rank one."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -54,7 +54,7 @@ def alignment_lower_bound(
     Source:
         Le & Jegelka 2022, (15), at finite time.
     """
-    return Pair.of(below, above).least(balance)
+    return Pair.of(below, above).least(balance).value
 
 
 @final
@@ -65,61 +65,116 @@ class Pair:
     Attributes:
         below: Gram matrix `W₁W₁ᵀ` (with the bias, if there is one).
         above: Gram matrix `W₂ᵀW₂`.
+        rounding: How far from the true ones they may be, in the spectral norm.
     """
 
     below: Float64[Tensor, "h h"]
     above: Float64[Tensor, "h h"]
+    rounding: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
     def of(cls, below: Float[Tensor, "h a"], above: Float[Tensor, "c h"]) -> "Pair":
         """Of two weights."""
         W1, W2 = below.detach().double().cpu(), above.detach().double().cpu()
-        return cls(W1 @ W1.mT, W2.mT @ W2)
+        return cls.joined([W1], [W2.mT])
+
+    @classmethod
+    def joined(
+        cls, below: Sequence[Float64[Tensor, "h _"]], above: Sequence[Float64[Tensor, "h _"]]
+    ) -> "Pair":
+        """Of all that comes in at each unit, and all that goes out, a row a unit."""
+        sides = [_gram(slabs) for slabs in (below, above)]
+        return cls(sides[0][0], sides[1][0], (sides[0][1], sides[1][1]))
 
     @property
-    def _ends(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        lam, U = torch.linalg.eigh(self.below)
-        mu, V = torch.linalg.eigh(self.above)
-        return lam, U[:, -1], mu, V[:, -1]
+    def _tops(self) -> tuple["Top", "Top"]:
+        return Top.of(self.below, self.rounding[0]), Top.of(self.above, self.rounding[1])
 
     @property
     def alignment(self) -> Estimate:
         """`⟨v, u⟩²`, with what rounding of the two vectors may do."""
-        lam, u, mu, v = self._ends
-        value = min(float(u @ v) ** 2, 1.0)
-        turn = sum(_turn(e) for e in (lam, mu))
-        if turn >= 1:
+        below, above = self._tops
+        value = min(float(below.vector @ above.vector) ** 2, 1.0)
+        if max(below.turn, above.turn) >= 1:
             return Estimate(value, 0.0, 1.0, "a first singular value is not single")
+        # the sines are below 1, and an angle is below π/2 of its sine
+        reach = math.pi / 2 * (below.turn + above.turn) + len(below.vector) * EPS
         angle = math.acos(math.sqrt(value))
-        low, high = angle + 2 * turn, max(angle - 2 * turn, 0.0)
+        low, high = angle + reach, max(angle - reach, 0.0)
         least = 0.0 if low >= math.pi / 2 else math.cos(low) ** 2
-        return Estimate(value, least, math.cos(high) ** 2, "exact")
+        return Estimate(value, min(least, value), max(math.cos(high) ** 2, value), "exact")
 
-    def least(self, balance: Tensor | None = None) -> float:
-        """The lower bound, with a balance of an earlier time if one is given."""
-        lam, _, mu, v = self._ends
-        second = float(lam[-2]) if len(lam) > 1 else 0.0
-        gap = float(lam[-1]) - second
-        if gap <= 0:
-            return -math.inf
-        C = self.above - self.below if balance is None else balance.double().cpu()
-        return min((float(mu[-1]) - float(v @ C @ v) - second) / gap, 1.0)
+    def least(self, balance: Tensor | None = None) -> Estimate:
+        """The lower bound, with a balance of an earlier time if one is given.
+
+        The balance of these weights is not formed: `s₁(W₂)² - vᵀCv` is `vᵀW₁W₁ᵀv`, without what
+        cancels where the layer above is the larger one.
+        """
+        below, above = self._tops
+        if balance is None:
+            over = _form(self.below, above, error=self.rounding[0])
+        else:
+            C = balance.double().cpu()
+            over = above.first - _form(C, above, error=0.0)
+        gap = below.gap
+        if gap.low <= 0:
+            return Estimate(-math.inf, -math.inf, 1.0, "the first singular value is not single")
+        return ((over - below.second) / gap).at_most(1.0)
 
     @property
-    def gap(self) -> float:
-        """Relative distance of the first two eigenvalues below."""
-        lam = self._ends[0]
-        second = float(lam[-2]) if len(lam) > 1 else 0.0
-        return (float(lam[-1]) - second) / float(lam[-1]) if float(lam[-1]) > 0 else 0.0
+    def gap(self) -> Estimate:
+        """Distance of the first two eigenvalues below."""
+        return self._tops[0].gap
 
 
-def _turn(lam: Tensor) -> float:
-    """How far rounding may turn the first eigenvector (Davis & Kahan 1970)."""
-    if len(lam) < 2:
-        return 0.0
-    gap = float(lam[-1] - lam[-2])
-    size = float(lam.abs().max())
-    return math.inf if gap <= 0 else 16 * len(lam) * EPS * size / gap
+@final
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The first eigenvector of a Gram matrix, and how far rounding may have turned it.
+
+    Attributes:
+        vector: Of norm one.
+        first: Its eigenvalue.
+        second: The next one; 0 where there is none.
+        turn: At least the sine of the angle to the true one (Davis & Kahan 1970); 1 and more
+            where it is not determined.
+    """
+
+    vector: Float64[Tensor, " h"]
+    first: Estimate
+    second: Estimate
+    turn: float
+
+    @classmethod
+    def of(cls, gram: Float64[Tensor, "h h"], rounding: float) -> "Top":
+        """Of a matrix that is known up to an error of this norm."""
+        lam, U = torch.linalg.eigh(gram)
+        error = rounding + 16 * len(lam) * EPS * float(lam.abs().max())
+        first = Estimate.within(float(lam[-1]), error)
+        second = Estimate.within(float(lam[-2]), error) if len(lam) > 1 else Estimate.exactly(0.0)
+        gap = first.value - float(lam[-2]) - error if len(lam) > 1 else math.inf
+        turn = 0.0 if len(lam) < 2 else 2 * error / gap if gap > 0 else math.inf
+        return cls(U[:, -1], first, second, turn)
+
+    @property
+    def gap(self) -> Estimate:
+        """How far the second eigenvalue is below the first."""
+        return self.first - self.second
+
+
+def _form(A: Tensor, top: Top, *, error: float) -> Estimate:
+    """`vᵀ A v` for the true first eigenvector; A is known up to an error of this norm."""
+    v, turn = top.vector, min(top.turn, 1.0)
+    norm = float(A.norm())
+    turned = 2 * turn * float((A @ v).norm()) + 2 * turn**2 * norm
+    return Estimate.within(float(v @ A @ v), error + turned + 4 * len(v) * EPS * norm)
+
+
+def _gram(slabs: Sequence[Tensor]) -> tuple[Tensor, float]:
+    """The sum of Gram matrices, and what forming it rounded."""
+    terms = sum(s.shape[1] for s in slabs) + len(slabs)
+    size = sum(float(s.square().sum()) for s in slabs)
+    return sum((s @ s.mT for s in slabs), torch.zeros(())), (terms + 2) * EPS * size
 
 
 def linear_pairs(subject: Subject) -> Iterator[tuple[str, str, Pair]]:
@@ -132,9 +187,9 @@ def linear_pairs(subject: Subject) -> Iterator[tuple[str, str, Pair]]:
     for family in subject.symmetries.scalings:
         if family.slack or family.groups > 1 or family.units < 2:
             continue
-        sides = {side: _gram(family, parameters, side) for side in (-1, 1)}
-        if sides[-1] is not None and sides[1] is not None:
-            yield _names(family, -1), _names(family, 1), Pair(sides[-1], sides[1])
+        below, above = (_slabs(family, parameters, side) for side in (-1, 1))
+        if below and above:
+            yield _names(family, -1), _names(family, 1), Pair.joined(below, above)
 
 
 def _names(family: Symmetry, sign: int) -> str:
@@ -142,13 +197,12 @@ def _names(family: Symmetry, sign: int) -> str:
     return " + ".join(dict.fromkeys(p.tensor for p in parts))
 
 
-def _gram(family: Symmetry, parameters: Tensors, sign: int) -> Tensor | None:
-    """Of what comes in (-1) or goes out (+1); None where the factors are not all one."""
+def _slabs(family: Symmetry, parameters: Tensors, sign: int) -> list[Tensor]:
+    """Of what comes in (-1) or goes out (+1); nothing where the factors are not all one."""
     parts = [p for p in family.parts if p.factor * sign > 0]
-    if not parts or any(abs(p.factor) != 1 for p in parts):
-        return None
-    slabs = [p.slabs(parameters[p.tensor].detach()).double().cpu() for p in parts]
-    return sum((s @ s.mT for s in slabs), torch.zeros(()))
+    if any(abs(p.factor) != 1 for p in parts):
+        return []
+    return [p.slabs(parameters[p.tensor].detach()).double().cpu() for p in parts]
 
 
 @final
@@ -169,16 +223,16 @@ class Alignment(OfModels):
     def assumptions(self) -> tuple[Assumption, ...]:
         return (
             Assumption("the layers meet with linear maps only between them", True),
-            Assumption("the first singular value below is single", self.pair.gap > 1e-12),
+            Assumption(
+                "the first singular value below is single, beyond rounding", self.pair.gap.low > 0
+            ),
         )
 
     def measured(self) -> Estimate:
         return self.pair.alignment
 
     def limit(self) -> Estimate:
-        value = max(self.pair.least(self.balance), 0.0)
-        gap = 64 * len(self.pair.below) * EPS / max(self.pair.gap, EPS)
-        return Estimate(value, value - gap, value + gap, "exact")
+        return self.pair.least(self.balance).at_least(0.0)
 
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["Alignment"]:

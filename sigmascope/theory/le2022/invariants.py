@@ -2,27 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import torch
 from jaxtyping import Float64
-from torch import Tensor, nn
+from torch import Tensor
 
-from sigmascope.probes import (
-    Batch,
-    Fixed,
-    Loss,
-    Passed,
-    StillSum,
-    Subject,
-    Symmetry,
-    trial_gradients,
-)
+from sigmascope.probes import Passed, StillSum, Symmetries, Symmetry
 
 SOURCE = "Le & Jegelka 2022"
 Kind = Literal["neuron", "pair", "matrix", "layer", "norm", "column sum", "no gradient"]
-ROUNDINGS = 1e3  # of the working precision that a rate of zero may differ by, relatively
-MOST = 0.05  # the same in half precision, where that would say nothing
 SLACKS = 100.0  # times a normaliser's share of eps that a rate may reach
 Tensors = Mapping[str, Tensor]
 
@@ -42,13 +31,15 @@ class Invariant:
             `"no gradient"`: what is linear in one parameter.
         what: A scaling of units, or sums of a gradient that vanish.
         rate: `dQ/dt` measured on the example, relative to the sizes of its terms.
-        exactness: How far from zero rounding may move it.
+        exactness: How far from zero rounding of the terms may move it.
+        noise: How much further, where the gradient itself is what rounding left of larger numbers.
     """
 
     kind: Kind
     what: Symmetry | StillSum
     rate: float = 0.0
     exactness: float = 0.0
+    noise: float = 0.0
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -65,7 +56,7 @@ class Invariant:
     @property
     def tolerance(self) -> float:
         """How far from zero rounding and a normaliser's `eps` may move the rate."""
-        return self.exactness + SLACKS * self.slack
+        return self.exactness + self.noise + SLACKS * self.slack
 
     @property
     def count(self) -> int:
@@ -151,86 +142,9 @@ class Invariant:
         return found
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Conserved:
-    """What training conserves in a network, what it does not, and why.
-
-    Attributes:
-        invariants: Each measured on the example.
-        broken: What the forward pass promises and the backward pass does not keep: a wrong custom
-            backward, or a part of the network that is detached.
-        fixed: Rows, columns and entries of parameters that are in no balance, with the reason.
-    """
-
-    invariants: tuple[Invariant, ...]
-    broken: tuple[Invariant, ...]
-    fixed: tuple[Fixed, ...]
-
-    @classmethod
-    def of(cls, subject: Subject) -> "Conserved":
-        """Of what is being studied."""
-        found = subject.symmetries
-        gradients = trial_gradients(
-            subject.model, subject.batch, targets=subject.targets, loss=subject.loss
-        )
-        parameters = {n: p for n, p in subject.model.named_parameters() if n in gradients}
-        precision = max(torch.finfo(p.dtype).eps for p in parameters.values())
-        claims = (*map(_scaling, found.scalings), *map(_sum, found.sums))
-        most = max(float(g.abs().max()) for g in gradients.values())
-        measured = [_measured(i, parameters, gradients, precision, most) for i in claims]
-        return cls(
-            tuple(i for i in measured if i.rate <= i.tolerance),
-            tuple(i for i in measured if not i.rate <= i.tolerance),
-            found.fixed,
-        )
-
-
-def invariants(
-    model: nn.Module, example: Batch, *, targets: Any = None, loss: Loss | None = None
-) -> tuple[Invariant, ...]:
-    """What gradient flow conserves in a network.
-
-    Args:
-        model: Left as it was found.
-        example: A batch; pairs of units are listed where their activation patterns agree on it.
-        targets: What `loss` compares the output with.
-        loss: Followed too if given: under a softmax the last layer's column sums are conserved.
-
-    Raises:
-        Refusal: If the model cannot be run on the example, or nothing of it is trained.
-
-    Source:
-        Le & Jegelka 2022, Lemmas 2 and 3 and Theorem 1.
-
-    Cost: two forward passes and a backward pass.
-
-    Example:
-        >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
-        >>> [i.tensors for i in invariants(net, torch.ones(2, 3)) if i.kind != "norm"]
-        [('2.weight', '0.weight', '0.bias')]
-    """
-    return conserved(model, example, targets=targets, loss=loss).invariants
-
-
-def conserved(
-    model: nn.Module, example: Batch, *, targets: Any = None, loss: Loss | None = None
-) -> Conserved:
-    """As `invariants`, with what is not conserved and why.
-
-    Args:
-        model: Left as it was found.
-        example: A batch.
-        targets: What `loss` compares the output with.
-        loss: Followed too if given.
-
-    Raises:
-        Refusal: As for `invariants`.
-
-    Source:
-        Le & Jegelka 2022, Sec. 4.2.
-    """
-    return Conserved.of(Subject(model, example, targets, loss))
+def claims(found: Symmetries) -> list[Invariant]:
+    """What the symmetries of a forward pass make conserved, not yet measured."""
+    return [*map(_scaling, found.scalings), *map(_sum, found.sums)]
 
 
 def _scaling(what: Symmetry) -> Invariant:
@@ -250,16 +164,3 @@ def _whole(what: Symmetry) -> bool:
 
 def _sum(what: StillSum) -> Invariant:
     return Invariant("column sum" if what.axes else "no gradient", what)
-
-
-def _measured(
-    invariant: Invariant, parameters: Tensors, gradients: Tensors, precision: float, most: float
-) -> Invariant:
-    """The claim with its rate; that of a sum is relative to the largest gradient of all."""
-    change = invariant.change(parameters, gradients).abs()
-    if isinstance(invariant.what, StillSum):
-        size = most * invariant.what.terms
-    else:
-        size = 2 * invariant.size(parameters, gradients)
-    rate = float(change.max()) / size if size > 0 else 0.0
-    return Invariant(invariant.kind, invariant.what, rate, min(ROUNDINGS * precision, MOST))

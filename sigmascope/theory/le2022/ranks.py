@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.linalg import Estimate, spectrum
+
 EPS = 2.0**-52
 SHARP, PRINTED = 2, 8  # what a residual block costs, in Lemma 11 as it is sharp and as printed
 
@@ -33,15 +35,18 @@ class Layer:
     inside: Float64[Tensor, "k k"] | None = None
     copies: int = 1
 
-    def switch(self, block_cost: int) -> tuple[int, float]:
+    def switch(self, block_cost: int) -> tuple[int, Estimate]:
         """What it may cost to look at it from the other side.
 
         `s` and `e` of `‖inner‖² ≥ ‖outer‖² / s - e`.
         """
         turned = min(self.inner.shape[1], self.copies)
         if self.inside is None:
-            return turned, 0.0
-        over = max(float(torch.linalg.eigvalsh(self.inside)[-1]), 0.0)
+            return turned, Estimate.exactly(0.0)
+        # its terms are parts of what this layer writes and reads
+        size = float(self.outer.square().sum()) + float(self.inner.square().sum())
+        terms = self.outer.shape[1] + self.inner.shape[0]
+        over = _largest_eigenvalue(self.inside, rounding=terms * EPS * size).at_least(0.0)
         return block_cost * turned, over / (block_cost * turned)
 
 
@@ -59,25 +64,32 @@ class RankOneBound:
     """
 
     site: str
-    frobenius: float
-    spectral: float
+    frobenius: Estimate
+    spectral: Estimate
     S: float
-    D: float
+    D: Estimate
+
+    @property
+    def excess(self) -> Estimate:
+        """`‖W‖_F² - S ‖W‖²`."""
+        return self.frobenius - self.S * self.spectral
 
     @property
     def ratio(self) -> float:
         """`‖W‖² / ‖W‖_F²`, the inverse of the stable rank: 1 where the rank is one."""
-        return self.spectral / self.frobenius if self.frobenius > 0 else 1.0
+        size = self.frobenius.value
+        return self.spectral.value / size if size > 0 else 1.0
 
     @property
     def least(self) -> float:
         """What the ratio is at least: `(1 - D / ‖W‖_F²) / S`."""
-        return (1 - self.D / self.frobenius) / self.S if self.frobenius > 0 else -math.inf
+        size = self.frobenius.value
+        return (1 - self.D.value / size) / self.S if size > 0 else -math.inf
 
     def size_needed(self, ratio: float) -> float:
         """`‖W‖_F²` from which on the ratio is at least this; infinite from `1 / S` on."""
         left = 1 - ratio * self.S
-        return self.D / left if left > 0 else math.inf
+        return self.D.value / left if left > 0 else math.inf
 
 
 def rank_one_bound(
@@ -111,7 +123,8 @@ def rank_one_bound(
     w = last.detach().double().cpu()
     found: list[RankOneBound] = []
     above = w.reshape(layers[-1].outer.shape[0], -1).mT if layers else w
-    S, beta = float(min(above.shape)), 0.0
+    S, beta = float(min(above.shape)), Estimate.exactly(0.0)
+    row = Estimate.sum_of_squares(w)
     for j, layer in reversed(list(enumerate(layers))):
         if above.shape[1] != len(layer.outer):
             raise ValueError(
@@ -119,11 +132,21 @@ def rank_one_bound(
                 f"that reads {above.shape[1]}. List the layers in the order of the forward pass."
             )
         C = balances[j] if balances else above.mT @ above - layer.outer @ layer.outer.mT
-        delta = beta + float(torch.linalg.eigvalsh(C.double().cpu())[-1])
-        frobenius = float(layer.outer.square().sum())
-        top = float(torch.linalg.matrix_norm(layer.outer, 2)) ** 2
-        D = frobenius - float(w.square().sum()) + S * delta
+        frobenius = Estimate.sum_of_squares(layer.outer)
+        size = frobenius.high + float(above.square().sum())
+        terms = above.shape[0] + layer.outer.shape[1] + 2
+        delta = beta + _largest_eigenvalue(C.double().cpu(), rounding=terms * EPS * size)
+        s = spectrum(layer.outer, route="exact")
+        top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how) ** 2
+        D = frobenius - row + S * delta
         found.append(RankOneBound(layer.site, frobenius, top, S, D))
         s, e = layer.switch(block_cost)
         S, beta, above = S * s, delta / s + e, layer.inner
     return tuple(reversed(found))
+
+
+def _largest_eigenvalue(C: Tensor, *, rounding: float) -> Estimate:
+    """Of a symmetric matrix that is known up to an error of this norm."""
+    lam = torch.linalg.eigvalsh(C)
+    gap = 16 * len(lam) * EPS * float(lam.abs().max()) + rounding
+    return Estimate.within(float(lam[-1]), gap)

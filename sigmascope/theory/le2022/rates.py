@@ -1,5 +1,6 @@
 """The rate of every balance along gradient flow, measured on one batch."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -7,7 +8,8 @@ from typing import ClassVar, final
 from sigmascope.linalg import Estimate
 from sigmascope.probes import Subject
 from sigmascope.theory.bounds import Assumption, OfModels
-from sigmascope.theory.le2022.invariants import SOURCE, Conserved, Invariant
+from sigmascope.theory.le2022.conserved import Conserved
+from sigmascope.theory.le2022.invariants import SOURCE, Invariant
 
 
 @final
@@ -30,6 +32,10 @@ class BalanceRate(OfModels):
         return (
             Assumption("units that are paired are active on the same samples of the batch", True),
             Assumption("every weight of a unit is trained, with one learning rate", True),
+            Assumption(
+                "the gradient can be told from rounding",
+                True if math.isfinite(self.invariant.noise) else None,
+            ),
         )
 
     def measured(self) -> Estimate:
@@ -37,7 +43,8 @@ class BalanceRate(OfModels):
 
     def limit(self) -> Estimate:
         exact = self.invariant.exactness
-        return Estimate(exact, exact, self.invariant.tolerance, "rounding, and a normaliser's eps")
+        high = self.invariant.tolerance  # rounding of the gradient and eps are no proof
+        return Estimate(exact, exact, high, "rounding, and a normaliser's eps")
 
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["BalanceRate"]:

@@ -1,6 +1,6 @@
 """The linear layers at the end of a network."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -21,12 +21,15 @@ class Tail:
     Attributes:
         layers: In the order of the forward pass, without the last.
         last: The weight of the last layer.
-        biased: Whether one of them has a bias.
+        biased: Whether one of them, the last one left out, has a bias.
+        skipped: The layers at which the tail begins because an identity skip adds to what they
+            write; empty where it begins for another reason.
     """
 
     layers: tuple[Layer, ...]
     last: Float64[Tensor, "outputs m"]
     biased: bool
+    skipped: str = ""
 
     @classmethod
     def of(cls, subject: Subject) -> "Tail | None":
@@ -44,9 +47,10 @@ class Tail:
         (end,) = _above(ends[0])
         assert end.frame is not None
         last = end.frame.slabs(parameters[end.tensor], "rows").double().cpu()
-        layers = tuple(_walked(families, ends[0], parameters))
-        biased = any(p.side == "entries" for f in families for p in f.parts)
-        return cls(tuple(reversed(layers)), last, biased)
+        path, skipped = _path(families, ends[0])
+        layers = [_layer(families, f, below, parameters) for f, below in path]
+        biased = any(p.side == "entries" for f, _ in path for p in f.parts)
+        return cls(tuple(reversed(layers)), last, biased, skipped)
 
 
 def _linear(family: Symmetry) -> bool:
@@ -62,27 +66,50 @@ def _below(family: Symmetry) -> list[Part]:
     return [p for p in family.parts if p.factor == -1 and p.side == "rows"]
 
 
-def _walked(families: Sequence[Symmetry], top: Symmetry, parameters: Tensors) -> Iterator[Layer]:
-    """Layers from the last but one backwards, as long as the path is linear."""
+Step = tuple[Symmetry, Symmetry | None]
+
+
+def _path(families: Sequence[Symmetry], top: Symmetry) -> tuple[list[Step], str]:
+    """The units between layers, from the last ones backwards, each with those before them.
+
+    It ends where the path is no longer linear, and at an identity skip: there nothing is conserved
+    between a layer and the next, only between all that share the stream.
+    """
+    path: list[Step] = []
     family: Symmetry | None = top
     while family is not None:
-        written = _below(family)
-        names = {p.tensor for p in written}
+        names = {p.tensor for p in _below(family)}
+        if names & {p.tensor for p in _above(family)}:
+            return path, " + ".join(p.tensor for p in _below(family))
         reading = (f for f in families if {p.tensor for p in _above(f)} & names)
         below = next((f for f in reading if f is not family and not _inside(f, names)), None)
-        inside = next((f for f in families if _inside(f, names)), None)
-        outer = torch.cat([_slabs(p, parameters) for p in written], dim=1)
-        read = [] if below is None else _above(below)
-        inner = torch.cat([_slabs(p, parameters) for p in read], dim=1).mT if read else outer[:1]
-        copies = max((_copies(p, parameters) for p in read if p.tensor in names), default=1)
-        yield Layer(
-            " + ".join(p.tensor for p in written),
-            outer,
-            inner,
-            None if inside is None or len(names) == 1 else _balance(inside, parameters),
-            copies,
-        )
+        path.append((family, below))
         family = below
+    return path, ""
+
+
+def _layer(
+    families: Sequence[Symmetry], family: Symmetry, below: Symmetry | None, parameters: Tensors
+) -> Layer:
+    """The layer that writes a family of units, which reads those before it."""
+    written = _below(family)
+    names = {p.tensor for p in written}
+    inside = next((f for f in families if _inside(f, names)), None)
+    outer = torch.cat([_slabs(p, parameters) for p in written], dim=1)
+    read = [] if below is None else [p for p in _above(below) if p.tensor in _reach(names, inside)]
+    inner = torch.cat([_slabs(p, parameters) for p in read], dim=1).mT if read else outer[:1]
+    return Layer(
+        " + ".join(p.tensor for p in written),
+        outer,
+        inner,
+        None if inside is None or len(names) == 1 else _balance(inside, parameters),
+        max((_copies(p, parameters) for p in read if p.tensor in names), default=1),
+    )
+
+
+def _reach(names: set[str], inside: Symmetry | None) -> set[str]:
+    """The tensors of a layer: of a residual block, those that its hidden units read too."""
+    return names | (set() if inside is None else {p.tensor for p in _below(inside)})
 
 
 def _inside(family: Symmetry, names: set[str]) -> bool:

@@ -1,5 +1,6 @@
 """The second correction of a product of linear layers."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -36,14 +37,52 @@ def test_commuting_layers_attain_it():
 
 
 def test_it_has_teeth():
-    caught = 0
-    for seed in range(50):
-        stack, rows = linear(seed)
-        (found,) = THEOREM.on(stack, rows)
+    """Commuting layers attain it; a product more spread by a part in a million violates it."""
+    layers = tuple(torch.diag(torch.tensor([3.0**p, 0.5**p]).double()) for p in (1, 2, 0.3))
+    stack = Stack(("a", "b", "c"), layers, (torch.zeros(2).double(),) * 3, 1.0, False)
+    (found,) = THEOREM.on(stack, torch.ones(1, 2).double())
+    assert found.check().verdict == Verdict.CONSISTENT
+    for turn, verdict in ((1e-6, Verdict.VIOLATED), (-1e-6, Verdict.HOLDS)):
         point = replace(found.point)
-        point.__dict__["jacobian"] = 30 * found.point.jacobian  # not that of these weights
-        caught += THEOREM("network", point).check().verdict == Verdict.VIOLATED
-    assert caught > 20
+        spread = torch.tensor([1 + turn, 1 / (1 + turn)], dtype=torch.float64)
+        point.__dict__["jacobian"] = found.point.jacobian * spread
+        point.__dict__["errors"] = found.point.errors
+        assert THEOREM("network", point).check().verdict == verdict
+
+
+def test_it_declines_where_first_corrections_do_not_add_up():
+    """Of rank one everywhere, but most of what the first layer keeps the second one drops."""
+    W1 = torch.tensor([[1.0], [0.0]]).double()
+    W2 = torch.tensor([[0.1, 0.99**0.5]]).double()
+    zeros = (torch.zeros(2).double(), torch.zeros(1).double())
+    (found,) = THEOREM.on(Stack(("a", "b"), (W1, W2), zeros, 1.0, False), torch.ones(1, 1).double())
+    assert found.measured().value == pytest.approx(math.sqrt(2) * math.log(10))
+    check = found.check()
+    assert check.verdict == Verdict.INAPPLICABLE
+    assert "R1(fg)" in next(a.says for a in check.assumptions if a.met is False)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_default_layers_with_a_wide_middle_are_not_violated():
+    for seed in range(200):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            net = nn.Sequential(nn.Linear(3, 16), nn.Linear(16, 3))
+        (found,) = THEOREM.facts(Subject(net, torch.ones(2, 3)))
+        assert found.check().verdict == Verdict.INAPPLICABLE
+
+
+def test_one_rank_in_a_wide_middle_cannot_be_told_to_add_up():
+    """Isometries that fit: nothing refutes the sum of first corrections, no number proves it."""
+    Q = torch.linalg.qr(torch.randn(6, 2, generator=torch.Generator().manual_seed(0)).double())[0]
+    S = torch.diag(torch.tensor([2.0, 0.5]).double())
+    zeros = (torch.zeros(6).double(), torch.zeros(2).double())
+    (found,) = THEOREM.on(
+        Stack(("a", "b"), (Q @ S, S @ Q.mT), zeros, 1.0, False), torch.ones(1, 2).double()
+    )
+    check = found.check()
+    assert [a.met for a in check.assumptions][-1] is None
+    assert check.verdict == Verdict.CONSISTENT
 
 
 def test_it_declines_where_ranks_differ():
