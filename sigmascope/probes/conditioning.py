@@ -7,7 +7,7 @@ derivative of the loss by the output. It is `Qᵀ Q` for the matrix Q of the squ
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from sigmascope.linalg import Route, Spectrum, spectra, spectrum
 from sigmascope.probes.batches import Batch, as_tensor, call
 from sigmascope.probes.gradients import Loss
 from sigmascope.probes.kernels import acts_as_linear
+from sigmascope.probes.layers import transposed
 from sigmascope.probes.normalisers import Statisticians
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.roots import feature_rows, root_rows, square_roots
@@ -45,6 +46,8 @@ class Conditioning:
         features: Singular values of `[z_1, z_2, ...]ᵀ`, with a column of ones where the layer has a
             bias: the data factor. A convolution reads one row for each position.
         precision: Relative rounding of the model's own arithmetic.
+        uniform: Whether every unit of the layer reads the same features, each position for itself;
+            not so of groups, nor of transposed convolutions, whose positions overlap.
     """
 
     site: str
@@ -53,6 +56,7 @@ class Conditioning:
     layers: tuple[Spectrum, ...]
     features: Spectrum
     precision: float
+    uniform: bool = True
 
     @property
     def rtol(self) -> float:
@@ -208,23 +212,39 @@ def _layer(group: list[Use], roots: Tensor) -> Conditioning:
     first = group[0].call
     module, dtype = first.module, first.output.dtype
     biased = any(p.ndim == 1 and p.requires_grad for p in module.parameters(recurse=False))
-    wide = torch.promote_types(dtype, torch.float32)  # more would be zeros after it
-    rows, after, features = [], [], []
+    # what a float32 model computed is rounded once more when it is multiplied, unless that is done
+    # in float64, for which there is room while Q is small
+    entries = group[0].J.shape[:2].numel() * sum(
+        p.numel() for p in module.parameters(recurse=False)
+    )
+    small = entries <= EXACT
+    wide = torch.float64 if small else torch.promote_types(dtype, torch.float32)
+    rows, after, features, rounding = [], [], [], 0.0
     for use in group:
         x, J = use.x.to(wide), use.J.to(wide)
         J = torch.einsum("njk,nk...->nj...", roots.to(x.device, wide), J)
         rows.append(root_rows(module, x, J, biased=biased))
         after.append(J.flatten(2))
         features.append(feature_rows(module, x, biased=biased))
+        rounding += _rounding(after[-1], features[-1])
     Q = torch.stack(rows).sum(0).flatten(0, 1)
     precision = torch.finfo(dtype).eps
     # below the rounding of a float32 model there is nothing for an exact factorisation to find
     fine: Route = "gram" if precision > BLIND else "auto"
+    root = spectrum(Q, route="exact" if fine == "auto" and Q.numel() <= EXACT else "gram")
     return Conditioning(
         first.site,
-        spectrum(Q, route="exact" if fine == "auto" and Q.numel() <= EXACT else "gram"),
+        replace(root, low=(root.low - rounding).clamp_min(0), high=root.high + rounding),
         Q.shape[1],
         tuple(spectra(list(torch.cat(after, dim=2)), route=fine)),
         spectrum(torch.cat(features), route=fine),
         precision,
+        not transposed(module) and getattr(module, "groups", 1) == 1,
     )
+
+
+def _rounding(J: Tensor, Z: Tensor) -> float:
+    """At least the norm of what forming Q rounds: products of these, added over positions."""
+    terms = len(Z) // len(J) + 4
+    sizes = J.double().flatten(1).norm(dim=1) * Z.double().reshape(len(J), -1).norm(dim=1)
+    return terms * torch.finfo(J.dtype).eps * float(sizes.norm())

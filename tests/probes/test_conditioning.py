@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -7,6 +8,7 @@ from torch.nn import functional as F
 
 from sigmascope import networks
 from sigmascope.probes import Refusal, Subject
+from sigmascope.theory import Verdict
 from sigmascope.theory.riedi2022 import CurvatureFactors, loss_curvature, neuron_limit
 
 
@@ -298,23 +300,53 @@ def wide_output():
 
 
 def test_the_factors_bound_the_condition_of_every_layer():
-    from dataclasses import replace
-
-    from sigmascope.linalg import Estimate
-    from sigmascope.theory import Verdict
-
     x = torch.randn(9, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = list(CurvatureFactors.facts(Subject(wide_output(), x)))
     assert [f.site for f in found] == ["0", "2"]
     for fact in found:
         assert fact.check().verdict in (Verdict.HOLDS, Verdict.CONSISTENT)
-        wrong = replace(fact, condition=Estimate.exactly(1e6))
-        assert wrong.check().verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_last_layer_attains_it(dtype):
+    """Nothing comes after it, so that the features alone make its condition."""
+    x = torch.randn(9, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
+    last = list(CurvatureFactors.facts(Subject(wide_output().to(dtype), x)))[1]
+    assert last.check().verdict is Verdict.CONSISTENT
+    for factor, verdict in ((1 - 1e-6, Verdict.VIOLATED), (1 + 1e-6, Verdict.HOLDS)):
+        moved = (factor * last.data[0], *last.data[1:])
+        assert replace(last, data=moved).check().verdict is verdict
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3])
+def test_features_that_are_nearly_dependent_are_counted_once_for_all_factors(scale):
+    """Equality cases: duplicated and scaled rows and columns, in single precision."""
+    for seed in range(12):
+        g = torch.Generator().manual_seed(seed)
+        x = torch.randn(10, 5, generator=g)
+        x[:, 4] = x[:, 3] * (1 + scale * torch.randn(10, generator=g) * (seed % 3))
+        x[5:] = x[:5] * scale
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = nn.Sequential(nn.Linear(5, 4), nn.LeakyReLU(0.3), nn.Linear(4, 7))
+        for fact in CurvatureFactors.facts(Subject(model, x)):
+            found = fact.check()
+            assert found.verdict in (Verdict.HOLDS, Verdict.CONSISTENT), found
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Conv1d(4, 4, 1, groups=2), nn.ConvTranspose1d(2, 2, 2)], ids=["groups", "overlaps"]
+)
+def test_layers_whose_units_read_different_features_are_declined(layer):
+    """A group whose features are a thousand times smaller than the others': no common factor."""
+    x = torch.randn(6, layer.in_channels, 2, generator=torch.Generator().manual_seed(0)).double()
+    x[:, 0] *= 1e-3
+    model = nn.Sequential(layer, nn.Flatten()).double()
+    (fact,) = CurvatureFactors.facts(Subject(model, x))
+    assert fact.check().verdict is Verdict.INAPPLICABLE
 
 
 def test_the_factors_decline_where_a_direction_is_lost_and_are_silent_without_a_quadratic_form():
-    from sigmascope.theory import Verdict
-
     model, x, _ = built("relu", 0)
     verdicts = {f.site: f.check().verdict for f in CurvatureFactors.facts(Subject(model, x))}
     assert verdicts["hidden.0.linear"] is Verdict.INAPPLICABLE  # 6 units, 3 outputs

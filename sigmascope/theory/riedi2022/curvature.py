@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, condition_number
+from sigmascope.linalg import Estimate, Spectrum, entrywise, largest
 from sigmascope.probes import Conditioning, Refusal, Subject
 from sigmascope.theory.bounds import Assumption, OfModels, Sense
 from sigmascope.theory.riedi2022.intervals import SOURCE
 
+KNOWN = 0.99  # a direction of the features counts if its size is known up to a hundredth
 LARGEST = 4096  # rows of the matrix that `loss_curvature` writes out
 
 
@@ -121,27 +122,45 @@ def neuron_limit(
 @final
 @dataclass(frozen=True, slots=True)
 class CurvatureFactors(OfModels):
-    """The later layers and the features together bound how eccentric the loss is in one layer."""
+    """The later layers and the features together bound how eccentric the loss is in one layer.
+
+    Each of the r directions of the features whose size is known counts once for every unit of the
+    layer, and all three factors count the same ones: which singular values are zero is decided
+    once, and a value that rounding made is on neither side.
+    """
 
     name: ClassVar[str] = "curvature-factors"
-    source: ClassVar[str] = f"{SOURCE}, Cor. 11, corrected (63')"
-    statement: ClassVar[str] = "κ(Q) ≤ (max s₁(M_g D_g) / min sₙ(M_g D_g)) κ([z₁ z₂ …])"
+    source: ClassVar[str] = f"{SOURCE}, Cor. 11, corrected (58') and (63')"
+    statement: ClassVar[str] = (
+        "s₁(Q) / s_{rn}(Q) ≤ (max s₁(M_g D_g) / min sₙ(M_g D_g)) s₁(Z) / s_r(Z), Z = [z₁ z₂ …]"
+    )
     sense: ClassVar[Sense] = "at most"
     views: ClassVar[tuple[str, ...]] = ("conditioning",)
 
     site: str
-    condition: Estimate
+    root: tuple[Estimate, ...]
     layer: Estimate
-    data: Estimate
+    data: tuple[Estimate, ...]
+    units: int
+    uniform: bool = True
+
+    @property
+    def known(self) -> int:
+        """r: how many directions of the features are known to be there."""
+        return sum(e.low >= KNOWN * e.value > 0 for e in self.data)
 
     def assumptions(self) -> tuple[Assumption, ...]:
-        return (Assumption("every M_g D_g is injective", math.isfinite(self.layer.high)),)
+        return (
+            Assumption("every M_g D_g is injective", math.isfinite(self.layer.high)),
+            Assumption("all units of the layer read the same features", self.uniform),
+            Assumption("the features are not zero", self.known > 0),
+        )
 
     def measured(self) -> Estimate:
-        return self.condition
+        return self.root[0] / self.root[self.known * self.units - 1]
 
     def limit(self) -> Estimate:
-        return self.layer * self.data
+        return self.layer * (self.data[0] / self.data[self.known - 1])
 
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["CurvatureFactors"]:
@@ -151,22 +170,19 @@ class CurvatureFactors(OfModels):
             return
         for one in found:
             if float(one.root.sigma[0]) > 0:
-                rtol = one.rtol
-                yield cls(
-                    one.site,
-                    condition_number(one.root, rtol=rtol),
-                    _injectivity(one),
-                    condition_number(one.features, rtol=rtol),
-                )
+                units = one.parameters // one.features.shape[1]
+                root, data = (_values(s) for s in (one.root, one.features))
+                yield cls(one.site, root, _injectivity(one), data, units, one.uniform)
+
+
+def _values(s: Spectrum) -> tuple[Estimate, ...]:
+    return entrywise(s.sigma, s.low, s.high, how=s.how)
 
 
 def _injectivity(one: Conditioning) -> Estimate:
     """Largest over smallest singular value of all `M_g D_g`; infinite where one may be zero."""
-    high = max(float(s.high[0]) for s in one.layers)
-    value = max(float(s.sigma[0]) for s in one.layers)
     k, n = one.layers[0].shape
-    least = min(float(s.low[-1]) - 8 * one.precision * high for s in one.layers) if k >= n else 0.0
-    if least <= 0:
+    if k < n:
         return Estimate(math.inf, 1.0, math.inf, one.layers[0].how)
-    middle = value / min(float(s.sigma[-1]) for s in one.layers)
-    return Estimate(middle, min(1.0, middle), max(high / least, middle), one.layers[0].how)
+    every = [_values(s) for s in one.layers]
+    return largest(*(e[0] for e in every)) / -largest(*(-e[-1] for e in every))
