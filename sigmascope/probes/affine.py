@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int8
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from sigmascope.linalg import Operator
+from sigmascope.probes.certificates import has_slope, require_map
 from sigmascope.probes.refusals import Refusal
-from sigmascope.probes.segments import linear, segment
-from sigmascope.probes.smoothness import why_not_affine
+from sigmascope.probes.segments import DENSE, linear, segment, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +20,14 @@ class AffineMap:
         matrix: `A [outputs, inputs]`; written out where it is small.
         offset: `b`.
         regions: Which side of each kink every unit is on, activation by activation in the order of
-            calls: 1 and 0 for the two sides of ReLU and its like, 0 to 2 for two kinks, the place
-            of the winner in its window for max-pooling.
+            calls: 1 and 0 for the two sides of ReLU and its like, 0 to 2 for two kinks, the sign of
+            the difference for a comparison, the place of the winner in its window for max-pooling.
         output: `f` at the sample.
     """
 
     matrix: Operator
     offset: Float[Tensor, " m"]
-    regions: tuple[Int8[Tensor, "..."], ...]
+    regions: tuple[Int[Tensor, "..."], ...]
     output: Float[Tensor, " m"]
 
 
@@ -38,34 +39,58 @@ def local_affine(
 ) -> AffineMap:
     """The affine map of a piecewise-affine network (or a part of it) around one sample.
 
+    What the operations are is looked up by name, and the map is then compared with the network at
+    other points of the region, in float64 if the model runs in it.
+
     Args:
-        model: Of layers, pooling, normalisers in evaluation mode, sums, concatenations and
-            activations made of straight pieces; left as it was found.
+        model: Of layers, pooling, normalisers in evaluation mode, sums, concatenations, choices by
+            comparison and activations made of straight pieces; left as it was found.
         x: One sample, with its batch dimension.
         start: A module whose input the map is of; the model's input by default.
         stop: A module whose output it gives; the model's output by default.
 
     Raises:
-        Refusal: If something between is not piecewise affine: a smooth activation, attention, a
-            normaliser that takes the statistics of its input.
+        Refusal: If something between is not piecewise affine, or not known to be: a smooth
+            activation, attention, a normaliser that takes the statistics of its input, `detach`, a
+            derivative of its own; if the sample lies on a boundary; or if the network is not what
+            the map says at other points of the region.
 
     Source:
         Balestriero & Baraniuk 2018; Riedi et al. 2022, Eqs. (36) to (38) with `D_k` before the
         biases.
 
-    Cost: one forward pass; a backward pass for each output if the matrix is written out.
+    Cost: four forward passes or some more, for the map is tried; a backward pass for each output if
+    the matrix is written out.
     """
-    with segment(model, x, start, stop) as (z, out, kinks):
-        why = why_not_affine(out, z)
-        if why:
+    wide = widened(model, x)
+    with segment(wide, x, start, stop) as part:
+        if part.why:
             raise Refusal(
-                f"The network must be piecewise affine between the two ends, got {why}. Take its "
-                "linearisation, `probes.jacobian(model, x)`, or exchange what is not affine."
+                f"The network must be piecewise affine between the two ends, got {part.why}. Take "
+                "its linearisation, `probes.jacobian(model, x)`, or exchange what is not affine."
             )
-        A = linear(z, out)
-        flat, sample = out.detach().flatten(), z.detach().flatten()
+        A = linear(part.z, part.out)
+        require_map(wide, x, (start, stop), part, A)
+        flat, sample = part.out.detach().flatten(), part.z.detach().flatten()
         offset = flat - A.apply(sample[:, None])[:, 0]
-        return AffineMap(A, offset, tuple(k.side for k in kinks), flat)
+        like = next(model.parameters()).dtype
+        sides = tuple(k.side for k in part.kinks)
+        return AffineMap(_rounded(A, like), offset.to(like), sides, flat.to(like))
+
+
+def _rounded(A: Operator, dtype: torch.dtype) -> Operator:
+    """A map that was measured in float64, in the precision of the model."""
+    if A.like.dtype == dtype:
+        return A
+    if A.shape[0] * A.shape[1] <= DENSE:
+        return Operator.of(A.dense().to(dtype))
+    wide = A.like.dtype
+    return Operator(
+        A.shape,
+        lambda v: A.apply(v.to(wide)).to(dtype),
+        lambda y: A.adjoint(y.to(wide)).to(dtype),
+        A.like.to(dtype),
+    )
 
 
 def jacobian(
@@ -81,6 +106,18 @@ def jacobian(
         x: One sample, with its batch dimension.
         start: As for `local_affine`.
         stop: As for `local_affine`.
+
+    Raises:
+        Refusal: If something that depends on the input is cut off from the derivative (`detach`,
+            numbers that leave PyTorch), or a function has a derivative of its own, and differences
+            of outputs say otherwise.
     """
-    with segment(model, x, start, stop) as (z, out, _):
-        return linear(z, out)
+    with segment(model, x, start, stop) as part:
+        A = linear(part.z, part.out)
+        if (part.cut or part.own) and not has_slope(model, x, (start, stop), part, A):
+            raise Refusal(
+                "The derivative must follow everything that depends on the input, got other "
+                f"differences with {part.own or part.cut}. Take it out, or measure a part of the "
+                "model without it."
+            )
+        return A

@@ -1,27 +1,28 @@
-"""Where a network bends: activations made of straight pieces, as they are called."""
+"""Where operations made of straight pieces bend or jump."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
+
+from sigmascope.probes.operations import Arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Kink:
-    """One call of an activation with kinks.
+    """One call of an operation with kinks.
 
     Attributes:
-        name: Of the function.
+        name: Of the operation.
         side: Which piece every entry is on.
         heights: Zero where an entry changes its piece, on the autograd tape.
         known: Whether the heights are; if not, they are what went in.
         windows: What each window of max-pooling chooses from, by sample; heights are then
             those of the other entries below the winner.
+        jumps: Whether the result may jump at the kink, and not only bend.
     """
 
     name: str
@@ -29,141 +30,146 @@ class Kink:
     heights: Tensor
     known: bool = True
     windows: Tensor | None = None
+    jumps: bool = False
 
 
-@contextmanager
-def watching() -> Iterator[list[Kink]]:
-    """The kinks of every function that is called while the block runs."""
-    watch = _Watch()
-    with watch:
-        yield watch.seen
+def kink_of(name: str, call: Arguments) -> Kink | None:
+    """The kink of a call that is about to be made; None if the operation has none."""
+    if name == "_to_copy" and call.get("dtype") is torch.bool:
+        return _compared("bool", {**call, "other": 0})
+    if name == "median" and "dim" not in call:  # which of them it was is not told
+        return None
+    return KINKS[name](name.strip("_"), call) if name in KINKS else None
 
 
-class _Watch(TorchFunctionMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[Kink] = []
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "").strip("_")
-        of = KINKS.get(name)
-        if of is None or not args or not _tracked(args[0]):
-            return func(*args, **kwargs)
-        before = args[0].clone()  # the function may work in place
-        out = func(*args, **kwargs)
-        self.seen.append(of(name, before, *args[1:], **kwargs))
-        return out
+def allowed(call: Arguments, varying: set[str]) -> bool:
+    """Whether an operation with kinks is piecewise affine in the arguments that vary."""
+    return varying <= MAY_VARY and not call.get("training", False)
 
 
-def _tracked(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.requires_grad and x.is_floating_point()
-
-
-def _at_zero(name: str, x: Tensor, *_: Any, **__: Any) -> Kink:
+def _at_zero(name: str, call: Arguments) -> Kink:
+    x = call["self"].clone()  # the operation may work in place
     return Kink(name, (x > 0).to(torch.int8), x)
 
 
-def _between(name: str, x: Tensor, low: Any, high: Any) -> Kink:
-    ends = [e for e in (low, high) if e is not None]
-    side = sum(((x > e).to(torch.int8) for e in ends), torch.zeros_like(x, dtype=torch.int8))
-    return Kink(name, side, torch.stack([x - e for e in ends], dim=-1))
+def _prelu(_: str, call: Arguments) -> Kink:
+    return _at_zero("prelu", call)
 
 
-def _hardtanh(
-    name: str, x: Tensor, min_val: float = -1.0, max_val: float = 1.0, *_: Any, **__: Any
-) -> Kink:
-    return _between(name, x, min_val, max_val)
+def _signed(name: str, call: Arguments) -> Kink:
+    x = call["self"].clone()
+    return Kink(name, x.detach().sign().to(torch.int8), x, jumps=True)
 
 
-def _relu6(name: str, x: Tensor, *_: Any, **__: Any) -> Kink:
-    return _between(name, x, 0.0, 6.0)
+def _between(name: str, x: Tensor, low: Any, high: Any, *, jumps: bool = False) -> Kink:
+    gaps = torch.broadcast_tensors(*(x - e for e in (low, high) if e is not None))
+    side = sum(((g > 0).to(torch.int8) for g in gaps), torch.zeros_like(gaps[0], dtype=torch.int8))
+    return Kink(name, side, torch.stack(gaps, dim=-1), jumps=jumps)
 
 
-def _clamp(name: str, x: Tensor, min: Any = None, max: Any = None) -> Kink:
-    return _between(name, x, min, max)
+def _hardtanh(name: str, call: Arguments) -> Kink:
+    return _between(name, call["self"], call.get("min_val", -1), call.get("max_val", 1))
 
 
-def _clamp_min(name: str, x: Tensor, min: Any) -> Kink:
-    return _between(name, x, min, None)
+def _clamp(name: str, call: Arguments) -> Kink:
+    return _between(name, call["self"], call.get("min"), call.get("max"))
 
 
-def _clamp_max(name: str, x: Tensor, max: Any) -> Kink:
-    return _between(name, x, None, max)
+def _threshold(name: str, call: Arguments) -> Kink:
+    level = call["threshold"]
+    return _between(name, call["self"], level, None, jumps=level != call["value"])
 
 
-def _threshold(name: str, x: Tensor, threshold: float, *_: Any, **__: Any) -> Kink:
-    return _between(name, x, threshold, None)
+def _shrink(name: str, call: Arguments) -> Kink:
+    end = call.get("lambd", 0.5)
+    return _between(name, call["self"], -end, end, jumps=name == "hardshrink")
 
 
-def _max_pool2d(
-    name: str,
-    x: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    *_: Any,
-    **__: Any,
-) -> Kink:
+def _compared(name: str, call: Arguments) -> Kink:
+    a, b = call["self"], call["other"]
+    gap = (a.to(b) if not a.is_floating_point() else a) - (
+        b.to(a) if isinstance(b, Tensor) and not b.is_floating_point() else b
+    )
+    return Kink(name, gap.detach().sign().to(torch.int8), gap, jumps=True)
+
+
+def _larger(name: str, call: Arguments) -> Kink:
+    gap = call["self"] - call["other"]
+    return Kink(name, (gap > 0).to(torch.int8), gap)
+
+
+def _extreme(name: str, call: Arguments) -> Kink:
+    """Largest or smallest over some dimensions."""
+    x = call["self"]
+    dims = call.get("dim")
+    many = list(range(x.ndim)) if dims is None or dims == [] else dims
+    places = [many] if isinstance(many, int) else list(many)
+    last = list(range(-len(places), 0))
+    windows = x.movedim(places, last).flatten(-len(places)) if places else x[..., None]
+    lowest = name.removeprefix("arg") in ("min", "amin")
+    return _winning(name, -windows if lowest else windows, jumps=name.startswith("arg"))
+
+
+def _max_pool(name: str, call: Arguments) -> Kink:
     """Each window's winner, and how far the others are behind it."""
-    if ceil_mode:
-        return _unknown(name, x)
-    both = lambda v: (v, v) if isinstance(v, int) else tuple(v)
-    k, d, p = both(kernel_size), both(dilation), both(padding)
-    s = both(stride or kernel_size)
-    grid = x if x.ndim == 4 else x[None]
-    padded = F.pad(grid, (p[1], p[1], p[0], p[0]), value=-torch.inf)
-    windows = padded
-    for dim, (size, step, apart) in enumerate(zip(k, s, d, strict=True), start=2):
-        windows = windows.unfold(dim, (size - 1) * apart + 1, step)[..., ::apart]
-    windows = windows.flatten(-2)
+    x, size = call["self"], call["kernel_size"]
+    dims = 3 if "3d" in name else 2
+    each = lambda v: list(v) * dims if len(v) == 1 else list(v)
+    kernel, pad = each(size), each(call.get("padding") or [0])
+    steps, apart = each(call.get("stride") or kernel), each(call.get("dilation") or [1])
+    ceil = bool(call.get("ceil_mode", False))
+    windows = x if x.ndim == dims + 2 else x[None]
+    for dim, (k, p, s, d) in enumerate(zip(kernel, pad, steps, apart, strict=True), start=2):
+        length, reach = windows.shape[dim], (k - 1) * d + 1
+        free = length + 2 * p - reach
+        count = (free + (s - 1) * ceil) // s + 1
+        count -= ceil and (count - 1) * s >= length + p  # a window must not start in the padding
+        more = max((count - 1) * s + reach - length - p, p)
+        border = [0, 0] * (windows.ndim - dim - 1) + [p, more]
+        padded = F.pad(windows, border, value=-torch.inf)
+        windows = padded.unfold(dim, reach, s)[..., ::d].narrow(dim, 0, count)
+    return _winning(name.removesuffix("_with_indices"), windows.flatten(-dims))
+
+
+def _winning(name: str, windows: Tensor, *, jumps: bool = False) -> Kink:
     winner = windows.detach().argmax(-1, keepdim=True)
     behind = windows.gather(-1, winner) - windows
     others = torch.ones_like(behind, dtype=torch.bool).scatter_(-1, winner, value=False)
     kept = behind[others & behind.detach().isfinite()]
-    return Kink(name, winner[..., 0].to(torch.int8), kept, windows=windows)
+    return Kink(name, winner[..., 0], kept, windows=windows, jumps=jumps)
 
 
-def _unknown(name: str, x: Tensor, *_: Any, **__: Any) -> Kink:
-    return Kink(name, (x > 0).to(torch.int8), x, known=False)
+def _ordered(name: str, call: Arguments) -> Kink:
+    """Whose pieces are known by the places that it returns, their boundaries not."""
+    rest = {k: v for k, v in call.items() if k not in ("self", "values", "indices", "out")}
+    x = call["self"]
+    found = getattr(torch.ops.aten, name)(x.detach(), **rest)
+    return Kink(name, found[1], x.clone(), known=False)
 
 
-KINKS: dict[str, Callable[..., Kink]] = {
-    "relu": _at_zero,
-    "leaky_relu": _at_zero,
-    "prelu": _at_zero,
-    "rrelu": _at_zero,
-    "abs": _at_zero,
+def _pooled(name: str, call: Arguments) -> Kink:
+    x = call["self"]
+    places = getattr(torch.ops.aten, name)(x.detach(), call["output_size"])[1]
+    return Kink(name, places, x.clone(), known=False)
+
+
+Handler = Callable[[str, Arguments], Kink]
+COMPARISONS: dict[str, Handler] = dict.fromkeys(("gt", "ge", "lt", "le", "eq", "ne"), _compared)
+# whose result is the same throughout each piece
+STEPS = frozenset({*COMPARISONS, "sign", "sgn", "argmax", "argmin"})
+MAY_VARY = frozenset({"self", "other", "min", "max"})
+KINKS: dict[str, Handler] = {
+    **COMPARISONS,
+    **dict.fromkeys(("relu", "leaky_relu", "abs", "rrelu_with_noise"), _at_zero),
+    "_prelu_kernel": _prelu,
+    **dict.fromkeys(("sign", "sgn"), _signed),
     "hardtanh": _hardtanh,
-    "relu6": _relu6,
-    "clamp": _clamp,
-    "clamp_min": _clamp_min,
-    "clamp_max": _clamp_max,
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max", "clip"), _clamp),
     "threshold": _threshold,
-    "max_pool2d": _max_pool2d,
-    **dict.fromkeys(
-        (
-            "amax",
-            "amin",
-            "max",
-            "min",
-            "maximum",
-            "minimum",
-            "max_pool1d",
-            "max_pool3d",
-            "adaptive_max_pool1d",
-            "adaptive_max_pool2d",
-            "adaptive_max_pool3d",
-            "hardshrink",
-            "softshrink",
-            "where",
-            "sort",
-            "topk",
-        ),
-        _unknown,
-    ),
+    **dict.fromkeys(("softshrink", "hardshrink"), _shrink),
+    **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), _larger),
+    **dict.fromkeys(("amax", "amin", "max", "min", "argmax", "argmin"), _extreme),
+    **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices"), _max_pool),
+    **dict.fromkeys(("sort", "topk", "kthvalue", "median", "cummax", "cummin"), _ordered),
+    **dict.fromkeys(("adaptive_max_pool2d", "adaptive_max_pool3d"), _pooled),
 }

@@ -1,4 +1,10 @@
-"""The regions of a piecewise-affine network on a plane through input space, as exact polygons."""
+"""The regions of a piecewise-affine network on a plane through input space, as exact polygons.
+
+What enters an activation is affine in every region of the activations before it. It is evaluated
+strictly inside the region, where every unit is on one side beyond doubt, and continued to the
+corners: at the corners themselves a dead unit is zero up to rounding, so that a window of dead
+units would have a winner by chance, and what jumps has two values.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,16 +15,12 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor, nn
 
-from sigmascope.probes.batches import as_tensor, call
-from sigmascope.probes.kinks import watching
+from sigmascope.probes.planes import Met, Plane
 from sigmascope.probes.polygons import Polygon
 from sigmascope.probes.refusals import Refusal
-from sigmascope.probes.regions import require_known
-from sigmascope.probes.segments import segment
-from sigmascope.probes.stillness import still
+from sigmascope.probes.tilings import require_tiling
 
 REGIONS = 20_000  # polygons at most
-CHUNK = 2048  # corners that run through the network at once
 SLIVER = 1e-14  # of the whole area: below this a piece is rounding
 
 
@@ -55,31 +57,31 @@ def partition(
     """Cut the square `centre + s across + t along`, `|s|, |t| <= 1`, where the network bends.
 
     In a region of the activations before it, what enters an activation is affine, so that the zeros
-    of its units are lines, known from the values at the corners. Activation by activation, every
-    region is cut by every unit whose zero passes through it.
+    of its units are lines, known from values inside the region. Activation by activation, every
+    region is cut by every unit whose zero passes through it. At the end the polygons must fill the
+    square, and the network must be affine on each.
 
     Args:
-        model: As for `local_affine`, with kinks that are known; in float64 for exact corners.
+        model: As for `local_affine`, with kinks that are known; samples must not be mixed.
         centre: One sample, with its batch dimension.
         across: The first axis, as long as half the side of the square.
         along: The second one.
 
     Raises:
         Refusal: If shapes differ or the axes are parallel, if the network is not piecewise affine,
-            or if there are more than 20 000 regions.
+            or mixes samples, if there are more than 20 000 regions, or if the polygons are not the
+            regions when the network is evaluated again.
 
     Source:
         Balestriero, Cosentino, Aazhang & Baraniuk 2019; Riedi et al. 2022, section 2.3 and Fig. 3.
 
-    Cost: one forward pass of all corners for each activation.
+    Cost: one forward pass of all corners for each activation, of a copy in float64.
     """
-    plane = _Plane.through(model, centre, across, along)
+    plane = Plane.through(model, centre, across, along)
     regions = [plane.square()]
     cuts: Cuts = []
     counts: list[int] = []
-    with segment(model, centre, None, None) as (z, out, kinks):
-        require_known(out, z, kinks)
-        names = tuple(k.name for k in kinks)
+    names = plane.names
     for index in range(len(names)):
         after: list[Polygon] = []
         for met in plane.met(regions, index):
@@ -91,6 +93,7 @@ def partition(
                 )
         regions = after
         counts.append(len(regions))
+    require_tiling(plane, regions)
     centres = torch.from_numpy(np.stack([p.corners.mean(0) for p in regions]))
     ends = np.stack([c for c, _ in cuts]) if cuts else np.zeros((0, 2, 2))
     return Partition(
@@ -103,20 +106,7 @@ def partition(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Met:
-    """A region, and what an activation chooses from at its corners.
-
-    Attributes:
-        polygon: With heights, or with the entries of windows, as its functions.
-        window: Entries in a window, of which the largest passes; 0 for heights.
-    """
-
-    polygon: Polygon
-    window: int
-
-
-def _pieces(met: _Met, index: int, cuts: Cuts) -> Iterator[Polygon]:
+def _pieces(met: Met, index: int, cuts: Cuts) -> Iterator[Polygon]:
     polygon = met.polygon
     if met.window:
         pieces = _by_window(polygon, met.window, index, cuts)
@@ -171,60 +161,3 @@ def _inner_edges(part: Polygon, whole: Polygon) -> Iterator[np.ndarray]:
         off = np.abs(d[:, 0] * r[:, 1] - d[:, 1] * r[:, 0]) / np.maximum(np.hypot(*d.T), 1e-300)
         if off.min() > 1e-9:
             yield np.stack([a, b])
-
-
-@dataclass(frozen=True, slots=True)
-class _Plane:
-    model: nn.Module
-    centre: Tensor
-    axes: Float64[Tensor, "2 d"]
-
-    @classmethod
-    def through(cls, model: nn.Module, centre: Tensor, across: Tensor, along: Tensor) -> "_Plane":
-        if not centre.shape == across.shape == along.shape:
-            shapes = ", ".join(str(tuple(t.shape)) for t in (centre, across, along))
-            raise Refusal(f"The centre and both axes must have one shape, got {shapes}.")
-        axes = torch.stack([across.double().flatten(), along.double().flatten()])
-        unit = axes / axes.norm(dim=1, keepdim=True)
-        if not float((unit @ unit.mT).abs()[0, 1]) < 1 - 1e-9:
-            raise Refusal(
-                "The axes must point in two directions, got parallel ones or a zero. Choose two "
-                "samples that differ, or random directions."
-            )
-        return cls(model, centre, axes)
-
-    def square(self) -> Polygon:
-        return Polygon(np.array([[-1.0, -1], [1, -1], [1, 1], [-1, 1]]), np.zeros((4, 0)))
-
-    def inputs(self, points: Float64[Tensor, "n 2"]) -> Tensor:
-        like = next(self.model.parameters())
-        flat = self.centre.double().flatten() + points @ self.axes
-        return flat.reshape(len(points), *self.centre.shape[1:]).to(like)
-
-    def outputs(self, points: Float64[Tensor, "n 2"]) -> Float64[Tensor, "n m"]:
-        with still(self.model), torch.no_grad():
-            parts = [
-                as_tensor(call(self.model, self.inputs(chunk)))[0].flatten(1)
-                for chunk in points.split(CHUNK)
-            ]
-        return torch.cat(parts).double().cpu()
-
-    def met(self, regions: list[Polygon], index: int) -> Iterator[_Met]:
-        """Each region with what enters an activation at its corners, some regions at a time."""
-        ends = np.cumsum([len(p.corners) for p in regions])
-        for group in np.split(np.arange(len(regions)), np.nonzero(np.diff(ends // CHUNK))[0] + 1):
-            here = [regions[i] for i in group]
-            corners = torch.from_numpy(np.concatenate([p.corners for p in here]))
-            values, window = self._entering(corners, index)
-            parts = np.split(values.numpy(), np.cumsum([len(p.corners) for p in here])[:-1])
-            for p, part in zip(here, parts, strict=True):
-                yield _Met(Polygon(p.corners, part), window)
-
-    def _entering(self, points: Float64[Tensor, "n 2"], index: int) -> tuple[Tensor, int]:
-        with still(self.model), torch.enable_grad(), watching() as kinks:
-            call(self.model, self.inputs(points).requires_grad_())
-        kink = kinks[index]
-        chosen = kink.heights if kink.windows is None else kink.windows
-        window = 0 if kink.windows is None else kink.windows.shape[-1]
-        flat = chosen.detach().double().cpu().reshape(len(points), -1)
-        return flat.masked_fill(flat.isinf(), torch.nan), window  # padding, which never wins

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes.batches import Batch, mapped, prepared
-from sigmascope.probes.kinks import watching
+from sigmascope.probes.batches import Batch, mapped, prepared, tensors
 from sigmascope.probes.passes import called
 from sigmascope.probes.stillness import still
+from sigmascope.probes.traces import tracing
 
 
 def activation_patterns(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -25,6 +25,10 @@ def activation_patterns(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     live = mapped(
         prepared(model, batch), lambda t: t.requires_grad_() if t.is_floating_point() else t
     )
-    with still(model), torch.enable_grad(), watching() as seen:
-        called(model, live)
+    with still(model), torch.enable_grad(), tracing() as trace:
+        for t in tensors(live):
+            if t.requires_grad:
+                trace.source(t)
+        called(model, mapped(live, lambda t: t.clone()))
+    seen = (step.kink for step in trace.steps if step.kink is not None)
     return {f"{kink.name} #{i}": kink.side.detach() for i, kink in enumerate(seen, start=1)}
