@@ -1,6 +1,7 @@
 """Piecewise-affine networks of every kind, shared by the tests of their maps and regions."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -160,6 +161,11 @@ def behind_its_back(h):
     return h
 
 
+def in_a_thread(h):
+    with ThreadPoolExecutor(1) as other:
+        return h + other.submit(torch.relu, h).result()
+
+
 def into_a_buffer(h):
     b = h.new_zeros(len(h), 8)
     b[:, :6] = h
@@ -277,6 +283,7 @@ REFUSED = {
         lambda h: h.scatter_reduce(1, torch.zeros(1, 6, dtype=torch.int64), h, "amax"),
         "`ScatterReduce`",
     ),
+    "thread": (in_a_thread, "out of sight"),
     "equal": (lambda h: 2 * h if torch.equal(h, h.relu()) else h, "`Equal`"),
     "bucketize": (lambda h: h + torch.bucketize(h, torch.zeros(1).to(h)), "`Bucketize`"),
 }

@@ -73,7 +73,7 @@ def local_affine(
         require_map(wide, x, (start, stop), part, A)
         flat, sample = part.out.detach().flatten(), part.z.detach().flatten()
         offset = flat - A.apply(sample[:, None])[:, 0]
-        like = next(model.parameters()).dtype
+        like = next(p.dtype for p in model.parameters() if p.is_floating_point())
         sides = tuple(k.side for k in part.kinks)
         return AffineMap(_rounded(A, like), offset.to(like), sides, flat.to(like))
 

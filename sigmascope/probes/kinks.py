@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.overrides import enable_reentrant_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.probes.operations import Arguments
 
@@ -33,13 +35,31 @@ class Kink:
     jumps: bool = False
 
 
-def kink_of(name: str, call: Arguments) -> Kink | None:
+def _kink_of(name: str, call: Arguments) -> Kink | None:
     """The kink of a call that is about to be made; None if the operation has none."""
     if name == "_to_copy" and call.get("dtype") is torch.bool:
         return _compared("bool", {**call, "other": 0})
     if name == "median" and "dim" not in call:  # which of them it was is not told
         return None
     return KINKS[name](name.strip("_"), call) if name in KINKS else None
+
+
+class _Plain(TorchDispatchMode):
+    """Follows nothing; without any mode, what C++ makes has no interpreter to go to."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def kink_on_tape(name: str, given: Arguments) -> Kink | None:
+    """The kink of a call with its heights on the tape, from where autograd is off, below itself."""
+    with torch.enable_grad(), enable_reentrant_dispatch(), _Plain():
+        found = _kink_of(name, given)
+    if found is None or found.heights.requires_grad:
+        return found
+    return Kink(found.name, found.side, found.heights, False, found.windows, found.jumps)
 
 
 def allowed(call: Arguments, varying: set[str]) -> bool:

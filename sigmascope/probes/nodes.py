@@ -7,10 +7,10 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
 
-def between(outs: Iterable[Tensor], z: Tensor) -> dict[Any, None]:
-    """The nodes from some tensors down to one, those that are computed first in front."""
+def between(ends: Iterable[Any], z: Tensor) -> dict[Any, None]:
+    """The nodes from some down to a tensor, those that are computed first in front."""
     depends: dict[Any, bool] = {}
-    stack: list[tuple[Any, bool]] = [(out.grad_fn, False) for out in outs]
+    stack: list[tuple[Any, bool]] = [(end, False) for end in ends]
     while stack:
         node, done = stack.pop()
         if done:

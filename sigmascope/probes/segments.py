@@ -117,7 +117,7 @@ def _followed(z: Tensor, out: Tensor, trace: Trace) -> Segment:
     why = next((s.why for s in steps if s.why and not s.cut), "")
     cut = next((s.why for s in steps if s.cut), "")
     found = [s.kink for s in steps if s.kink is not None]
-    nodes = between([out, *(k.heights for k in found)], z)
+    nodes = between([out.grad_fn, *(k.heights.grad_fn for k in found)], z)
     if out.grad_fn not in nodes and out is not z:
         if not trace.constant(out):
             cut = cut or f"an output that is cut off from the derivative ({HELD})"
@@ -125,6 +125,8 @@ def _followed(z: Tensor, out: Tensor, trace: Trace) -> Segment:
     # one that does not depend on the input by the tape, whatever its name, never changes its side
     kinks = [k for k in found if not k.known or k.heights.grad_fn in nodes]
     written = handwritten(nodes)
+    if between(trace.strangers, z):
+        cut = cut or "something that is computed out of sight (in another thread)"
     own = f"`{written}`, a function with a derivative of its own" if written else ""
     return Segment(
         z, out, kinks, why or own or cut, cut, own, bool(trace.read), trace.eps, trace.size

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode, enable_reentrant_dispatch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.probes.batches import tensors
-from sigmascope.probes.kinks import STEPS, Kink, allowed, kink_of
-from sigmascope.probes.operations import SHAPED, Arguments, Call, spelled, why_not
+from sigmascope.probes.kinks import STEPS, Kink, allowed, kink_on_tape
+from sigmascope.probes.operations import SHAPED, Call, spelled, why_not
 
 # what hands numbers to the world outside PyTorch, where nobody follows them
 LEAVING = frozenset(
@@ -65,12 +65,14 @@ class Trace:
         eps: Rounding of the least precise numbers that depend on the input.
         size: Largest finite of those numbers.
         read: Steps whose results Python read: all that follows may depend on them.
+        strangers: Nodes of autograd that were computed out of sight, or from weights.
     """
 
     steps: list[Step] = field(default_factory=list)
     eps: float = 0.0
     size: float = 0.0
     read: list[int] = field(default_factory=list)
+    strangers: list[Any] = field(default_factory=list)
     _writers: dict[int, tuple[int, bool]] = field(default_factory=dict)
     _kept: list[Any] = field(default_factory=list)
     _deaf: bool = False
@@ -127,6 +129,10 @@ class Trace:
             n: [w for t in ts if (w := self._writers.get(_place(t)))]
             for n, ts in call.reads.items()
         }
+        for ts in call.reads.values():
+            self.strangers += [
+                t.grad_fn for t in ts if t.grad_fn and _place(t) not in self._writers
+            ]
         if call.random:
             return Step(call.name, frozenset(), why=f"random numbers (`{spelled(call.name)}`)")
         after = frozenset(i for ws in at.values() for i, _ in ws)
@@ -153,7 +159,7 @@ class Trace:
             return Step(name, after, why=OUTSIDE.format("item"), cut=True)
         if call.odd:
             return Step(name, after, why=f"complex numbers or bits (`{spelled(name)}`)")
-        kink = _on_tape(name, call.given) if allowed(call.given, varying) else None
+        kink = kink_on_tape(name, call.given) if allowed(call.given, varying) else None
         step = kink is not None and (name in STEPS or kink.name == "bool")
         if off_tape and not step:
             says = f"something cut off from the derivative ({HELD}), which `{spelled(name)}` reads"
@@ -208,15 +214,6 @@ class _Dispatched(TorchDispatchMode):
             return out
 
 
-class _Plain(TorchDispatchMode):
-    """Follows nothing; without any mode, what C++ makes has no interpreter to go to."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        return func(*args, **(kwargs or {}))
-
-
 class _Spelled(TorchFunctionMode):
     """Sees what never reaches the dispatcher."""
 
@@ -233,15 +230,6 @@ class _Spelled(TorchFunctionMode):
                 self.trace.leaves(name, args)
         with self.trace.deaf() if name in FINITE else nullcontext():
             return func(*args, **(kwargs or {}))
-
-
-def _on_tape(name: str, given: Arguments) -> Kink | None:
-    """The kink with its heights on the tape; autograd is off below itself."""
-    with torch.enable_grad(), enable_reentrant_dispatch(), _Plain():
-        found = kink_of(name, given)
-    if found is None or found.heights.requires_grad:
-        return found
-    return Kink(found.name, found.side, found.heights, False, found.windows, found.jumps)
 
 
 def _largest(t: Tensor) -> float:
