@@ -129,10 +129,8 @@ class Trace:
             n: [w for t in ts if (w := self._writers.get(_place(t)))]
             for n, ts in call.reads.items()
         }
-        for ts in call.reads.values():
-            self.strangers += [
-                t.grad_fn for t in ts if t.grad_fn and _place(t) not in self._writers
-            ]
+        unseen = (t for ts in call.reads.values() for t in ts if _place(t) not in self._writers)
+        self.strangers += [t.grad_fn for t in unseen if t.grad_fn]
         if call.random:
             return Step(call.name, frozenset(), why=f"random numbers (`{spelled(call.name)}`)")
         after = frozenset(i for ws in at.values() for i, _ in ws)
