@@ -73,13 +73,16 @@ def zero_exponents(exponents: Sequence[Estimate]) -> Estimate:
     """How many exponents are zero: directions that neither grow nor die, where none can grow.
 
     An exponent counts as zero within 3 standard errors below it, and as surely negative beyond 6.
+    It is surely zero only if it is resolved finely enough to be told from a small negative one: to
+    a quarter of the least rate that is surely negative, and to an eighth of the mean distance of
+    exponents that are spread evenly down to the fastest.
 
     Args:
         exponents: From `lyapunov_exponents`, of a chain whose states stay bounded.
 
     Returns:
-        A count; its ends leave out exponents that are known too coarsely to tell them from the
-        first that is surely negative, and add those that are neither.
+        A count; its ends leave out exponents that are known too coarsely to be surely zero, and
+        add those that are not surely negative.
 
     Source:
         Oseledets 1968; of the chain of Daneshmand et al. 2020, Eq. (1), it is the rank that
@@ -88,9 +91,11 @@ def zero_exponents(exponents: Sequence[Estimate]) -> Estimate:
     errors = [(e.high - e.low) / 4 + ROUNDING for e in exponents]
     below = [-e.value / error for e, error in zip(exponents, errors, strict=True)]
     loss = min((-e.value for e, b in zip(exponents, below, strict=True) if b > 6), default=math.inf)
-    zero = [error for error, b in zip(errors, below, strict=True) if b <= 3]
+    reach = [abs(e.value) + 3 * error for e, error in zip(exponents, errors, strict=True)]
+    zero = [r for r, b in zip(reach, below, strict=True) if b <= 3]
     near = [b for b in below if b <= 6]
-    sure = [error for error in zero if 3 * error < loss]
+    fastest = max((-e.value for e in exponents), default=0.0)
+    sure = [r for r in zero if r < min(loss / 4, fastest / (8 * len(exponents)))]
     how, risk = "3 standard errors below zero", max((e.risk for e in exponents), default=0.0)
     return Estimate(float(len(zero)), float(len(sure)), float(len(near)), how, risk)
 

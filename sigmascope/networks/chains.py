@@ -8,6 +8,7 @@ those are the ones of `R`.
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Float64
@@ -32,6 +33,7 @@ from sigmascope.networks.refusals import require_choice, require_counts, require
 from sigmascope.networks.statistics import ChainStatistics
 
 STRETCHES = 32  # pieces of the time of all chains, from which intervals are made
+RESOLVED = 52 * math.log(2)  # the logarithm of the largest ratio that float64 resolves
 DEAD = 1e-13  # share of the largest singular value below which a direction is rounding
 TOGETHER = 256  # states that are measured at once
 LOOK = 1.25  # dead directions are looked for whenever the age has grown by this factor
@@ -46,6 +48,8 @@ class BatchNormChain:
     Attributes:
         state: `R [chains, width, directions]`, with rows of norm one: `M = R Rᵀ`.
         age: Layers that the chains have gone through.
+        rank: Of the batch; no layer raises it, and none may by rounding.
+        spread: The smallest singular value of the batch over its largest.
 
     Args:
         width: Units of each layer.
@@ -86,12 +90,14 @@ class BatchNormChain:
         self.chains, self.numbers = chains, random_numbers(generator)
         self.age = 0
         self._next_look = 16.0
-        self.state = _normalised(start(inputs, (chains, width, samples), self.numbers))
-        if not bool(self.state.isfinite().all()):
+        state = _normalised(start(inputs, (chains, width, samples), self.numbers))
+        if not bool(state.isfinite().all()):
             raise ValueError(
                 "Every feature must be non-zero on some sample to be normalised, got one that is "
                 "zero. Give inputs in which every feature is present."
             )
+        precision = torch.float64 if inputs is None else inputs.dtype
+        self.state, self.rank, self.spread = _reduced(state, torch.finfo(precision).eps)
 
     def step(self) -> None:
         """Go through one layer."""
@@ -132,10 +138,13 @@ class BatchNormChain:
                 "eigenvalue, which normalisation makes 1."
             )
         burn_in = (
-            max(0, forgetting(self.width, self.gamma) - self.age) if burn_in is None else burn_in
+            max(0, forgetting(self.width, self.gamma, spread=self.spread) - self.age)
+            if burn_in is None
+            else burn_in
         )
         for _ in range(burn_in):
             self.step()
+        age = self.age
         pieces = max(1, min(layers, math.ceil(STRETCHES / self.chains)))
         sums = torch.zeros(pieces, 5, self.chains, dtype=torch.float64)
         sizes = torch.zeros(pieces, 1, 1, dtype=torch.float64)
@@ -148,14 +157,17 @@ class BatchNormChain:
             done += len(states)
             if progress is not None:
                 progress(done, layers)
-        return self._statistics(sums, sizes, tau=tau, layers=layers, burn_in=burn_in)
+        return self._statistics(sums, sizes, tau=tau, layers=layers, burn_in=burn_in, age=age)
 
     def exponents(
         self, layers: int, *, count: int | None = None, burn_in: int | None = None
     ) -> tuple[Estimate, ...]:
         """Lyapunov exponents of the products `A_l = diag(row norms)⁻¹ (I + gamma W_l)`.
 
-        Zero for each direction that survives at any depth; the others die at these rates.
+        Zero for each direction that survives at any depth; the others die at these rates. Over a
+        finite depth the product may stretch a direction that survives by as much as float64
+        resolves, before what it stretches has died: by so much over the depth every interval is
+        wider than that of the average.
 
         Args:
             layers: How many to average over.
@@ -164,7 +176,9 @@ class BatchNormChain:
         """
         burn_in = forgetting(self.width, self.gamma) if burn_in is None else burn_in
         directions = frame(self.chains, self.width, count, self.numbers)
-        return lyapunov_exponents(self._carry, directions, layers=layers, burn_in=burn_in)
+        found = lyapunov_exponents(self._carry, directions, layers=layers, burn_in=burn_in)
+        gap = RESOLVED / layers
+        return tuple(replace(e, low=e.low - gap, high=e.high + gap) for e in found)
 
     def _blocks(self, layers: int) -> Iterator[list[State]]:
         """The states at the next layers, a few at a time, to be measured together."""
@@ -206,7 +220,7 @@ class BatchNormChain:
                 self.state = self.state @ V
 
     def _statistics(
-        self, sums: Tensor, sizes: Tensor, *, tau: float, layers: int, burn_in: int
+        self, sums: Tensor, sizes: Tensor, *, tau: float, layers: int, burn_in: int, age: int
     ) -> ChainStatistics:
         ratio, rank, frobenius_sq, regular, cube = sums.permute(1, 2, 0)  # [chains, pieces]
         size = sizes[:, :, 0].expand(-1, self.chains).T
@@ -225,16 +239,42 @@ class BatchNormChain:
             self.chains,
             layers,
             burn_in,
+            self.rank,
+            age >= forgetting(self.width, self.gamma, spread=self.spread),
         )
 
 
-def forgetting(width: int, gamma: float) -> int:
+def forgetting(width: int, gamma: float, *, spread: float = 1.0) -> int:
     """Layers after which a normalised chain has forgotten its start: `5/gamma² + 4 width + 100`.
 
     The slowest to go is the first direction that does not survive. It shrinks by about `gamma²/2`
-    per layer, and wide chains lose theirs more slowly.
+    per layer, and wide chains lose theirs more slowly. A start that is nearly collinear needs
+    longer: directions that are small grow by `gamma²/4` per layer or more until all have their
+    share.
+
+    Args:
+        width: Of the chain.
+        gamma: Strength of a layer; infinite without a skip connection.
+        spread: Smallest singular value of the start over its largest.
     """
-    return 100 + 4 * width + (0 if math.isinf(gamma) else math.ceil(5 / (gamma * gamma)))
+    rate = 1.0 if math.isinf(gamma) else gamma * gamma
+    slow = 0 if math.isinf(gamma) else math.ceil(5 / rate)
+    return 100 + 4 * width + slow + math.ceil(4 * max(0.0, -math.log10(spread) - 2) / rate)
+
+
+def _reduced(H: Float64[Tensor, "chains width samples"], eps: float) -> tuple[State, int, float]:
+    """The states in coordinates of their rows' space, so that rounding cannot raise their rank.
+
+    Returns:
+        States `R` with `H = R Q`; their least rank; and the least ratio of the smallest singular
+        value that is not rounding and the largest.
+    """
+    U, sigma, _ = torch.linalg.svd(H, full_matrices=False)
+    there = sigma > 8 * max(H.shape[1:]) * eps * sigma[:, :1]
+    ranks = there.sum(1)
+    least = sigma.gather(1, ranks[:, None] - 1) / sigma[:, :1]
+    kept = (U * (sigma * there)[:, None])[..., : int(ranks.max())]
+    return _normalised(kept.contiguous()), int(ranks.min()), float(least.min())
 
 
 def _normalised(H: State) -> State:

@@ -25,6 +25,8 @@ class ChainStatistics:
         chains: How many independent chains were averaged over.
         layers: How many layers of each were averaged over, after the burn-in.
         burn_in: How many layers came before.
+        rank: Of the batch that the chains started from, the least of all of them.
+        settled: Whether the chains went through enough layers before to forget their start.
     """
 
     participation_ratio: Estimate
@@ -40,3 +42,5 @@ class ChainStatistics:
     chains: int
     layers: int
     burn_in: int
+    rank: int
+    settled: bool

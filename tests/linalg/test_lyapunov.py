@@ -53,8 +53,10 @@ def test_zero_exponents_are_counted_with_doubt():
     def of(*ends):
         return tuple(Estimate((a + b) / 2, a, b, "test", 0.05) for a, b in ends)
 
-    found = zero_exponents(of((-0.01, 0.01), (-0.02, 0.01), (-0.5, -0.4)))
+    found = zero_exponents(of((-0.01, 0.01), (-0.015, 0.01), (-0.6, -0.5)))
     assert (found.value, found.low, found.high) == (2, 2, 2)
+    found = zero_exponents(of((-0.01, 0.01), (-0.03, 0.01), (-0.6, -0.5)))
+    assert (found.value, found.low, found.high) == (2, 1, 2)  # the second may be -0.02
     found = zero_exponents(of((-0.01, 0.01), (-0.9, 0.1), (-0.5, -0.4)))
     assert (found.value, found.low) == (2, 1)  # the second is too coarse to be sure of
     found = zero_exponents(of((-0.01, 0.01), (-0.05, -0.02)))  # 4.7 standard errors

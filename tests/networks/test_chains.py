@@ -57,7 +57,7 @@ def test_one_step_is_what_a_plain_loop_does(gamma):
         H = W @ H if math.isinf(gamma) else H + gamma * W @ H
         H = H / H.square().mean(1, keepdim=True).sqrt()
     direct = torch.linalg.svdvals(H / 3)
-    assert torch.allclose(chain.singular_values()[0], direct, atol=1e-13)
+    assert torch.allclose(chain.singular_values()[0], direct, atol=1e-11)
 
 
 def test_measures_are_their_definitions():
@@ -149,9 +149,43 @@ def test_running_on_is_running_once():
 )
 def test_zero_exponents_count_the_directions_that_live(width, gamma, alive):
     chain = BatchNormChain(width, gamma, chains=16, generator=seeded(width))
-    found = chain.exponents(1200, burn_in=800)
+    found = chain.exponents(4000, burn_in=800)
     assert zero_exponents(found).value == alive
     assert found[alive].high < 0
+
+
+@pytest.mark.parametrize("layers", [600, 6000, 20_000])
+@pytest.mark.parametrize("chains", [1, 4])
+def test_the_count_of_zero_exponents_gets_no_worse_with_length(layers, chains):
+    """The third exponent of this chain is -0.015: a short run takes it for zero, and says so."""
+    for seed in (0, 1):
+        chain = BatchNormChain(4, 0.5, chains=chains, generator=seeded(seed))
+        found = zero_exponents(chain.exponents(layers))
+        assert found.low <= 2 <= found.high <= 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_rounding_raises_no_rank(dtype):
+    g = seeded(4)
+    X = torch.randn(10, 2, generator=g, dtype=torch.float64)
+    X = (X @ torch.randn(2, 8, generator=g, dtype=torch.float64)).to(dtype)
+    chain = BatchNormChain(8, 0.5, inputs=X, generator=g)
+    assert chain.rank == 2
+    found = chain.run(2000)
+    assert found.participation_ratio.high <= 2
+    assert (found.rank, found.settled) == (2, True)
+    full = BatchNormChain(8, 0.5, chains=3, generator=g)
+    assert (full.rank, full.run(40, burn_in=0).settled) == (8, False)
+
+
+def test_a_start_that_is_nearly_collinear_takes_longer_to_forget():
+    g = seeded(5)
+    X = torch.randn(1, 6, generator=g, dtype=torch.float64).expand(9, 6)
+    X = X + 1e-9 * torch.randn(9, 6, generator=g, dtype=torch.float64)
+    chain = BatchNormChain(6, 0.5, inputs=X, generator=g)
+    assert chain.rank == 6
+    assert chain.spread < 1e-8
+    assert chain.run(60).burn_in > forgetting(6, 0.5) + 50
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,11 @@ def _hypotheses(chain: ChainStatistics) -> tuple[Assumption, ...]:
     small = True if chain.gamma * chain.width <= SMALL else None
     return (
         Assumption("weights are independent with a symmetric law", chain.weights != "asymmetric"),
-        Assumption("the inputs have full rank", chain.samples >= chain.width),
+        Assumption(f"the inputs have full rank (rank {chain.rank})", chain.rank >= chain.width),
+        Assumption(
+            f"the chain is stationary, its start forgotten ({chain.burn_in} layers before)",
+            True if chain.settled else None,
+        ),
         Assumption("gamma is small (elsewhere it is found to hold, not proved)", small),
         Assumption("the regularity α is below 1", chain.regularity.high < 1 or None),
     )
@@ -155,7 +159,7 @@ class StationaryDrift(OfChains):
     def assumptions(self) -> tuple[Assumption, ...]:
         small = self.chain.gamma**2 * self.chain.width < 1
         short = Assumption("gamma² times the width is below 1", small)
-        return (*_hypotheses(self.chain)[:2], short)
+        return (*_hypotheses(self.chain)[:3], short)
 
     def measured(self) -> Estimate:
         e = self.chain.drift

@@ -23,7 +23,7 @@ def run(width=8, gamma=0.5, layers=600, chains=16, **options):
 
 @pytest.fixture(scope="module")
 def small():
-    return run(8, 0.05, layers=1500)
+    return run(4, 0.07, layers=1500)
 
 
 @pytest.mark.parametrize("gamma", [0.1, 0.5, math.inf])
@@ -40,32 +40,64 @@ def test_those_that_are_proved_for_small_gamma_say_so(small):
     for c in check_chain(small):
         if c.theorem == "chain-soft-rank":
             assert all(a.met for a in c.assumptions if "gamma is small" in a.says) == (
-                0.05 * 8 <= 0.3
+                0.07 * 4 <= 0.3
             )
     assert {c.verdict for c in check_chain(small)} <= GOOD
 
 
-BROKEN = {
-    "chain-soft-rank": {"soft_rank": 0.01},
-    "chain-participation-ratio": {"participation_ratio": 0.1},
-    "chain-size": {"frobenius_sq": 1e3},
-    "chain-size-sharp": {"frobenius_sq": 1e3},
-    "chain-regularity": {"regularity": 1.01},
-    "stationary-drift": {"drift": 60.0},
+FACTS = {
+    "chain-soft-rank": "soft_rank",
+    "chain-participation-ratio": "participation_ratio",
+    "chain-size": "frobenius_sq",
+    "chain-size-sharp": "frobenius_sq",
+    "chain-regularity": "regularity",
+    "stationary-drift": "drift",
 }
 
 
 @pytest.mark.parametrize("theorem", OF_CHAINS, ids=lambda t: t.name)
 def test_each_has_teeth(small, theorem):
-    wrong = {k: Estimate.exactly(v) for k, v in BROKEN[theorem.name].items()}
-    (bound,) = theorem.facts(replace(small, **wrong))
-    assert bound.check().verdict == Verdict.VIOLATED
+    """With α known exactly, a part in a million past the limit decides."""
+    known = replace(small, regularity=Estimate.exactly(small.regularity.value))
+    (bound,) = theorem.facts(known)
+    limit = 1.0 if theorem.name == "chain-regularity" else bound.limit().value
+    worse = 1 + 1e-6 if theorem.sense == "at most" else 1 - 1e-6
+    for factor, verdict in ((worse, Verdict.VIOLATED), (1 / worse, Verdict.HOLDS)):
+        moved = replace(known, **{FACTS[theorem.name]: Estimate.exactly(factor * limit)})
+        (bound,) = theorem.facts(moved)
+        assert bound.check().verdict == verdict
+
+
+def test_limits_are_those_of_the_theory(small):
+    """Lemma 13, Theorem 14 and what follows from them, for α = 3/4 and width 4."""
+    known = replace(small, regularity=Estimate.exactly(0.75), gamma=0.05)
+    limits = {t.name: next(t.facts(known)).limit().value for t in OF_CHAINS}
+    assert limits == pytest.approx(
+        {
+            "chain-soft-rank": 0.25 * 1.0,  # (1 - τ)² √((1 - α) d), τ = 1/2
+            "chain-participation-ratio": 2.0,  # 2 √((1 - α) d)
+            "chain-size": 16.0,  # d^{3/2} / √(1 - α)
+            "chain-size-sharp": 8.0,
+            "chain-regularity": 1.0,
+            "stationary-drift": 2 * 0.05**2 * 64,
+        }
+    )
+
+
+@pytest.mark.parametrize("theorem", [t for t in OF_CHAINS if t.name != "chain-regularity"])
+def test_a_chain_that_still_remembers_its_start_contradicts_nothing(small, theorem):
+    wrong = Estimate.exactly(1e-3 if theorem.sense == "at least" else 1e3)
+    early = replace(small, settled=False, **{FACTS[theorem.name]: wrong})
+    (bound,) = theorem.facts(early)
+    found = bound.check()
+    assert found.verdict == Verdict.CONSISTENT
+    assert "stationary" in found.note
 
 
 @pytest.mark.parametrize(
     "theorem", [t for t in OF_CHAINS if t.name != "chain-regularity"], ids=lambda t: t.name
 )
-@pytest.mark.parametrize("change", [{"weights": "asymmetric"}, {"samples": 3}])
+@pytest.mark.parametrize("change", [{"weights": "asymmetric"}, {"rank": 3}])
 def test_each_declines_without_its_assumptions(small, theorem, change):
     (bound,) = theorem.facts(replace(small, **change))
     assert bound.check().verdict == Verdict.INAPPLICABLE
