@@ -7,7 +7,7 @@ import torch
 
 from sigmascope.linalg import zero_exponents
 from sigmascope.networks import BatchNormChain, random_numbers, random_weights
-from sigmascope.networks.chains import _measures
+from sigmascope.networks.chains import _measures, forgetting
 from sigmascope.networks.draws import product
 
 INF = math.inf
