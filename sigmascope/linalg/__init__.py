@@ -6,6 +6,7 @@ from sigmascope.linalg.conditions import condition_number, log_pseudo_determinan
 from sigmascope.linalg.deflation import symmetric_moments
 from sigmascope.linalg.eigenvalues import Ends, extreme_eigenvalues
 from sigmascope.linalg.estimates import Estimate, entrywise, largest, total
+from sigmascope.linalg.forms import trace_of_forms
 from sigmascope.linalg.inertia import count_above, counts_above
 from sigmascope.linalg.lanczos import Krylov, krylov_space
 from sigmascope.linalg.laws import (
@@ -31,6 +32,7 @@ from sigmascope.linalg.ranks import (
     effective_rank,
     matrix_rank,
     participation_ratio,
+    rank_tolerance,
     soft_rank,
     stable_rank,
 )
@@ -69,6 +71,7 @@ __all__ = [
     "matrix_rank",
     "participation_ratio",
     "principal_angles",
+    "rank_tolerance",
     "ratio_average",
     "schatten_norm",
     "shifted_limits",
@@ -86,5 +89,6 @@ __all__ = [
     "time_average",
     "total",
     "trace",
+    "trace_of_forms",
     "zero_exponents",
 ]

@@ -8,9 +8,10 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg.estimates import Estimate
+from sigmascope.linalg.forms import Chances
 from sigmascope.linalg.lanczos import Krylov
 from sigmascope.linalg.operators import Operator
-from sigmascope.linalg.traces import precision, random_signs, require_sampling, student
+from sigmascope.linalg.traces import normal_vectors, precision, require_sampling
 
 Estimates = tuple[Float64[Tensor, " s"], Float64[Tensor, " s"]]
 
@@ -25,45 +26,52 @@ def symmetric_moments(
 ) -> tuple[Estimate, Estimate]:
     """Trace and Frobenius norm of a symmetric operator of which a Krylov space is known.
 
-    What the space holds is summed exactly, and so is what half as many products with random signs
-    as there are samples span; only what is left then is sampled.
+    What the space holds is summed exactly, and so is what half as many products with normal
+    vectors as there are samples span; only what is left then is sampled.
 
     Args:
         A: Symmetric.
         within: Its Krylov space.
         samples: Random vectors; with those of the sketch, each costs two products. None is needed
             if the space is whole.
-        risk: Chance that an interval misses, each for itself. Student's law is used with a quarter
-            of it, which leaves the rest for samples that are not normal.
-        generator: Source of the random signs.
+        risk: Chance that an interval misses, each for itself, whatever the eigenvalues are.
+        generator: Source of the random vectors.
 
     Raises:
         ValueError: If `samples` is below 2, or `risk` not in (0, 1).
 
     Source:
-        Hutchinson 1990; Meyer, Musco, Musco & Woodruff 2021 (Hutch++) for the sketch.
+        Hutchinson 1990; Meyer, Musco, Musco & Woodruff 2021 (Hutch++) for the sketch; intervals as
+        `trace` and `frobenius_norm`.
     """
     require_sampling(samples, risk)
     top = within.matrix.abs().amax().item() or 1.0
     T = within.matrix / top
     trace, square = T.diagonal().sum().item(), T.square().sum().item() + (within.rest / top) ** 2
-    how, gaps = "exact", (0.0, 0.0)
+    how, gap, ends = "exact", 0.0, (square, square)
     if within.complete:
         risk = 0.0
     else:
         rest, known = _Rest(A, within.basis, top, generator).sketched(samples // 2)
         trace, square = trace + known[0].sum().item(), square + known[1].sum().item()
-        (first, *gap), (second, *wide) = (student(v, risk / 4) for v in rest.sampled(samples))
-        trace, square, gaps = trace + first, square + second, (*gap, *wide)
+        inner, products = rest.sampled(samples)
+        first, second = float(inner.mean()), float(products.diagonal().mean())
+        largest = float(torch.linalg.eigvalsh(products)[-1])
+        known = Chances(samples, risk).bounds(second, largest)
+        ends = square + known.low, square + known.high
+        trace, square = trace + first, square + second
+        half = Chances(samples, risk / 2)
+        bound = half.bounds(second, largest)
+        gap = half.deviation(bound.high, bound.top)
         how = f"lanczos(steps={within.steps}) + hutch++(samples={samples})"
     slack = precision(A) * max(square, 1.0) * math.sqrt(len(within.basis))
-    first, second = gaps[0] + slack, gaps[1] + slack
     low, value, high = (
-        top * math.sqrt(max(v, 0.0)) for v in (square - second, square, square + second)
+        top * math.sqrt(max(v, 0.0)) for v in (ends[0] - slack, square, ends[1] + slack)
     )
+    gap += slack
     return (
-        Estimate(top * trace, top * (trace - first), top * (trace + first), how, risk),
-        Estimate(value, low, high, how, risk),
+        Estimate(top * trace, top * (trace - gap), top * (trace + gap), how, risk),
+        Estimate(value, min(low, value), max(high, value), how, risk),
     )
 
 
@@ -75,7 +83,7 @@ class _Rest:
         A: The operator.
         V: Basis of the space.
         top: Unit of all numbers here.
-        generator: Source of the random signs.
+        generator: Source of the random vectors.
     """
 
     A: Operator
@@ -84,23 +92,28 @@ class _Rest:
     generator: torch.Generator | None
 
     def sketched(self, samples: int) -> tuple["_Rest", Estimates]:
-        """The operator outside what some products with random signs span, and what they hold."""
+        """The operator outside what some products with normal vectors span, and what they hold."""
         samples = min(samples, len(self.V) - self.V.shape[1])  # more would span nothing new
-        inside = self._outside(self._outside(self._times(self._signs(samples))))
+        inside = self._outside(self._outside(self._times(self._drawn(samples))))
         Q = torch.linalg.qr(self._outside(torch.linalg.qr(inside)[0]))[0]
         back = self._times(Q)
         rest = _Rest(self.A, torch.cat([self.V, Q], dim=1), self.top, self.generator)
         return rest, ((Q * back).sum(0).cpu(), back.square().sum(0).cpu())
 
-    def sampled(self, samples: int) -> Estimates:
-        """`xᵀ A x` and `‖A x‖²` for random signs less their part in the space."""
-        inner, squares = [], []
+    def sampled(self, samples: int) -> tuple[Float64[Tensor, " s"], Float64[Tensor, "s s"]]:
+        """`xᵀ A x` for normal vectors less their part in the space, and the Gram matrix of `A x`.
+
+        The trace and the Frobenius norm are those of `P A P` and `A P`, of which the latter is the
+        larger; `P` is the projection that leaves the space.
+        """
+        inner, products = [], []
         for _ in range(samples):  # one by one: they may be as long as all weights of a network
-            x = self._signs(1)
+            x = self._drawn(1)
             y = self._times(x)
             inner.append((x * y).sum())
-            squares.append(y.square().sum())
-        return torch.stack(inner).cpu(), torch.stack(squares).cpu()
+            products.append(y[:, 0])
+        Y = torch.stack(products)
+        return torch.stack(inner).cpu(), (Y @ Y.mT).cpu()
 
     def _outside(self, x: Float64[Tensor, "n s"]) -> Float64[Tensor, "n s"]:
         return x - self.V @ (self.V.mT @ x)
@@ -108,5 +121,5 @@ class _Rest:
     def _times(self, x: Float64[Tensor, "n s"]) -> Float64[Tensor, "n s"]:
         return self.A.apply(x.to(self.A.like.dtype)).detach().double() / self.top
 
-    def _signs(self, samples: int) -> Float64[Tensor, "n s"]:
-        return self._outside(random_signs(self.A, samples, self.generator).to(self.V))
+    def _drawn(self, samples: int) -> Float64[Tensor, "n s"]:
+        return self._outside(normal_vectors(self.A, samples, self.generator).to(self.V))

@@ -63,10 +63,10 @@ def frobenius_norm(
 
     Args:
         A: A matrix, summed; all its singular values; or an operator, which is multiplied with
-            random signs `x`, `‖A x‖²` having the mean `‖A‖_F²`.
+            normal vectors `x`, `‖A x‖²` having the mean `‖A‖_F²`.
         samples: Random vectors spent on an operator; with as many as columns, it is exact.
-        risk: Chance that the interval of a sampled operator misses (Student's law).
-        generator: Source of the random signs.
+        risk: Chance that the interval of a sampled operator misses, whatever its singular values.
+        generator: Source of the random vectors.
 
     Returns:
         In the unit of the entries, at least 0.
@@ -76,7 +76,7 @@ def frobenius_norm(
         ValueError: If a tensor `A` is empty, not a matrix, or not finite, or a spectrum partial.
 
     Source:
-        Hutchinson 1990 for the sampling.
+        Girard 1989; Hutchinson 1990; interval as `trace_of_forms`.
 
     Example:
         >>> frobenius_norm(torch.tensor([[3.0, 4.0]])).value

@@ -1,12 +1,13 @@
 """How the eigenvalues of a symmetric operator are distributed, by stochastic Lanczos quadrature."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Float64
-from scipy.special import stdtrit
+from scipy.special import betainc
 from torch import Tensor
 
 from sigmascope.linalg.estimates import Estimate
@@ -17,6 +18,8 @@ from sigmascope.linalg.refusals import (
     require_samples,
     require_symmetric,
 )
+
+ROUNDINGS = 1024  # of a sum of weights, which are squares of entries of eigenvectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,9 @@ class Density:
     def below(self, threshold: float) -> Estimate:
         """Share of the eigenvalues that are at most `threshold`, between 0 and 1.
 
-        The quadrature of each sample bounds its share from both sides; the spread over the samples
-        widens both ends by Student's law with half of the risk, which leaves the other half for
-        what that law does not know of samples that are not normal.
+        The quadrature of each sample bounds its share from both sides. The share of a uniform
+        direction in a fixed space has a beta law; the ends are the smallest and the largest number
+        of eigenvalues with which the mean of so many shares is not too unlikely.
         """
         if self.risk == 0:
             counts = (
@@ -54,15 +57,12 @@ class Density:
             low, value, high = (count / self.size for count in counts)
             return Estimate(value, low, high, self.how)
         value = _mean(torch.where(self.nodes <= threshold, self.weights, 0.0).sum(1))
-        low, high = self._enclosed(threshold)
-        reach = lambda v: _reach(v, self.risk / 2, self.size)
-        return Estimate(
-            value,
-            min(value, max(0.0, _mean(low) - reach(low))),
-            max(value, min(1.0, _mean(high) + reach(high))),
-            self.how,
-            self.risk,
-        )
+        low, high = (_mean(share) for share in self._enclosed(threshold))
+        draws, rounding = len(self.nodes), ROUNDINGS * 2.0**-52
+        least = _fewest(low - rounding, self.size, draws=draws, risk=self.risk / 2)
+        most = self.size - _fewest(1 - high - rounding, self.size, draws=draws, risk=self.risk / 2)
+        low, high = min(value, least / self.size), max(value, most / self.size)
+        return Estimate(value, low, high, self.how, self.risk)
 
     def _enclosed(self, threshold: float) -> tuple[Tensor, Tensor]:
         """Least and greatest share below the threshold that each sample's moments allow.
@@ -105,7 +105,7 @@ def spectral_density(
 
     Source:
         Ubaru, Chen & Saad 2017; the enclosure is that of Chebyshev, Markov and Stieltjes (Szegő
-        1939, Theorem 3.41.1).
+        1939, Theorem 3.41.1), the tail that of Pinelis 1998.
 
     Cost: `samples` × `steps` products.
 
@@ -150,14 +150,22 @@ def _mean(values: Float64[Tensor, " samples"]) -> float:
     return values.mean().item()
 
 
-def _reach(values: Float64[Tensor, " samples"], risk: float, size: int) -> float:
-    """Half-width of the interval of a mean of shares of a random direction.
+def _fewest(share: float, size: int, *, draws: int, risk: float) -> int:
+    """Fewest of `size` directions of which random ones may have this share on average.
 
-    A direction in n dimensions has a share with the variance `2 p (1 - p) / (n + 2)` in a fixed
-    space that holds p of all; samples that happen to agree say no less than that.
+    The mean of `draws` shares of m directions is, in convex order, below a beta variable with
+    `draws` times the parameters: weight the shares with independent chi squares, the lengths that
+    the directions had, and that is its law. Its tail is then at most e times that of the beta
+    variable, whose density is log-concave (Pinelis 1998, with convex functions of order 1).
     """
-    n = len(values)
-    p = min(max(_mean(values), 1 / size), 1 - 1 / size)
-    known = 2 * p * (1 - p) / (size + 2)
-    spread = max(values.var().item(), known)
-    return float(stdtrit(n - 1, 1 - risk / 2)) * math.sqrt(spread / n)
+    slack = 1.0 if draws == 1 else math.e
+    if share <= 0:
+        return 0
+
+    def likely(m: int) -> bool:
+        if m in (0, size):
+            return m == size
+        tail = betainc(draws * (size - m) / 2, draws * m / 2, 1 - min(share, 1.0))
+        return slack * float(tail) > risk
+
+    return bisect_left(range(size), True, key=likely)

@@ -47,10 +47,22 @@ def matrix_rank(s: Spectrum, *, rtol: float | None = None) -> Estimate:
     return Estimate(float(value), float(low), float(high), s.how, s.risk)
 
 
+def rank_tolerance(shape: tuple[int, int]) -> float:
+    """Below this share of the largest singular value, one counts as zero where none is given.
+
+    Args:
+        shape: Of the matrix.
+
+    Source:
+        Daneshmand et al. 2020, footnote 2.
+    """
+    return min(max(shape) * 1e-7, 1 - EPS)  # beyond 1e7 rows the rule would count nothing
+
+
 def rank_range(s: Spectrum, rtol: float | None) -> tuple[int, int, int]:
     """How many values are surely, apparently and possibly above the rank threshold."""
     if rtol is None:
-        rtol = min(max(s.shape) * 1e-7, 1 - EPS)  # beyond 1e7 rows the rule would count nothing
+        rtol = rank_tolerance(s.shape)
     require_between(rtol, 0, 1, name="rtol", instead="Omit it for max(shape) * 1e-7.")
     low, sigma, high = scaled(s)
     surely = int((low > rtol * high[0]).sum())

@@ -49,10 +49,10 @@ class Subject:
             Floating tensors are taken to the model's device and dtype.
         targets: What `loss` compares the output with.
         loss: `loss(output, targets)` -> scalar, e.g. `torch.nn.functional.cross_entropy`.
-        outputs: How many columns of the flattened output to differentiate (a random sample where
-            there are more), or which.
+        outputs: How many columns of the flattened output to differentiate (as many random mixtures
+            of all where there are more), or which.
         batch_dim: Where the batch has its samples.
-        generator: Draws the sample of outputs; a fixed one of its own if not given.
+        generator: Draws the mixtures of outputs; a fixed one of its own if not given.
 
     Raises:
         Refusal: If the model or the batch cannot be measured.
@@ -185,7 +185,7 @@ class Subject:
 
         One forward pass, and one backward pass per output.
         """
-        return self._swept(self.outputs, self._uncovered, grams=True)
+        return self._swept(self.outputs, self._sketched, grams=True)
 
     @cached_property
     def ntk_trace(self) -> Float64[Tensor, " n"]:
@@ -200,10 +200,14 @@ class Subject:
         """
         require_separate(self.model, [c.site for c in self.calls], self._uncovered)
         every = range(self.output.numel() // self.count)
-        return trace_of(self._swept(every, (), grams=False), self.count)
+        return trace_of(self._swept(every, {}, grams=False), self.count)
 
     def _swept(
-        self, outputs: int | Sequence[int], uncovered: Sequence[str], *, grams: bool
+        self,
+        outputs: int | Sequence[int],
+        uncovered: Mapping[str, Sequence[Tensor]],
+        *,
+        grams: bool,
     ) -> sweeps.Sweep:
         wanted = outputs if isinstance(outputs, int) else len(outputs)
         return sweeps.sweep(
@@ -231,6 +235,13 @@ class Subject:
         split = lambda t: samples_first(t, count=self.count, batch_dim=self.batch_dim) is not None
         whole = {c.site.split("#")[0] for c in self.calls if not split(c.output)}
         return tuple(n for n, m in self.modules.items() if n in whole or not covers(m))
+
+    @property
+    def _sketched(self) -> dict[str, list[nn.Parameter]]:
+        trained = {
+            n: [p for p in self.modules[n].parameters() if p.requires_grad] for n in self._uncovered
+        }
+        return {name: owned for name, owned in trained.items() if owned}
 
     @cached_property
     def gradients(self) -> Collinearity | None:

@@ -1,9 +1,10 @@
 """The adjoints of every layer, in one sweep."""
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from jaxtyping import Float64
@@ -18,6 +19,8 @@ from sigmascope.probes.stillness import still
 from sigmascope.probes.tapes import Tape, recording
 
 MEMORY_FLOOR = 2**16  # adjoint entries that are always held at once: half a megabyte in float64
+STACKED = 2**22  # entries of seeds that are passed back all at once, at most
+DRAWS = 16  # mixtures of all samples and outputs that sketch what no formula covers
 FLAT = (nn.Linear, nn.BatchNorm1d, nn.LayerNorm, nn.RMSNorm)
 
 
@@ -27,12 +30,17 @@ class Sweep:
 
     Attributes:
         adjoints: By site, in the order of calls; normalisers with parameters among them.
-        outputs: Columns of the flattened output that were differentiated.
+        outputs: Columns of the flattened output that were differentiated; or, where `mixed`, the
+            numbers of the mixtures.
         total: Columns that there are.
         silent: Sites that the output does not depend on, or that cannot be split into samples.
-        sketches: For modules whose share no formula covers, `‖Σ_i ±∂ f_k(x_i)/∂ parameters‖²`
-            with random signs, by module: one row per piece of the batch, one column per output.
-            Its mean over the signs is the sum of the samples' squared norms.
+        sketches: For parameters whose share no formula covers, by the module that owns them,
+            `‖Σ_ik g_ik ∂ f_k(x_i)/∂ parameters‖²` with normal `g` of variance `1 / total`: one row
+            per piece of the batch, one column per draw. `total` times its mean is the sum of the
+            squared norms over samples and outputs.
+        mixed: Whether what was differentiated are normal mixtures of all outputs, of variance
+            `1 / total`, drawn for every sample anew. A few outputs may hold nearly all of a
+            derivative: a sample of outputs would miss them, and no mixture does.
     """
 
     adjoints: dict[str, Adjoint]
@@ -40,25 +48,58 @@ class Sweep:
     total: int
     silent: dict[str, str]
     sketches: dict[str, Float64[Tensor, "pieces k"]]
+    mixed: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether every output was differentiated by itself."""
+        return not self.mixed and len(self.outputs) == self.total
 
 
-def chosen_outputs(
-    total: int, wanted: int | Sequence[int], generator: torch.Generator
-) -> tuple[int, ...]:
-    """The outputs to differentiate: those named, all if they are few, else a random sample."""
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """What the backward passes start from: single outputs, or normal mixtures of all of them.
+
+    Attributes:
+        columns: The outputs, if single ones.
+        count: Of the passes.
+        generator: Draws the mixtures.
+    """
+
+    columns: tuple[int, ...] | None
+    count: int
+    generator: torch.Generator
+
+    def at(self, place: int, flat: Tensor) -> Tensor:
+        """The seed of one pass, of the shape of the flat output."""
+        if self.columns is not None:
+            seed = torch.zeros_like(flat)
+            seed[:, self.columns[place]] = 1.0
+            return seed
+        scale = flat.shape[1] ** -0.5
+        drawn = torch.randn(flat.shape, generator=self.generator, device=self.generator.device)
+        return (scale * drawn).to(flat)
+
+
+def seeds_for(total: int, wanted: int | Sequence[int], generator: torch.Generator) -> Seeds:
+    """The outputs to differentiate: those named, all if they are few, else mixtures of all."""
     if not isinstance(wanted, int):
         bad = [k for k in wanted if not 0 <= k < total]
         if bad or not wanted:
             raise Refusal(
                 f"`outputs` must name columns of the output, from 0 to {total - 1}, got "
-                f"{bad or 'none'}. Pass a number to have that many sampled."
+                f"{bad or 'none'}. Pass a number to have that many mixtures of all."
             )
-        return tuple(wanted)
+        if len(set(wanted)) < len(wanted):
+            raise Refusal(
+                f"`outputs` must name every column once, got {list(wanted)}. Repeat none."
+            )
+        return Seeds(tuple(wanted), len(wanted), generator)
     if wanted < 1:
         raise Refusal(f"`outputs` must be at least 1, got {wanted}. Leave it out for 16.")
     if total <= wanted:
-        return tuple(range(total))
-    return tuple(sorted(torch.randperm(total, generator=generator)[:wanted].tolist()))
+        return Seeds(tuple(range(total)), total, generator)
+    return Seeds(None, wanted, generator)
 
 
 def sweep(
@@ -72,11 +113,14 @@ def sweep(
     entries: int,
     columns: int,
     batch_dim: int,
-    uncovered: Collection[str] = (),
+    uncovered: Mapping[str, Sequence[Tensor]] = MappingProxyType({}),
     grams: bool = True,
     generator: torch.Generator,
 ) -> Sweep:
     """One forward and one backward pass per output, over the batch in pieces that fit in memory.
+
+    With `uncovered` parameters, 16 backward passes more, to those alone, unless mixtures of the
+    outputs are differentiated anyway.
 
     Args:
         model: Measured with the statistics in `frozen` held constant.
@@ -88,30 +132,32 @@ def sweep(
         entries: What the modules write on the whole batch, for choosing the size of a piece.
         columns: How many outputs will be differentiated, for the same.
         batch_dim: Where the batch has its samples.
-        uncovered: Modules whose share of the tangent kernel is to be sketched with random signs.
+        uncovered: Parameters whose share of the tangent kernel is to be sketched, by their module.
         grams: Whether to keep `J Jᵀ` of every layer; without, only shares of the kernel.
-        generator: Draws the sample of outputs, and the signs.
+        generator: Draws the mixtures of outputs.
     """
     size = fitting(model, entries=entries, columns=columns, count=count)
     sums: dict[str, Sums] = {}
     silent: dict[str, str] = {}
-    sketched = {name: list(_trained(modules[name])) for name in uncovered}
-    sketches: dict[str, list[Tensor]] = {name: [] for name, owned in sketched.items() if owned}
-    chosen: tuple[int, ...] = ()
+    owned = [p for group in uncovered.values() for p in group]
+    sketches: dict[str, list[Tensor]] = {name: [] for name in uncovered}
+    seeds: Seeds | None = None
     total = 0
     for piece, part in pieces(batch, size=size, batch_dim=batch_dim):
         with on_tape(model, modules, frozen) as tape:
             here = part.stop - part.start
             flat = flat_output(model, piece, count=here, batch_dim=batch_dim)
             tape.listening = False
-            chosen = chosen or chosen_outputs(flat.shape[1], outputs, generator)
             total = flat.shape[1]
-            signs = torch.randint(0, 2, (len(flat), len(chosen)), generator=generator) * 2 - 1
-            signed = flat[:, list(chosen)] * signs.to(flat)  # no square below sees the signs
-            owned = [p for name in sketches for p in sketched[name]]
+            seeds = seeds or seeds_for(total, outputs, generator)
             flat_layers = all(type(c.module) in FLAT and c.input.ndim == 2 for c in tape.calls)
-            helds = [*(c.output for c in tape.calls), *owned]
-            rows = _backward(signed, helds, stacked=flat_layers)
+            extra = owned and seeds.columns is not None
+            helds = [c.output for c in tape.calls]
+            rows, sizes = _passes(
+                flat, helds, () if extra else owned, seeds, stacked=flat_layers, last=not extra
+            )
+            if extra:
+                sizes = _passes(flat, [], owned, Seeds(None, DRAWS, generator), stacked=False)[1]
             for place, one in enumerate(tape.calls):
                 J, rows[place] = rows[place], None  # let go of it once it is reduced
                 reduce_piece(
@@ -124,12 +170,14 @@ def sweep(
                     frozen=frozen,
                     grams=grams,
                 )
-            left = iter(rows[len(tape.calls) :])
-            for name, parts in sketches.items():
-                parts.append(_sketch([next(left) for _ in sketched[name]], len(chosen)))
+            at = 0
+            for name, group in uncovered.items():
+                sketches[name].append(sizes[at : at + len(group)].sum(0))
+                at += len(group)
     found = {site: s.whole(site) for site, s in sums.items() if site not in silent}
     stacked = {name: torch.stack(parts) for name, parts in sketches.items()}
-    return Sweep(found, chosen, total, silent, stacked)
+    chosen = () if seeds is None else seeds.columns or tuple(range(seeds.count))
+    return Sweep(found, chosen, total, silent, stacked, bool(seeds) and seeds.columns is None)
 
 
 @contextmanager
@@ -172,19 +220,6 @@ def flat_output(model: nn.Module, piece: Batch, *, count: int, batch_dim: int) -
     return out.reshape(len(out), -1)
 
 
-def _trained(module: nn.Module) -> Iterator[Tensor]:
-    return (p for p in module.parameters() if p.requires_grad)
-
-
-def _sketch(grads: list[Gradients], k: int) -> Tensor:
-    """Squared norm over all the parameters of a module, per output."""
-    total = torch.zeros(k, dtype=torch.float64)
-    for per_output in grads:
-        if per_output is not None:
-            total += torch.stack([g.double().square().sum().cpu() for g in per_output])
-    return total
-
-
 def _quiet(frozen: Statisticians) -> "_Evaluating":
     """Batch normalisers in evaluation mode: their output is replaced, and one sample is enough."""
     return _Evaluating(tuple(frozen.seen))
@@ -202,36 +237,59 @@ class _Evaluating:
         """`still`, which encloses this, restores the modes."""
 
 
-def _backward(columns: Tensor, helds: list[Tensor], *, stacked: bool) -> list[Gradients]:
-    """For every tensor, the gradients of each column; None where the output ignores it."""
-    if not columns.requires_grad:
-        return [None] * len(helds)
-    if stacked:
+def _passes(
+    flat: Tensor,
+    helds: Sequence[Tensor],
+    owned: Sequence[Tensor],
+    seeds: Seeds,
+    *,
+    stacked: bool,
+    last: bool = True,
+) -> tuple[list[Gradients], Float64[Tensor, "owned k"]]:
+    """One backward pass from every seed.
+
+    Args:
+        flat: The output.
+        helds: Tensors whose gradients are kept; None where the output ignores one.
+        owned: Parameters of whose gradients the squared norms are kept.
+        seeds: Where to start.
+        stacked: Whether to try all at once.
+        last: Whether the tape may go.
+    """
+    sizes = torch.zeros(len(owned), seeds.count, dtype=torch.float64)
+    if not flat.requires_grad or not (helds or owned):
+        return [None] * len(helds), sizes
+    if stacked and not owned and flat.numel() * seeds.count <= STACKED:
         try:
-            return _all_at_once(columns, helds)
+            return _all_at_once(flat, helds, seeds), sizes
         except RuntimeError:  # an operation between the layers cannot be batched
             pass
-    k = columns.shape[1]
-    grads = [
-        torch.autograd.grad(columns[:, c].sum(), helds, retain_graph=c < k - 1, allow_unused=True)
-        for c in range(k)
-    ]
-    per_site = zip(*grads, strict=True)
-    return [None if any(g is None for g in site) else list(site) for site in per_site]
+    kept = []
+    for k in range(seeds.count):
+        found = torch.autograd.grad(
+            flat,
+            [*helds, *owned],
+            seeds.at(k, flat),
+            retain_graph=not last or k < seeds.count - 1,
+            allow_unused=True,
+        )
+        kept.append(found[: len(helds)])
+        for place, g in enumerate(found[len(helds) :]):
+            sizes[place, k] = 0.0 if g is None else float(g.double().square().sum())
+    per_site = zip(*kept, strict=True)
+    return [None if any(g is None for g in site) else list(site) for site in per_site], sizes
 
 
-def _all_at_once(columns: Tensor, helds: list[Tensor]) -> list[Gradients]:
+def _all_at_once(flat: Tensor, helds: Sequence[Tensor], seeds: Seeds) -> list[Gradients]:
     """The same backward passes as one, with larger products.
 
     Twice as fast for layers of one position, half as fast for convolutions.
     """
-    n, k = columns.shape
-    seeds = torch.eye(k, dtype=columns.dtype, device=columns.device)[:, None].expand(k, n, k)
     return list(
         torch.autograd.grad(
-            columns,
+            flat,
             helds,
-            seeds,
+            torch.stack([seeds.at(k, flat) for k in range(seeds.count)]),
             retain_graph=True,
             allow_unused=True,
             is_grads_batched=True,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 
 import torch
@@ -9,11 +10,17 @@ from jaxtyping import Float64
 from scipy import stats
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum, log_pseudo_determinant, matrix_rank
-from sigmascope.probes import Adjoint, Subject
+from sigmascope.linalg import (
+    Estimate,
+    Spectrum,
+    log_pseudo_determinant,
+    matrix_rank,
+    rank_tolerance,
+    trace_of_forms,
+)
+from sigmascope.probes import Adjoint, Subject, Sweep
 from sigmascope.survey.readings import Item, Reading, Skipped, View
 
-SKETCH_RISK = 0.1  # see _sketched
 RISK = 0.01  # chance that the interval of a sampled quantity misses
 
 
@@ -25,30 +32,25 @@ def feature_items(subject: Subject) -> Iterator[Item]:
     for site, why in swept.silent.items():
         if site in layers:
             yield Skipped(site, view, why)
-    sampled = (
-        ""
-        if len(swept.outputs) == swept.total
-        else f"{len(swept.outputs)} of {swept.total} outputs"
-    )
-    if sampled:
+    if not swept.whole:
         why = (
-            f"it needs every output, and {sampled} are differentiated; a larger `outputs` "
-            "(`--outputs`) takes them all"
+            f"it needs every output, and {len(swept.outputs)} of {swept.total} backward passes are "
+            "spent; a larger `outputs` (`--outputs`) takes them all"
         )
         yield Skipped("(all layers)", "adjoint log pseudo-determinant", why)
     for site, adjoint in swept.adjoints.items():
         if site in layers:
-            yield from _adjoint(site, adjoint, sampled=sampled, total=swept.total)
+            yield from _adjoint(site, adjoint, swept)
     yield from _tangent_kernel(subject)
 
 
-def _adjoint(site: str, adjoint: Adjoint, *, sampled: str, total: int) -> Iterator[Item]:
+def _adjoint(site: str, adjoint: Adjoint, swept: Sweep) -> Iterator[Item]:
     view: View = "features"
     if not bool(adjoint.norm_sq.isfinite().all()):
         bad = int((~adjoint.norm_sq.isfinite()).sum())
         yield Reading(site, "non-finite entries", Estimate.exactly(bad), view)
         return
-    size = _over_outputs(adjoint.norm_sq.mean(0), sampled=sampled, total=total)
+    size = over_outputs(adjoint.norm_sq, swept, largest=float(adjoint.sigma.square().max()))
     yield Reading(site, "adjoint norm", _root(size), view)
     shape = (adjoint.norm_sq.shape[1], adjoint.width)
     spectra = [_sample_spectrum(sigma, shape) for sigma in adjoint.sigma if float(sigma[0]) > 0]
@@ -56,15 +58,32 @@ def _adjoint(site: str, adjoint: Adjoint, *, sampled: str, total: int) -> Iterat
         yield Skipped(site, "adjoint rank", "the derivative is exactly zero for every sample")
         return
     some = "" if len(spectra) == len(adjoint.sigma) else " that are not zero"
-    how = f"mean over {len(spectra)} samples{some}" + (f", {sampled}" if sampled else "")
+    how = f"mean over {len(spectra)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
     none = [Estimate.exactly(0.0)] * (len(adjoint.sigma) - len(spectra))
-    rank = _mean([matrix_rank(s) for s in spectra] + none, how)
-    if sampled:  # of some rows only: the whole Jacobian has at least this rank
-        rank = Estimate(rank.value, rank.low, max(float(min(total, adjoint.width)), rank.high), how)
-    else:
+    if swept.whole:
         volume = _mean([log_pseudo_determinant(s) for s in spectra], how)
         yield Reading(site, "adjoint log pseudo-determinant", volume, view)
-    yield Reading(site, "adjoint rank", rank, view)
+    of = matrix_rank if swept.whole else partial(_least_rank, swept=swept, samples=len(spectra))
+    yield Reading(site, "adjoint rank", _mean([of(s) for s in spectra] + none, how), view)
+
+
+def _least_rank(s: Spectrum, *, swept: Sweep, samples: int) -> Estimate:
+    """The rank of a Jacobian of which some rows, or mixtures `G J` of all, are known.
+
+    Of a mixture, `σ_j(J) >= σ_j(G J) / ‖G‖`, and `σ_1(J)` is bounded as by `trace_of_forms`. Rows
+    that were chosen say nothing of how large the others are, and so only that there is a rank.
+    """
+    total, width = swept.total, s.shape[1]
+    most = float(min(total, width))
+    value = matrix_rank(s).value
+    if not swept.mixed:
+        return Estimate(value, 1.0, max(most, value), s.how)
+    k, chance = len(swept.outputs), RISK / (2 * samples)
+    norm = 1 + math.sqrt(k / total) + math.sqrt(2 * math.log(1 / chance) / total)
+    top = float(s.high[0]) * math.sqrt(total / float(stats.chi2.ppf(chance, k)))
+    rtol = rank_tolerance((total, width))
+    surely = max(1.0, float((s.low > rtol * norm * top).sum()))
+    return Estimate(max(value, surely), surely, max(most, value), s.how, RISK)
 
 
 def _sample_spectrum(sigma: Tensor, shape: tuple[int, int]) -> Spectrum:
@@ -76,23 +95,39 @@ def _sample_spectrum(sigma: Tensor, shape: tuple[int, int]) -> Spectrum:
 def _mean(parts: list[Estimate], how: str) -> Estimate:
     n = len(parts)
     low, value, high = (sum(getattr(p, end) for p in parts) / n for end in ("low", "value", "high"))
-    return Estimate(value, min(low, value), max(high, value), how)
+    risk = max(p.risk for p in parts)  # each is asked to hold for all samples together
+    return Estimate(value, min(low, value), max(high, value), how, risk)
 
 
-def _over_outputs(per_output: Tensor, *, sampled: str, total: int) -> Estimate:
-    """The sum over all outputs, from all of them or from a random sample without replacement."""
-    k = len(per_output)
-    whole = float(per_output.sum())
-    if not sampled:
+def over_outputs(
+    parts: Float64[Tensor, "n k"], swept: Sweep, *, largest: float | None = None
+) -> Estimate:
+    """Sum over all outputs, a mean over samples, of squared norms.
+
+    Args:
+        parts: For every sample and backward pass.
+        swept: What the passes started from: every output, mixtures of all, or some that were
+            chosen, which say nothing of the others but that they have no negative squares.
+        largest: Largest eigenvalue of a sample's products, if known; see `trace_of_forms`.
+    """
+    n, k = parts.shape
+    whole = float(parts.sum()) / n
+    if swept.whole:
         return Estimate.rounded(whole, ulps=64, how="autograd")
-    value = whole * total / k
-    if k < 2:
-        return Estimate(value, whole, float("inf"), f"autograd, {sampled}")
-    error = total * float(per_output.std()) * ((1 - k / total) / k) ** 0.5
-    reach = float(stats.t.ppf(1 - RISK / 2, k - 1)) * error
-    return Estimate(
-        value, max(value - reach, whole), max(value + reach, whole), f"autograd, {sampled}", RISK
-    )
+    how = f"autograd, {_of(swept)}"
+    if not swept.mixed:
+        return Estimate(whole * swept.total / k, whole, float("inf"), how)
+    scale = swept.total / n
+    top = None if largest is None else scale * largest
+    return trace_of_forms(scale * parts, how=how, risk=RISK, largest=top)
+
+
+def _of(swept: Sweep) -> str:
+    """What stands for the outputs, where not all are differentiated."""
+    if swept.whole:
+        return ""
+    kind = "normal mixtures of" if swept.mixed else "chosen of"
+    return f"{len(swept.outputs)} {kind} {swept.total} outputs"
 
 
 def _root(square: Estimate) -> Estimate:
@@ -108,11 +143,6 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
     between those of opposed and of aligned gradients.
     """
     swept = subject.adjoints
-    sampled = (
-        ""
-        if len(swept.outputs) == swept.total
-        else f"{len(swept.outputs)} of {swept.total} outputs"
-    )
     owners = _owners(subject)
     key = lambda site: owners[site.split("#")[0]]
     for name, draws in swept.sketches.items():
@@ -128,12 +158,12 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
         covered = torch.stack([s for s in shares if s is not None])
         if not bool(covered.isfinite().all()) or not _trains(subject, owner):
             continue
-        alone = _over_outputs(covered.sum(0).mean(0), sampled=sampled, total=swept.total)
+        alone = over_outputs(covered.sum(0), swept)
         if len(shares) > 1:
             most = covered.sqrt().sum(0).square()
             least = (2 * covered.sqrt().amax(0) - covered.sqrt().sum(0)).clamp(min=0).square()
-            high = _over_outputs(most.mean(0), sampled=sampled, total=swept.total).high
-            low = _over_outputs(least.mean(0), sampled=sampled, total=swept.total).low
+            high = over_outputs(most, swept).high
+            low = over_outputs(least, swept, largest=float(most.sum(1).max())).low
             how = f"{alone.how}, {len(shares)} uses, their angle unknown"
             alone = Estimate(
                 alone.value, min(low, alone.value), max(high, alone.value), how, alone.risk
@@ -142,22 +172,10 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
 
 
 def _sketched(subject: Subject, draws: Float64[Tensor, "pieces k"]) -> Estimate:
-    """Mean over samples of a share that was sketched with random signs.
-
-    The draws are few, positive and skewed, so the interval is one of Student's on the logarithm; at
-    a nominal 1 % it missed 0 to 8 % of 150 times on five recurrent networks, whence the risk.
-    """
-    swept = subject.adjoints
-    scale = swept.total / len(swept.outputs) / subject.count
-    value, n = scale * float(draws.sum()), draws.numel()
-    how = f"autograd, random signs, {n} draws"
-    if n < 2:
-        return Estimate(value, 0.0, float("inf"), how)
-    if value <= 0:
-        return Estimate(0.0, 0.0, 0.0, how, SKETCH_RISK)
-    relative = float(draws.std() / draws.mean()) / n**0.5
-    factor = math.exp(min(float(stats.t.ppf(0.995, n - 1)) * relative, 700.0))
-    return Estimate(value, value / factor, value * factor, how, SKETCH_RISK)
+    """Mean over samples of a share that was sketched with normal mixtures of all gradients."""
+    how = f"autograd, normal mixtures of all samples and outputs, {draws.shape[1]} draws"
+    scale = subject.adjoints.total / subject.count
+    return trace_of_forms(scale * draws, how=how, risk=RISK)
 
 
 def _trains(subject: Subject, owner: str) -> bool:

@@ -57,7 +57,7 @@ def test_a_decaying_spectrum_is_nearly_exact():
     t, f = symmetric_moments(A, within=space, samples=20, generator=fresh())
     assert t.low <= values.sum().item() <= t.high
     assert f.value == pytest.approx(values.norm().item(), rel=1e-6)
-    assert t.high - t.low < 3e-4
+    assert t.high - t.low < 1e-3  # of what is left, some 1e-4, one eigenvalue may be all there is
 
 
 def test_a_sketch_of_all_that_is_left_is_exact():

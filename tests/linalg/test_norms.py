@@ -57,7 +57,8 @@ def test_frobenius_norm_of_an_operator_covers_at_the_stated_rate():
         for seed in range(200)
     ]
     missed = sum(not e.low <= true <= e.high for e in told)
-    assert 8 <= missed <= 35  # 20 expected
+    assert missed <= 20  # fewer: the interval holds for any singular values, not for these
+    assert max(e.high / e.low for e in told) < 2
     assert told[0].risk == 0.1
     assert told[0].how == "hutchinson(samples=20)"
 

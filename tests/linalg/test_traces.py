@@ -35,7 +35,7 @@ def test_an_operator_covers_at_the_stated_rate(risk):
         trace(Operator.of(A), samples=16, risk=risk, generator=fresh(seed)) for seed in range(200)
     ]
     missed = sum(not e.low <= true <= e.high for e in told)
-    assert abs(missed - 200 * risk) <= 3.5 * (200 * risk * (1 - risk)) ** 0.5
+    assert missed <= 200 * risk  # fewer: the interval holds for any eigenvalues, not for these
     assert {e.risk for e in told} == {risk}
     assert told[0].how == "hutchinson(samples=16)"
     assert abs(sum(e.value for e in told) / 200 - true) < 4 * (4 * 40 * 39 / 16 / 200) ** 0.5
@@ -50,12 +50,12 @@ def test_fewer_samples_and_less_risk_claim_less():
     assert widths[0] > widths[1] > widths[2]
 
 
-def test_a_diagonal_operator_has_no_spread():
-    d = torch.arange(100.0, dtype=torch.float64)
-    A = Operator((100, 100), lambda x: d[:, None] * x, lambda y: d[:, None] * y, d)
-    e = trace(A, samples=3, generator=fresh())
-    assert e.value == pytest.approx(d.sum().item(), rel=1e-14)
-    assert e.high - e.low < 1e-8
+def test_samples_that_agree_are_not_certain():
+    """Signs on this operator say -2 or 2; three in a row are equal every fourth time."""
+    A = Operator.of(torch.tensor([[0.0, 1.0], [1.0, 0.0]]).double().repeat(2, 2))
+    told = [trace(A, samples=3, generator=fresh(seed)) for seed in range(100)]
+    assert sum(not e.low <= 0 <= e.high for e in told) <= 5
+    assert min(e.high - e.low for e in told) > 0.1
 
 
 @pytest.mark.parametrize("scale", [1e-250, 1e250])

@@ -1,0 +1,257 @@
+"""Every interval of a random route holds as often as it promises, also where few numbers are all.
+
+Each entry of `ROUTES` is one public function that draws; `test_none_is_missing` fails for one that
+has an interval and is not there.
+"""
+
+import inspect
+import math
+
+import pytest
+import torch
+from torch import nn
+from zoo import fresh
+
+from sigmascope import linalg, probes, survey
+from sigmascope.linalg import Operator
+
+MANY = (40, pytest.param(200, marks=pytest.mark.slow))  # seeds
+FEW = (2, 3, 4, 16)  # samples, in turn
+N = 24
+
+
+def symmetric(kind: str) -> torch.Tensor:
+    """Symmetric matrices, of which all but the first are nearly one number."""
+    g = fresh(7)
+    flat = torch.ones(N, dtype=torch.float64) / N**0.5
+    A = torch.randn(N, N, generator=g, dtype=torch.float64)
+    A = (A + A.mT) / 2
+    if kind == "spike":  # one direction, dense
+        return 1e-3 * A + 50 * torch.outer(flat, flat)
+    if kind == "entry":  # one entry, and zero elsewhere
+        return 3 * torch.eye(N, dtype=torch.float64)[:, 5:6] * torch.eye(N)[5]
+    if kind == "cancelling":  # two that cancel in the trace
+        other = torch.linspace(-1, 1, N, dtype=torch.float64)
+        other = other / other.norm()
+        return A + 40 * (torch.outer(flat, flat) - torch.outer(other, other))
+    if kind == "heavy":  # Cauchy: every scale there is
+        tails = torch.tan(math.pi * (torch.rand(N, generator=g, dtype=torch.float64) - 0.5))
+        Q = torch.linalg.qr(A)[0]
+        return (Q * tails**3) @ Q.mT
+    return A
+
+
+KINDS = ("gaussian", "spike", "entry", "cancelling", "heavy")
+
+
+def misses(told, true: float, *, scale: float) -> int:
+    room = 1e-9 * scale
+    return sum(not e.low - room <= true <= e.high + room for e in told)
+
+
+def allowed(risk: float, count: int) -> float:
+    """As many misses as the promise allows, and what chance adds to exactly that."""
+    return risk * count + 3 * math.sqrt(risk * (1 - risk) * count) + 0.5
+
+
+def sure(told, true, *, scale=1.0):
+    told = list(told)
+    assert misses(told, true, scale=scale) <= allowed(max(e.risk for e in told), len(told))
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", KINDS)
+def test_trace(kind, seeds):
+    A = symmetric(kind)
+    draw = lambda s: linalg.trace(Operator.of(A), samples=FEW[s % 4], generator=fresh(s))
+    sure(map(draw, range(seeds)), A.trace().item(), scale=A.norm().item())
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", KINDS)
+def test_frobenius_norm(kind, seeds):
+    A = symmetric(kind)
+    draw = lambda s: linalg.frobenius_norm(Operator.of(A), samples=FEW[s % 4], generator=fresh(s))
+    sure(map(draw, range(seeds)), A.norm().item(), scale=A.norm().item())
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize("blocks", [1, 6])
+@pytest.mark.parametrize("risk", [0.01, 0.5])
+def test_trace_of_forms(k, blocks, risk):
+    """Of one eigenvalue, of equal ones, and of a few that decay, in blocks."""
+    for weights in (torch.ones(1), torch.ones(30), 0.3 ** torch.arange(6)):
+        told = []
+        for seed in range(60):
+            z = torch.randn(blocks, len(weights), k, generator=fresh(seed), dtype=torch.float64)
+            scale = (
+                torch.ones(blocks, 1).double() if seed % 2 else torch.eye(blocks)[:, :1].double()
+            )
+            forms = scale * torch.einsum("w,bwk->bk", weights.double(), z.square())
+            total = float(scale.sum() * weights.sum())
+            e = linalg.trace_of_forms(forms / total, how="drawn", risk=risk)
+            told.append(e)
+        sure(told, 1.0)
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", KINDS)
+def test_symmetric_moments(kind, seeds):
+    A = symmetric(kind)
+    told = []
+    for seed in range(seeds):
+        g, samples = fresh(seed), FEW[seed % 3]
+        space = linalg.krylov_space(Operator.of(A), steps=1, generator=g)
+        told.append(
+            linalg.symmetric_moments(Operator.of(A), within=space, samples=samples, generator=g)
+        )
+    sure([t for t, _ in told], A.trace().item(), scale=A.norm().item())
+    sure([f for _, f in told], A.norm().item(), scale=A.norm().item())
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", KINDS)
+def test_spectral_density(kind, seeds):
+    A = symmetric(kind)
+    lam = torch.linalg.eigvalsh(A)
+    levels = [
+        float(lam[0] + lam[1]) / 2,
+        float(lam[-1] + lam[-2]) / 2,
+        0.3 * float(lam.abs().max()),
+    ]
+    told = [
+        linalg.spectral_density(Operator.of(A), samples=FEW[s % 3], steps=3, generator=fresh(s))
+        for s in range(seeds)
+    ]
+    for level in levels:
+        sure([d.below(level) for d in told], float((lam <= level).double().mean()))
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", KINDS)
+def test_extreme_eigenvalues(kind, seeds):
+    A = symmetric(kind)
+    lam = torch.linalg.eigvalsh(A)
+    told = [
+        linalg.extreme_eigenvalues(Operator.of(A), steps=1 + s % 5, generator=fresh(s))
+        for s in range(seeds)
+    ]
+    size = float(lam.abs().max())
+    sure([e.top[0] for e in told], float(lam[-1]), scale=size)
+    sure([e.bottom[0] for e in told], float(lam[0]), scale=size)
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", KINDS)
+def test_spectrum_and_spectral_norm(kind, seeds):
+    A = symmetric(kind)[:, : N - 3]
+    sigma = torch.linalg.svdvals(A)
+    for seed in range(seeds):
+        steps = 1 + seed % 4
+        s = linalg.spectrum(Operator.of(A), route="free", steps=steps, generator=fresh(seed))
+        assert bool((s.low <= sigma[: len(s.low)] + 1e-9 * sigma[0]).all())
+        assert bool((s.high >= sigma[: len(s.high)] - 1e-9 * sigma[0]).all())
+    norm = linalg.spectral_norm(Operator.of(A), route="free", steps=2, generator=fresh(0))
+    assert norm.low <= float(sigma[0]) * (1 + 1e-9)
+    assert norm.high >= float(sigma[0]) * (1 - 1e-9)
+
+
+class Wide(nn.Module):
+    """Many outputs, of which all, or one, or nearly none speak."""
+
+    def __init__(self, kind: str):
+        super().__init__()
+        self.first, self.head = nn.Linear(4, 3), nn.Linear(3, 60)
+        scale = {"gaussian": torch.ones(60), "spike": torch.full((60,), 1e-3)}.get(kind)
+        scale = torch.zeros(60) if scale is None else scale
+        if kind != "gaussian":
+            scale[17] = 100.0
+        self.register_buffer("scale", scale)
+
+    def forward(self, x):
+        return self.head(self.first(x).tanh()) * self.scale
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", ["gaussian", "spike", "entry"])
+def test_profile(kind, seeds):
+    torch.manual_seed(3)
+    model, x = Wide(kind).double(), torch.randn(2, 4).double()
+    whole = {
+        (r.site, r.quantity): r.estimate.value
+        for r in survey.profile(model, x, views=["features"], outputs=60).readings
+    }
+    told = {key: [] for key in whole if key[1] != "adjoint log pseudo-determinant"}
+    for seed in range(seeds):
+        subject = probes.Subject(model, x, outputs=1 + seed % 4, generator=fresh(seed))
+        for r in survey.features.feature_items(subject):
+            if isinstance(r, survey.Reading):
+                told[r.site, r.quantity].append(r.estimate)
+    for key, found in told.items():
+        assert len(found) == seeds
+        sure(found, whole[key], scale=whole[key])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "spike"])
+def test_curvature(kind):
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Linear(40, 7), nn.Tanh(), nn.Linear(7, 2)).double()  # 303 weights
+    x, y = torch.randn(6, 40).double(), torch.randn(6, 2).double()
+    if kind == "spike":
+        x[0] *= 1000
+    loss = nn.functional.mse_loss
+    H = probes.Subject(model, x, y, loss).curvature("hessian").operator.dense()
+    lam = torch.linalg.eigvalsh((H + H.mT) / 2)
+    told = [
+        survey.curvature(
+            model, x, targets=y, loss=loss, steps=2, samples=2, generator=fresh(seed)
+        ).parts[0]
+        for seed in range(40)
+    ]
+    size = float(lam.abs().max())
+    sure([b.trace for b in told], float(lam.sum()), scale=size)
+    sure([b.frobenius for b in told], float(lam.norm()), scale=size)
+    sure([b.top for b in told], float(lam[-1]), scale=size)
+    sure([b.bottom for b in told], float(lam[0]), scale=size)
+
+
+ROUTES = {
+    "linalg.trace": test_trace,
+    "linalg.frobenius_norm": test_frobenius_norm,
+    "linalg.symmetric_moments": test_symmetric_moments,
+    "linalg.spectral_density": test_spectral_density,
+    "linalg.extreme_eigenvalues": test_extreme_eigenvalues,
+    "linalg.spectrum": test_spectrum_and_spectral_norm,
+    "linalg.spectral_norm": test_spectrum_and_spectral_norm,
+    "survey.profile": test_profile,
+    "survey.curvature": test_curvature,
+    "probes.Subject": test_profile,
+}
+WITHOUT = {
+    "linalg.krylov_space": "a space, of which others give intervals",
+    "probes.trial_gradients": "numbers, without intervals",
+    "survey.loss_surface": "losses, each of which is exact",
+    "survey.predict": "averages along chains, whose law tests/linalg/test_averages.py covers",
+    "survey.settle": "trains",
+}
+
+
+def test_none_is_missing():
+    rooms = {"linalg": linalg, "probes": probes, "survey": survey}
+    drawing = {
+        f"{room}.{name}"
+        for room, module in rooms.items()
+        for name in module.__all__
+        if callable(thing := getattr(module, name))
+        and "generator" in getattr(_signature(thing), "parameters", {})
+    }
+    assert drawing == set(ROUTES) | set(WITHOUT)
+    assert all(test.__name__ in globals() for test in ROUTES.values())
+
+
+def _signature(thing):
+    try:
+        return inspect.signature(thing)
+    except (TypeError, ValueError):  # some aliases of types have none
+        return None
