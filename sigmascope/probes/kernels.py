@@ -1,5 +1,7 @@
 """Each layer's share of the neural tangent kernel, from adjoints and what the layer read."""
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
@@ -156,15 +158,93 @@ def acts_as_linear(module: nn.Module, x: Tensor, y: Tensor) -> bool:
     True of the kinds that are known to; decides by the numbers for others, so that a custom layer
     is covered whichever way it stores its weight.
     """
-    weight, bias = _acts_as_linear(module)
-    if weight is None or isinstance(module, COVERED) or not x.is_floating_point():
+    if _acts_as_linear(module)[0] is None or isinstance(module, COVERED):
         return isinstance(module, COVERED)
-    for W in (weight, weight.mT):
+    return x.is_floating_point() and _orientation(module, x, y) is not None
+
+
+def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:
+    """Whether a module's matrix is stored as `[in, out]`; None where it is not applied at all."""
+    weight, bias = _acts_as_linear(module)
+    assert weight is not None
+    for turned, W in ((False, weight), (True, weight.mT)):
         if x.shape[-1] == W.shape[1] and y.shape == (*x.shape[:-1], W.shape[0]):
             expected = x.double() @ W.detach().double().mT
             expected = expected if bias is None else expected + bias.detach().double()
             scale = float(expected.abs().amax())
             close = float((expected - y.double()).abs().amax())
             if close <= 64 * torch.finfo(y.dtype).eps * max(scale, 1e-300) * x.shape[-1] ** 0.5:
-                return True
-    return False
+                return turned
+    return None
+
+
+def implied(
+    module: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    delta: Tensor,
+    *,
+    normal: Tensor | None = None,
+) -> Iterator[tuple[nn.Parameter, Tensor, float]]:
+    """What the formulas of `share` take for the gradient of each parameter in one call.
+
+    Args:
+        module: The layer or normaliser.
+        x: What it read.
+        y: What it wrote.
+        delta: The derivative by what it wrote.
+        normal: For a normaliser, what it multiplies by its weight.
+
+    Yields:
+        Trained parameters that the formulas speak of, their gradients, and the size that these
+        would have if nothing cancelled.
+    """
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    reads: Tensor | None = x
+    if isinstance(module, NORMALISERS):
+        reads = normal
+    elif not isinstance(module, COVERED):
+        weight, bias = _acts_as_linear(module)
+    if reads is None or not acts_as_linear(module, x, y):
+        return
+    size = float(torch.linalg.vector_norm(delta.double()))
+    if isinstance(weight, nn.Parameter) and weight.requires_grad:
+        found = _weight_gradient(module, weight, reads, y, delta)
+        if found is not None:
+            most = 1.0 if isinstance(module, nn.Embedding) else reads.double().norm().item()
+            yield weight, found, size * most
+    if isinstance(bias, nn.Parameter) and bias.requires_grad:
+        yield bias, _summed_to(module, bias, delta), size * (delta.numel() / bias.numel()) ** 0.5
+
+
+def _weight_gradient(
+    module: nn.Module, weight: nn.Parameter, x: Tensor, y: Tensor, delta: Tensor
+) -> Tensor | None:
+    if isinstance(module, NORMALISERS):
+        return _summed_to(module, weight, delta * x)
+    if isinstance(module, _ConvNd):
+        kind = next(c for c in type(module).__mro__ if c.__module__ == nn.Conv2d.__module__)
+        with torch.enable_grad():
+            again = kind.forward(module, x.detach())
+            if again.shape != delta.shape:  # asked for a size of its own
+                return None
+            return torch.autograd.grad(again, weight, delta)[0]
+    if isinstance(module, nn.Embedding):
+        rows, ids = delta.reshape(-1, weight.shape[1]), x.reshape(-1)
+        if module.padding_idx is not None:
+            rows = rows * (ids != module.padding_idx)[:, None]
+        return torch.zeros_like(weight).index_add(0, ids.long(), rows)
+    a, d = x.reshape(-1, x.shape[-1]), delta.reshape(-1, delta.shape[-1])
+    turned = not isinstance(module, COVERED) and _orientation(module, x, y)
+    found = a.mT @ d if turned else d.mT @ a
+    return found if found.shape == weight.shape else None
+
+
+def _summed_to(module: nn.Module, like: Tensor, values: Tensor) -> Tensor:
+    """Sum over all but the dimensions of a scale or shift."""
+    if like.ndim == 1:
+        channels = values.ndim - 1
+        if isinstance(module, (_ConvNd, *NORMALISERS)):
+            channels = channel_dim(module, values)
+        return values.sum([d for d in range(values.ndim) if d != channels])
+    return values.sum(list(range(values.ndim - like.ndim)))

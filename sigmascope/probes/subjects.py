@@ -20,6 +20,7 @@ from sigmascope.probes.gradients import Collinearity, Loss, collinearity
 from sigmascope.probes.jacobians import Jacobians, jacobians
 from sigmascope.probes.kernels import covers
 from sigmascope.probes.layers import channel_dim, layers, normalisers
+from sigmascope.probes.mixing import mixing
 from sigmascope.probes.passes import Pass, forward_pass
 from sigmascope.probes.refusals import Refusal, Unsplit, require_finite_batch, require_model
 from sigmascope.probes.representations import Spectra, spectra_of
@@ -31,6 +32,11 @@ from sigmascope.probes.tangents import require_separate, tangent_kernel, trace_o
 from sigmascope.probes.tapes import Call
 
 OUTPUT = "(output)"
+_MIXED = (
+    "`{}` must be asked of a model that treats every sample by itself, got one in which {}. Take "
+    "that operation over the batch out, or say `batch_dim=` (`--batch-dim`) if the samples lie "
+    "along another dimension."
+)
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,27 @@ class Subject:
         """What each layer writes, by site."""
         return {c.site: self._rows(c.output, channel_dim(c.module, c.output)) for c in self.calls}
 
+    @cached_property
+    def mixing(self) -> str:
+        """How the samples of the batch mix, in words; empty where each is treated by itself.
+
+        What is asked of single samples is then refused; representations and weights are not.
+
+        Cost: three and a half forward passes and two backward passes, once.
+        """
+        return mixing(
+            self.model,
+            self.batch,
+            self._listened,
+            self._pass.frozen,
+            count=self.count,
+            batch_dim=self.batch_dim,
+        )
+
+    def _require_apart(self, asked: str) -> None:
+        if self.mixing:
+            raise Refusal(_MIXED.format(asked, self.mixing))
+
     def _rows(self, value: Tensor, channels: int) -> Rows:
         return rows(value, channels=channels, count=self.count, batch_dim=self.batch_dim)
 
@@ -185,6 +212,7 @@ class Subject:
 
         One forward pass, and one backward pass per output.
         """
+        self._require_apart("adjoints")
         return self._swept(self.outputs, self._sketched, grams=True)
 
     @cached_property
@@ -198,6 +226,7 @@ class Subject:
             Refusal: If a module has gradients that no formula covers, or parameters that are used
                 more than once, whose gradients add up before they are squared.
         """
+        self._require_apart("ntk_trace")
         require_separate(self.model, [c.site for c in self.calls], self._uncovered)
         every = range(self.output.numel() // self.count)
         return trace_of(self._swept(every, {}, grams=False), self.count)
@@ -257,6 +286,8 @@ class Subject:
     def _gradients(self) -> Collinearity | str:
         if self.loss is None or self.targets is None:
             return "no targets and loss were given"
+        if self.mixing:
+            return _MIXED.format("gradients", self.mixing)
         try:
             return collinearity(
                 self.model,
@@ -277,6 +308,7 @@ class Subject:
 
         One forward pass, and one backward pass for each output.
         """
+        self._require_apart("conditioning")
         return conditioning(
             self.model,
             self.batch,
@@ -322,6 +354,7 @@ class Subject:
 
         One forward pass, and one backward pass for each output, or 64 of mixtures of many.
         """
+        self._require_apart("jacobians")
         return jacobians(
             self.model,
             self.batch,
@@ -343,6 +376,7 @@ class Subject:
 
         Cost: two forward and three backward passes for each product, on 64 samples at a time.
         """
+        self._require_apart("tangent_kernel")
         return tangent_kernel(
             self.model,
             self.batch,
@@ -372,6 +406,7 @@ class Subject:
                 f"The affine map is that around one of the samples of a tensor, got sample {index} "
                 f"of {self.count} in a {type(self.batch).__name__}. Use `probes.local_affine`."
             )
+        self._require_apart("local_affine")
         return local_affine(self.model, self.batch[index : index + 1], start, stop)
 
     @cached_property
