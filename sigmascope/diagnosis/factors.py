@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.probes import Call, Subject
+from sigmascope.probes import ALONE, Call, Subject
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
@@ -119,7 +119,8 @@ def truncated(
     model: nn.Module, layers: Sequence[Directions], ranks: Mapping[str, int]
 ) -> nn.Module:
     """A copy with truncated weights of the same shape."""
-    copied = copy.deepcopy(model)
+    with ALONE:
+        copied = copy.deepcopy(model)
     for layer in layers:
         if layer.site in ranks:
             module = copied.get_submodule(layer.site)
@@ -134,7 +135,8 @@ def truncated(
 
 def factored(model: nn.Module, layers: Sequence[Directions], ranks: Mapping[str, int]) -> nn.Module:
     """A copy in which truncated layers are two thinner ones."""
-    copied = copy.deepcopy(model)
+    with ALONE:
+        copied = copy.deepcopy(model)
     for layer in layers:
         if layer.site in ranks:
             parent, _, name = layer.site.rpartition(".")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.telling import target_share
-from sigmascope.probes import Batch, Loss, Refusal, as_tensor, prepared, run, sample_count
+from sigmascope.probes import ALONE, Batch, Loss, Refusal, as_tensor, prepared, run, sample_count
 from sigmascope.survey import constant_loss
 
 Optimiser = Literal["sgd", "adam"]
@@ -129,7 +129,8 @@ class _Run:
     """Training of a copy at one rate, which can go on."""
 
     def __init__(self, model: nn.Module, optimiser: Optimiser, rate: float) -> None:
-        self.model = copy.deepcopy(model).train()
+        with ALONE:
+            self.model = copy.deepcopy(model).train()
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         if not parameters:
             raise Refusal("There must be parameters to train, got none that require gradients.")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.probes import Batch, Call, layers, prepared, recording, run, still
+from sigmascope.probes import ALONE, Batch, Call, layers, prepared, recording, run, still
 
 Batches = Batch | Iterable[Any]
 MOST = 8  # batches that are taken of a loader
@@ -60,7 +60,8 @@ class Remedy(ABC):
         Raises:
             Inapplicable: If the remedy does nothing for this model.
         """
-        changed = deepcopy(model)
+        with ALONE:
+            changed = deepcopy(model)
         with torch.random.fork_rng(devices=[]):
             self.change(changed, [prepared(changed, b) for b in taken(batches)])
         return changed

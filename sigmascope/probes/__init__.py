@@ -43,12 +43,13 @@ from sigmascope.probes.scalings.symmetries import StillSum, Symmetries, symmetri
 from sigmascope.probes.scalings.treatments import Passed
 from sigmascope.probes.squashes import Squash, squashes
 from sigmascope.probes.stacks import Point, Stack, stack_of
-from sigmascope.probes.stillness import still
+from sigmascope.probes.stillness import ALONE, still
 from sigmascope.probes.subjects import OUTPUT, Subject
 from sigmascope.probes.sweeps import Sweep
 from sigmascope.probes.tapes import Call, recording
 
 __all__ = [
+    "ALONE",
     "OUTPUT",
     "Adjoint",
     "AffineMap",

@@ -127,7 +127,11 @@ def _share(
     one: Call, x: Tensor | None, J: Tensor, norm_sq: Tensor | None, *, frozen: Statisticians
 ) -> Tensor | None:
     module = one.module
-    if x is None or not kernels.acts_as_linear(module, one.input, one.output.detach()):
+    if (
+        x is None
+        or one.spoiled
+        or not kernels.acts_as_linear(module, one.input, one.output.detach())
+    ):
         return None
     normal = standardised(module, x, frozen.seen) if isinstance(module, NORMALISERS) else None
     found = kernels.share(module, x, J, normal=normal, norm_sq=norm_sq)

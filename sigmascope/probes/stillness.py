@@ -1,6 +1,7 @@
 """Holding a model still while it is measured, and putting everything back."""
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -10,10 +11,14 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+# what is held still belongs to all threads of the process: modes, hooks, random states, flags
+ALONE = threading.RLock()
+
 
 def uses_batch_statistics(module: nn.Module) -> bool:
     """Whether a normaliser mixes the samples of a batch: in training mode, or without a memory."""
-    return isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
+    with ALONE:  # not while another thread holds it still
+        return isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
 
 
 @contextmanager
@@ -23,9 +28,10 @@ def still(model: nn.Module) -> Iterator[None]:
     Inside the block every module is in evaluation mode, except batch normalisers found in training
     mode, which go on using the statistics of the batch. Afterwards modes, buffers, compiled calls,
     random states (torch, NumPy, Python) and backend flags are as they were, also after an error.
+    Measurements in several threads wait for one another here.
     """
     modules = list(model.modules())
-    with ExitStack() as undo:
+    with ALONE, ExitStack() as undo:
         undo.callback(_restore_modes, [(m, m.training) for m in modules])
         undo.callback(_restore_buffers, _buffers(modules))
         compiled = {m: m._compiled_call_impl for m in modules if m._compiled_call_impl is not None}

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sigmascope.linalg import Operator
 from sigmascope.probes import graphs, parameters, sweeps
+from sigmascope.probes.accounts import exact_shares, leftovers, unaccounted
 from sigmascope.probes.affine import AffineMap, local_affine
 from sigmascope.probes.batches import Batch, prepared, sample_count, tensors
 from sigmascope.probes.conditioning import Conditioned, conditioning
@@ -27,7 +28,7 @@ from sigmascope.probes.representations import Spectra, spectra_of
 from sigmascope.probes.rows import Rows, rows, samples_first
 from sigmascope.probes.scalings.symmetries import Symmetries, symmetries
 from sigmascope.probes.stacks import Stack, stack_of
-from sigmascope.probes.stillness import still, uses_batch_statistics
+from sigmascope.probes.stillness import ALONE, still, uses_batch_statistics
 from sigmascope.probes.tangents import require_separate, tangent_kernel, trace_of
 from sigmascope.probes.tapes import Call
 
@@ -78,14 +79,15 @@ class Subject:
                 f"`outputs` must be 1 or more, got {self.outputs}. It is how many columns of the "
                 "output to differentiate."
             )
-        original = getattr(self.model, "_orig_mod", self.model)  # what torch.compile wraps
-        if isinstance(original, nn.parallel.DistributedDataParallel):
-            original = original.module
-        object.__setattr__(self, "model", original)
-        require_model(self.model)
-        object.__setattr__(self, "batch", prepared(self.model, self.batch))
-        require_finite_batch(tensors(self.batch))
-        sample_count(self.batch, batch_dim=self.batch_dim)
+        with ALONE:
+            original = getattr(self.model, "_orig_mod", self.model)  # what torch.compile wraps
+            if isinstance(original, nn.parallel.DistributedDataParallel):
+                original = original.module
+            object.__setattr__(self, "model", original)
+            require_model(self.model)
+            object.__setattr__(self, "batch", prepared(self.model, self.batch))
+            require_finite_batch(tensors(self.batch))
+            sample_count(self.batch, batch_dim=self.batch_dim)
 
     @property
     def count(self) -> int:
@@ -213,23 +215,39 @@ class Subject:
         One forward pass, and one backward pass per output.
         """
         self._require_apart("adjoints")
-        return self._swept(self.outputs, self._sketched, grams=True)
+        try:
+            rest = self.leftovers
+        except Refusal:  # not differentiable by its parameters; by what layers write, perhaps
+            rest = {}
+        return self._swept(self.outputs, rest, grams=True)
 
     @cached_property
     def ntk_trace(self) -> Float64[Tensor, " n"]:
         """`Tr Θ(x, x)` of every sample over all outputs, exactly.
 
         One forward pass, and one backward pass per output, without the Gram matrices of the
-        adjoints.
+        adjoints. Parameters that are used outside of layers, or in another form than their layer's
+        (see `unaccounted`), are differentiated by one sample after the other, which takes a
+        backward pass for each sample and output.
 
         Raises:
-            Refusal: If a module has gradients that no formula covers, or parameters that are used
-                more than once, whose gradients add up before they are squared.
+            Refusal: If a layer has gradients that no formula covers, or is used more than once, so
+                that gradients add up before they are squared; or if samples mix.
         """
         self._require_apart("ntk_trace")
         require_separate(self.model, [c.site for c in self.calls], self._uncovered)
+        rest = self.leftovers
         every = range(self.output.numel() // self.count)
-        return trace_of(self._swept(every, {}, grams=False), self.count)
+        by_formula = trace_of(self._swept(every, {}, grams=False), self.count, without=rest)
+        return by_formula + exact_shares(
+            self.model,
+            self.batch,
+            self._listened,
+            self._pass.frozen,
+            [p for owned in rest.values() for p in owned],
+            count=self.count,
+            batch_dim=self.batch_dim,
+        )
 
     def _swept(
         self,
@@ -265,12 +283,28 @@ class Subject:
         whole = {c.site.split("#")[0] for c in self.calls if not split(c.output)}
         return tuple(n for n, m in self.modules.items() if n in whole or not covers(m))
 
+    @cached_property
+    def unaccounted(self) -> frozenset[str]:
+        """Trained parameters whose gradients the calls of layers do not explain, by name.
+
+        Raises:
+            Refusal: If autograd cannot differentiate by a parameter.
+
+        Cost: one forward and one backward pass, once.
+        """
+        return unaccounted(
+            self.model,
+            self.batch,
+            self._listened,
+            self._pass.frozen,
+            count=self.count,
+            batch_dim=self.batch_dim,
+        )
+
     @property
-    def _sketched(self) -> dict[str, list[nn.Parameter]]:
-        trained = {
-            n: [p for p in self.modules[n].parameters() if p.requires_grad] for n in self._uncovered
-        }
-        return {name: owned for name, owned in trained.items() if owned}
+    def leftovers(self) -> dict[str, list[nn.Parameter]]:
+        """Trained parameters whose share of the tangent kernel no formula gives, by module."""
+        return leftovers(self.model, self.unaccounted, self._uncovered)
 
     @cached_property
     def gradients(self) -> Collinearity | None:
@@ -289,7 +323,7 @@ class Subject:
         if self.mixing:
             return _MIXED.format("gradients", self.mixing)
         try:
-            return collinearity(
+            found = collinearity(
                 self.model,
                 self.batch,
                 self.targets,
@@ -301,6 +335,17 @@ class Subject:
             )
         except Unsplit as reason:  # the rest of the model is measured all the same
             return str(reason)
+        return self._used_again(found.site) or found
+
+    def _used_again(self, site: str) -> str:
+        """Why the gradient in one call of a layer is not that of its weight; empty if it is."""
+        name = site.split("#")[0]
+        if sum(c.site.split("#")[0] == name for c in self.calls) > 1:
+            return f"the last layer `{name}` is called more than once, and its gradients add up"
+        weight = f"{name}.weight" if name else "weight"
+        if any(p.requires_grad for p in self.model.parameters()) and weight in self.unaccounted:
+            return f"`{weight}`, of the last layer, is used outside of it or in another form too"
+        return ""
 
     @cached_property
     def conditioning(self) -> Conditioned:

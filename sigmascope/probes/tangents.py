@@ -1,7 +1,7 @@
 """The neural tangent kernel of a batch as an operator; no Jacobian by the parameters is formed."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from jaxtyping import Float64
@@ -39,18 +39,21 @@ def require_separate(model: nn.Module, sites: Sequence[str], uncovered: Sequence
         raise Refusal(_UNKNOWN.format(bad[0]))
 
 
-def trace_of(swept: Sweep, count: int) -> Float64[Tensor, " n"]:
+def trace_of(swept: Sweep, count: int, *, without: Collection[str]) -> Float64[Tensor, " n"]:
     """`Tr Θ(x, x)` of every sample from the shares of all modules.
 
     Args:
         swept: Over every output.
         count: Samples.
+        without: Modules that are counted otherwise.
 
     Raises:
         Refusal: If a share is not known.
     """
     total = torch.zeros(count, dtype=torch.float64)
     for site, adjoint in swept.adjoints.items():
+        if site.split("#")[0] in without:
+            continue
         if adjoint.share_sq is None:
             raise Refusal(_UNKNOWN.format(site))
         total += adjoint.share_sq.sum(1).cpu()

@@ -1,5 +1,6 @@
 """What layers read and write while a model runs."""
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -39,11 +40,22 @@ class Call:
 
 @dataclass(slots=True)
 class Tape:
-    """Calls in the order in which they end; deaf once `listening` is false."""
+    """Calls in the order in which they end; deaf once `listening` is false.
+
+    Another thread that runs the model meanwhile, as in training, is not listened to.
+    """
 
     calls: list[Call] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     listening: bool = True
+    thread: int = field(default_factory=threading.get_ident)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a call of somebody else: not of our thread, nor of a backward pass."""
+        # torch tells a backward pass, which may run in threads of its own, in no other way
+        inside = torch._C._current_graph_task_id() != -1
+        return threading.get_ident() != self.thread and not inside
 
 
 Rewrite = Callable[[nn.Module, Tensor, Tensor], Tensor]
@@ -79,6 +91,8 @@ def _keep(
     kwargs: dict[str, Any],
     output: Any,
 ) -> Any:
+    if tape.foreign:
+        return None
     read = next(tensors((args, kwargs)), None)
     wrote = next((t for t in tensors(output) if t.is_floating_point()), None)
     if read is None or wrote is None:

@@ -18,7 +18,7 @@ from sigmascope.linalg import (
     rank_tolerance,
     trace_of_forms,
 )
-from sigmascope.probes import Adjoint, Subject, Sweep
+from sigmascope.probes import Adjoint, Refusal, Subject, Sweep
 from sigmascope.survey.readings import Item, Reading, Skipped, View
 
 RISK = 0.01  # chance that the interval of a sampled quantity misses
@@ -147,7 +147,11 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
     key = lambda site: owners[site.split("#")[0]]
     for name, draws in swept.sketches.items():
         yield Reading(name, "NTK trace", _sketched(subject, draws), "features")
-    formulas = [site for site in swept.adjoints if site.split("#")[0] not in swept.sketches]
+    unknown = _undifferentiable(subject)
+    if unknown:
+        yield Skipped("(all layers)", "NTK trace", unknown)
+        return
+    formulas = [site for site in swept.adjoints if key(site) not in swept.sketches]
     for owner, group in groupby(sorted(formulas, key=key), key=key):
         shares = [swept.adjoints[site].share_sq for site in group]
         if any(s is None for s in shares):
@@ -176,6 +180,15 @@ def _sketched(subject: Subject, draws: Float64[Tensor, "pieces k"]) -> Estimate:
     how = f"autograd, normal mixtures of all samples and outputs, {draws.shape[1]} draws"
     scale = subject.adjoints.total / subject.count
     return trace_of_forms(scale * draws, how=how, risk=RISK)
+
+
+def _undifferentiable(subject: Subject) -> str:
+    """Why the output has no derivative by the parameters; empty where it has."""
+    try:
+        _ = subject.unaccounted
+    except Refusal as reason:
+        return str(reason)
+    return ""
 
 
 def _trains(subject: Subject, owner: str) -> bool:

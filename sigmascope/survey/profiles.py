@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import theory
-from sigmascope.probes import Batch, Loss, Refusal, Subject, still, weights
+from sigmascope.probes import ALONE, Batch, Loss, Refusal, Subject, still, weights
 from sigmascope.survey.balances import balance_items
 from sigmascope.survey.bottlenecks import bottleneck_items
 from sigmascope.survey.conditions import conditioning_items
@@ -123,7 +123,8 @@ def named(measured: Profile, about: Mapping[str, str]) -> Profile:
 def _items(subject: Subject, view: View) -> list[Item]:
     """One view; where it cannot be measured on this model, that is said and the rest goes on."""
     try:
-        return list(VIEWS[view](subject))
+        with ALONE:  # buffers and modes too are read as they are, not as another thread holds them
+            return list(VIEWS[view](subject))
     except Refusal as refusal:
         if view == "gradients":
             raise
@@ -138,7 +139,8 @@ def _items(subject: Subject, view: View) -> list[Item]:
 def _checks(subject: Subject, views: list[View]) -> tuple[theory.Check, ...]:
     names = [t.name for t in theory.OF_MODELS if set(t.views) <= set(views)]
     try:
-        return tuple(theory.check(subject, only=names)) if names else ()
+        with ALONE:
+            return tuple(theory.check(subject, only=names)) if names else ()
     except Refusal:
         return ()
 
@@ -162,6 +164,8 @@ def _layers(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
 
 def _about(subject: Subject, seconds: float) -> Mapping[str, str]:
     model = subject.model
+    with ALONE:  # not while another thread holds it still
+        mode = "training" if model.training else "evaluation"
     kinds = {str(p.dtype).removeprefix("torch.") for p in model.parameters()}
     batch = subject.batch
     shape = list(batch.shape) if isinstance(batch, Tensor) else type(batch).__name__
@@ -170,7 +174,7 @@ def _about(subject: Subject, seconds: float) -> Mapping[str, str]:
             "model": type(model).__name__,
             "parameters": str(sum(p.numel() for p in model.parameters())),
             "dtype": ", ".join(sorted(kinds)),
-            "mode": "training" if model.training else "evaluation",
+            "mode": mode,
             "batch": f"{subject.count} samples, {shape}",
             "output": f"{subject.output_rule}, {list(subject.output.shape)}",
             "seconds": f"{seconds:.2f}",

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.probes import Batch, Partition, Refusal, partition, prepared
+from sigmascope.probes import ALONE, Batch, Partition, Refusal, partition, prepared
 
 SHOWN = 0.6  # of the half side of the square: how far out the farthest of the samples lies
 
@@ -51,7 +51,8 @@ def input_regions(
         raise Refusal(f"`batch` must be a tensor of samples, got {type(batch).__name__}.")
     if len(set(samples)) < 3 or not all(0 <= i < len(batch) for i in samples):
         raise Refusal(f"`samples` must be three of {len(batch)}, all different, got {samples}.")
-    wide = copy.deepcopy(model).double()
+    with ALONE:
+        wide = copy.deepcopy(model).double()
     inputs = prepared(wide, batch)
     assert isinstance(inputs, Tensor)
     three = inputs[list(samples)].flatten(1)

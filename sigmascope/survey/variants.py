@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sigmascope.networks import Activation, activation_layer, is_activation
-from sigmascope.probes import Batch, Loss, Refusal
+from sigmascope.probes import ALONE, Batch, Loss, Refusal
 from sigmascope.survey.landscapes import AS_IT_IS, Landscape, measured_landscape
 
 
@@ -94,7 +94,7 @@ def skipping(first: nn.Module, last: nn.Module, rho: float) -> Iterator[list[Ten
         seen.append(came)
         return output + rho * came
 
-    with ExitStack() as hooks:
+    with ALONE, ExitStack() as hooks:  # no other thread may measure the model with the skip in it
         hooks.callback(first.register_forward_pre_hook(remember).remove)
         hooks.callback(last.register_forward_hook(add).remove)
         yield seen
@@ -114,7 +114,8 @@ def _ends(model: nn.Module, skip: str) -> tuple[nn.Module, nn.Module]:
 
 
 def _reactivated(model: nn.Module, activation: Activation) -> nn.Module:
-    changed = copy.deepcopy(model)
+    with ALONE:
+        changed = copy.deepcopy(model)
     places = [
         (parent, name)
         for parent in changed.modules()
