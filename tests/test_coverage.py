@@ -255,3 +255,32 @@ def _signature(thing):
         return inspect.signature(thing)
     except (TypeError, ValueError):  # some aliases of types have none
         return None
+
+
+COUNTS = {
+    "matrix_rank": lambda A, level: linalg.matrix_rank(linalg.spectrum(A), rtol=level),
+    "soft_rank": lambda A, level: linalg.soft_rank(
+        linalg.spectrum(A), level**2 * float(torch.linalg.matrix_norm(A.double(), 2)) ** 2 / len(A)
+    ),
+    "count_above": lambda A, level: linalg.count_above(
+        A.double().mT @ A.double(), level**2 * float(torch.linalg.matrix_norm(A.double(), 2)) ** 2
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("count", COUNTS)
+def test_counts_hold_the_true_one_at_a_value_within_rounding_of_the_level(count, dtype):
+    """Singular values that are known, one of them at the threshold or a few roundings off."""
+    for seed in range(6):
+        sigma = torch.tensor([1.0, 0.5, 0.25, 2.0**-6, 2.0**-9, 0.0], dtype=torch.float64)
+        order = torch.randperm(6, generator=fresh(seed))
+        A = torch.zeros(9, 6, dtype=torch.float64)
+        A[torch.randperm(9, generator=fresh(seed))[:6], order] = sigma  # exact in either precision
+        for place in (1, 3, 4):
+            for ulps in (-4, 0, 4):
+                level = float(sigma[place]) * (1 + ulps * 2.0**-52)
+                e = COUNTS[count](A.to(dtype), level)
+                least, most = int((sigma > level).sum()), int((sigma >= level).sum())
+                assert e.low <= most
+                assert least <= e.high

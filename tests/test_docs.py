@@ -110,7 +110,7 @@ def fenced(page, language):
 def test_python_that_is_shown_runs(page, capsys):
     exec("\n".join(fenced(page, "python")), {})
     told = (
-        "rank-collapse|chain-soft-rank holds|worst layer|unexplained|Jacobian rank|lower rank"
+        "rank-collapse|chain-soft-rank holds|worst layer|unexplained|inner dimension|lower rank"
         "|probability"
     )
     assert re.search(told, capsys.readouterr().out)

@@ -41,7 +41,7 @@ class Source:
         folder: Where Fashion-MNIST and CIFAR-10 lie.
         seed: For the weights of a network that is built here, and for the choice of samples.
         batch_dim: Where the model wants its samples; the data always have them first.
-        outputs: How many outputs to differentiate; a random sample where there are more.
+        outputs: How many outputs to differentiate; as many mixtures of all where there are more.
         optimiser: With which training is foretold: `adam`, or `sgd` with momentum 0.9.
     """
 

@@ -94,7 +94,7 @@ def bottleneck(
     by = f"by {jacobians.by}" + (
         f", {jacobians.mixtures} random mixtures of the outputs" if jacobians.mixtures else ""
     )
-    evidence = [Evidence("Jacobian rank", "(network)", rank, f"singular values {by}"), *passed]
+    evidence = [Evidence("inner dimension", "(network)", rank, f"singular values {by}"), *passed]
     narrow = min(passed, key=lambda e: e.estimate.value, default=None)
     evidence += _weights(subject)
     stack = subject.stack
@@ -122,7 +122,7 @@ def _passed(subject: Subject) -> list[Evidence]:
         s = torch.linalg.svdvals(rows)
         if len(s) and float(s[0]) > 0:
             rank = counted(s / s[0], PASSES, "directions relative to the largest")
-            found.append(Evidence("representation rank", site, rank, "directions passed on"))
+            found.append(Evidence("written rank", site, rank, "directions passed on"))
     return found
 
 
@@ -133,7 +133,7 @@ def _weights(subject: Subject) -> Iterator[Evidence]:
         if len(sigma) and float(sigma[0]) > 0:
             rank = counted(sigma / sigma[0], PASSES, "singular values relative to the largest")
             site = weight.site.removesuffix(".weight")
-            yield Evidence("weight rank", site, rank, "on any input")
+            yield Evidence("relative weight rank", site, rank, "on any input")
 
 
 def _kernel(subject: Subject, generator: torch.Generator | None) -> Evidence:
@@ -156,7 +156,7 @@ def _of_stack(stack: Stack, batch: Tensor) -> Iterator[Evidence]:
         gap = stack.weight_norm - max(costs)
         excess = Estimate.rounded(gap, ulps=1e4)
         words = f"of a squared norm of {stack.weight_norm:.4g}, beyond the least for the Jacobian"
-        yield Evidence("norm excess", "(network)", excess, words)
+        yield Evidence("smallest norm excess", "(network)", excess, words)
     defect = Estimate.rounded(stack.balance_defect(), ulps=1e4)
     yield Evidence("balance defect", "(network)", defect, "zero at a minimum with a penalty")
 

@@ -72,7 +72,7 @@ def _parts(found: Bottleneck) -> Iterator[RenderableType]:
         if e.site != "(network)":
             by_site.setdefault(e.site, {})[e.name] = e
     for site, named in by_site.items():
-        cells = [_maybe(named.get(name)) for name in ("representation rank", "weight rank")]
+        cells = [_maybe(named.get(name)) for name in ("written rank", "relative weight rank")]
         narrow = "bold" if site in found.layers else ""
         grid.add_row(Text(shortened(printable(site), NAME), narrow), *cells)
     yield grid

@@ -67,9 +67,10 @@ def profile(
         loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped.
         views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, `"setup"`,
             and on request `"balances"`, `"bottleneck"` and `"conditioning"`.
-        outputs: How many columns of the output to differentiate, or which.
+        outputs: How many columns of the output to differentiate, or which; as many random mixtures
+            of all where there are more.
         batch_dim: Where the batch has its samples.
-        generator: Draws a sample of outputs where there are more than `outputs`.
+        generator: Draws the mixtures.
         progress: Called with a word, the steps done and the steps in all.
 
     Returns:
@@ -79,7 +80,9 @@ def profile(
         Refusal: If the model or the batch cannot be measured.
 
     Cost: a forward pass, a forward and backward pass for each differentiated output, one for the
-    loss, and the spectra; the view `"setup"` runs the model three times more, and once back.
+    loss, and the spectra; five forward and three backward passes to see whether samples mix and
+    which parameters are used as their layers say, and 16 backward passes if some are not;
+    the view `"setup"` runs the model three times more, and once back.
     """
     unknown = sorted(set(views) - set(EVERY))
     if unknown or not views:

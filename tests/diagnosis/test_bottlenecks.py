@@ -90,9 +90,9 @@ def test_evidence_names_where_counts_disagree():
     by_name = {}
     for e in found.evidence:
         by_name.setdefault(e.name, []).append(e.estimate.value)
-    assert set(by_name["representation rank"]) == {3}
-    assert min(by_name["weight rank"]) == 2  # the last layer drops one
-    assert by_name["Jacobian rank"] == [2]
+    assert set(by_name["written rank"]) == {3}
+    assert min(by_name["relative weight rank"]) == 2  # the last layer drops one
+    assert by_name["inner dimension"] == [2]
     assert by_name["NTK trace per layer"][0] > 0
 
 

@@ -210,3 +210,16 @@ def test_matrix_rank_knows_the_largest_value_no_better_than_the_others():
     assert (e.low, e.value, e.high) == (1, 1, 2)
     e = matrix_rank(told(1.0, 0.58, gap=0.05), rtol=0.53)  # 0.53 may not exceed 0.53 * 1.05
     assert (e.low, e.value, e.high) == (1, 2, 2)
+
+
+def test_a_rule_that_reaches_far_is_not_certain():
+    """Three million rows: footnote 2 calls zero what is below a third of the largest."""
+    sigma = torch.linspace(1, 0.2, 32, dtype=torch.float64)
+    tall = Spectrum(sigma, (3_200_000, 32), "exact")
+    found = matrix_rank(tall)
+    assert (found.value, found.low, found.high) == (int((sigma > 0.32).sum()), found.value, 32)
+    assert "below 0.32 of the largest that rounding does not explain" in found.how
+    noise = Spectrum(torch.tensor([1.0, 1e-5], dtype=torch.float64), (3_200_000, 2), "exact")
+    assert matrix_rank(noise).high == 1
+    stated = matrix_rank(tall, rtol=0.32)
+    assert (stated.low, stated.high, stated.how) == (found.value, found.value, "exact")

@@ -25,7 +25,7 @@ def test_the_form_is_strict_json():
     form = json.loads(json.dumps(report.bottleneck_form(found), allow_nan=False))
     assert form["schema"] == "sigmascope/bottleneck/1"
     assert form["rank"]["value"] == 1
-    assert {e["name"] for e in form["evidence"]} >= {"Jacobian rank", "weight rank"}
+    assert {e["name"] for e in form["evidence"]} >= {"inner dimension", "relative weight rank"}
 
 
 def test_the_picture_has_a_dot_for_each_sample():

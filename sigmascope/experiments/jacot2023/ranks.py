@@ -41,8 +41,8 @@ def row(task: Task, _: Path | None) -> Row:
     model = stack(task["depth"], g, inputs=SIDE**2, width=width, side=side)
     survey.settle(model, x, y, ridge=5e-4, steps=task["steps"])
     found = diagnosis.bottleneck(model, x[:128], targets=y[:128])
-    weights = [e.estimate.value for e in found.evidence if e.name == "weight rank"]
-    narrowest = [e.estimate.value for e in found.evidence if e.name == "representation rank"]
+    weights = [e.estimate.value for e in found.evidence if e.name == "relative weight rank"]
+    narrowest = [e.estimate.value for e in found.evidence if e.name == "written rank"]
     return {
         "rank": [found.rank.value, found.rank.low, found.rank.high],
         "kind": found.kind,
