@@ -41,6 +41,7 @@ class Sweep:
         mixed: Whether what was differentiated are normal mixtures of all outputs, of variance
             `1 / total`, drawn for every sample anew. A few outputs may hold nearly all of a
             derivative: a sample of outputs would miss them, and no mixture does.
+        rounding: Relative, of one operation of the model.
     """
 
     adjoints: dict[str, Adjoint]
@@ -49,6 +50,7 @@ class Sweep:
     silent: dict[str, str]
     sketches: dict[str, Float64[Tensor, "pieces k"]]
     mixed: bool = False
+    rounding: float = 2.0**-52
 
     @property
     def whole(self) -> bool:
@@ -142,13 +144,13 @@ def sweep(
     owned = [p for group in uncovered.values() for p in group]
     sketches: dict[str, list[Tensor]] = {name: [] for name in uncovered}
     seeds: Seeds | None = None
-    total = 0
+    total, rounding = 0, 0.0
     for piece, part in pieces(batch, size=size, batch_dim=batch_dim):
         with on_tape(model, modules, frozen) as tape:
             here = part.stop - part.start
             flat = flat_output(model, piece, count=here, batch_dim=batch_dim)
             tape.listening = False
-            total = flat.shape[1]
+            total, rounding = flat.shape[1], torch.finfo(flat.dtype).eps
             seeds = seeds or seeds_for(total, outputs, generator)
             flat_layers = all(type(c.module) in FLAT and c.input.ndim == 2 for c in tape.calls)
             extra = owned and seeds.columns is not None
@@ -177,7 +179,8 @@ def sweep(
     found = {site: s.whole(site) for site, s in sums.items() if site not in silent}
     stacked = {name: torch.stack(parts) for name, parts in sketches.items()}
     chosen = () if seeds is None else seeds.columns or tuple(range(seeds.count))
-    return Sweep(found, chosen, total, silent, stacked, bool(seeds) and seeds.columns is None)
+    mixed = seeds is not None and seeds.columns is None
+    return Sweep(found, chosen, total, silent, stacked, mixed, rounding)
 
 
 @contextmanager

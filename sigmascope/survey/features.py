@@ -113,7 +113,7 @@ def over_outputs(
     n, k = parts.shape
     whole = float(parts.sum()) / n
     if swept.whole:
-        return Estimate.rounded(whole, ulps=64, how="autograd")
+        return Estimate.rounded(whole, ulps=64 * swept.rounding / 2.0**-52, how="autograd")
     how = f"autograd, {_of(swept)}"
     if not swept.mixed:
         return Estimate(whole * swept.total / k, whole, float("inf"), how)
