@@ -56,7 +56,7 @@ class Density:
             )
             low, value, high = (count / self.size for count in counts)
             return Estimate(value, low, high, self.how)
-        value = _mean(torch.where(self.nodes <= threshold, self.weights, 0.0).sum(1))
+        value = min(_mean(torch.where(self.nodes <= threshold, self.weights, 0.0).sum(1)), 1.0)
         low, high = (_mean(share) for share in self._enclosed(threshold))
         draws, rounding = len(self.nodes), ROUNDINGS * 2.0**-52
         least = _fewest(low - rounding, self.size, draws=draws, risk=self.risk / 2)
