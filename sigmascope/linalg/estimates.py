@@ -67,6 +67,8 @@ class Estimate:
             Higham 2002, Accuracy and Stability of Numerical Algorithms, (3.5), for any order.
         """
         value, terms = float(A.square().sum()), A.numel() + 2
+        if math.isinf(value):
+            return cls(value, LARGEST, value, "exact")
         gap = value * terms * 2.0**-52 + terms * math.ulp(0.0)  # and squares that underflow
         return cls(value, max(value - gap, 0.0), value + gap, "exact")
 

@@ -33,6 +33,7 @@ from sigmascope.probes.paths import (
     unroll,
 )
 from sigmascope.probes.patterns import activation_patterns
+from sigmascope.probes.plain_stacks import stack_of
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.regions import Crossings, region_distance, regions_along
 from sigmascope.probes.representations import Spectra
@@ -42,7 +43,7 @@ from sigmascope.probes.scalings.gradients import Pull, trial_gradients
 from sigmascope.probes.scalings.symmetries import StillSum, Symmetries, symmetries
 from sigmascope.probes.scalings.treatments import Passed
 from sigmascope.probes.squashes import Squash, squashes
-from sigmascope.probes.stacks import Point, Stack, stack_of
+from sigmascope.probes.stacks import Point, Stack
 from sigmascope.probes.stillness import ALONE, still
 from sigmascope.probes.subjects import OUTPUT, Subject
 from sigmascope.probes.sweeps import Sweep

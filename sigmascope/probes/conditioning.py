@@ -122,6 +122,8 @@ def conditioning(
         ]
         if why is None and any(t is None for t in split):
             why = "what it reads or writes cannot be told apart by sample"
+        if why is None and not all(bool(t.isfinite().all()) for t in split if t is not None):
+            why = "what it reads or its derivatives are not finite"
         if why is None:
             x, *parts = (t.detach() for t in split if t is not None)
             uses.append(Use(one, x, torch.stack(parts, dim=1)))

@@ -36,6 +36,11 @@ def square_roots(rows: Tensor | None, loss: Loss | None, targets: Any) -> Float6
     H = torch.stack([second(e.expand(n, k)) for e in torch.eye(k, dtype=f.dtype)], dim=1)
     signs = 1.0 - 2.0 * (torch.arange(n) % 2).to(f)[:, None]  # cancels what other samples add
     apart = (second(signs.expand(n, k)) - signs * H.sum(1)).abs().max()
+    if not bool(H.isfinite().all()):
+        raise Refusal(
+            "The second derivative of the loss by the output must be finite, got outputs up to "
+            f"{float(f.detach().abs().max()):.3g} at which it is not. Scale the network down."
+        )
     lam, vectors = torch.linalg.eigh((H + H.mT).cpu() / 2)
     top = lam.abs().max()
     if apart > MIXED * top or lam.min() < -MIXED * top:

@@ -23,11 +23,12 @@ from sigmascope.probes.kernels import covers
 from sigmascope.probes.layers import channel_dim, layers, normalisers
 from sigmascope.probes.mixing import mixing
 from sigmascope.probes.passes import Pass, forward_pass
+from sigmascope.probes.plain_stacks import stack_of
 from sigmascope.probes.refusals import Refusal, Unsplit, require_finite_batch, require_model
 from sigmascope.probes.representations import Spectra, spectra_of
 from sigmascope.probes.rows import Rows, rows, samples_first
 from sigmascope.probes.scalings.symmetries import Symmetries, symmetries
-from sigmascope.probes.stacks import Stack, stack_of
+from sigmascope.probes.stacks import Stack
 from sigmascope.probes.stillness import ALONE, still, uses_batch_statistics
 from sigmascope.probes.tangents import require_separate, tangent_kernel, trace_of
 from sigmascope.probes.tapes import Call

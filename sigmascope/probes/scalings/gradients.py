@@ -1,15 +1,19 @@
 """The gradient that balances are measured with: of the loss, or of a random sum of the outputs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
 
 from sigmascope.probes.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.gradients import Loss
+from sigmascope.probes.layers import NORMALISERS
 from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.scalings.traces import alive
@@ -25,6 +29,7 @@ def trial_gradients(
     loss: Loss | None = None,
     pull: Pull = "loss",
     nudge: float = 0.0,
+    signs: int = 0,
     generator: torch.Generator | None = None,
 ) -> dict[str, Tensor]:
     """Gradient in every trained parameter, in the model's own modes; zero where it has none.
@@ -40,6 +45,9 @@ def trial_gradients(
             where training has converged. `"random"`: as without a loss.
         nudge: Relative size of random changes of the parameters, made for this run alone: what
             they move the gradient by tells how much of it is rounding.
+        signs: How many samples there are: what each of them contributes, at every layer, gets a
+            random sign, and normalisers take nothing out, so that nothing cancels. The sum is no
+            gradient, and as large as what was added up. 0 for the gradient itself.
         generator: Draws the weights; a fixed one of its own if not given.
 
     Raises:
@@ -47,7 +55,7 @@ def trial_gradients(
     """
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
     generator = generator or torch.Generator().manual_seed(0)
-    with alive(model):
+    with alive(model), _signed(model, signs):
         run, leaves = _nudged(model, learnable, nudge) if nudge else (model, learnable)
         out = called(model, prepared(model, batch), run=run)
         drawn = partial(_drawn, generator=generator)
@@ -80,6 +88,42 @@ def _nudged(
         n: (p.detach() * (1 + nudge * draw(p))).requires_grad_() for n, p in learnable.items()
     }
     return lambda *args, **named: functional_call(model, leaves, args, named), leaves
+
+
+@contextmanager
+def _signed(model: nn.Module, count: int) -> Iterator[None]:
+    """Random signs for the rows of every gradient that a layer receives, if there are samples."""
+    g = torch.Generator().manual_seed(2)
+    signs = 1.0 - 2.0 * torch.randint(2, (count,), generator=g)
+
+    def turn(module: nn.Module, args: Any, out: Any) -> Any:
+        if isinstance(module, NORMALISERS) and isinstance(out, Tensor):
+            out = _unprojected(module, args[0], out)
+        for t in tensors(out):
+            if t.requires_grad and t.ndim and len(t) == count:
+                shaped = signs.reshape(-1, *[1] * (t.ndim - 1))
+                t.register_hook(lambda grad, shaped=shaped: grad * shaped.to(grad))
+        return out
+
+    leaves = [m for m in model.modules() if count and not list(m.children())]
+    with ExitStack() as undo:
+        for module in leaves:
+            undo.callback(module.register_forward_hook(turn).remove)
+        yield
+
+
+def _unprojected(module: nn.Module, x: Tensor, out: Tensor) -> Tensor:
+    """What a normaliser writes, with a gradient as large as if it only divided by the spread.
+
+    The derivative of a normaliser takes out what would scale and shift its input, which may be all
+    of the gradient.
+    """
+    if isinstance(module, _BatchNorm | _InstanceNorm):
+        axes = (0, *range(2, x.ndim)) if isinstance(module, _BatchNorm) else tuple(range(2, x.ndim))
+    else:
+        axes = tuple(range(1, x.ndim))
+    rise = (out.detach().norm() / (x - x.mean(axes, keepdim=True)).detach().norm()).nan_to_num(0, 0)
+    return out + rise * (x - x.detach())
 
 
 def _drawn(like: Tensor, *, generator: torch.Generator) -> Tensor:

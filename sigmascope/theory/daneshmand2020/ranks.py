@@ -107,24 +107,25 @@ class SoftRankAnyScale(OfModels):
     site: str
     rank: Estimate
     ratio: Estimate
-    mean_square: float
+    mean_square: Estimate
 
     def assumptions(self) -> tuple[Assumption, ...]:
-        return (Assumption("the mean square of H exceeds τ", self.mean_square > TAU),)
+        exceeds = (self.mean_square - TAU).positive
+        return (Assumption("the mean square of H exceeds τ", exceeds),)
 
     def measured(self) -> Estimate:
         return self.rank
 
     def limit(self) -> Estimate:
-        t = self.mean_square
-        return Estimate.rounded(max(1 - TAU / t, 0.0) ** 2, ulps=64) * self.ratio
+        return (1 - TAU / self.mean_square).at_least(0.0) ** 2 * self.ratio
 
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["SoftRankAnyScale"]:
         for (site, form), found in subject.spectra.items():
-            if form == "samples" and found.mean_square > 0:
-                s = found.raw
-                yield cls(site, soft_rank(s, TAU), participation_ratio(s), found.mean_square)
+            rows = subject.activations[site].samples
+            if form == "samples" and found.mean_square > 0 and rows is not None:
+                s, t = found.raw, Estimate.sum_of_squares(rows.double()) / rows.numel()
+                yield cls(site, soft_rank(s, TAU), participation_ratio(s), t)
 
 
 @final
@@ -159,18 +160,18 @@ class Regularity(OfModels):
         for (site, form), found in subject.spectra.items():
             rows = subject.activations[site].samples
             if form == "samples" and found.mean_square > 0 and rows is not None:
-                H = rows.double() / math.sqrt(len(rows))
-                size = H.square().sum(0)
-                alpha = _regularity(H)
-                yield cls(site, alpha, float((size - 1).abs().amax()))
+                size = rows.double().square().mean(0)
+                yield cls(site, _regularity(rows.double()), float((size - 1).abs().amax()))
 
 
-def _regularity(H: Float64[Tensor, "n d"]) -> Estimate:
-    H = H * (math.sqrt(H.shape[1]) / H.norm())  # unit diagonal on average
+def _regularity(rows: Float64[Tensor, "n d"]) -> Estimate:
+    mean_sq = Estimate.sum_of_squares(rows) / rows.numel()
+    H = rows / (rows.norm() / math.sqrt(rows.shape[1]))  # unit diagonal on average: no overflow
     B = H.mT @ (H @ H.mT) if len(H) < H.shape[1] else (H.mT @ H) @ H.mT  # M Hᵀ [d, n]
-    rows = (B * H.mT).sum(1)  # the diagonal of M²
-    value = float(rows.square().sum() / B.square().sum())
-    return Estimate.rounded(value, ulps=8.0 * max(H.shape))
+    squares = (B * H.mT).sum(1)  # the diagonal of M²
+    value = float(squares.square().sum() / B.square().sum())
+    # a diagonal entry of M² is at least 1 / d of what was added up to it
+    return Estimate.rounded(value, ulps=8.0 * sum(H.shape) * H.shape[1]) * mean_sq
 
 
 @final
@@ -218,6 +219,8 @@ class GradientCollinearity(OfModels):
         if found is None or found.rows is None or (found.site, "samples") not in subject.spectra:
             return
         s = subject.spectra[found.site, "samples"].raw
+        if not bool(found.cosines.isfinite().all()):  # gradients that overflow have no direction
+            return
         least = float(found.cosines.min()) if len(found.cosines) else 0.0
         cosine = Estimate(
             least, max(least - found.error, 0.0), min(least + found.error, 1.0), "autograd"

@@ -15,6 +15,7 @@ Answer = Literal["yes", "no", "unknown"]
 DRAWN = 400  # random directions of the dual cone that are tried beside its edges
 EDGES = 20_000  # subsets of points whose common normal is tried as an edge
 NEAR = 1e-8
+ROUNDINGS = 4  # of the coordinates, for each of them, by which an inner product may be negative
 
 
 @final
@@ -25,7 +26,7 @@ class CompletePositivity:
     Attributes:
         answer: `"yes"`, `"no"` or `"unknown"`.
         embedding: `O` with `OᵀO` the projection on the span and `O X ≥ 0`; of a yes.
-        pair: Two points of negative inner product; of a no.
+        pair: The rows of two points of negative inner product; of a no.
     """
 
     answer: Answer
@@ -39,11 +40,16 @@ def complete_positivity(
     """Whether some isometry of the span takes every point into a positive orthant.
 
     Equivalently, whether the Gram matrix is completely positive. Three answers: negative inner
-    products rule it out; an embedding proves it; else it is unknown, for the question is NP-hard.
+    products rule it out; an embedding proves it, up to 1e-8 of the sizes of the points; else it is
+    unknown, for the question is NP-hard. An inner product that is negative by no more than rounding
+    of the points themselves rules out nothing.
 
     Args:
         X: A row a point.
         generator: Draws directions of the dual cone; a fixed one of its own if not given.
+
+    Raises:
+        ValueError: If a coordinate is not finite.
 
     Source:
         Jacot 2023, Theorem 3 (3); Berman & Shaked-Monderer 2003.
@@ -52,15 +58,26 @@ def complete_positivity(
         >>> complete_positivity(torch.tensor([[1.0, 0.0], [-1.0, 0.1]])).answer
         'no'
     """
+    if not bool(X.isfinite().all()):
+        at = int((~X.isfinite()).any(1).nonzero()[0])
+        raise ValueError(
+            f"`X` must be finite points, got one that is not in row {at}. Leave it out, or find "
+            "the step that made it."
+        )
+    rounding = ROUNDINGS * X.shape[1] * torch.finfo(X.dtype).eps
     X = X.detach().double().cpu()
-    X = X[X.norm(dim=1) > 0]
+    there = (X.norm(dim=1) > 0).nonzero()[:, 0]
+    X = X[there]
     if not len(X):
         return CompletePositivity("yes", X.new_zeros(1, X.shape[1]))
     X = X / X.norm(dim=1, keepdim=True)
     gram = X @ X.mT
-    low = int(gram.argmin())
-    if float(gram.min()) < -1e-12:
-        return CompletePositivity("no", pair=divmod(low, len(X)))
+    least = float(gram.min())
+    if least < -rounding:
+        first, second = divmod(int(gram.argmin()), len(X))
+        return CompletePositivity("no", pair=(int(there[first]), int(there[second])))
+    if least < -NEAR:
+        return CompletePositivity("unknown")
     _, s, Vh = torch.linalg.svd(X, full_matrices=False)
     basis = Vh[s > 1e-12 * s[0]]
     points = X @ basis.mT  # in coordinates of the span
@@ -86,7 +103,7 @@ def _axis(X: Tensor) -> Tensor | None:
         return None
     diagonal = torch.full((k,), 1 / math.sqrt(k), dtype=X.dtype)
     rotation = _rotation(u, diagonal)
-    return rotation if float((X @ rotation.mT).min()) > -1e-12 else None
+    return rotation if float((X @ rotation.mT).min()) > -NEAR else None
 
 
 def _rotation(a: Tensor, b: Tensor) -> Tensor:

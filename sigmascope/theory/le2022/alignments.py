@@ -15,6 +15,7 @@ from sigmascope.theory.bounds import Assumption, OfModels, Sense
 from sigmascope.theory.le2022.invariants import SOURCE, Tensors
 
 EPS = 2.0**-52
+ROUNDINGS = 8  # of a scalar product and of a squared cosine
 
 
 def alignment(below: Float[Tensor, "h a"], above: Float[Tensor, "c h"]) -> Estimate:
@@ -102,7 +103,8 @@ class Pair:
         angle = math.acos(math.sqrt(value))
         low, high = angle + reach, max(angle - reach, 0.0)
         least = 0.0 if low >= math.pi / 2 else math.cos(low) ** 2
-        return Estimate(value, min(least, value), max(math.cos(high) ** 2, value), "exact")
+        ends = max(least - ROUNDINGS * EPS, 0.0), min(math.cos(high) ** 2 + ROUNDINGS * EPS, 1.0)
+        return Estimate(value, min(ends[0], value), max(ends[1], value), "exact")
 
     def least(self, balance: Tensor | None = None) -> Estimate:
         """The lower bound, with a balance of an earlier time if one is given.

@@ -2,14 +2,15 @@
 
 A rate is divided by the sizes of its terms. Where these have cancelled themselves, as at a
 stationary point, under a saturated softmax or behind a normaliser, what is left of both is rounding
-and their ratio says nothing. So a rate that is not zero is measured again, with gradients that do
-not cancel, and with parameters that are changed by a few units in the last place: what moves then
-is rounding.
+and their ratio says nothing. So a rate that is not zero is measured again: with gradients that do
+not cancel, next to what single samples contribute, and with parameters that are changed by a few
+units in the last place: what moves then is rounding.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -33,12 +34,15 @@ class Trial:
         gradients: Of a loss, or of a sum of the outputs.
         others: The same after changes of the parameters by rounding; none where a rate is within
             its tolerance without them.
+        contributions: The same with a random sign for what each sample contributes: as large as
+            what was added up, where it cancels. None as for `others`.
         precision: Of the parameters.
     """
 
     parameters: Tensors
     gradients: Tensors
     others: tuple[Tensors, ...]
+    contributions: Tensors | None
     precision: float
 
     @classmethod
@@ -52,25 +56,28 @@ class Trial:
         """
         parameters = {n: p for n, p in subject.model.named_parameters() if p.requires_grad}
         precision = max(torch.finfo(p.dtype).eps for p in parameters.values())
-        grads = [
-            trial_gradients(
-                subject.model,
-                subject.batch,
-                targets=subject.targets,
-                loss=subject.loss,
-                pull=pull,
-                nudge=run * NUDGES * precision,
-            )
-            for run in range(nudged + 1)
-        ]
-        return cls(parameters, grads[0], tuple(grads[1:]), precision)
+        run = partial(
+            trial_gradients,
+            subject.model,
+            subject.batch,
+            targets=subject.targets,
+            loss=subject.loss,
+            pull=pull,
+        )
+        others = tuple(run(nudge=k * NUDGES * precision) for k in range(1, nudged + 1))
+        contributions = run(signs=subject.count) if nudged else None
+        return cls(parameters, run(), others, contributions, precision)
 
     def measure(self, claim: Invariant) -> Invariant:
         """The claim with its rate, and what rounding may have made of it."""
-        size = self._size(claim)
-        if size == 0:
+        size = self._size(claim, self.gradients)
+        if self.contributions is not None:
+            size = max(size, self._size(claim, self.contributions))
+        if size == 0 or self._vanishes(claim):
             return replace(claim, rate=0.0, exactness=0.0, noise=math.inf)
         rate = self._rate(claim, self.gradients) / size
+        if not math.isfinite(rate) or not math.isfinite(size):
+            return replace(claim, rate=math.inf, exactness=0.0, noise=math.inf)
         moved = [
             self._rate(claim, {n: g - self.gradients[n] for n, g in other.items()})
             for other in self.others
@@ -80,14 +87,20 @@ class Trial:
             claim, rate=rate, exactness=exactness, noise=NOISES * max(moved, default=0.0) / size
         )
 
+    def _vanishes(self, claim: Invariant) -> bool:
+        """Whether the gradient is so small that parts of it are lost to underflow."""
+        found = [self.gradients[n] for n in claim.tensors if n in self.gradients]
+        least = max(torch.finfo(p.dtype).tiny for p in self.parameters.values())
+        return max((float(g.abs().max()) for g in found), default=0.0) < least / self.precision
+
     def _rate(self, claim: Invariant, gradients: Tensors) -> float:
         return float(claim.change(self.parameters, gradients).abs().max())
 
-    def _size(self, claim: Invariant) -> float:
+    def _size(self, claim: Invariant, gradients: Tensors) -> float:
         """The largest sum of the terms of the rate; of a sum, of the largest gradient of all."""
         if isinstance(claim.what, StillSum):
-            return max(float(g.abs().max()) for g in self.gradients.values()) * claim.what.terms
-        return 2 * claim.size(self.parameters, self.gradients)
+            return max(float(g.abs().max()) for g in gradients.values()) * claim.what.terms
+        return 2 * claim.size(self.parameters, gradients)
 
 
 def judged(subject: Subject, claimed: Sequence[Invariant]) -> list[Invariant]:

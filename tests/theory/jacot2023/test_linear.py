@@ -117,3 +117,37 @@ def test_a_five_cycle_is_unknown():
     lam, V = torch.linalg.eigh(cycle.double())
     assert float(lam[0]) > 0
     assert jacot2023.complete_positivity((V * lam.sqrt()) @ V.mT).answer == "unknown"
+
+
+def test_points_that_are_not_finite_are_refused():
+    X = torch.ones(4, 2)
+    X[2, 1] = torch.nan
+    with pytest.raises(ValueError, match="not in row 2"):
+        jacot2023.complete_positivity(X)
+
+
+def test_the_pair_names_rows_of_the_points_as_they_were_given():
+    X = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.5, 0.5], [-1.0, 0.2]])
+    assert set(jacot2023.complete_positivity(X).pair) == {1, 4}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_rounding_of_the_points_rules_nothing_out(dtype):
+    """Orthogonal points in any precision: their inner products are rounding, of either sign."""
+    for seed in range(40):
+        g = torch.Generator().manual_seed(seed)
+        Q = torch.linalg.qr(torch.randn(5, 5, generator=g, dtype=torch.float64))[0]
+        answer = jacot2023.complete_positivity((7.3 * Q).to(dtype)).answer
+        assert answer != "no"
+        wrong = (Q[0] - 1e-3 * Q[1]).to(dtype)
+        assert jacot2023.complete_positivity(torch.stack([wrong, Q[1].to(dtype)])).answer == "no"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_corrections_know_the_precision_of_the_map(dtype):
+    g = torch.Generator().manual_seed(0)
+    A = torch.randn(20, 2, generator=g).to(dtype) @ torch.randn(2, 20, generator=g).to(dtype)
+    rank, first, second = jacot2023.corrections(A)
+    assert rank == 2
+    s = torch.linalg.svdvals(A.double())[:2].log()
+    assert (first, second) == pytest.approx((2 * float(s.sum()), 2 * float(s.square().sum())))

@@ -1,0 +1,267 @@
+"""Networks at the edges: where equality holds, ranks fall and rounding decides."""
+
+from dataclasses import dataclass
+
+import torch
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+SHAPES = (
+    "linear",
+    "relu",
+    "leaky",
+    "absolute",
+    "residual",
+    "branch",
+    "conv",
+    "pooled",
+    "batch-norm",
+    "layer-norm",
+    "gated",
+    "tied",
+    "smooth",
+)
+WEIGHTS = (
+    "default",
+    "gaussian",
+    "orthogonal",
+    "identity",
+    "scalar",
+    "rank one",
+    "duplicated",
+    "graded",
+    "zero layer",
+    "balanced",
+)
+INPUTS = (
+    "gaussian",
+    "rank two",
+    "duplicated",
+    "scaled rows",
+    "scaled columns",
+    "zeros",
+    "one",
+    "tiny",
+)
+TRAINING = ("none", "some", "converged", "diverged")
+
+
+@dataclass(frozen=True)
+class Design:
+    """One draw; everything follows from it."""
+
+    shape: str
+    weights: str
+    inputs: str
+    training: str
+    depth: int
+    width: int
+    outputs: int
+    biased: bool
+    double: bool
+    exponents: tuple[int, int]  # of the scales of the first and of the other layers
+    loss: str
+    seed: int
+
+    @property
+    def dtype(self):
+        return torch.float64 if self.double else torch.float32
+
+
+DESIGNS = st.builds(
+    Design,
+    shape=st.sampled_from(SHAPES),
+    weights=st.sampled_from(WEIGHTS),
+    inputs=st.sampled_from(INPUTS),
+    training=st.sampled_from(TRAINING),
+    depth=st.integers(1, 5),
+    width=st.integers(1, 6),
+    outputs=st.integers(1, 5),
+    biased=st.booleans(),
+    double=st.booleans(),
+    exponents=st.tuples(
+        st.sampled_from([0, 0, -6, -3, -1, 1, 3, 6]), st.sampled_from([0, 0, -6, -2, 2, 6])
+    ),
+    loss=st.sampled_from(["mse", "cross entropy", "none"]),
+    seed=st.integers(0, 10**6),
+)
+
+
+class Residual(nn.Module):
+    """`h + b(h)`, or with a map of its own on the skip."""
+
+    def __init__(self, width, *, branch, biased):
+        super().__init__()
+        self.inner, self.outer = (nn.Linear(width, width, bias=biased) for _ in range(2))
+        self.skip = nn.Linear(width, width, bias=False) if branch else nn.Identity()
+
+    def forward(self, h):
+        return self.skip(h) + self.outer(F.relu(self.inner(h)))
+
+
+class Gated(nn.Module):
+    def __init__(self, width, *, biased):
+        super().__init__()
+        self.value, self.gate = (nn.Linear(width, width, bias=biased) for _ in range(2))
+
+    def forward(self, h):
+        return self.value(h) * torch.relu(self.gate(h))
+
+
+class Absolute(nn.Module):
+    def forward(self, h):
+        return h.abs()
+
+
+class Tied(nn.Module):
+    def __init__(self, width, *, biased):
+        super().__init__()
+        self.layer = nn.Linear(width, width, bias=biased)
+
+    def forward(self, h):
+        return self.layer(F.relu(self.layer(h)))
+
+
+ACTIVATIONS = {
+    "linear": None,
+    "relu": nn.ReLU,
+    "leaky": lambda: nn.LeakyReLU(0.25),
+    "absolute": Absolute,
+    "smooth": nn.Tanh,
+    "batch-norm": nn.ReLU,
+    "layer-norm": nn.ReLU,
+}
+
+
+def model(design):
+    """The network, with the weights asked for."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(design.seed)
+        net = _built(design).to(design.dtype)
+        g = torch.Generator().manual_seed(design.seed)
+        layers = [m for m in net.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+        with torch.no_grad():
+            for at, layer in enumerate(layers):
+                _weighted(layer.weight, design, g, last=at == len(layers) - 1)
+                layer.weight *= 10.0 ** design.exponents[at > 0]
+                if design.weights == "identity" and layer.bias is not None:
+                    layer.bias.zero_()
+    return net
+
+
+def _built(design):
+    w, b = design.width, design.biased
+    if design.shape in ("conv", "pooled"):
+        pool = [nn.MaxPool2d(2)] if design.shape == "pooled" else []
+        side = 2 if pool else 4
+        return nn.Sequential(
+            nn.Conv2d(1, 2, 3, padding=1, bias=b),
+            nn.ReLU(),
+            *pool,
+            nn.Flatten(),
+            nn.Linear(2 * side * side, design.outputs, bias=b),
+        )
+    parts: list[nn.Module] = [nn.Linear(w, w, bias=b)]
+    for _ in range(design.depth - 1):
+        if design.shape in ("residual", "branch"):
+            parts.append(Residual(w, branch=design.shape == "branch", biased=b))
+            continue
+        if design.shape in ("gated", "tied"):
+            parts.append((Gated if design.shape == "gated" else Tied)(w, biased=b))
+            continue
+        if design.shape == "batch-norm":
+            parts.append(nn.BatchNorm1d(w))
+        if design.shape == "layer-norm":
+            parts.append(nn.LayerNorm(w))
+        activation = ACTIVATIONS[design.shape]
+        if activation is not None:
+            parts.append(activation())
+        parts.append(nn.Linear(w, w, bias=b))
+    activation = ACTIVATIONS.get(design.shape)
+    if activation is not None:
+        parts.append(activation())
+    return nn.Sequential(*parts, nn.Linear(w, design.outputs, bias=b))
+
+
+def _weighted(weight, design, g, *, last):
+    shape = weight.flatten(1).shape
+    draw = torch.randn(shape, generator=g, dtype=torch.float64)
+    eye = torch.eye(*shape, dtype=torch.float64)
+    made = {
+        "gaussian": lambda: draw,
+        "orthogonal": lambda: (
+            torch.linalg.svd(draw, full_matrices=False)[0]
+            @ torch.linalg.svd(draw, full_matrices=False)[2]
+        ),
+        "identity": lambda: eye,
+        "scalar": lambda: 1.25 * eye,
+        "rank one": lambda: draw[:, :1] @ draw[:1],
+        "duplicated": lambda: draw[:1].expand(shape),
+        "graded": lambda: draw * torch.logspace(0, -8, shape[1], dtype=torch.float64),
+        "zero layer": lambda: 0 * draw if last else draw,
+        "balanced": lambda: torch.diag(torch.linspace(1, 2, max(shape), dtype=torch.float64))[
+            : shape[0], : shape[1]
+        ],
+    }
+    if design.weights in made:
+        weight.copy_(made[design.weights]().reshape(weight.shape))
+
+
+def batch(design):
+    """What it is run on."""
+    g = torch.Generator().manual_seed(design.seed + 1)
+    d = 16 if design.shape in ("conv", "pooled") else design.width
+    n = 1 if design.inputs == "one" else 6
+    x = torch.randn(n, d, generator=g, dtype=torch.float64)
+    if design.inputs == "rank two":
+        x = x[:, :2] @ torch.randn(min(2, d), d, generator=g, dtype=torch.float64)
+    elif design.inputs == "duplicated":
+        x[n // 2 :] = x[: n - n // 2]
+    elif design.inputs == "scaled rows":
+        x *= torch.logspace(0, -6, n, dtype=torch.float64)[:, None]
+    elif design.inputs == "scaled columns":
+        x *= torch.logspace(0, 6, d, dtype=torch.float64)
+    elif design.inputs == "zeros":
+        x[0] = 0
+        x[:, 0] = 0
+    elif design.inputs == "tiny":
+        x *= 1e-6
+    x = x.to(design.dtype)
+    return x.reshape(n, 1, 4, 4) if design.shape in ("conv", "pooled") else x
+
+
+LOSSES = {"mse": F.mse_loss, "cross entropy": F.cross_entropy, "none": None}
+
+
+def targets(design, x):
+    g = torch.Generator().manual_seed(design.seed + 2)
+    if design.loss == "cross entropy":
+        return torch.randint(design.outputs, (len(x),), generator=g)
+    return torch.randn(len(x), design.outputs, generator=g, dtype=torch.float64).to(x.dtype)
+
+
+def trained(design, net, x, y):
+    """After training, or as it is where that leaves something that is not finite."""
+    loss = LOSSES[design.loss] or F.mse_loss
+    if design.training == "none":
+        return net
+    rates = {"some": 0.05, "converged": 0.3, "diverged": 20.0}
+    steps = {"some": 5, "converged": 150, "diverged": 8}[design.training]
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    optimizer = torch.optim.SGD(net.parameters(), lr=rates[design.training])
+    for _ in range(steps):
+        optimizer.zero_grad()
+        value = loss(net(x), y)
+        if not bool(value.isfinite()):
+            break
+        value.backward()
+        optimizer.step()
+    good = all(
+        bool(v.isfinite().all()) and bool((v.abs() < 1e30).all()) for v in net.state_dict().values()
+    )
+    if not good or not bool(net(x).isfinite().all()):
+        net.load_state_dict(before)
+    for p in net.parameters():
+        p.grad = None
+    return net
