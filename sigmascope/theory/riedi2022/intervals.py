@@ -7,7 +7,6 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.linalg import Estimate, Spectrum, spectrum
-from sigmascope.theory.bounds import Assumption
 
 SOURCE = "Riedi et al. 2022"
 EPS = 2.0**-52
@@ -15,9 +14,7 @@ EPS = 2.0**-52
 
 def near(value: float, gap: float, how: str = "exact") -> Estimate:
     """A number that rounding moved by `gap` at most; infinite ones stay as they are."""
-    if math.isinf(value):
-        return Estimate.exactly(value, how=how)
-    return Estimate(value, value - gap, value + gap, how)
+    return Estimate.within(value, gap, how=how)
 
 
 def exact(A: Float[Tensor, "m n"]) -> Spectrum:
@@ -42,13 +39,3 @@ def symmetric_ends(M: Float64[Tensor, "n n"]) -> tuple[float, float]:
     """Smallest and largest eigenvalue of `Mᵀ + M`."""
     lam = torch.linalg.eigvalsh(M + M.mT)
     return lam[0].item(), lam[-1].item()
-
-
-def decided(value: float, gap: float) -> bool | None:
-    """Whether `value > 0`; None where rounding may have changed its sign."""
-    return None if abs(value) <= gap else value > 0
-
-
-def when(says: str, value: float, gap: float = 0.0) -> Assumption:
-    """The hypothesis that `value > 0`."""
-    return Assumption(says, value > 0 if gap == 0 else decided(value, gap))

@@ -11,12 +11,15 @@ from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Float64
+from scipy.stats import chi2
 from torch import Tensor
 
 from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.theory.bounds import Assumption, Bound
 from sigmascope.theory.riedi2022.intervals import SOURCE, blur, exact, near, ratio
-from sigmascope.theory.riedi2022.scales import chance_of_negative, chance_of_norm
+from sigmascope.theory.riedi2022.scales import chance_of_negative, chance_of_norm, weight_spread
+
+REFUTED = 1e-9  # chance below which the sum of squares of Gaussian weights is not what was found
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class ResidualLayer:
         outer: Diagonal of `D`.
         r: Inverse scale of the weights.
         site: Which layer.
+        drawn: Whether the weights were drawn from the Gaussian law (111); None where that is not
+            known. Of a given matrix it can be refuted, and never proved.
     """
 
     weight: Spectrum
@@ -40,6 +45,7 @@ class ResidualLayer:
     outer: Float64[Tensor, " n"]
     r: float
     site: str = "residual layer"
+    drawn: bool | None = None
 
     @classmethod
     def of(
@@ -50,8 +56,17 @@ class ResidualLayer:
         *,
         r: float,
         site: str = "residual layer",
+        drawn: bool | None = None,
     ) -> "ResidualLayer":
         """Measure a layer.
+
+        Args:
+            W: Its weights.
+            inner: The slopes before the skip connection joins.
+            outer: The slopes of the trained layer.
+            r: Inverse scale of the weights.
+            site: Which layer.
+            drawn: True where the weights were drawn with `weight_spread(n, r)`.
 
         Raises:
             ValueError: If the sizes do not fit.
@@ -65,7 +80,7 @@ class ResidualLayer:
         W, inner, outer = W.double(), inner.double(), outer.double()
         half = inner[:, None] * W
         skipped = (half + torch.eye(n, dtype=torch.float64)) * outer
-        return cls(exact(W), exact(half * outer), exact(skipped), inner, outer, r, site)
+        return cls(exact(W), exact(half * outer), exact(skipped), inner, outer, r, site, drawn)
 
     @property
     def n(self) -> int:
@@ -92,6 +107,13 @@ class ResidualLayer:
     def gap(self) -> float:
         """Rounding of a singular value."""
         return blur(self.weight, self.plain, self.skipped)
+
+    def gaussian(self) -> Assumption:
+        """Whether the weights are Gaussian of the scale that r says."""
+        size = self.weight.sigma.square().sum().item() / weight_spread(self.n, self.r) ** 2
+        tails = chi2.cdf(size, self.n**2), chi2.sf(size, self.n**2)
+        met = False if min(tails) < REFUTED else self.drawn
+        return Assumption("weights are independent Gaussians of variance 1/(8 n r²)", met)
 
     def condition(self, s: Spectrum) -> Estimate:
         """Largest over smallest of the values that are not zero by construction."""
@@ -153,6 +175,7 @@ class BetweenReLUs(OfResidualLayers):
     def assumptions(self) -> tuple[Assumption, ...]:
         layer = self.layer
         return (
+            layer.gaussian(),
             Assumption("slopes are 0 or 1", self._slopes(0.0, 1.0)),
             Assumption("some unit is off", sum(layer.off) >= 1),
             Assumption("m < n and n ≥ 5", layer.off[1] < layer.n and layer.n >= 5),

@@ -73,6 +73,21 @@ class Skip:
         return 4 * self.gap * top
 
     @property
+    def first(self) -> Estimate:
+        """`s₁(M)`."""
+        return near(self.before.sigma[0].item(), self.gap)
+
+    @property
+    def last(self) -> Estimate:
+        """`sₙ(M)`."""
+        return near(self.before.sigma[-1].item(), self.gap)
+
+    @property
+    def tau(self) -> tuple[Estimate, Estimate]:
+        """`τ₋` and `τ⁺`, each of at most twice the size of M."""
+        return near(self.ends[0], 2 * self.gap), near(self.ends[1], 2 * self.gap)
+
+    @property
     def least(self) -> float:
         """What Theorem 16 allows the squares to fall by, as a negative number."""
         return self.rho**2 + min(self.rho * tau for tau in self.ends)
@@ -256,22 +271,36 @@ def _ratio(above: float, below_sq: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _SkipCondition(OfSkips):
-    """A bound of the condition number of `M + ρ Id`."""
+    """A bound of the condition number of `M + ρ Id`.
+
+    Its denominator vanishes at the edge of its condition, and is a difference of larger numbers
+    there: what rounding leaves of it decides whether the condition is known to be met.
+    """
+
+    says: ClassVar[str]
 
     def measured(self) -> Estimate:
         s = self.skip.after
         return ratio(s.sigma[0].item(), s.sigma[-1].item(), self.skip.gap, s.how)
 
     def limit(self) -> Estimate:
-        found = self._bound(skip_condition_bounds(self.skip)) if self.skip.rho > 0 else math.inf
-        # its denominator vanishes at the edge of the condition; what rounding does there is squared
-        return near(found, 1e-10 * found * (1 + min(found, 1e9) ** 2))
+        top, rho = self.skip.first, self.skip.rho
+        widest = (top**2 + rho * self.skip.tau[1] + rho**2).sqrt()
+        return widest / self._denominator().at_least(0.0)
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (
+            Assumption("the skip connection adds, ρ > 0", self.skip.rho > 0),
+            Assumption(self.says, self._room().positive),
+        )
 
     @abstractmethod
-    def _bound(self, bounds: SkipConditionBounds) -> float: ...
+    def _room(self) -> Estimate:
+        """What the condition wants to be above zero."""
 
-    def _positive(self) -> Assumption:
-        return Assumption("the skip connection adds, ρ > 0", self.skip.rho > 0)
+    @abstractmethod
+    def _denominator(self) -> Estimate:
+        """What the bound divides by."""
 
 
 @final
@@ -282,13 +311,13 @@ class SkipConditionByNorm(_SkipCondition):
     name: ClassVar[str] = "skip-condition-norm"
     source: ClassVar[str] = f"{SOURCE}, Theorem 22 (76)"
     statement: ClassVar[str] = "κ(M + Id) ≤ √(1 + τ⁺ + s₁²) / (1 - s₁)"
+    says: ClassVar[str] = "s₁(M) < ρ"
 
-    def assumptions(self) -> tuple[Assumption, ...]:
-        small = self.skip.before.sigma[0].item() < self.skip.rho
-        return (self._positive(), Assumption("s₁(M) < ρ", small))
+    def _room(self) -> Estimate:
+        return self.skip.rho - self.skip.first
 
-    def _bound(self, bounds: SkipConditionBounds) -> float:
-        return bounds.by_norm
+    def _denominator(self) -> Estimate:
+        return self._room()
 
 
 @final
@@ -299,14 +328,14 @@ class SkipConditionBySymmetricPart(_SkipCondition):
     name: ClassVar[str] = "skip-condition-symmetric"
     source: ClassVar[str] = f"{SOURCE}, Theorem 22 (77), under 1 + τ₋ + sₙ² > 0 alone"
     statement: ClassVar[str] = "κ(M + Id) ≤ √((1 + τ⁺ + s₁²) / (1 + τ₋ + sₙ²))"
+    says: ClassVar[str] = "ρ² + ρ τ₋ + sₙ² > 0"
 
-    def assumptions(self) -> tuple[Assumption, ...]:
-        rho, bottom = self.skip.rho, self.skip.before.sigma[-1].item()
-        positive = rho**2 + rho * self.skip.ends[0] + bottom**2 > 0
-        return (self._positive(), Assumption("ρ² + ρ τ₋ + sₙ² > 0", positive))
+    def _room(self) -> Estimate:
+        rho = self.skip.rho
+        return self.skip.last**2 + rho * self.skip.tau[0] + rho**2
 
-    def _bound(self, bounds: SkipConditionBounds) -> float:
-        return bounds.by_symmetric_part
+    def _denominator(self) -> Estimate:
+        return self._room().sqrt()
 
 
 OF_SKIPS: tuple[type[OfSkips], ...] = (

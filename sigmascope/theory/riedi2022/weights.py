@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, final
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.theory.bounds import Assumption, Bound, Sense
-from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, near, ratio, when
+from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, near, ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +63,25 @@ def hard_bounds(c: float, n: int, *, m: int, eta: float) -> HardBounds:
             f" m={m}, eta={eta}."
         )
     cn, width = c * n, n
-    small = cn < 1
+    left = float(1 - Fraction(c) * n)  # 1 - cn, of which rounding would leave nothing near c = 1/n
+    small = left > 0
     relu = small and eta == 0 and 1 <= m < n
     leaky = small and 0 <= eta <= 1
     loss = (1 - eta) * m * (3 * c + 1)
     printed = {
-        "(88)": _over(cn, 1 - cn) if small and eta == -1 else math.inf,
+        "(88)": _over(cn, left) if small and eta == -1 else math.inf,
         "(89)": _over(cn, _root(1 - 2 * cn * (1 + width))) if relu else math.inf,
-        "(90)": _over(cn, 1 - cn - math.sqrt(m / n)) if relu else math.inf,
+        "(90)": _over(cn, left - math.sqrt(m / n)) if relu else math.inf,
         "(91)": _over(cn, _root(1 - 2 * cn * (1 + 2 * m))) if relu else math.inf,
-        "(100)": _over(cn, _root((1 - cn) ** 2 - 4 * (1 - eta) * math.sqrt(m)))
+        "(100)": _over(cn, _root(left**2 - 4 * (1 - eta) * math.sqrt(m)))
         if leaky and n >= 5 and eta > 0
         else math.inf,
-        "(101)": _over(cn, 1 - cn - loss) if leaky and eta > 0 else math.inf,
+        "(101)": _over(cn, left - loss) if leaky and eta > 0 else math.inf,
     }
     root = (1 - eta) * math.sqrt(m * (3 * c + 1))
-    sharper = _over(cn, 1 - cn - root) if leaky and eta > 0 else math.inf
+    sharper = _over(cn, left - root) if leaky and eta > 0 else math.inf
     slope = abs(eta) if eta != 0 and m > 0 else 1.0
-    best = _over(cn, 1 - cn) / slope if small and (m < n or eta != 0) else math.inf
+    best = _over(cn, left) / slope if small and (m < n or eta != 0) else math.inf
     return HardBounds(printed, sharper, best)
 
 
@@ -150,7 +152,7 @@ class Weights:
         for W, d in zip(Ws, slopes, strict=True):
             Mo = d.double()[:, None] * (W @ Mo)
         skipped = Mo + torch.eye(n, dtype=torch.float64)
-        D = torch.where(off, eta, 1.0).double()
+        D = torch.ones(n, dtype=torch.float64).masked_fill(off, eta)
         return cls(
             max(W.abs().max().item() for W in Ws),
             n,
@@ -186,7 +188,7 @@ class OfWeights(Bound):
         return self.facts.site
 
     def assumptions(self) -> tuple[Assumption, ...]:
-        return (when("c < 1/n", 1 - self.facts.c * self.facts.n),)
+        return (Assumption("c < 1/n", Fraction(self.facts.c) * self.facts.n < 1),)
 
 
 @final

@@ -1,5 +1,6 @@
 """An adversary: networks that nobody chose, against every theorem that speaks of networks."""
 
+import random
 from collections import Counter
 from functools import cached_property
 
@@ -12,7 +13,15 @@ from sigmascope.probes import Refusal, Stack, Subject
 from sigmascope.theory import OF_MODELS, Verdict, check, jacot2023, le2022
 from sigmascope.theory.jacot2023.facts import singular_values
 from tests.theory.adversary import precise
-from tests.theory.adversary.designs import DESIGNS, LOSSES, batch, model, targets, trained
+from tests.theory.adversary.designs import (
+    DESIGNS,
+    LOSSES,
+    batch,
+    drawn,
+    model,
+    targets,
+    trained,
+)
 
 PLAIN = ("linear", "relu", "leaky", "absolute")
 RELU_ONLY = {t.name for t in jacot2023.THEOREMS if t.relu_only}
@@ -126,7 +135,27 @@ def attacked(design, *, digits=40):
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
 @given(DESIGNS)
 def test_no_verdict_is_false(design):
     attacked(design)
+
+
+CHECKS = 85_000  # here; more than 15 000 of matrices make it a hundred thousand
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("as_users_see_it")
+def test_of_very_many_verdicts_none_is_false(capsys):
+    numbers, counts, faults = random.Random(0), Counter(), []
+    while counts.total() < CHECKS:
+        design = drawn(numbers)
+        try:
+            counts += attacked(design)
+        except AssertionError as error:
+            faults.append(str(error))
+    with capsys.disabled():
+        print(f"\n{counts.total()} checks of networks, {len(faults)} with a fault")
+        for (theorem, verdict), count in sorted(counts.items()):
+            print(f"  {theorem} {verdict}: {count}")
+    assert not faults, "\n\n".join(faults[:20])

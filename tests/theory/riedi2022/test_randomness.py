@@ -24,7 +24,7 @@ def layer(*, n=7, r=16.2, before=1, after=0, slope=0.0, seed=0):
     inner, outer = (
         torch.where(place < k, slope, 1.0) for place, k in zip(places, (before, after), strict=True)
     )
-    return ResidualLayer.of(W, inner, outer, r=r)
+    return ResidualLayer.of(W, inner, outer, r=r, drawn=True)
 
 
 # table 6.5: n, m, m~, r, mean condition number, mean of the sharper bound
