@@ -37,9 +37,9 @@ def theorems() -> str:
     parts = [NOTE, "# Theorems\n"]
     parts.append(
         "`sigmascope check MODEL` compares each with the measured facts. The verdict is *holds* "
-        "where the intervals prove it, *consistent* where they overlap, *violated* where they "
-        "contradict it (a bug, or a tacit assumption), *inapplicable* where an assumption is known "
-        "to fail.\n"
+        "where the intervals prove it, *consistent* where they overlap or a hypothesis cannot be "
+        "decided, *violated* where they contradict it although every hypothesis is met (a bug, in "
+        "the network or here), *inapplicable* where an assumption is known to fail.\n"
     )
     for theorem in theory.THEOREMS:
         words = inspect.cleandoc(theorem.__doc__ or "")
