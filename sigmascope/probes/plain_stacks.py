@@ -64,6 +64,8 @@ def _slope(calls: tuple[Call, ...]) -> float | str:
     for before, after in pairwise(calls):
         z, a = before.output.detach().flatten(1).double(), after.input.flatten(1).double()
         between = f"between {before.site} and {after.site}"
+        if not bool(z.isfinite().all()):
+            return f"{before.site} writes numbers that are not finite"
         if z.shape != a.shape:
             return f"{between} units are pooled, split or joined"
         room = NEAR * torch.finfo(before.output.dtype).eps

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.linalg import Estimate, matrix_rank, participation_ratio, soft_rank
@@ -73,20 +73,17 @@ class SoftRank(OfModels):
         return self.rank
 
     def limit(self) -> Estimate:
-        # within UNIT of normalised, the trace is within a factor 1 - UNIT of the number of features
-        factor = Estimate((1 - TAU) ** 2, (1 - TAU / (1 - UNIT)) ** 2, (1 - TAU) ** 2, "exact")
-        return factor * self.ratio
+        # the trace is at least this share of the number of features
+        trace = Estimate(1.0, 1 - self.deviation, 1.0, "exact")
+        return (1 - TAU / trace) ** 2 * self.ratio
 
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["SoftRank"]:
         for (site, form), found in subject.spectra.items():
             rows = subject.activations[site].samples
             if form == "samples" and found.mean_square > 0 and rows is not None:
-                size = rows.double().square().mean(0)
-                deviation = float((size - 1).abs().amax())
-                yield cls(
-                    site, soft_rank(found.raw, TAU), participation_ratio(found.raw), deviation
-                )
+                ends = soft_rank(found.raw, TAU), participation_ratio(found.raw)
+                yield cls(site, *ends, _deviation(rows))
 
 
 @final
@@ -153,20 +150,26 @@ class Regularity(OfModels):
         return self.alpha
 
     def limit(self) -> Estimate:
-        return Estimate(1.0, 1.0, 1 + UNIT, "exact")  # Mᵢᵢ may be as large as 1 + UNIT
+        return Estimate(1.0, 1.0, 1 + self.deviation, "exact")  # Mᵢᵢ may be as large
 
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["Regularity"]:
         for (site, form), found in subject.spectra.items():
             rows = subject.activations[site].samples
             if form == "samples" and found.mean_square > 0 and rows is not None:
-                size = rows.double().square().mean(0)
-                yield cls(site, _regularity(rows.double()), float((size - 1).abs().amax()))
+                yield cls(site, _regularity(rows.double()), _deviation(rows))
+
+
+def _deviation(rows: Float[Tensor, "n d"]) -> float:
+    """Largest `|mean square of a feature - 1|`, with its rounding."""
+    size = rows.double().square().mean(0)
+    return float((size - 1).abs().amax() + (len(rows) + 2) * 2.0**-52 * size.amax())
 
 
 def _regularity(rows: Float64[Tensor, "n d"]) -> Estimate:
     mean_sq = Estimate.sum_of_squares(rows) / rows.numel()
-    H = rows / (rows.norm() / math.sqrt(rows.shape[1]))  # unit diagonal on average: no overflow
+    H = rows / rows.abs().amax()  # whose squares neither overflow nor vanish
+    H = H / (H.norm() / math.sqrt(rows.shape[1]))  # unit diagonal on average
     B = H.mT @ (H @ H.mT) if len(H) < H.shape[1] else (H.mT @ H) @ H.mT  # M Hᵀ [d, n]
     squares = (B * H.mT).sum(1)  # the diagonal of M²
     value = float(squares.square().sum() / B.square().sum())

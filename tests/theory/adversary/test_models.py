@@ -75,7 +75,7 @@ class Attack:
             no_stack = isinstance(stack, str)
             if no_stack and c.verdict != Verdict.INAPPLICABLE:
                 yield f"{c.theorem} speaks of a {shape} network"
-            if plain and no_stack:
+            if plain and no_stack and "not finite" not in stack:
                 yield f"{c.theorem} declines a plain network: {stack}"
             bent = not no_stack and c.theorem in RELU_ONLY and stack.slope != 0
             if bent and c.verdict != Verdict.INAPPLICABLE:

@@ -1,5 +1,6 @@
 """Each theorem holds, has teeth, declines without its assumptions, and is silent elsewhere."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -102,7 +103,9 @@ def test_soft_rank_at_any_scale_has_teeth_and_declines():
     theorem = at_input(SoftRankAnyScale, 3 * normalised(rows(1, 9, 6)))
     nothing = replace(theorem, rank=Estimate.exactly(0.0))
     assert nothing.check().verdict is Verdict.VIOLATED
-    assert replace(theorem, mean_square=0.5).check().verdict is Verdict.INAPPLICABLE
+    assert (
+        replace(theorem, mean_square=Estimate.exactly(0.5)).check().verdict is Verdict.INAPPLICABLE
+    )
 
 
 def test_the_general_form_is_the_printed_one_for_normalised_features():
@@ -157,7 +160,7 @@ def test_regularity_holds(seed, n, d, rank, heavy):
 
 
 def test_regularity_is_attained_by_the_identity_and_by_rank_one():
-    for H in (8**0.5 * torch.eye(8), torch.ones(8, 5)):
+    for H in (8**0.5 * torch.eye(8).double(), torch.ones(8, 5)):
         assert at_input(Regularity, H).alpha.value == pytest.approx(1, abs=1e-12)
 
 
@@ -181,3 +184,31 @@ def test_regularity_declines_without_normalisation():
 
 def test_regularity_is_silent_on_a_zero_representation():
     assert "" not in {t.site for t in Regularity.facts(subject(torch.zeros(4, 3)))}
+
+
+FACTS = {
+    RankParticipation: ("rank", lambda: rows(1, 9, 6)),
+    SoftRank: ("rank", lambda: normalised(rows(1, 9, 6))),
+    SoftRankAnyScale: ("rank", lambda: 3 * normalised(rows(1, 9, 6))),
+    Regularity: ("alpha", lambda: normalised(rows(1, 9, 6))),
+}
+
+
+@pytest.mark.parametrize("theorem", FACTS, ids=lambda t: t.name)
+def test_a_part_in_a_million_past_the_limit_decides(theorem):
+    fact, made = FACTS[theorem]
+    found = at_input(theorem, made())
+    worse = 1 + 1e-6 if theorem.sense == "at most" else 1 - 1e-6
+    limit = found.limit().value
+    for factor, verdict in ((worse, Verdict.VIOLATED), (1 / worse, Verdict.HOLDS)):
+        moved = replace(found, **{fact: Estimate.exactly(factor * limit)})
+        assert moved.check().verdict is verdict
+
+
+def test_a_part_in_a_million_decides_of_collinear_gradients():
+    found = next(GradientCollinearity.facts(collapsed(3, spread=1e-9)))
+    limit = found.limit().value
+    assert limit == pytest.approx(math.cos(2 * math.asin(found.second / found.shortest)))
+    for factor, verdict in ((1 - 1e-6, Verdict.VIOLATED), (1 + 1e-6, Verdict.HOLDS)):
+        moved = replace(found, cosine=Estimate.exactly(factor * limit))
+        assert moved.check().verdict is verdict
