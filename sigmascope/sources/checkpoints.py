@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from sigmascope.sources.castings import SHOWN, misfits, narrowed
 from sigmascope.sources.files import existing, read_safetensors, read_torch
 from sigmascope.sources.refusals import Refusal, listed, nearest
 
@@ -19,7 +20,8 @@ def load_checkpoint(module: nn.Module, path: str | Path) -> str:
     """Load a state dict, every key of it and every key of the model.
 
     A state dict kept under `state_dict`, `model_state_dict` or `model` is found, and a prefix that
-    DistributedDataParallel or `torch.compile` put before every name is dropped.
+    DistributedDataParallel or `torch.compile` put before every name is dropped. Numbers are rounded
+    to the precision of the model, which is said; nothing else of them is lost.
 
     Args:
         module: Changed in place, all of it or (where there is a refusal) nothing.
@@ -29,15 +31,21 @@ def load_checkpoint(module: nn.Module, path: str | Path) -> str:
         What was read, in words.
 
     Raises:
-        Refusal: If the file cannot be read, or names or shapes do not match the model.
+        Refusal: If the file cannot be read, names or shapes do not match the model, or its kind of
+            number cannot hold the values: an imaginary part, an overflow, codes of quantised
+            weights; or if there are NaN among them.
     """
     path = existing(Path(path).expanduser())
     content = read_safetensors(path) if path.suffix == ".safetensors" else read_torch(path)
     state, remark = _unwrapped(content, path)
-    own = module.state_dict()
+    own = module.state_dict(keep_vars=True)
     if set(state) != set(own):
         state, remark = _without_prefix(state, remark)
     _require_same(state, own, path)
+    said = [why for why, _ in zip(misfits(state, own), range(SHOWN), strict=False)]
+    if said:
+        raise Refusal(f"`{path}` does not fit the model: {'; '.join(said)}.")
+    remark += narrowed(state, own)
     try:
         module.load_state_dict(
             state, strict=False

@@ -96,7 +96,8 @@ def compare(
         steps: How many there were.
 
     Raises:
-        Refusal: If the two are different kinds of thing, or models come without a batch.
+        Refusal: If the two are different kinds of thing, if models come without a batch, or if
+            tensors differ in shape or are of a kind that cannot be compared.
     """
     if isinstance(before, nn.Module) and isinstance(after, nn.Module):
         if batch is None:
@@ -118,11 +119,34 @@ def compare(
         return _compared(before.readings, after.readings, (), [{}, {}])
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         states = [dict(before), dict(after)]
+        _require_comparable(*states)
         return _compared(_of_tensors(before), _of_tensors(after), (), states)
     raise Refusal(
         "`before` and `after` must be two models, two profiles or two mappings of tensors, got "
         f"{type(before).__name__} and {type(after).__name__}."
     )
+
+
+def _require_comparable(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
+    """Refuse weights that would be left out without a word, or compared with another's shape."""
+    for name, tensor in (*before.items(), *after.items()):
+        codes = tensor.is_quantized or tensor.dtype in (torch.int8, torch.uint8)
+        if tensor.ndim > 1 and (tensor.is_complex() or codes):
+            raise Refusal(
+                f"`{name}` must hold real floating numbers to be compared, got {tensor.dtype}. "
+                "Compare the real and imaginary parts, or the weights that the codes stand for."
+            )
+        other = after.get(name)
+        if name in before and other is not None and before[name].shape != other.shape:
+            raise Refusal(
+                f"`{name}` must have one shape in both, got {tuple(before[name].shape)} and "
+                f"{tuple(other.shape)}. Compare two states of one model."
+            )
+    if not any(t.is_floating_point() and t.ndim > 1 for t in before.values()):
+        raise Refusal(
+            "`before` must hold a weight, floating and of two dimensions or more, got "
+            f"{len(before)} tensors with none. Pass the state dict of a model."
+        )
 
 
 def _of_tensors(state: Mapping[str, Tensor]) -> tuple[Reading, ...]:

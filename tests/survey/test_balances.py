@@ -170,3 +170,17 @@ def test_what_cannot_be_compared_is_refused():
     state["0.weight"][0, 0] = float("nan")
     with pytest.raises(Refusal, match=r"`0\.weight` must be finite"):
         survey.compare(net.state_dict(), state)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "says"),
+    [
+        ({"a": torch.ones(2, 2) * 1j}, {"a": torch.ones(2, 2)}, "`a` must hold real floating"),
+        ({"a": torch.ones(2, 2, dtype=torch.int8)}, {}, "`a` must hold real floating"),
+        ({"a": torch.ones(2, 3)}, {"a": torch.ones(3, 2)}, r"one shape in both, got \(2, 3\)"),
+        ({"bias": torch.ones(2)}, {"bias": torch.ones(2)}, "1 tensors with none"),
+    ],
+)
+def test_tensors_that_would_be_left_out_without_a_word_are_refused(as_users_see_it, one, two, says):
+    with pytest.raises(Refusal, match=says):
+        survey.compare(one, two)
