@@ -121,6 +121,12 @@ def ragged(): return X, Y[:-1]
 def far(): return X, Y + 7
 def below(): return X, Y - 1
 def values(): return X, torch.ones(8)
+def unknown(): return X, torch.ones(8, 3).index_fill(0, torch.tensor(2), float("nan"))
+def boundless(): return X, torch.ones(8, 3).index_fill(0, torch.tensor(5), float("inf"))
+def imaginary(): return X, torch.ones(8, 3) + 1j
+def vast(): return X, torch.ones(8, 3).double() * 1e300
+def beyond(): return X.double() * 1e300, Y
+def one_row(): return X[0]
 def square(): return X, torch.zeros(8, 4, dtype=torch.long)
 def a_word(): return "digits"
 def three(): return X, Y, X
@@ -163,6 +169,7 @@ def write_checkpoints(home):
     torch.save(state | {"head.weight": torch.ones(2)}, home / "more.pt")
     torch.save(state | {"0.weight": torch.ones(5, 7)}, home / "shapes.pt")
     torch.save([1, 2], home / "list.pt")
+    torch.save({k: v + 1j for k, v in state.items()}, home / "complex.pt")
 
 
 @pytest.fixture(scope="session")
@@ -288,6 +295,21 @@ REFUSED = {  # arguments, words that name the problem, words that say what to do
     "fewer targets than inputs": (model("good", "ragged"), "7 targets for 8", "as many targets"),
     "targets out of range": (model("good", "far"), "got 7", "classes from 0 to 2"),
     "negative targets": (model("good", "below"), "got -1", "Renumber them"),
+    "NaN targets": (model("good", "unknown"), "1 of 8 samples with NaN.*row 2", "leave these sam"),
+    "infinite targets": (model("good", "boundless"), "must be finite.*row 5", "fill the values"),
+    "complex targets": (model("good", "imaginary"), "imaginary parts", "as two outputs"),
+    "targets beyond the model": (model("good", "vast"), "fit torch.float32", "in float64"),
+    "data beyond the model": (model("good", "beyond"), "fit the model's float32", "scale the data"),
+    "one sample without its dimension": (
+        model("good", "one_row"),
+        r"shape \(6,\).*`0` \(Linear\) reads",
+        r"unsqueeze\(0\)",
+    ),
+    "targets out of range of a bottleneck": (
+        ("bottleneck", "mine.py:good", "--data", "mine.py:far"),
+        "classes from 0 to 2.*got 7",
+        "Renumber them",
+    ),
     "values that do not fit": (model("good", "values"), r"\(8, 3\), got \(8,\)", "for each output"),
     "classes that do not fit": (model("good", "square"), r"shape \(8, 4\)", "one class a sample"),
     "a loader of a word": (model("good", "a_word"), "got str", "a tensor or an iterable"),
@@ -329,6 +351,11 @@ REFUSED = {  # arguments, words that name the problem, words that say what to do
     "a checkpoint that lacks a name": (weights("lacks.pt"), "it lacks `2.bias`", "does not fit"),
     "a checkpoint of more names": (weights("more.pt"), "no `head.weight`", "does not fit"),
     "a checkpoint of other shapes": (weights("shapes.pt"), r"shape \(5, 7\)", r"model's \(5, 6\)"),
+    "a checkpoint of complex numbers": (
+        weights("complex.pt"),
+        "`0.weight` is complex64, the model's float32",
+        "save the real part",
+    ),
     "a checkpoint that is a list": (weights("list.pt"), "got list", "must hold a state dict"),
     "a checkpoint that runs code": (weights("evil.pt"), "could run code", "save a state dict"),
     "a checkpoint that is not there": (weights("lack.pt"), "no file", "Did you mean `lacks.pt`"),

@@ -12,9 +12,9 @@ def fitting_loss(output: "Tensor", targets: "Tensor") -> "Tensor":
     """Cross-entropy for whole-number targets, mean squared error for others."""
     from torch.nn import functional as F
 
-    if targets.is_floating_point():
+    if targets.is_floating_point() or targets.is_complex():
         _require_values(output, targets)
-        return F.mse_loss(output, targets.to(output.dtype).view_as(output))
+        return F.mse_loss(output, targets.to(output.dtype).reshape(output.shape))
     scores = output
     if output.ndim > 2 and targets.shape != output.shape[:-1]:
         scores = output.movedim(1, -1)  # the classes of a segmentation come before its pixels
@@ -25,11 +25,29 @@ def fitting_loss(output: "Tensor", targets: "Tensor") -> "Tensor":
 def _require_values(output: "Tensor", targets: "Tensor") -> None:
     from sigmascope import probes
 
-    if output.numel() != targets.numel():
+    if not _same_numbers(output, targets):
         raise probes.Refusal(
             f"Floating targets must have the shape of the output, {tuple(output.shape)}, got "
             f"{tuple(targets.shape)}. Give one value for each output, or whole numbers for classes."
         )
+    if targets.is_complex() and not output.is_complex():
+        raise probes.Refusal(
+            f"Targets must be real, for the output is {output.dtype}, got {targets.dtype}, whose "
+            "imaginary parts would be lost. Give real and imaginary parts as two outputs."
+        )
+    if not bool(targets.to(output.dtype).isfinite().all()):
+        largest = float(targets.abs().max())
+        raise probes.Refusal(
+            f"Targets must fit {output.dtype}, the precision of the output, got {largest:.3g}. "
+            "Scale them, or measure the model in float64."
+        )
+
+
+def _same_numbers(output: "Tensor", targets: "Tensor") -> bool:
+    """Whether targets are the output's values in their order: of its shape, or with flat rows."""
+    sizes = [[size for size in t.shape if size != 1] for t in (output, targets)]
+    flat = output.shape[:1] == targets.shape[:1] and output[:1].numel() == targets[:1].numel()
+    return sizes[0] == sizes[1] or (flat and min(output.ndim, targets.ndim) <= 2)
 
 
 def _require_classes(scores: "Tensor", targets: "Tensor", *, shape: tuple[int, ...]) -> None:

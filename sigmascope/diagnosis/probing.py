@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -10,7 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.telling import target_share
-from sigmascope.probes import ALONE, Batch, Loss, Refusal, as_tensor, prepared, run, sample_count
+from sigmascope.probes import (
+    ALONE,
+    Batch,
+    Loss,
+    Refusal,
+    as_tensor,
+    prepared,
+    require_finite_targets,
+    require_task,
+    run,
+    sample_count,
+)
 from sigmascope.survey import constant_loss
 
 Optimiser = Literal["sgd", "adam"]
@@ -105,15 +116,18 @@ def probe(
         batch_dim: Where the batch has its samples.
 
     Raises:
-        Refusal: If nothing is trained, there are more samples, or the model or the loss fails.
+        Refusal: If nothing is trained, there are more samples, the targets are not finite or do not
+            suit the outputs, or the model or the loss fails.
 
     Cost: 54 forward and backward passes, and the least loss of a constant.
     """
     count = sample_count(batch, batch_dim=batch_dim)
     if count > MOST:
         raise Refusal(f"A probe takes up to {MOST} samples, got {count}. Pass fewer.")
+    require_finite_targets(targets)
     ready = prepared(model, batch)
-    runs = [_Run(model, optimiser, rate) for rate in RATES[optimiser]]
+    suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)
+    runs = [_Run(model, optimiser, rate, suits) for rate in RATES[optimiser]]
     for best, steps in ROUNDS:
         alive = sorted((r for r in runs if r.finite), key=lambda r: -r.curve().progress)
         left = best * steps
@@ -128,7 +142,10 @@ def probe(
 class _Run:
     """Training of a copy at one rate, which can go on."""
 
-    def __init__(self, model: nn.Module, optimiser: Optimiser, rate: float) -> None:
+    def __init__(
+        self, model: nn.Module, optimiser: Optimiser, rate: float, suits: Callable[[Tensor], None]
+    ) -> None:
+        self._suits = suits  # raises unless the targets suit the first output
         with ALONE:
             self.model = copy.deepcopy(model).train()
         parameters = [p for p in self.model.parameters() if p.requires_grad]
@@ -153,9 +170,10 @@ class _Run:
             for done in range(steps):
                 self.by.zero_grad()
                 output = as_tensor(run(self.model, batch))[0]
-                value = loss(output, targets)
                 if not len(self.losses):
                     self.output = output.detach()
+                    self._suits(self.output)
+                value = loss(output, targets)
                 if not bool(value.isfinite()):
                     self.finite = False
                     return done + 1

@@ -144,12 +144,19 @@ def trainability(
         of the targets, in 1200 steps at the best of four rates.
 
     Raises:
-        Refusal: If the model or the loss cannot be computed, or nothing is trained.
+        Refusal: If the model or the loss cannot be computed, nothing is trained, or the targets are
+            not finite or do not suit the outputs.
 
     Cost: 54 forward and backward passes on 256 samples.
     """
     count = sample_count(batch, batch_dim=batch_dim)
     if count > MOST:
+        if not isinstance(targets, Tensor) or targets.shape[:1] != (count,):
+            raise Refusal(
+                f"`targets` must have one row for each of the {count} samples, got "
+                f"{tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__}"
+                f". Pass those of the batch, or up to {MOST} samples."
+            )
         rows = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))[:MOST]
         batch, targets = chosen(batch, rows, batch_dim=batch_dim), targets[rows.to(targets.device)]
     found = probe(

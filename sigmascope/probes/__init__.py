@@ -14,7 +14,7 @@ from sigmascope.probes.endings import closing_operation
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
 from sigmascope.probes.jacobians import Jacobians
-from sigmascope.probes.layers import layers
+from sigmascope.probes.layers import layers, normalisers
 from sigmascope.probes.losses import losses_at
 from sigmascope.probes.moves import Direction
 from sigmascope.probes.parameters import Weight, as_matrix, weight_spectra, weights
@@ -48,6 +48,8 @@ from sigmascope.probes.stillness import ALONE, still
 from sigmascope.probes.subjects import OUTPUT, Subject
 from sigmascope.probes.sweeps import Sweep
 from sigmascope.probes.tapes import Call, recording
+from sigmascope.probes.targets import require_finite_targets, require_task
+from sigmascope.probes.uses import is_matrix
 
 __all__ = [
     "ALONE",
@@ -99,11 +101,13 @@ __all__ = [
     "count_paths",
     "dag_forward",
     "dag_of",
+    "is_matrix",
     "jacobian",
     "layers",
     "leaf_inputs",
     "local_affine",
     "losses_at",
+    "normalisers",
     "partition",
     "path_enumeration",
     "prepared",
@@ -111,6 +115,8 @@ __all__ = [
     "recording",
     "region_distance",
     "regions_along",
+    "require_finite_targets",
+    "require_task",
     "run",
     "sample_count",
     "signed",

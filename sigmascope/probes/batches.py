@@ -37,14 +37,27 @@ def mapped(value: Any, change: Any) -> Any:
 
 
 def prepared(model: nn.Module, batch: Batch) -> Batch:
-    """The batch on the model's device, its floating tensors in the model's floating dtype."""
+    """The batch on the model's device, its floating tensors in the model's floating dtype.
+
+    Raises:
+        Refusal: If that dtype cannot hold a number of the batch.
+    """
     like = next((p for p in model.parameters() if p.is_floating_point()), None)
     if like is None:
         return batch
-    return mapped(
-        batch,
-        lambda t: t.detach().to(like.device, like.dtype if t.is_floating_point() else t.dtype),
-    )
+
+    def moved(t: Tensor) -> Tensor:
+        if not t.is_floating_point():
+            return t.detach().to(like.device)
+        cast = t.detach().to(like.device, like.dtype)
+        if cast.dtype != t.dtype and bool((~cast.isfinite()).sum() > (~t.isfinite()).sum()):
+            raise Refusal(
+                f"`batch` must fit {like.dtype}, the precision of the model, got "
+                f"{float(t.abs().max()):.3g}. Scale the data, or measure the model in {t.dtype}."
+            )
+        return cast
+
+    return mapped(batch, moved)
 
 
 def sample_count(batch: Batch, *, batch_dim: int) -> int:

@@ -36,6 +36,7 @@ def losses_at(
     if subject.loss is None or subject.targets is None:
         raise Refusal("Losses depend on targets and a loss, got none. Pass `targets=` and `loss=`.")
     _require_fitting(subject.model, directions)
+    _ = subject.output  # computed once, and refused if the model or the loss misread the batch
     names = dict.fromkeys(name for d in directions for name in d)
     found = []
     for row in at.tolist():

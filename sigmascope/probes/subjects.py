@@ -27,11 +27,14 @@ from sigmascope.probes.plain_stacks import stack_of
 from sigmascope.probes.refusals import Refusal, Unsplit, require_finite_batch, require_model
 from sigmascope.probes.representations import Spectra, spectra_of
 from sigmascope.probes.rows import Rows, rows, samples_first
+from sigmascope.probes.samples import require_samples
 from sigmascope.probes.scalings.symmetries import Symmetries, symmetries
 from sigmascope.probes.stacks import Stack
 from sigmascope.probes.stillness import ALONE, still, uses_batch_statistics
 from sigmascope.probes.tangents import require_separate, tangent_kernel, trace_of
 from sigmascope.probes.tapes import Call
+from sigmascope.probes.targets import require_finite_targets, require_task
+from sigmascope.probes.uses import uses_outside
 
 OUTPUT = "(output)"
 _MIXED = (
@@ -88,6 +91,7 @@ class Subject:
             require_model(self.model)
             object.__setattr__(self, "batch", prepared(self.model, self.batch))
             require_finite_batch(tensors(self.batch))
+            require_finite_targets(self.targets)
             sample_count(self.batch, batch_dim=self.batch_dim)
 
     @property
@@ -108,7 +112,14 @@ class Subject:
 
     @cached_property
     def _pass(self) -> Pass:
-        return forward_pass(self.model, self.batch, self.modules, self._listened)
+        found = forward_pass(self.model, self.batch, self.modules, self._listened)
+        if self.batch_dim == 0:
+            require_samples(found.calls, self.batch, found.output, count=self.count)
+        if self.loss is not None and self.targets is not None:
+            require_task(
+                found.output, self.targets, self.loss, count=self.count, batch_dim=self.batch_dim
+            )
+        return found
 
     @cached_property
     def _batch_normalisers(self) -> dict[str, nn.Module]:
@@ -117,6 +128,11 @@ class Subject:
     @cached_property
     def _listened(self) -> dict[str, nn.Module]:
         return self.modules | self._batch_normalisers | normalisers(self.model)
+
+    @cached_property
+    def uses_outside(self) -> tuple[str, ...]:
+        """Weights that are applied where no layer is called, by name; see `probes.uses`."""
+        return tuple(uses_outside(self.model, self.batch, self._listened))
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -207,6 +223,7 @@ class Subject:
     @cached_property
     def symmetries(self) -> Symmetries:
         """How the weights may be rescaled without changing what the model computes."""
+        _ = self._pass  # which refuses what the model or the loss misreads
         return symmetries(self.model, self.batch, targets=self.targets, loss=self.loss)
 
     @cached_property
@@ -392,6 +409,7 @@ class Subject:
 
     @property
     def _scene(self) -> Scene:
+        _ = self._pass  # which refuses what the model or the loss misreads
         return Scene(self.model, self.batch, self.targets, self.loss, self.count, self.batch_dim)
 
     @cached_property

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from sigmascope.survey import Profile
+from sigmascope.survey import EVERY, Profile, Skipped
+
+NAMED = 3  # places that are named in a sentence; the rest are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,20 +12,26 @@ class Coverage:
     """What was measured out of what there is.
 
     Attributes:
-        layers: Layers of the model.
+        layers: Layers of the model, and weights that it applies outside of any layer.
         layers_measured: Those with at least one reading, of themselves or of a weight they apply.
-        weights: Weights that the layers apply.
-        weights_measured: Those with at least one reading.
+        layers_in_part: Those of them of which something was not measured.
+        weights: Weights of the model.
+        weights_measured: Those with at least one reading that a layer which was called applies.
         weights_wanted: Whether the weights were among the views that were asked for.
         skipped: How many things were not measured, each with a reason in `Profile.skipped`.
+        uncovered: Layers and weights that no call of a layer covers, by name.
+        unasked: Views that were not asked for.
     """
 
     layers: int
     layers_measured: int
+    layers_in_part: int
     weights: int
     weights_measured: int
     weights_wanted: bool
     skipped: int
+    uncovered: tuple[str, ...]
+    unasked: tuple[str, ...]
 
     @property
     def says(self) -> str:
@@ -32,23 +40,63 @@ class Coverage:
         if not self.weights_wanted:
             parts = "weights not asked for"
         said = f"Measured {self.layers_measured} of {self.layers} layers ({parts})"
+        if self.layers_in_part:
+            said += f", {self.layers_in_part} of them in part"
         rest = f"{self.skipped} not measured: see below" if self.skipped else "nothing left out"
         return f"{said}; {rest}."
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What no rule could look at, a clause each; empty where everything was looked at."""
+        said = []
+        if self.uncovered:
+            said.append(f"no call of a layer covers {_named(self.uncovered)}")
+        left = self.skipped - len(self.uncovered)
+        if left:
+            said.append(f"{left} {'entry' if left == 1 else 'entries'} listed as not measured")
+        if self.unasked:
+            said.append(f"not asked for: {_named(self.unasked, most=len(self.unasked))}")
+        return tuple(said)
 
 
 def coverage(profile: Profile) -> Coverage:
     """Count what was measured; a layer or weight with a single reading counts as measured."""
     measured = {r.site for r in profile.readings}
-    weights = {name for layer in profile.layers for name in layer.parameters}
-    weights |= {r.site for r in profile.readings if r.view == "weights"}
-    reached = sum(not measured.isdisjoint((s.site, *s.parameters)) for s in profile.layers)
+    applied = {name for layer in profile.layers for name in layer.parameters}
+    uncovered = [s for s in profile.skipped if s.what in ("layer", "weight")]
+    weights = applied | {r.site for r in profile.readings if r.view == "weights"}
+    weights |= {s.site for s in uncovered if s.what == "weight"}
+    loose = {s.site for s in uncovered if s.what == "weight"}
+    reached = [s for s in profile.layers if not measured.isdisjoint((s.site, *s.parameters))]
+    gaps = [s for s in profile.skipped if s not in uncovered]
     wanted = any(r.view == "weights" for r in profile.readings)
     wanted |= any(s.what == "weights" for s in profile.skipped) or not weights
+    asked = profile.views or {r.view for r in profile.readings}
     return Coverage(
-        len(profile.layers),
-        reached,
-        len(weights),
-        len(weights & measured),
-        wanted,
-        len(profile.skipped),
+        layers=len(profile.layers) + len(uncovered),
+        layers_measured=len(reached),
+        layers_in_part=sum(_in_part((s.site, *s.parameters), gaps) for s in reached),
+        weights=len(weights),
+        weights_measured=len((applied - loose) & measured),
+        weights_wanted=wanted,
+        skipped=len(profile.skipped),
+        uncovered=tuple(s.site for s in uncovered),
+        unasked=tuple(view for view in EVERY if view not in asked),
     )
+
+
+def no_findings(seen: Coverage) -> str:
+    """What may be said where no rule found anything."""
+    if seen.unseen:
+        return "No findings in what was measured: no rule saw anything there that hinders training."
+    return "No findings: every rule looked, and saw nothing that hinders training."
+
+
+def _in_part(sites: tuple[str, ...], gaps: list[Skipped]) -> bool:
+    """Whether something of a layer or of its weights was not measured."""
+    return any(gap.site in sites for gap in gaps)
+
+
+def _named(names: tuple[str, ...], *, most: int = NAMED) -> str:
+    tail = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f"`{name}`" for name in names[:most]) + tail

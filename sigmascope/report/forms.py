@@ -5,7 +5,7 @@ from typing import Any
 
 from sigmascope.diagnosis import Finding
 from sigmascope.linalg import Estimate
-from sigmascope.report.coverage import coverage
+from sigmascope.report.coverage import coverage, no_findings
 from sigmascope.report.places import depths
 from sigmascope.report.schema import VERSION
 from sigmascope.survey import Profile, Reading, SiteSpectrum
@@ -31,9 +31,14 @@ def json_form(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]
             "says": covered.says,
             "layers": covered.layers,
             "layers_measured": covered.layers_measured,
+            "layers_in_part": covered.layers_in_part,
             "weights": covered.weights,
             "weights_measured": covered.weights_measured,
             "skipped": covered.skipped,
+            "uncovered": list(covered.uncovered),
+            "unasked": list(covered.unasked),
+            "unseen": list(covered.unseen),
+            "no_findings": no_findings(covered),
         },
         "findings": [_finding(f, depth) for f in findings],
         "layers": [

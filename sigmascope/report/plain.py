@@ -10,7 +10,7 @@ from rich.text import Text
 from sigmascope.diagnosis import Finding, probability
 from sigmascope.report.balances import readings_grid
 from sigmascope.report.consoles import rendered
-from sigmascope.report.coverage import coverage
+from sigmascope.report.coverage import coverage, no_findings
 from sigmascope.report.grids import (
     checks_grid,
     layers_grid,
@@ -52,7 +52,8 @@ def text(
 def _parts(
     profile: Profile, findings: tuple[Finding, ...], width: int, whole: bool
 ) -> Iterator[RenderableType]:
-    yield Text(coverage(profile).says, "bold")
+    seen = coverage(profile)
+    yield Text(seen.says, "bold")
     if profile.about:
         yield Text(_about(profile), "dim")
     yield ""
@@ -61,10 +62,13 @@ def _parts(
         yield Text(f"Probability that plain training fits these data: {measured(trains.estimate)}")
         yield ""
     if not findings:
-        yield Text("No findings: no rule saw anything that hinders training.", "bold green")
+        yield Text(no_findings(seen), "yellow" if seen.unseen else "bold green")
     for i, finding in enumerate(findings):
         yield from ([""] if i and not finding.follows else [])
         yield from _consequence(finding) if finding.follows else _finding(finding)
+    if seen.unseen:
+        yield from ([""] if findings else [])
+        yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
     yield from _section("Over depth", sparklines_grid(profile, width))
     sites = frozenset(f.site for f in findings)
     yield from _section("Layers", layers_grid(profile, sites, width, whole=whole))

@@ -7,6 +7,7 @@ from sigmascope.survey import EVERY
 VERSION = "sigmascope/profile/1"  # a new number whenever a reader of the old form could go wrong
 
 _TEXT = {"type": "string"}
+_WORDS = {"type": "array", "items": _TEXT}
 _COUNT = {"type": "integer", "minimum": 0}
 _DEPTH = {
     "type": ["integer", "null"],
@@ -118,9 +119,27 @@ _DEFINITIONS = {
             "says": _TEXT,
             "layers": _COUNT,
             "layers_measured": _COUNT,
+            "layers_in_part": {
+                **_COUNT,
+                "description": "Measured layers of which something is under `skipped`.",
+            },
             "weights": _COUNT,
             "weights_measured": _COUNT,
             "skipped": _COUNT,
+            "uncovered": {
+                **_WORDS,
+                "description": "Layers and weights that no call of a layer covers.",
+            },
+            "unasked": {**_WORDS, "description": "Views that were not asked for."},
+            "unseen": {
+                **_WORDS,
+                "description": "What no rule could look at; where there are no findings, nothing "
+                "is known of it.",
+            },
+            "no_findings": {
+                **_TEXT,
+                "description": "What may be said where `findings` is empty.",
+            },
         }
     ),
 }

@@ -99,6 +99,9 @@ def fitted(data: Data, module: nn.Module) -> Data:
     """The data with floating inputs in the precision of the model's first floating parameter.
 
     The name says so where anything was converted.
+
+    Raises:
+        Refusal: If a number of the data is beyond that precision.
     """
     dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
     old = {p.dtype for p in parts(data.inputs) if p.is_floating_point()}
@@ -106,6 +109,13 @@ def fitted(data: Data, module: nn.Module) -> Data:
         return data
 
     inputs = changed(data.inputs, lambda t: t.to(dtype) if t.is_floating_point() else t)
+    for before, after in zip(parts(data.inputs), parts(inputs), strict=True):
+        if int((~after.isfinite()).sum()) > int((~before.isfinite()).sum()):
+            raise Refusal(
+                f"{data.name} must fit the model's {str(dtype).removeprefix('torch.')}, got "
+                f"{float(before.abs().max()):.3g}: scale the data, or build the model in "
+                f"{str(before.dtype).removeprefix('torch.')}."
+            )
     return replace(data, inputs=inputs, name=f"{data.name}, as {str(dtype).removeprefix('torch.')}")
 
 
@@ -248,5 +258,18 @@ def _chosen(
     total, labels = count(inputs), classes(targets)
     rows = choose(total, labels, samples=samples, generator=generator)
     taken = None if targets is None else targets[rows]
+    if taken is not None:
+        _require_known(taken, rows, name)
     words = described(name, len(rows), total, balanced=labels is not None, generator=generator)
     return Data(take(inputs, rows), taken, words, outputs_for(targets))
+
+
+def _require_known(targets: Tensor, rows: Tensor, name: str) -> None:
+    """Refuse targets of chosen samples that are no numbers."""
+    bad = (~targets.flatten(1).isfinite()).any(1) if targets.ndim > 1 else ~targets.isfinite()
+    if bool(bad.any()):
+        raise Refusal(
+            f"The targets of {name} must be finite, got {int(bad.sum())} of {len(targets)} samples "
+            f"with NaN or an infinity, the first in row {int(rows[bad][0])}: leave these samples "
+            "out, or fill the values."
+        )

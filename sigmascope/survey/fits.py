@@ -7,8 +7,9 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg import Estimate
-from sigmascope.probes import Batch, Refusal, Subject
+from sigmascope.probes import Batch, Refusal, Subject, require_finite_targets
 
+IGNORED = -100  # the class that torch's losses leave out
 FITS = 1 / 16  # of the variance of the targets, or of the errors of the best constant answer
 PREDICTED = 0.1  # share of the residual that the input must explain to be called structure
 MOST = 512  # samples among which residuals are predicted
@@ -42,14 +43,24 @@ def fit_of(subject: Subject, targets: Tensor) -> Fit:
         targets: Values in the shape of the output, or classes.
 
     Raises:
-        Refusal: If targets are neither, or all the same.
+        Refusal: If targets are neither, not finite, all the same, or classes without an output.
     """
+    require_finite_targets(targets)
     output = subject.output.detach().cpu()
     targets = targets.detach().cpu()
     if targets.is_floating_point():
-        return _of_values(subject.batch, output.flatten(1), targets.reshape(len(targets), -1))
-    if output.ndim != 2 or targets.shape != output.shape[:1]:
+        rows = targets.reshape(len(targets), -1) if targets.ndim else targets
+        return _of_values(subject.batch, output.reshape(len(output), -1), rows)
+    if output.ndim != 2 or targets.shape != output.shape[:1] or targets.is_complex():
         raise _unlike(targets, output)
+    output, targets = output[targets != IGNORED], targets[targets != IGNORED].long()
+    bad = targets[(targets < 0) | (targets >= output.shape[1])]
+    if len(bad) or not len(targets):
+        raise Refusal(
+            f"`targets` must be classes from 0 to {output.shape[1] - 1}, for there are "
+            f"{output.shape[1]} outputs, got {int(bad[0]) if len(bad) else IGNORED}. Renumber "
+            "them, or widen the last layer."
+        )
     wrong = float((output.argmax(1) != targets).double().mean())
     common = float(targets.flatten().bincount().max()) / len(targets)
     if common == 1:
@@ -63,14 +74,15 @@ def fit_of(subject: Subject, targets: Tensor) -> Fit:
 def _unlike(targets: Tensor, output: Tensor) -> Refusal:
     return Refusal(
         f"`targets` must be values in the shape of the output {tuple(output.shape)}, or one class "
-        f"a row, got {tuple(targets.shape)}. Pass those of these samples."
+        f"a row, got {targets.dtype} of shape {tuple(targets.shape)}. Pass those of these samples."
     )
 
 
 def _of_values(batch: Batch, output: Tensor, targets: Tensor) -> Fit:
     if output.shape != targets.shape:
         raise _unlike(targets, output)
-    y, rest = targets.double(), (targets - output).double()
+    scale = max(float(targets.abs().max()), float(output.abs().max())) or 1.0  # squares overflow
+    y, rest = targets.double() / scale, (targets.double() - output.double()) / scale
     size = (y - y.mean(0)).square().sum()
     if float(size) == 0:
         raise Refusal("Targets must differ, got one value. Pass samples with several.")

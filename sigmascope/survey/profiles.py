@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import theory
-from sigmascope.probes import ALONE, Batch, Loss, Refusal, Subject, still, weights
+from sigmascope.probes import ALONE, Batch, Loss, Refusal, Subject
 from sigmascope.survey.balances import balance_items
 from sigmascope.survey.bottlenecks import bottleneck_items
 from sigmascope.survey.conditions import conditioning_items
+from sigmascope.survey.coverings import covered
 from sigmascope.survey.features import feature_items
 from sigmascope.survey.measures import gradient_items, representation_items, weight_items
 from sigmascope.survey.readings import (
     ALL,
     EVERY,
     Item,
-    Layer,
     Profile,
     Reading,
     SiteSpectrum,
@@ -100,21 +100,22 @@ def profile(
     wanted: list[View] = [view for view in EVERY if view in views]
     tell = progress or (lambda *_: None)
     tell("forward pass", 0, len(wanted) + 2)
-    layers, absent = _layers(subject)
+    layers, absent = covered(subject)
     items: list[Item] = [*absent]
     for done, view in enumerate(wanted, start=1):
         tell(view, done, len(wanted) + 2)
         items += _items(subject, view)
     tell("theorems", len(wanted) + 1, len(wanted) + 2)
-    checks = _checks(subject, wanted)
+    checks, unchecked = _checks(subject, wanted)
     tell("done", len(wanted) + 2, len(wanted) + 2)
     return Profile(
         readings=tuple(i for i in items if isinstance(i, Reading)),
         checks=checks,
-        skipped=tuple(i for i in items if isinstance(i, Skipped)),
+        skipped=(*(i for i in items if isinstance(i, Skipped)), *unchecked),
         layers=layers,
         spectra=tuple(i for i in items if isinstance(i, SiteSpectrum)),
         about=_about(subject, time.perf_counter() - start),
+        views=tuple(wanted),
     )
 
 
@@ -139,30 +140,15 @@ def _items(subject: Subject, view: View) -> list[Item]:
         return [Skipped("(all layers)", view, f"autograd refused: {words}")]
 
 
-def _checks(subject: Subject, views: list[View]) -> tuple[theory.Check, ...]:
+def _checks(
+    subject: Subject, views: list[View]
+) -> tuple[tuple[theory.Check, ...], tuple[Skipped, ...]]:
     names = [t.name for t in theory.OF_MODELS if set(t.views) <= set(views)]
     try:
         with ALONE:
-            return tuple(theory.check(subject, only=names)) if names else ()
-    except Refusal:
-        return ()
-
-
-def _layers(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
-    """Layers in the order of calls, and those that were never called."""
-    with still(subject.model):
-        sites = sorted({w.site for w in weights(subject.model)})
-    owned = {
-        name: tuple(s for s in sites if s.startswith(f"{name}." if name else ""))
-        for name in subject.modules
-    }
-    found = tuple(
-        Layer(c.site, type(c.module).__name__, depth, owned[c.site.split("#")[0]])
-        for depth, c in enumerate(subject.calls)
-    )
-    called = {layer.site.split("#")[0] for layer in found}
-    why = "the model does not call it on this batch, or applies its weight without calling it"
-    return found, [Skipped(name, "layer", why) for name in subject.modules if name not in called]
+            return tuple(theory.check(subject, only=names)) if names else (), ()
+    except Refusal as refusal:
+        return (), (Skipped("(all layers)", "theorems", str(refusal)),)
 
 
 def _about(subject: Subject, seconds: float) -> Mapping[str, str]:

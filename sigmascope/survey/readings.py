@@ -92,6 +92,7 @@ class Profile:
         layers: Every layer of the model, in the order in which it is called.
         spectra: The singular values behind the readings.
         about: Model, batch, mode, versions and cost, as words.
+        views: Those that were asked for; empty where that is not known.
     """
 
     readings: tuple[Reading, ...]
@@ -100,6 +101,7 @@ class Profile:
     layers: tuple[Layer, ...] = ()
     spectra: tuple[SiteSpectrum, ...] = ()
     about: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    views: tuple[View, ...] = ()
 
     def series(
         self, quantity: str, *, view: View | None = None, form: str | None = None

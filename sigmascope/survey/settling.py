@@ -41,16 +41,13 @@ def settle(
         The network.
 
     Raises:
-        Refusal: If inputs and targets differ in number, or the cost is not finite at some step.
+        Refusal: If inputs and targets differ in number, outputs and targets in shape, something is
+            not finite, or the cost is not at some step.
 
     Source:
         Jacot 2023, Appendix E, with the rate and decay that converge.
     """
-    if len(inputs) != len(targets):
-        raise Refusal(
-            f"`inputs` and `targets` must have one row for each sample, got {len(inputs)} and "
-            f"{len(targets)}. Pass the targets of these inputs."
-        )
+    _require_rows(inputs, targets)
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimiser = torch.optim.Adam(parameters, lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=1e-6)
@@ -60,7 +57,7 @@ def settle(
             x, y = inputs[chosen], targets[chosen]
             optimiser.zero_grad()
             penalty = sum((p.square().sum() for p in parameters), torch.zeros(()))
-            cost = (model(x) - y).square().mean() + ridge * penalty
+            cost = _squared_error(model(x), y) + ridge * penalty
             cost.backward()
             optimiser.step()
             schedule.step()
@@ -70,6 +67,31 @@ def settle(
             "scale inputs and targets to a spread of one."
         )
     return model
+
+
+def _require_rows(inputs: Tensor, targets: Tensor) -> None:
+    if len(inputs) != len(targets):
+        raise Refusal(
+            f"`inputs` and `targets` must have one row for each sample, got {len(inputs)} and "
+            f"{len(targets)}. Pass the targets of these inputs."
+        )
+    for name, rows in (("inputs", inputs), ("targets", targets)):
+        if not bool(rows.isfinite().all()):
+            bad = int((~rows.isfinite()).sum())
+            raise Refusal(
+                f"`{name}` must be finite, got {bad} of {rows.numel()} values that are not. Leave "
+                "these samples out, or fill the values."
+            )
+
+
+def _squared_error(output: Tensor, targets: Tensor) -> Tensor:
+    """Mean squared error of outputs and targets of one shape, neither spread over the other."""
+    if output.shape != targets.shape:
+        raise Refusal(
+            f"`targets` must have the shape of the outputs {tuple(output.shape)}, got "
+            f"{tuple(targets.shape)}. Give both one shape, e.g. `targets.view_as(outputs)`."
+        )
+    return (output - targets).square().mean()
 
 
 def _batches(

@@ -69,7 +69,9 @@ def test_pairs_without_a_gradient_are_left_out():
 
 def test_a_loss_that_does_not_fit_is_refused():
     model = nn.Linear(3, 2)
-    with pytest.raises(Refusal, match=r"accept the output \(4, 2\) and the targets \(5,\)"):
+    with pytest.raises(Refusal, match=r"one row for each of the 4 samples, got shape \(5,\)"):
         _ = Subject(model, torch.ones(4, 3), torch.zeros(5).long(), F.cross_entropy).gradients
+    with pytest.raises(Refusal, match=r"accept the output \(4, 2\) and the targets \(4, 3\)"):
+        _ = Subject(model, torch.ones(4, 3), torch.zeros(4, 3), F.cross_entropy).gradients
     with pytest.raises(Refusal, match="must return a scalar, got \\(4, 2\\)"):
         _ = Subject(model, torch.ones(4, 3), torch.zeros(4, 2), lambda o, t: o - t).gradients

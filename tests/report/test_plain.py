@@ -5,13 +5,14 @@ import pytest
 
 from sigmascope.linalg import Estimate
 from sigmascope.report import text
-from sigmascope.survey import Layer, Profile, Reading, Skipped
+from sigmascope.survey import EVERY, Layer, Profile, Reading, Skipped
 from sigmascope.theory import Verdict
 
 
 def test_the_first_line_says_what_was_measured(profile, findings):
     first = text(profile, findings).splitlines()[0]
-    assert first == "Measured 33 of 33 layers (weights 33 of 33); 2 not measured: see below."
+    assert first.startswith("Measured 33 of 33 layers (weights 33 of 33), 1 of them in part; ")
+    assert first.endswith("; 2 not measured: see below.")
 
 
 def test_a_layer_without_a_reading_is_not_counted(profile):
@@ -36,9 +37,20 @@ def test_a_finding_has_evidence_source_and_remedy(profile, findings):
     assert "the interval misses with chance at most 0.05" in said
 
 
-def test_no_findings_is_one_line(profile):
-    lines = [line for line in text(profile, ()).splitlines() if "No findings" in line]
-    assert lines == ["No findings: no rule saw anything that hinders training."]
+def test_no_findings_says_what_was_not_looked_at(profile):
+    said = " ".join(text(profile, ()).split())
+    assert "No findings in what was measured: no rule saw anything there" in said
+    assert (
+        "Not looked at: 2 entries listed as not measured; not asked for: `setup`, `balances`, "
+        "`bottleneck`, `conditioning`."
+    ) in said
+
+
+def test_silence_means_that_every_rule_looked(profile):
+    whole = replace(profile, skipped=(), views=EVERY)
+    said = text(whole, ())
+    assert "No findings: every rule looked, and saw nothing that hinders training." in said
+    assert "Not looked at" not in said
 
 
 @pytest.mark.parametrize("width", [60, 100, 180])

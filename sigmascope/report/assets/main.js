@@ -54,8 +54,11 @@ function card(finding) {
 }
 
 function fillFindings() {
-  const none = element("p", { class: "empty" }, "No findings: no rule saw anything that hinders training.");
-  byId("cards").replaceChildren(...(data.findings.length > 0 ? data.findings.map(card) : [none]));
+  const none = element("p", { class: "empty" }, data.coverage.no_findings);
+  const cards = data.findings.length > 0 ? data.findings.map(card) : [none];
+  const unseen = data.coverage.unseen.join("; ");
+  if (unseen) cards.push(element("p", { class: "empty unseen" }, `Not looked at: ${shown(unseen)}.`));
+  byId("cards").replaceChildren(...cards);
 }
 
 function fillHead() {
