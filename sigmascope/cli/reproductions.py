@@ -12,6 +12,7 @@ from sigmascope.cli.outputs import FOUND, HEALTHY, note, progress_bar, show
 if TYPE_CHECKING:
     from sigmascope.experiments import Claim, Figure
 
+_OUTCOMES = {True: "holds", False: "FAILS", None: "NOT TESTED"}
 Count = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
@@ -28,7 +29,8 @@ def reproduce(
     """Compute a figure of a paper again, draw it, and check what it should show.
 
     FIGURE is `paper/figure`; with no name, all of them are listed. Rows are kept as they come, so
-    that a run that was cut goes on where it was. The exit code is 1 if a claim fails.
+    that a run that was cut goes on where it was. Claims that a size cannot decide are listed as not
+    tested, with the reason. The exit code is 1 if a claim fails, or none could be tested.
 
     Example: sigmascope reproduce daneshmand2020/fig3b --quick
 
@@ -60,7 +62,7 @@ def reproduce(
         if found.picture is None:
             note("For a plot: pip install 'sigmascope[figures]', and say the same again.")
         note(f"Wrote {target}")
-        failed |= not all(c.holds for c in found.claims)
+        failed |= found.failed
     return FOUND if failed else HEALTHY
 
 
@@ -72,7 +74,10 @@ def _listed(figure: "Figure") -> str:
 def _said(figure: "Figure", claims: "tuple[Claim, ...]") -> Iterator[str]:
     yield f"{figure.name}: {figure.says}"
     for claim in claims:
-        yield f"  {'holds' if claim.holds else 'FAILS'}  {claim.says}: {claim.found}"
+        yield f"  {_OUTCOMES[claim.holds]}  {claim.says}: {claim.found}"
+    open_ones = sum(c.holds is None for c in claims)
+    tested = f"{len(claims) - open_ones} of {len(claims)} claims tested"
+    yield f"  {tested}{'; this size cannot tell the others' if open_ones else ''}"
 
 
 def _named(name: str) -> "Figure":

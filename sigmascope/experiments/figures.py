@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,35 @@ class Claim:
 
     Attributes:
         says: What should hold.
-        found: What was measured, in words.
-        holds: Whether it does.
+        found: What was measured, in words; where it was not tested, why not.
+        holds: Whether it does; nothing where it was not tested.
     """
 
     says: str
     found: str
-    holds: bool
+    holds: bool | None
+
+
+def untested(says: str, why: str) -> Claim:
+    """A claim that these rows cannot decide, and why."""
+    return Claim(says, why, None)
+
+
+def only_if(
+    enough: bool, why: str, says: Iterable[str], claims: Iterator[Claim]
+) -> Iterator[Claim]:
+    """Claims that need enough rows or training, or what they would say and why it was not tested.
+
+    Args:
+        enough: Whether there is enough to tell.
+        why: What there would have to be, in words.
+        says: What would be claimed.
+        claims: Asked only where there is enough.
+    """
+    if enough:
+        yield from claims
+    else:
+        yield from (untested(one, why) for one in says)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +71,8 @@ class Figure:
         row: One row; its random numbers depend on the task alone. The last argument is the folder
             of the data, if one was named.
         plot: Draws the rows on an empty matplotlib figure.
-        claims: What the rows should show; fewer where sizes are too small to tell.
+        claims: What the rows should show; those that the sizes cannot decide say so. One at least
+            is decided at any size.
     """
 
     name: str

@@ -37,6 +37,13 @@ class Result:
     folder: Path
     picture: Path | None
 
+    @property
+    def failed(self) -> bool:
+        """Whether a claim does not hold, or none was tested: silence is no success."""
+        return any(c.holds is False for c in self.claims) or all(
+            c.holds is None for c in self.claims
+        )
+
 
 def reproduce(
     figure: Figure,

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from sigmascope.experiments import FIGURES
@@ -45,3 +47,23 @@ def test_another_size_in_the_same_folder_is_refused(sigmascope):
     code, _, err = sigmascope("reproduce", "daneshmand2020/fig3b", "--out", "here")
     assert code == 2
     assert "--out" in err
+
+
+def test_what_is_not_tested_is_said(sigmascope):
+    code, out, _ = sigmascope("reproduce", "jacot2023/fig1b", "--quick", "--out", "here")
+    assert code == 0
+    assert "  holds  no network has a smaller norm than its Jacobian asks for" in out
+    assert "  NOT TESTED  the ends agree between depths: 40 steps of training are too few" in out
+    assert "  1 of 3 claims tested; this size cannot tell the others" in out
+
+
+def test_a_figure_that_tests_nothing_ends_in_1(sigmascope, monkeypatch):
+    from sigmascope import experiments
+    from sigmascope.experiments.daneshmand2020.collinear import FIG3B
+    from sigmascope.experiments.figures import untested
+
+    silent = replace(FIG3B, claims=lambda *_: iter([untested("it falls", "too few")]))
+    monkeypatch.setattr(experiments, "FIGURES", (silent,))
+    code, out, _ = sigmascope("reproduce", "daneshmand2020/fig3b", "--quick", "--out", "here")
+    assert code == 1
+    assert "NOT TESTED  it falls: too few" in out

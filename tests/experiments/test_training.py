@@ -46,18 +46,24 @@ def test_a_diverging_run_stops_and_is_kept():
     assert len(row["curves"]) < 3 or row["final"]["accuracy"] < 0.3
 
 
-def fake(kind, accuracy, ratio, rate=0.1):
+def fake(kind, accuracy, ratio, rate=0.1, seed=0):
     return {
-        "task": {"kind": kind, "rate": rate},
+        "task": {"kind": kind, "rate": rate, "seed": seed},
         "start": {"participation ratio": ratio},
         "final": {"accuracy": accuracy},
     }
 
 
 def test_claims_compare_each_kind_at_its_best_rate_and_can_fail():
-    rows = [fake("a", 0.2, 1.0, 0.1), fake("a", 0.9, 1.0, 0.3), fake("b", 0.5, 9.0, 0.1)]
-    rows.append(fake("b", 0.1, 9.0, 0.3))
-    assert best(rows, "a") == (0.3, 0.9)
+    rows = [
+        fake(kind, accuracy + 0.01 * seed, ratio, rate, seed)
+        for kind, accuracy, ratio, rate in (
+            ("a", 0.19, 1.0, 0.1), ("a", 0.89, 1.0, 0.3), ("b", 0.49, 9.0, 0.1),
+            ("b", 0.1, 9.0, 0.3),
+        )
+        for seed in range(3)
+    ]  # fmt: skip
+    assert best(rows, "a") == (0.3, pytest.approx(0.9))
     said = {c.says: c.holds for c in compared(
         rows, {}, order=[("a", "b"), ("b", "a")], stuck=["b"], collapsed=["a", "b"],
         pretrained=["a", "b"],

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
+from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task, untested
+from sigmascope.experiments.seeds import at_least
 from sigmascope.experiments.training import trained
 
 CHANCE = 0.15  # accuracy that ten classes give without learning, and some luck
@@ -69,9 +70,27 @@ def plot_depths(rows: list[Row], canvas: Any) -> None:
         each.tick_params(axis="x", rotation=45)
 
 
+def ordered(rows: list[Row], better: str, worse: str) -> Claim:
+    """That one kind trains at least as well as another, each at its best rate, seed by seed."""
+    says = f"{better} trains at least as well as {worse}"
+    absent = [kind for kind in (better, worse) if kind not in kinds(rows)]
+    if absent:
+        return untested(says, f"{absent[0]} is not trained at this size")
+    rates = [best(rows, kind)[0] for kind in (better, worse)]
+    first, second = (
+        [
+            r["final"]["accuracy"]
+            for r in sorted(rows, key=lambda r: r["task"]["seed"])
+            if (r["task"]["kind"], r["task"]["rate"]) == (kind, rate)
+        ]
+        for kind, rate in zip((better, worse), rates, strict=True)
+    )
+    return at_least(says, first, second, f" (rates {rates[0]:g} and {rates[1]:g})")
+
+
 def compared(
     rows: list[Row],
-    config: Config,
+    _: Config,
     *,
     order: list[tuple[str, str]] | None = None,
     stuck: list[str] | None = None,
@@ -82,19 +101,12 @@ def compared(
 
     Args:
         rows: All of them.
-        config: With `tell` false, accuracies are too rough to be compared.
         order: Pairs of which the first trains at least as well as the second.
         stuck: Those that stay at chance.
         collapsed: Those that start from collapsed representations.
         pretrained: Those that start from a raised participation ratio.
     """
-    for better, worse in (order or []) if config.get("tell", True) else []:
-        (rate_a, a), (rate_b, b) = best(rows, better), best(rows, worse)
-        yield Claim(
-            f"{better} trains at least as well as {worse}",
-            f"{a:.3f} (rate {rate_a:g}) and {b:.3f} (rate {rate_b:g})",
-            a >= b,
-        )
+    yield from (ordered(rows, better, worse) for better, worse in order or [])
     for kind in stuck or []:
         rate, a = best(rows, kind)
         yield Claim(f"{kind} does not train", f"{a:.3f} at best (rate {rate:g})", a <= CHANCE)

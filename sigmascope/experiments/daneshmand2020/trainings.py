@@ -22,7 +22,7 @@ from sigmascope.experiments.figures import Claim, Config, Figure, Row
 DEEP, SHALLOW = "mlp?depth=32&width=128", "mlp?depth=16&width=32"
 
 
-TINY = {**sizes("digits", 160, 2, 32, 1, [0.1]), "tell": False}
+TINY = sizes("digits", 320, 8, 32, 4, [0.1])
 
 
 def _deep(rows: list[Row]) -> list[str]:
@@ -54,9 +54,9 @@ FIG1 = figure(
     "fig1",
     "Rank at the start and accuracy after training by depth, Fashion-MNIST, MLPs of width 128 "
     "(2000 images and 15 epochs instead of all and 75).",
-    4,
+    8,
     {
-        **sizes("fashion-mnist", 2000, 15, 128, 2, [0.01, 0.1]),
+        **sizes("fashion-mnist", 2000, 15, 128, 4, [0.01, 0.1]),
         "kinds": by_depth((1, 2, 4, 8, 16, 32)),
     },
     {**TINY, "kinds": by_depth((1, 16))},
@@ -77,8 +77,8 @@ def _versus(name: str, data: str, word: str, right: str) -> Figure:
         name,
         f"Pre-training against BatchNorm, {word} of MLPs of depth 8 to 32 and width 128 on {data} "
         "(2000 images and 15 epochs).",
-        10,
-        {**sizes(data, 2000, 15, 64, 2, [0.01, 0.03, 0.1]), "kinds": against(depths, 128)},
+        20,
+        {**sizes(data, 2000, 15, 64, 4, [0.01, 0.03, 0.1]), "kinds": against(depths, 128)},
         {**TINY, "kinds": against((8,), 32)},
         lambda rows, config: compared(
             rows,
@@ -102,7 +102,7 @@ def _broken(name: str, base: str, word: str, rates: list[float], minutes: float)
         "(1000 images and 5 epochs).",
         minutes,
         {
-            **sizes("cifar10", 1000, 5, 32, 2, rates),
+            **sizes("cifar10", 1000, 5, 32, 4, rates),
             "kinds": {
                 "BN": net(f"{base}&norm=batch&init=torch"),
                 "BN without centring": net(f"{base}&norm=batch-uncentred&init=torch"),
@@ -121,16 +121,16 @@ def _broken(name: str, base: str, word: str, rates: list[float], minutes: float)
     )
 
 
-FIG5 = _broken("fig5", "vgg?depth=10&width=16", "a VGG of 10 layers", [0.01, 0.1], 8)
-FIG13 = _broken("fig13", "resnet?depth=14&width=8", "a ResNet of 14 layers", [0.01, 0.1], 8)
+FIG5 = _broken("fig5", "vgg?depth=10&width=16", "a VGG of 10 layers", [0.01, 0.1], 16)
+FIG13 = _broken("fig13", "resnet?depth=14&width=8", "a ResNet of 14 layers", [0.01, 0.1], 16)
 
 FIG6 = figure(
     "fig6",
     "Accuracy and participation ratio (a lower bound on the rank) over training, Fashion-MNIST, "
     "MLPs of depth 32 and width 128 (2000 images and 15 epochs).",
-    12,
+    24,
     {
-        **sizes("fashion-mnist", 2000, 15, 128, 2, [0.03, 0.1]),
+        **sizes("fashion-mnist", 2000, 15, 128, 4, [0.03, 0.1]),
         "kinds": {
             "default": net(DEEP, follow=True),
             "pre-trained, 25 steps": net(
@@ -166,9 +166,9 @@ FIG6 = figure(
 FIG7 = figure(
     "fig7",
     "Batch normalisation with and without centring, a VGG on CIFAR-10 (1000 images and 5 epochs).",
-    5,
+    10,
     {
-        **sizes("cifar10", 1000, 5, 32, 2, [0.01, 0.1]),
+        **sizes("cifar10", 1000, 5, 32, 4, [0.01, 0.1]),
         "kinds": {
             "BN": net("vgg?depth=8&width=16&norm=batch"),
             "BN without centring": net("vgg?depth=8&width=16&norm=batch-uncentred"),
@@ -192,9 +192,9 @@ FIG10 = figure(
     "Directional gradient vanishing: |cos| between last-layer gradients over training, with and "
     "without batch normalisation, at 100 times the rate, and on random inputs (CIFAR-10, MLPs of "
     "depth 16; 1000 images and 8 epochs).",
-    3,
+    6,
     {
-        **sizes("cifar10", 1000, 8, 64, 2, [0.01, 0.1]),
+        **sizes("cifar10", 1000, 8, 64, 4, [0.01, 0.1]),
         "kinds": {
             "BN": net("mlp?depth=16&width=128&norm=batch", follow=True),
             "SGD": net("mlp?depth=16&width=128", follow=True),
@@ -252,7 +252,11 @@ DIGITS = figure(
     partial(
         compared,
         pretrained=["pre-trained"],
-        order=[("pre-trained", "BN"), ("pre-trained", "He, rescaled")],
+        order=[
+            ("pre-trained", "default"),
+            ("pre-trained", "BN"),
+            ("pre-trained", "He, rescaled"),
+        ],
         stuck=["default"],
         collapsed=["default"],
     ),

@@ -5,9 +5,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import nn
+
 from sigmascope import survey
-from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
-from sigmascope.experiments.jacot2023.tasks import bottleneck_task, stack
+from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task, only_if
+from sigmascope.experiments.jacot2023.tasks import bottleneck_task, norm_claim, norm_excess, stack
 
 RANK = 2  # of the task
 RIDGE = 1e-3
@@ -26,7 +29,13 @@ def row(task: Task, _: Path | None) -> Row:
     """One network, trained."""
     x, y = bottleneck_task(task["data"], rank=RANK)
     sizes = {"depths": [task["depth"]], "steps": task["steps"], "ridge": RIDGE}
-    (network,) = survey.depth_sweep(stack, x, y, **sizes).networks
+    kept: list[nn.Module] = []
+
+    def factory(depth: int, generator: torch.Generator) -> nn.Module:
+        kept.append(stack(depth, generator))  # trained in place
+        return kept[-1]
+
+    (network,) = survey.depth_sweep(factory, x, y, **sizes).networks
     return {
         "rank": list(network.rank),
         "dimension": list(network.dimension),
@@ -34,6 +43,7 @@ def row(task: Task, _: Path | None) -> Row:
         "cost": network.cost,
         "tangent": network.tangent,
         "fits": network.fits,
+        "excess": norm_excess(kept[-1], x),
     }
 
 
@@ -66,9 +76,19 @@ def plot(rows: list[Row], canvas: Any) -> None:
 
 
 def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
-    """Ranks fall in segments, with the norm affine in each."""
-    if config["steps"] < 8000:
-        return
+    """Norms keep to their bound; ranks fall in segments, with the norm affine in each."""
+    yield norm_claim(rows)
+    says = (
+        "the rank falls with depth",
+        f"the task's dimension {RANK} is found",
+        "the squared norm grows by the rank a layer",
+        "networks that do not fit have a large tangent kernel",
+    )
+    why = f"{config['steps']} steps of training are too few, 8000 are needed"
+    yield from only_if(config["steps"] >= 8000, why, says, _trained_claims(rows, config))
+
+
+def _trained_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     draws = range(config["draws"])
     mine = [[r for r in rows if r["task"]["data"] == data] for data in draws]
     sweeps = [survey.read_sweep(_networks(many)) for many in mine]

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from sigmascope import survey
-from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
-from sigmascope.experiments.jacot2023.tasks import bottleneck_task, stack
+from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task, only_if
+from sigmascope.experiments.jacot2023.tasks import bottleneck_task, norm_claim, norm_excess, stack
 
 RANK = 2
 ENDS = 3  # layers at each end that are compared
@@ -27,7 +27,10 @@ def row(task: Task, _: Path | None) -> Row:
     model = stack(task["depth"], torch.Generator().manual_seed(1_000_003 * task["depth"]))
     survey.settle(model, x, y, steps=task["steps"])
     weights = [m.weight.detach().double() for m in model if isinstance(m, nn.Linear)]
-    return {"sigma": [torch.linalg.svdvals(W)[:8].tolist() for W in weights]}
+    return {
+        "excess": norm_excess(model, x),
+        "sigma": [torch.linalg.svdvals(W)[:8].tolist() for W in weights],
+    }
 
 
 def plot(rows: list[Row], canvas: Any) -> None:
@@ -40,9 +43,14 @@ def plot(rows: list[Row], canvas: Any) -> None:
 
 
 def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
-    """One structure at the ends, and a part of rank two that grows."""
-    if config["steps"] < 8000:
-        return
+    """One structure at the ends, and a part of rank two that grows; norms keep to their bound."""
+    yield norm_claim(rows)
+    says = (f"layers of rank {RANK} are added in the middle", "the ends agree between depths")
+    why = f"{config['steps']} steps of training are too few, 8000 are needed"
+    yield from only_if(config["steps"] >= 8000, why, says, _trained_claims(rows, config))
+
+
+def _trained_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     middles = [[sum(v > 0.1 for v in layer) for layer in r["sigma"]] for r in rows]
     counts = [sum(rank == RANK for rank in many) for many in middles]
     depths = config["depths"]

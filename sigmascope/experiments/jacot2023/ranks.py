@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from sigmascope import diagnosis, survey
-from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
-from sigmascope.experiments.jacot2023.tasks import bottleneck_task, stack
+from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task, only_if
+from sigmascope.experiments.jacot2023.tasks import bottleneck_task, norm_claim, norm_excess, stack
 
 SIDE, NOISES = 6, (0.0, 0.1, 0.2)
 PROMISED = 0.95  # coverage of the intervals
@@ -43,7 +43,9 @@ def row(task: Task, _: Path | None) -> Row:
     found = diagnosis.bottleneck(model, x[:128], targets=y[:128])
     weights = [e.estimate.value for e in found.evidence if e.name == "relative weight rank"]
     narrowest = [e.estimate.value for e in found.evidence if e.name == "written rank"]
+    plain = None if task["convolution"] else norm_excess(model, x)
     return {
+        "excess": plain,
         "rank": [found.rank.value, found.rank.low, found.rank.high],
         "kind": found.kind,
         "narrowest weight": min(weights),
@@ -64,8 +66,17 @@ def plot(rows: list[Row], canvas: Any) -> None:
 
 def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     """Mostly exact, hardly ever off by more than one; intervals hold what they promise."""
-    if config["steps"] < 5000:
-        return
+    yield norm_claim([r for r in rows if r["excess"] is not None])
+    says = (
+        "the rank is exact in at least 85 % of the tasks",
+        f"intervals hold the true dimension in {PROMISED:.0%} of the tasks",
+        "the rank of the narrowest weight alone is right less often",
+    )
+    why = f"{config['steps']} steps of training are too few, 5000 are needed"
+    yield from only_if(config["steps"] >= 5000, why, says, _trained_claims(rows))
+
+
+def _trained_claims(rows: list[Row]) -> Iterator[Claim]:
     off = [abs(r["rank"][0] - r["task"]["rank"]) for r in rows]
     n = len(rows)
     exact, near = sum(o == 0 for o in off), sum(o <= 1 for o in off)

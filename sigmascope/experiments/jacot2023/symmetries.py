@@ -1,6 +1,7 @@
 """Figure 2: a network that predicts costs of gradient descent learns the rotation symmetry."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import survey
-from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
+from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope.experiments.jacot2023.learners import learned
+from sigmascope.experiments.jacot2023.tasks import norm_claim, norm_excess
+from sigmascope.theory import jacot2023
 
 ROTATED = 20  # rotations of each
 GRID = 41  # pixels a side of the plane across the axis
@@ -26,7 +29,8 @@ def weights_row(task: Task, _: Path | None) -> Row:
     found = learned(task)
     matrices = [p.detach().double() for p in found.model.parameters() if p.ndim == 2]
     sigma = [torch.linalg.svdvals(W)[:10].tolist() for W in matrices]
-    return {"sigma": sigma, "train": found.train, "test": found.test}
+    excess = norm_excess(found.model, found.held_out.starts.float())
+    return {"sigma": sigma, "train": found.train, "test": found.test, "excess": excess}
 
 
 def paths_row(task: Task, _: Path | None) -> Row:
@@ -46,7 +50,11 @@ def paths_row(task: Task, _: Path | None) -> Row:
     raw = [
         survey.explained(held.starts, held.statistics(held.starts)[:, [i]]).value for i in (0, 1)
     ]
+    quiet = replace(held, noise=torch.zeros_like(held.noise))
+    moved = quiet.statistics(quiet.moved(held.starts))
+    closed = moved - jacot2023.statistics_moved(held.statistics(held.starts), held.rate)
     return {
+        "closed": float(closed.abs().max()),
         "site": now.site,
         "share": now.share,
         "next": step.value,
@@ -72,7 +80,13 @@ def orbits_row(task: Task, _: Path | None) -> Row:
     site = variance[2].site
     rows = _read(found.model, torch.cat([(0.5 * w + basis[0])[None], plane]), site)
     distance = (rows[1:] - rows[0]).norm(dim=1).reshape(GRID, GRID)
+    quiet = replace(held, noise=torch.zeros_like(held.noise))
+    costs = quiet.cost(orbits.double().flatten(0, 1)).unflatten(0, orbits.shape[:2])
+    along, across = (held.starts[:200] @ w), held.statistics(held.starts[:200])[:, 1].mean()
+    inside = across * (ROTATED - 1) / ROTATED
     return {
+        "expected": float(inside / (across + along.var(correction=0))),
+        "costs": float(costs.std(1).max() / costs.std()),
         "variance": [r.estimate.value for r in variance],
         "distance": distance.tolist(),
     }
@@ -108,9 +122,14 @@ def plot_orbits(rows: list[Row], canvas: Any) -> None:
 
 
 def weights_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
-    """Two dimensions in the middle, and a good fit."""
-    if config["steps"] < 10_000:
-        return
+    """Two dimensions in the middle, and a good fit; norms keep to their bound."""
+    yield norm_claim(rows)
+    says = ("the middle third of the layers has rank 2", "errors are below 2 % of the variance")
+    why = f"{config['steps']} steps of training are too few, 10000 are needed"
+    yield from only_if(config["steps"] >= 10_000, why, says, _trained_weights(rows, config))
+
+
+def _trained_weights(rows: list[Row], config: Config) -> Iterator[Claim]:
     ranks = [[sum(s > 0.1 for s in layer) for layer in r["sigma"]] for r in rows]
     third = config["depth"] // 3
     yield Claim(
@@ -127,9 +146,23 @@ def weights_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
 
 
 def paths_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
-    """The coordinates are summary statistics."""
-    if config["steps"] < 10_000:
-        return
+    """The coordinates are summary statistics, which move by themselves."""
+    off = max(r["closed"] for r in rows)
+    yield Claim(
+        "without noise the summary statistics of a step follow from those before it",
+        f"{off:.1e} off at most",
+        off < 1e-12,
+    )
+    says = (
+        "two principal components hold more than 99 % of the variance",
+        "the next step is told by the present coordinates",
+        "they tell both summary statistics, which the input does not",
+    )
+    why = f"{config['steps']} steps of training are too few, 10000 are needed"
+    yield from only_if(config["steps"] >= 10_000, why, says, _trained_paths(rows))
+
+
+def _trained_paths(rows: list[Row]) -> Iterator[Claim]:
     yield Claim(
         "two principal components hold more than 99 % of the variance",
         ", ".join(f"{r['share']:.2%} at {r['site']}" for r in rows),
@@ -152,9 +185,25 @@ def paths_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
 
 
 def orbits_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
-    """Orbits are points from the second layer on."""
-    if config["steps"] < 10_000:
-        return
+    """Orbits are points to the costs, are none to the input, and are from the second layer on."""
+    off = max(r["costs"] for r in rows)
+    yield Claim(
+        "without noise the costs are the same all over an orbit",
+        f"{off:.1e} of their spread at most",
+        off < 1e-5,
+    )
+    apart = max(abs(r["variance"][0] - r["expected"]) for r in rows)
+    yield Claim(
+        "the share of the input's variance within orbits is that of the starts, within 0.02",
+        ", ".join(f"{r['variance'][0]:.3f}, of {r['expected']:.3f}" for r in rows),
+        apart < 0.02,
+    )
+    says = ("less than 5 % of the variance is within orbits from the second hidden layer on",)
+    why = f"{config['steps']} steps of training are too few, 10000 are needed"
+    yield from only_if(config["steps"] >= 10_000, why, says, _trained_orbits(rows))
+
+
+def _trained_orbits(rows: list[Row]) -> Iterator[Claim]:
     yield Claim(
         "less than 5 % of the variance is within orbits from the second hidden layer on",
         "; ".join(", ".join(f"{v:.2g}" for v in r["variance"][:4]) for r in rows),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import probes, survey
-from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
+from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope.experiments.le2022.nets import descend, logistic
 from sigmascope.experiments.training import split
 from sigmascope.theory import le2022
@@ -119,8 +119,17 @@ def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
         ", ".join(sorted({v for r in rows for v in r["verdicts"]})),
         {v for r in rows for v in r["verdicts"]} == {"holds"},
     )
-    if config["steps"] < 1000:
-        return
+    says = (
+        "training drives both layers towards rank one in every run",
+        "linear neighbours align",
+        "a layer stays away from rank one in every run",
+    )
+    why = f"{config['steps']} steps of training are too few, 1000 are needed"
+    yield from only_if(config["steps"] >= 1000, why, says, _ends(rows, ends, said))
+
+
+def _ends(rows: list[Row], ends: dict[str, Any], said: str) -> Iterator[Claim]:
+    """What the ends of long runs show."""
     starts = [r["looks"][0]["ratios"] for r in rows]
     yield Claim(
         "training drives both layers towards rank one in every run",

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
+from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope.experiments.le2022.nets import KINDS, descend, logistic, separable, tailed
 from sigmascope.probes import Subject
 from sigmascope.theory import le2022
@@ -131,8 +131,9 @@ def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
             and residual < 1e-10
             and {v for r in mine for v in r["verdicts"]} == {"holds"},
         )
-        if config["steps"] >= 6000:
-            yield from _ends(kind, mine)
+        says = (f"adjacent layers align: {kind}", f"layers end near rank one: {kind}")
+        why = f"{config['steps']} steps of training are too few, 6000 are needed"
+        yield from only_if(config["steps"] >= 6000, why, says, _ends(kind, mine))
 
 
 def _ends(kind: str, mine: list[Row]) -> Iterator[Claim]:
