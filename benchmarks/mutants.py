@@ -1,0 +1,221 @@
+"""How many small changes of the code the tests notice.
+
+python -m benchmarks.mutants                          # 300 changes, 75 a room (an hour or two)
+python -m benchmarks.mutants --room theory --count 75 --out mutants.jsonl
+python -m benchmarks.mutants --show mutants.jsonl     # the table, and what was not noticed
+
+A change is drawn with a fixed seed: the files of a room take turns. It is tried against the quick
+tests that run the changed line: those of the file that mirrors the module, then of its room, then
+of other rooms, the fastest first, until one fails, within a budget of processor time. With `--out`
+the record is kept, and a second run goes on where the first stopped. What takes much longer, or
+asks for much more memory than before, counts as noticed. Changes that change nothing are listed in
+`_equivalents.py`, each with its reason, and do not count.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import tempfile
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import mpmath
+import scipy.integrate
+import scipy.optimize
+import scipy.stats
+import torch
+
+from benchmarks import _forks as forks
+from benchmarks._equivalents import reason
+from benchmarks._mutations import Mutant, draw
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("linalg", "theory", "probes", "diagnosis")
+TESTED_BY = (*ROOMS, "survey")
+LIMIT = 1200.0  # seconds of wall time after which a mutant counts as hanging
+Map = dict[str, list[Any]]  # test -> seconds, lines by file
+
+assert all(
+    (hypothesis, mpmath, scipy.integrate, scipy.optimize, scipy.stats)
+)  # so that forks have them
+
+
+def _digest(*paths: Path) -> str:
+    found = hashlib.sha256()
+    for p in paths:
+        found.update(p.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _test_files(rooms: tuple[str, ...]) -> list[str]:
+    files = [p for r in rooms for p in sorted((ROOT / "tests" / r).rglob("test_*.py"))]
+    files += [
+        p
+        for r in rooms
+        for p in sorted((ROOT / "sigmascope" / r).rglob("*.py"))
+        if ">>> " in p.read_text()
+    ]
+    return [str(p.relative_to(ROOT)) for p in files]
+
+
+def coverage(rooms: tuple[str, ...]) -> Map:
+    """What each quick test runs; kept in the temporary folder until code or test changes."""
+    code = _digest(*sorted((ROOT / "sigmascope").rglob("*.py")))
+    folder = Path(tempfile.gettempdir()) / f"sigmascope-mutants-{os.getuid()}" / code
+    folder.mkdir(parents=True, exist_ok=True)
+    found: Map = {}
+    for file in _test_files(rooms):
+        kept = folder / f"{_digest(ROOT / file)}-{file.replace('/', '.')}.json"
+        if not kept.exists():
+            traced = forks.in_fork(lambda f=file: _traced(f), seconds=LIMIT)
+            if traced is None:
+                raise RuntimeError(f"The tests of {file} could not be traced. Run them by hand.")
+            kept.write_text(json.dumps(traced))
+            print(f"traced {file}: {len(traced)} tests", flush=True)
+        found |= json.loads(kept.read_text())
+    return found
+
+
+def _traced(file: str) -> Map:
+    return forks.trace(file, ROOT / "sigmascope")
+
+
+def chosen(found: Map, m: Mutant, budget: float) -> dict[str, float]:
+    """The tests that run the changed line: of the mirror, of the room, of the rooms below."""
+    path = m.path.removeprefix("sigmascope/")
+    lines = sum(1 << n for n in range(m.line, m.last + 1)) if m.inside else -1
+    seconds = {test: s for test, (s, ran) in found.items() if int(ran.get(path, "0"), 16) & lines}
+    mirror = str(Path("tests", path).parent / f"test_{Path(path).name}")
+    room = path.partition("/")[0]
+
+    def far(test: str) -> tuple[int, float]:
+        return (0 if test.startswith(mirror) else 1 if f"/{room}/" in test else 2), seconds[test]
+
+    kept, spent = {}, 0.0
+    for test in sorted(seconds, key=far):
+        if spent + seconds[test] <= budget or test.startswith(mirror):
+            kept[test] = seconds[test]
+            spent += seconds[test]
+    return kept
+
+
+def attempt(m: Mutant, tests: dict[str, float], found: forks.Functions | None) -> dict[str, Any]:
+    """What notices a mutant; `found` are the functions where the package is imported already."""
+    path, source = Path(m.path), m.source(ROOT)
+
+    def run() -> str:
+        if found is None:
+            with forks.read_instead(path, source):
+                try:
+                    forks.import_all()
+                except Exception as e:  # noqa: BLE001  (a package that cannot be imported is noticed)
+                    return f"import: {type(e).__name__}"
+        elif not forks.exchange(found, path, source):
+            return "error: nothing was exchanged"
+        return forks.killer(tests)
+
+    killer = forks.in_fork(run, seconds=LIMIT) if tests else ""
+    died = killer is None
+    return asdict(m) | {
+        "key": m.key,
+        "tests": len(tests),
+        "killer": "time: died" if died else killer,
+    }
+
+
+def _record(out: Path | None, row: dict[str, Any]) -> None:
+    state = "killed" if row["killer"] else "equivalent" if reason(ROOT, row) else "SURVIVED"
+    print(f"{state}  {row['path']}:{row['line']}  {row['before']}  →  {row['after']}", flush=True)
+    if out:
+        with out.open("a") as f:
+            f.write(json.dumps(row) + "\n")
+
+
+def table(rows: list[dict[str, Any]]) -> None:
+    """Killed of those that count, by room, and those not noticed."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        room = row["path"].split("/")[1]
+        why = reason(ROOT, row)
+        state = "killed" if row["killer"] else "equivalent" if why else "survived"
+        for name in (room, "all"):
+            counts[name, state] += 1
+        if state == "survived":
+            print(f"{row['path']}:{row['line']}  {row['before']}  →  {row['after']}")
+    print(
+        f"\n{'room':10} {'drawn':>6} {'equivalent':>11} {'killed':>7} {'survived':>9} {'rate':>6}"
+    )
+    for room in (*ROOMS, "all"):
+        killed, same, lived = (counts[room, s] for s in ("killed", "equivalent", "survived"))
+        if killed + lived:
+            rate = killed / (killed + lived)
+            print(f"{room:10} {killed + same + lived:6} {same:11} {killed:7} {lived:9} {rate:6.1%}")
+    print(json.dumps({f"{room} {state}": n for (room, state), n in sorted(counts.items())}))
+
+
+def main() -> None:
+    """Draw, try, tell."""
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--count", type=int, default=300)
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--room", choices=ROOMS, action="append")
+    p.add_argument("--without", action="append", default=[], help="files that end so are not drawn")
+    p.add_argument("--budget", type=float, default=60.0, help="seconds of tests a mutant")
+    p.add_argument("--part", default="0/1", help="i/n: every n-th, to share the work")
+    p.add_argument("--again", action="store_true", help="try once more what was not noticed")
+    p.add_argument("--out", type=Path)
+    p.add_argument("--show", type=Path, help="only the table of a record")
+    args = p.parse_args()
+    if args.show:
+        table([json.loads(line) for line in args.show.read_text().splitlines()])
+        return
+    torch.set_num_threads(1)
+    os.chdir(ROOT)
+    rooms = tuple(args.room or ROOMS)
+    drawn = [
+        m
+        for room in rooms
+        for m in draw(
+            ROOT,
+            room,
+            count=args.count // len(rooms),
+            seed=args.seed,
+            without=tuple(args.without),
+        )
+    ]
+    table(_tried(drawn, args))
+
+
+def _tried(drawn: list[Mutant], args: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each mutant: those on record, then those that need an import, then the others."""
+    lines = args.out.read_text().splitlines() if args.out and args.out.exists() else []
+    rows = {row["key"]: row for row in map(json.loads, lines)}
+    if args.again:
+        rows = {k: row for k, row in rows.items() if row["killer"] or reason(ROOT, row)}
+    i, n = map(int, args.part.split("/"))
+    ahead = sorted((m for m in drawn if m.key not in rows), key=lambda m: m.inside)[i::n]
+    if not ahead:
+        return [rows[m.key] for m in drawn if m.key in rows]
+    # in a fork of its own, so that this process has not imported the package
+    forks.in_fork(_mapped, seconds=10 * LIMIT)
+    found, functions = coverage(TESTED_BY), None
+    for m in ahead:
+        if m.inside and functions is None:
+            forks.import_all()
+            functions = forks.functions()
+        rows[m.key] = attempt(m, chosen(found, m, args.budget), functions)
+        _record(args.out, rows[m.key])
+    return [rows[m.key] for m in drawn if m.key in rows]
+
+
+def _mapped() -> int:
+    forks.import_all()
+    return len(coverage(TESTED_BY))
+
+
+if __name__ == "__main__":
+    main()
