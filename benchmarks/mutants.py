@@ -5,11 +5,11 @@ python -m benchmarks.mutants --room theory --count 75 --out mutants.jsonl
 python -m benchmarks.mutants --show mutants.jsonl     # the table, and what was not noticed
 
 A change is drawn with a fixed seed: the files of a room take turns. It is tried against the quick
-tests that run the changed line: those of the file that mirrors the module, then of its room, then
-of other rooms, the fastest first, until one fails, within a budget of processor time. With `--out`
-the record is kept, and a second run goes on where the first stopped. What takes much longer, or
-asks for much more memory than before, counts as noticed. Changes that change nothing are listed in
-`_equivalents.py`, each with its reason, and do not count.
+tests that run the changed line: those of the file that mirrors the module, then others of its room
+(for `probes` those of `survey` too), the fastest first, until one fails, within a budget of
+processor time. With `--out` the record is kept, and a second run goes on where the first stopped.
+What takes much longer, or asks for much more memory than before, counts as noticed. Changes that
+change nothing are listed in `_equivalents.py`, each with its reason, and do not count.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import json
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from benchmarks._mutations import Mutant, draw
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("linalg", "theory", "probes", "diagnosis")
-TESTED_BY = (*ROOMS, "survey")
+TESTED_BY = {r: (r, "survey") if r == "probes" else (r,) for r in ROOMS}
 LIMIT = 1200.0  # seconds of wall time after which a mutant counts as hanging
 Map = dict[str, list[Any]]  # test -> seconds, lines by file
 
@@ -51,18 +52,16 @@ def _digest(*paths: Path) -> str:
     return found.hexdigest()[:16]
 
 
-def _test_files(rooms: tuple[str, ...]) -> list[str]:
-    files = [p for r in rooms for p in sorted((ROOT / "tests" / r).rglob("test_*.py"))]
-    files += [
-        p
-        for r in rooms
-        for p in sorted((ROOT / "sigmascope" / r).rglob("*.py"))
-        if ">>> " in p.read_text()
-    ]
+def _test_files(rooms: Iterable[str]) -> list[str]:
+    files = []
+    for room in rooms:
+        files += sorted((ROOT / "tests" / room).rglob("test_*.py"))
+        modules = sorted((ROOT / "sigmascope" / room).rglob("*.py"))
+        files += [p for p in modules if ">>> " in p.read_text()]
     return [str(p.relative_to(ROOT)) for p in files]
 
 
-def coverage(rooms: tuple[str, ...]) -> Map:
+def coverage(rooms: Iterable[str]) -> Map:
     """What each quick test runs; kept in the temporary folder until code or test changes."""
     code = _digest(*sorted((ROOT / "sigmascope").rglob("*.py")))
     folder = Path(tempfile.gettempdir()) / f"sigmascope-mutants-{os.getuid()}" / code
@@ -85,7 +84,7 @@ def _traced(file: str) -> Map:
 
 
 def chosen(found: Map, m: Mutant, budget: float) -> dict[str, float]:
-    """The tests that run the changed line: of the mirror, of the room, of the rooms below."""
+    """The tests that run the changed line: of the mirror, of the room, of the next."""
     path = m.path.removeprefix("sigmascope/")
     lines = sum(1 << n for n in range(m.line, m.last + 1)) if m.inside else -1
     seconds = {test: s for test, (s, ran) in found.items() if int(ran.get(path, "0"), 16) & lines}
@@ -201,8 +200,9 @@ def _tried(drawn: list[Mutant], args: argparse.Namespace) -> list[dict[str, Any]
     if not ahead:
         return [rows[m.key] for m in drawn if m.key in rows]
     # in a fork of its own, so that this process has not imported the package
-    forks.in_fork(_mapped, seconds=10 * LIMIT)
-    found, functions = coverage(TESTED_BY), None
+    rooms = dict.fromkeys(t for m in ahead for t in TESTED_BY[m.path.split("/")[1]])
+    forks.in_fork(lambda: _mapped(rooms), seconds=10 * LIMIT)
+    found, functions = coverage(rooms), None
     for m in ahead:
         if m.inside and functions is None:
             forks.import_all()
@@ -212,9 +212,9 @@ def _tried(drawn: list[Mutant], args: argparse.Namespace) -> list[dict[str, Any]
     return [rows[m.key] for m in drawn if m.key in rows]
 
 
-def _mapped() -> int:
+def _mapped(rooms: Iterable[str]) -> int:
     forks.import_all()
-    return len(coverage(TESTED_BY))
+    return len(coverage(rooms))
 
 
 if __name__ == "__main__":
