@@ -4,6 +4,8 @@ A change inside functions is put into the fork by exchanging their code objects;
 runs on import needs a fork that imports the package itself. No file is ever written.
 """
 
+import ast
+import builtins
 import contextlib
 import gc
 import importlib
@@ -19,7 +21,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
 import beartype
@@ -57,14 +59,12 @@ def in_fork(run: Callable[[], Any], *, seconds: float) -> Any:
 def _answer(run: Callable[[], Any], far: int) -> NoReturn:
     """The life of a fork: it is silent, says what it found, and never returns."""
     os.setsid()
-    errors = os.dup(2)
     try:
         with os.fdopen(far, "w") as pipe, Path(os.devnull).open("w") as null:
             os.dup2(null.fileno(), 1)
-            os.dup2(null.fileno(), 2)
             pipe.write(json.dumps(run()))
     except BaseException:  # noqa: BLE001  (a fork must not go on as its parent would)
-        os.write(errors, traceback.format_exc().encode())
+        os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(0)
 
@@ -179,49 +179,72 @@ def _memory() -> int:
     return pages * resource.getpagesize()
 
 
-class Traced:
-    """A plug-in: which lines of the package each test runs, and how long it takes."""
+class _Telling(ast.NodeTransformer):
+    """Puts before every statement of a function a call that tells its line."""
 
-    def __init__(self, package: Path) -> None:
-        self.package, self.found = str(package), {}
-        self.calls: dict[CodeType, int] = defaultdict(int)
-        self.lines: dict[str, set[int]] = defaultdict(set)
+    def __init__(self, module: int) -> None:
+        self.module, self.inside = module, False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        outside, self.inside = self.inside, True
+        self.generic_visit(node)
+        self.inside = outside
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        for part in ("body", "orelse", "finalbody"):
+            body = getattr(node, part, None)
+            if self.inside and isinstance(body, list):
+                setattr(node, part, [new for s in body for new in self._told(s)])
+        return node
+
+    def _told(self, statement: ast.stmt) -> list[ast.stmt]:
+        number = ast.Constant(self.module << 16 | statement.lineno)
+        call = ast.Call(ast.Name("__ran__", ast.Load()), [number], [])
+        return [ast.Expr(call), statement]
+
+
+class Told:
+    """A plug-in: which statements of the package each test runs, and how long it takes."""
+
+    def __init__(self, modules: list[str], ran: set[int]) -> None:
+        self.modules, self.ran, self.found = modules, ran, {}
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Trace one test, with its fixtures."""
-        self.calls.clear()
-        self.lines.clear()
+        """One test, with its fixtures."""
+        self.ran.clear()
         start = time.process_time()
-        sys.settrace(self._call)
         yield
-        sys.settrace(None)
-        lines = {
-            f[len(self.package) + 1 :]: f"{sum(1 << n for n in seen):x}"
-            for f, seen in self.lines.items()
-        }
-        self.found[item.nodeid] = [time.process_time() - start, lines]
-
-    def _call(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
-        code = frame.f_code
-        if not code.co_filename.startswith(self.package):
-            return None
-        self.calls[code] += 1
-        if self.calls[code] > 30:  # whatever it does, it has done by now
-            return None
-        seen = self.lines[code.co_filename]
-        seen.add(frame.f_lineno)
-
-        def line(frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
-            seen.add(frame.f_lineno)
-            return line
-
-        return line
+        lines: dict[str, int] = defaultdict(int)
+        for number in self.ran:
+            lines[self.modules[number >> 16]] |= 1 << (number & 0xFFFF)
+        spent = time.process_time() - start
+        self.found[item.nodeid] = [spent, {m: f"{bits:x}" for m, bits in lines.items()}]
 
 
-def trace(file: str, package: Path) -> dict[str, list[Any]]:
-    """Every quick test of a file, with its seconds and the lines of the package that it runs."""
-    plugin = Traced(package)
+def import_telling(root: Path) -> tuple[list[str], set[int]]:
+    """Import the package so that every statement in its functions tells when it runs."""
+    loader, modules, ran = importlib.machinery.SourceFileLoader, [], set()
+    usual = loader.get_code
+
+    def get_code(self: Any, name: str) -> CodeType | None:
+        if not Path(self.path).is_relative_to(root / "sigmascope"):
+            return usual(self, name)
+        modules.append(str(Path(self.path).relative_to(root)))
+        tree = _Telling(len(modules) - 1).visit(ast.parse(Path(self.path).read_bytes()))
+        return self.source_to_code(ast.unparse(ast.fix_missing_locations(tree)).encode(), self.path)
+
+    loader.get_code = get_code  # type: ignore[method-assign]
+    builtins.__ran__ = ran.add  # type: ignore[attr-defined]
+    import_all()
+    return modules, ran
+
+
+def trace(file: str, modules: list[str], ran: set[int]) -> dict[str, list[Any]]:
+    """Every quick test of a file, with its seconds and the statements of the package it runs."""
+    plugin = Told(modules, ran)
     pytest.main([o for o in OPTIONS if o != "-x"] + ["--doctest-modules", file], plugins=[plugin])
     return plugin.found
 

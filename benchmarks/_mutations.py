@@ -57,7 +57,7 @@ class Mutant:
 
     path: str  # from the root of the repository
     line: int
-    last: int  # of the statement it stands in
+    statement: int  # the line at which the statement begins that it stands in
     start: int
     end: int
     before: str
@@ -82,13 +82,13 @@ def mutants(root: Path, path: str) -> list[Mutant]:
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     found = []
-    for node, new, (line, last), inside in _changes(ast.parse(text)):
+    for node, new, statement, inside in _changes(ast.parse(text)):
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
         before = text[start:end].decode()
-        found.append(Mutant(path, line, last, start, end, before, new, inside))
+        found.append(Mutant(path, node.lineno, statement, start, end, before, new, inside))
     return found
 
 
@@ -115,36 +115,22 @@ def draw(root: Path, room: str, *, count: int, seed: int, without: tuple[str, ..
     return drawn
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr, str, tuple[int, int], bool]]:
-    """Each node that can be changed, what it becomes, the lines of its statement, and its place."""
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr, str, int, bool]]:
+    """Each node that can be changed, what it becomes, the line of its statement, and its place."""
 
-    def walk(
-        node: ast.AST, lines: tuple[int, int], inside: bool
-    ) -> Iterator[tuple[ast.expr, str, tuple[int, int], bool]]:
+    def walk(node: ast.AST, line: int, inside: bool) -> Iterator[tuple[ast.expr, str, int, bool]]:
         if isinstance(node, UNSAID):
-            if not isinstance(node, ast.AnnAssign) or node.value is None:
-                return
-            yield from walk(node.value, (node.lineno, node.end_lineno or node.lineno), inside)
+            if isinstance(node, ast.AnnAssign) and node.value is not None:
+                yield from walk(node.value, node.lineno, inside)
             return
-        if isinstance(node, (ast.stmt, ast.expr)):
-            lines = _lines(node, lines)
+        if isinstance(node, ast.stmt):
+            line = node.lineno
         if isinstance(node, ast.expr):
-            yield from ((node, new, lines, inside) for new in _alternatives(node))
+            yield from ((node, new, line, inside) for new in _alternatives(node))
         for child, within in _parts(node, inside):
-            yield from walk(child, lines, within)
+            yield from walk(child, line, within)
 
-    yield from walk(tree, (1, 1), False)
-
-
-def _lines(node: ast.stmt | ast.expr, lines: tuple[int, int]) -> tuple[int, int]:
-    """The lines of the simple statement, or of the head of the compound one."""
-    if isinstance(node, ast.stmt) and not hasattr(node, "body"):
-        return node.lineno, node.end_lineno or node.lineno
-    if isinstance(node, ast.stmt):
-        return node.lineno, node.lineno
-    if lines[0] <= node.lineno <= lines[1]:
-        return lines
-    return node.lineno, node.end_lineno or node.lineno
+    yield from walk(tree, 1, False)
 
 
 def _parts(node: ast.AST, inside: bool) -> Iterator[tuple[ast.AST, bool]]:

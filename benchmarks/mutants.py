@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import json
 import os
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
@@ -61,26 +62,36 @@ def _test_files(rooms: Iterable[str]) -> list[str]:
     return [str(p.relative_to(ROOT)) for p in files]
 
 
-def coverage(rooms: Iterable[str]) -> Map:
-    """What each quick test runs; kept in the temporary folder until code or test changes."""
+def _kept(file: str) -> Path:
+    """Where what a test file runs is kept until the code or the test changes."""
     code = _digest(*sorted((ROOT / "sigmascope").rglob("*.py")))
     folder = Path(tempfile.gettempdir()) / f"sigmascope-mutants-{os.getuid()}" / code
     folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{_digest(ROOT / file)}-{file.replace('/', '.')}.json"
+
+
+def trace(files: list[str]) -> int:
+    """Find out which statements each quick test of some files runs, in forks."""
+    modules, ran = forks.import_telling(ROOT)
+    for file in files:
+        found = forks.in_fork(lambda f=file: forks.trace(f, modules, ran), seconds=LIMIT)
+        if found is None:
+            raise RuntimeError(f"The tests of {file} could not be traced. Run them by hand.")
+        _kept(file).write_text(json.dumps(found))
+        print(f"traced {file}: {len(found)} tests", file=sys.stderr, flush=True)
+    return len(files)
+
+
+def coverage(rooms: Iterable[str]) -> Map:
+    """What each quick test of some rooms runs, from the temporary folder or traced now."""
+    files = _test_files(rooms)
+    missing = [f for f in files if not _kept(f).exists()]
+    if missing and forks.in_fork(lambda: trace(missing), seconds=20 * LIMIT) is None:
+        raise RuntimeError("The tests could not be traced. What stopped them is said above.")
     found: Map = {}
-    for file in _test_files(rooms):
-        kept = folder / f"{_digest(ROOT / file)}-{file.replace('/', '.')}.json"
-        if not kept.exists():
-            traced = forks.in_fork(lambda f=file: _traced(f), seconds=LIMIT)
-            if traced is None:
-                raise RuntimeError(f"The tests of {file} could not be traced. Run them by hand.")
-            kept.write_text(json.dumps(traced))
-            print(f"traced {file}: {len(traced)} tests", flush=True)
-        found |= json.loads(kept.read_text())
+    for file in files:
+        found |= json.loads(_kept(file).read_text())
     return found
-
-
-def _traced(file: str) -> Map:
-    return forks.trace(file, ROOT / "sigmascope")
 
 
 def chosen(found: Map, m: Mutant, budget: float) -> dict[str, float]:
@@ -199,9 +210,7 @@ def _tried(drawn: list[Mutant], args: argparse.Namespace) -> list[dict[str, Any]
     ahead = sorted((m for m in drawn if m.key not in rows), key=lambda m: m.inside)[i::n]
     if not ahead:
         return [rows[m.key] for m in drawn if m.key in rows]
-    # in a fork of its own, so that this process has not imported the package
     rooms = dict.fromkeys(t for m in ahead for t in TESTED_BY[m.path.split("/")[1]])
-    forks.in_fork(lambda: _mapped(rooms), seconds=10 * LIMIT)
     found, functions = coverage(rooms), None
     for m in ahead:
         if m.inside and functions is None:
@@ -210,11 +219,6 @@ def _tried(drawn: list[Mutant], args: argparse.Namespace) -> list[dict[str, Any]
         rows[m.key] = attempt(m, chosen(found, m, args.budget), functions)
         _record(args.out, rows[m.key])
     return [rows[m.key] for m in drawn if m.key in rows]
-
-
-def _mapped(rooms: Iterable[str]) -> int:
-    forks.import_all()
-    return len(coverage(rooms))
 
 
 if __name__ == "__main__":
