@@ -200,6 +200,8 @@ class _Telling(ast.NodeTransformer):
         return node
 
     def _told(self, statement: ast.stmt) -> list[ast.stmt]:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            return [statement]  # a docstring stays the first
         number = ast.Constant(self.module << 16 | statement.lineno)
         call = ast.Call(ast.Name("__ran__", ast.Load()), [number], [])
         return [ast.Expr(call), statement]

@@ -96,9 +96,14 @@ def coverage(rooms: Iterable[str]) -> Map:
 
 def chosen(found: Map, m: Mutant, budget: float) -> dict[str, float]:
     """The tests that run the changed line: of the mirror, of the room, of the next."""
+    lines = 1 << m.statement if m.inside else -1
+    files = [m.path] if m.inside else _users(m.path)
+    seconds = {
+        test: s
+        for test, (s, ran) in found.items()
+        if any(int(ran.get(file, "0"), 16) & lines for file in files)
+    }
     path = m.path.removeprefix("sigmascope/")
-    lines = sum(1 << n for n in range(m.line, m.last + 1)) if m.inside else -1
-    seconds = {test: s for test, (s, ran) in found.items() if int(ran.get(path, "0"), 16) & lines}
     mirror = str(Path("tests", path).parent / f"test_{Path(path).name}")
     room = path.partition("/")[0]
 
@@ -111,6 +116,14 @@ def chosen(found: Map, m: Mutant, budget: float) -> dict[str, float]:
             kept[test] = seconds[test]
             spent += seconds[test]
     return kept
+
+
+def _users(path: str) -> list[str]:
+    """A module and those that import from it."""
+    name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    modules = (ROOT / "sigmascope").rglob("*.py")
+    using = [p for p in modules if f"from {name} import" in p.read_text()]
+    return [path, *(str(p.relative_to(ROOT)) for p in using)]
 
 
 def attempt(m: Mutant, tests: dict[str, float], found: forks.Functions | None) -> dict[str, Any]:
