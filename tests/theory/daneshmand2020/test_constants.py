@@ -255,3 +255,8 @@ def test_the_largest_exponent_is_the_mean_logarithm_of_a_non_central_chi_square(
     found = top_exponent(width, gamma)
     assert found.value == pytest.approx(expected, rel=1e-9)
     assert found.low <= expected <= found.high
+
+
+def test_the_rank_that_is_compared_counts_directions_above_rounding():
+    found = at_input(RankParticipation, torch.diag(torch.tensor([3.0, 2.0, 0.0, 0.0])))
+    assert (found.rank.low, found.rank.value, found.rank.high) == (2, 2, 4)

@@ -13,7 +13,7 @@ from sigmascope.linalg import Estimate
 from sigmascope.theory import Verdict, le2022
 from sigmascope.theory.le2022.drifts import rounding
 from sigmascope.theory.le2022.ranks import Layer, RankOneBound
-from sigmascope.theory.le2022.words import formula
+from sigmascope.theory.le2022.words import formula, reason
 
 
 def dense(*widths, act=nn.Identity, seed=0, bias=True):
@@ -178,3 +178,23 @@ def test_the_constant_of_a_linear_tail_by_hand():
     assert second.D.value == pytest.approx(1)
     # ‖V‖² - ‖w‖² + 5 + λ₁(WᵀW - VVᵀ) = 10 - 9 + 5 + 3
     assert first.D.value == pytest.approx(9)
+
+
+def test_reasons_name_what_stands_between():
+    (linear,) = balances(dense(4, 5, 3))
+    assert (
+        reason(linear) == "only linear maps between: any mixing of units passes to the next weights"
+    )
+    bent = [reason(i) for i in balances(dense(4, 5, 3, act=nn.ReLU))]
+    assert all(said.startswith("an activation with two slopes between: ") for said in bent)
+    normed = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3)).double()
+    said = {i.kind: reason(i) for i in balances(normed)}
+    assert said["norm"] == "a common factor is divided out again; up to the eps of a normaliser"
+    assert said["neuron"] == (
+        "an activation with two slopes and a gain of each unit between: a factor of each unit "
+        "passes to the next weights"
+    )
+    sums = le2022.invariants(dense(4, 3), X, targets=Y, loss=F.cross_entropy)
+    assert {reason(i) for i in sums} == {
+        "what is added along these axes is subtracted again by a softmax or a mean"
+    }
