@@ -130,6 +130,8 @@ def test_parallel_gradients(cosine, severity):
     ("last", "found"),
     [
         (1e-5 * ABOVE, {}),
+        (1e-5, {}),
+        (1e5, {}),
         (1e-5 * BELOW, {"vanishing-signal": "warning"}),
         (1e-8 * ABOVE, {"vanishing-signal": "warning"}),
         (1e-8 * BELOW, {"vanishing-signal": "error"}),
@@ -141,7 +143,7 @@ def test_parallel_gradients(cosine, severity):
     ],
 )
 def test_how_far_the_signal_may_change(last, found):
-    values = [3.0, 3.0 * math.sqrt(last), 3.0 * last]
+    values = [1.0, math.sqrt(last), last]
     assert said(signal_size, *series("mean square", *values, form="samples")) == found
     # two layers are no depth, and nothing is said of a change from nothing
     assert said(signal_size, *series("mean square", 3.0, 3.0 * last, form="samples")) == {}
@@ -392,7 +394,13 @@ def test_the_input_must_vary_ten_times_as_much(variation, speaks):
 def test_one_step_at_the_end_is_no_trend_unless_samples_are_alike():
     few = {"ratios": [5.0, 4.0, 1.0], "centred": [20.0, 20.0, 3.0]}
     assert collapse(**few) == []
-    assert collapse(**few, variation=[1.0, 1.0, 0.01])[0].severity == "error"
+    (alike,) = collapse(**few, variation=[1.0, 1.0, 0.01])
+    assert alike.severity == "error"
+    assert "falls from 5 at the input to 1 at layer 2" in alike.says
+    assert "where samples differ by 0.01 of their size." in alike.says
+    unknown = Estimate(0.004, 0.0, 0.005, "told")
+    (hidden,) = collapse(**few, variation=[1.0, 1.0, unknown])
+    assert "where samples differ by less than 0.005 of their size." in hidden.says
     assert collapse([5.0, 1.0], [20.0, 3.0]) == []  # two layers are no depth
     assert collapse([5.0, 1.0, 1.0, 4.0], [20.0, 3.0, 3.0, 20.0]) == []  # it recovers
 
@@ -461,3 +469,17 @@ def test_errors_stand_where_the_network_is_known_not_to_fit(value, high, found):
 def test_errors_that_no_progress_takes_back_stand():
     trains = reading("probability of fitting", 0.9, "(model)", "setup")
     assert diagnosed(reading("out of reach", 0.6), trains, count=1) == {"out-of-reach": "error"}
+
+
+def test_the_worst_weight_and_the_first_are_shown():
+    def shown(*values):
+        shifts = [
+            reading("mean shift", v, f"layer {i}.weight", view="weights")
+            for i, v in enumerate(values)
+        ]
+        (found,) = asymmetric_weights(profile(*shifts, count=len(values)))
+        assert found.site == "layer 0.weight"
+        return [r.site for r in found.evidence]
+
+    assert shown(3.0, 5.0, 0.1) == ["layer 1.weight", "layer 0.weight"]
+    assert shown(5.0, 3.0, 0.1) == ["layer 0.weight"]

@@ -1,5 +1,8 @@
 """What is said of a task holds for tasks that are known."""
 
+import itertools
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +10,7 @@ from torch.nn import functional as F
 
 from sigmascope import sources, survey
 from sigmascope.survey import constant_loss
-from sigmascope.survey.tasks import target_alignment, target_rows, target_signal
+from sigmascope.survey.tasks import RIDGE, target_alignment, target_rows, target_signal
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +95,44 @@ def test_a_narrow_layer_loses_what_its_width_cannot_hold():
     assert reach(model, x, x, F.mse_loss)["out of reach"] == pytest.approx(6 / 8, abs=0.06)
     wide = nn.Sequential(nn.Linear(8, 20), nn.Linear(20, 8))
     assert "out of reach" not in reach(wide, x, x, F.mse_loss)
+
+
+def test_alignment_is_zero_on_average_over_all_permutations():
+    """What chance gives is taken off exactly: of five samples all 120 orders."""
+    g = torch.Generator().manual_seed(3)
+    rows, targets = (torch.randn(5, k, generator=g).double() for k in (2, 1))
+    wanted = target_rows(targets, 5)
+    found = [
+        target_alignment(rows, wanted[list(order)]) for order in itertools.permutations(range(5))
+    ]
+    assert max(found) < 1  # none is cut
+    assert sum(found) / 120 == pytest.approx(0, abs=1e-12)
+
+
+def test_the_signal_is_that_of_fits_without_each_sample():
+    """Every sample left out in turn and predicted by a ridge regression on the others."""
+    g = torch.Generator().manual_seed(4)
+    rows = torch.randn(12, 3, generator=g).double()
+    targets = target_rows(rows[:, :1] + 0.3 * torch.randn(12, 1, generator=g).double(), 12)
+    X = (rows - rows.mean(0)) / (rows - rows.mean(0)).square().mean().sqrt()
+    K = X @ X.mT
+    ridge = RIDGE * K.diagonal().mean()
+
+    def told(Y):
+        error = agreement = 0.0
+        for i in range(12):
+            rest = [j for j in range(12) if j != i]
+            own = K[rest][:, rest] + ridge * torch.eye(11, dtype=K.dtype)
+            error += float((Y[i] - K[i, rest] @ torch.linalg.solve(own, Y[rest])).square().sum())
+            near = sorted(rest, key=lambda j: float((X[i] - X[j]).norm()))[:5]
+            agreement += float((Y[near] @ Y[i]).sum())
+        return agreement, -math.log(error)
+
+    generator = torch.Generator().manual_seed(0)
+    chance = [told(targets[torch.randperm(12, generator=generator)]) for _ in range(200)]
+    scores = []
+    for mine, others in zip(told(targets), zip(*chance, strict=True), strict=True):
+        mean = sum(others) / 200
+        spread = math.sqrt(sum((x - mean) ** 2 for x in others) / 199)
+        scores.append((mine - mean) / spread)
+    assert target_signal(rows, targets) == pytest.approx(max(scores), rel=1e-9)
