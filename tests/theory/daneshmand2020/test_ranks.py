@@ -103,9 +103,9 @@ def test_soft_rank_at_any_scale_has_teeth_and_declines():
     theorem = at_input(SoftRankAnyScale, 3 * normalised(rows(1, 9, 6)))
     nothing = replace(theorem, rank=Estimate.exactly(0.0))
     assert nothing.check().verdict is Verdict.VIOLATED
-    assert (
-        replace(theorem, mean_square=Estimate.exactly(0.5)).check().verdict is Verdict.INAPPLICABLE
-    )
+    for t, met in ((0.5 - 1e-9, False), (0.5, None), (0.5 + 1e-9, True)):
+        moved = replace(theorem, mean_square=Estimate.exactly(t))
+        assert [a.met for a in moved.assumptions()] == [met]
 
 
 def test_the_general_form_is_the_printed_one_for_normalised_features():
