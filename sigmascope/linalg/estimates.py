@@ -1,9 +1,10 @@
 """A measured number together with the interval it is defended on.
 
 Estimates can be added, subtracted, multiplied, divided and raised to powers, so that whatever is
-computed from measured numbers carries their errors with it, cancellation included. The invariant:
-if the true operands lie within their intervals, the true result lies within its own. Every end is
-rounded outwards, so that no number of roundings has to be guessed anywhere.
+computed from measured numbers carries their errors with it, cancellation included: interval
+arithmetic (Moore 1966). The invariant: if the true operands lie within their intervals, the true
+result lies within its own. Every end is rounded outwards, so that no number of roundings has to be
+guessed anywhere.
 """
 
 import math
@@ -150,20 +151,38 @@ class Estimate:
 
 
 def largest(*estimates: Estimate) -> Estimate:
-    """The largest of some numbers, each of which lies within its own interval."""
+    """The largest of some numbers, each of which lies within its own interval.
+
+    Source:
+        Moore 1966, Interval Analysis: the maximum rises with every operand.
+    """
     how, risk = estimates[0].how, min(1.0, sum(e.risk for e in estimates))
     low, high = max(e.low for e in estimates), max(e.high for e in estimates)
     return Estimate(max(e.value for e in estimates), low, high, how, risk)
 
 
 def total(A: Tensor) -> Estimate:
-    """The sum of the entries of a float64 tensor, with what adding them up may have rounded."""
+    """The sum of the entries of a float64 tensor, with what adding them up may have rounded.
+
+    Source:
+        Higham 2002, Accuracy and Stability of Numerical Algorithms, (4.4), for any order.
+    """
     gap = float(A.abs().sum()) * (A.numel() + 2) * 2.0**-52
     return Estimate.within(float(A.sum()), gap)
 
 
 def entrywise(value: Tensor, low: Tensor, high: Tensor, *, how: str) -> tuple[Estimate, ...]:
-    """One estimate for each entry of a vector with its ends, as those of a spectrum."""
+    """One estimate for each entry of a vector with its ends, as those of a spectrum.
+
+    Args:
+        value: The best numbers.
+        low: Their lower ends.
+        high: Their upper ends.
+        how: The route of all.
+
+    Source:
+        As the three vectors.
+    """
     rows = zip(value.tolist(), low.tolist(), high.tolist(), strict=True)
     return tuple(Estimate(v, least, most, how) for v, least, most in rows)
 
