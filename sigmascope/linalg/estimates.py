@@ -181,7 +181,7 @@ def entrywise(value: Tensor, low: Tensor, high: Tensor, *, how: str) -> tuple[Es
         how: The route of all.
 
     Source:
-        As the three vectors.
+        Of the ends, where they are those of `spectrum`: Weyl 1912.
     """
     rows = zip(value.tolist(), low.tolist(), high.tolist(), strict=True)
     return tuple(Estimate(v, least, most, how) for v, least, most in rows)
