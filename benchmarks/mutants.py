@@ -6,10 +6,10 @@ python -m benchmarks.mutants --show mutants.jsonl     # the table, and what was 
 
 A change is drawn with a fixed seed: the files of a room take turns. It is tried against the quick
 tests that run the changed line: those of the file that mirrors the module, then others of its room
-(of `theory` and `probes` of the next, too), the fastest first, until one fails, within a budget of
-processor time. With `--out` the record is kept, and a second run goes on where the first stopped.
-What takes much longer, or asks for much more memory than before, counts as noticed. Changes that
-change nothing are listed in `_equivalents.py`, each with its reason, and do not count.
+(of `theory` and `probes` of their neighbours too), the fastest first, until one fails, within a
+budget of processor time. With `--out` the record is kept, and a second run goes on where the first
+stopped. What takes much longer, or asks for much more memory than before, counts as noticed.
+Changes that change nothing are listed in `_equivalents.py`, each with its reason, and do not count.
 """
 
 import argparse
@@ -40,7 +40,7 @@ ROOMS = ("linalg", "theory", "probes", "diagnosis")
 TESTED_BY = {
     "linalg": ("linalg",),
     "theory": ("theory", "probes"),
-    "probes": ("probes", "survey"),
+    "probes": ("probes", "survey", "theory"),
     "diagnosis": ("diagnosis",),
 }
 LIMIT = 1200.0  # seconds of wall time after which a mutant counts as hanging

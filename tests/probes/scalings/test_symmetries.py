@@ -131,3 +131,34 @@ def test_what_cannot_be_followed_is_refused():
         symmetries(frozen, torch.ones(1, 3))
     with pytest.raises(Refusal, match="must run on the batch"):
         symmetries(nn.Linear(3, 2), torch.ones(1, 4))
+
+
+def test_units_of_a_relu_may_be_mixed_where_they_are_on_together():
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(5))
+    net = nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 2))
+    with torch.no_grad():
+        on = net[0](x) > 0
+    (family,) = symmetries(net, x).scalings
+    alike = (on[:, :, None] == on[:, None]).all(0)
+    assert 12 < int(alike.sum()) < 144
+    assert torch.equal(family.mask, alike)
+
+
+@pytest.mark.parametrize("pool", [nn.AvgPool2d(2), nn.AvgPool2d((4, 1)), nn.AdaptiveAvgPool2d(2)])
+def test_averages_over_both_axes_of_an_image_keep_channels_apart(pool):
+    net = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), pool, nn.Flatten(), nn.Linear(12, 2))
+    (family,) = symmetries(net, torch.randn(2, 1, 4, 4)).scalings
+    columns = next(p for p in family.parts if p.side == "columns")
+    assert columns.index.tolist() == [list(range(4 * c, 4 * c + 4)) for c in range(3)]
+    assert bool(family.mask.all())
+
+
+def test_weights_that_are_not_trained_are_constants():
+    net = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(3, 2))
+    assert len(symmetries(net, torch.randn(2, 4)).scalings) == 2
+    net[1].requires_grad_(False)
+    assert symmetries(net, torch.randn(2, 4)).scalings == ()
+    net[1].requires_grad_(True)
+    net[0].requires_grad_(False)
+    (family,) = symmetries(net, torch.randn(2, 4)).scalings
+    assert {p.tensor for p in family.parts} == {"1.weight", "1.bias", "2.weight"}
