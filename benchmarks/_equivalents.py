@@ -53,11 +53,6 @@ SAME: dict[tuple[str, str, str], str] = {
         "9",
     ): "one rounding in eight more is allowed for: every interval it makes is still true",
     (
-        "diagnosis/treatments.py",
-        "if done == singles > 1:",
-        "0",
-    ): "of one treatment `pairs` makes none",
-    (
         "diagnosis/trainability.py",
         "found = LogisticRegression(C=1.0, max_iter=1000).fit((X - mean) / spread, y)",
         "1001",

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,3 +151,33 @@ def test_another_model_may_judge(digits):
     sure = TrainabilityModel(("progress",), (0.0,), 9.0, ((0.0, 9.0),), 1, "always")
     options = {"targets": digits.targets, "loss": F.cross_entropy, "by": sure}
     assert trainability(nn.Sequential(nn.Flatten(), mlp(32)), digits.inputs, **options).value > 0.99
+
+
+def test_resamples_are_kept_that_have_both_kinds():
+    """One network of four fits; resamples without it say nothing, those with it count once."""
+    rows = [{"progress": float(v), "loss left": float(v * v)} for v in (3, 1, 0, -2)]
+    fits = [True, False, False, False]
+    seen = torch.Generator().manual_seed(7)
+    drawn = (torch.randint(4, (4,), generator=seen).tolist() for _ in range(100))
+    kept = [d for d in drawn if 0 in d and set(d) != {0}][:3]
+    assert any(d.count(0) == 1 for d in kept)
+    found = fit_trainability(rows, fits, says="told", generator=torch.Generator().manual_seed(7))
+    assert len(found.draws) == 200
+    for d, draw in zip(kept, found.draws[:3], strict=True):
+        again = fit_trainability([rows[i] for i in d], [fits[i] for i in d], says="told")
+        assert (*again.slopes, again.offset) == pytest.approx(draw)
+
+
+def test_a_probability_is_the_logistic_function_of_its_features():
+    """`z = 2 · 0.5 - 1 · 1 + 0.5`, and the middle nine tenths of what draws say."""
+    draws = tuple((0.0, 0.0, math.log(odds)) for odds in (1, 1, 2, 3, 9))
+    by = TrainabilityModel(("a", "b"), (2.0, -1.0), 0.5, draws, 5, "half")
+    found = by.probability({"a": 0.5, "b": 1.0})
+    assert found.value == pytest.approx(1 / (1 + math.exp(-0.5)))
+    # quantiles of 1/2, 1/2, 2/3, 3/4, 9/10: a fifth of the way from the second last to the last
+    assert (found.low, found.high) == pytest.approx((0.5, 0.75 + 0.8 * 0.15))
+    assert found.risk == 0.1
+    # a few hundred networks tell nothing beyond 0.005 of 0 and 1
+    assert by.probability({"a": 100.0, "b": 0.0}).value == 0.995
+    assert by.probability({"a": -100.0, "b": 0.0}).value == 0.005
+    assert by.probability({"a": -1e6, "b": 0.0}).value == 0.005

@@ -48,6 +48,8 @@ def test_pairs_follow_where_no_single_one_is_enough():
 
 
 def test_of_a_single_remedy_no_pairs_are_made():
-    found, _ = tried(diagnosis.Reinitialise, depth=2)
+    told = []
+    found, _ = tried(diagnosis.Reinitialise, depth=2, progress=lambda *at: told.append(at))
+    assert told == [("as it is", 0, 2), ("reinitialise", 1, 2)]
     assert [t.remedy.name for t in found] == ["reinitialise"]
     assert set(found[0].cured).isdisjoint(found[0].new)
