@@ -53,6 +53,26 @@ SAME: dict[tuple[str, str, str], str] = {
         "9",
     ): "one rounding in eight more is allowed for: every interval it makes is still true",
     (
+        "linalg/inertia.py",
+        "rows = (order < 0).numpy().nonzero()[0]  # both rows of a block of size 2 are marked",
+        "1",
+    ): "LAPACK counts rows from 1: none of its pivots is 0",
+    (
+        "probes/affine.py",
+        "if A.shape[0] * A.shape[1] <= DENSE:",
+        "(A.shape[0] * A.shape[1] < DENSE)",
+    ): "the same map either way, written out or not: a matter of memory",
+    (
+        "probes/layers.py",
+        "return 1 if convolves and value.ndim > 2 else value.ndim - 1",
+        "1",
+    ): "of two dimensions the second is the last",
+    (
+        "probes/mixing.py",
+        "first, second = order[: (count + 1) // 2], order[(count + 1) // 2 :]",
+        "0",
+    ): "the middle sample may stand in either half",
+    (
         "diagnosis/trainability.py",
         "found = LogisticRegression(C=1.0, max_iter=1000).fit((X - mean) / spread, y)",
         "1001",

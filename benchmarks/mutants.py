@@ -67,35 +67,35 @@ def _test_files(rooms: Iterable[str]) -> list[str]:
     return [str(p.relative_to(ROOT)) for p in files]
 
 
-def _kept(file: str) -> Path:
-    """Where what a test file runs is kept until the code or the test changes."""
+def _kept(files: Iterable[str]) -> dict[str, Path]:
+    """Where what test files run is kept, until the code or the test changes."""
     code = _digest(*sorted((ROOT / "sigmascope").rglob("*.py")))
     folder = Path(tempfile.gettempdir()) / f"sigmascope-mutants-{os.getuid()}" / code
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{_digest(ROOT / file)}-{file.replace('/', '.')}.json"
+    return {f: folder / f"{_digest(ROOT / f)}-{f.replace('/', '.')}.json" for f in files}
 
 
-def trace(files: list[str]) -> int:
+def trace(kept: dict[str, Path]) -> int:
     """Find out which statements each quick test of some files runs, in forks."""
     modules, ran = forks.import_telling(ROOT)
-    for file in files:
+    for file, where in kept.items():
         found = forks.in_fork(lambda f=file: forks.trace(f, modules, ran), seconds=LIMIT)
         if found is None:
             raise RuntimeError(f"The tests of {file} could not be traced. Run them by hand.")
-        _kept(file).write_text(json.dumps(found))
+        where.write_text(json.dumps(found))
         print(f"traced {file}: {len(found)} tests", file=sys.stderr, flush=True)
-    return len(files)
+    return len(kept)
 
 
 def coverage(rooms: Iterable[str]) -> Map:
     """What each quick test of some rooms runs, from the temporary folder or traced now."""
-    files = _test_files(rooms)
-    missing = [f for f in files if not _kept(f).exists()]
+    kept = _kept(_test_files(rooms))
+    missing = {file: where for file, where in kept.items() if not where.exists()}
     if missing and forks.in_fork(lambda: trace(missing), seconds=20 * LIMIT) is None:
         raise RuntimeError("The tests could not be traced. What stopped them is said above.")
     found: Map = {}
-    for file in files:
-        found |= json.loads(_kept(file).read_text())
+    for where in kept.values():
+        found |= json.loads(where.read_text())
     return found
 
 

@@ -150,15 +150,16 @@ def _pair(layer: Directions, old: nn.Module, rank: int) -> nn.Sequential:
     like: dict[str, Any] = {"device": outer.device, "dtype": outer.dtype}
     assert isinstance(old, Plain)
     biased = bias is not None
+    made: Any = nn.utils.skip_init  # no numbers are drawn: what is built is overwritten
     if isinstance(old, nn.Linear):
-        first: Plain = nn.Linear(old.in_features, rank, bias=False, **like)
-        second: Plain = nn.Linear(rank, old.out_features, bias=biased, **like)
+        first: Plain = made(nn.Linear, old.in_features, rank, bias=False, **like)
+        second: Plain = made(nn.Linear, rank, old.out_features, bias=biased, **like)
     else:
         kind: Any = type(old)  # the three kinds differ in nothing that is asked here
         steps = old.kernel_size, old.stride, old.padding, old.dilation
         padded = {"bias": False, "padding_mode": old.padding_mode}
-        first = kind(old.in_channels, rank, *steps, **padded, **like)
-        second = kind(rank, old.out_channels, 1, bias=biased, **like)
+        first = made(kind, old.in_channels, rank, *steps, **padded, **like)
+        second = made(kind, rank, old.out_channels, 1, bias=biased, **like)
     with torch.no_grad():
         first.weight.copy_(inner)
         second.weight.copy_(outer.reshape(second.weight.shape))

@@ -45,7 +45,8 @@ def lipschitz_counterexample(
     weights = [up] * (half - 1) + [split, join] + [down] * (half - 1)
     layers: list[nn.Module] = []
     for W in weights:
-        layer = nn.Linear(W.shape[1], W.shape[0], bias=False, dtype=torch.float64)
+        shape = W.shape[1], W.shape[0]
+        layer = nn.Linear(*shape, bias=False, dtype=W.dtype, device="meta").to_empty(device="cpu")
         with torch.no_grad():
             layer.weight.copy_(W)
         layers += [layer, nn.ReLU()]

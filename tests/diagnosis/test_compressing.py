@@ -161,3 +161,12 @@ def test_every_model_of_the_zoo_keeps_its_function_or_is_refused(name):
         assert Subject(found.model, many, batch_dim=dims).output.isfinite().all()
     for k, v in model.state_dict().items():
         assert torch.equal(v, before[k])
+
+
+def test_halves_are_dealt_alike_every_time_and_nothing_global_is_drawn():
+    model = nn.Sequential(nn.Linear(6, 12), nn.Linear(12, 3))
+    x = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
+    before = torch.get_rng_state()
+    one, other = (compression(model, x, tolerance=0.3) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert one.change == other.change

@@ -61,3 +61,13 @@ def test_nothing_brings_itself_in_a_circle():
 
 def test_rules_are_listed_once():
     assert len(set(RULES)) == len(RULES)
+
+
+def test_the_group_with_the_worst_finding_comes_first():
+    """Whatever its cause says of itself, and however deep the causes of others are."""
+    found = grouped([
+        finding("alike-inputs"),
+        finding("exploding-signal", "error"),
+        finding("weight-scale"),
+    ])  # fmt: skip
+    assert [f.name for f in found] == ["weight-scale", "exploding-signal", "alike-inputs"]

@@ -46,3 +46,9 @@ def test_the_excess_vanishes_for_exponents_between_a_half_and_one():
 def test_refusals(words, says):
     with pytest.raises(ValueError, match=says):
         networks.lipschitz_counterexample(*words)
+
+
+def test_building_draws_no_random_numbers():
+    before = torch.get_rng_state()
+    networks.lipschitz_counterexample(6)
+    assert torch.equal(torch.get_rng_state(), before)

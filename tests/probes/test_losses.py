@@ -3,7 +3,7 @@ import torch
 from torch.nn import functional as F
 
 from sigmascope.networks import mlp
-from sigmascope.probes import Subject, losses_at
+from sigmascope.probes import Refusal, Subject, losses_at
 from sigmascope.probes.moves import moved
 
 D = torch.float64
@@ -35,3 +35,12 @@ def test_what_is_moved_comes_back_also_after_an_error():
     for p, (at, version, value) in zip(net.parameters(), before, strict=True):
         assert (p.data_ptr(), p._version) == (at, version)
         assert torch.equal(p, value)
+
+
+@pytest.mark.parametrize(
+    "known", [{"loss": F.cross_entropy}, {"targets": torch.zeros(5).long()}, {}]
+)
+def test_losses_need_both_targets_and_a_loss(known):
+    net = mlp(inputs=3, outputs=2, depth=1, width=4)
+    with pytest.raises(Refusal, match="Losses depend on targets and a loss"):
+        losses_at(Subject(net, torch.ones(5, 3), **known), [], torch.zeros(1, 0, dtype=D))

@@ -55,6 +55,7 @@ KEPT = {
     "clamped from both sides": (lambda h: h.clamp(-0.1, 0.1), 0),
     "a branch on its value": (lambda h: h if float(h.detach().sum()) > -1e9 else -h, 0),
     "sorted": (lambda h: h.sort(1).values, 0),
+    "rounded down": (lambda h: h.div(0.1, rounding_mode="floor"), 0),
     "recast": (lambda h: h.float().double(), 6),
 }
 

@@ -89,3 +89,17 @@ def test_facts_survive_growth():
     u.signature[first + 5] = 9
     u.fresh(5000, 4)
     assert (u.signature[first + 5], u.bundle[first], u.bundle[-1]) == (9, 3, 4)
+
+
+def test_factors_of_either_side_multiply():
+    """`1 = 2·2`, `2 = 3·3`, then `4 = 5·1`: in units of 3 they are 6, 3, 1 and 30."""
+    u = four()
+    u.equal(ids(1), ids(2), 2.0)
+    u.equal(ids(2), ids(3), 3.0)
+    u.equal(ids(4), ids(1), 5.0)
+    _, unit = u.root(3)
+    assert [u.root(i)[1] / unit for i in (1, 2, 3, 4)] == [6, 3, 1, 30]
+    u.equal(ids(4), ids(2), 10.0)  # as it is already
+    assert u.pinned(u.root(1)[0]) is None
+    u.equal(ids(4), ids(2), 9.0)
+    assert u.pinned(u.root(1)[0]) == "the same weight is on both sides of it"

@@ -260,3 +260,5 @@ def test_the_largest_exponent_is_the_mean_logarithm_of_a_non_central_chi_square(
 def test_the_rank_that_is_compared_counts_directions_above_rounding():
     found = at_input(RankParticipation, torch.diag(torch.tensor([3.0, 2.0, 0.0, 0.0])))
     assert (found.rank.low, found.rank.value, found.rank.high) == (2, 2, 4)
+    found = at_input(RankParticipation, torch.diag(torch.tensor([3.0, 2.0, 1.0, 0.0])))
+    assert (found.rank.low, found.rank.value) == (3, 3)
