@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.probes import as_matrix
+from sigmascope.probes import Refusal, as_matrix
 from sigmascope.probes.layers import channel_dim
 from sigmascope.probes.polygons import Polygon
+from sigmascope.probes.refusals import require_finite_batch
 from sigmascope.probes.representations import spectra_of
 from sigmascope.probes.tapes import _last_state
 
@@ -76,3 +77,14 @@ def test_weights_as_maps_of_one_patch(as_users_see_it):
 )
 def test_where_channels_stand(module, shape, dim):
     assert channel_dim(module, torch.ones(shape)) == dim
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_one_value_that_is_not_finite_is_enough_to_refuse_a_batch(bad):
+    x = torch.ones(3, 4)
+    x[1, 2] = bad
+    with pytest.raises(
+        Refusal, match=r"`batch` must be finite, got a value that is not at \(1, 2\)"
+    ):
+        require_finite_batch(iter([torch.ones(2), x]))
+    require_finite_batch(iter([torch.ones(2, 3)]))
