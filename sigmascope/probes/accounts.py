@@ -66,7 +66,7 @@ def unaccounted(
             for p, grad in zip(owned, grads[len(helds) :], strict=True):
                 if grad is not None:
                     gaps[p] += grad
-                    sizes[p] += float(grad.double().norm())
+                    sizes[p] += _norm(grad)
             for one, delta in zip(tape.calls, grads, strict=False):
                 if delta is None or one.spoiled:
                     continue
@@ -78,8 +78,13 @@ def unaccounted(
                     if p in gaps:
                         gaps[p] -= said
                         sizes[p] += size
-    apart = lambda p: float(gaps[p].double().norm()) > _room(p) * sizes[p]
+    apart = lambda p: _norm(gaps[p]) > _room(p) * sizes[p]
     return frozenset(name for name, p in trained.items() if apart(p))
+
+
+def _norm(t: Tensor) -> float:
+    """In float64, of real numbers or complex ones."""
+    return float((torch.view_as_real(t) if t.is_complex() else t).double().norm())
 
 
 def _room(p: Tensor) -> float:

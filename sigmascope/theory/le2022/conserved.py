@@ -58,6 +58,7 @@ def invariants(
     Cost: two forward passes and a backward pass; nine more of both where a rate is not zero.
 
     Example:
+        >>> import torch
         >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
         >>> [i.tensors for i in invariants(net, torch.ones(2, 3)) if i.kind != "norm"]
         [('2.weight', '0.weight', '0.bias')]

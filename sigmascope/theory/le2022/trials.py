@@ -21,6 +21,7 @@ from sigmascope.theory.le2022.invariants import Invariant, Tensors, claims
 ROUNDINGS = 1e3  # of the working precision that a rate of zero may differ by, relatively
 MOST = 0.05  # the same in half precision, where that would say nothing
 NUDGES = 4.0  # of the working precision that parameters are changed by, to see what is rounding
+CANCELLED = 1e-2  # share of its contributions below which a gradient tells nothing of a balance
 NOISES = 16.0  # times what such a change moves a rate by that rounding may have moved it by
 
 
@@ -71,8 +72,10 @@ class Trial:
     def measure(self, claim: Invariant) -> Invariant:
         """The claim with its rate, and what rounding may have made of it."""
         size = self._size(claim, self.gradients)
+        left = 1.0  # share of what was added up that has not cancelled
         if self.contributions is not None:
-            size = max(size, self._size(claim, self.contributions))
+            whole = max(size, self._size(claim, self.contributions))
+            left, size = (size / whole if whole > 0 else 1.0), whole
         if size == 0 or self._vanishes(claim):
             return replace(claim, rate=0.0, exactness=0.0, noise=math.inf)
         rate = self._rate(claim, self.gradients) / size
@@ -83,9 +86,8 @@ class Trial:
             for other in self.others
         ]
         exactness = min(ROUNDINGS * self.precision, MOST)
-        return replace(
-            claim, rate=rate, exactness=exactness, noise=NOISES * max(moved, default=0.0) / size
-        )
+        noise = NOISES * max(moved, default=0.0) / size if left > CANCELLED else math.inf
+        return replace(claim, rate=rate, exactness=exactness, noise=noise)
 
     def _vanishes(self, claim: Invariant) -> bool:
         """Whether the gradient is so small that parts of it are lost to underflow."""

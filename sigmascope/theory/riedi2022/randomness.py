@@ -109,10 +109,12 @@ class ResidualLayer:
         return blur(self.weight, self.plain, self.skipped)
 
     def gaussian(self) -> Assumption:
-        """Whether the weights are Gaussian of the scale that r says."""
-        size = self.weight.sigma.square().sum().item() / weight_spread(self.n, self.r) ** 2
-        tails = chi2.cdf(size, self.n**2), chi2.sf(size, self.n**2)
-        met = False if min(tails) < REFUTED else self.drawn
+        """Whether the weights are Gaussian of the scale that r says; by their size, if not told."""
+        met = self.drawn
+        if met is None:
+            size = self.weight.sigma.square().sum().item() / weight_spread(self.n, self.r) ** 2
+            tails = chi2.cdf(size, self.n**2), chi2.sf(size, self.n**2)
+            met = False if min(tails) < REFUTED else None
         return Assumption("weights are independent Gaussians of variance 1/(8 n r²)", met)
 
     def condition(self, s: Spectrum) -> Estimate:

@@ -54,7 +54,7 @@ def test_a_rank_is_at_least_the_participation_ratio():
 
 def test_a_soft_rank_is_at_least_a_quarter_of_the_participation_ratio():
     """`(1 - 1/2)² r`, less what a deviation of 1e-3 leaves open: `(1 - 1/1.998)²`."""
-    theorem = SoftRank("here", told(0), told(6.0), 0.0)
+    theorem = SoftRank("here", told(0), told(6.0), 1e-3)
     limit = theorem.limit()
     assert (limit.value, limit.high) == pytest.approx((1.5, 1.5))
     assert limit.low == pytest.approx(6 * (1 - 0.5 / 0.999) ** 2)
@@ -68,9 +68,9 @@ def test_a_soft_rank_is_at_least_a_quarter_of_the_participation_ratio():
 
 def test_a_soft_rank_at_any_scale():
     """`(1 - τ/t)²` is 9/16 at t = 2."""
-    flips(SoftRankAnyScale("here", told(0), told(4.0), 2.0), "rank", 2.25)
-    for t, speaks in ((0.5, False), (0.5 * (1 + PART), True)):
-        found = SoftRankAnyScale("here", told(1), told(1), t).check()
+    flips(SoftRankAnyScale("here", told(0), told(4.0), told(2)), "rank", 2.25)
+    for t, speaks in ((0.5 * (1 - PART), False), (0.5 * (1 + PART), True)):
+        found = SoftRankAnyScale("here", told(1), told(1), told(t)).check()
         assert (found.verdict is not Verdict.INAPPLICABLE) is speaks
 
 
@@ -87,7 +87,7 @@ def test_every_feature_must_be_normalised(theorem, size, met):
 
 
 def test_regularity_is_at_most_one():
-    theorem = Regularity("here", told(0), 0.0)
+    theorem = Regularity("here", told(0), 1e-3)
     assert theorem.limit().value == 1
     for alpha, verdict in (
         (1.001 * (1 + PART), Verdict.VIOLATED),  # what the deviation leaves open

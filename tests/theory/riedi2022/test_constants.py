@@ -100,8 +100,8 @@ def test_the_bound_by_the_norm_ends_where_the_norm_reaches_the_strength(t, finit
     skip = Skip.of(torch.diag(torch.tensor([t, 0.5], dtype=torch.float64)), 1.0)
     found = skip_condition_bounds(skip)
     assert math.isfinite(found.by_norm) is math.isfinite(found.by_norm_alone) is finite
-    met = SKIPS["skip-condition-norm"](skip).check().verdict is not Verdict.INAPPLICABLE
-    assert met is finite
+    met = SKIPS["skip-condition-norm"](skip).assumptions()[1].met
+    assert met is (None if t == 1 else finite)  # rounding hides on which side of the edge it is
 
 
 # -- activations ----------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def residual(*, n=7, r, before, after, weight=0.05):
     inner, outer = (torch.ones(n, dtype=torch.float64) for _ in range(2))
     inner[:before], outer[n - after :] = 0.0, 0.0
     W = weight * torch.eye(n, dtype=torch.float64)
-    return ResidualLayer.of(W, inner, outer, r=r)
+    return ResidualLayer.of(W, inner, outer, r=r, drawn=True)
 
 
 def conditioned(layer, kappa):
