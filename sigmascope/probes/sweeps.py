@@ -278,9 +278,15 @@ def _passes(
         )
         kept.append(found[: len(helds)])
         for place, g in enumerate(found[len(helds) :]):
-            sizes[place, k] = 0.0 if g is None else float(g.double().square().sum())
+            sizes[place, k] = 0.0 if g is None else _square(g)
     per_site = zip(*kept, strict=True)
     return [None if any(g is None for g in site) else list(site) for site in per_site], sizes
+
+
+def _square(t: Tensor) -> float:
+    """`Σ |t|²` in float64, of real numbers or complex ones."""
+    real = torch.view_as_real(t) if t.is_complex() else t
+    return float(real.double().square().sum())
 
 
 def _all_at_once(flat: Tensor, helds: Sequence[Tensor], seeds: Seeds) -> list[Gradients]:
