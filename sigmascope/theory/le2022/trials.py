@@ -140,7 +140,10 @@ def _chosen(
     telling = [i for i in found if i.noise < MOST]
     kept = [i for i in telling if i.rate <= i.tolerance]
     if kept or telling:
-        return min(kept or telling, key=lambda i: i.noise)
+        best = min(kept or telling, key=lambda i: i.noise)
+        # a unit that hardly varies is scaled by eps alone, whatever the share of eps elsewhere
+        off = not kept and claim.kind == "norm" and claim.slack > 0
+        return replace(best, noise=math.inf) if off else best
     # nothing but rounding, of which nothing can be told; or no gradient at all, and no rate
     return replace(found[0], noise=math.inf if any(i.rate for i in found) else 0.0)
 
