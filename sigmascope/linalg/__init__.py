@@ -5,7 +5,7 @@ from sigmascope.linalg.batches import spectra
 from sigmascope.linalg.conditions import condition_number, log_pseudo_determinant
 from sigmascope.linalg.deflation import symmetric_moments
 from sigmascope.linalg.eigenvalues import Ends, extreme_eigenvalues
-from sigmascope.linalg.estimates import Estimate, entrywise, largest, total
+from sigmascope.linalg.estimates import Estimate, entrywise, largest
 from sigmascope.linalg.forms import trace_of_forms
 from sigmascope.linalg.inertia import count_above, counts_above
 from sigmascope.linalg.lanczos import Krylov, krylov_space
@@ -87,7 +87,6 @@ __all__ = [
     "symmetric_edge",
     "symmetric_moments",
     "time_average",
-    "total",
     "trace",
     "trace_of_forms",
     "zero_exponents",

@@ -161,16 +161,6 @@ def largest(*estimates: Estimate) -> Estimate:
     return Estimate(max(e.value for e in estimates), low, high, how, risk)
 
 
-def total(A: Tensor) -> Estimate:
-    """The sum of the entries of a float64 tensor, with what adding them up may have rounded.
-
-    Source:
-        Higham 2002, Accuracy and Stability of Numerical Algorithms, (4.4), for any order.
-    """
-    gap = float(A.abs().sum()) * (A.numel() + 2) * 2.0**-52
-    return Estimate.within(float(A.sum()), gap)
-
-
 def entrywise(value: Tensor, low: Tensor, high: Tensor, *, how: str) -> tuple[Estimate, ...]:
     """One estimate for each entry of a vector with its ends, as those of a spectrum.
 

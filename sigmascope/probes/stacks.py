@@ -59,6 +59,11 @@ class Stack:
         return self.weight_norm + sum(float(b.square().sum()) for b in self.biases)
 
     @cached_property
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """Singular values of `W_1` to `W_L`."""
+        return tuple(spectrum(w, route="exact") for w in self.weights)
+
+    @cached_property
     def spectral_norms(self) -> tuple[float, ...]:
         """At least `‖W_l‖`; the Frobenius norm of weights that are too large to be factorised."""
         norms = (

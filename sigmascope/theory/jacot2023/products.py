@@ -1,13 +1,13 @@
 """The second correction of a product: Proposition 4, where it can be checked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum, spectrum
+from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.probes import Point, Stack
 from sigmascope.theory.bounds import Assumption
 from sigmascope.theory.jacot2023.facts import OfStacks, log_volume, singular_values
@@ -33,7 +33,7 @@ class ProductCorrection(OfStacks):
         linear = Assumption("the network is linear", self.point.stack.slope == 1)
         if not linear.met:
             return (linear,)
-        spectra = [spectrum(W, route="exact") for W in self.point.stack.weights]
+        spectra = self.point.stack.spectra
         whole = (*spectra, self.point.spectrum)
         ranks = [len(singular_values(s)) for s in whole]
         known = all(_decided(s, k) for s, k in zip(whole, ranks, strict=True))
@@ -42,7 +42,7 @@ class ProductCorrection(OfStacks):
         same = Assumption(said, alike if known or not alike else None)
         return (linear, same, self._additive(spectra))
 
-    def _additive(self, spectra: list[Spectrum]) -> Assumption:
+    def _additive(self, spectra: Sequence[Spectrum]) -> Assumption:
         """Whether `log |A|_+` of the product is the sum of those of its layers.
 
         It is for certain where the rank is the width of every hidden layer, as determinants
@@ -61,7 +61,7 @@ class ProductCorrection(OfStacks):
         )
 
     def both(self, point: Point) -> tuple[Estimate, Estimate]:
-        layers = (_distance(spectrum(W, route="exact")) for W in point.stack.weights)
+        layers = map(_distance, point.stack.spectra)
         return _distance(point.spectrum), sum(layers, Estimate.exactly(0.0))
 
     @classmethod

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, final
 
 import torch
@@ -59,7 +60,7 @@ def alignment_lower_bound(
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pair:
     """Two adjacent linear layers, by what they do to the units between.
 
@@ -87,7 +88,7 @@ class Pair:
         sides = [_gram(slabs) for slabs in (below, above)]
         return cls(sides[0][0], sides[1][0], (sides[0][1], sides[1][1]))
 
-    @property
+    @cached_property
     def _tops(self) -> tuple["Top", "Top"]:
         return Top.of(self.below, self.rounding[0]), Top.of(self.above, self.rounding[1])
 

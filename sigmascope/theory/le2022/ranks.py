@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, spectrum
+from sigmascope.linalg import Estimate, spectral_norm, spectrum
 
 EPS = 2.0**-52
 SHARP, PRINTED = 2, 8  # what a residual block costs, in Lemma 11 as it is sharp and as printed
@@ -136,8 +136,7 @@ def rank_one_bound(
         size = frobenius.high + float(above.square().sum())
         terms = above.shape[0] + layer.outer.shape[1] + 2
         delta = beta + _largest_eigenvalue(C.double().cpu(), rounding=terms * EPS * size)
-        s = spectrum(layer.outer, route="exact")
-        top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how) ** 2
+        top = spectral_norm(spectrum(layer.outer, route="exact")) ** 2
         D = frobenius - row + S * delta
         found.append(RankOneBound(layer.site, frobenius, top, S, D))
         s, e = layer.switch(block_cost)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.theory.bounds import Assumption, Bound, Sense
-from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, near, ratio
+from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class ActivationShrinks(OfActivations):
 
     def measured(self) -> Estimate:
         grown = self.facts.after.sigma - self.facts.before.sigma
-        return near(grown.max().item(), self.facts.gap)
+        return Estimate.within(grown.max().item(), self.facts.gap)
 
     def limit(self) -> Estimate:
         return Estimate.exactly(0.0)
@@ -145,7 +145,7 @@ class ActivationLeaks(OfActivations):
 
     def measured(self) -> Estimate:
         kept = self.facts.after.sigma - self.facts.least * self.facts.before.sigma
-        return near(kept.min().item(), self.facts.gap)
+        return Estimate.within(kept.min().item(), self.facts.gap)
 
     def limit(self) -> Estimate:
         return Estimate.exactly(0.0)
@@ -198,7 +198,7 @@ class ActivationLoss(OfActivations):
     def measured(self) -> Estimate:
         lost = self.facts.before.sigma.square() - self.facts.after.sigma.square()
         gap = 4 * len(lost) * self.facts.gap * self.facts.before.sigma[0].item()
-        return near(lost.abs().sum().item(), gap)
+        return Estimate.within(lost.abs().sum().item(), gap)
 
     def limit(self) -> Estimate:
         return Estimate.rounded(self.facts.deleted_sq, ulps=4 * len(self.facts.slopes) ** 2)
@@ -219,7 +219,7 @@ class ActivationShift(OfActivations):
     def measured(self) -> Estimate:
         moved = self.facts.before.sigma - self.facts.after.sigma
         gap = 4 * len(moved) * self.facts.gap * self.facts.before.sigma[0].item()
-        return near(moved.square().sum().item(), gap)
+        return Estimate.within(moved.square().sum().item(), gap)
 
     def limit(self) -> Estimate:
         return Estimate.rounded(self.facts.deleted_sq, ulps=4 * len(self.facts.slopes) ** 2)

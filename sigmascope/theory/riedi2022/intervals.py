@@ -12,11 +12,6 @@ SOURCE = "Riedi et al. 2022"
 EPS = 2.0**-52
 
 
-def near(value: float, gap: float, how: str = "exact") -> Estimate:
-    """A number that rounding moved by `gap` at most; infinite ones stay as they are."""
-    return Estimate.within(value, gap, how=how)
-
-
 def exact(A: Float[Tensor, "m n"]) -> Spectrum:
     """All singular values, without the Gram matrix, so that small ones count."""
     return spectrum(A, route="exact")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.theory.bounds import Assumption, Bound
-from sigmascope.theory.riedi2022.intervals import SOURCE, blur, exact, near, ratio
+from sigmascope.theory.riedi2022.intervals import SOURCE, blur, exact, ratio
 from sigmascope.theory.riedi2022.scales import chance_of_negative, chance_of_norm, weight_spread
 
 REFUTED = 1e-9  # chance below which the sum of squares of Gaussian weights is not what was found
@@ -282,7 +282,7 @@ class ResidualSure(OfResidualLayers):
         top, kept = self.layer.weight.sigma[0].item(), self.layer.outer.abs()
         least = kept[kept > 0].min().item() if bool((kept > 0).any()) else 1.0
         found = (1 + top) / (least * (1 - top)) if top < 1 else math.inf
-        return near(found, 1e-12 * found * (1 + min(found, 1e9)))
+        return Estimate.within(found, 1e-12 * found * (1 + min(found, 1e9)))
 
 
 @final

@@ -21,7 +21,6 @@ from sigmascope.theory.riedi2022.intervals import (
     SOURCE,
     blur,
     exact,
-    near,
     ratio,
     symmetric_ends,
 )
@@ -75,17 +74,19 @@ class Skip:
     @property
     def first(self) -> Estimate:
         """`s₁(M)`."""
-        return near(self.before.sigma[0].item(), self.gap)
+        return Estimate.within(self.before.sigma[0].item(), self.gap)
 
     @property
     def last(self) -> Estimate:
         """`sₙ(M)`."""
-        return near(self.before.sigma[-1].item(), self.gap)
+        return Estimate.within(self.before.sigma[-1].item(), self.gap)
 
     @property
     def tau(self) -> tuple[Estimate, Estimate]:
         """`τ₋` and `τ⁺`, each of at most twice the size of M."""
-        return near(self.ends[0], 2 * self.gap), near(self.ends[1], 2 * self.gap)
+        return Estimate.within(self.ends[0], 2 * self.gap), Estimate.within(
+            self.ends[1], 2 * self.gap
+        )
 
     @property
     def least(self) -> float:
@@ -124,10 +125,10 @@ class SkipGrowth(OfSkips):
 
     def measured(self) -> Estimate:
         grown = self.skip.after.sigma.square() - self.skip.before.sigma.square()
-        return near(grown.max().item(), self.skip.square_gap)
+        return Estimate.within(grown.max().item(), self.skip.square_gap)
 
     def limit(self) -> Estimate:
-        return near(self.skip.most, self.skip.square_gap)
+        return Estimate.within(self.skip.most, self.skip.square_gap)
 
 
 @final
@@ -142,10 +143,10 @@ class SkipFall(OfSkips):
 
     def measured(self) -> Estimate:
         grown = self.skip.after.sigma.square() - self.skip.before.sigma.square()
-        return near(grown.min().item(), self.skip.square_gap)
+        return Estimate.within(grown.min().item(), self.skip.square_gap)
 
     def limit(self) -> Estimate:
-        return near(self.skip.least, self.skip.square_gap)
+        return Estimate.within(self.skip.least, self.skip.square_gap)
 
 
 @final
@@ -163,7 +164,7 @@ class SkipRoots(OfSkips):
         high = (before.square() + self.skip.most).clamp(min=0).sqrt()
         # a root is as uncertain as the root of the rounding of its square where that is near zero
         gap = self.skip.gap + math.sqrt(self.skip.square_gap)
-        return near(torch.maximum(low - after, after - high).max().item(), gap)
+        return Estimate.within(torch.maximum(low - after, after - high).max().item(), gap)
 
     def limit(self) -> Estimate:
         return Estimate.exactly(0.0)
@@ -179,10 +180,12 @@ class SkipReach(OfSkips):
     statement: ClassVar[str] = "max_i |sᵢ(ρ) - |ρ|| ≤ s₁(0)"
 
     def measured(self) -> Estimate:
-        return near((self.skip.after.sigma - abs(self.skip.rho)).abs().max().item(), self.skip.gap)
+        return Estimate.within(
+            (self.skip.after.sigma - abs(self.skip.rho)).abs().max().item(), self.skip.gap
+        )
 
     def limit(self) -> Estimate:
-        return near(self.skip.before.sigma[0].item(), self.skip.gap)
+        return Estimate.within(self.skip.before.sigma[0].item(), self.skip.gap)
 
 
 @final
@@ -195,11 +198,11 @@ class SkipTop(OfSkips):
     statement: ClassVar[str] = "s₁(ρ)² ≤ s₁(0)² + ρ τ⁺ + ρ²"
 
     def measured(self) -> Estimate:
-        return near(self.skip.after.sigma[0].item() ** 2, self.skip.square_gap)
+        return Estimate.within(self.skip.after.sigma[0].item() ** 2, self.skip.square_gap)
 
     def limit(self) -> Estimate:
         top = self.skip.before.sigma[0].item()
-        return near(top**2 + self.skip.most, self.skip.square_gap)
+        return Estimate.within(top**2 + self.skip.most, self.skip.square_gap)
 
 
 @final
@@ -213,11 +216,11 @@ class SkipBottom(OfSkips):
     sense: ClassVar[Sense] = "at least"
 
     def measured(self) -> Estimate:
-        return near(self.skip.after.sigma[-1].item() ** 2, self.skip.square_gap)
+        return Estimate.within(self.skip.after.sigma[-1].item() ** 2, self.skip.square_gap)
 
     def limit(self) -> Estimate:
         bottom = self.skip.before.sigma[-1].item()
-        return near(bottom**2 + self.skip.least, self.skip.square_gap)
+        return Estimate.within(bottom**2 + self.skip.least, self.skip.square_gap)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from sigmascope.linalg import Estimate, Spectrum
 from sigmascope.theory.bounds import Assumption, Bound, Sense
-from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, near, ratio
+from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class EntriesNorm(OfWeights):
     statement: ClassVar[str] = "s₁(Mo) ≤ c n"
 
     def measured(self) -> Estimate:
-        return near(self.facts.bypassed.sigma[0].item(), self.facts.gap)
+        return Estimate.within(self.facts.bypassed.sigma[0].item(), self.facts.gap)
 
     def limit(self) -> Estimate:
         return Estimate.rounded(self.facts.c * self.facts.n, ulps=8 * self.facts.n)
@@ -233,7 +233,7 @@ class EntriesSkip(OfWeights):
     statement: ClassVar[str] = "max_i |sᵢ(M(1)) - 1| ≤ c n"
 
     def measured(self) -> Estimate:
-        return near((self.facts.skipped.sigma - 1).abs().max().item(), self.facts.gap)
+        return Estimate.within((self.facts.skipped.sigma - 1).abs().max().item(), self.facts.gap)
 
     def limit(self) -> Estimate:
         return Estimate.rounded(self.facts.c * self.facts.n, ulps=8 * self.facts.n)
@@ -254,7 +254,7 @@ class _Condition(OfWeights):
 
     def limit(self) -> Estimate:
         found = self._bound(self.facts.bounds)
-        return near(found, 1e-12 * found * (1 + min(found, 1e9) ** 2))
+        return Estimate.within(found, 1e-12 * found * (1 + min(found, 1e9) ** 2))
 
     def assumptions(self) -> tuple[Assumption, ...]:
         says, met = self._condition()

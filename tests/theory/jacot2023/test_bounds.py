@@ -302,3 +302,12 @@ def test_stacks_of_the_zoo_compute_what_the_model_does_or_say_why_not(name):
     for i in range(3):
         got = found.at(rows[i]).preactivations[-1]
         assert torch.allclose(got, out[i], rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize("k", [0, 2, -1])
+def test_more_or_fewer_frames_than_there_are_directions_are_refused(k):
+    point = chain(1.0, 1.0).at(torch.ones(1).double())
+    assert len(jacot2023.bottleneck_frames(point, 1).into) == 2
+    with pytest.raises(ValueError, match=f"between 1 and the rank 1 of the Jacobian here, got {k}"):
+        jacot2023.bottleneck_frames(point, k)
