@@ -9,15 +9,20 @@ from scipy import stats
 from sigmascope.linalg import (
     Estimate,
     Krylov,
+    Operator,
+    deflation,
     extreme_eigenvalues,
+    krylov_space,
     lyapunov_exponents,
     ratio_average,
     singular_edge,
     symmetric_edge,
+    symmetric_moments,
     time_average,
     trace_of_forms,
     zero_exponents,
 )
+from sigmascope.linalg.forms import Chances
 from sigmascope.linalg.inertia import _reaching
 
 
@@ -163,3 +168,36 @@ def test_a_quarter_of_the_least_rate_counts_where_it_is_finer():
 def test_powers_of_zero():
     zero = Estimate.exactly(0.0)
     assert [(zero**p).value for p in (2, 0, -1)] == [0.0, 1.0, math.inf]
+
+
+def test_how_far_the_mean_of_forms_strays():
+    """Laurent & Massart 2000, Lemma 1: `2 ‖A‖_F √(x/k) + 2 ‖A‖ x/k`, but for `2 exp(-x)`.
+
+    x = 2, k = 8, `‖A‖_F` = 3 and `‖A‖` = 2 give 3 + 1; a norm is at most that of Frobenius.
+    """
+    chances = Chances(8, 2 * math.exp(-2))
+    assert chances.deviation(9.0, 4.0) == pytest.approx(4)
+    assert chances.deviation(9.0, 1e9) == pytest.approx(3 + 1.5)
+
+
+def test_the_trace_spends_its_risk_once(monkeypatch):
+    """Half on what is known of the rest, and half on how far its forms then stray."""
+    spent = []
+
+    class Spent(Chances):
+        def bounds(self, mean, largest):
+            spent.append(("bounds", self.risk))
+            return Chances.bounds(self, mean, largest)
+
+        def deviation(self, square, top):
+            spent.append(("deviation", self.risk))
+            return Chances.deviation(self, square, top)
+
+    monkeypatch.setattr(deflation, "Chances", Spent)
+    g = torch.Generator().manual_seed(0)
+    A = Operator.of(torch.diag(torch.arange(1.0, 41.0, dtype=torch.float64)))
+    space = krylov_space(A, steps=3, generator=g)
+    symmetric_moments(A, within=space, samples=4, risk=0.08, generator=g)
+    square, *trace = spent
+    assert square == ("bounds", 0.08)
+    assert trace == [("bounds", 0.04), ("deviation", 0.04)]

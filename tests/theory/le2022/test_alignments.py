@@ -66,6 +66,19 @@ def test_the_interval_widens_where_the_first_values_are_close():
     assert le2022.alignment_lower_bound(torch.eye(3).double(), W1) == -math.inf
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_the_bound_holds_for_every_pair_that_rounding_may_have_made(given):
+    """A Gram matrix that is off by 1e-4 turns its first vector, and the form at it with that."""
+    for seed in range(20):
+        below, (E,) = le2022.Pair.of(*draw(seed, (3, 5), (4, 3))), draw(seed + 99, (3, 3))
+        E = 1e-4 * (E + E.mT) / torch.linalg.matrix_norm(E + E.mT, 2)
+        C = below.above - below.below if given else None
+        wide = replace(below, rounding=(1e-12, 1e-4)).least(C)
+        moved = replace(below, above=below.above + E).least(C)
+        assert wide.low <= moved.value <= wide.high
+        assert wide.high - wide.low < 0.1
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e-2, 1.0, 1e2, 1e6])
 def test_two_units_attain_it_whatever_the_sizes_of_the_layers(scale):
     """An equality: it may not be violated, and a part in a million past it must be."""
