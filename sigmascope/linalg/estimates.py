@@ -10,6 +10,7 @@ guessed anywhere.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from torch import Tensor
 
@@ -105,13 +106,26 @@ class Estimate:
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __pow__(self, power: float) -> "Estimate":
-        """A power of a number that is not negative; what lies below zero is cut off as rounding."""
+    def __pow__(self, power: float | Fraction) -> "Estimate":
+        """A power of a number that is not negative; what lies below zero is cut off as rounding.
+
+        A fraction that no float is, as 2/3, belongs in `power` as one: rounded, it would leave the
+        powers of very large and very small numbers off by more than their own rounding.
+        """
         if power == 2 and self.low < 0:
             ends = (abs(self.low), abs(self.high))
             least = 0.0 if self.high >= 0 else min(ends)
             return Estimate(abs(self.value), least, max(ends), self.how, self.risk) ** 2
-        found = self._through(lambda x: _power(max(x, 0.0), power), falling=power < 0)
+        near = float(power)
+        off = abs(float(Fraction(power) - Fraction(near)))  # by which x^p is off, times log x
+        far = max(
+            (abs(math.log(x)) for x in (self.low, self.high) if 0 < x < math.inf), default=0.0
+        )
+        found = self._through(
+            lambda x: _power(max(x, 0.0), near),
+            falling=power < 0,
+            ulps=LIBRARY + math.ceil(off * far * 2.0**54),
+        )
         return found.at_least(0.0)
 
     def sqrt(self) -> "Estimate":

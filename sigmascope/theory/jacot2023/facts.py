@@ -9,6 +9,7 @@ singular values, so that only those are counted that rounding cannot have made.
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, final
 
 import torch
@@ -60,7 +61,7 @@ def log_volume(s: tuple[Estimate, ...]) -> Estimate:
 
 def schatten_cost(s: tuple[Estimate, ...], depth: int) -> Estimate:
     """`L Σ s^{2/L}`: what a linear map of these singular values costs."""
-    return depth * _summed(e ** (2 / depth) for e in s)
+    return depth * _summed(e ** Fraction(2, depth) for e in s)
 
 
 def largest_cost(s: tuple[Estimate, ...], depth: int) -> Estimate:

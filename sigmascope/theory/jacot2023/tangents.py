@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar, final
 
 import torch
@@ -245,7 +246,7 @@ class TangentCurvature(OfStacks):
 
     def both(self, point: Point) -> tuple[Estimate, Estimate]:
         depth, top = point.stack.depth, spectral_norm(point.jacobian, point.errors.jacobian)
-        return _mixed_range(point), depth * top ** (2 - 2 / depth)
+        return _mixed_range(point), depth * top ** (2 - Fraction(2, depth))
 
 
 def _mixed_range(point: Point) -> Estimate:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import ClassVar, final
 
@@ -140,5 +141,5 @@ class TangentOnSegments(_OfPairs):
             spread * size.high + gap * spectral_norm(point.jacobian, point.errors.jacobian).high,
         )
         slope = (along / size).at_least(0.0)
-        limit = depth / 4 * size**2 * slope ** (2 - 2 / depth)
+        limit = depth / 4 * size**2 * slope ** (2 - Fraction(2, depth))
         return largest(*(ntk_norm(p) for p in (point, self.other))), limit

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from mpmath import mp, workdps
 
 from sigmascope.probes import Refusal, Stack, Subject
@@ -16,6 +16,7 @@ from tests.theory.adversary import precise
 from tests.theory.adversary.designs import (
     DESIGNS,
     LOSSES,
+    Design,
     batch,
     drawn,
     model,
@@ -136,8 +137,57 @@ def attacked(design, *, digits=40):
 
 @pytest.mark.usefixtures("as_users_see_it")
 @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+@example(
+    Design(
+        shape="batch-norm",
+        weights="gaussian",
+        inputs="scaled rows",
+        training="some",
+        depth=4,
+        width=3,
+        outputs=2,
+        biased=False,
+        double=True,
+        exponents=(0, 3),
+        loss="none",
+        seed=798898,
+    )
+)
+@example(
+    Design(
+        shape="absolute",
+        weights="identity",
+        inputs="rank two",
+        training="some",
+        depth=2,
+        width=4,
+        outputs=2,
+        biased=False,
+        double=True,
+        exponents=(3, -6),
+        loss="mse",
+        seed=635687,
+    )
+)
+@example(
+    Design(
+        shape="batch-norm",
+        weights="orthogonal",
+        inputs="rank two",
+        training="converged",
+        depth=4,
+        width=1,
+        outputs=3,
+        biased=False,
+        double=True,
+        exponents=(-1, -1),
+        loss="none",
+        seed=967111,
+    )
+)
 @given(DESIGNS)
 def test_no_verdict_is_false(design):
+    """Those by name were found by the many: eps alone, and a power of 1e77."""
     attacked(design)
 
 
