@@ -114,11 +114,11 @@ def read_instead(path: Path, source: bytes) -> Iterator[None]:
             return self.source_to_code(source, self.path)
         return usual(self, name)
 
-    loader.get_code = get_code  # type: ignore[method-assign]
+    loader.get_code = get_code
     try:
         yield
     finally:
-        loader.get_code = usual  # type: ignore[method-assign]
+        loader.get_code = usual
 
 
 def _place(code: CodeType) -> tuple[str, str, int]:
@@ -238,8 +238,8 @@ def import_telling(root: Path) -> tuple[list[str], set[int]]:
         tree = _Telling(len(modules) - 1).visit(ast.parse(Path(self.path).read_bytes()))
         return self.source_to_code(ast.unparse(ast.fix_missing_locations(tree)).encode(), self.path)
 
-    loader.get_code = get_code  # type: ignore[method-assign]
-    builtins.__ran__ = ran.add  # type: ignore[attr-defined]
+    loader.get_code = get_code
+    builtins.__ran__ = ran.add
     import_all()
     return modules, ran
 

@@ -256,20 +256,16 @@ def skip_condition_bounds(skip: Skip) -> SkipConditionBounds:
     rho = skip.rho
     if rho <= 0:
         raise ValueError(f"`rho` must be above 0 for Theorem 22, got {rho:g}. Flip the sign of M.")
-    top, bottom = skip.before.sigma[0].item(), skip.before.sigma[-1].item()
-    last = skip.after.sigma[-1].item()
-    widest = math.sqrt(max(0.0, skip.most + top**2))
+    top, last = skip.before.sigma[0].item(), skip.after.sigma[-1].item()
     return SkipConditionBounds(
         kappa=skip.after.sigma[0].item() / last if last > skip.gap else math.inf,
-        by_norm=widest / (rho - top) if top < rho else math.inf,
+        by_norm=SkipConditionByNorm(skip).limit().value,
         by_norm_alone=(rho + top) / (rho - top) if top < rho else math.inf,
-        by_symmetric_part=_ratio(widest, skip.least + bottom**2),
-        by_symmetric_part_alone=_ratio(rho + top, skip.least),
+        by_symmetric_part=SkipConditionBySymmetricPart(skip).limit().value,
+        by_symmetric_part_alone=(
+            (rho + top) / math.sqrt(skip.least) if skip.least > 0 else math.inf
+        ),
     )
-
-
-def _ratio(above: float, below_sq: float) -> float:
-    return above / math.sqrt(below_sq) if below_sq > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
