@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Spectrum, spectrum
+from sigmascope.linalg import Estimate, Spectrum, spectrum
 from sigmascope.probes.roundings import Errors, running_errors
 
 EPS = 2.0**-52
@@ -57,6 +57,11 @@ class Stack:
     def norm(self) -> float:
         """`‖θ‖² = Σ ‖W_l‖_F² + ‖b_l‖²`."""
         return self.weight_norm + sum(float(b.square().sum()) for b in self.biases)
+
+    @cached_property
+    def sizes(self) -> tuple[Estimate, ...]:
+        """`‖W_1‖_F²` to `‖W_L‖_F²`, with their rounding."""
+        return tuple(map(Estimate.sum_of_squares, self.weights))
 
     @cached_property
     def spectra(self) -> tuple[Spectrum, ...]:

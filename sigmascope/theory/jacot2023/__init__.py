@@ -17,9 +17,8 @@ from sigmascope.theory.jacot2023.norms import (
 from sigmascope.theory.jacot2023.paths import RankOneFit, rank_one_fit_scaling
 from sigmascope.theory.jacot2023.positivity import CompletePositivity, complete_positivity
 from sigmascope.theory.jacot2023.products import ProductCorrection
+from sigmascope.theory.jacot2023.representations import RepresentationRank, RepresentationSize
 from sigmascope.theory.jacot2023.tangents import (
-    RepresentationRank,
-    RepresentationSize,
     TangentCurvature,
     balance,
     mixed_derivative,

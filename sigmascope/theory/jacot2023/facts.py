@@ -7,7 +7,7 @@ singular values, so that only those are counted that rounding cannot have made.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, final
@@ -46,7 +46,7 @@ def spectral_norm(A: Float64[Tensor, "m n"], gap: float) -> Estimate:
 
 def weight_norm(stack: Stack) -> Estimate:
     """`Σ ‖W_l‖_F²`."""
-    return _summed(Estimate.sum_of_squares(W) for W in stack.weights)
+    return _summed(stack.sizes)
 
 
 def parameter_norm(stack: Stack) -> Estimate:
@@ -75,7 +75,7 @@ def least_norm(s: Tensor, depth: int) -> float:
     return float((2 * s.log() + depth).cumsum(0).amax())
 
 
-def _summed(terms: Iterator[Estimate] | list[Estimate]) -> Estimate:
+def _summed(terms: Iterable[Estimate]) -> Estimate:
     return sum(terms, Estimate.exactly(0.0))
 
 

@@ -1,6 +1,5 @@
 """The neural tangent kernel of a stack, and what it says of its representations."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -10,14 +9,11 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, largest, spectrum
+from sigmascope.linalg import Estimate
 from sigmascope.probes import Point, Stack
-from sigmascope.theory.bounds import Assumption, Sense
+from sigmascope.theory.bounds import Sense
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
-    log_volume,
-    parameter_norm,
-    singular_values,
     spectral_norm,
 )
 from sigmascope.theory.jacot2023.linear import SOURCE
@@ -65,7 +61,7 @@ def ntk_norm(point: Point) -> Estimate:
     one = 1.0 if point.stack.biased else 0.0
     kernel = ntk_kernel(point)
     gap = (len(kernel) + len(point.backwards) + 8) * 2.0**-51 * float(kernel.norm())
-    layers = zip(point.backwards, point.errors.backwards, _sizes(point), strict=True)
+    layers = zip(point.backwards, point.errors.backwards, read_sizes(point), strict=True)
     for J, error, size in layers:
         norm, wide = float(J.norm()), size.high + one
         gap += (2 * norm * error + error**2 + (J.shape[1] + 8) * 2.0**-51 * norm**2) * wide
@@ -104,11 +100,11 @@ def balance(stack: Stack, *, rounds: int = 10_000) -> Stack:
     return replace(stack, weights=tuple(weights), biases=tuple(biases))
 
 
-def _trace(point: Point) -> Estimate:
+def whole_trace(point: Point) -> Estimate:
     """`Tr Θ(x, x)` with its rounding."""
     one = 1.0 if point.stack.biased else 0.0
     slopes = zip(point.backwards, point.errors.backwards, strict=True)
-    terms = zip(slopes, _sizes(point), strict=True)
+    terms = zip(slopes, read_sizes(point), strict=True)
     return sum((_norm(J, gap) ** 2 * (a + one) for (J, gap), a in terms), Estimate.exactly(0.0))
 
 
@@ -117,120 +113,12 @@ def _norm(A: Tensor, gap: float) -> Estimate:
     return (Estimate.sum_of_squares(A).sqrt() + Estimate.within(0.0, gap)).at_least(0.0)
 
 
-def _sizes(point: Point) -> Iterator[Estimate]:
+def read_sizes(point: Point) -> Iterator[Estimate]:
     """`‖α_{l-1}‖²` of every layer."""
     rise = max(1.0, abs(point.stack.slope))
     gaps = [0.0, *(rise * float(e.norm()) for e in point.errors.preactivations[:-1])]
     for a, gap in zip(point.activations, gaps, strict=True):
         yield _norm(a, gap + 2.0**-52 * float(a.norm())) ** 2
-
-
-@dataclass(frozen=True, slots=True)
-class _OfBalanced(OfStacks):
-    """A theorem about balanced networks.
-
-    Of balance the proof uses one consequence, which is what is asked for: no first layers have more
-    than their share of the norm. (In a balanced network no layer has less than the one before it.)
-    """
-
-    def more(self) -> tuple[Assumption, ...]:
-        assert self.point is not None
-        defect = self.point.stack.balance_defect()
-        said = "the first l layers have at most l/L of the norm, as in a balanced network"
-        met = _surplus(self.point.stack).low <= 0
-        return (Assumption(f"{said} (relative defect {defect:.1g})", met),)
-
-
-def _surplus(stack: Stack) -> Estimate:
-    """`max_l Σ_{j≤l} ‖W_j‖² - (l/L) ‖θ‖²`: how much more than their share the first layers have."""
-    whole, below, found = parameter_norm(stack), ZERO, []
-    for layer, W in enumerate(stack.weights, start=1):
-        below = below + Estimate.sum_of_squares(W)
-        found.append(below - whole * layer / stack.depth)
-    return largest(*found)
-
-
-def _exponent(stack: Stack, k: int) -> Estimate:
-    """`max(0, c₁/k)` for `c₁ = ‖θ‖² - k L`, and what rounding leaves open of the shares of norm."""
-    growth = (parameter_norm(stack) - k * stack.depth) / k
-    return growth.at_least(0.0) + Estimate(0.0, 0.0, max(_surplus(stack).high, 0.0) / k, "exact")
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RepresentationSize(_OfBalanced):
-    """A balanced network with a small tangent kernel has small representations."""
-
-    name: ClassVar[str] = "representation-size"
-    source: ClassVar[str] = f"{SOURCE}, Theorem 7, without 1/N, for balanced networks"
-    statement: ClassVar[str] = "Σ ‖α_{l-1}(x)‖² ≤ Tr Θ(x,x) max(1, e^{c₁/k}) / (k |Jf(x)|_+^{2/k})"
-
-    def both(self, point: Point) -> tuple[Estimate, Estimate]:
-        logs = log_volume(singular_values(point.spectrum))
-        k = len(singular_values(point.spectrum))
-        power = _exponent(point.stack, k) - 2 * logs / k
-        return sum(_sizes(point), Estimate.exactly(0.0)), _trace(point) * power.exp() / k
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RepresentationRank(_OfBalanced):
-    """Most representations of a batch have few directions, in a balanced network of small kernel.
-
-    For half of the layers (p = 1/2), with weights and biases together.
-
-    Attributes:
-        directions: k; as many as have a known singular value at every sample.
-        values: `s_{k+1}` of each layer's pre-activations over √N, ascending.
-        trace: Mean of `Tr Θ(x, x)` over the batch.
-        spread: Least and largest `log |Jf(x)|_k` over the batch.
-    """
-
-    name: ClassVar[str] = "representation-rank"
-    source: ClassVar[str] = f"{SOURCE}, Corollary 8, biases included"
-    statement: ClassVar[str] = (
-        "in half of the layers s_{k+1}(z_l / √N) ≤ (p √L)^{-1} "
-        "√(c (c₁ - 2 log max|Jf|_+) max(1, e^{c₁/k}) / (k min|Jf|_+^{2/k}))"
-    )
-
-    directions: int = 0
-    values: tuple[Estimate, ...] = ()
-    trace: Estimate = ZERO
-    spread: tuple[Estimate, Estimate] = (ZERO, ZERO)
-
-    def both(self, point: Point) -> tuple[Estimate, Estimate]:
-        depth, (least, most), k = point.stack.depth, self.spread, self.directions
-        excess = parameter_norm(point.stack) - k * depth - 2 * most
-        room = excess.at_least(0.0) * self.trace / depth
-        power = _exponent(point.stack, k) - 2 * least / k
-        limit = 2 * (room * power.exp() / k).sqrt() / math.sqrt(depth)
-        return self.values[math.ceil(len(self.values) / 2) - 1], limit
-
-    @classmethod
-    def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["RepresentationRank"]:
-        """On some inputs; nothing where the Jacobian has no known direction on all of them."""
-        found = [stack.at(x) for x in rows]
-        spectra = [singular_values(p.spectrum) for p in found]
-        k = min((len(s) for s in spectra), default=0)
-        if k == 0:
-            return
-        logs = [log_volume(s[:k]) for s in spectra]
-        values = [_beyond(found, layer, k) for layer in range(stack.depth)]
-        trace = sum(map(_trace, found), ZERO) / len(found)
-        ends = -largest(*(-e for e in logs)), largest(*logs)
-        order = tuple(sorted(values, key=lambda e: e.value))
-        yield cls(f"{len(found)} samples", found[0], "", k, order, trace, ends)
-
-
-def _beyond(found: list[Point], layer: int, k: int) -> Estimate:
-    """`s_{k+1}` of what a layer writes for some samples, over the root of their number."""
-    Z = torch.stack([p.preactivations[layer] for p in found])
-    gap = math.sqrt(sum(float(p.errors.preactivations[layer].square().sum()) for p in found))
-    s = spectrum(Z, route="exact")
-    if len(s.sigma) <= k:
-        return ZERO
-    low, value, high = (float(t[k]) for t in (s.low, s.sigma, s.high))
-    return Estimate(value, max(low - gap, 0.0), high + gap, "exact") / math.sqrt(len(found))
 
 
 @final
