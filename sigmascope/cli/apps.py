@@ -2,12 +2,15 @@
 
 import os
 import sys
+import traceback
+from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 
 import cyclopts
 from cyclopts import Parameter
 
-from sigmascope import __version__
+from sigmascope import __version__, gate
 from sigmascope.cli.balances import balances
 from sigmascope.cli.bottlenecks import bottleneck
 from sigmascope.cli.checks import check, theorems
@@ -15,7 +18,7 @@ from sigmascope.cli.comparisons import compare
 from sigmascope.cli.compressions import compress
 from sigmascope.cli.exports import export
 from sigmascope.cli.landscapes import landscape
-from sigmascope.cli.outputs import HEALTHY, INTERRUPTED, MISUSED, note
+from sigmascope.cli.outputs import HEALTHY, INTERRUPTED, MISUSED, note, results_apart
 from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
 from sigmascope.cli.remedies import remedy
@@ -60,22 +63,31 @@ def main() -> None:
     debug = "--debug" in sys.argv[1:]
     words = _joined([word for word in sys.argv[1:] if word != "--debug"])
     try:
-        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.exit(_run(words))
     except cyclopts.CycloptsError as error:
         note(f"sigmascope: {_usage(error)}")
-        sys.exit(MISUSED)
     except KeyboardInterrupt:
         note("Interrupted.")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has left, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(HEALTHY)
-    except (ValueError, OSError) as error:
-        if debug or not _is_refusal(error):
+    except (Exception, MemoryError, RecursionError) as error:
+        if debug:
             raise
-        note(f"sigmascope: {error}")
-        sys.exit(MISUSED)
-    sys.exit(code if isinstance(code, int) else HEALTHY)
+        note(f"sigmascope: {_said(error)}")
+    sys.exit(MISUSED)
+
+
+def _run(words: list[str]) -> int:
+    """Run one command, with standard output for its results alone."""
+    command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    if command not in (*COMMANDS, *sum(UNDER.values(), ())):  # help or the version
+        command(*bound.args, **bound.kwargs)
+        return HEALTHY
+    with results_apart():
+        return command(*bound.args, **bound.kwargs)
 
 
 def _joined(words: list[str]) -> list[str]:
@@ -92,7 +104,15 @@ def _usage(error: cyclopts.CycloptsError) -> str:
     return f"{words.removesuffix('.') if words.endswith('?.') else words} `{command} --help` helps."
 
 
-def _is_refusal(error: BaseException) -> bool:
-    from sigmascope import probes, sources
-
-    return isinstance(error, (probes.Refusal, sources.Refusal, OSError))
+def _said(error: BaseException) -> str:
+    """A refusal in its own words; of anything else what it is, and whose fault."""
+    if isinstance(error, gate.Refusal | OSError):
+        return str(error)
+    if isinstance(error, MemoryError) or "not enough memory" in str(error):
+        return f"There is not enough memory ({error}): take fewer samples, or a smaller model."
+    place = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" ({Path(p.filename).name}, line {p.lineno})" for p in place)
+    return (
+        f"This is a fault of sigmascope, not of yours: {type(error).__name__}: {error}{where}. "
+        "Nothing was written after it. `--debug` shows where; please report it with that."
+    )

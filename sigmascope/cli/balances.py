@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.options import DEFAULT, Source, open_named
-from sigmascope.cli.outputs import FOUND, HEALTHY, note, require_writable, show, terminal, write
+from sigmascope.cli.outputs import FOUND, HEALTHY, draw, require_targets, show, terminal, write
 
 if TYPE_CHECKING:
     from torch import nn
@@ -43,7 +43,7 @@ def balances(
     from sigmascope import report
     from sigmascope.theory import le2022
 
-    require_writable(tree, json=json)
+    require_targets(picture=tree, json=json, inputs=source.files)
     opened, data = open_named(model, source)
     dag = None if tree is None else _neurons(opened.module, data.inputs, output)
     loss = None if data.targets is None else fitting_loss
@@ -75,5 +75,4 @@ def _draw(module: "nn.Module", dag: "Dag", file: Path) -> None:
 
     network = probes.tree_network(probes.unroll(dag), dag.weights(dict(module.named_parameters())))
     features = tuple(f"x{i}" for i in range(len(dag.inputs) - dag.constant))
-    file.write_text(report.tree_picture(network, names=(*features, "1")), encoding="utf-8")
-    note(f"Wrote {file}")
+    draw(file, report.tree_picture(network, names=(*features, "1")))

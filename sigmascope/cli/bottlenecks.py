@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
 from sigmascope.cli.outputs import (
     HEALTHY,
-    note,
-    require_writable,
+    draw,
+    require_targets,
     show,
     terminal,
     write,
@@ -45,7 +45,7 @@ def bottleneck(
     """
     from sigmascope import diagnosis, report
 
-    require_writable(picture, json=json)
+    require_targets(picture=picture, json=json, inputs=source.files)
     opened, data = open_named(model, source)
     found = diagnosis.bottleneck(
         opened.module,
@@ -75,6 +75,4 @@ def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path
         )
     found = survey.coordinates(module, data.inputs, after=layers[-1] if layers else None)
     title = f"what {found.site} reads: {found.share:.1%} of its variance"
-    drawn = report.coordinates_picture(found.values, title=title, targets=data.targets)
-    file.write_text(drawn, encoding="utf-8")
-    note(f"Wrote {file}")
+    draw(file, report.coordinates_picture(found.values, title=title, targets=data.targets))

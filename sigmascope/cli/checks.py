@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sigmascope.cli.options import DEFAULT, Source, open_named, subject_of
-from sigmascope.cli.outputs import FOUND, HEALTHY, require_writable, show, terminal, write
+from sigmascope.cli.outputs import FOUND, HEALTHY, require_targets, show, terminal, write
 
 Names = Annotated[list[str] | None, Parameter(consume_multiple=1)]  # one or more
 
@@ -32,7 +32,7 @@ def check(
     """
     from sigmascope import report, sources, theory
 
-    require_writable(json=json)
+    require_targets(json=json, inputs=source.files)
     names = [t.name for t in theory.OF_MODELS]
     unknown = [t for t in theorem or () if t not in names]
     if unknown:

@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.options import DEFAULT, Source, open_named
-from sigmascope.cli.outputs import FOUND, HEALTHY, require_writable, show, terminal, write
+from sigmascope.cli.outputs import FOUND, HEALTHY, require_targets, show, terminal, write
 
 if TYPE_CHECKING:
     from sigmascope.survey import Comparison
@@ -57,7 +57,7 @@ def compare(
     """
     from sigmascope import diagnosis, report, sources, survey
 
-    require_writable(json=json)
+    require_targets(json=json, inputs=(before, after, *source.files))
     if model is None:
         if learning_rate is not None or loss_drop is not None:
             raise sources.Refusal(

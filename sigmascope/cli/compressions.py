@@ -6,8 +6,9 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from sigmascope.cli import outputs
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import HEALTHY, note, require_writable, show, terminal, write
+from sigmascope.cli.outputs import HEALTHY, require_targets, show, terminal, write
 
 Share = Annotated[float, Parameter(validator=Number(gt=0, lt=1))]
 
@@ -36,11 +37,9 @@ def compress(
             that are shown were run on it.
         json: Write the results here as JSON; `-` for standard output, in place of the text.
     """
-    import torch
-
     from sigmascope import diagnosis, report
 
-    require_writable(save, json=json)
+    require_targets(save=save, json=json, inputs=source.files)
     opened, data = open_named(model, source)
     known = data.targets
     if known is not None and (known.is_floating_point() or known.ndim != 1):
@@ -58,6 +57,5 @@ def compress(
     if json is not None:
         write(json, report.compression_form(found))
     if save is not None:
-        torch.save(found.model.state_dict(), save)
-        note(f"Wrote {save}")
+        outputs.save(save, found.model.state_dict())
     return HEALTHY

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from sigmascope.cli.outputs import HEALTHY, note, require_writable
+from sigmascope.cli.outputs import HEALTHY, require_targets, wrote
 
 Format = Literal["parquet", "csv", "json"]
 Table = Literal["readings", "spectra", "checks", "findings", "skipped", "layers", "environment"]
@@ -20,13 +20,14 @@ def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "re
         out: Where to write; beside the run file, with the table's name, if not given.
         table: Which table.
     """
-    from sigmascope import sources, store
+    from sigmascope import gate, sources, store
 
     target = out or run.with_name(f"{run.stem}-{table}.{to}")
-    require_writable(target)
+    require_targets(out=target, inputs=(run,))
+    gate.require_target(target, mark=store.MARKS[to])
     try:
         store.export(run, to=to, path=target, table=table)
     except (ValueError, OSError, ImportError) as error:
         raise sources.Refusal(str(error)) from error
-    note(f"Wrote {target}")
+    wrote(target)
     return HEALTHY

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import HEALTHY, note, require_writable, show, terminal, write
+from sigmascope.cli.outputs import HEALTHY, note, require_targets, show, terminal, write
 
 if TYPE_CHECKING:
     from torch import nn
@@ -87,7 +87,7 @@ def landscape(
     """
     from sigmascope import report, sources, survey
 
-    require_writable(html, json=json)
+    require_targets(html=html, json=json, inputs=source.files)
     if rho is not None and skip is None:
         raise sources.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
     if sights.layers is not None and sights.curvature is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
 
+from sigmascope import gate
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.outputs import progress_bar
 
@@ -43,6 +44,7 @@ class Source:
         batch_dim: Where the model wants its samples; the data always have them first.
         outputs: How many outputs to differentiate; as many mixtures of all where there are more.
         optimiser: With which training is foretold: `adam`, or `sgd` with momentum 0.9.
+        memory: How much the model and the data may take, e.g. `8GB`; half of the machine's.
     """
 
     data: str | None = None
@@ -53,6 +55,12 @@ class Source:
     batch_dim: int = 0
     outputs: int = 16
     optimiser: Literal["adam", "sgd"] = "adam"
+    memory: str | None = None
+
+    @property
+    def files(self) -> tuple[str | Path | None, ...]:
+        """What may name a file that is read."""
+        return self.data, self.checkpoint
 
 
 DEFAULT = Source()
@@ -62,15 +70,16 @@ def open_named(model: str, source: Source) -> "tuple[Model, Data]":
     """The model and the data that the words of the command line name."""
     from sigmascope import sources
 
-    return sources.open_both(
-        model,
-        data=source.data,
-        checkpoint=source.checkpoint,
-        samples=source.samples,
-        folder=source.folder,
-        batch_dim=source.batch_dim,
-        generator=seeded(source.seed),
-    )
+    with gate.memory(source.memory):
+        return sources.open_both(
+            model,
+            data=source.data,
+            checkpoint=source.checkpoint,
+            samples=source.samples,
+            folder=source.folder,
+            batch_dim=source.batch_dim,
+            generator=seeded(source.seed),
+        )
 
 
 def seeded(seed: int) -> "torch.Generator":

@@ -1,40 +1,73 @@
-"""Where results go: the terminal, files, the exit code."""
+"""Where results go: the terminal, files, the exit code.
 
+Results alone go to standard output. Whatever else is said while a command runs (what a model
+prints, what its C code or its subprocesses write to descriptor 1, warnings) goes to standard error.
+"""
+
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from rich.console import Console
+from sigmascope import gate
 
 HEALTHY, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
+# What stands in every file of a kind that was written here, by which it may be written again.
+MARKS = {
+    "json": b'"schema": "sigmascope/',
+    "html": "· sigmascope".encode(),  # in the title
+    "picture": b"<desc>sigmascope</desc>",
+    "save": b"sigmascope weights",  # the comment of the archive
+}
 
-def require_writable(*files: Path | None, json: str | None = None) -> None:
-    """Refuse before measuring what could not be written after it."""
-    from sigmascope import sources
+_results: list[TextIO] = []  # the innermost is where results go
 
-    for file in (*files, None if json in (None, "-") else Path(json or "")):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise sources.Refusal(
-                f"The folder {file.parent} for {file.name} does not exist; "
-                f"make it with `mkdir -p {file.parent}`."
-            )
-        if file is not None and file.is_dir():
-            raise sources.Refusal(f"{file} is a folder; name a file in it.")
+
+def require_targets(
+    *, inputs: tuple[str | Path | None, ...] = (), **files: Path | str | None
+) -> None:
+    """Refuse before measuring what could not be written after it.
+
+    Args:
+        inputs: Files that the command reads, none of which is to be written.
+        files: What is to be written, by its kind in `MARKS`; other kinds see to themselves.
+    """
+    named = {kind: Path(file) for kind, file in files.items() if file not in (None, "-")}
+    read = {Path(file).resolve() for file in inputs if file is not None and _is_name(str(file))}
+    seen: dict[Path, str] = {}
+    for kind, file in named.items():
+        if not _is_name(str(file)):
+            raise gate.Refusal(f"`--{kind}` must name a file, got {str(file)!r}.")
+        place = file.resolve()
+        if place in read or place in seen:
+            other = "is read by this command" if place in read else f"is `--{seen[place]}` too"
+            raise gate.Refusal(f"{file} cannot be `--{kind}`, for it {other}: name another file.")
+        seen[place] = kind
+        if kind in MARKS:
+            gate.require_target(file, mark=MARKS[kind])
+
+
+def _is_name(text: str) -> bool:
+    return bool(text.strip()) and "\0" not in text
 
 
 def require_run(run: Path | None) -> None:
     """Refuse before measuring to append to a file that is no run file."""
-    from sigmascope import sources, store
+    from sigmascope import store
 
-    if run is None or not run.exists():
+    if run is None:
+        return
+    if not run.exists():
+        gate.require_target(run, mark=b"\0")  # there is a folder that takes files
         return
     try:
         store.Run(run, write=False).close()
     except ValueError as error:
-        raise sources.Refusal(str(error)) from error
+        raise gate.Refusal(str(error)) from error
 
 
 def write(target: str, form: Any) -> None:
@@ -43,29 +76,102 @@ def write(target: str, form: Any) -> None:
 
     text = json.dumps(form, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     if target == "-":
-        sys.stdout.write(text)
+        results().write(text.encode("utf-8", "backslashreplace").decode())
         return
-    fresh = Path(f"{target}.part")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(target)
-    note(f"Wrote {target}")
+    gate.write_text(target, text, mark=MARKS["json"])
+    wrote(target)
+
+
+def draw(file: Path, picture: str) -> None:
+    """A picture as SVG; the file appears whole or not at all."""
+    opening, _, rest = picture.partition(">")
+    mark = MARKS["picture"]
+    gate.write_text(file, f"{opening}>{mark.decode()}{rest}", mark=mark)
+    wrote(file)
+
+
+def save(file: Path, state: dict[str, Any], *, how: str = "") -> None:
+    """Weights as `torch.save` writes them; the file appears whole or not at all."""
+    import zipfile
+
+    import torch
+
+    with gate.replacing(file, mark=MARKS["save"]) as fresh:
+        try:
+            torch.save(state, fresh)
+        except RuntimeError as error:  # torch's writer says so when the disk is full
+            raise OSError(str(error).splitlines()[0]) from error
+        with zipfile.ZipFile(fresh, "a") as archive:
+            archive.comment = MARKS["save"]
+    wrote(file, how)
+
+
+def wrote(file: str | Path, how: str = "") -> None:
+    """Say that a file was written."""
+    note(f"Wrote {file}{f'; {how}.' if how else ''}")
 
 
 def terminal() -> dict[str, Any]:
     """How `report` should print here."""
-    console = Console()
+    from rich.console import Console
+
+    console = Console(file=results())
     seen = console.is_terminal  # a file or a pipe has no width of its own
     return {"colour": seen and not console.no_color, "width": console.width if seen else 100}
 
 
 def show(text: str) -> None:
     """Results, on standard output."""
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    results().write(text if text.endswith("\n") else f"{text}\n")
 
 
 def note(words: str) -> None:
     """A word to the person, apart from the results on standard output."""
-    sys.stderr.write(f"{words}\n")
+    with suppress(OSError):  # there may be nobody to hear it
+        sys.stderr.write(f"{gate.printable(words)}\n")
+
+
+def results() -> TextIO:
+    """Where results go."""
+    return _results[-1] if _results else sys.stdout
+
+
+@contextmanager
+def results_apart() -> Iterator[None]:
+    """Within the block standard output belongs to the results; what others print goes to the other.
+
+    Files that hold results take any character: what the encoding lacks is written as an escape.
+    """
+    with ExitStack() as undo:
+        _results.append(undo.enter_context(_own(sys.stdout)))
+        undo.callback(_results.pop)
+        undo.enter_context(redirect_stdout(sys.stderr))
+        undo.enter_context(warnings.catch_warnings())
+        warnings.showwarning = lambda message, kind, *_: note(f"{kind.__name__}: {message}")
+        yield
+        results().flush()
+
+
+@contextmanager
+def _own(stream: TextIO) -> Iterator[TextIO]:
+    """A stream to where `stream` leads, whose descriptor others get to write to standard error."""
+    try:
+        if (stream.fileno(), sys.stderr.fileno()) != (1, 2):
+            raise OSError
+    except (OSError, ValueError, AttributeError):  # a stream within Python
+        yield stream
+        return
+    stream.flush()
+    kept = os.dup(1)
+    own = os.fdopen(kept, "w", encoding=stream.encoding, errors="backslashreplace", closefd=False)
+    os.dup2(2, 1)
+    try:
+        yield own
+    finally:
+        os.dup2(kept, 1)
+        with suppress(OSError):  # a reader that has left hears nothing
+            own.close()
+        os.close(kept)
 
 
 @contextmanager
@@ -73,11 +179,12 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A bar with the time left, on a terminal, once two seconds have passed."""
     from threading import Timer
 
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description:>16}"),
+        TextColumn("{task.description:>16}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(elapsed_when_finished=True),
@@ -91,7 +198,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     timer.start()
     try:
         yield lambda words, done, total: bar.update(
-            task, description=words, completed=done, total=total
+            task, description=gate.printable(words), completed=done, total=total
         )
     finally:
         timer.cancel()

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from sigmascope.cli.options import seeded
-from sigmascope.cli.outputs import HEALTHY, progress_bar, require_writable, show, terminal, write
+from sigmascope.cli.outputs import HEALTHY, progress_bar, require_targets, show, terminal, write
 
 Law = Literal["gaussian", "uniform", "asymmetric"]
 Count = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -47,7 +47,7 @@ def predict(
     """
     from sigmascope import report, sources, survey
 
-    require_writable(json=json)
+    require_targets(json=json)
     try:
         with progress_bar() as progress:
             found = survey.predict(

@@ -12,7 +12,7 @@ from sigmascope.cli.outputs import (
     HEALTHY,
     note,
     require_run,
-    require_writable,
+    require_targets,
     show,
     terminal,
     write,
@@ -53,7 +53,7 @@ def profile(
     """
     from sigmascope import diagnosis, report, store
 
-    require_writable(html, run, json=json)
+    require_targets(html=html, run=run, json=json, inputs=source.files)
     require_run(run)
     opened, data = open_named(model, source)
     measured = measure(opened, data, source, views)

@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sigmascope.cli import outputs
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
 from sigmascope.cli.outputs import (
     HEALTHY,
-    note,
     progress_bar,
-    require_writable,
+    require_targets,
     show,
     terminal,
     write,
@@ -49,7 +49,7 @@ def remedy(
     """
     from sigmascope import report, sources
 
-    require_writable(save, json=json)
+    require_targets(save=save, json=json, inputs=source.files)
     if save is not None and apply is None:
         raise sources.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
     chosen = _named(apply)
@@ -134,12 +134,6 @@ def _effect(opened: "Model", data: "Data") -> Any:
 
 
 def _save(treatment: "Treatment", path: Path) -> None:
-    """Write the state dict whole or not at all."""
-    import torch
-
-    fresh = path.with_name(f"{path.name}.part")
-    torch.save(treatment.model.state_dict(), fresh)
-    fresh.replace(path)
     name = treatment.remedy.name
     how = f"load it with `--checkpoint {path}`"
     if treatment.remedy.rebuilds:
@@ -147,4 +141,4 @@ def _save(treatment: "Treatment", path: Path) -> None:
             f"the model has new modules: `model = diagnosis.remedy({name!r}).apply(model, batch)`, "
             f"then `model.load_state_dict(torch.load({str(path)!r}))`"
         )
-    note(f"Wrote {path}; {how}.")
+    outputs.save(path, treatment.model.state_dict(), how=how)

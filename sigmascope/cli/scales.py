@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sigmascope.cli.outputs import HEALTHY, require_writable, show, terminal, write
+from sigmascope.cli.outputs import HEALTHY, require_targets, show, terminal, write
 
 Units = Annotated[int, Parameter(validator=Number(gte=2))]
 Kind = Literal["relu", "leaky", "abs", "linear"]
@@ -43,7 +43,7 @@ def scale(
     from sigmascope import report, sources
     from sigmascope.theory import riedi2022
 
-    require_writable(json=json)
+    require_targets(json=json)
     try:
         found = riedi2022.weight_scale(
             width,

@@ -13,9 +13,10 @@ from cyclopts.validators import Number
 from sigmascope.cli.options import seeded
 from sigmascope.cli.outputs import (
     HEALTHY,
+    draw,
     note,
     progress_bar,
-    require_writable,
+    require_targets,
     show,
     terminal,
     write,
@@ -77,7 +78,7 @@ def train(
 
     from sigmascope import report, sources, survey
 
-    require_writable(file, picture, json=json)
+    require_targets(file=file, picture=picture, json=json, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
     inputs = found.inputs
     if not isinstance(inputs, torch.Tensor) or found.targets is None:
@@ -118,11 +119,8 @@ def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
         return
     points = torch.tensor(best.coordinates, dtype=torch.float64)
     title = f"coordinates at depth {best.depth}, ridge {best.ridge:g}"
-    file.write_text(
-        report.coordinates_picture(points, title=title, targets=targets[: len(points)]),
-        encoding="utf-8",
-    )
-    note(f"Wrote {file}")
+    colours = targets[: len(points)]
+    draw(file, report.coordinates_picture(points, title=title, targets=colours))
 
 
 def _mapper(workers: int, ray: str | None) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:

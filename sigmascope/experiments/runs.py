@@ -7,18 +7,21 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from sigmascope import __version__
 from sigmascope.experiments.figures import Claim, Figure, Row, Task
+from sigmascope.gate import Refusal, Rows, replacing, require_target, write_text
 
-ROWS, CONFIG, PICTURE, CLAIMS = "rows.jsonl", "config.json", "figure.png", "claims.json"
+ROWS, PICTURE, CLAIMS = "rows.jsonl", "figure.png", "claims.json"
+MARKS = {PICTURE: b"sigmascope", CLAIMS: b'"holds"'}
 
-
-class Refusal(ValueError):
-    """A run that cannot go on as asked, with what to do about it."""
+VERSIONS = {
+    "sigmascope": __version__,
+    "torch": torch.__version__,
+    "python": platform.python_version(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +73,46 @@ def reproduce(
         Refusal: If the folder holds rows of another configuration.
     """
     config = json.loads(json.dumps(dict(figure.quick if quick else figure.full)))
-    out.mkdir(parents=True, exist_ok=True)
-    _require_config(out, figure.name, config)
-    tasks = figure.tasks(config)
-    known = {_key(r["task"]): r for r in _kept(out / ROWS)}
+    _made(out)
+    with Rows(out / ROWS, kind="figure", recipe={"figure": figure.name, **config}) as kept:
+        rows = _completed(figure, figure.tasks(config), kept, workers, data, progress)
+    claims = tuple(figure.claims(rows, config))
+    shown = [{"says": c.says, "found": c.found, "holds": c.holds} for c in claims]
+    text = json.dumps(shown, indent=1, ensure_ascii=False) + "\n"
+    write_text(out / CLAIMS, text, mark=MARKS[CLAIMS])
+    return Result(tuple(rows), claims, out, _plotted(figure, rows, out / PICTURE))
+
+
+def _made(out: Path) -> None:
+    """Make the folder, and refuse before computing what could not be written after it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refusal(
+            f"`{out}` must be a folder or a name for one, got {error.strerror}: name another."
+        ) from error
+    for name, mark in MARKS.items():
+        require_target(out / name, mark=mark)
+
+
+def _completed(
+    figure: Figure,
+    tasks: list[Task],
+    kept: Rows,
+    workers: int,
+    data: Path | None,
+    progress: Callable[[str, int, int], None] | None,
+) -> list[Row]:
+    """The rows of all tasks, those that are not there yet computed and kept as they come."""
+    known = {_key(r["task"]): r for r in kept.rows}
     todo = [t for t in tasks if _key(t) not in known]
     tell = progress or (lambda *_: None)
     tell(figure.name, len(tasks) - len(todo), len(tasks))
-    with (out / ROWS).open("a", encoding="utf-8") as file:
-        for done, row in enumerate(_computed(figure, todo, workers, data), start=1):
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            known[_key(row["task"])] = row
-            tell(figure.name, len(tasks) - len(todo) + done, len(tasks))
-    rows = [known[_key(t)] for t in tasks]
-    claims = tuple(figure.claims(rows, config))
-    shown = [{"says": c.says, "found": c.found, "holds": c.holds} for c in claims]
-    (out / CLAIMS).write_text(json.dumps(shown, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    return Result(tuple(rows), claims, out, _plotted(figure, rows, out / PICTURE))
+    for done, row in enumerate(_computed(figure, todo, workers, data), start=1):
+        kept.add(row)
+        known[_key(row["task"])] = row
+        tell(figure.name, len(tasks) - len(todo) + done, len(tasks))
+    return [known[_key(t)] for t in tasks]
 
 
 def _computed(figure: Figure, todo: list[Task], workers: int, data: Path | None) -> Iterator[Row]:
@@ -105,38 +130,11 @@ def _alone() -> None:
 
 
 def _row(figure: Figure, task: Task, data: Path | None) -> Row:
-    return {"task": task, **figure.row(task, data)}
+    return {"task": task, **figure.row(task, data), "versions": VERSIONS}
 
 
 def _key(task: Task) -> str:
     return json.dumps(task, sort_keys=True)
-
-
-def _kept(path: Path) -> list[Row]:
-    """Rows of earlier runs; a last line that was cut is taken off the file."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines = lines[:-1]
-        path.write_text("".join(lines), encoding="utf-8")
-    return [json.loads(line) for line in lines]
-
-
-def _require_config(out: Path, name: str, config: dict[str, Any]) -> None:
-    path = out / CONFIG
-    versions = {"sigmascope": __version__, "torch": torch.__version__}
-    versions["python"] = platform.python_version()
-    if path.exists():
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if (found["figure"], found["config"]) != (name, config):
-            raise Refusal(
-                f"{out} must be empty or hold rows of {name} of the same size, got those of "
-                f"{found['figure']} with other sizes. Name another folder with `--out`."
-            )
-        return
-    text = json.dumps({"figure": name, "config": config, "versions": versions}, indent=1)
-    path.write_text(text + "\n", encoding="utf-8")
 
 
 def _plotted(figure: Figure, rows: list[Row], path: Path) -> Path | None:
@@ -146,5 +144,7 @@ def _plotted(figure: Figure, rows: list[Row], path: Path) -> Path | None:
         return None
     canvas = Canvas(figsize=(8, 4.5), layout="constrained")
     figure.plot(rows, canvas)
-    canvas.savefig(path, dpi=120)
+    about = {"Software": f"sigmascope {__version__}"}
+    with replacing(path, mark=MARKS[PICTURE]) as fresh:
+        canvas.savefig(fresh, dpi=120, format="png", metadata=about)
     return path

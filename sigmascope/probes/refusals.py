@@ -8,11 +8,8 @@ from torch.distributed.tensor import DTensor
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
+from sigmascope.gate import Refusal
 from sigmascope.probes.layers import layers
-
-
-class Refusal(ValueError):
-    """A model, batch or argument that cannot be measured, with what to do about it."""
 
 
 class Unsplit(Refusal):

@@ -7,9 +7,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope.gate import printable
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import strict
-from sigmascope.report.names import printable, shortened
+from sigmascope.report.names import shortened
 from sigmascope.report.numbers import measured
 from sigmascope.survey import Profile, View
 from sigmascope.theory import le2022

@@ -12,10 +12,11 @@ from rich.text import Text
 from torch import Tensor
 
 from sigmascope.diagnosis import Bottleneck, Evidence
+from sigmascope.gate import printable
 from sigmascope.linalg import Estimate
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
-from sigmascope.report.names import printable, shortened
+from sigmascope.report.names import shortened
 from sigmascope.report.numbers import compact
 
 NAME = 40  # columns that a name is given

@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.diagnosis import Finding
+from sigmascope.gate import printable
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import check_form, estimate_form, strict
-from sigmascope.report.names import printable, shortened
+from sigmascope.report.names import shortened
 from sigmascope.report.numbers import compact, measured
 from sigmascope.survey import Change, Comparison
 from sigmascope.theory import le2022

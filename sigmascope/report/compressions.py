@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.diagnosis import Compression
+from sigmascope.gate import printable
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
-from sigmascope.report.names import printable, shortened
+from sigmascope.report.names import shortened
 
 NAME = 40  # columns that a name is given
 

@@ -9,7 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.report.names import printable, shortened
+from sigmascope.gate import printable
+from sigmascope.report.names import shortened
 from sigmascope.report.numbers import compact, measured, within
 from sigmascope.report.places import OUTPUT
 from sigmascope.report.sparklines import spans_decades, sparkline

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sigmascope.gate import printable
 from sigmascope.report.landscapes import COLUMNS, HEADS, Scenery, landscape_form
-from sigmascope.report.names import printable
 from sigmascope.report.pages import write_page
 from sigmascope.survey import Landscape
 
@@ -33,7 +33,7 @@ def landscape_page(
         `path`.
 
     Raises:
-        FileNotFoundError: If the folder does not exist.
+        Refusal: If it cannot be written, or something else is there; what was there is as it was.
     """
     words = dict(about or {})
     data = {

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from sigmascope.diagnosis import Finding
-from sigmascope.report.names import printable
+from sigmascope.gate import printable
 from sigmascope.report.pages import write_page
 from sigmascope.report.payloads import payload
 from sigmascope.survey import Profile
@@ -39,7 +39,7 @@ def page(profile: Profile, findings: tuple[Finding, ...], path: str | os.PathLik
         `path`.
 
     Raises:
-        FileNotFoundError: If the folder does not exist.
+        Refusal: If it cannot be written, or something else is there; what was there is as it was.
     """
     about = profile.about
     title = printable(about.get("name", about.get("model", "profile")))

@@ -5,12 +5,15 @@ import hashlib
 import html
 import json
 import os
-import tempfile
 from importlib import resources
 from pathlib import Path
 from string import Template
 
 from plotly.offline import get_plotlyjs
+
+from sigmascope.gate import write_text
+
+MARK = "· sigmascope".encode()  # in the title of every page
 
 
 def write_page(
@@ -31,20 +34,10 @@ def write_page(
         scripts: Assets that are joined into one script, in this order.
 
     Raises:
-        FileNotFoundError: If the folder does not exist.
+        Refusal: If there is no folder for it, something that is not such a page is there, or the
+            disk is full; what was there is then as it was.
     """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"There is no folder {target.parent} to write {target.name} to; "
-            f"make it with `mkdir -p {target.parent}`."
-        )
-    text = _written(title, data, template, scripts)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
-        fresh = Path(folder) / target.name
-        fresh.write_text(text, encoding="utf-8", newline="\n")
-        fresh.replace(target)
-    return target
+    return write_text(path, _written(title, data, template, scripts), mark=MARK)
 
 
 def _written(title: str, data: dict, template: str, scripts: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.diagnosis import Finding, probability
+from sigmascope.gate import printable
 from sigmascope.report.balances import readings_grid
 from sigmascope.report.consoles import rendered
 from sigmascope.report.coverage import coverage, no_findings
@@ -18,7 +19,6 @@ from sigmascope.report.grids import (
     sparklines_grid,
     violations,
 )
-from sigmascope.report.names import printable
 from sigmascope.report.numbers import measured, risk
 from sigmascope.survey import Profile, Reading
 

@@ -8,9 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope.gate import printable
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import check_form
-from sigmascope.report.names import printable
 from sigmascope.report.numbers import measured
 from sigmascope.theory import Bound, Check, Verdict
 

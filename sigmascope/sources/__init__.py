@@ -1,5 +1,6 @@
 """Names in, models and data out."""
 
+from sigmascope.gate import Refusal
 from sigmascope.sources.batches import Batch
 from sigmascope.sources.checkpoints import load_checkpoint, read_checkpoint
 from sigmascope.sources.data import Data, fitted, halves, open_data
@@ -7,7 +8,6 @@ from sigmascope.sources.datasets import DATASETS
 from sigmascope.sources.defaults import default_data, input_shape
 from sigmascope.sources.models import Model, open_model
 from sigmascope.sources.pairs import open_both
-from sigmascope.sources.refusals import Refusal
 
 __all__ = [
     "DATASETS",

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sigmascope.sources.refusals import Refusal, listed, nearest, told
+from sigmascope.gate import Refusal
+from sigmascope.sources.refusals import listed, nearest, told
 
 
 def is_callable_spec(spec: str) -> bool:

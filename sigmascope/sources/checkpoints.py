@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from sigmascope.gate import Refusal
+from sigmascope.sources.batches import require_dense
 from sigmascope.sources.castings import SHOWN, misfits, narrowed
 from sigmascope.sources.files import existing, read_safetensors, read_torch
-from sigmascope.sources.refusals import Refusal, listed, nearest
+from sigmascope.sources.refusals import listed, nearest
 
 WRAPPERS = ("state_dict", "model_state_dict", "model")  # where training loops keep it in a file
 PREFIXES = ("module.", "_orig_mod.")  # DistributedDataParallel, torch.compile
@@ -91,6 +93,8 @@ def _tensors(content: Any, path: Path) -> dict[str, Tensor]:
             f"`{path}` must hold a state dict (names and tensors), but {listed(odd)} "
             "is something else: save `model.state_dict()`."
         )
+    for name, value in content.items():
+        require_dense(value, f"`{name}` in `{path}`")
     return {str(name): value for name, value in content.items()}
 
 

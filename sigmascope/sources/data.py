@@ -2,20 +2,25 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 import torch
 from torch import Tensor, nn
 
+from sigmascope import gate
+from sigmascope.gate import Refusal
 from sigmascope.sources.batches import Batch, as_batch, changed, count, parts, split, take
 from sigmascope.sources.callables import call, is_callable_spec, named
 from sigmascope.sources.datasets import DATASETS, Sample, cifar10, digits, fashion_mnist, gaussian
 from sigmascope.sources.files import KINDS, existing, read
 from sigmascope.sources.loaders import gather, matched
-from sigmascope.sources.refusals import Refusal, listed, nearest
+from sigmascope.sources.refusals import listed, nearest
 from sigmascope.sources.seeds import lent
 from sigmascope.sources.subsets import choose, classes, described
+
+DIGITS = 18  # of a size; longer ones are no size of anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +188,7 @@ def _known(
                 "`gaussian` needs the shape of one sample: write `gaussian?shape=64` or "
                 "`gaussian?shape=3x32x32`."
             )
+        gate.require_room(4 * prod(size) * (samples or 1), f"`{name}` of this shape")
         sample = gaussian(shape=size, samples=samples, generator=generator)
     elif name == "digits":
         sample = digits(samples=samples, generator=generator)
@@ -220,8 +226,10 @@ def _query(name: str, query: str) -> dict[str, str]:
 
 def _shape(text: str) -> tuple[int, ...]:
     sizes = text.replace(",", "x").split("x")
-    if not all(size.isdecimal() and int(size) > 0 for size in sizes):
-        raise Refusal(f"`shape` must read like 64 or 3x32x32, got `{text}`.")
+    if not all(len(s) <= DIGITS and s.isdecimal() and int(s) > 0 for s in sizes):
+        raise Refusal(
+            f"`shape` must read like 64 or 3x32x32, got `{text[:80]}`: name sizes of one sample."
+        )
     return tuple(int(size) for size in sizes)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.sources.downloads import cache_folder, fetch
 from sigmascope.sources.files import read_idx
-from sigmascope.sources.refusals import Refusal
 from sigmascope.sources.subsets import choose, described, seeded
 
 DATASETS = ("digits", "fashion-mnist", "cifar10", "gaussian")

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sigmascope.gate import Refusal
 from sigmascope.sources.data import Data, open_data
-from sigmascope.sources.refusals import Refusal
 
 LENGTH = 32  # tokens in a random sequence; enough for every position to see others
 

@@ -8,7 +8,8 @@ import urllib.request
 import zlib
 from pathlib import Path
 
-from sigmascope.sources.refusals import Refusal, told
+from sigmascope.gate import Refusal
+from sigmascope.sources.refusals import told
 
 LARGEST = 1 << 28  # bytes; no file fetched here is near it
 

@@ -6,6 +6,7 @@ import struct
 import warnings
 import zipfile
 import zlib
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.sources.refusals import Refusal, listed, nearest, told
+from sigmascope import gate
+from sigmascope.gate import Refusal
+from sigmascope.sources.archives import require_archive, require_array, require_arrays
+from sigmascope.sources.refusals import listed, nearest, told
 
+LARGEST = 1 << 30  # bytes of an idx file; MNIST and its kin have 47 million
 KINDS = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 
 
@@ -24,10 +29,14 @@ def existing(path: Path) -> Path:
     Raises:
         Refusal: If there is not; the message names the nearest neighbour.
     """
+    if "\0" in str(path):
+        raise Refusal("The name of a file cannot hold a null byte; name another.")
     if path.is_dir():
         inside = sorted(p.name for p in path.iterdir() if p.suffix in KINDS)
         one = f", one of {listed(inside)}" if inside else ""
         raise Refusal(f"`{path}` is a folder; name a file in it{one}.")
+    if path.exists() and not path.is_file():
+        raise Refusal(f"`{path}` is a device, pipe or socket; name a file.")
     if not path.is_file():
         if not path.parent.is_dir():
             raise Refusal(f"There is no file `{path}`: there is no folder `{path.parent}`.")
@@ -64,11 +73,14 @@ def read_torch(path: Path) -> Any:
         Refusal: If reading it would run code, or if it is damaged.
     """
     try:
+        if zipfile.is_zipfile(path):  # else a pickle of older torch, which holds its own bytes
+            require_archive(path)
+        gate.require_room(path.stat().st_size, f"`{path}`")
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # torch speaks of storage classes here, which we keep not
+            warnings.simplefilter("ignore")  # torch speaks of storage classes here: kept nowhere
             return torch.load(path, map_location="cpu", weights_only=True)
+    except Refusal:
+        raise
     except pickle.UnpicklingError as error:
         raise Refusal(
             f"`{path}` cannot be read as tensors alone, and reading anything else could run code "
@@ -91,6 +103,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    gate.require_room(path.stat().st_size, f"`{path}`")
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
@@ -106,27 +119,34 @@ def read_idx(path: Path) -> Tensor:
     Source:
         LeCun, Cortes & Burges, yann.lecun.com/exdb/mnist.
     """
+    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with opened(path, "rb") as file:
+            content = file.read(LARGEST)
     except (OSError, EOFError, zlib.error) as error:
         raise Refusal(f"`{path}` is damaged ({told(error)}): fetch it again.") from error
     if len(content) < 4 or content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * content[3]:
         raise Refusal(f"`{path}` is not an idx file of bytes: fetch it again.")
     shape = struct.unpack(f">{content[3]}I", content[4 : 4 + 4 * content[3]])
     body = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * content[3])
-    if body.size != np.prod(shape):
-        raise Refusal(
-            f"`{path}` must hold {np.prod(shape)} bytes, got {body.size}: fetch it again."
-        )
+    if body.size != prod(shape):
+        raise Refusal(f"`{path}` must hold {prod(shape)} bytes, got {body.size}: fetch it again.")
     return torch.from_numpy(body.reshape(shape).copy())
 
 
 def _numpy(path: Path) -> Any:
     try:
+        if zipfile.is_zipfile(path):
+            require_arrays(path)
         with path.open("rb") as file:  # of a damaged archive np.load would not let go
+            if path.suffix.lower() == ".npy" and not zipfile.is_zipfile(path):
+                require_array(file, path.stat().st_size, f"`{path}`")
+                file.seek(0)
             content = np.load(file, allow_pickle=False)
             return content if isinstance(content, np.ndarray) else _members(content)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except Refusal:
+        raise
+    except Exception as error:  # of bytes that are not theirs NumPy and zip raise anything
         if "allow_pickle" in str(error):
             raise Refusal(
                 f"`{path}` holds Python objects (dtype object), and reading them could run code: "

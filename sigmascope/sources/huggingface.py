@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from sigmascope.sources.refusals import Refusal, listed, told
+from sigmascope import gate
+from sigmascope.gate import Refusal
+from sigmascope.sources.refusals import listed, told
 from sigmascope.sources.seeds import lent
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
@@ -71,6 +73,9 @@ def _opened(transformers: Any, path: Path) -> tuple[nn.Module, str]:
         )
     if not any(found for pattern in WEIGHTS for found in path.glob(pattern)):
         build = kind.from_config if kind is transformers.AutoModel else kind._from_config
+        with torch.device("meta"):
+            sizes = [t.numel() * t.element_size() for t in build(config).parameters()]
+        gate.require_room(sum(sizes), f"The model of `{path}`")
         return build(config).eval(), "random: the folder holds a config.json only"
     model, report = kind.from_pretrained(path, local_files_only=True, output_loading_info=True)
     missing = sorted(report["missing_keys"])

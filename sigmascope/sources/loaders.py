@@ -7,8 +7,9 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
+from sigmascope.gate import Refusal
 from sigmascope.sources.batches import Batch, as_batch, as_tensor, count, joined, split
-from sigmascope.sources.refusals import Refusal, told
+from sigmascope.sources.refusals import told
 from sigmascope.sources.subsets import choose
 
 Pair = tuple[Batch, Tensor | None]

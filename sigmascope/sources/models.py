@@ -9,17 +9,19 @@ from urllib.parse import parse_qsl
 import torch
 from torch import nn
 
-from sigmascope import networks
+from sigmascope import gate, networks
+from sigmascope.gate import Refusal
 from sigmascope.sources.callables import call, candidates, is_callable_spec, named
 from sigmascope.sources.checkpoints import load_checkpoint
 from sigmascope.sources.data import Data
 from sigmascope.sources.huggingface import open_folder
-from sigmascope.sources.refusals import Refusal, listed, nearest, told
+from sigmascope.sources.refusals import listed, nearest, told
 from sigmascope.sources.seeds import lent
 
 Origin = Literal["built-in", "python", "hugging face"]
-LARGEST = 1 << 34  # bytes of weights of a built-in network
+DEEPEST = 10_000  # layers of a built-in network; each takes Python's time, however small
 MODULE = 10_000  # bytes that a layer takes in Python, however small
+DIGITS = 18  # of a size; longer ones are no size of anything
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 
 
@@ -108,12 +110,15 @@ def _require_size(spec: str) -> None:
     """Refuse what would eat the memory of the machine before torch says that there is none."""
     options = dict(parse_qsl(spec.partition("?")[2]))
     sizes = [options.get(key, "1") for key in ("depth", "width")]
+    smaller = "make `depth` or `width` smaller"
+    if any(len(size) > DIGITS for size in sizes):
+        raise Refusal(f"`{spec[:80]}` is of no size that could be built: {smaller}.")
     depth, width = (int(size) if size.isdecimal() else 1 for size in sizes)
     needed = max(depth, 1) * max(4 * width * width, MODULE)
-    if needed > LARGEST:
+    gate.require_room(needed, f"`{spec}`", gives="for its weights", do=smaller)
+    if depth > DEEPEST:
         raise Refusal(
-            f"`{spec}` would need {needed / 2**30:.3g} GiB or more for its weights, and more than "
-            f"{LARGEST >> 30} GiB are not built here: make `depth` or `width` smaller."
+            f"`{spec}` would have more than the {DEEPEST} layers that are built here: {smaller}."
         )
 
 

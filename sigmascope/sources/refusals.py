@@ -4,13 +4,6 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-class Refusal(ValueError):
-    """A request that cannot be met: one sentence on what was wanted and what to do instead.
-
-    The exception that led to it, where there was one, is its `__cause__`.
-    """
-
-
 def told(error: BaseException) -> str:
     """Class and first line of an exception, for use within a sentence."""
     lines = [line.strip() for line in str(error).strip().splitlines()]

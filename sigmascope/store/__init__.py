@@ -1,6 +1,6 @@
 """Runs on disk: one SQLite file per run, append-only, readable while it grows."""
 
-from sigmascope.store.exports import Format, export
+from sigmascope.store.exports import MARKS, Format, export
 from sigmascope.store.rows import (
     StoredCheck,
     StoredFinding,
@@ -14,6 +14,7 @@ from sigmascope.store.runs import Run
 from sigmascope.store.tables import VERSION, Table
 
 __all__ = [
+    "MARKS",
     "VERSION",
     "Format",
     "Run",

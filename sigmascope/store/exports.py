@@ -3,14 +3,13 @@
 import csv
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from sigmascope.gate import replacing, require_target
 from sigmascope.store import codecs
 from sigmascope.store.runs import Run
 from sigmascope.store.tables import COLUMNS, Table
@@ -18,6 +17,10 @@ from sigmascope.store.tables import COLUMNS, Table
 Format = Literal["parquet", "csv", "json"]
 
 _BATCH = 10_000  # rows in memory at a time
+# What stands near an end of every export of a form, by which it may be written again.
+MARKS: Mapping[str, bytes] = MappingProxyType(
+    {"csv": b"step,time,", "json": b'{"step": ', "parquet": b"sigmascope"}
+)
 
 
 def export(
@@ -45,12 +48,14 @@ def export(
     Raises:
         ValueError: If `run_path` is not a run file that this version can read.
         FileNotFoundError: If there is no run file, or no folder to write to.
+        Refusal: If something else than such an export is at `path`, or the disk is full.
         ImportError: If Parquet is asked for and pyarrow is not installed.
     """
     if to not in _WRITERS:
         raise ValueError(f"`to` must be one of {', '.join(_WRITERS)}, got {to!r}.")
     target = Path(path)
-    with Run(run_path, write=False) as run, _replacing(target) as fresh:
+    require_target(target, mark=MARKS[to])
+    with Run(run_path, write=False) as run, replacing(target, mark=MARKS[to]) as fresh:
         _WRITERS[to](fresh, table, _records(run, table))
     return target
 
@@ -98,7 +103,10 @@ def _parquet(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> Non
     kinds = {"TEXT": pa.string(), "INTEGER": pa.int64(), "REAL": pa.float64()}
     listed = pa.list_(pa.float64())
     columns = {"step": "INTEGER", "time": "TEXT", **COLUMNS[table]}
-    schema = pa.schema([(name, kinds.get(kind, listed)) for name, kind in columns.items()])
+    schema = pa.schema(
+        [(name, kinds.get(kind, listed)) for name, kind in columns.items()],
+        metadata={"written by": "sigmascope"},
+    )
     with pq.ParquetWriter(path, schema) as writer:
         while batch := list(islice(records, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
@@ -108,17 +116,6 @@ def _strict(cell: Any) -> Any:
     if isinstance(cell, list):
         return [codecs.strict(number) for number in cell]
     return codecs.strict(cell) if isinstance(cell, float) else cell
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A fresh file that takes the place of `path` when the block ends well."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
-        fresh = Path(folder) / path.name
-        yield fresh
-        fresh.replace(path)
 
 
 _WRITERS: Mapping[str, Callable[[Path, Table, Iterator[dict[str, Any]]], None]] = MappingProxyType(

@@ -1,8 +1,8 @@
 """Training one task at several depths, and reading off which dimension it needs."""
 
 import hashlib
-import json
 from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes import Refusal, Subject
+from sigmascope.gate import Refusal, Rows
+from sigmascope.probes import Subject
 from sigmascope.survey.bottlenecks import THRESHOLD, counted
 from sigmascope.survey.dimensions import inner_dimension
 from sigmascope.survey.fits import fit_of
@@ -24,6 +25,7 @@ from sigmascope.theory import jacot2023
 Recipe = dict[str, Any]
 Place = tuple[int, float, int]  # depth, penalty, seed
 Factory = Callable[[int, torch.Generator], nn.Module]
+FIRST = (2, 0)  # depth and seed of the network that tells one factory from another
 SAMPLES = 64  # at which Jacobians and tangent kernels are read
 MOST = 500  # samples whose coordinates are kept
 
@@ -70,19 +72,43 @@ def depth_sweep(
     inputs, targets = _require(inputs, targets, depths)
     ridges = sorted(set(ridge)) if isinstance(ridge, Collection) else [ridge]
     recipe = {"steps": steps, "rate": rate, "data": _digest(inputs, targets)}
-    known = {} if file is None else _kept(file, recipe)
     wanted = [(d, r, s) for d in sorted(set(depths)) for r in ridges for s in seeds]
-    todo = [one for one in wanted if one not in known]
-    tell = progress or (lambda *_: None)
-    tell("training", len(wanted) - len(todo), len(wanted))
-    train = partial(_trained, factory, inputs, targets, recipe)
-    for done, found in enumerate(mapper(train, todo), start=len(wanted) - len(todo) + 1):
-        known[found.depth, found.ridge, found.seed] = found
-        if file is not None:
-            with file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps({**asdict(found), "recipe": recipe}) + "\n")
-        tell(f"depth {found.depth}", done, len(wanted))
+    with ExitStack() as files:
+        kept = None if file is None else files.enter_context(_opened(file, recipe, factory))
+        known = {} if kept is None else {_place(one): one for one in map(_network, kept.rows)}
+        todo = [one for one in wanted if one not in known]
+        tell = progress or (lambda *_: None)
+        tell("training", len(wanted) - len(todo), len(wanted))
+        train = partial(_trained, factory, inputs, targets, recipe)
+        for done, found in enumerate(mapper(train, todo), start=len(wanted) - len(todo) + 1):
+            known[_place(found)] = found
+            if kept is not None:
+                kept.add(asdict(found))
+            tell(f"depth {found.depth}", done, len(wanted))
     return read_sweep([known[one] for one in wanted])
+
+
+def _opened(file: Path, recipe: Recipe, factory: Factory) -> Rows:
+    """The networks that are kept in a file; what the factory makes belongs to their recipe."""
+    first = _fresh(factory, *FIRST)
+    network = hashlib.sha256(str(first).encode())
+    for name, t in first.state_dict().items():
+        network.update(name.encode() + t.contiguous().cpu().numpy().tobytes())
+    return Rows(file, kind="sweep", recipe=recipe | {"network": network.hexdigest()[:16]})
+
+
+def _fresh(factory: Factory, depth: int, seed: int) -> nn.Module:
+    return factory(depth, torch.Generator().manual_seed(1_000_003 * depth + seed)).float()
+
+
+def _place(network: Trained) -> Place:
+    return network.depth, network.ridge, network.seed
+
+
+def _network(row: dict[str, Any]) -> Trained:
+    row |= {key: tuple(row[key]) for key in ("rank", "dimension")}
+    row["coordinates"] = tuple(map(tuple, row["coordinates"]))
+    return Trained(**row)
 
 
 def _require(inputs: Tensor, targets: Tensor, depths: Collection[int]) -> tuple[Tensor, Tensor]:
@@ -105,28 +131,10 @@ def _digest(*data: Tensor) -> str:
     return found.hexdigest()[:16]
 
 
-def _kept(file: Path, recipe: Recipe) -> dict[Place, Trained]:
-    found: dict[Place, Trained] = {}
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-    if lines and not lines[-1].endswith("\n"):  # the run was cut while it wrote
-        lines = lines[:-1]
-        file.write_text("".join(lines), encoding="utf-8")
-    for row in map(json.loads, lines):
-        if row.pop("recipe") != recipe:
-            raise Refusal(
-                f"{file} must belong to the same sweep, got networks of another recipe or other "
-                "data. Name another file."
-            )
-        row |= {key: tuple(row[key]) for key in ("rank", "dimension")}
-        row["coordinates"] = tuple(tuple(point) for point in row["coordinates"])
-        found[row["depth"], row["ridge"], row["seed"]] = Trained(**row)
-    return found
-
-
 def _trained(factory: Factory, x: Tensor, y: Tensor, recipe: Recipe, place: Place) -> Trained:
     """One network, from its own seed: the same wherever and whenever it is trained."""
     depth, ridge, seed = place
-    model = factory(depth, torch.Generator().manual_seed(1_000_003 * depth + seed)).float()
+    model = _fresh(factory, depth, seed)
     settle(model, x, y, ridge=ridge, **{k: recipe[k] for k in ("steps", "rate")})
     return _read(model, x, y, place)
 

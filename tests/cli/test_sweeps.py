@@ -40,7 +40,7 @@ def test_it_goes_on_where_it_was(task):
     first = Path("s.jsonl").read_text()
     task("bottleneck", "train", "task.pt", *SMALL[:3], "4", *SMALL[3:], "--file", "s.jsonl")
     assert Path("s.jsonl").read_text().startswith(first)
-    assert len(Path("s.jsonl").read_text().splitlines()) == 3
+    assert len(Path("s.jsonl").read_text().splitlines()) == 1 + 3
 
 
 def test_classes_become_outputs(sigmascope):

@@ -44,9 +44,9 @@ def test_rows_claims_plot_and_configuration_are_kept(tmp_path):
     assert [r["square"] for r in found.rows] == [0, 1, 4, 9]
     assert found.claims == (Claim("the squares add up", "14", True),)
     assert found.picture.read_bytes().startswith(b"\x89PNG")
-    kept = json.loads((tmp_path / "a/b/config.json").read_text())
-    assert kept["config"] == {"count": 4, "total": 14}
-    assert set(kept["versions"]) == {"sigmascope", "torch", "python"}
+    head, *rows = map(json.loads, (tmp_path / "a/b/rows.jsonl").read_text().splitlines())
+    assert head["recipe"] == {"figure": "test/squares", "count": 4, "total": 14}
+    assert {tuple(row["versions"]) for row in rows} == {("sigmascope", "torch", "python")}
     assert json.loads((tmp_path / "a/b/claims.json").read_text())[0]["holds"]
 
 
@@ -61,19 +61,19 @@ def test_a_torn_line_is_computed_again(tmp_path):
     reproduce(squares(), tmp_path)
     file = tmp_path / "rows.jsonl"
     lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(lines[:2]) + lines[2][:9])
+    file.write_text("".join(lines[:3]) + lines[3][:9])
     COUNTED.clear()
     found = reproduce(squares(), tmp_path)
     assert [r["square"] for r in found.rows] == [0, 1, 4, 9]
     assert COUNTED == [{"n": 2}, {"n": 3}]
-    assert len(file.read_text().splitlines()) == 4
+    assert len(file.read_text().splitlines()) == 5
 
 
 def test_other_sizes_in_the_same_folder_are_refused(tmp_path):
     reproduce(squares(), tmp_path)
-    with pytest.raises(Refusal, match="Name another folder with `--out`"):
+    with pytest.raises(Refusal, match="count is 4 there and 5 here"):
         reproduce(squares(5, 30), tmp_path)
-    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 4
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 5
 
 
 def test_without_matplotlib_all_but_the_plot_is_there(tmp_path, monkeypatch):

@@ -111,8 +111,9 @@ def test_a_sweep_is_resumed_with_identical_results(tmp_path):
     x, y = bottleneck_task(0, samples=40)
     of = {"depths": [3, 4], "steps": 40}
     whole = survey.depth_sweep(stack, x, y, **of, file=tmp_path / "whole.jsonl")
-    first = (tmp_path / "whole.jsonl").read_text().splitlines()[0]
-    (tmp_path / "cut.jsonl").write_text(first + '\n{"depth": 4, "se')  # killed while writing
+    head, first, _ = (tmp_path / "whole.jsonl").read_text().splitlines()
+    cut = f'{head}\n{first}\n{{"depth": 4, "se'  # killed while writing
+    (tmp_path / "cut.jsonl").write_text(cut)
     said = []
     again = survey.depth_sweep(
         stack, x, y, **of, file=tmp_path / "cut.jsonl", progress=lambda *w: said.append(w)
@@ -169,9 +170,12 @@ def test_refusals(tmp_path):
         survey.depth_sweep(stack, x, y, depths=[1])
     file = tmp_path / "a.jsonl"
     survey.depth_sweep(stack, x, y, depths=[2], steps=2, file=file)
-    assert json.loads(file.read_text())["recipe"]["steps"] == 2
-    with pytest.raises(Refusal, match="another recipe"):
+    assert json.loads(file.read_text().splitlines()[0])["recipe"]["steps"] == 2
+    with pytest.raises(Refusal, match="steps is 2 there and 3 here"):
         survey.depth_sweep(stack, x, y, depths=[2], steps=3, file=file)
+    wider = lambda depth, g: linear(depth, g).append(nn.Linear(3, 3))
+    with pytest.raises(Refusal, match="network is"):
+        survey.depth_sweep(wider, x, y, depths=[2], steps=2, file=file)
     tanh = lambda depth, g: nn.Sequential(nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, 20))
     with pytest.raises(Refusal, match="must give plain stacks"):
         survey.depth_sweep(tanh, x, y, depths=[2], steps=2)

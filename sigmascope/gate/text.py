@@ -1,0 +1,35 @@
+"""Text from outside as it can be shown: anything may be in it, nothing of it may act.
+
+Names of layers, words of checkpoints, messages of other libraries and file names may hold escape
+sequences that recolour a terminal, rename its window or type for the user. Whatever is shown goes
+through `printable` first.
+"""
+
+import unicodedata
+
+# Cc control (escape sequences), Cf format (text direction), Cs surrogate, Zl and Zp line ends
+_ACTING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def printable(text: str) -> str:
+    r"""`text` in one line with every character that would act on a screen written out.
+
+    Example:
+        >>> printable("red \x1b[31m")
+        'red \\x1b[31m'
+    """
+    return "".join(_written(c) if unicodedata.category(c) in _ACTING else c for c in text)
+
+
+def printable_lines(text: str) -> str:
+    r"""`printable` of every line; ends of lines stay.
+
+    Example:
+        >>> printable_lines("two\nlines\a")
+        'two\nlines\\x07'
+    """
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _written(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -1,0 +1,159 @@
+"""The one way in which files are written: whole or not at all, and never over what is not ours.
+
+A file is written beside its target, brought to the disk, and takes the target's place in one step:
+whoever looks, and whatever interrupts, there is the old file or the new one. The target must be
+nothing, or a regular file that an earlier run of sigmascope wrote, which is told by a mark in it;
+anything else (a device, a folder, the user's notes) is refused before any work is done.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sigmascope.gate.refusals import NoFolder, Refusal
+
+ENDS = 1 << 16  # bytes at either end of a file in which its mark is looked for
+FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "your share of the disk is full"}
+NAME = 200  # bytes of a target's name that its fresh file repeats: names end at 255
+
+
+def require_target(path: str | os.PathLike[str], *, mark: bytes) -> Path:
+    """Refuse what could not be written after the work, or what would destroy a file of the user.
+
+    Args:
+        path: What is to be written; a link is followed.
+        mark: Bytes that stand near either end of every file of this kind that sigmascope writes.
+
+    Returns:
+        The file that will be written, with links followed.
+
+    Raises:
+        Refusal: If there is no folder for it or nothing can be made in that folder, or if there is
+            something that is not an empty file nor one with the mark.
+    """
+    try:
+        target = _resolved(Path(path))
+        _require_ours(Path(path), target, mark)
+        _fresh(target).unlink()  # the only sure sign that a folder takes files
+    except Refusal:
+        raise
+    except (OSError, ValueError) as error:  # a name may hold a null byte
+        raise Refusal(failed(path, error)) from error
+    return target
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], *, mark: bytes) -> Iterator[Path]:
+    """A fresh file that takes the place of `path` when the block ends well.
+
+    Args:
+        path: As for `require_target`.
+        mark: As for `require_target`; the block writes it.
+
+    Raises:
+        Refusal: As `require_target`, and if the disk has no room; what was there is then whole.
+    """
+    target = require_target(path, mark=mark)
+    fresh = _fresh(target)
+    try:
+        yield fresh
+        _keep_mode(target, fresh)
+        _to_disk(fresh)
+        fresh.replace(target)
+        _to_disk(target.parent)
+    except Refusal:
+        raise
+    except OSError as error:
+        raise Refusal(failed(path, error)) from error
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str, *, mark: bytes) -> Path:
+    """Write a text file, UTF-8 with bare line feeds.
+
+    What UTF-8 has no bytes for (half of a surrogate pair, from a file name that is no text) is
+    written as an escape.
+
+    Raises:
+        Refusal: As `replacing`.
+    """
+    with replacing(path, mark=mark) as fresh:
+        fresh.write_bytes(text.encode("utf-8", "backslashreplace"))
+    return Path(path)
+
+
+def failed(path: str | os.PathLike[str], error: Exception) -> str:
+    """The sentence for a file that could not be written."""
+    why = FULL.get(getattr(error, "errno", None) or 0) or getattr(error, "strerror", None) or error
+    do = "make room" if getattr(error, "errno", None) in FULL else "name another file"
+    return f"{path} cannot be written: {why}. What was there is as it was; {do}."
+
+
+def _resolved(path: Path) -> Path:
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise NoFolder(
+            f"The folder {path.parent} for {path.name} does not exist; "
+            f"make it with `mkdir -p {path.parent}`."
+        )
+    return target
+
+
+def _require_ours(path: Path, target: Path, mark: bytes) -> None:
+    try:
+        kind = target.stat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(kind):
+        raise Refusal(f"{path} is a folder; name a file in it.")
+    if not stat.S_ISREG(kind):
+        raise Refusal(
+            f"{path} must be a file or nothing, got a device, pipe or socket: name a file."
+        )
+    if not _carries(target, mark):
+        raise Refusal(
+            f"{path} is there already and no file of this kind that sigmascope wrote; it was left "
+            "as it is. Move it away, or name another file."
+        )
+
+
+def _carries(file: Path, mark: bytes) -> bool:
+    """Whether a file holds nothing (not a letter), or has the mark near its beginning or end."""
+    with file.open("rb") as content:
+        size = content.seek(0, os.SEEK_END)
+        content.seek(0)
+        head = content.read(ENDS)
+        content.seek(max(size - ENDS, 0))
+        nothing = size == len(head) and not head.strip(b" \r\n[]{}")
+        return nothing or mark in head or mark in content.read(ENDS)
+
+
+def _fresh(target: Path) -> Path:
+    """An empty file beside the target that nobody else has."""
+    stem = os.fsdecode(os.fsencode(target.name)[:NAME])
+    fresh = target.with_name(f".{stem}-{secrets.token_hex(4)}.part")
+    os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    return fresh
+
+
+def _keep_mode(target: Path, fresh: Path) -> None:
+    with suppress(FileNotFoundError):
+        fresh.chmod(stat.S_IMODE(target.stat().st_mode))
+
+
+def _to_disk(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system on which folders have no fsync
+            raise
+    finally:
+        os.close(opened)
