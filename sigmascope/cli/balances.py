@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.options import DEFAULT, Source, open_named
 from sigmascope.cli.outputs import FOUND, HEALTHY, draw, require_targets, show, terminal, write
+from sigmascope.cli.ranges import Index
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,7 +20,7 @@ def balances(
     *,
     source: Source = DEFAULT,
     tree: Path | None = None,
-    output: int = 0,
+    output: Index = 0,
     whole: bool = False,
     json: str | None = None,
     strict: bool = False,

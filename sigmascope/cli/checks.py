@@ -1,13 +1,8 @@
 """`sigmascope check` and `sigmascope theorems`."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from sigmascope.cli.options import DEFAULT, Source, open_named, subject_of
 from sigmascope.cli.outputs import FOUND, HEALTHY, require_targets, show, terminal, write
-
-Names = Annotated[list[str] | None, Parameter(consume_multiple=1)]  # one or more
+from sigmascope.cli.ranges import Names
 
 
 def check(

@@ -2,22 +2,15 @@
 
 import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import TYPE_CHECKING
 
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.options import DEFAULT, Source, open_named
 from sigmascope.cli.outputs import FOUND, HEALTHY, require_targets, show, terminal, write
+from sigmascope.cli.ranges import Above, AtLeast, Count, Momentum
 
 if TYPE_CHECKING:
     from sigmascope.survey import Comparison
-
-Above = Annotated[float | None, Parameter(validator=Number(gt=0))]
-AtLeast = Annotated[float | None, Parameter(validator=Number(gte=0))]
-Share = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
-Count = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
 def compare(
@@ -29,7 +22,7 @@ def compare(
     source: Source = DEFAULT,
     learning_rate: Above = None,
     loss_drop: AtLeast = None,
-    momentum: Share = 0.0,
+    momentum: Momentum = 0.0,
     steps: Count = 1,
     whole: bool = False,
     json: str | None = None,

@@ -1,16 +1,11 @@
 """`sigmascope compress`."""
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from sigmascope.cli import outputs
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
 from sigmascope.cli.outputs import HEALTHY, require_targets, show, terminal, write
-
-Share = Annotated[float, Parameter(validator=Number(gt=0, lt=1))]
+from sigmascope.cli.ranges import Chance
 
 
 def compress(
@@ -18,7 +13,7 @@ def compress(
     /,
     *,
     source: Source = DEFAULT,
-    tolerance: Share = 0.01,
+    tolerance: Chance = 0.01,
     save: Path | None = None,
     json: str | None = None,
 ) -> int:

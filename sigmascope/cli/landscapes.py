@@ -3,13 +3,14 @@
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
 from sigmascope.cli.outputs import HEALTHY, note, require_targets, show, terminal, write
+from sigmascope.cli.ranges import Extent, Names, Points, Strengths
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from sigmascope.report import Scenery
     from sigmascope.sources import Data, Model
 
-Strengths = Annotated[list[float] | None, Parameter(consume_multiple=1)]  # one or more
-Names = Annotated[list[str] | None, Parameter(consume_multiple=1)]
 RHOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 Activation = Literal["relu", "leaky", "abs", "tanh", "gelu", "linear"]
 Kind = Literal["hessian", "gauss-newton", "fisher"]
@@ -42,8 +41,8 @@ class Sights:
     curvature: Kind | None = None
     layers: Names = None
     surface: str | None = None
-    points: int = 21
-    extent: float | None = None
+    points: Points = 21
+    extent: Extent = None
     regions: bool = False
 
 

@@ -1,24 +1,20 @@
 """`sigmascope predict`."""
 
 import math
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import Literal
 
 from sigmascope.cli.options import seeded
 from sigmascope.cli.outputs import HEALTHY, progress_bar, require_targets, show, terminal, write
+from sigmascope.cli.ranges import Count, Gain
 
 Law = Literal["gaussian", "uniform", "asymmetric"]
-Count = Annotated[int, Parameter(validator=Number(gte=1))]
-Positive = Annotated[float, Parameter(validator=Number(gt=0))]
 
 
 def predict(
     *,
     width: Count = 128,
     depth: Count = 32,
-    gamma: Positive = math.inf,
+    gamma: Gain = math.inf,
     weights: Law = "gaussian",
     samples: Count | None = None,
     layers: Count | None = None,

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from sigmascope.cli.options import DEFAULT, Source, View, measure, open_named
 from sigmascope.cli.outputs import (
@@ -17,9 +16,9 @@ from sigmascope.cli.outputs import (
     terminal,
     write,
 )
+from sigmascope.cli.ranges import Step
 
 Views = Annotated[list[View] | None, Parameter(consume_multiple=1)]  # one or more
-Step = Annotated[int, Parameter(validator=Number(gte=0))]
 
 
 def profile(

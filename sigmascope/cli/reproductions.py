@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from sigmascope.cli.outputs import FOUND, HEALTHY, note, progress_bar, show
+from sigmascope.cli.ranges import Workers
 
 if TYPE_CHECKING:
     from sigmascope.experiments import Claim, Figure
 
 _OUTCOMES = {True: "holds", False: "FAILS", None: "NOT TESTED"}
-Count = Annotated[int, Parameter(validator=Number(gte=1))]
 
 
 def reproduce(
@@ -24,7 +23,7 @@ def reproduce(
     everything: Annotated[bool, Parameter(name="--all")] = False,
     out: Path | None = None,
     folder: Path | None = None,
-    workers: Count = 1,
+    workers: Workers = 1,
 ) -> int:
     """Compute a figure of a paper again, draw it, and check what it should show.
 

@@ -1,13 +1,10 @@
 """`sigmascope scale`."""
 
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import Literal
 
 from sigmascope.cli.outputs import HEALTHY, require_targets, show, terminal, write
+from sigmascope.cli.ranges import Chance, Condition, Slope, Units
 
-Units = Annotated[int, Parameter(validator=Number(gte=2))]
 Kind = Literal["relu", "leaky", "abs", "linear"]
 Law = Literal["concentration", "tracy-widom"]
 
@@ -16,10 +13,10 @@ def scale(
     width: Units,
     /,
     *,
-    condition: float = 3.0,
+    condition: Condition = 3.0,
     activation: Kind = "relu",
-    slope: float = 0.01,
-    probability: float = 0.95,
+    slope: Slope = 0.01,
+    probability: Chance = 0.95,
     law: Law = "concentration",
     json: str | None = None,
 ) -> int:

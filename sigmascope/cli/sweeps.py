@@ -5,10 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import TYPE_CHECKING, Any
 
 from sigmascope.cli.options import seeded
 from sigmascope.cli.outputs import (
@@ -21,6 +18,7 @@ from sigmascope.cli.outputs import (
     terminal,
     write,
 )
+from sigmascope.cli.ranges import Count, Depths, Ridges, Workers
 
 if TYPE_CHECKING:
     import torch
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 
     from sigmascope.survey import DepthSweep
 
-Depths = Annotated[list[int] | None, Parameter(consume_multiple=1)]  # one or more
-Ridges = Annotated[list[float] | None, Parameter(consume_multiple=1, validator=Number(gt=0))]
-Count = Annotated[int, Parameter(validator=Number(gte=1))]
 SPREAD = 0.4  # of the targets: what the usual ridge is right for
 
 
@@ -47,7 +42,7 @@ def train(
     folder: Path | None = None,
     file: Path | None = None,
     picture: Path | None = None,
-    workers: Count = 1,
+    workers: Workers = 1,
     ray: str | None = None,
     json: str | None = None,
 ) -> int:

@@ -83,12 +83,13 @@ def require_room(
     if needed > allowed():
         raise Refusal(
             f"{what} needs {_words(needed)} or more {gives}, and {_words(allowed())} are allowed: "
-            f"{do}, or allow more with `--memory` (in code: ${VARIABLE}=64GB)."
+            f"{do}, or allow more: `{VARIABLE}=64GB` in the environment, or `--memory 64GB` where a "
+            "model is named."
         )
 
 
 def _words(size: int) -> str:
-    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB")):
+    for power, unit in ((30, "GiB"), (20, "MiB")):
         if size >= 1 << power:
             number = size / (1 << power) if size < 1 << 1000 else float("inf")
             return f"{number:.3g} {unit}"

@@ -257,7 +257,7 @@ def forgetting(width: int, gamma: float, *, spread: float = 1.0) -> int:
         gamma: Strength of a layer; infinite without a skip connection.
         spread: Smallest singular value of the start over its largest.
     """
-    rate = 1.0 if math.isinf(gamma) else gamma * gamma
+    rate = 1.0 if math.isinf(gamma) else max(gamma * gamma, 1e-300)
     slow = 0 if math.isinf(gamma) else math.ceil(5 / rate)
     return 100 + 4 * width + slow + math.ceil(4 * max(0.0, -math.log10(spread) - 2) / rate)
 

@@ -201,7 +201,7 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
         if node.op == "placeholder":
             values[node] = [[(i, None)] for i in range(inputs)]
         elif node.op == "output":
-            end = build.vertex(values[node.args[0]][output])  # pyright: ignore[reportArgumentType]
+            end = build.vertex(_chosen(values, node.args[0], output))
             entries = (*range(inputs), *(() if build.one is None else (build.one,)))
             found = Dag(
                 entries, end, tuple(build.edges), tuple(build.slopes), build.one is not None
@@ -210,6 +210,22 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
         else:
             values[node] = _applied(build, node, values)
     raise AssertionError("a graph ends with its output")
+
+
+def _chosen(values: Mapping[fx.Node, list[Terms]], ends: Any, output: int) -> Terms:
+    """The output that is studied."""
+    if not isinstance(ends, fx.Node):
+        raise Refusal(
+            f"`model` must return one tensor, got a {type(ends).__name__}: wrap it in a module "
+            "that returns the part to be studied."
+        )
+    outputs = values[ends]
+    if not 0 <= output < len(outputs):
+        raise Refusal(
+            f"`output` must be from 0 to {len(outputs) - 1}, for the network has {len(outputs)} "
+            f"outputs, got {output}."
+        )
+    return outputs[output]
 
 
 def _applied(build: _Builder, node: fx.Node, values: Mapping[Any, list[Terms]]) -> list[Terms]:

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope.gate import printable
 from sigmascope.linalg import Density, Estimate
 from sigmascope.report.forms import estimate_form, strict
 from sigmascope.report.numbers import compact, matters
@@ -35,7 +36,7 @@ def curvature_parts(bends: Bends, loss: str) -> Iterator[RenderableType]:
     for part in bends.parts:
         sizes = (_give_or_take(getattr(part, name)) for name in SIZES)
         shares = (_range(getattr(part, name)) for name in SHARES)
-        grid.add_row(part.site, str(part.parameters), *sizes, *shares)
+        grid.add_row(printable(part.site), str(part.parameters), *sizes, *shares)
     yield grid
     yield ""
     yield Text("up, down: share of eigenvalues beyond ±1/1000 of the largest in size", "dim")
@@ -63,7 +64,8 @@ def _meaning(bends: Bends) -> str:
     if sharpest.top.value > 0:
         words.append(
             f"Gradient descent on these weights diverges above a learning rate of "
-            f"{compact(2 / sharpest.top.value)} (2 over the largest eigenvalue, {sharpest.site})."
+            f"{compact(2 / sharpest.top.value)} (2 over the largest eigenvalue, "
+            f"{printable(sharpest.site)})."
         )
     gap = f"{bends.check.gap:.0e}"
     if bends.check.gap <= DOUBTFUL:

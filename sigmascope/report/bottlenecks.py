@@ -56,7 +56,7 @@ def bottleneck_form(found: Bottleneck) -> dict[str, Any]:
 
 
 def _parts(found: Bottleneck) -> Iterator[RenderableType]:
-    yield Text(f"{found.kind.upper()}  {found.says}", "bold")
+    yield Text(f"{found.kind.upper()}  {printable(found.says)}", "bold")
     yield ""
     whole = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for e in found.evidence:

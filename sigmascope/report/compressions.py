@@ -54,7 +54,7 @@ def compression_form(found: Compression) -> dict[str, Any]:
 
 
 def _parts(found: Compression) -> Iterator[RenderableType]:
-    yield Text(found.says, "bold")
+    yield Text(printable(found.says), "bold")
     if not found.layers:
         return
     yield ""

@@ -1,9 +1,12 @@
 """Rich renderables as plain or coloured text, the same on every machine."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console, RenderableType
+from rich.segment import Segment, Segments
+
+from sigmascope.gate import printable_lines
 
 
 def rendered(parts: Iterable[RenderableType], *, colour: bool, width: int) -> str:
@@ -23,5 +26,11 @@ def rendered(parts: Iterable[RenderableType], *, colour: bool, width: int) -> st
         _environ={},
     )
     for part in parts:
-        console.print(part)
+        console.print(Segments(_harmless(console.render(part))), end="")
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def _harmless(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Text that cannot act on a terminal, whatever names and messages are in it."""
+    for segment in segments:
+        yield Segment(printable_lines(segment.text), segment.style, segment.control)

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope.gate import printable
 from sigmascope.linalg import Estimate
 from sigmascope.report.bends import curvature_form, curvature_parts
 from sigmascope.report.consoles import rendered
@@ -107,7 +108,8 @@ def _layer_form(layer: LayerCurvature) -> dict[str, Any]:
 
 def _parts(found: Sequence[Landscape], loss: str) -> Iterator[RenderableType]:
     first = found[0]
-    yield Text(f"Conditioning of each layer under {loss or 'squared error'}, {first.says}", "bold")
+    words = printable(first.says)
+    yield Text(f"Conditioning of each layer under {loss or 'squared error'}, {words}", "bold")
     yield ""
     yield _layers(first)
     yield ""
@@ -126,7 +128,7 @@ def _parts(found: Sequence[Landscape], loss: str) -> Iterator[RenderableType]:
         yield ""
         yield Text("Not measured", "bold")
         for skipped in first.skipped:
-            yield Text(f"{skipped.site}: {skipped.why}", "dim")
+            yield Text(printable(f"{skipped.site}: {skipped.why}"), "dim")
 
 
 def _layers(one: Landscape) -> Table:
@@ -135,7 +137,7 @@ def _layers(one: Landscape) -> Table:
     for head in HEADS:
         grid.add_column(head, justify="right")
     for layer in one.layers:
-        grid.add_row(layer.site, *(_shown(getattr(layer, name)) for name, _ in COLUMNS))
+        grid.add_row(printable(layer.site), *(_shown(getattr(layer, name)) for name, _ in COLUMNS))
     return grid
 
 
@@ -146,7 +148,7 @@ def _variants(found: Sequence[Landscape]) -> Table:
         grid.add_column(variant.says, justify="right")
     for site in dict.fromkeys(layer.site for variant in found for layer in variant.layers):
         here = ({layer.site: layer.condition for layer in v.layers}.get(site) for v in found)
-        grid.add_row(site, *("·" if e is None else _shown(e) for e in here))
+        grid.add_row(printable(site), *("·" if e is None else _shown(e) for e in here))
     return grid
 
 
@@ -162,12 +164,13 @@ def _worst(one: Landscape) -> str:
     square = worst.condition.value**2
     steps = math.log(10) / math.log1p(2 / (square - 1)) if square > 1 else 1.0
     return (
-        f"Learning is worst conditioned in {worst.site}: κ = {compact(worst.condition.value)}. "
+        f"Learning is worst conditioned in {printable(worst.site)}: "
+        f"κ = {compact(worst.condition.value)}. "
         f"Gradient descent on this layer alone, at its best step, takes about {compact(steps)} "
         f"steps to reduce its slowest error tenfold. It diverges above a learning rate of "
-        f"{compact(tightest.step_limit.value)}, in {tightest.site} first. Axes more than "
-        f"{compact(worst.floor)} times the shortest count as flat: the model's arithmetic cannot "
-        "tell."
+        f"{compact(tightest.step_limit.value)}, in {printable(tightest.site)} first. "
+        f"Axes more than {compact(worst.floor)} times the shortest count as flat: the model's "
+        "arithmetic cannot tell."
     )
 
 
@@ -179,6 +182,6 @@ def _best(found: Sequence[Landscape]) -> str:
     if best is found[0]:
         return "None of the variants has a better conditioned worst layer than the model as it is."
     return (
-        f"The worst layer is best conditioned with {best.says}: κ = {compact(least)} instead of "
-        f"{compact(most[0][0])}."
+        f"The worst layer is best conditioned with {printable(best.says)}: κ = {compact(least)} "
+        f"instead of {compact(most[0][0])}."
     )

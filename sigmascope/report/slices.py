@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 from torch import Tensor
 
+from sigmascope.gate import printable
 from sigmascope.report.forms import strict
 from sigmascope.report.numbers import compact
 from sigmascope.report.sparklines import sparkline
@@ -17,7 +18,7 @@ WIDTH = 60  # of a curve
 
 def surface_parts(surface: Surface) -> Iterator[RenderableType]:
     """The loss along the axes, from end to end."""
-    yield Text(f"Loss on {surface.says}", "bold")
+    yield Text(printable(f"Loss on {surface.says}"), "bold")
     yield ""
     yield from _curve(surface.across, surface.xs, surface.losses[surface.ys.abs().argmin()])
     if surface.along:

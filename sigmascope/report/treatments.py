@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.diagnosis import Finding, NormalisationEffect, Treatment, probability
+from sigmascope.gate import printable
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
 from sigmascope.report.numbers import compact, measured
@@ -154,7 +155,7 @@ def _all(
         yield Text("Not applicable", "bold")
         why = Table.grid(padding=(0, 2))
         for name, reason in declined.items():
-            why.add_row(Text(name), Text(reason, "dim"))
+            why.add_row(Text(name), Text(printable(reason), "dim"))
         yield why
     if effect is not None:
         yield ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from sigmascope.gate import require_room
 from sigmascope.linalg import Estimate, zero_exponents
 from sigmascope.networks import (
     BatchNormChain,
@@ -82,11 +83,14 @@ def predict(
     if width < 2:
         raise ValueError(f"`width` must be 2 or more, got {width}: one unit has one direction.")
     if forgetting(width, gamma) > MOST:
+        do = "Averages at 0.02 differ from those at smaller ones by less than 2 %: ask for that."
         raise ValueError(
-            f"`gamma` must be large enough for a chain to forget its start within {MOST} layers, "
-            f"got {gamma:g}, which takes {forgetting(width, gamma)}. Averages at 0.02 differ from "
-            "those at smaller ones by less than 2 %: ask for that."
+            f"`gamma` must be large enough, and `width` small enough, for a chain to forget its "
+            f"start within {MOST} layers, got {gamma:g} and {width}, which take "
+            f"{forgetting(width, gamma):g}. {'Take fewer units.' if math.isinf(gamma) else do}"
         )
+    size = width * max(width, samples or width)
+    require_room(32 * chains * size, f"{chains} chains of {width} units", do="take fewer")
     layers = layers or max(2000, forgetting(width, gamma))
     tell = progress or (lambda *_: None)
     tell("products", 0, 4)

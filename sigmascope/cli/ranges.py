@@ -1,0 +1,37 @@
+"""Ranges of the numbers on the command line; what is outside of them is refused by name."""
+
+import math
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+LARGEST = 2**31 - 1  # of a whole number; more is no number of anything that fits a machine
+FAR = 1e6  # of a strength or a scale, or one over it
+
+Count = Annotated[int, Parameter(validator=Number(gte=1, lte=LARGEST))]
+Index = Annotated[int, Parameter(validator=Number(gte=0, lte=LARGEST))]
+Step = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
+Points = Annotated[int, Parameter(validator=Number(gte=2, lte=2001))]
+Units = Annotated[int, Parameter(validator=Number(gte=2, lte=LARGEST))]
+Workers = Annotated[int, Parameter(validator=Number(gte=1, lte=1024))]
+Depths = Annotated[
+    list[int] | None, Parameter(consume_multiple=1, validator=Number(gte=2, lte=10_000))
+]
+
+Condition = Annotated[float, Parameter(validator=Number(gt=1, lt=math.inf))]
+Extent = Annotated[float | None, Parameter(validator=Number(gt=0, lte=FAR))]
+Gain = Annotated[float, Parameter(validator=Number(gte=1 / FAR))]  # infinite: no skip connection
+Slope = Annotated[float, Parameter(validator=Number(gt=-math.inf, lt=math.inf))]
+Chance = Annotated[float, Parameter(validator=Number(gt=0, lt=1))]
+Momentum = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
+Above = Annotated[float | None, Parameter(validator=Number(gt=0, lt=math.inf))]
+AtLeast = Annotated[float | None, Parameter(validator=Number(gte=0, lt=math.inf))]
+Ridges = Annotated[
+    list[float] | None, Parameter(consume_multiple=1, validator=Number(gt=0, lt=math.inf))
+]
+Strengths = Annotated[
+    list[float] | None, Parameter(consume_multiple=1, validator=Number(gte=-FAR, lte=FAR))
+]
+
+Names = Annotated[list[str] | None, Parameter(consume_multiple=1)]  # one or more
