@@ -22,6 +22,8 @@ def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "re
     """
     from sigmascope import gate, sources, store
 
+    if not run.name:
+        raise sources.Refusal("`export` needs the name of a run file, got an empty one.")
     target = out or run.with_name(f"{run.stem}-{table}.{to}")
     require_targets(out=target, inputs=(run,))
     gate.require_target(target, mark=store.MARKS[to])

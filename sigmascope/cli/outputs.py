@@ -4,6 +4,7 @@ Results alone go to standard output. Whatever else is said while a command runs 
 prints, what its C code or its subprocesses write to descriptor 1, warnings) goes to standard error.
 """
 
+import io
 import os
 import sys
 import warnings
@@ -37,12 +38,12 @@ def require_targets(
         files: What is to be written, by its kind in `MARKS`; other kinds see to themselves.
     """
     named = {kind: Path(file) for kind, file in files.items() if file not in (None, "-")}
-    read = {Path(file).resolve() for file in inputs if file is not None and _is_name(str(file))}
-    seen: dict[Path, str] = {}
+    read = {os.path.realpath(file) for file in inputs if file is not None and _is_name(str(file))}
+    seen: dict[str, str] = {}
     for kind, file in named.items():
         if not _is_name(str(file)):
             raise gate.Refusal(f"`--{kind}` must name a file, got {str(file)!r}.")
-        place = file.resolve()
+        place = os.path.realpath(file)  # unlike Path.resolve it bears links that go in a circle
         if place in read or place in seen:
             other = "is read by this command" if place in read else f"is `--{seen[place]}` too"
             raise gate.Refusal(f"{file} cannot be `--{kind}`, for it {other}: name another file.")
@@ -75,8 +76,11 @@ def write(target: str, form: Any) -> None:
     import json
 
     text = json.dumps(form, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    # within strings, the only place for them, what acts on a terminal is written as JSON writes it
+    quoted = lambda c: json.dumps(c)[1:-1]
+    text = "\n".join(gate.printable(line, by=quoted) for line in text.split("\n"))
     if target == "-":
-        results().write(text.encode("utf-8", "backslashreplace").decode())
+        results().write(text)
         return
     gate.write_text(target, text, mark=MARKS["json"])
     wrote(target)
@@ -145,11 +149,22 @@ def results_apart() -> Iterator[None]:
     with ExitStack() as undo:
         _results.append(undo.enter_context(_own(sys.stdout)))
         undo.callback(_results.pop)
-        undo.enter_context(redirect_stdout(sys.stderr))
+        undo.enter_context(redirect_stdout(_Said()))
         undo.enter_context(warnings.catch_warnings())
         warnings.showwarning = lambda message, kind, *_: note(f"{kind.__name__}: {message}")
         yield
         results().flush()
+
+
+class _Said(io.TextIOBase):
+    """What a model prints, on standard error, as text that cannot act on a terminal."""
+
+    def write(self, text: str) -> int:
+        sys.stderr.write(gate.printable_lines(text))
+        return len(text)
+
+    def fileno(self) -> int:
+        return sys.stderr.fileno()
 
 
 @contextmanager

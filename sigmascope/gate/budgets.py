@@ -83,8 +83,8 @@ def require_room(
     if needed > allowed():
         raise Refusal(
             f"{what} needs {_words(needed)} or more {gives}, and {_words(allowed())} are allowed: "
-            f"{do}, or allow more: `{VARIABLE}=64GB` in the environment, or `--memory 64GB` where a "
-            "model is named."
+            f"{do}, or allow more: `{VARIABLE}=64GB` in the environment, or `--memory 64GB` for "
+            "commands that name a model."
         )
 
 

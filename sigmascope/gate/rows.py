@@ -67,14 +67,14 @@ class Rows:
         Raises:
             Refusal: If there is no room for it; the file is then as before.
         """
-        end = self._file.seek(0, os.SEEK_END)
+        file = self._file.fileno()  # a buffer would write what is in it when it is closed
+        end = os.lseek(file, 0, os.SEEK_END)
         try:
-            self._file.write(_line(row).encode())
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            _write(file, _line(row).encode())
+            os.fsync(file)
         except OSError as error:
             with suppress(OSError):
-                self._file.truncate(end)
+                os.ftruncate(file, end)
             raise Refusal(failed(self.path, error)) from error
         self.rows.append(json.loads(json.dumps(row)))
 
@@ -140,6 +140,11 @@ def _read(line: bytes) -> Row | None:
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         return None
     return row if zlib.crc32(json.dumps(row).encode()) == kept else None
+
+
+def _write(file: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(file, content) :]
 
 
 def _hold(file: BinaryIO, path: Path) -> None:

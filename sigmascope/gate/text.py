@@ -6,19 +6,26 @@ through `printable` first.
 """
 
 import unicodedata
+from collections.abc import Callable
 
 # Cc control (escape sequences), Cf format (text direction), Cs surrogate, Zl and Zp line ends
 _ACTING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
-def printable(text: str) -> str:
+def _written(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def printable(text: str, *, by: Callable[[str], str] = _written) -> str:
     r"""`text` in one line with every character that would act on a screen written out.
 
     Example:
         >>> printable("red \x1b[31m")
         'red \\x1b[31m'
     """
-    return "".join(_written(c) if unicodedata.category(c) in _ACTING else c for c in text)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(by(c) if unicodedata.category(c) in _ACTING else c for c in text)
 
 
 def printable_lines(text: str) -> str:
@@ -29,7 +36,3 @@ def printable_lines(text: str) -> str:
         'two\nlines\\x07'
     """
     return "\n".join(printable(line) for line in text.split("\n"))
-
-
-def _written(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")

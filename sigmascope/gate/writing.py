@@ -17,7 +17,11 @@ from pathlib import Path
 from sigmascope.gate.refusals import NoFolder, Refusal
 
 ENDS = 1 << 16  # bytes at either end of a file in which its mark is looked for
-FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "your share of the disk is full"}
+FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "your share of the disk is full",
+    errno.EFBIG: "a file may not be that large here",
+}
 NAME = 200  # bytes of a target's name that its fresh file repeats: names end at 255
 
 
@@ -96,7 +100,7 @@ def failed(path: str | os.PathLike[str], error: Exception) -> str:
 
 
 def _resolved(path: Path) -> Path:
-    target = path.resolve()
+    target = Path(os.path.realpath(path))  # unlike Path.resolve it bears links in a circle
     if not target.parent.is_dir():
         raise NoFolder(
             f"The folder {path.parent} for {path.name} does not exist; "

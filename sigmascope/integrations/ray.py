@@ -1,5 +1,6 @@
 """A `map` on Ray, for sweeps over many machines."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
@@ -27,6 +28,7 @@ class RayMap:
     def __call__(self, run: Any, many: Iterable[Any]) -> Iterator[Any]:
         """Results as they come; what runs is sent to every machine once."""
         if not ray.is_initialized():
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent unasked
             ray.init(self.address, log_to_driver=False, include_dashboard=False)
         shared = ray.put(run)
         waiting = [_one.remote(shared, item) for item in many]

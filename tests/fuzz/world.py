@@ -1,0 +1,290 @@
+"""A folder of files that mean harm, and a few that do not.
+
+`build(home)` fills a folder; `GROUPS` names what is in it by what it claims to be. Nothing here is
+larger than a few hundred kilobytes on the disk, whatever it declares.
+"""
+
+import io
+import json
+import os
+import pickle
+import sqlite3
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+ESCAPE = "\x1b]0;owned\x07"  # renames the window of a terminal
+NASTY = (
+    ESCAPE,
+    "\x1b[31mred",
+    "a\nFAKE: fine",
+    "a\rb",
+    "\u202eback",
+    "[red]x[/red]",
+    "w#1",
+    "é 字",
+)
+
+MODELS = """
+import os, sys, threading, random
+import torch
+from torch import nn
+
+def plain(): return nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+def images(): return nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(108, 10))
+def lazy(): return nn.Sequential(nn.Flatten(), nn.LazyLinear(3))
+def flat(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 10))
+
+NAMES = %(names)r
+
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for i, name in enumerate(NAMES):
+            self.add_module(name.replace(".", "_"), nn.Linear(6, 6))
+        self.add_module("last", nn.Linear(6, 3))
+    def forward(self, x):
+        for part in self.children():
+            x = torch.tanh(part(x))
+        return x
+
+class Loud(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = plain()
+    def forward(self, x):
+        print("hello", %(escape)r)
+        os.write(1, b"raw\\n")
+        return self.inner(x)
+
+class Breaks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = plain()
+    def forward(self, x):
+        raise RuntimeError("broken " + %(escape)r)
+
+class Nan(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = plain()
+    def forward(self, x): return self.inner(x) * float("nan")
+
+class Constant(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = plain()
+    def forward(self, x): return torch.ones(len(x), 3) + 0 * self.inner(x)
+
+class Detached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = plain()
+    def forward(self, x): return self.inner(x).detach()
+
+class Locked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.lock = plain(), threading.Lock()
+    def forward(self, x):
+        with self.lock: return self.inner(x)
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = plain()
+    def forward(self, x): return "words"
+
+class Huge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = plain()
+        with torch.no_grad(): self.inner[0].weight.mul_(1e30)
+    def forward(self, x): return self.inner(x)
+
+class Sloppy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.seen = plain(), 0
+    def forward(self, x):
+        self.seen += 1
+        random.random(); torch.rand(1)
+        return self.inner(x)
+
+def raises(): raise KeyError(%(escape)r)
+def leaves(): sys.exit("gone " + %(escape)r)
+def nothing(): return None
+def needs(a): return plain()
+def empty(): return nn.Sequential()
+def zero_width(): return nn.Sequential(nn.Linear(6, 0), nn.Linear(0, 3))
+def meta(): return plain().to("meta")
+def half(): return plain().half()
+def double(): return plain().double()
+def complex_(): return plain().to(torch.complex64)
+def one(): return nn.Linear(6, 1)
+number = 3
+
+def batch(): return torch.randn(8, 6), torch.arange(8) %% 3
+def values(): return torch.randn(8, 6), torch.randn(8, 3)
+def odd_targets(): return torch.randn(8, 6), torch.tensor([0, 1, 2, -5, 99, 0, 1, 2])
+def infinite(): return torch.full((8, 6), float("inf")), torch.arange(8) %% 3
+def nan_targets(): return torch.randn(8, 6), torch.full((8, 3), float("nan"))
+def same(): return torch.ones(8, 6), torch.zeros(8, dtype=torch.long)
+def single(): return torch.randn(1, 6), torch.tensor([0])
+def wide(): return torch.randn(4, 7)
+def texts(): return ["a", "b"]
+def sparse(): return torch.eye(6).to_sparse(), torch.arange(6) %% 3
+def meta_data(): return torch.ones(4, 6, device="meta")
+def endless():
+    while True: yield torch.randn(4, 6), torch.arange(4) %% 3
+def raising():
+    yield torch.randn(4, 6), torch.arange(4) %% 3
+    raise ValueError(%(escape)r)
+"""
+
+GOOD_MODELS = ("plain", "images", "flat", "Named", "half", "double", "one", "Sloppy", "Locked")
+BAD_MODELS = (
+    "Loud", "Breaks", "Nan", "Constant", "Detached", "Words", "Huge", "raises", "leaves", "nothing",
+    "needs", "empty", "zero_width", "lazy", "meta", "complex_", "number", "missing",
+)  # fmt: skip
+GOOD_LOADERS = ("batch", "values", "same", "endless")
+BAD_LOADERS = (
+    "odd_targets", "infinite", "nan_targets", "single", "wide", "texts", "sparse", "meta_data",
+    "raising", "nope",
+)  # fmt: skip
+
+
+def build(home: Path) -> dict[str, tuple[str, ...]]:
+    """Fill a folder; names by what they claim to be."""
+    (home / "m.py").write_text(MODELS % {"names": NASTY, "escape": ESCAPE})
+    arrays, weights, others = _arrays(home), _weights(home), _others(home)
+    return {"arrays": arrays, "weights": weights, "others": others}
+
+
+def _arrays(home: Path) -> tuple[str, ...]:
+    x, y = np.random.default_rng(0).normal(size=(9, 6)).astype("f4"), np.arange(9) % 3
+    np.save(home / "x.npy", x)
+    np.savez(home / "xy.npz", x=x, y=y)
+    np.savez_compressed(home / "packed.npz", x=x, y=y)
+    np.save(home / "words.npy", np.array(["a", "b"]))
+    np.save(home / "objects.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
+    np.save(home / "fields.npy", np.zeros(3, dtype=[("a", "f4"), ("b", "i8")]))
+    np.save(home / "none.npy", np.zeros((0, 6), "f4"))
+    np.save(home / "scalar.npy", np.float32(3))
+    np.save(home / "date.npy", np.zeros(3, "M8[s]"))
+    claims = {"claims.npy": (2**40, 4), "claims_zero.npy": (2**62, 0, 4)}
+    for name, shape in claims.items():
+        (home / name).write_bytes(_npy(shape) + x.tobytes())
+    (home / "cut.npy").write_bytes((home / "x.npy").read_bytes()[:150])
+    (home / "head.npy").write_bytes(b"\x93NUMPY\x01\x00\xff\xff{'descr")
+    (home / "future.npy").write_bytes(b"\x93NUMPY\x09\x00\x10\x00" + b" " * 40)
+    (home / "negative.npy").write_bytes(_npy((-1, 6)) + x.tobytes())
+    (home / "deep.npy").write_bytes(_header("(" * 5000 + ")" * 5000))
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", _npy((2**26, 1)) + bytes(2**28))
+    (home / "bomb.npz").write_bytes(bomb.getvalue())
+    with zipfile.ZipFile(home / "many.npz", "w") as archive:
+        for i in range(2000):
+            archive.writestr(f"{i}{ESCAPE}", b"")
+    packed = bytearray((home / "packed.npz").read_bytes())
+    for name, place, value in (("locked.npz", 6, 1), ("method.npz", 8, 97)):
+        changed = bytearray(packed)
+        at = changed.find(b"PK\x01\x02")
+        while at >= 0:
+            struct.pack_into("<H", changed, at + place + 2, value)
+            at = changed.find(b"PK\x01\x02", at + 4)
+        (home / name).write_bytes(changed)
+    packed[len(packed) // 2] ^= 255
+    (home / "flipped.npz").write_bytes(packed)
+    (home / "cut.npz").write_bytes((home / "xy.npz").read_bytes()[:-40])
+    return tuple(sorted(p.name for p in home.iterdir() if p.suffix in (".npy", ".npz")))
+
+
+def _weights(home: Path) -> tuple[str, ...]:
+    plain = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)).state_dict()
+    torch.save(plain, home / "good.pt")
+    save_file(plain, home / "good.safetensors")
+    torch.save({"x": torch.randn(9, 6), "y": torch.arange(9) % 3}, home / "data.pt")
+    torch.save({**plain, ESCAPE: torch.ones(2)}, home / "escape.pt")
+    torch.save({k: v * float("nan") for k, v in plain.items()}, home / "nan.pt")
+    torch.save({k: v[:1] for k, v in plain.items()}, home / "small.pt")
+    torch.save({k: v.to_sparse() for k, v in plain.items()}, home / "sparse.pt")
+    torch.save({k: torch.ones(1).expand(2**40, 8) for k in plain}, home / "expanded.pt")
+    torch.save({k: v.to("meta") for k, v in plain.items()}, home / "meta.pt")
+    torch.save({k: v.to(torch.float8_e4m3fn) for k, v in plain.items()}, home / "float8.pt")
+    torch.save(
+        {k: torch.quantize_per_tensor(v, 0.1, 0, torch.qint8) for k, v in plain.items()},
+        home / "q.pt",
+    )
+    torch.save([1, 2, 3], home / "list.pt")
+    torch.save({"a": {"b": 1}}, home / "nested.pt")
+    torch.save(plain, home / "old.pth", _use_new_zipfile_serialization=False)
+    (home / "evil.pt").write_bytes(pickle.dumps(_Evil(str(home / "it_ran"))))
+    (home / "pickle.pt").write_bytes(pickle.dumps([1]))
+    good = (home / "good.pt").read_bytes()
+    (home / "cut.pt").write_bytes(good[: len(good) // 2])
+    (home / "bits.pt").write_bytes(bytes(b ^ (i % 97 == 5) for i, b in enumerate(good)))
+    with zipfile.ZipFile(home / "inflated.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/data.pkl", bytes(2**24))
+    safe = (home / "good.safetensors").read_bytes()
+    (home / "long.safetensors").write_bytes(struct.pack("<Q", 2**60) + safe[8:])
+    (home / "cut.safetensors").write_bytes(safe[:100])
+    head = {"a": {"dtype": "F32", "shape": [2**40, 9], "data_offsets": [0, 4]}}
+    body = json.dumps(head).encode()
+    (home / "claims.safetensors").write_bytes(struct.pack("<Q", len(body)) + body + bytes(4))
+    suffixes = (".pt", ".pth", ".safetensors")
+    return tuple(sorted(p.name for p in home.iterdir() if p.suffix in suffixes))
+
+
+def _others(home: Path) -> tuple[str, ...]:
+    before = {p.name for p in home.iterdir()}
+    for name in (
+        "empty.npy",
+        "empty.pt",
+        "empty.run",
+        "empty.json",
+        f"{ESCAPE}.pt",
+        "new\nline.npy",
+    ):
+        (home / name).touch()
+    (home / "notes.txt").write_text("mine, and without an end")
+    (home / "table.csv").write_text("a,b\n1,2\n3,4")
+    (home / "mine.json").write_text('{"mine": 1}\n{"mine": 2}')
+    (home / "mine.html").write_text("<p>mine</p>")
+    (home / "syntax.py").write_text("def f(:\n")
+    (home / "folder").mkdir()
+    (home / "hf").mkdir()
+    (home / "hf" / "config.json").write_text('{"model_type": "bert", "hidden_size": 99999999}')
+    (home / "link.json").symlink_to("mine.json")
+    (home / "lost.json").symlink_to("nowhere/at all")
+    (home / "loop").symlink_to("loop")
+    os.mkfifo(home / "pipe.npy")
+    with (home / "sparse.npy").open("wb") as file:
+        file.truncate(2**40)  # takes no room on the disk
+    with sqlite3.connect(home / "other.db") as file:
+        file.execute("CREATE TABLE notes (words TEXT)")
+    file.close()
+    (home / "half.run").write_bytes((home / "other.db").read_bytes()[:4000])
+    return tuple(sorted({p.name for p in home.iterdir()} - before))
+
+
+class _Evil:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def _npy(shape: tuple[int, ...]) -> bytes:
+    return _header(repr({"descr": "<f4", "fortran_order": False, "shape": shape}))
+
+
+def _header(words: str) -> bytes:
+    return b"\x93NUMPY\x02\x00" + struct.pack("<I", len(words) + 1) + words.encode() + b"\n"
