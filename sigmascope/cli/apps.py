@@ -18,7 +18,14 @@ from sigmascope.cli.comparisons import compare
 from sigmascope.cli.compressions import compress
 from sigmascope.cli.exports import export
 from sigmascope.cli.landscapes import landscape
-from sigmascope.cli.outputs import HEALTHY, INTERRUPTED, MISUSED, note, results_apart
+from sigmascope.cli.outputs import (
+    HEALTHY,
+    INTERRUPTED,
+    MISUSED,
+    note,
+    require_streams,
+    results_apart,
+)
 from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
 from sigmascope.cli.remedies import remedy
@@ -60,6 +67,7 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run the command line; a refusal is one sentence on standard error and exit code 2."""
+    require_streams()
     debug = "--debug" in sys.argv[1:]
     words = _joined([word for word in sys.argv[1:] if word != "--debug"])
     try:

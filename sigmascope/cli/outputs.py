@@ -115,6 +115,16 @@ def wrote(file: str | Path, how: str = "") -> None:
     note(f"Wrote {file}{f'; {how}.' if how else ''}")
 
 
+def require_streams() -> None:
+    """Streams that the shell closed lead to nowhere; else files would take their descriptors."""
+    spare = os.open(os.devnull, os.O_RDWR)
+    while spare <= 2:
+        spare = os.open(os.devnull, os.O_RDWR)
+    os.close(spare)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
 def terminal() -> dict[str, Any]:
     """How `report` should print here."""
     from rich.console import Console

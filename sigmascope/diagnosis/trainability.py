@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.probing import MOST, PASSES, Optimiser, probe
+from sigmascope.gate import write_text
 from sigmascope.linalg import Estimate
 from sigmascope.probes import Batch, Loss, Refusal, chosen, sample_count
 from sigmascope.survey import Profile, Reading, Skipped
@@ -59,7 +60,7 @@ class TrainabilityModel:
 
     def save(self, file: Path) -> None:
         """Write it as JSON."""
-        file.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        write_text(file, json.dumps(asdict(self), indent=1) + "\n", mark=b'"draws"')
 
     @classmethod
     def read(cls, file: Path) -> "TrainabilityModel":

@@ -147,7 +147,7 @@ def _numpy(path: Path) -> Any:
     except Refusal:
         raise
     except Exception as error:  # of bytes that are not theirs NumPy and zip raise anything
-        if "allow_pickle" in str(error):
+        if "Object arrays" in str(error):
             raise Refusal(
                 f"`{path}` holds Python objects (dtype object), and reading them could run code: "
                 "save arrays of numbers."

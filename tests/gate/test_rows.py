@@ -3,6 +3,9 @@
 import json
 import os
 import random
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -119,3 +122,46 @@ def test_a_full_disk_takes_no_half_row(file, monkeypatch):
         rows.add({"n": 10})
     with opened(file) as rows:
         assert rows.rows == [*ROWS, {"n": 10}]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sigmascope.gate import Rows
+calls, at = 0, int(sys.argv[2])
+def dying(call):
+    def made(*a, **k):
+        global calls
+        calls += 1
+        if calls == at:
+            if call is write:  # half of the bytes arrive
+                write(a[0], a[1][: len(a[1]) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*a, **k)
+    return made
+write = os.write
+for name in ("open", "close", "fsync", "replace", "write", "lseek", "stat"):
+    setattr(os, name, dying(getattr(os, name)))
+with Rows(Path(sys.argv[1]), kind="sweep", recipe={"a": 1}) as rows:
+    for n in range(len(rows.rows), 5):
+        rows.add({"n": n})
+"""
+
+
+def test_killed_at_any_call_no_row_is_lost(tmp_path):
+    """Each run is killed a call later and goes on from what the runs before it left."""
+    kept, deaths = 0, 0
+    for call in [*range(1, 40)]:
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(tmp_path / "rows"), str(call)], check=False
+        )
+        deaths += done.returncode == -signal.SIGKILL
+        if (tmp_path / "rows").exists():
+            with Rows(tmp_path / "rows", kind="sweep", recipe={"a": 1}) as rows:
+                assert [row["n"] for row in rows.rows] == list(range(len(rows.rows)))
+                assert len(rows.rows) >= kept
+                kept = len(rows.rows)
+        if done.returncode == 0 and kept == 5:
+            break
+    assert kept == 5
+    assert deaths > 5
