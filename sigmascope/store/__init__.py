@@ -1,6 +1,7 @@
 """Runs on disk: one SQLite file per run, append-only, readable while it grows."""
 
 from sigmascope.store.exports import Format, export
+from sigmascope.store.refusals import Damaged, Unwritable
 from sigmascope.store.rows import (
     StoredCheck,
     StoredFinding,
@@ -8,6 +9,7 @@ from sigmascope.store.rows import (
     StoredReading,
     StoredSkip,
     StoredSpectrum,
+    StoredView,
     StoredWord,
 )
 from sigmascope.store.runs import Run
@@ -15,6 +17,7 @@ from sigmascope.store.tables import VERSION, Table
 
 __all__ = [
     "VERSION",
+    "Damaged",
     "Format",
     "Run",
     "StoredCheck",
@@ -23,7 +26,9 @@ __all__ = [
     "StoredReading",
     "StoredSkip",
     "StoredSpectrum",
+    "StoredView",
     "StoredWord",
     "Table",
+    "Unwritable",
     "export",
 ]

@@ -98,7 +98,9 @@ def _parquet(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> Non
     kinds = {"TEXT": pa.string(), "INTEGER": pa.int64(), "REAL": pa.float64()}
     listed = pa.list_(pa.float64())
     columns = {"step": "INTEGER", "time": "TEXT", **COLUMNS[table]}
-    schema = pa.schema([(name, kinds.get(kind, listed)) for name, kind in columns.items()])
+    schema = pa.schema(
+        [(name, kinds.get(kind.removesuffix(" NULL"), listed)) for name, kind in columns.items()]
+    )
     with pq.ParquetWriter(path, schema) as writer:
         while batch := list(islice(records, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
