@@ -51,7 +51,7 @@ def profile(
         step: Step of training to file it under in the run file.
         strict: End with exit code 1 if a finding is of severity error.
     """
-    from sigmascope import diagnosis, report, store
+    from sigmascope import diagnosis, report, sources, store
 
     require_writable(html, run, json=json)
     require_run(run)
@@ -66,7 +66,10 @@ def profile(
         report.page(measured, findings, html)
         note(f"Wrote {html}")
     if run is not None:
-        with store.Run(run) as file:
-            file.add_profile(measured, findings, step=step)
+        try:
+            with store.Run(run) as file:
+                file.add_profile(measured, findings, step=step)
+        except ValueError as error:  # damaged, locked, a full disk: what was measured is shown
+            raise sources.Refusal(str(error)) from error
         note(f"Appended step {step} to {run}")
     return FOUND if strict and any(f.severity == "error" for f in findings) else HEALTHY

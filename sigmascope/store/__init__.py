@@ -1,6 +1,6 @@
 """Runs on disk: one SQLite file per run, append-only, readable while it grows."""
 
-from sigmascope.store.exports import Format, export
+from sigmascope.store.exports import Format, export, salvage
 from sigmascope.store.refusals import Damaged, Unwritable
 from sigmascope.store.rows import (
     StoredCheck,
@@ -31,4 +31,5 @@ __all__ = [
     "Table",
     "Unwritable",
     "export",
+    "salvage",
 ]

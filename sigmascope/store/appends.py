@@ -52,15 +52,14 @@ def connect(uri: str) -> sqlite3.Connection:
 
 
 def _insert(file: sqlite3.Connection, step: int, time: str, rows: Rows) -> None:
-    ((previous,),) = file.execute("SELECT run FROM identity").fetchall()
-    number = 1
+    number, previous = 1, ""
     for last, seal in file.execute("SELECT id, seal FROM seals ORDER BY id DESC LIMIT 1"):
         number, previous = last + 1, seal
     spans = {}
     for table, cells in rows.items():
         if cells:
             spans[table] = _fill(file, table, [(step, time, *row) for row in cells])
-    seal = seals.made(number, step, time, spans, previous)
+    seal = seals.made(seals.name(file), (number, step, time), spans, previous)
     file.execute("INSERT INTO seals VALUES (?, ?, ?, ?, ?, ?)", seal.cells())
 
 

@@ -85,11 +85,13 @@ def _sums(sums: Sums, data: bytes, order: str) -> Sums:
     words = np.frombuffer(data, f"{order}u4").astype("=u4")
     first, second, power = _powers(len(words) // 2)
     x, y = words[0::2], words[1::2]
-    state = np.array(sums, "=u4")
-    a = (first[0] * x).sum(dtype="=u4") + (first[1] * y).sum(dtype="=u4")
-    b = (second[0] * x).sum(dtype="=u4") + (second[1] * y).sum(dtype="=u4")
-    kept = (power * state).sum(axis=1, dtype="=u4")
-    return (int(kept[0]) + int(a)) % 2**32, (int(kept[1]) + int(b)) % 2**32
+    kept = power * np.array(sums, "=u4")
+    both = (
+        np.concatenate((weights[0] * x, weights[1] * y, row)).sum(dtype="=u4")
+        for weights, row in zip((first, second), kept, strict=True)
+    )
+    a, b = map(int, both)
+    return a, b
 
 
 @cache

@@ -1,5 +1,7 @@
 """What the doors of this room say about files they will not touch."""
 
+import shlex
+import sqlite3
 import stat
 import struct
 from collections.abc import Iterator
@@ -17,8 +19,8 @@ class Damaged(ValueError):
     def __init__(self, path: Path, what: str) -> None:
         self.path, self.what = path, what
         super().__init__(
-            f"{path} is damaged: {what}. It was left as it is; `sigmascope export {path} --to csv` "
-            "writes the steps that are whole."
+            f"{path} is damaged: {what}. It was left as it is; `sigmascope export "
+            f"{shlex.quote(str(path))} --to csv` writes the steps that are whole."
         )
 
 
@@ -26,14 +28,27 @@ class Unwritable(ValueError):
     """A run file that takes no step now; it is as it was before."""
 
 
+# What wrong bytes make of SQLite, of JSON, of times, and of our own reading of them.
+_WRONG = (
+    sqlite3.Error,
+    struct.error,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+)
+
+
 @contextmanager
 def sound(path: Path, what: str) -> Iterator[None]:
     """Name whatever goes wrong inside as damage, for the bytes of a file are all that goes in."""
     try:
         yield
-    except (Damaged, OSError):
+    except Damaged:
         raise
-    except Exception as error:  # bytes can be wrong in more ways than we can list
+    except _WRONG as error:
         words = " ".join(str(error).split())[:200]
         raise Damaged(path, f"{what} ({words or type(error).__name__})") from error
 

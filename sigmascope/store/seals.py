@@ -2,8 +2,9 @@
 
 A seal is a row `(id, step, time, rows, previous, seal)`. `rows` is JSON: for every table that got
 rows, the number of the first, how many there are, and the SHA-256 of their cells. `seal` is the
-SHA-256 of the rest of the row, and `previous` is the seal before, or the name of the run: a chain,
-in which no step can be missing, changed or moved without a trace.
+SHA-256 of the name of the run and the rest of the row, and `previous` is the seal before, empty for
+the first: a chain, in which no step can be missing, changed, moved or of another run without a
+trace.
 """
 
 import json
@@ -58,17 +59,23 @@ class Seal:
         return (self.number, self.step, self.time, _spans(self.rows), self.previous, self.seal)
 
 
-def made(number: int, step: int, time: str, rows: Mapping[str, Span], previous: str) -> Seal:
-    """The seal of a step."""
-    digest = _digest([[number, step, time, _spans(rows), previous]])
-    return Seal(number, step, time, rows, previous, digest)
+def name(file: sqlite3.Connection) -> str:
+    """The name of the run, 32 hexadecimal digits."""
+    ((run,),) = file.execute("SELECT run FROM identity").fetchall()
+    return run
 
 
-def parsed(cells: tuple[Any, ...]) -> Seal:
+def made(run: str, cells: tuple[int, int, str], rows: Mapping[str, Span], previous: str) -> Seal:
+    """The seal of a step; `cells` are its number, step and time."""
+    digest = _digest([[run, *cells, _spans(rows), previous]])
+    return Seal(*cells, rows, previous, digest)
+
+
+def parsed(run: str, cells: tuple[Any, ...]) -> Seal:
     """A row of `seals`; ValueError, TypeError or AttributeError unless it is as it was made."""
     number, step, time, rows, previous, seal = cells
     spans = {table: Span(*span) for table, span in json.loads(rows).items()}
-    again = made(number, step, time, spans, previous)
+    again = made(run, (number, step, time), spans, previous)
     if again.cells() != tuple(cells):
         raise ValueError(f"its own checksum is {seal}, and {again.seal} was expected")
     return again
@@ -76,8 +83,7 @@ def parsed(cells: tuple[Any, ...]) -> Seal:
 
 def span(file: sqlite3.Connection, table: Table, first: int, last: int) -> Span:
     """What these rows hold now."""
-    rows = file.execute(sealed(table), (first, last))
-    counted = _Counted(rows)
+    counted = _Counted(file.execute(sealed(table), (first, last)))
     digest = _digest(counted)
     return Span(first, counted.count, digest)
 

@@ -82,31 +82,35 @@ def require_whole(file: sqlite3.Connection, picture: Picture) -> None:
 def require_tables(file: sqlite3.Connection, path: Path, version: int) -> None:
     """Raise unless the tables are declared as this version declares them, and nothing acts."""
     with sound(path, "its tables cannot be told"):
-        there = set(file.execute(_MASTER))
-        missing = sorted(name for _, name, *_ in _declared(version) - there)
+        there = present(file)
+        missing = sorted(name for _, name, *_ in declared(version) - there)
         if missing:
             raise ValueError(f"{', '.join(missing)} missing or changed")
-        acting = {name for kind, name, *_ in there - _declared(version) if kind == "trigger"}
+        acting = {name for kind, name, *_ in there - declared(version) if kind == "trigger"}
         if acting:
             raise ValueError(f"{', '.join(sorted(acting))} added")
 
 
+def present(file: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
+    """What SQLite keeps of the tables, triggers and indices of a file."""
+    return set(file.execute(_MASTER))
+
+
 def require_kin(file: sqlite3.Connection, picture: Picture) -> None:
     """Raise if the log beside a file is the log of another run, which SQLite would not notice."""
-    name = "SELECT run FROM identity"
     with sound(picture.path, "its log belongs to another file"):
         with closing(opened(picture.without_log(), mended=True)) as alone:
-            mine, theirs = alone.execute(name).fetchall(), file.execute(name).fetchall()
+            mine, theirs = seals.name(alone), seals.name(file)
         if mine != theirs:
-            raise ValueError(f"run {theirs} was expected, {mine} came")
+            raise ValueError(f"run {mine} was expected, {theirs} came")
 
 
 def _chain(file: sqlite3.Connection) -> Iterator[Seal]:
-    ((previous,),) = file.execute("SELECT run FROM identity").fetchall()
+    run = seals.name(file)
     (ever,) = file.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence").fetchone()
-    number = 0
+    number, previous = 0, ""
     for number, cells in enumerate(file.execute("SELECT * FROM seals ORDER BY id"), 1):
-        seal = seals.parsed(cells)
+        seal = seals.parsed(run, cells)
         if (seal.number, seal.previous) != (number, previous):
             raise ValueError(f"step {seal.step} does not follow the one before it")
         previous = seal.seal
@@ -129,7 +133,8 @@ def _require_no_more(file: sqlite3.Connection, chain: tuple[Seal, ...]) -> None:
 
 
 @cache
-def _declared(version: int) -> frozenset[tuple[str, str, str, str]]:
+def declared(version: int) -> frozenset[tuple[str, str, str, str]]:
+    """What SQLite keeps of the tables, triggers and indices of this version."""
     with closing(sqlite3.connect(":memory:")) as empty:
         empty.executescript(script("", version))
         return frozenset(empty.execute(_MASTER))
