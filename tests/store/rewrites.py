@@ -56,9 +56,9 @@ def sql(*statements):
         with rewriting(path) as file:
             file.execute("PRAGMA ignore_check_constraints = ON")
             file.execute("PRAGMA writable_schema = ON")
+            table = rng.choice(TABLES)
+            (last,) = file.execute(f"SELECT max(id) FROM {table}").fetchone()
             for statement in statements:
-                table = rng.choice(TABLES)
-                (last,) = file.execute(f"SELECT max(id) FROM {table}").fetchone()
                 file.execute(statement.format(table=table, id=rng.randrange(1, last + 1)))
 
     return change
