@@ -1,4 +1,4 @@
-"""Runs on disk: one SQLite file per run, append-only, readable while it grows."""
+"""Runs on disk: one SQLite file per run, append-only, sealed, readable while it grows."""
 
 from sigmascope.store.exports import Format, export, salvage
 from sigmascope.store.refusals import Damaged, Unwritable
