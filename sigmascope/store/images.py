@@ -34,8 +34,8 @@ class Picture:
     Attributes:
         path: Their name, for words.
         real: Where they were, with no link in the name.
-        main: The file; only its first bytes where it is larger than `LARGEST`.
-        log: The log beside it; empty if there is none.
+        main: The file; only its first bytes where it is larger than `LARGEST` or no longer needed.
+        log: The log beside it; empty if there is none, or it is no longer needed.
         version: Of the format.
         seen: How the files looked from outside; they have not changed while this is so.
         when: When that was, in nanoseconds.
@@ -64,6 +64,10 @@ class Picture:
     def without_log(self) -> "Picture":
         """The file alone."""
         return replace(self, log=b"")
+
+    def forgotten(self) -> "Picture":
+        """All but the content, of which a database holds a copy by now."""
+        return replace(self, main=self.main[:100], log=b"")
 
 
 def signature(path: Path) -> Signature:
@@ -110,7 +114,7 @@ def opened(picture: Picture, *, mended: bool = False) -> sqlite3.Connection:
     if mended:
         _mend(image, picture.page)
     file = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    file.deserialize(bytes(image))
+    file.deserialize(image)
     return _guarded(file, len(image))
 
 

@@ -73,9 +73,10 @@ class Run:
             create(self.path)
         require_file(self.path)
         self._real = Path(os.path.realpath(self.path))  # beside which its log lies
-        self._seen = self._look()[0].seen
+        picture, _ = self._look()
+        self._seen = picture.seen
         if write:
-            self._require_present_form()
+            self._require_present_form(picture)
             self._view = None  # a writer seldom reads, and memory is dear
 
     def __enter__(self) -> "Run":
@@ -223,9 +224,8 @@ class Run:
         if self._closed:
             raise ValueError(f"The run file {self.path} was closed; open it again with `Run`.")
 
-    def _require_present_form(self) -> None:
+    def _require_present_form(self, picture: Picture) -> None:
         """Refuse to append where steps would not be protected alike."""
-        picture, _ = self._look()
         if picture.version < VERSION:
             raise Unwritable(
                 f"{self.path} was written by an older sigmascope (run format {picture.version}), "

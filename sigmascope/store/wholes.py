@@ -45,7 +45,8 @@ def view(real: Path, path: Path) -> tuple[Picture, sqlite3.Connection]:
     picture = take(real, path)
     while True:
         try:
-            return picture, whole(picture)
+            file = whole(picture)
+            return picture.forgotten(), file
         except Damaged:
             time.sleep(_PAUSE)  # a writer may have been at work while the clock of the disk stood
             again = take(real, path)

@@ -1,5 +1,6 @@
 """Run files, and every way we know to damage one; all of it follows from a seed."""
 
+import re
 import shutil
 import sqlite3
 import struct
@@ -46,6 +47,17 @@ def page_of(data):
 def flip(data, rng, low, high, bits=1):
     for _ in range(bits):
         data[rng.randrange(low, high)] ^= 1 << rng.randrange(8)
+
+
+def flip_written(data, rng):
+    """Where something was written; half of a small file is empty."""
+    at = rng.choice([n for n, byte in enumerate(data) if byte])
+    data[at] ^= 1 << rng.randrange(8)
+
+
+def flip_name(data, rng):
+    at = rng.choice([m.start() for m in re.finditer(rb"CREATE T", data)])
+    flip(data, rng, at, at + 200)
 
 
 def pages(data, rng, count):
@@ -105,9 +117,10 @@ BYTES = {
     "cut at a page": cut_at_a_page,
     "empty": lambda data, rng: data.clear(),
     "a bit flipped": lambda data, rng: flip(data, rng, 0, len(data)),
+    "a bit of what is written flipped": flip_written,
     "bits flipped": lambda data, rng: flip(data, rng, 0, len(data), bits=rng.randrange(2, 200)),
     "a bit of the header flipped": lambda data, rng: flip(data, rng, 0, 100),
-    "a bit of the tables' names flipped": lambda data, rng: flip(data, rng, 100, page_of(data)),
+    "a bit of the tables' names flipped": flip_name,
     "a page zeroed": zero,
     "pages swapped": swap,
     "a page twice": duplicate,

@@ -69,9 +69,6 @@ def cell(kind):
 
     def change(path, rng):
         with rewriting(path) as file:
-            if value is None:  # which the table refuses, until it is declared otherwise
-                file.execute(f"UPDATE {table} SET {column} = NULL WHERE id = 1")
-                return
             form = "CAST(? AS TEXT)" if kind == "utf-8" else "?"
             file.execute(f"UPDATE {table} SET {column} = {form} WHERE id = 2 OR id = 1", (value,))
 

@@ -2,14 +2,21 @@
 
 import random
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from sigmascope.store import Damaged, Run, wholes
 from sigmascope.store.salvages import rows, salvaged
 from tests.store import damages
-from tests.store.rewrites import TABLES, THROUGH_SQLITE
+from tests.store.rewrites import CELLS, TABLES, THROUGH_SQLITE
+from tests.store.test_fields import FINDING, WHOLE
+from tests.store.test_versions import OLD
 
+# wrong, but of the right kind: only a checksum can tell
+NUMBERS = {"another number", "nearly the same number", "another word", "step", "count"}
+FIRST = CELLS.keys() - {"null"}  # format 1 takes none
 DECODED = ("readings", "spectra", "checks", "findings", "skipped", "layers", "about", "views")
 
 
@@ -37,11 +44,10 @@ def look(folder):
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    from tests.store.test_fields import FINDING, WHOLE
-
+    whole = replace(WHOLE, readings=WHOLE.readings * 60)  # over several pages
     folder = tmp_path_factory.mktemp("damages") / "base"
     folder.mkdir()
-    damages.build(folder, WHOLE, [FINDING])
+    damages.build(folder, whole, [FINDING])
     return folder
 
 
@@ -126,6 +132,36 @@ def test_damage_is_named_or_touches_nothing(base, truth, beside):
         assert counts == counts | {(kind, "true"): 2}
     for kind in THROUGH_SQLITE.keys() - damages.HARMLESS:
         assert (kind, "true") not in counts, kind
+
+
+def require_no_harm(path):
+    """Format 1 cannot tell every wrong number, but nothing else may come of it, either."""
+    before = look(path.parent)
+    try:
+        read(path)
+    except (ValueError, OSError) as error:
+        require_words(error, path)
+    assert look(path.parent) == before
+
+
+@pytest.mark.parametrize(
+    "kind", [*damages.BYTES, *(f"a cell with {kind}" for kind in sorted(FIRST))]
+)
+def test_a_damaged_file_of_format_1_is_refused_in_words_or_read(tmp_path, kind, beside):
+    for seed in range(3):
+        path = Path(shutil.copy(OLD, tmp_path / "old.run"))
+        change = THROUGH_SQLITE.get(kind) or damages.of_main(damages.BYTES[kind])
+        change(path, random.Random(f"{kind} {seed}"))
+        require_no_harm(path)
+        path.unlink()
+
+
+@pytest.mark.parametrize("kind", sorted(FIRST - NUMBERS))
+def test_a_cell_of_the_wrong_kind_is_noticed_in_format_1_too(tmp_path, kind, beside):
+    path = Path(shutil.copy(OLD, tmp_path / "old.run"))
+    THROUGH_SQLITE[f"a cell with {kind}"](path, random.Random(0))
+    with pytest.raises(Damaged):
+        read(path)
 
 
 @pytest.mark.slow
