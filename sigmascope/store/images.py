@@ -113,7 +113,7 @@ def opened(picture: Picture, *, mended: bool = False) -> sqlite3.Connection:
     image[18:20] = b"\1\1"  # what is in memory has no log
     if mended:
         _mend(image, picture.page)
-    file = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    file = _connect(":memory:")
     file.deserialize(image)
     return _guarded(file, len(image))
 
@@ -146,7 +146,20 @@ def _in_place(picture: Picture, log: logs.Log) -> sqlite3.Connection:
             f"to end, or fold the log in: `sqlite3 {picture.path} 'PRAGMA wal_checkpoint'`."
         )
     uri = f"{picture.real.as_uri()}?mode=ro&immutable=1"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    return _connect(uri)
+
+
+class _Image(sqlite3.Connection):
+    """Closed with the last iterator that reads from it, and without Python's warning of that."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, factory=_Image
+    )
 
 
 def _guarded(file: sqlite3.Connection, size: int) -> sqlite3.Connection:
@@ -187,6 +200,8 @@ def _bytes(path: Path, most: int = LARGEST) -> bytes:
             return file.read(size if size <= LARGEST else most)
     except FileNotFoundError:
         return b""
+    except OSError as error:
+        raise OSError(f"{path} cannot be read: {error.strerror}. It was left as it is.") from error
 
 
 def _look(path: Path) -> tuple[int, int, int, int] | None:

@@ -1,5 +1,6 @@
 """What the doors of this room say about files they will not touch."""
 
+import os
 import shlex
 import sqlite3
 import stat
@@ -29,7 +30,7 @@ class Unwritable(ValueError):
 
 
 # What wrong bytes make of SQLite, of JSON, of times, and of our own reading of them.
-_WRONG = (
+WRONG = (
     sqlite3.Error,
     struct.error,
     ValueError,
@@ -48,7 +49,7 @@ def sound(path: Path, what: str) -> Iterator[None]:
         yield
     except Damaged:
         raise
-    except _WRONG as error:
+    except WRONG as error:
         words = " ".join(str(error).split())[:200]
         raise Damaged(path, f"{what} ({words or type(error).__name__})") from error
 
@@ -70,6 +71,16 @@ def require_file(path: Path) -> None:
         raise FileNotFoundError(
             f"There is no run file at {path}: it is {kind}. Name an ordinary file for the run."
         )
+
+
+def require_rights(real: Path, path: Path) -> None:
+    """Raise if a file may not be appended to; SQLite finds out when it has made a log already."""
+    for place in (real, real.parent):
+        if not os.access(place, os.W_OK):
+            raise Unwritable(
+                f"The run file {path} may be read only: {place} may not be written. Nothing was "
+                "changed; change its rights, or name another file for the run."
+            )
 
 
 def require_marks(path: Path, header: bytes) -> int:

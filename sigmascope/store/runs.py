@@ -12,7 +12,7 @@ from sigmascope.store import codecs
 from sigmascope.store.appends import Rows, append
 from sigmascope.store.creations import create
 from sigmascope.store.images import ALONE, Picture, signature
-from sigmascope.store.refusals import Unwritable, require_file, sound
+from sigmascope.store.refusals import Unwritable, require_file, require_rights, sound
 from sigmascope.store.rows import (
     StoredCheck,
     StoredFinding,
@@ -77,6 +77,7 @@ class Run:
         self._seen = picture.seen
         if write:
             self._require_present_form(picture)
+            require_rights(self._real, self.path)
             self._view = None  # a writer seldom reads, and memory is dear
 
     def __enter__(self) -> "Run":
@@ -217,6 +218,7 @@ class Run:
             if signature(self._real) != self._seen:  # another writer, or another hand
                 self._look()
             self._view = None
+            require_rights(self._real, self.path)
             append(self._real, self.path, operator.index(step), listed)
             self._seen = signature(self._real)
 

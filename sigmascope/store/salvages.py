@@ -9,7 +9,7 @@ from typing import Any
 
 from sigmascope.store import seals
 from sigmascope.store.images import Picture, opened, take
-from sigmascope.store.refusals import Damaged, sound
+from sigmascope.store.refusals import WRONG, Damaged, sound
 from sigmascope.store.seals import Seal
 from sigmascope.store.tables import Table, sealed
 from sigmascope.store.wholes import declared, present, require_kin
@@ -111,7 +111,7 @@ def _seal(file: sqlite3.Connection, run: str, number: int) -> Seal | None:
     try:
         (cells,) = file.execute("SELECT * FROM seals WHERE id = ?", (number,)).fetchall()
         return seals.parsed(run, cells)
-    except (sqlite3.Error, ValueError, TypeError, AttributeError):  # no seal, or a damaged one
+    except WRONG:  # no seal, or a damaged one
         return None
 
 
@@ -119,6 +119,6 @@ def _is_whole(file: sqlite3.Connection, table: Table, seal: Seal) -> bool:
     try:
         if (span := seal.rows.get(table)) is not None:
             seals.require_span(file, table, span)
-    except (sqlite3.Error, ValueError, TypeError):
+    except WRONG:
         return False
     return True

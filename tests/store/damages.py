@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from sigmascope.store import Run
-from tests.store.rewrites import THROUGH_SQLITE
+from tests.store.rewrites import THROUGH_SQLITE, unsafely
 
 PREFIX = {"log cut", "log missing", "log older"}  # what no file can tell from an earlier time
 OTHER = "another run below a log"
@@ -30,6 +30,9 @@ def build(folder, profile, findings, steps=5):
                 shutil.copy(f"{live}-wal", folder / f"{name}-wal-{step}")
             shutil.copy(live, folder / name)
             shutil.copy(f"{live}-wal", folder / f"{name}-wal")
+            with unsafely(live) as file:
+                file.execute("VACUUM")  # writes every page to the log
+            shutil.copy(f"{live}-wal", folder / f"{name}-wal-all")
     shutil.rmtree(folder / "live")
 
 
@@ -167,6 +170,7 @@ WITH_LOG = {
     "log missing": lambda path, rng: Path(f"{path}-wal").unlink(),
     "log older": other_log("b.run-wal-3"),
     "log of another run": other_log("c.run-wal"),
+    "log of another run with every page": other_log("c.run-wal-all"),
     "a bit of the log flipped": of_log(lambda data, rng: flip(data, rng, 0, len(data))),
     "bits of the log flipped": of_log(lambda data, rng: flip(data, rng, 0, len(data), bits=50)),
     "the log's header flipped": of_log(lambda data, rng: flip(data, rng, 0, 32)),

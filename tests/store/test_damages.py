@@ -144,9 +144,7 @@ def require_no_harm(path):
     assert look(path.parent) == before
 
 
-@pytest.mark.parametrize(
-    "kind", [*damages.BYTES, *(f"a cell with {kind}" for kind in sorted(FIRST))]
-)
+@pytest.mark.parametrize("kind", [*damages.BYTES, *(f"a cell with {k}" for k in sorted(FIRST))])
 def test_a_damaged_file_of_format_1_is_refused_in_words_or_read(tmp_path, kind, beside):
     for seed in range(3):
         path = Path(shutil.copy(OLD, tmp_path / "old.run"))

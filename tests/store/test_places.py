@@ -1,8 +1,10 @@
 """Paths that are no run files, and run files in odd places."""
 
 import os
+import shutil
 import sqlite3
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from sigmascope.linalg import Estimate
 from sigmascope.store import Run, Unwritable, appends, export, images
 from sigmascope.survey import Reading
+from tests.store.test_kills import child, reported
 
 READING = Reading("fc", "stable rank", Estimate.exactly(1.5), "weights", "matrix")
 
@@ -138,6 +141,31 @@ def test_a_file_that_vanished_or_was_damaged_meanwhile_is_not_appended_to(path):
         with pytest.raises(FileNotFoundError, match="There is no run file"):
             run.add(step=1, readings=[READING])
     assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights of Unix")
+@pytest.mark.parametrize(("file", "folder"), [(0o444, 0o777), (0o666, 0o555), (0, 0o777)])
+def test_a_file_that_may_not_be_written_is_a_sentence_and_left_alone(path, file, folder):
+    def work(report):
+        if os.geteuid() == 0:  # to whom everything is allowed
+            os.setuid(65534)
+        for write in (True, False):
+            try:
+                Run(path, write=write).close()
+            except (Unwritable, OSError) as error:
+                report("may not be written" in str(error) or "cannot be read: Perm" in str(error))
+            else:
+                report(2)
+
+    with tempfile.TemporaryDirectory() as home:  # the folders of pytest let nobody else in
+        path = Path(shutil.copy(path, home))
+        path.chmod(file)
+        path.parent.chmod(folder)
+        number, read = child(work)
+        os.waitpid(number, 0)
+        assert list(path.parent.iterdir()) == [path]
+        path.parent.chmod(0o777)
+    assert reported(read) == ([1, 1] if not file else [1, 2])
 
 
 def test_a_run_that_was_closed_says_so(path):
