@@ -11,8 +11,10 @@ import stat
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sigmascope.store import logs
 from sigmascope.store.refusals import Damaged, require_file, require_marks
@@ -54,6 +56,11 @@ class Picture:
         """Bytes of a page."""
         (size,) = struct.unpack_from(">H", self.main, 16)
         return 65536 if size == 1 else size
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.seen[0][2] if self.seen[0] else 0
 
     @property
     def settled(self) -> bool:
@@ -106,9 +113,8 @@ def opened(picture: Picture, *, mended: bool = False) -> sqlite3.Connection:
     log = logs.read(picture.log, picture.page)
     if log.broken and not mended:
         raise Damaged(picture.path, log.broken)
-    size = picture.seen[0][2] if picture.seen[0] else 0
-    if size > LARGEST:
-        return _guarded(_in_place(picture, log), size)
+    if picture.size > LARGEST:
+        return _guarded(_in_place(picture, log), picture.size)
     image = _overlaid(picture, log)
     image[18:20] = b"\1\1"  # what is in memory has no log
     if mended:
@@ -116,6 +122,18 @@ def opened(picture: Picture, *, mended: bool = False) -> sqlite3.Connection:
     file = _connect(":memory:")
     file.deserialize(image)
     return _guarded(file, len(image))
+
+
+def fetched(file: sqlite3.Connection, query: str, picture: Picture) -> Iterator[tuple[Any, ...]]:
+    """What a query finds in a picture; OSError if a file read in place changes meanwhile."""
+    found = file.execute(query)
+    while some := found.fetchmany(1000):
+        if picture.size > LARGEST and signature(picture.real) != picture.seen:
+            raise OSError(
+                f"{picture.path} is too large for memory and was written while it was read in its "
+                "place; read it again."
+            )
+        yield from some
 
 
 def _overlaid(picture: Picture, log: logs.Log) -> bytearray:
@@ -187,7 +205,8 @@ def _log(path: Path) -> bytes:
     if not stat.S_ISREG(kind.st_mode) or kind.st_size > LARGEST:
         raise ValueError(
             f"{path} is no log that can be read: it has {kind.st_size} bytes or is not an ordinary "
-            "file. Nothing was changed; move it away if it does not belong to the run."
+            "file. Nothing was changed; move it away if it does not belong to the run, or fold it "
+            "in with `PRAGMA wal_checkpoint` of sqlite3."
         )
     return _bytes(path)
 

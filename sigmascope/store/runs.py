@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sigmascope.store import codecs
 from sigmascope.store.appends import Rows, append
 from sigmascope.store.creations import create
-from sigmascope.store.images import ALONE, Picture, signature
+from sigmascope.store.images import ALONE, Picture, fetched, signature
 from sigmascope.store.refusals import Unwritable, require_file, require_rights, sound
 from sigmascope.store.rows import (
     StoredCheck,
@@ -188,7 +188,7 @@ class Run:
         """The bare cells of a table, `(step, time, *COLUMNS[table])` each."""
         picture, file = self._look()
         with sound(self.path, f"the {table} cannot be read"):
-            for cells in file.execute(selection(table, picture.version)):
+            for cells in fetched(file, selection(table, picture.version), picture):
                 require_kinds(table, cells)
                 yield cells
 

@@ -50,7 +50,7 @@ def view(real: Path, path: Path) -> tuple[Picture, sqlite3.Connection]:
         except Damaged:
             time.sleep(_PAUSE)  # a writer may have been at work while the clock of the disk stood
             again = take(real, path)
-            if (again.main, again.log) == (picture.main, picture.log):
+            if (again.main, again.log, again.seen) == (picture.main, picture.log, picture.seen):
                 raise
             picture = again
 

@@ -194,6 +194,19 @@ def test_a_file_too_large_for_memory_is_read_where_it_is(path, monkeypatch, larg
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_large_file_that_is_written_while_it_is_read_is_to_be_read_again(path, monkeypatch):
+    monkeypatch.setattr(images, "LARGEST", 10_000)
+    with Run(path) as run:
+        run.add(step=1, readings=[READING] * 2000)
+        with Run(path, write=False) as reader:
+            found = reader.readings()
+            assert next(found).step == 0
+            run.add(step=2, readings=[READING])
+            with pytest.raises(OSError, match=r"written while it was read.*read it again"):
+                list(found)
+            assert len(list(reader.readings())) == 2002
+
+
 @pytest.mark.parametrize("end", ["", "-wal", "-shm"])
 def test_an_export_never_replaces_the_run_file(path, end):
     before = path.read_bytes()
