@@ -1,16 +1,21 @@
 """`sigmascope export`."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from sigmascope.cli.outputs import HEALTHY, require_targets, wrote
+from sigmascope.cli.outputs import FOUND, HEALTHY, note, require_targets, wrote
 
 Format = Literal["parquet", "csv", "json"]
-Table = Literal["readings", "spectra", "checks", "findings", "skipped", "layers", "environment"]
+Table = Literal[
+    "readings", "spectra", "checks", "findings", "skipped", "layers", "environment", "views"
+]
 
 
 def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "readings") -> int:
     """Write a table of a run file as Parquet, CSV or JSON.
+
+    Of a damaged run file it writes the steps that are whole, says which are not, and ends with
+    exit code 1; with 2 if no step is whole. The run file is only read.
 
     Example: sigmascope export mlp.run --to csv --table spectra
 
@@ -20,16 +25,22 @@ def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "re
         out: Where to write; beside the run file, with the table's name, if not given.
         table: Which table.
     """
-    from sigmascope import gate, sources, store
+    from sigmascope import gate, store
 
     if not run.name:
-        raise sources.Refusal("`export` needs the name of a run file, got an empty one.")
+        raise gate.Refusal("`export` needs the name of a run file, got an empty one.")
     target = out or run.with_name(f"{run.stem}-{table}.{to}")
     require_targets(out=target, inputs=(run,))
     gate.require_target(target, mark=store.MARKS[to])
+    asked: dict[str, Any] = {"to": to, "path": target, "table": table}
     try:
-        store.export(run, to=to, path=target, table=table)
-    except (ValueError, OSError, ImportError) as error:
-        raise sources.Refusal(str(error)) from error
+        store.export(run, **asked)
+    except store.Damaged as damage:
+        said = store.salvage(run, **asked)
+        note(f"{run} is damaged: {damage.what}. It was left as it is.")
+        note(f"Wrote {target}: {said}")
+        return FOUND
+    except ImportError as error:
+        raise gate.Refusal(str(error)) from error
     wrote(target)
     return HEALTHY

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from sigmascope import gate
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.outputs import progress_bar
-from sigmascope.cli.ranges import Count, Index
+from sigmascope.cli.ranges import Fitting
 
 if TYPE_CHECKING:
     import torch
@@ -50,11 +50,11 @@ class Source:
 
     data: str | None = None
     checkpoint: Path | None = None
-    samples: Count = 128
+    samples: Fitting = 128
     folder: Path | None = None
     seed: int = 0
-    batch_dim: Index = 0
-    outputs: Count = 16
+    batch_dim: Fitting = 0
+    outputs: Fitting = 16
     optimiser: Literal["adam", "sgd"] = "adam"
     memory: str | None = None
 

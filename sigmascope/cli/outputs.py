@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from sigmascope import gate
 
@@ -25,7 +25,7 @@ MARKS = {
     "save": b"sigmascope weights",  # the comment of the archive
 }
 
-_results: list[TextIO] = []  # the innermost is where results go
+_results: list[Any] = []  # streams of any make; the last is where results go
 
 
 def require_targets(
@@ -65,10 +65,7 @@ def require_run(run: Path | None) -> None:
     if not run.exists():
         gate.require_target(run, mark=b"\0")  # there is a folder that takes files
         return
-    try:
-        store.Run(run, write=False).close()
-    except ValueError as error:
-        raise gate.Refusal(str(error)) from error
+    store.Run(run, write=False).close()
 
 
 def write(target: str, form: Any) -> None:
@@ -145,7 +142,7 @@ def note(words: str) -> None:
         sys.stderr.write(f"{gate.printable(words)}\n")
 
 
-def results() -> TextIO:
+def results() -> Any:
     """Where results go."""
     return _results[-1] if _results else sys.stdout
 
@@ -178,7 +175,7 @@ class _Said(io.TextIOBase):
 
 
 @contextmanager
-def _own(stream: TextIO) -> Iterator[TextIO]:
+def _own(stream: Any) -> Iterator[Any]:
     """A stream to where `stream` leads, whose descriptor others get to write to standard error."""
     try:
         if (stream.fileno(), sys.stderr.fileno()) != (1, 2):

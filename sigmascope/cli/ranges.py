@@ -9,6 +9,7 @@ from cyclopts.validators import Number
 LARGEST = 2**31 - 1  # of a whole number; more is no number of anything that fits a machine
 FAR = 1e6  # of a strength or a scale, or one over it
 
+Fitting = Annotated[int, Parameter(validator=Number(lte=LARGEST))]  # the door says the rest
 Count = Annotated[int, Parameter(validator=Number(gte=1, lte=LARGEST))]
 Index = Annotated[int, Parameter(validator=Number(gte=0, lte=LARGEST))]
 Step = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]

@@ -1,6 +1,7 @@
-"""Runs on disk: one SQLite file per run, append-only, readable while it grows."""
+"""Runs on disk: one SQLite file per run, append-only, sealed, readable while it grows."""
 
-from sigmascope.store.exports import MARKS, Format, export
+from sigmascope.store.exports import MARKS, Format, export, salvage
+from sigmascope.store.refusals import Damaged, Unwritable
 from sigmascope.store.rows import (
     StoredCheck,
     StoredFinding,
@@ -8,6 +9,7 @@ from sigmascope.store.rows import (
     StoredReading,
     StoredSkip,
     StoredSpectrum,
+    StoredView,
     StoredWord,
 )
 from sigmascope.store.runs import Run
@@ -16,6 +18,7 @@ from sigmascope.store.tables import VERSION, Table
 __all__ = [
     "MARKS",
     "VERSION",
+    "Damaged",
     "Format",
     "Run",
     "StoredCheck",
@@ -24,7 +27,10 @@ __all__ = [
     "StoredReading",
     "StoredSkip",
     "StoredSpectrum",
+    "StoredView",
     "StoredWord",
     "Table",
+    "Unwritable",
     "export",
+    "salvage",
 ]

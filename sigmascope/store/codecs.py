@@ -17,6 +17,7 @@ from sigmascope.store.rows import (
     StoredReading,
     StoredSkip,
     StoredSpectrum,
+    StoredView,
     StoredWord,
 )
 from sigmascope.store.shapes import AnyCheck, AnyFinding, AnyLayer, AnyReading, AnySkip, AnySpectrum
@@ -58,7 +59,16 @@ def finding(f: AnyFinding) -> Cells:
     evidence = _json(
         [[c if isinstance(c, str) else strict(c) for c in _plain(r)] for r in f.evidence]
     )
-    return (f.name, f.site, f.severity, f.says, f.source, evidence, _json(list(f.remedies)))
+    return (
+        f.name,
+        f.site,
+        f.severity,
+        f.says,
+        f.source,
+        evidence,
+        _json(list(f.remedies)),
+        f.follows,
+    )
 
 
 def skip(s: AnySkip) -> Cells:
@@ -94,7 +104,7 @@ def as_spectrum(
     high: bytes | None,
 ) -> StoredSpectrum:
     """A row of `spectra` as a value."""
-    ends = [_tensor(blob or sigma) for blob in (low, high)]
+    ends = [_tensor(sigma if blob is None else blob) for blob in (low, high)]
     value = Spectrum(_tensor(sigma), (rows, cols), how, *ends, risk=risk)
     return StoredSpectrum(step, _time(time), site, view, form, value)
 
@@ -112,17 +122,19 @@ def as_check(step: int, time: str, *cells: Cell) -> StoredCheck:
         _as_side(cells[7:12]),
         _as_side(cells[12:]),
         sense,
-        tuple((says, met) for says, met in json.loads(assumptions)),
+        tuple(_assumption(*pair) for pair in _listed(assumptions)),
         verdict,
     )
 
 
 def as_finding(step: int, time: str, *cells: Cell) -> StoredFinding:
     """A row of `findings` as a value."""
-    name, site, severity, says, source, evidence, remedies = map(_str, cells)
-    shown = tuple(as_reading(step, time, *row) for row in json.loads(evidence))
+    name, site, severity, says, source, evidence, remedies, follows = map(_str, cells)
+    shown = tuple(as_reading(step, time, *row) for row in _listed(evidence))
+    cures = _words(remedies)
+    when = _time(time)
     return StoredFinding(
-        step, _time(time), name, site, severity, shown, says, source, tuple(json.loads(remedies))
+        step, when, name, site, severity, shown, says, source, cures, follows=follows
     )
 
 
@@ -133,7 +145,12 @@ def as_skip(step: int, time: str, site: str, what: str, why: str) -> StoredSkip:
 
 def as_layer(step: int, time: str, site: str, kind: str, depth: int, names: str) -> StoredLayer:
     """A row of `layers` as a value."""
-    return StoredLayer(step, _time(time), site, kind, depth, tuple(json.loads(names)))
+    return StoredLayer(step, _time(time), site, kind, depth, _words(names))
+
+
+def as_view(step: int, time: str, view: str) -> StoredView:
+    """A row of `views` as a value."""
+    return StoredView(step, _time(time), view)
 
 
 def as_word(step: int, time: str, name: str, value: str) -> StoredWord:
@@ -159,13 +176,13 @@ def _as_estimate(cells: Iterable[Cell]) -> Estimate:
     return Estimate(_float(value), _float(low), _float(high), _str(how), _float(risk))
 
 
-def _side(e: Estimate | None) -> tuple[float, float, float, str, float]:
-    """A side of a check; the columns take no NULL, and the route of a measured one has a name."""
-    return (0.0, -math.inf, math.inf, "", 0.0) if e is None else _estimate(e)
+def _side(e: Estimate | None) -> Cells:
+    """A side of a check; NULL throughout where the theorem does not apply."""
+    return (None,) * 5 if e is None else _estimate(e)
 
 
 def _as_side(cells: tuple[Cell, ...]) -> Estimate | None:
-    return _as_estimate(cells) if cells[3] else None
+    return None if all(cell is None for cell in cells) else _as_estimate(cells)
 
 
 def _blob(values: Tensor) -> bytes:
@@ -180,15 +197,37 @@ def _json(value: list) -> str:
     return json.dumps(value, allow_nan=False)
 
 
+def _listed(text: str) -> list:
+    found = json.loads(text)
+    if not isinstance(found, list):
+        raise TypeError(f"a list was expected, got {type(found).__name__}")
+    return found
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(map(_str, _listed(text)))
+
+
+def _assumption(says: Cell, met: bool | None) -> tuple[str, bool | None]:
+    if met is not None and not isinstance(met, bool):
+        raise TypeError(f"true, false or null was expected, got {met!r}")
+    return _str(says), met
+
+
 def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    when = datetime.fromisoformat(text)
+    if when.tzinfo is None:
+        raise ValueError(f"a time in UTC was expected, got {text!r}")
+    return when
 
 
 def _str(cell: Cell) -> str:
-    assert isinstance(cell, str)
+    if not isinstance(cell, str):
+        raise TypeError(f"text was expected, got {type(cell).__name__}")
     return cell
 
 
 def _float(cell: Cell) -> float:
-    assert isinstance(cell, str | int | float)
+    if not isinstance(cell, str | int | float):
+        raise TypeError(f"a number was expected, got {type(cell).__name__}")
     return float(cell)

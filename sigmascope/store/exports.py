@@ -3,15 +3,18 @@
 import csv
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from sigmascope.gate import replacing, require_target
+from sigmascope.gate import Refusal, replacing, require_target
 from sigmascope.store import codecs
+from sigmascope.store.refusals import require_file
 from sigmascope.store.runs import Run
+from sigmascope.store.salvages import rows, salvaged
 from sigmascope.store.tables import COLUMNS, Table
 
 Format = Literal["parquet", "csv", "json"]
@@ -19,7 +22,7 @@ Format = Literal["parquet", "csv", "json"]
 _BATCH = 10_000  # rows in memory at a time
 # What stands near an end of every export of a form, by which it may be written again.
 MARKS: Mapping[str, bytes] = MappingProxyType(
-    {"csv": b"step,time,", "json": b'{"step": ', "parquet": b"sigmascope"}
+    {"csv": b"step,time,", "json": b'{"step": ', "parquet": b"sigmascope export"}
 )
 
 
@@ -46,23 +49,64 @@ def export(
         `path`.
 
     Raises:
-        ValueError: If `run_path` is not a run file that this version can read.
+        Damaged: If the file is damaged; nothing is written, and `salvage` writes what is whole.
+        ValueError: If `run_path` is not a run file that this version can read, or `path` is it.
         FileNotFoundError: If there is no run file, or no folder to write to.
         Refusal: If something else than such an export is at `path`, or the disk is full.
         ImportError: If Parquet is asked for and pyarrow is not installed.
     """
-    if to not in _WRITERS:
-        raise ValueError(f"`to` must be one of {', '.join(_WRITERS)}, got {to!r}.")
-    target = Path(path)
-    require_target(target, mark=MARKS[to])
+    target = _target(Path(path), Path(run_path), to)
     with Run(run_path, write=False) as run, replacing(target, mark=MARKS[to]) as fresh:
-        _WRITERS[to](fresh, table, _records(run, table))
+        _WRITERS[to](fresh, table, _records(run.cells(table), table))
     return target
 
 
-def _records(run: Run, table: Table) -> Iterator[dict[str, Any]]:
+def salvage(
+    run_path: str | os.PathLike[str],
+    *,
+    to: Format,
+    path: str | os.PathLike[str],
+    table: Table = "readings",
+) -> str:
+    """Write those steps of one table of a damaged run file whose checksums are right.
+
+    Args:
+        run_path: The run file; it is only read.
+        to: The form, as for `export`.
+        path: Where to write. The file appears complete or not at all.
+        table: Which table.
+
+    Returns:
+        Which steps are whole and which are not, as one sentence.
+
+    Raises:
+        ValueError: If no step can be told to be whole; nothing is written.
+        FileNotFoundError: If there is no run file, or no folder to write to.
+        ImportError: If Parquet is asked for and pyarrow is not installed.
+    """
+    named = Path(run_path)
+    target = _target(Path(path), named, to)
+    require_file(named)
+    part, file = salvaged(Path(os.path.realpath(named)), named, table)
+    with closing(file), replacing(target, mark=MARKS[to]) as fresh:
+        _WRITERS[to](fresh, table, _records(rows(file, part, table), table))
+    return part.says(table)
+
+
+def _target(target: Path, run: Path, to: str) -> Path:
+    """Where to write, unless that would replace what must stay."""
+    if to not in _WRITERS:
+        raise Refusal(f"`to` must be one of {', '.join(_WRITERS)}, got {to!r}.")
+    real = os.path.realpath(run)
+    if os.path.realpath(target) in (real, f"{real}-wal", f"{real}-shm"):
+        raise Refusal(f"{target} is the run file itself, or its log; write the export elsewhere.")
+    require_target(target, mark=MARKS[to])
+    return target
+
+
+def _records(rows: Iterable[tuple[Any, ...]], table: Table) -> Iterator[dict[str, Any]]:
     names = ("step", "time", *COLUMNS[table])
-    for cells in run.cells(table):
+    for cells in rows:
         record = dict(zip(names, cells, strict=True))
         yield {
             name: codecs.numbers(cell) if isinstance(cell, bytes) else cell
@@ -104,8 +148,8 @@ def _parquet(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> Non
     listed = pa.list_(pa.float64())
     columns = {"step": "INTEGER", "time": "TEXT", **COLUMNS[table]}
     schema = pa.schema(
-        [(name, kinds.get(kind, listed)) for name, kind in columns.items()],
-        metadata={"written by": "sigmascope"},
+        [(name, kinds.get(kind.removesuffix(" NULL"), listed)) for name, kind in columns.items()],
+        metadata={"sigmascope export": table},
     )
     with pq.ParquetWriter(path, schema) as writer:
         while batch := list(islice(records, _BATCH)):

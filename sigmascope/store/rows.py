@@ -85,6 +85,7 @@ class StoredFinding:
     says: str
     source: str
     remedies: tuple[str, ...]
+    follows: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,15 @@ class StoredLayer:
     kind: str
     depth: int
     parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredView:
+    """One of the views that were asked for at one step."""
+
+    step: int
+    time: datetime
+    view: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,18 @@
 """One run, one file."""
 
+import operator
 import os
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from sigmascope.store import codecs
-from sigmascope.store.refusals import require_run_file
+from sigmascope.store.appends import Rows, append
+from sigmascope.store.creations import create
+from sigmascope.store.images import ALONE, Picture, fetched, signature
+from sigmascope.store.refusals import Unwritable, require_file, require_rights, sound
 from sigmascope.store.rows import (
     StoredCheck,
     StoredFinding,
@@ -19,8 +20,10 @@ from sigmascope.store.rows import (
     StoredReading,
     StoredSkip,
     StoredSpectrum,
+    StoredView,
     StoredWord,
 )
+from sigmascope.store.seals import require_kinds
 from sigmascope.store.shapes import (
     AnyCheck,
     AnyFinding,
@@ -30,9 +33,8 @@ from sigmascope.store.shapes import (
     AnySkip,
     AnySpectrum,
 )
-from sigmascope.store.tables import Table, insertion, script, selection
-
-_PATIENCE = 30.0  # seconds a writer waits for another one to commit
+from sigmascope.store.tables import VERSION, Table, selection, tables
+from sigmascope.store.wholes import view
 
 T = TypeVar("T")
 
@@ -47,7 +49,9 @@ class Run:
         write: False opens an existing file for reading only.
 
     Raises:
+        Damaged: If it does not hold what was written to it; it is not touched.
         ValueError: If the file is not a run file, or is of a newer version; it is not touched.
+        Unwritable: If it may be read only: its folder, its disk, or a format before checksums.
         FileNotFoundError: If it does not exist and may not be written, or its folder is missing.
 
     Example:
@@ -62,15 +66,19 @@ class Run:
 
     def __init__(self, path: str | os.PathLike[str], *, write: bool = True) -> None:
         self.path = Path(path)
-        if write and not self.path.exists():
-            _create(self.path)
-        require_run_file(self.path)
-        self._file = _connect(f"{self.path.absolute().as_uri()}?mode=rw")
-        # Not mode=ro, whose last reader cannot take the log away and leaves two files behind.
-        self._file.execute(f"PRAGMA query_only = {'OFF' if write else 'ON'}")
-        # With WAL, NORMAL survives the death of the process at any moment, and a power cut leaves
-        # whole transactions too, at worst without the last few.
-        self._file.execute("PRAGMA synchronous = NORMAL")
+        self._write = write
+        self._closed = False
+        self._view: tuple[Picture, sqlite3.Connection] | None = None
+        if write and not os.path.lexists(self.path):
+            create(self.path)
+        require_file(self.path)
+        self._real = Path(os.path.realpath(self.path))  # beside which its log lies
+        picture, _ = self._look()
+        self._seen = picture.seen
+        if write:
+            self._require_present_form(picture)
+            require_rights(self._real, self.path)
+            self._view = None  # a writer seldom reads, and memory is dear
 
     def __enter__(self) -> "Run":
         return self
@@ -85,7 +93,7 @@ class Run:
 
     def close(self) -> None:
         """Let go of the file; whatever was added is in it."""
-        self._file.close()
+        self._closed, self._view = True, None
 
     def add(
         self,
@@ -98,15 +106,21 @@ class Run:
         skipped: Iterable[AnySkip] = (),
         layers: Iterable[AnyLayer] = (),
         about: Mapping[str, str] | None = None,
+        views: Iterable[str] = (),
     ) -> None:
-        """Append rows at one step, all or none of them.
+        """Append rows at one step, all or none of them, with a checksum over all of them.
 
-        Iterables are read inside the transaction: if one of them raises, nothing was added.
+        If one of the iterables raises, nothing was added.
+
+        Raises:
+            Unwritable: If they cannot be written, as on a full disk; the file is as it was.
+            Damaged: If another hand has changed the file and left it damaged.
         """
         self._append(
             step,
             {
                 "environment": (about or {}).items(),
+                "views": ((view,) for view in views),
                 "layers": map(codecs.layer, layers),
                 "readings": map(codecs.reading, readings),
                 "spectra": map(codecs.spectrum, spectra),
@@ -129,13 +143,14 @@ class Run:
             skipped=profile.skipped,
             layers=profile.layers,
             about=profile.about,
+            views=profile.views,
         )
 
     def steps(self) -> tuple[int, ...]:
         """Every step at which something was added, ascending."""
-        tables = ("environment", "layers", "readings", "spectra", "checks", "findings", "skipped")
-        query = " UNION ".join(f"SELECT step FROM {table}" for table in tables)
-        return tuple(step for (step,) in self._file.execute(f"{query} ORDER BY step"))
+        picture, file = self._look()
+        query = " UNION ".join(f"SELECT step FROM {name}" for name in tables(picture.version))
+        return tuple(step for (step,) in file.execute(f"{query} ORDER BY step"))
 
     def readings(self) -> Iterator[StoredReading]:
         """Readings in the order in which they were added, as for every table below."""
@@ -165,52 +180,63 @@ class Run:
         """The circumstances."""
         return self._rows("environment", codecs.as_word)
 
+    def views(self) -> Iterator[StoredView]:
+        """The views that were asked for."""
+        return self._rows("views", codecs.as_view)
+
     def cells(self, table: Table) -> Iterator[tuple]:
         """The bare cells of a table, `(step, time, *COLUMNS[table])` each."""
-        # Rows are numbered by one transaction at a time, so a reader sees no half of a step.
-        yield from self._file.execute(selection(table))
+        picture, file = self._look()
+        with sound(self.path, f"the {table} cannot be read"):
+            for cells in fetched(file, selection(table, picture.version), picture):
+                require_kinds(table, cells)
+                yield cells
 
     def _rows(self, table: Table, decode: Callable[..., T]) -> Iterator[T]:
-        return (decode(*cells) for cells in self.cells(table))
+        for cells in self.cells(table):
+            with sound(self.path, f"the {table} of step {cells[0]} cannot be read"):
+                row = decode(*cells)
+            yield row
 
-    def _append(self, step: int, tables: Mapping[Table, Iterable[tuple[Any, ...]]]) -> None:
-        time = datetime.now(UTC).isoformat(timespec="microseconds")
-        self._file.execute("BEGIN IMMEDIATE")
-        try:
-            for table, rows in tables.items():
-                cells = ((step, time, *row) for row in rows)
-                self._file.executemany(insertion(table), cells)
-        except BaseException:  # whatever happened, half a step must not stay; it is raised again
-            self._file.execute("ROLLBACK")
-            raise
-        self._file.execute("COMMIT")
+    def _look(self) -> tuple[Picture, sqlite3.Connection]:
+        """The file as it is now, all of it checked."""
+        self._require_open()
+        last = self._view and self._view[0]
+        if self._view and last and last.settled and signature(self._real) == last.seen:
+            return self._view
+        self._view = view(self._real, self.path)
+        return self._view
 
+    def _append(self, step: int, rows: Mapping[Table, Iterable[tuple[Any, ...]]]) -> None:
+        self._require_open()
+        if not self._write:
+            raise Unwritable(f"{self.path} was opened for reading only; open it with write=True.")
+        listed: Rows = {table: list(cells) for table, cells in rows.items()}  # before the lock
+        if not any(listed.values()):
+            return
+        with ALONE:
+            if signature(self._real) != self._seen:  # another writer, or another hand
+                self._look()
+            self._view = None
+            require_rights(self._real, self.path)
+            append(self._real, self.path, operator.index(step), listed)
+            self._seen = signature(self._real)
 
-def _connect(uri: str) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE)
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"The run file {self.path} was closed; open it again with `Run`.")
 
-
-def _create(path: Path) -> None:
-    """Put an empty run file at `path`, complete from the moment it can be seen."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"The folder {path.parent} for the run file {path.name} does not exist; "
-            f"make it with `mkdir -p {path.parent}`."
-        )
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
-        fresh = Path(folder) / path.name
-        with closing(_connect(f"{fresh.absolute().as_uri()}?mode=rwc")) as file:
-            file.executescript(script())
-            # After the marks are in the header, so that they never live in the log alone.
-            file.execute("PRAGMA journal_mode = WAL")
-        if not path.exists():  # two first writers at once: the file of either will do
-            _place(fresh, path)
-
-
-def _place(fresh: Path, path: Path) -> None:
-    try:
-        os.link(fresh, path)  # unlike a rename it never replaces what another process just made
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links
-        fresh.replace(path)
+    def _require_present_form(self, picture: Picture) -> None:
+        """Refuse to append where steps would not be protected alike."""
+        if picture.version < VERSION:
+            raise Unwritable(
+                f"{self.path} was written by an older sigmascope (run format {picture.version}), "
+                f"whose steps have no checksums; this one appends to format {VERSION} only, so "
+                "that no file is protected in part. It reads as before; name another file."
+            )
+        if picture.main[18:19] != b"\2" or os.path.lexists(f"{self._real}-journal"):
+            raise Unwritable(
+                f"{self.path} is not in the state in which sigmascope left it: another program has "
+                "turned its write-ahead log off or left a journal beside it. It reads as before; "
+                f"`sqlite3 {self.path} 'PRAGMA journal_mode = WAL'` lets it be appended to."
+            )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sigmascope.linalg import Estimate
-from sigmascope.store import VERSION, Run
+from sigmascope.store import VERSION, Run, Unwritable
 from sigmascope.survey import Reading
 
 TABLES = ("environment", "layers", "readings", "spectra", "checks", "findings", "skipped")
@@ -133,7 +133,7 @@ def test_another_process_reads_a_run_while_it_grows(path):
 
 def test_a_reader_cannot_write(path, readings):
     Run(path).close()
-    with Run(path, write=False) as run, pytest.raises(sqlite3.OperationalError, match="readonly"):
+    with Run(path, write=False) as run, pytest.raises(Unwritable, match="for reading only"):
         run.add(step=0, readings=readings)
 
 
@@ -190,7 +190,7 @@ def newer_run(path):
         (lambda path: path.write_bytes(b""), "not a sigmascope run file: it is empty"),
         (lambda path: path.write_text("step,site\n" * 50), "it is not SQLite"),
         (foreign_sqlite, "an SQLite file of another program"),
-        (newer_run, "newer sigmascope .run format 2"),
+        (newer_run, "newer sigmascope .run format 3"),
     ],
 )
 @pytest.mark.parametrize("write", [True, False])

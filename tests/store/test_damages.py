@@ -1,0 +1,173 @@
+"""A damaged run file gives what was written or a clear word, and stays as it is."""
+
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sigmascope.gate import Refusal
+from sigmascope.store import Damaged, Run, wholes
+from sigmascope.store.salvages import rows, salvaged
+from tests.store import damages
+from tests.store.rewrites import CELLS, TABLES, THROUGH_SQLITE
+from tests.store.test_fields import FINDING, WHOLE
+from tests.store.test_versions import OLD
+
+# wrong, but of the right kind: only a checksum can tell
+NUMBERS = {"another number", "nearly the same number", "another word", "step", "count"}
+FIRST = CELLS.keys() - {"null"}  # format 1 takes none
+DECODED = ("readings", "spectra", "checks", "findings", "skipped", "layers", "about", "views")
+
+
+def read(path):
+    """Every cell of every table; all of them are decoded, too."""
+    with Run(path, write=False) as run:
+        cells = {table: tuple(run.cells(table)) for table in TABLES}
+        for name in DECODED:
+            list(getattr(run, name)())
+        steps = sorted({row[0] for found in cells.values() for row in found})
+        assert list(run.steps()) == steps
+        return cells
+
+
+def upto(cells, steps):
+    return {table: tuple(r for r in found if r[0] < steps) for table, found in cells.items()}
+
+
+def look(folder):
+    return {
+        file.relative_to(folder): file.read_bytes() if file.is_file() else None
+        for file in folder.rglob("*")
+    }
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    whole = replace(WHOLE, readings=WHOLE.readings * 60)  # over several pages
+    folder = tmp_path_factory.mktemp("damages") / "base"
+    folder.mkdir()
+    damages.build(folder, whole, [FINDING])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def truth(base):
+    found = {name: read(base / name) for name in ("a.run", "b.run", "c.run")}
+    # where another file was put below the log, that file is what may be saved
+    return {
+        kind: found["b.run" if kind in damages.WITH_LOG else "a.run"] for kind in damages.KINDS
+    } | {damages.OTHER: found["c.run"]}
+
+
+def require_words(error, path):
+    assert type(error) in (Damaged, Refusal, FileNotFoundError), repr(error)
+    words = str(error)
+    assert str(path) in words
+    assert "\n" not in words
+    assert len(words) < 700
+
+
+def require_true_part(path, true):
+    """What can be saved of a damaged file is true, step by step."""
+    for table in TABLES:
+        try:
+            part, file = salvaged(path, path, table)
+        except (ValueError, FileNotFoundError) as error:
+            require_words(error, path)
+            continue
+        steps = {seal.step for seal in part.whole}
+        saved = tuple(rows(file, part, table))
+        file.close()
+        assert saved == tuple(row for row in true[table] if row[0] in steps)
+
+
+def outcome(kind, path, true):
+    """`"true"`, `"refused"` or `"shorter"`; anything else fails."""
+    before = look(path.parent)
+    try:
+        found = read(path)
+    except (ValueError, OSError) as error:
+        require_words(error, path)
+        found = None
+    if found is None:
+        with pytest.raises((ValueError, OSError)) as refusal:
+            Run(path)
+        require_words(refusal.value, path)
+        require_true_part(path, true)
+    assert look(path.parent) == before
+    if found is None:
+        return "refused"
+    if found == true:
+        return "true"
+    assert kind in damages.PREFIX, kind
+    assert any(found == upto(true, steps) for steps in range(6))
+    return "shorter"
+
+
+def run_all(base, truth, folder, seeds):
+    counts = {}
+    for kind in damages.KINDS:
+        for seed in seeds:
+            shutil.rmtree(folder / "case", ignore_errors=True)
+            (folder / "case").mkdir()
+            path = damages.damage(base, folder / "case", kind, random.Random(f"{kind} {seed}"))
+            found = outcome(kind, path, truth[kind])
+            counts[kind, found] = counts.get((kind, found), 0) + 1
+    return counts
+
+
+@pytest.fixture
+def beside(base, monkeypatch):
+    """A folder from which a damage finds the files of `base`."""
+    monkeypatch.setattr(wholes, "_PAUSE", 0.0)  # nobody writes here
+    yield base.parent
+    shutil.rmtree(base.parent / "case", ignore_errors=True)
+
+
+def test_damage_is_named_or_touches_nothing(base, truth, beside):
+    counts = run_all(base, truth, beside, range(2))
+    assert sum(counts.values()) == 2 * len(damages.KINDS) >= 120
+    for kind in damages.HARMLESS:
+        assert counts == counts | {(kind, "true"): 2}
+    for kind in THROUGH_SQLITE.keys() - damages.HARMLESS:
+        assert (kind, "true") not in counts, kind
+
+
+def require_no_harm(path):
+    """Format 1 cannot tell every wrong number, but nothing else may come of it, either."""
+    before = look(path.parent)
+    try:
+        read(path)
+    except (ValueError, OSError) as error:
+        require_words(error, path)
+    assert look(path.parent) == before
+
+
+@pytest.mark.parametrize("kind", [*damages.BYTES, *(f"a cell with {k}" for k in sorted(FIRST))])
+def test_a_damaged_file_of_format_1_is_refused_in_words_or_read(tmp_path, kind, beside):
+    for seed in range(3):
+        path = Path(shutil.copy(OLD, tmp_path / "old.run"))
+        change = THROUGH_SQLITE.get(kind) or damages.of_main(damages.BYTES[kind])
+        change(path, random.Random(f"{kind} {seed}"))
+        require_no_harm(path)
+        path.unlink()
+
+
+@pytest.mark.parametrize("kind", sorted(FIRST - NUMBERS))
+def test_a_cell_of_the_wrong_kind_is_noticed_in_format_1_too(tmp_path, kind, beside):
+    path = Path(shutil.copy(OLD, tmp_path / "old.run"))
+    THROUGH_SQLITE[f"a cell with {kind}"](path, random.Random(0))
+    with pytest.raises(Damaged):
+        read(path)
+
+
+@pytest.mark.slow
+def test_thousands_of_damaged_files_are_named_or_touch_nothing(base, truth, beside):
+    counts = run_all(base, truth, beside, range(2, 62))
+    total = sum(counts.values())
+    for kind in damages.KINDS:
+        print(kind, {f: n for (k, f), n in counts.items() if k == kind})
+    print({f: sum(n for (_, g), n in counts.items() if g == f) for f in {f for _, f in counts}})
+    assert total >= 3000

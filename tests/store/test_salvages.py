@@ -1,0 +1,176 @@
+"""What `sigmascope export` makes of damaged run files, with its exit codes."""
+
+import csv
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+
+import pytest
+
+from sigmascope.cli import main
+from sigmascope.store import Damaged, Run, export, salvage, seals
+from tests.store.rewrites import rewriting
+
+STEPS = (0, 10, 20)
+
+
+@pytest.fixture
+def path(tmp_path, profile, findings):
+    with Run(tmp_path / "a.run") as run:
+        for step in STEPS:
+            run.add_profile(profile, findings, step=step)
+    return tmp_path / "a.run"
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["sigmascope", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capsys.readouterr()
+
+    return run
+
+
+def change(path, *statements):
+    with rewriting(path) as file:
+        for statement in statements:
+            file.execute(statement)
+
+
+def steps_in(file):
+    with file.open(newline="", encoding="utf-8") as text:
+        return sorted({int(row["step"]) for row in csv.DictReader(text)})
+
+
+def test_a_whole_file_is_exported_with_code_0(path, command):
+    code, out, err = command("export", path, "--to", "csv")
+    assert (code, out, err) == (0, "", f"Wrote {path.with_name('a-readings.csv')}\n")
+
+
+def test_the_whole_steps_are_written_and_the_others_named_with_code_1(path, tmp_path, command):
+    change(path, "UPDATE readings SET value = value * 2 WHERE step = 10")
+    before = path.read_bytes()
+    code, _, err = command("export", path, "--to", "csv", "--out", tmp_path / "out.csv")
+    assert code == 1
+    damage, wrote = err.splitlines()
+    assert damage.startswith(f"{path} is damaged: the readings of step 10 are not those that were")
+    assert damage.endswith("It was left as it is.")
+    assert wrote.endswith("out.csv: 2 of 3 steps have their readings whole; not whole: step 10.")
+    assert steps_in(tmp_path / "out.csv") == [0, 20]
+    assert path.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == [path, tmp_path / "out.csv"]
+
+
+def test_a_table_that_is_whole_in_a_damaged_file_is_written_whole(path, tmp_path, command):
+    change(path, "UPDATE readings SET value = value * 2 WHERE step = 10")
+    words = ("export", path, "--to", "csv", "--table", "findings", "--out", tmp_path / "out.csv")
+    code, _, err = command(*words)
+    assert code == 1
+    assert "3 of 3 steps have their findings whole." in err
+    assert steps_in(tmp_path / "out.csv") == [*STEPS]
+
+
+def test_a_file_cut_off_gives_what_comes_before_or_code_2(path, tmp_path, command):
+    whole = path.read_bytes()
+    for share in (0.95, 0.5, 0.1, 0.01):
+        path.write_bytes(whole[: int(len(whole) * share)])
+        out = tmp_path / "out.csv"
+        code, _, err = command("export", path, "--to", "csv", "--out", out)
+        assert code in (1, 2)
+        assert "Traceback" not in err
+        assert out.exists() == (code == 1)
+        assert not out.exists() or set(steps_in(out)) <= {*STEPS}
+        out.unlink(missing_ok=True)
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_first_bytes_are_mended_in_memory_to_read_the_rest(path, tmp_path):
+    data = bytearray(path.read_bytes())
+    data[3] ^= 4
+    path.write_bytes(data)
+    with pytest.raises(Damaged, match="its first bytes are not those of a run file"):
+        export(path, to="csv", path=tmp_path / "out.csv")
+    said = salvage(path, to="csv", path=tmp_path / "out.csv")
+    assert said == "3 of 3 steps have their readings whole."
+    assert path.read_bytes() == data
+
+
+def test_a_seal_that_cannot_be_read_is_counted(path, tmp_path):
+    change(path, "UPDATE seals SET rows = x'00' WHERE id = 2")
+    said = salvage(path, to="csv", path=tmp_path / "out.csv")
+    assert said == "2 of 3 steps have their readings whole; 1 whose number cannot be read."
+    assert steps_in(tmp_path / "out.csv") == [0, 20]
+
+
+def test_nothing_whole_is_code_2_and_writes_nothing(path, tmp_path, command):
+    change(path, "UPDATE readings SET value = value * 2")
+    code, _, err = command("export", path, "--to", "csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "none of its steps has its readings whole" in err
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_of_format_1_nobody_can_tell_what_is_whole(tmp_path, command):
+    from tests.store.test_versions import OLD
+
+    path = tmp_path / "old.run"
+    shutil.copy(OLD, path)
+    path.write_bytes(path.read_bytes()[:20_000])
+    code, _, err = command("export", path, "--to", "csv")
+    assert code == 2
+    assert "no checksums" in err
+    assert ".recover" in err
+
+
+@pytest.mark.parametrize("content", [b"", b"step,site\n" * 50, bytes(5000)])
+def test_what_is_no_run_file_is_code_2(tmp_path, command, content):
+    (tmp_path / "a.run").write_bytes(content)
+    code, _, err = command("export", tmp_path / "a.run", "--to", "csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is not a sigmascope run file" in err
+
+
+SMALL = ("profile", "mlp?depth=2&width=8", "--samples", "16")
+
+
+def test_profile_refuses_a_damaged_run_file_before_measuring(path, command):
+    path.write_bytes(path.read_bytes()[:-4096])
+    code, out, err = command(*SMALL, "--run", path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "is damaged" in err
+
+
+def test_profile_shows_what_it_measured_where_the_disk_is_full(path, command, monkeypatch):
+    from sigmascope.store import appends
+
+    def full(uri):
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(appends, "connect", full)
+    code, out, err = command(*SMALL, "--run", path)
+    assert code == 2
+    assert out
+    assert "the disk is full" in err
+    assert err.count("\n") == 1
+
+
+def test_a_locked_run_file_is_exported_all_the_same(path, command):
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert command("export", path, "--to", "csv")[0] == 0
+
+
+def test_a_step_written_anew_with_checksums_of_its_own_does_not_fit_the_chain(path, tmp_path):
+    with rewriting(path) as file:
+        first = seals.parsed(seals.name(file), file.execute("SELECT * FROM seals").fetchone())
+        rows = {table: span for table, span in first.rows.items() if table != "skipped"}
+        file.execute("UPDATE skipped SET id = id + 1000 WHERE id = 1")
+        again = seals.made(seals.name(file), (1, 0, first.time), rows, "")
+        file.execute("UPDATE seals SET rows = ?, seal = ? WHERE id = 1", again.cells()[3::2])
+    with pytest.raises(Damaged, match="step 10 does not follow the one before it"):
+        export(path, to="csv", path=tmp_path / "out.csv")
