@@ -163,6 +163,24 @@ def test_a_cell_of_the_wrong_kind_is_noticed_in_format_1_too(tmp_path, kind, bes
         read(path)
 
 
+def test_bare_cells_of_format_1_are_checked_for_their_kind(tmp_path):
+    path = Path(shutil.copy(OLD, tmp_path / "old.run"))
+    THROUGH_SQLITE["a cell with number"](path, random.Random(0))
+    with (
+        Run(path, write=False) as run,
+        pytest.raises(Damaged, match=r"readings\.value must be REAL"),
+    ):
+        list(run.cells("readings"))
+
+
+def test_a_file_is_saved_without_the_log_of_another_run(base, beside):
+    (beside / "case").mkdir()
+    path = damages.damage(base, beside / "case", "log of another run", random.Random(0))
+    part, file = salvaged(path, path, "readings")
+    file.close()
+    assert [seal.step for seal in part.whole] == [0, 1]
+
+
 @pytest.mark.slow
 def test_thousands_of_damaged_files_are_named_or_touch_nothing(base, truth, beside):
     counts = run_all(base, truth, beside, range(2, 62))
