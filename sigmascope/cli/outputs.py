@@ -65,7 +65,7 @@ def require_run(run: Path | None) -> None:
     if not run.exists():
         gate.require_target(run, mark=b"\0")  # there is a folder that takes files
         return
-    store.Run(run, write=False).close()
+    store.Run(run).close()
 
 
 def write(target: str, form: Any) -> None:
