@@ -1,6 +1,5 @@
 """Layers as two thinner ones, along the principal directions of what they write."""
 
-import copy
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.probes import ALONE, Call, Subject
+from sigmascope.probes import Call, Subject, duplicate
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
@@ -119,8 +118,7 @@ def truncated(
     model: nn.Module, layers: Sequence[Directions], ranks: Mapping[str, int]
 ) -> nn.Module:
     """A copy with truncated weights of the same shape."""
-    with ALONE:
-        copied = copy.deepcopy(model)
+    copied = duplicate(model)
     for layer in layers:
         if layer.site in ranks:
             module = copied.get_submodule(layer.site)
@@ -135,8 +133,7 @@ def truncated(
 
 def factored(model: nn.Module, layers: Sequence[Directions], ranks: Mapping[str, int]) -> nn.Module:
     """A copy in which truncated layers are two thinner ones."""
-    with ALONE:
-        copied = copy.deepcopy(model)
+    copied = duplicate(model)
     for layer in layers:
         if layer.site in ranks:
             parent, _, name = layer.site.rpartition(".")

@@ -74,7 +74,7 @@ class RankPretraining(Remedy):
         for layer in named.values():
             if layer.bias is not None:
                 nn.init.zeros_(layer.get_parameter("bias"))
-        with in_double(model), still(model), frozen(model):
+        with in_double(model), still(model, weights=False), frozen(model):
             if self.end_to_end:
                 self._ascend_all(model, named, wide)
             else:

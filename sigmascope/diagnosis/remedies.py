@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from copy import deepcopy
 from itertools import islice
 from typing import Any, ClassVar, final
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.probes import ALONE, Batch, Call, layers, prepared, recording, run, still
+from sigmascope.probes import Batch, Call, duplicate, layers, prepared, recording, run, still
 
 Batches = Batch | Iterable[Any]
 MOST = 8  # batches that are taken of a loader
@@ -60,9 +59,8 @@ class Remedy(ABC):
         Raises:
             Inapplicable: If the remedy does nothing for this model.
         """
-        with ALONE:
-            changed = deepcopy(model)
-        with torch.random.fork_rng(devices=[]):
+        changed = duplicate(model)
+        with still(model):  # what the copy shares with it, random states and settings too
             self.change(changed, [prepared(changed, b) for b in taken(batches)])
         return changed
 
@@ -108,10 +106,13 @@ def hooked(
     modules: Iterable[nn.Module],
     change: Callable[[nn.Module, tuple[Any, ...], Any], Tensor | None],
 ) -> None:
-    """Run a model once with a hook on some modules, which may replace what they write."""
+    """Run a model once with a hook on some modules, which may replace what they write.
+
+    Parameters that the hooks change stay so.
+    """
     handles = [m.register_forward_hook(change) for m in modules]
     try:
-        with still(model), torch.no_grad():
+        with still(model, weights=False), torch.no_grad():
             run(model, batch)
     finally:
         for handle in handles:

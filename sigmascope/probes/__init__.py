@@ -7,10 +7,12 @@ from sigmascope.probes.batches import Batch, as_tensor, chosen, prepared, sample
 from sigmascope.probes.batches import call as run
 from sigmascope.probes.conditioning import Conditioned, Conditioning
 from sigmascope.probes.convolutions import convolution_operator
+from sigmascope.probes.copies import duplicate
 from sigmascope.probes.curvatures import Curvature
 from sigmascope.probes.dags import Dag, Edge, dag_forward, dag_of
 from sigmascope.probes.differences import SelfCheck
 from sigmascope.probes.endings import closing_operation
+from sigmascope.probes.failures import in_words
 from sigmascope.probes.gradients import Collinearity, Loss
 from sigmascope.probes.graphs import Graph
 from sigmascope.probes.jacobians import Jacobians
@@ -44,7 +46,7 @@ from sigmascope.probes.scalings.symmetries import StillSum, Symmetries, symmetri
 from sigmascope.probes.scalings.treatments import Passed
 from sigmascope.probes.squashes import Squash, squashes
 from sigmascope.probes.stacks import Point, Stack
-from sigmascope.probes.stillness import ALONE, still
+from sigmascope.probes.stillness import ALONE, apart, still
 from sigmascope.probes.subjects import OUTPUT, Subject
 from sigmascope.probes.sweeps import Sweep
 from sigmascope.probes.tapes import Call, recording
@@ -92,6 +94,7 @@ __all__ = [
     "TreeNetwork",
     "Weight",
     "activation_patterns",
+    "apart",
     "as_matrix",
     "as_tensor",
     "branches",
@@ -101,6 +104,8 @@ __all__ = [
     "count_paths",
     "dag_forward",
     "dag_of",
+    "duplicate",
+    "in_words",
     "is_matrix",
     "jacobian",
     "layers",

@@ -1,6 +1,7 @@
 """Batches and outputs of any structure, as one call and one tensor."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -34,6 +35,18 @@ def mapped(value: Any, change: Any) -> Any:
         named = isinstance(value, tuple) and type(value) is not tuple
         return type(value)(*parts) if named else tuple(parts)
     return value
+
+
+def copied(batch: Batch) -> Batch:
+    """The same with tensors of its own, still on the tape; one that comes twice comes twice."""
+    made: dict[int, Tensor] = {}
+
+    def copy(t: Tensor) -> Tensor:
+        if id(t) not in made:
+            made[id(t)] = t.clone()
+        return made[id(t)]
+
+    return mapped(batch, copy)
 
 
 def prepared(model: nn.Module, batch: Batch) -> Batch:
@@ -111,8 +124,28 @@ def chosen(batch: Batch, rows: Tensor, *, batch_dim: int = 0) -> Batch:
     return mapped(batch, pick)
 
 
+@dataclass(slots=True)
+class Runs:
+    """How often any model was run on a batch.
+
+    Attributes:
+        count: So often.
+    """
+
+    count: int = 0
+
+
+RUNS = Runs()
+
+
 def call(model: Callable[..., Any], batch: Batch) -> Any:
-    """The model's output on a batch: one argument, a tuple of them, or keyword arguments."""
+    """The model's output on a batch: one argument, a tuple of them, or keyword arguments.
+
+    The model gets a copy, for it may work in place: no run may spoil the next one, or what the user
+    passed. That is a small part of what a forward pass costs, and no counter tells of every write.
+    """
+    RUNS.count += 1
+    batch = copied(batch)
     if isinstance(batch, Tensor):
         return model(batch)
     if isinstance(batch, Mapping):

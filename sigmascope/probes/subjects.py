@@ -91,6 +91,8 @@ class Subject:
             require_model(self.model)
             object.__setattr__(self, "batch", prepared(self.model, self.batch))
             require_finite_batch(tensors(self.batch))
+            if isinstance(self.targets, Tensor):  # a loss may work in place
+                object.__setattr__(self, "targets", self.targets.detach().clone())
             require_finite_targets(self.targets)
             sample_count(self.batch, batch_dim=self.batch_dim)
 
