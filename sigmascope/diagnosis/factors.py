@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.probes import Call, Subject, duplicate
+from sigmascope.probes import Call, Subject, duplicate, module_name
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
@@ -58,7 +58,7 @@ class Directions:
 
 def directions_of(subject: Subject) -> tuple[Directions, ...]:
     """Layers that are called once, whose weight is a plain parameter of their own."""
-    names = Counter(c.site.split("#")[0] for c in subject.calls)
+    names = Counter(module_name(c.site) for c in subject.calls)
     owners = Counter(id(p) for m in subject.model.modules() for p in m.parameters(recurse=False))
     found: list[Directions] = []
     for one in subject.calls:

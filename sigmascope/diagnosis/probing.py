@@ -197,6 +197,10 @@ class _Run:
             raise Refusal(
                 f"A training step of the model must work, autograd says: {words}"
             ) from error
+        for group in self.by.param_groups:
+            for p in group["params"]:
+                if p.grad is not None and p.grad.layout != p.layout == torch.strided:
+                    p.grad = p.grad.to_dense()  # which plain optimisers want
         self.by.step()
 
 

@@ -36,7 +36,7 @@ from sigmascope.probes.paths import (
 )
 from sigmascope.probes.patterns import activation_patterns
 from sigmascope.probes.plain_stacks import stack_of
-from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.refusals import Refusal, plain
 from sigmascope.probes.regions import Crossings, region_distance, regions_along
 from sigmascope.probes.representations import Spectra
 from sigmascope.probes.rows import Rows
@@ -49,7 +49,7 @@ from sigmascope.probes.stacks import Point, Stack
 from sigmascope.probes.stillness import ALONE, apart, still
 from sigmascope.probes.subjects import OUTPUT, Subject
 from sigmascope.probes.sweeps import Sweep
-from sigmascope.probes.tapes import Call, recording
+from sigmascope.probes.tapes import Call, is_repeated, module_name, recording
 from sigmascope.probes.targets import require_finite_targets, require_task
 from sigmascope.probes.uses import is_matrix
 
@@ -107,14 +107,17 @@ __all__ = [
     "duplicate",
     "in_words",
     "is_matrix",
+    "is_repeated",
     "jacobian",
     "layers",
     "leaf_inputs",
     "local_affine",
     "losses_at",
+    "module_name",
     "normalisers",
     "partition",
     "path_enumeration",
+    "plain",
     "prepared",
     "pull_back",
     "recording",

@@ -55,7 +55,8 @@ def prepared(model: nn.Module, batch: Batch) -> Batch:
     Raises:
         Refusal: If that dtype cannot hold a number of the batch.
     """
-    like = next((p for p in model.parameters() if p.is_floating_point()), None)
+    # no operation takes numbers of eight bits, but for some products with weights of such
+    like = next((p for p in model.parameters() if p.is_floating_point() and p.itemsize > 1), None)
     if like is None:
         return batch
 

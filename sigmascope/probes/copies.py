@@ -70,6 +70,8 @@ def _twin(one: Any) -> Any:
         fresh = type(one)()
         fresh.__dict__.update(one.__dict__)
         return fresh
+    if isinstance(one, nn.Parameter) and one.layout != torch.strided:
+        return nn.Parameter(one.detach().clone(), requires_grad=one.requires_grad)
     if isinstance(one, Tensor) and not one.is_leaf:
         return one.detach().clone()
     return None

@@ -68,13 +68,20 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
             f"`{name}` must not be empty, got shape {tuple(tensor.shape)}: a layer of width zero. "
             "Give every layer at least one unit."
         )
-    if finite and not bool(tensor.isfinite().all()):
-        bad = int((~tensor.isfinite()).sum())
-        first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
+    values = plain(tensor)
+    if finite and not bool(values.isfinite().all()):
+        bad = int((~values.isfinite()).sum())
+        first = tuple((~values.isfinite()).nonzero()[0].tolist())
         raise Refusal(
-            f"`{name}` must be finite, got {bad} of {tensor.numel()} entries that are not, the "
+            f"`{name}` must be finite, got {bad} of {values.numel()} entries that are not, the "
             f"first at {first}. Load a checkpoint from before the step that produced them."
         )
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The numbers of a tensor in a form that can be computed with: dense, of 16 bits or more."""
+    dense = tensor.detach() if tensor.layout == torch.strided else tensor.detach().to_dense()
+    return dense.float() if dense.is_floating_point() and dense.itemsize < 2 else dense
 
 
 def require_finite_batch(tensors: Iterator[Tensor]) -> None:

@@ -262,6 +262,13 @@ def _passes(
     sizes = torch.zeros(len(owned), seeds.count, dtype=torch.float64)
     if not flat.requires_grad or not (helds or owned):
         return [None] * len(helds), sizes
+    dead = [k for k, held in enumerate(helds) if not held.requires_grad]
+    if dead:  # layers that ran inside of torch.no_grad
+        live = [held for held in helds if held.requires_grad]
+        found, sizes = _passes(flat, live, owned, seeds, stacked=stacked, last=last)
+        for k in dead:
+            found.insert(k, None)
+        return found, sizes
     if stacked and not owned and flat.numel() * seeds.count <= STACKED:
         try:
             return _all_at_once(flat, helds, seeds), sizes

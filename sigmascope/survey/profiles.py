@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from sigmascope import theory
 from sigmascope.probes import ALONE, Batch, Loss, Refusal, Subject, apart, in_words
+from sigmascope.survey.attempts import tried
 from sigmascope.survey.balances import balance_items
 from sigmascope.survey.bottlenecks import bottleneck_items
 from sigmascope.survey.conditions import conditioning_items
@@ -126,16 +127,10 @@ def named(measured: Profile, about: Mapping[str, str]) -> Profile:
 
 def _items(subject: Subject, view: View) -> list[Item]:
     """One view; where it fails, that is said, what came before is kept, and the rest goes on."""
-    items: list[Item] = []
-    try:
-        # buffers and modes too are read as they are, not as another thread holds them; a loss may
-        # draw random numbers
-        with apart():
-            for item in VIEWS[view](subject):
-                items.append(item)
-    except Exception as error:  # noqa: BLE001 (models fail in every way; the line says which)
-        items.append(Skipped("(all layers)", view, in_words(error)))
-    return items
+    # buffers and modes too are read as they are, not as another thread holds them; a loss may draw
+    # random numbers
+    with apart():
+        return [*tried(VIEWS[view](subject), view)]
 
 
 def _checks(
