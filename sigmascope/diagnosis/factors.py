@@ -66,7 +66,7 @@ def directions_of(subject: Subject) -> tuple[Directions, ...]:
         if type(module) not in (nn.Linear, *CONVOLUTIONS):  # a subclass may do something else
             continue
         assert isinstance(module, Plain)
-        if names[one.site] != 1 or "weight" not in module._parameters:
+        if names[module_name(one.site)] != 1 or "weight" not in module._parameters:
             continue
         if owners[id(module.weight)] != 1 or getattr(module, "groups", 1) != 1:
             continue
@@ -121,7 +121,7 @@ def truncated(
     copied = duplicate(model)
     for layer in layers:
         if layer.site in ranks:
-            module = copied.get_submodule(layer.site)
+            module = copied.get_submodule(module_name(layer.site))
             assert isinstance(module, Plain)
             inner, outer, bias = _parts(layer, ranks[layer.site])
             with torch.no_grad():
@@ -136,8 +136,8 @@ def factored(model: nn.Module, layers: Sequence[Directions], ranks: Mapping[str,
     copied = duplicate(model)
     for layer in layers:
         if layer.site in ranks:
-            parent, _, name = layer.site.rpartition(".")
-            old = copied.get_submodule(layer.site)
+            parent, _, name = module_name(layer.site).rpartition(".")
+            old = copied.get_submodule(module_name(layer.site))
             setattr(copied.get_submodule(parent), name, _pair(layer, old, ranks[layer.site]))
     return copied
 

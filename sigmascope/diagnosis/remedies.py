@@ -10,7 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.probes import Batch, Call, duplicate, layers, prepared, recording, run, still
+from sigmascope.probes import (
+    Batch,
+    Call,
+    called,
+    duplicate,
+    layers,
+    prepared,
+    recording,
+    run,
+    still,
+)
 
 Batches = Batch | Iterable[Any]
 MOST = 8  # batches that are taken of a loader
@@ -89,7 +99,7 @@ def _inputs(item: Any) -> Batch:
 def calls(model: nn.Module, batch: Batch) -> tuple[Call, ...]:
     """Every call of a layer in one run, in order; the model is held still."""
     with still(model), torch.no_grad(), recording(layers(model)) as tape:
-        run(model, batch)
+        called(model, batch)
     return tuple(tape.calls)
 
 

@@ -21,6 +21,7 @@ from sigmascope.probes.losses import losses_at
 from sigmascope.probes.moves import Direction
 from sigmascope.probes.parameters import Weight, as_matrix, weight_spectra, weights
 from sigmascope.probes.partitions import Partition, partition
+from sigmascope.probes.passes import called
 from sigmascope.probes.paths import (
     PathCount,
     Tree,
@@ -36,7 +37,7 @@ from sigmascope.probes.paths import (
 )
 from sigmascope.probes.patterns import activation_patterns
 from sigmascope.probes.plain_stacks import stack_of
-from sigmascope.probes.refusals import Refusal, plain
+from sigmascope.probes.refusals import Refusal, plain, require_real
 from sigmascope.probes.regions import Crossings, region_distance, regions_along
 from sigmascope.probes.representations import Spectra
 from sigmascope.probes.rows import Rows
@@ -98,6 +99,7 @@ __all__ = [
     "as_matrix",
     "as_tensor",
     "branches",
+    "called",
     "chosen",
     "closing_operation",
     "convolution_operator",
@@ -124,6 +126,7 @@ __all__ = [
     "region_distance",
     "regions_along",
     "require_finite_targets",
+    "require_real",
     "require_task",
     "run",
     "sample_count",

@@ -10,12 +10,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from sigmascope.probes.reaches import ATOMS, contents
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.stillness import ALONE
 
 LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
+# a function that holds one of these works on the model itself, or on its owner's records
+HELD = (nn.Module, Tensor, list, dict, set, RemovableHandle)
 # what stands for something outside of the process, or runs: a copy goes on with the same one
 SHARED = (io.IOBase, socket.socket, ModuleType, GeneratorType, threading.Thread)
 
@@ -83,7 +86,7 @@ def _bind_again(functions: list[FunctionType], memo: dict[int, Any]) -> None:
     for one in functions:
         held = [_content(cell) for cell in one.__closure__ or ()]
         ours = one.__module__ is not None and one.__module__.startswith("sigmascope.")
-        if not ours and any(isinstance(v, nn.Module | Tensor | list | dict | set) for v in held):
+        if not ours and any(isinstance(v, HELD) for v in held):
             cells = tuple(CellType() for _ in held)
             new = FunctionType(one.__code__, one.__globals__, one.__name__, one.__defaults__, cells)
             new.__kwdefaults__ = one.__kwdefaults__

@@ -27,6 +27,8 @@ def stack_of(subject: "Subject") -> "Stack | str":
             the activation of what the one before wrote.
     """
     calls = subject.calls
+    if not calls:
+        return "no layer is called on this batch"
     if any(is_repeated(c.site) for c in calls):
         return "a layer is applied more than once"
     odd = [c.site for c in calls if not isinstance(c.module, nn.Linear | _ConvNd)]

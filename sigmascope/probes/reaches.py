@@ -6,6 +6,7 @@ file in its globals, is out of reach.
 """
 
 import random
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -171,7 +172,7 @@ def _empty(cell: CellType) -> bool:
 def _own(kind: type) -> bool:
     """Whether objects of a class may be a place where a model keeps numbers."""
     return kind.__module__.partition(".")[0] not in FOREIGN or issubclass(
-        kind, torch.optim.Optimizer
+        kind, torch.optim.Optimizer | threading.local
     )
 
 

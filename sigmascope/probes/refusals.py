@@ -1,6 +1,6 @@
 """Refusals: what the doors of `probes` say about models and batches they cannot measure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +82,17 @@ def plain(tensor: Tensor) -> Tensor:
     """The numbers of a tensor in a form that can be computed with: dense, of 16 bits or more."""
     dense = tensor.detach() if tensor.layout == torch.strided else tensor.detach().to_dense()
     return dense.float() if dense.is_floating_point() and dense.itemsize < 2 else dense
+
+
+def require_real(parameters: Mapping[str, Tensor], asked: str) -> None:
+    """Raise if a trained parameter is complex or sparse, of which `asked` knows nothing."""
+    for name, p in parameters.items():
+        if p.is_complex() or p.layout != torch.strided:
+            kind = "complex" if p.is_complex() else f"of layout {p.layout}"
+            raise Refusal(
+                f"{asked} needs real, dense weights, got `{name}`, which is {kind}. Keep its real "
+                "and imaginary parts as two weights, or make it dense (.to_dense())."
+            )
 
 
 def require_finite_batch(tensors: Iterator[Tensor]) -> None:

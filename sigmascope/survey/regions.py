@@ -48,6 +48,11 @@ def input_regions(
     """
     if not isinstance(batch, Tensor):
         raise Refusal(f"`batch` must be a tensor of samples, got {type(batch).__name__}.")
+    if not batch.is_floating_point():
+        raise Refusal(
+            f"`batch` must hold floating numbers, between which there is a plane, got "
+            f"{batch.dtype}. Measure the part of the model after the embedding."
+        )
     if len(set(samples)) < 3 or not all(0 <= i < len(batch) for i in samples):
         raise Refusal(f"`samples` must be three of {len(batch)}, all different, got {samples}.")
     wide = duplicate(model).double()
