@@ -8,6 +8,7 @@ import random
 import tempfile
 import threading
 import types
+import warnings
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -24,11 +25,15 @@ from torch.utils.checkpoint import checkpoint
 ODD = {}
 
 
+FILE = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the tests run)
+
+
 def model(function):
     """List a function as a model that is built with torch's global generator at 0."""
 
     def build():
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # old ways still have users
             torch.default_generator.manual_seed(0)
             return function()
 
@@ -522,7 +527,7 @@ def holds_thread_local():
 
 @model
 def holds_a_file():
-    return odd(file=tempfile.TemporaryFile())
+    return odd(file=FILE)
 
 
 @model

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.linalg import Estimate, extreme_eigenvalues
-from sigmascope.probes import Batch, Stack, Refusal, Subject, weight_spectra
+from sigmascope.probes import Batch, Refusal, Stack, Subject, weight_spectra
 from sigmascope.survey import Fit, counted, fit_of, inner_dimension, middle_half
 from sigmascope.theory import jacot2023
 

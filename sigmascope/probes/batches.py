@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from sigmascope.probes.refusals import Refusal
@@ -146,7 +147,11 @@ def call(model: Callable[..., Any], batch: Batch) -> Any:
     passed. That is a small part of what a forward pass costs, and no counter tells of every write.
     """
     RUNS.count += 1
-    batch = copied(batch)
+    with torch.set_grad_enabled(torch.is_grad_enabled()):  # which a forward pass may leave off
+        return _called(model, copied(batch))
+
+
+def _called(model: Callable[..., Any], batch: Batch) -> Any:
     if isinstance(batch, Tensor):
         return model(batch)
     if isinstance(batch, Mapping):

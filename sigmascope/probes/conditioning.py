@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.linalg import Route, Spectrum, spectra, spectrum
-from sigmascope.probes.batches import Batch, as_tensor, call
+from sigmascope.probes.batches import Batch, as_tensor
 from sigmascope.probes.gradients import Loss
 from sigmascope.probes.kernels import acts_as_linear
 from sigmascope.probes.layers import transposed
 from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.roots import feature_rows, root_rows, square_roots
 from sigmascope.probes.rows import samples_first
@@ -97,7 +98,7 @@ def conditioning(
     """
     frozen.rewind()
     with still(model), torch.enable_grad(), recording(modules, rewrite=frozen.rewrite) as tape:
-        out = as_tensor(call(model, batch))[0]
+        out = as_tensor(called(model, batch))[0]
         tape.listening = False
         rows = samples_first(out, count=count, batch_dim=batch_dim)
         flat = _columns(rows)

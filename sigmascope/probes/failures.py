@@ -8,6 +8,12 @@ from sigmascope.probes.refusals import Refusal
 PACKAGE = Path(__file__).parents[1]
 
 
+def is_ours(error: Exception) -> bool:
+    """Whether it was raised by a line of this package, and not by the model or by torch."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and PACKAGE in Path(frames[-1].filename).parents
+
+
 def in_words(error: Exception) -> str:
     """A refusal's own sentence; of anything else its kind, its words and where we met it.
 

@@ -9,11 +9,12 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.probes.batches import Batch, as_tensor, call
+from sigmascope.probes.batches import Batch, as_tensor
 from sigmascope.probes.convolutions import patches
 from sigmascope.probes.kernels import acts_as_linear
 from sigmascope.probes.layers import transposed
 from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal, Unsplit
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.stillness import still
@@ -63,7 +64,7 @@ def collinearity(
     """
     frozen.rewind()
     with still(model), torch.enable_grad(), recording(modules, rewrite=frozen.rewrite) as tape:
-        out = as_tensor(call(model, batch))[0]
+        out = as_tensor(called(model, batch))[0]
         tape.listening = False
         last = next((c for c in reversed(tape.calls) if c.module not in frozen.seen), None)
         if last is None:

@@ -11,8 +11,9 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.probes.adjoints import Adjoint, Gradients, Sums, reduce_piece
-from sigmascope.probes.batches import Batch, as_tensor, call, pieces
+from sigmascope.probes.batches import Batch, as_tensor, pieces
 from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.stillness import still
@@ -214,7 +215,7 @@ def fitting(model: nn.Module, *, entries: int, columns: int, count: int) -> int:
 
 def flat_output(model: nn.Module, piece: Batch, *, count: int, batch_dim: int) -> Tensor:
     """The output `[samples, columns]` of a piece of the batch."""
-    out = samples_first(as_tensor(call(model, piece))[0], count=count, batch_dim=batch_dim)
+    out = samples_first(as_tensor(called(model, piece))[0], count=count, batch_dim=batch_dim)
     if out is None:
         raise Refusal(
             "The output must have one row per sample to be differentiated sample by sample. "
