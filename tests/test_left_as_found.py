@@ -7,6 +7,7 @@ product of models, doors and ends is slow; a part of it that is drawn anew from 
 import random
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from fingerprints import differences, fingerprint, process
@@ -38,10 +39,7 @@ def loss(output, targets):
 
 
 def targets_for(net, x):
-    """Of the form of the output, from one run on a copy."""
-    from copy import copy
-
-    del copy
+    """Of the form of the output, from one run."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         out = as_tensor(run(net, prepared(net, x)))[0]
     if out.ndim == 2 and out.shape[1] > 1 and out.dtype == torch.float32:
@@ -110,13 +108,16 @@ def opened(door, built, fault):
 
 
 def build(name):
+    """A model, its batch and targets; odd models warn, and leave settings behind."""
     net, x = EVERY[name]()
     twin, again = EVERY[name]()
     state = process_settings()
-    try:
-        y = targets_for(twin, again)
-    finally:
-        put_back(state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            y = targets_for(twin, again)
+        finally:
+            put_back(state)
     return net, x, y
 
 
@@ -132,8 +133,7 @@ def process_settings():
 
 
 def put_back(state):
-    import numpy as np
-
+    """The settings as they were."""
     for setter, value in state.items():
         setter(value)
     torch.backends.cudnn.benchmark = False
