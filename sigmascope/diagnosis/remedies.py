@@ -18,7 +18,6 @@ from sigmascope.probes import (
     layers,
     prepared,
     recording,
-    run,
     still,
 )
 
@@ -123,7 +122,7 @@ def hooked(
     handles = [m.register_forward_hook(change) for m in modules]
     try:
         with still(model, weights=False), torch.no_grad():
-            run(model, batch)
+            called(model, batch)
     finally:
         for handle in handles:
             handle.remove()
