@@ -1,6 +1,5 @@
 """`sigmascope compare`."""
 
-import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,12 +76,12 @@ def _of_model(
     momentum: float,
     steps: int,
 ) -> "Comparison":
-    from sigmascope import sources, survey
+    from sigmascope import probes, sources, survey
 
     opened, data = open_named(model, source)
     states = []
     for file in files:
-        twin = copy.deepcopy(opened.module)
+        twin = probes.duplicate(opened.module)
         sources.load_checkpoint(twin, file)
         states.append(twin)
     return survey.compare(

@@ -1,6 +1,5 @@
 """`sigmascope landscape`."""
 
-import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -84,7 +83,7 @@ def landscape(
         html: Write all of it here as one interactive page.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import report, sources, survey
+    from sigmascope import probes, report, sources, survey
 
     require_targets(html=html, json=json, inputs=source.files)
     if rho is not None and skip is None:
@@ -95,7 +94,7 @@ def landscape(
         )
     opened, data = open_named(model, source)
     name, loss = _loss(data, squared)
-    module = copy.deepcopy(opened.module).double() if double else opened.module
+    module = probes.duplicate(opened.module).double() if double else opened.module
     of = {**loss, "batch_dim": source.batch_dim}
     if skip is None and activation is None:
         found = (survey.landscape(module, data.inputs, **of),)
@@ -159,13 +158,13 @@ def _scenery(
 
 def _weights(module: "nn.Module", file: Path) -> dict[str, Any]:
     """The weights of another checkpoint of the model."""
-    from sigmascope import sources
+    from sigmascope import probes, sources
 
     if not file.exists():
         raise sources.Refusal(
             f"`--surface` must be random, hessian or a checkpoint file, got {file}, which is none."
         )
-    twin = copy.deepcopy(module)
+    twin = probes.duplicate(module)
     sources.load_checkpoint(twin, file)
     return twin.state_dict()
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.linalg import Estimate, extreme_eigenvalues
-from sigmascope.probes import Batch, Stack, Subject, weight_spectra
+from sigmascope.probes import Batch, Refusal, Stack, Subject, weight_spectra
 from sigmascope.survey import Fit, counted, fit_of, inner_dimension, middle_half
 from sigmascope.theory import jacot2023
 
@@ -113,6 +113,11 @@ def bottleneck(
 def _passed(subject: Subject) -> list[Evidence]:
     """Directions of what each hidden layer writes on the batch, around its mean."""
     found: list[Evidence] = []
+    if not subject.calls:
+        raise Refusal(
+            "The model must call its layers on the batch, one at a time, got none that it calls. "
+            "Measure the module that does."
+        )
     last = subject.calls[-1].site
     for site, both in subject.preactivations.items():
         X = both.samples

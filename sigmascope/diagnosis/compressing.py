@@ -22,8 +22,8 @@ from sigmascope.probes import (
     Refusal,
     Subject,
     as_tensor,
+    called,
     chosen,
-    run,
     sample_count,
     still,
 )
@@ -212,7 +212,7 @@ def _replaceable(model: nn.Module, layer: Directions, batch: Batch) -> bool:
     """Whether the model calls this layer, and does not look inside it."""
     try:
         _output(factored(model, [layer], {layer.site: 1}), batch)
-    except AttributeError:  # some models read `layer.weight`, which two layers do not have
+    except Refusal:  # some models read `layer.weight`, which two layers do not have
         return False
     return True
 
@@ -253,4 +253,4 @@ def _largest(changed: Callable[[float], float], tolerance: float) -> float:
 
 def _output(model: nn.Module, batch: Batch) -> Tensor:
     with still(model), torch.no_grad():
-        return as_tensor(run(model, batch))[0].detach().double()
+        return as_tensor(called(model, batch))[0].detach().double()

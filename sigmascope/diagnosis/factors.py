@@ -1,6 +1,5 @@
 """Layers as two thinner ones, along the principal directions of what they write."""
 
-import copy
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.probes import ALONE, Call, Subject
+from sigmascope.probes import Call, Subject, duplicate, module_name
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
@@ -59,7 +58,7 @@ class Directions:
 
 def directions_of(subject: Subject) -> tuple[Directions, ...]:
     """Layers that are called once, whose weight is a plain parameter of their own."""
-    names = Counter(c.site.split("#")[0] for c in subject.calls)
+    names = Counter(module_name(c.site) for c in subject.calls)
     owners = Counter(id(p) for m in subject.model.modules() for p in m.parameters(recurse=False))
     found: list[Directions] = []
     for one in subject.calls:
@@ -67,7 +66,7 @@ def directions_of(subject: Subject) -> tuple[Directions, ...]:
         if type(module) not in (nn.Linear, *CONVOLUTIONS):  # a subclass may do something else
             continue
         assert isinstance(module, Plain)
-        if names[one.site] != 1 or "weight" not in module._parameters:
+        if names[module_name(one.site)] != 1 or "weight" not in module._parameters:
             continue
         if owners[id(module.weight)] != 1 or getattr(module, "groups", 1) != 1:
             continue
@@ -119,11 +118,10 @@ def truncated(
     model: nn.Module, layers: Sequence[Directions], ranks: Mapping[str, int]
 ) -> nn.Module:
     """A copy with truncated weights of the same shape."""
-    with ALONE:
-        copied = copy.deepcopy(model)
+    copied = duplicate(model)
     for layer in layers:
         if layer.site in ranks:
-            module = copied.get_submodule(layer.site)
+            module = copied.get_submodule(module_name(layer.site))
             assert isinstance(module, Plain)
             inner, outer, bias = _parts(layer, ranks[layer.site])
             with torch.no_grad():
@@ -135,12 +133,11 @@ def truncated(
 
 def factored(model: nn.Module, layers: Sequence[Directions], ranks: Mapping[str, int]) -> nn.Module:
     """A copy in which truncated layers are two thinner ones."""
-    with ALONE:
-        copied = copy.deepcopy(model)
+    copied = duplicate(model)
     for layer in layers:
         if layer.site in ranks:
-            parent, _, name = layer.site.rpartition(".")
-            old = copied.get_submodule(layer.site)
+            parent, _, name = module_name(layer.site).rpartition(".")
+            old = copied.get_submodule(module_name(layer.site))
             setattr(copied.get_submodule(parent), name, _pair(layer, old, ranks[layer.site]))
     return copied
 

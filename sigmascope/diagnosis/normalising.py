@@ -1,7 +1,6 @@
 """Inserting batch normalisation, and taking it out to see what it does."""
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
@@ -14,7 +13,17 @@ from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls
 from sigmascope.diagnosis.wrapping import Around
 from sigmascope.linalg import Estimate, participation_ratio, spectrum
 from sigmascope.networks import UncentredBatchNorm
-from sigmascope.probes import ALONE, OUTPUT, Batch, Call, Subject, recording, run, still
+from sigmascope.probes import (
+    OUTPUT,
+    Batch,
+    Call,
+    Subject,
+    duplicate,
+    is_repeated,
+    recording,
+    run,
+    still,
+)
 
 Norm = TypeVar("Norm", bound=nn.Module)
 NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
@@ -172,7 +181,7 @@ def bare(model: nn.Module, batch: Batch, *, sequences: bool = False) -> tuple[Ca
         run(model, batch)
     read = [c.input for c in tape.calls]
     once = [c for c in calls(model, batch) if isinstance(c.module, nn.Linear | _ConvNd)]
-    twice = {c.module for c in once if "#" in c.site}
+    twice = {c.module for c in once if is_repeated(c.site)}
     return tuple(
         c
         for c in once[:-1]
@@ -211,8 +220,7 @@ def _calibrate(model: nn.Module, norms: list[_BatchNorm], batches: list[Batch]) 
 def _switched(
     model: nn.Module, names: list[str], change: Callable[[_BatchNorm], nn.Module]
 ) -> nn.Module:
-    with ALONE:
-        copy = deepcopy(model)
+    copy = duplicate(model)
     for name in names:
         parent, _, last = name.rpartition(".")
         old = copy.get_submodule(name)

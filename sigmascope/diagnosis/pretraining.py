@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls, frozen
-from sigmascope.probes import Batch, layers, run, still
+from sigmascope.probes import Batch, is_repeated, layers, run, still
 
 TRAINED = (nn.Linear, _ConvNd)  # layers whose weights are raised
 HOMOGENEOUS = 1e-3  # how far a rescaled representation may be from unit mean square
@@ -74,7 +74,7 @@ class RankPretraining(Remedy):
         for layer in named.values():
             if layer.bias is not None:
                 nn.init.zeros_(layer.get_parameter("bias"))
-        with in_double(model), still(model), frozen(model):
+        with in_double(model), still(model, weights=False), frozen(model):
             if self.end_to_end:
                 self._ascend_all(model, named, wide)
             else:
@@ -195,7 +195,7 @@ def _hidden(model: nn.Module, batch: Batch) -> dict[str, nn.Module]:
             "Rank pre-training needs linear or convolution layers before the last, got none with a "
             "plain weight. Take off reparametrisations (weight norm) first, or use another remedy."
         )
-    return {name: layer for name, layer in hidden.items() if "#" not in name}
+    return {name: layer for name, layer in hidden.items() if not is_repeated(name)}
 
 
 def _derivative(ratio: Tensor, weight: Tensor) -> Tensor:

@@ -1,6 +1,5 @@
 """A few steps of training on copies, and what they show."""
 
-import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,16 +10,17 @@ from torch import Tensor, nn
 
 from sigmascope.diagnosis.telling import target_share
 from sigmascope.probes import (
-    ALONE,
     Batch,
     Loss,
     Refusal,
     as_tensor,
+    duplicate,
     prepared,
     require_finite_targets,
     require_task,
     run,
     sample_count,
+    still,
 )
 from sigmascope.survey import constant_loss
 
@@ -126,8 +126,14 @@ def probe(
         raise Refusal(f"A probe takes up to {MOST} samples, got {count}. Pass fewer.")
     require_finite_targets(targets)
     ready = prepared(model, batch)
+    targets = targets.clone() if isinstance(targets, Tensor) else targets
     suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)
     runs = [_Run(model, optimiser, rate, suits) for rate in RATES[optimiser]]
+    with still(model):  # what copies share with it, random states and settings stay as they are
+        return _probed(runs, ready, targets, loss)
+
+
+def _probed(runs: "list[_Run]", ready: Batch, targets: Any, loss: Loss) -> Probe:
     for best, steps in ROUNDS:
         alive = sorted((r for r in runs if r.finite), key=lambda r: -r.curve().progress)
         left = best * steps
@@ -146,8 +152,7 @@ class _Run:
         self, model: nn.Module, optimiser: Optimiser, rate: float, suits: Callable[[Tensor], None]
     ) -> None:
         self._suits = suits  # raises unless the targets suit the first output
-        with ALONE:
-            self.model = copy.deepcopy(model).train()
+        self.model = duplicate(model).train()
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         if not parameters:
             raise Refusal("There must be parameters to train, got none that require gradients.")
@@ -192,6 +197,10 @@ class _Run:
             raise Refusal(
                 f"A training step of the model must work, autograd says: {words}"
             ) from error
+        for group in self.by.param_groups:
+            for p in group["params"]:
+                if p.grad is not None and p.grad.layout != p.layout == torch.strided:
+                    p.grad = p.grad.to_dense()  # which plain optimisers want
         self.by.step()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from torch import nn
 
 from sigmascope import survey
-from sigmascope.probes import Batch, Loss, Refusal
+from sigmascope.probes import Batch, Loss, Refusal, module_name
 
 
 def layer_rates(
@@ -47,7 +47,7 @@ def layer_rates(
     """
     found = survey.landscape(model, batch, targets=targets, loss=loss, batch_dim=batch_dim)
     tops = {
-        layer.site.split("#")[0]: layer.top.high
+        module_name(layer.site): layer.top.high
         for layer in found.layers
         if 0 < layer.top.high < float("inf")
     }

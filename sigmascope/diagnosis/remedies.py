@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from copy import deepcopy
 from itertools import islice
 from typing import Any, ClassVar, final
 
@@ -11,7 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.probes import ALONE, Batch, Call, layers, prepared, recording, run, still
+from sigmascope.probes import (
+    Batch,
+    Call,
+    called,
+    duplicate,
+    layers,
+    prepared,
+    recording,
+    still,
+)
 
 Batches = Batch | Iterable[Any]
 MOST = 8  # batches that are taken of a loader
@@ -60,9 +68,8 @@ class Remedy(ABC):
         Raises:
             Inapplicable: If the remedy does nothing for this model.
         """
-        with ALONE:
-            changed = deepcopy(model)
-        with torch.random.fork_rng(devices=[]):
+        changed = duplicate(model)
+        with still(model):  # what the copy shares with it, random states and settings too
             self.change(changed, [prepared(changed, b) for b in taken(batches)])
         return changed
 
@@ -91,7 +98,7 @@ def _inputs(item: Any) -> Batch:
 def calls(model: nn.Module, batch: Batch) -> tuple[Call, ...]:
     """Every call of a layer in one run, in order; the model is held still."""
     with still(model), torch.no_grad(), recording(layers(model)) as tape:
-        run(model, batch)
+        called(model, batch)
     return tuple(tape.calls)
 
 
@@ -108,11 +115,14 @@ def hooked(
     modules: Iterable[nn.Module],
     change: Callable[[nn.Module, tuple[Any, ...], Any], Tensor | None],
 ) -> None:
-    """Run a model once with a hook on some modules, which may replace what they write."""
+    """Run a model once with a hook on some modules, which may replace what they write.
+
+    Parameters that the hooks change stay so.
+    """
     handles = [m.register_forward_hook(change) for m in modules]
     try:
-        with still(model), torch.no_grad():
-            run(model, batch)
+        with still(model, weights=False), torch.no_grad():
+            called(model, batch)
     finally:
         for handle in handles:
             handle.remove()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sigmascope.diagnosis.probing import MOST, PASSES, Optimiser, probe
 from sigmascope.gate import write_text
 from sigmascope.linalg import Estimate
-from sigmascope.probes import Batch, Loss, Refusal, chosen, sample_count
+from sigmascope.probes import Batch, Loss, Refusal, chosen, in_words, sample_count
 from sigmascope.survey import Profile, Reading, Skipped
 
 KEPT = Path(__file__).with_name("trainability.json")
@@ -198,8 +198,8 @@ def foretold(
         estimate = trainability(
             model, batch, targets=targets, loss=loss, optimiser=optimiser, batch_dim=batch_dim
         )
-    except Refusal as why:
-        gap = Skipped(MODEL, FITTING, str(why))
+    except Exception as error:  # noqa: BLE001 (a training step may fail in every way)
+        gap = Skipped(MODEL, FITTING, in_words(error))
         return replace(profile, skipped=(*profile.skipped, gap))
     reading = Reading(MODEL, FITTING, estimate, "setup")
     return replace(profile, readings=(*profile.readings, reading))

@@ -61,13 +61,16 @@ def unaccounted(
             if not flat.requires_grad:
                 continue
             seed = torch.randn(flat.shape, generator=g).to(flat)
-            helds = [c.output for c in tape.calls]
-            grads = torch.autograd.grad(flat, [*helds, *owned], seed, allow_unused=True)
-            for p, grad in zip(owned, grads[len(helds) :], strict=True):
+            # a forward pass may call layers without gradients, or freeze weights
+            calls = [c for c in tape.calls if c.output.requires_grad]
+            asked = [p for p in owned if p.requires_grad]
+            sources = [*(c.output for c in calls), *asked]
+            grads = torch.autograd.grad(flat, sources, seed, allow_unused=True)
+            for p, grad in zip(asked, grads[len(calls) :], strict=True):
                 if grad is not None:
                     gaps[p] += grad
                     sizes[p] += _norm(grad)
-            for one, delta in zip(tape.calls, grads, strict=False):
+            for one, delta in zip(calls, grads, strict=False):
                 if delta is None or one.spoiled:
                     continue
                 normal = None

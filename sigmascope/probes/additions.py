@@ -13,7 +13,7 @@ from sigmascope.probes.endings import operation
 from sigmascope.probes.layers import layers, normalisers
 from sigmascope.probes.passes import called
 from sigmascope.probes.stillness import still
-from sigmascope.probes.tapes import recording
+from sigmascope.probes.tapes import module_name, recording
 
 SUMS = {"add", "add_", "__add__", "__radd__", "__iadd__"}
 # operations that only move or scale: a stream is the same stream behind them
@@ -91,7 +91,7 @@ def branches(model: nn.Module, batch: Batch) -> tuple[Branch, ...]:
     # torch.Tensor.__add__ is seen where TorchFunctionMode is, hooks' clones included
     with still(model), torch.enable_grad(), _watched(model) as tape, _Sums() as sums:
         called(model, live)
-    writers = {c.output.grad_fn: c.site.split("#")[0] for c in tape.calls}
+    writers = {c.output.grad_fn: module_name(c.site) for c in tape.calls}
     names = {id(p): name for name, p in model.named_parameters()}
     return tuple(_found(model, sums.seen, writers, names))
 

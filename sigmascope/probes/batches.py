@@ -1,8 +1,10 @@
 """Batches and outputs of any structure, as one call and one tensor."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from sigmascope.probes.refusals import Refusal
@@ -36,13 +38,26 @@ def mapped(value: Any, change: Any) -> Any:
     return value
 
 
+def copied(batch: Batch) -> Batch:
+    """The same with tensors of its own, still on the tape; one that comes twice comes twice."""
+    made: dict[int, Tensor] = {}
+
+    def copy(t: Tensor) -> Tensor:
+        if id(t) not in made:
+            made[id(t)] = t.clone()
+        return made[id(t)]
+
+    return mapped(batch, copy)
+
+
 def prepared(model: nn.Module, batch: Batch) -> Batch:
     """The batch on the model's device, its floating tensors in the model's floating dtype.
 
     Raises:
         Refusal: If that dtype cannot hold a number of the batch.
     """
-    like = next((p for p in model.parameters() if p.is_floating_point()), None)
+    # no operation takes numbers of eight bits, but for some products with weights of such
+    like = next((p for p in model.parameters() if p.is_floating_point() and p.itemsize > 1), None)
     if like is None:
         return batch
 
@@ -111,8 +126,32 @@ def chosen(batch: Batch, rows: Tensor, *, batch_dim: int = 0) -> Batch:
     return mapped(batch, pick)
 
 
+@dataclass(slots=True)
+class Runs:
+    """How often any model was run on a batch.
+
+    Attributes:
+        count: So often.
+    """
+
+    count: int = 0
+
+
+RUNS = Runs()
+
+
 def call(model: Callable[..., Any], batch: Batch) -> Any:
-    """The model's output on a batch: one argument, a tuple of them, or keyword arguments."""
+    """The model's output on a batch: one argument, a tuple of them, or keyword arguments.
+
+    The model gets a copy, for it may work in place: no run may spoil the next one, or what the user
+    passed. That is a small part of what a forward pass costs, and no counter tells of every write.
+    """
+    RUNS.count += 1
+    with torch.set_grad_enabled(torch.is_grad_enabled()):  # which a forward pass may leave off
+        return _called(model, copied(batch))
+
+
+def _called(model: Callable[..., Any], batch: Batch) -> Any:
     if isinstance(batch, Tensor):
         return model(batch)
     if isinstance(batch, Mapping):

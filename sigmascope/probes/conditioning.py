@@ -7,6 +7,7 @@ derivative of the loss by the output. It is `Qᵀ Q` for the matrix Q of the squ
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,16 +16,18 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.linalg import Route, Spectrum, spectra, spectrum
-from sigmascope.probes.batches import Batch, as_tensor, call
+from sigmascope.probes.batches import Batch, as_tensor
 from sigmascope.probes.gradients import Loss
 from sigmascope.probes.kernels import acts_as_linear
 from sigmascope.probes.layers import transposed
 from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.roots import feature_rows, root_rows, square_roots
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.stillness import still
 from sigmascope.probes.tapes import Call, recording
+from sigmascope.probes.twice import explaining
 
 OUTPUTS = 64  # columns of the output that are differentiated at most
 BYTES = 2**32  # of adjoints that are held at once
@@ -95,24 +98,16 @@ def conditioning(
     """
     frozen.rewind()
     with still(model), torch.enable_grad(), recording(modules, rewrite=frozen.rewrite) as tape:
-        out = as_tensor(call(model, batch))[0]
+        out = as_tensor(called(model, batch))[0]
         tape.listening = False
         rows = samples_first(out, count=count, batch_dim=batch_dim)
         flat = _columns(rows)
         roots = square_roots(rows, loss, targets)
         calls = [c for c in tape.calls if c.module not in frozen.seen]
         _require_room(calls, flat.shape[1])
-        grads = [
-            torch.autograd.grad(
-                flat[:, k].sum(),
-                [c.output for c in calls],
-                retain_graph=k < flat.shape[1] - 1,
-                allow_unused=True,
-            )
-            for k in range(flat.shape[1])
-        ]
+        grads = _pulled(flat, [c.output for c in calls])
     uses, silent = [], {}
-    for one, per_output in zip(calls, zip(*grads, strict=True), strict=True):
+    for one, per_output in zip(calls, grads, strict=True):
         why = _why_not(one)
         if any(g is None for g in per_output):
             why = "the output does not depend on what it wrote"
@@ -194,6 +189,24 @@ def _require_room(calls: list[Call], columns: int) -> None:
             f"The adjoints of all layers take {held / 2**30:.1f} GiB on this batch, more than "
             f"{BYTES / 2**30:.0f}. Pass fewer samples."
         )
+
+
+def _pulled(flat: Tensor, helds: Sequence[Tensor]) -> list[tuple[Tensor | None, ...]]:
+    """The gradients of every output's sum, by what each call wrote; None where there is none."""
+    live = [held for held in helds if held.requires_grad]  # the others ran without gradients
+    count = flat.shape[1]
+    rows: list[tuple[Tensor | None, ...]] = [(None,) * count] * len(live)
+    if live and flat.requires_grad:
+        with explaining():
+            per_output = [
+                torch.autograd.grad(
+                    flat[:, k].sum(), live, retain_graph=k < count - 1, allow_unused=True
+                )
+                for k in range(count)
+            ]
+        rows = [*zip(*per_output, strict=True)]
+    found = iter(rows)
+    return [next(found) if held.requires_grad else (None,) * count for held in helds]
 
 
 def _why_not(one: Call) -> str | None:

@@ -17,8 +17,9 @@ from sigmascope.linalg import Operator
 from sigmascope.probes.batches import Batch, as_tensor
 from sigmascope.probes.gradients import Loss, scalar_loss
 from sigmascope.probes.passes import called
-from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.refusals import Refusal, require_real
 from sigmascope.probes.rows import samples_first
+from sigmascope.probes.tapes import module_name
 from sigmascope.probes.twice import Parts, again, differentiable_twice, joined, pushforward
 
 Kind = Literal["hessian", "gauss-newton", "fisher"]
@@ -138,9 +139,10 @@ def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[st
         Refusal: If a name is not a module's, or nothing there is trained.
     """
     trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    require_real(trained, "Curvature")
     if layers is not None:
         modules = dict(model.named_modules())
-        names = [name.split("#")[0] for name in layers]
+        names = [name if name in modules else module_name(name) for name in layers]
         unknown = [name for name in names if name not in modules]
         if unknown:
             known = ", ".join(list(modules)[1:13])

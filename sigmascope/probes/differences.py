@@ -1,15 +1,14 @@
 """Whether second derivatives by autograd agree with finite differences of first ones."""
 
-import copy
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from sigmascope.probes.batches import prepared
+from sigmascope.probes.copies import duplicate
 from sigmascope.probes.curvatures import Kind, Scene, chosen_parameters, curvature
 from sigmascope.probes.moves import moved
-from sigmascope.probes.stillness import ALONE
 from sigmascope.probes.twice import differentiable_twice, joined, pushforward
 
 STEPS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # of each parameter's own size
@@ -67,8 +66,7 @@ def self_check(scene: Scene) -> SelfCheck:
 def _in_double(scene: Scene) -> Scene:
     if all(p.dtype == torch.float64 for p in scene.model.parameters()):
         return scene
-    with ALONE:
-        model = copy.deepcopy(scene.model).double()
+    model = duplicate(scene.model).double()
     targets = scene.targets
     if isinstance(targets, Tensor) and targets.is_floating_point():
         targets = targets.double()

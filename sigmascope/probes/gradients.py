@@ -9,15 +9,17 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.probes.batches import Batch, as_tensor, call
+from sigmascope.probes.batches import Batch, as_tensor
 from sigmascope.probes.convolutions import patches
 from sigmascope.probes.kernels import acts_as_linear
 from sigmascope.probes.layers import transposed
 from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal, Unsplit
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.stillness import still
 from sigmascope.probes.tapes import Call, recording
+from sigmascope.probes.twice import explaining
 
 Loss = Callable[[Tensor, Any], Tensor]
 UNITS = 32  # rows of the last weight matrix that are compared at most
@@ -62,11 +64,18 @@ def collinearity(
     """
     frozen.rewind()
     with still(model), torch.enable_grad(), recording(modules, rewrite=frozen.rewrite) as tape:
-        out = as_tensor(call(model, batch))[0]
+        out = as_tensor(called(model, batch))[0]
         tape.listening = False
-        last = next(c for c in reversed(tape.calls) if c.module not in frozen.seen)
+        last = next((c for c in reversed(tape.calls) if c.module not in frozen.seen), None)
+        if last is None:
+            raise Unsplit("no layer is called on this batch")
         value = scalar_loss(loss, out, targets)
-        (delta,) = torch.autograd.grad(value, [last.output], allow_unused=True)
+        if not value.requires_grad:
+            raise Unsplit("the loss does not depend on any weight or layer, by autograd")
+        if not last.output.requires_grad:
+            raise Unsplit(f"the last layer `{last.site}` is called without gradients")
+        with explaining():
+            (delta,) = torch.autograd.grad(value, [last.output], allow_unused=True)
     if delta is None:
         raise Unsplit(f"the loss does not depend on what the last layer `{last.site}` writes")
     x = samples_first(last.input, count=count, batch_dim=batch_dim)

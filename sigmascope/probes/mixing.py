@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes.batches import Batch, as_tensor, call, chosen, mapped
+from sigmascope.probes.batches import Batch, as_tensor, chosen, mapped
 from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.passes import called
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.sweeps import on_tape
 
@@ -54,7 +55,7 @@ def mixing(
         return sources[-1].clone()  # the model may change it in place, which no leaf allows
 
     with on_tape(model, modules, frozen) as tape:
-        out = split(as_tensor(call(model, mapped(batch, leaf)))[0])
+        out = split(as_tensor(called(model, mapped(batch, leaf)))[0])
         if out is None:
             return ""  # refused wherever it matters
         sources = sources or [c.output for c in tape.calls[:1]]
@@ -90,7 +91,7 @@ def _rerun(
     batch_dim: int,
 ) -> Tensor:
     with on_tape(model, modules, frozen), torch.no_grad():
-        return as_tensor(call(model, chosen(batch, rows, batch_dim=batch_dim)))[0].detach()
+        return as_tensor(called(model, chosen(batch, rows, batch_dim=batch_dim)))[0].detach()
 
 
 def _leaks(

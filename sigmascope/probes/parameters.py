@@ -11,7 +11,8 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.linalg import Spectrum, spectra
 from sigmascope.probes.convolutions import periodic_grid, symbol
 from sigmascope.probes.layers import layers, transposed
-from sigmascope.probes.tapes import Call
+from sigmascope.probes.refusals import plain
+from sigmascope.probes.tapes import Call, module_name
 
 GATES = {"LSTM": "ifgo", "GRU": "rzn", "LSTMCell": "ifgo", "GRUCell": "rzn"}
 OPERATOR_WORK = 4e9  # flops that a convolution's operator spectrum may cost before it is declined
@@ -71,9 +72,9 @@ def weights(model: nn.Module) -> Iterator[Weight]:
         for part, tensor in _tensors(module):
             if tensor.ndim >= 2 and tensor.is_floating_point() and id(tensor) not in seen:
                 seen[id(tensor)] = tensor
-                yield from _parts(module, ".".join(filter(None, (name, part))), tensor.detach())
+                yield from _parts(module, ".".join(filter(None, (name, part))), plain(tensor))
     for name, p in model.named_parameters():
-        matrix = p.detach().squeeze()
+        matrix = plain(p).squeeze()
         parametrised = "parametrizations" in name.split(".")
         if id(p) not in seen and not parametrised and matrix.ndim >= 2 and p.is_floating_point():
             yield _weight(name, "matrix", matrix.flatten(1))
@@ -83,7 +84,7 @@ def operators(calls: Iterable[Call]) -> Iterator[Weight]:
     """The operator of every convolution on the grid of its first call, if not too dear."""
     seen: set[str] = set()
     for call in calls:
-        name = call.site.split("#")[0]
+        name = module_name(call.site)
         if isinstance(call.module, _ConvNd) and name not in seen:
             seen.add(name)
             fine = call.output if transposed(call.module) else call.input

@@ -9,7 +9,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.probes.convolutions import convolution_operator
 from sigmascope.probes.stacks import Stack
-from sigmascope.probes.tapes import Call
+from sigmascope.probes.tapes import Call, is_repeated
 
 if TYPE_CHECKING:
     from sigmascope.probes.subjects import Subject
@@ -27,7 +27,9 @@ def stack_of(subject: "Subject") -> "Stack | str":
             the activation of what the one before wrote.
     """
     calls = subject.calls
-    if any("#" in c.site for c in calls):
+    if not calls:
+        return "no layer is called on this batch"
+    if any(is_repeated(c.site) for c in calls):
         return "a layer is applied more than once"
     odd = [c.site for c in calls if not isinstance(c.module, nn.Linear | _ConvNd)]
     if odd:

@@ -1,6 +1,6 @@
 """Refusals: what the doors of `probes` say about models and batches they cannot measure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -65,13 +65,31 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
             f"`{name}` must not be empty, got shape {tuple(tensor.shape)}: a layer of width zero. "
             "Give every layer at least one unit."
         )
-    if finite and not bool(tensor.isfinite().all()):
-        bad = int((~tensor.isfinite()).sum())
-        first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
+    values = plain(tensor)
+    if finite and not bool(values.isfinite().all()):
+        bad = int((~values.isfinite()).sum())
+        first = tuple((~values.isfinite()).nonzero()[0].tolist())
         raise Refusal(
-            f"`{name}` must be finite, got {bad} of {tensor.numel()} entries that are not, the "
+            f"`{name}` must be finite, got {bad} of {values.numel()} entries that are not, the "
             f"first at {first}. Load a checkpoint from before the step that produced them."
         )
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The numbers of a tensor in a form that can be computed with: dense, of 16 bits or more."""
+    dense = tensor.detach() if tensor.layout == torch.strided else tensor.detach().to_dense()
+    return dense.float() if dense.is_floating_point() and dense.itemsize < 2 else dense
+
+
+def require_real(parameters: Mapping[str, Tensor], asked: str) -> None:
+    """Raise if a trained parameter is complex or sparse, of which `asked` knows nothing."""
+    for name, p in parameters.items():
+        if p.is_complex() or p.layout != torch.strided:
+            kind = "complex" if p.is_complex() else f"of layout {p.layout}"
+            raise Refusal(
+                f"{asked} needs real, dense weights, got `{name}`, which is {kind}. Keep its real "
+                "and imaginary parts as two weights, or make it dense (.to_dense())."
+            )
 
 
 def require_finite_batch(tensors: Iterator[Tensor]) -> None:

@@ -8,7 +8,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.probes.batches import Batch, tensors
 from sigmascope.probes.refusals import Refusal
-from sigmascope.probes.tapes import Call
+from sigmascope.probes.tapes import Call, module_name
 
 
 def require_samples(calls: Sequence[Call], batch: Batch, output: Tensor, *, count: int) -> None:
@@ -28,7 +28,7 @@ def require_samples(calls: Sequence[Call], batch: Batch, output: Tensor, *, coun
         Refusal: With the layer, and the shape to pass.
     """
     first = next(tensors(batch))
-    times = Counter(c.site.split("#")[0] for c in calls)
+    times = Counter(module_name(c.site) for c in calls)
     for call in calls:
         short = call.input.ndim < _dimensions(call.module, output, count)
         whole = call.input.shape[:1] == first.shape[:1] and call.input.ndim >= first.ndim

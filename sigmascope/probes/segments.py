@@ -1,6 +1,5 @@
 """A part of a network as a function of one sample, on the autograd tape."""
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sigmascope.linalg import Operator
 from sigmascope.probes.batches import as_tensor
+from sigmascope.probes.copies import duplicate
 from sigmascope.probes.kinks import Kink
 from sigmascope.probes.nodes import between, handwritten
 from sigmascope.probes.passes import called
@@ -186,7 +186,7 @@ def widened(model: nn.Module, x: Tensor) -> nn.Module:
     if kinds <= {torch.float64}:
         return model
     try:
-        wide = copy.deepcopy(model).double()
+        wide = duplicate(model).double()
         with still(wide), torch.no_grad():
             called(wide, x.detach().double().to(next(wide.parameters()).device))
     except (Refusal, RuntimeError, TypeError, ValueError, AttributeError):

@@ -1,15 +1,18 @@
 """Holding a model still while it is measured, and putting everything back."""
 
-import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from functools import partial
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from sigmascope.probes.batches import RUNS
+from sigmascope.probes.keepsakes import Keepsake, keepsakes, leave_alone
+from sigmascope.probes.reaches import Reach
+from sigmascope.probes.settings import Undo, settings, uninterrupted
 
 # what is held still belongs to all threads of the process: modes, hooks, random states, flags
 ALONE = threading.RLock()
@@ -22,67 +25,85 @@ def uses_batch_statistics(module: nn.Module) -> bool:
 
 
 @contextmanager
-def still(model: nn.Module) -> Iterator[None]:
-    """Hold a model still: no dropout, no drift of buffers, no trace in the random state.
-
-    Inside the block every module is in evaluation mode, except batch normalisers found in training
-    mode, which go on using the statistics of the batch. Afterwards modes, buffers, compiled calls,
-    random states (torch, NumPy, Python) and backend flags are as they were, also after an error.
-    Measurements in several threads wait for one another here.
-    """
-    modules = list(model.modules())
+def apart() -> Iterator[None]:
+    """Leave random states and settings of the process as they are; one thread at a time."""
     with ALONE, ExitStack() as undo:
-        undo.callback(_restore_modes, [(m, m.training) for m in modules])
-        undo.callback(_restore_buffers, _buffers(modules))
-        compiled = {m: m._compiled_call_impl for m in modules if m._compiled_call_impl is not None}
-        undo.callback(_restore_calls, compiled)
-        undo.callback(np.random.set_state, np.random.get_state())
-        undo.callback(random.setstate, random.getstate())
-        undo.callback(
-            torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()
-        )
-        there = torch.cuda.is_initialized()  # if not, nothing is on such a device
-        devices = {p.device for p in model.parameters() if p.is_cuda} if there else set()
-        undo.enter_context(torch.random.fork_rng(devices=sorted(devices, key=str)))
-        # the fused encoder layer never calls its submodules, so nothing could be observed
-        torch.backends.mha.set_fastpath_enabled(False)
-        for module in modules:
-            if module.training and not isinstance(module, _BatchNorm):
-                module.training = False
-        for module in compiled:
-            # hooks added after the first call of a compiled module never fire (torch 2.13)
-            module._compiled_call_impl = None
+        undo.callback(_give_back_settings, settings())
+        # where CUDA was not started, nothing is on such a device
+        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+        undo.enter_context(torch.random.fork_rng(devices=list(devices)))
         yield
 
 
-def _restore_modes(modes: list[tuple[nn.Module, bool]]) -> None:
-    for module, mode in modes:
-        if module.training != mode:
-            module.training = mode
+@contextmanager
+def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
+    """Hold a model still: no dropout, no drift, no trace in any state that it can reach.
+
+    Inside the block every module is in evaluation mode, except batch normalisers found in training
+    mode, which go on using the statistics of the batch. Afterwards everything a forward pass can
+    reach is as it was, bit for bit and also after an error or Ctrl-C: modules, their modes, hooks
+    and attributes, what those hold (see `probes.reaches`), parameters and buffers with what is in
+    them (`probes.keepsakes`) and their gradients, random states of torch, NumPy and Python, and
+    settings of the process (`probes.settings`). Measurements in several threads take turns here.
+
+    Args:
+        model: The model.
+        weights: Whether parameters and gradients get their values back too; not where the block is
+            there to change those of a copy.
+    """
+    with apart(), ExitStack() as undo:
+        reach = Reach(model)
+        kept = _kept(reach, weights=weights)
+        undo.callback(_give_back, reach, kept, RUNS.count)
+        _quieten(reach.modules, model)
+        yield
 
 
-def _restore_calls(calls: dict[nn.Module, Any]) -> None:
-    for module, compiled in calls.items():
-        module._compiled_call_impl = compiled
+def _kept(reach: Reach, *, weights: bool) -> list[Keepsake]:
+    own = [p for m in reach.modules for p in m.parameters(recurse=False)]
+    steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
+    fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
+    return keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid)
 
 
-Buffers = list[tuple[nn.Module, dict[str, tuple[torch.Tensor | None, torch.Tensor | None]]]]
+def _quieten(modules: list[nn.Module], model: nn.Module) -> None:
+    # the fused encoder layer never calls its submodules, so nothing could be observed
+    torch.backends.mha.set_fastpath_enabled(False)
+    for module in model.modules():
+        if module.training and not isinstance(module, _BatchNorm):
+            module.training = False
+    for module in modules:
+        if module._compiled_call_impl is not None:
+            # hooks added after the first call of a compiled module never fire (torch 2.13)
+            module._compiled_call_impl = None
 
 
-def _buffers(modules: list[nn.Module]) -> Buffers:
-    return [
-        (m, {k: (b, None if b is None else b.clone()) for k, b in m._buffers.items()})
-        for m in modules
-    ]
+def _give_back_settings(undos: Sequence[Undo]) -> None:
+    with uninterrupted():
+        _every(undos)
 
 
-def _restore_buffers(saved: Buffers) -> None:
-    for module, buffers in saved:
-        for name in [k for k in module._buffers if k not in buffers]:
-            del module._buffers[name]
-        for name, (buffer, copy) in buffers.items():
-            module._buffers[name] = buffer
-            # fused kernels change buffers without counting a version, so the values are compared
-            if buffer is not None and copy is not None and not torch.equal(buffer, copy):
-                with torch.no_grad():
-                    buffer.copy_(copy)
+def _give_back(reach: Reach, kept: list[Keepsake], runs: int) -> None:
+    alone: list[Keepsake] = []
+    with uninterrupted():
+        ran = RUNS.count > runs
+        _every([reach.give_back, *(partial(_note, one, alone) for one in kept)])
+        if ran:
+            leave_alone(alone)
+
+
+def _every(undos: Sequence[Undo]) -> None:
+    """All of them, also if one fails; the first failure is raised at the end."""
+    failed: list[Exception] = []
+    for undo in undos:
+        try:
+            undo()
+        except Exception as error:  # noqa: BLE001 (raised below, once all the rest is back)
+            failed.append(error)
+    if failed:
+        raise failed[0]
+
+
+def _note(one: Keepsake, alone: list[Keepsake]) -> None:
+    if not one.give_back():
+        alone.append(one)

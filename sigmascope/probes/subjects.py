@@ -32,7 +32,7 @@ from sigmascope.probes.scalings.symmetries import Symmetries, symmetries
 from sigmascope.probes.stacks import Stack
 from sigmascope.probes.stillness import ALONE, still, uses_batch_statistics
 from sigmascope.probes.tangents import require_separate, tangent_kernel, trace_of
-from sigmascope.probes.tapes import Call
+from sigmascope.probes.tapes import Call, module_name
 from sigmascope.probes.targets import require_finite_targets, require_task
 from sigmascope.probes.uses import uses_outside
 
@@ -91,6 +91,8 @@ class Subject:
             require_model(self.model)
             object.__setattr__(self, "batch", prepared(self.model, self.batch))
             require_finite_batch(tensors(self.batch))
+            if isinstance(self.targets, Tensor):  # a loss may work in place
+                object.__setattr__(self, "targets", self.targets.detach().clone())
             require_finite_targets(self.targets)
             sample_count(self.batch, batch_dim=self.batch_dim)
 
@@ -298,7 +300,7 @@ class Subject:
     def _uncovered(self) -> tuple[str, ...]:
         """Layers whose share of the tangent kernel no formula covers, by name."""
         split = lambda t: samples_first(t, count=self.count, batch_dim=self.batch_dim) is not None
-        whole = {c.site.split("#")[0] for c in self.calls if not split(c.output)}
+        whole = {module_name(c.site) for c in self.calls if not split(c.output)}
         return tuple(n for n, m in self.modules.items() if n in whole or not covers(m))
 
     @cached_property
@@ -357,8 +359,8 @@ class Subject:
 
     def _used_again(self, site: str) -> str:
         """Why the gradient in one call of a layer is not that of its weight; empty if it is."""
-        name = site.split("#")[0]
-        if sum(c.site.split("#")[0] == name for c in self.calls) > 1:
+        name = module_name(site)
+        if sum(module_name(c.site) == name for c in self.calls) > 1:
             return f"the last layer `{name}` is called more than once, and its gradients add up"
         weight = f"{name}.weight" if name else "weight"
         if any(p.requires_grad for p in self.model.parameters()) and weight in self.unaccounted:

@@ -11,8 +11,9 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.probes.adjoints import Adjoint, Gradients, Sums, reduce_piece
-from sigmascope.probes.batches import Batch, as_tensor, call, pieces
+from sigmascope.probes.batches import Batch, as_tensor, pieces
 from sigmascope.probes.normalisers import Statisticians
+from sigmascope.probes.passes import called
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.rows import samples_first
 from sigmascope.probes.stillness import still
@@ -214,7 +215,7 @@ def fitting(model: nn.Module, *, entries: int, columns: int, count: int) -> int:
 
 def flat_output(model: nn.Module, piece: Batch, *, count: int, batch_dim: int) -> Tensor:
     """The output `[samples, columns]` of a piece of the batch."""
-    out = samples_first(as_tensor(call(model, piece))[0], count=count, batch_dim=batch_dim)
+    out = samples_first(as_tensor(called(model, piece))[0], count=count, batch_dim=batch_dim)
     if out is None:
         raise Refusal(
             "The output must have one row per sample to be differentiated sample by sample. "
@@ -262,6 +263,13 @@ def _passes(
     sizes = torch.zeros(len(owned), seeds.count, dtype=torch.float64)
     if not flat.requires_grad or not (helds or owned):
         return [None] * len(helds), sizes
+    dead = [k for k, held in enumerate(helds) if not held.requires_grad]
+    if dead:  # layers that ran inside of torch.no_grad
+        live = [held for held in helds if held.requires_grad]
+        found, sizes = _passes(flat, live, owned, seeds, stacked=stacked, last=last)
+        for k in dead:
+            found.insert(k, None)
+        return found, sizes
     if stacked and not owned and flat.numel() * seeds.count <= STACKED:
         try:
             return _all_at_once(flat, helds, seeds), sizes

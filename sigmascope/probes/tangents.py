@@ -12,6 +12,7 @@ from sigmascope.probes.batches import Batch, pieces
 from sigmascope.probes.normalisers import Statisticians
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.sweeps import Sweep, flat_output, on_tape
+from sigmascope.probes.tapes import module_name
 from sigmascope.probes.twice import differentiable_twice, explaining, pushforward
 
 PIECE = 64  # samples on a tape at once
@@ -28,7 +29,7 @@ def require_separate(model: nn.Module, sites: Sequence[str], uncovered: Sequence
     Raises:
         Refusal: If one is not.
     """
-    names = Counter(site.split("#")[0] for site in sites)
+    names = Counter(module_name(site) for site in sites)
     owners = Counter(
         id(p) for m in model.modules() for p in m.parameters(recurse=False) if p.requires_grad
     )
@@ -52,7 +53,7 @@ def trace_of(swept: Sweep, count: int, *, without: Collection[str]) -> Float64[T
     """
     total = torch.zeros(count, dtype=torch.float64)
     for site, adjoint in swept.adjoints.items():
-        if site.split("#")[0] in without:
+        if module_name(site) in without:
             continue
         if adjoint.share_sq is None:
             raise Refusal(_UNKNOWN.format(site))

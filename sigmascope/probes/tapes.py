@@ -1,5 +1,6 @@
 """What layers read and write while a model runs."""
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from sigmascope.probes.batches import mapped, tensors
 
@@ -19,7 +21,7 @@ class Call:
     """One call of one module.
 
     Attributes:
-        site: Name of the module; its second call is `"name#2"`.
+        site: Name of the module; its second call is `"name#2"`. See `module_name`.
         module: The module.
         input: The first tensor it read.
         output: The first floating tensor it wrote; on the autograd tape while gradients are on.
@@ -35,7 +37,29 @@ class Call:
     @property
     def spoiled(self) -> bool:
         """Whether the input was overwritten in place after it was read."""
-        return self.input._version != self.version
+        return _version(self.input) != self.version
+
+
+SECOND = re.compile(r"#(\d+)$")
+
+
+def module_name(site: str) -> str:
+    """Name of the module that is called at a site; its own may end in `#2` as well."""
+    return SECOND.sub("", site)
+
+
+def is_repeated(site: str) -> bool:
+    """Whether it is not the first call of its module."""
+    found = SECOND.search(site)
+    return found is not None and int(found[1]) > 1
+
+
+def _site(name: str, count: int) -> str:
+    return name if count == 1 and not SECOND.search(name) else f"{name}#{count}"
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version  # which count none
 
 
 @dataclass(slots=True)
@@ -95,8 +119,8 @@ def _keep(
         return None
     read = next(tensors((args, kwargs)), None)
     wrote = next((t for t in tensors(output) if t.is_floating_point()), None)
-    if read is None or wrote is None:
-        return None
+    if read is None or wrote is None or is_functorch_wrapped_tensor(wrote):
+        return None  # the last inside of torch.vmap, where one sample stands for all
     held = wrote if rewrite is None else rewrite(module, read, wrote)
     if torch.is_grad_enabled() and not held.requires_grad:
         held = held.detach().requires_grad_()
@@ -104,8 +128,7 @@ def _keep(
         tape.counts[name] += 1
         count = tape.counts[name]
         kept = read.detach().clone() if copy else read.detach()
-        site = name if count == 1 else f"{name}#{count}"
-        tape.calls.append(Call(site, module, kept, held, kept._version))
+        tape.calls.append(Call(_site(name, count), module, kept, held, _version(kept)))
     # the model goes on with a copy, so that an in-place activation cannot overwrite what was read
     passed_on = held.clone()
     if isinstance(module, nn.RNNBase) and type(output) is tuple and output[0] is wrote:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
+from sigmascope.probes.failures import is_ours
 from sigmascope.probes.refusals import Refusal
 from sigmascope.probes.stillness import still, uses_batch_statistics
 
@@ -47,7 +48,12 @@ def explaining() -> Iterator[None]:
     """What autograd says where it cannot differentiate, as a refusal."""
     try:
         yield
-    except RuntimeError as error:
+    except Refusal:
+        raise
+    except Exception as error:
+        # a model that runs again on the way back (checkpoints) raises what it likes
+        if not isinstance(error, RuntimeError) and is_ours(error):
+            raise
         raise Refusal(_explained(error)) from error
 
 
@@ -78,7 +84,14 @@ def again(slopes: Parts, by: Sequence[Tensor], cotangents: Sequence[Tensor]) -> 
 def joined(parts: Parts, like: Sequence[Tensor]) -> Float[Tensor, " n"]:
     """The parts as one vector, with zeros for those that are not there."""
     pairs = zip(parts, like, strict=True)
-    return torch.cat([(torch.zeros_like(p) if g is None else g).reshape(-1) for g, p in pairs])
+    return torch.cat(
+        [(torch.zeros_like(p) if g is None else _dense(g)).reshape(-1) for g, p in pairs]
+    )
+
+
+def _dense(g: Tensor) -> Tensor:
+    """Still on the tape."""
+    return g if g.layout == torch.strided else g.to_dense()
 
 
 class _ByHand(TorchFunctionMode):
@@ -102,6 +115,6 @@ def _explained(error: Exception) -> str:
             "itself changes what it has used (`x += ...`), and cannot be trained either."
         )
     return (
-        f"The model must be differentiable, got {type(error).__name__}: {words[:200]} "
+        f"The model must be differentiable, got {type(error).__name__}: {words[:200].rstrip('.')}. "
         "Exchange that operation, or measure a part of the model without it."
     )

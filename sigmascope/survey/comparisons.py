@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.linalg import Estimate
-from sigmascope.probes import Batch, Loss, Refusal, Weight, as_matrix
+from sigmascope.probes import Batch, Loss, Refusal, Weight, as_matrix, plain
 from sigmascope.survey.balances import rank_one_readings
 from sigmascope.survey.profiles import profile
 from sigmascope.survey.readings import Profile, Reading, View
@@ -196,4 +196,5 @@ def _signs(
         other = after.get(name)
         if other is not None and tensor.ndim > 1 and tensor.shape == other.shape:
             with torch.no_grad():
-                yield name, float((tensor.sign() != other.sign()).double().mean())
+                differ = plain(tensor).sign() != plain(other).sign()
+                yield name, float(differ.double().mean())

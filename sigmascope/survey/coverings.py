@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sigmascope.probes import Refusal, Subject, is_matrix, normalisers, still, weights
+from sigmascope.probes import Subject, in_words, is_matrix, module_name, normalisers, still, weights
 from sigmascope.survey.readings import Layer, Skipped
 
 LAYER, WEIGHT = "layer", "weight"  # what was not covered
@@ -20,10 +20,10 @@ def covered(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
         for name in subject.modules
     }
     found = tuple(
-        Layer(c.site, type(c.module).__name__, depth, owned[c.site.split("#")[0]])
+        Layer(c.site, type(c.module).__name__, depth, owned[module_name(c.site)])
         for depth, c in enumerate(subject.calls)
     )
-    called = {layer.site.split("#")[0] for layer in found}
+    called = {module_name(layer.site) for layer in found}
     outside, doubts = _outside(subject)
     return found, [*doubts, *_uncalled(subject, called, outside), *_loose(subject, called, outside)]
 
@@ -54,6 +54,6 @@ def _loose(subject: Subject, called: set[str], outside: frozenset[str]) -> Itera
 def _outside(subject: Subject) -> tuple[frozenset[str], list[Skipped]]:
     try:
         return frozenset(subject.uses_outside), []
-    except Refusal as reason:  # operations of the user's may refuse to be watched
-        why = f"the model cannot be watched: {reason}"
+    except Exception as error:  # noqa: BLE001 (operations of the user's may refuse to be watched)
+        why = f"the model cannot be watched: {in_words(error)}"
         return frozenset(), [Skipped("(model)", "weights applied outside of layers", why)]

@@ -90,7 +90,7 @@ def curvature(
         steps: Of each Lanczos run; more where the ends have not settled.
         samples: Random starts of the density, and four times as many of the rest of the trace.
         batch_dim: Where the batch has its samples.
-        generator: Source of the random starts.
+        generator: Source of the random starts; a fixed one of its own if not given.
 
     Returns:
         Every number with its interval; exact for blocks of at most 256 weights.
@@ -107,6 +107,7 @@ def curvature(
     if steps < 2 or samples < 2:
         raise Refusal(f"`steps` and `samples` must be at least 2, got {steps} and {samples}.")
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
+    generator = generator or torch.Generator().manual_seed(0)
     blocks = [None] if layers is None else [[name] for name in layers]
     parts = []
     for block in blocks:

@@ -18,7 +18,7 @@ from sigmascope.linalg import (
     rank_tolerance,
     trace_of_forms,
 )
-from sigmascope.probes import Adjoint, Refusal, Subject, Sweep
+from sigmascope.probes import Adjoint, Refusal, Subject, Sweep, module_name
 from sigmascope.survey.readings import Item, Reading, Skipped, View
 
 RISK = 0.01  # chance that the interval of a sampled quantity misses
@@ -144,7 +144,7 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
     """
     swept = subject.adjoints
     owners = _owners(subject)
-    key = lambda site: owners[site.split("#")[0]]
+    key = lambda site: owners[module_name(site)]
     for name, draws in swept.sketches.items():
         yield Reading(name, "NTK trace", _sketched(subject, draws), "features")
     unknown = _undifferentiable(subject)

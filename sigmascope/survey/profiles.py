@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import theory
-from sigmascope.probes import ALONE, Batch, Loss, Refusal, Subject
+from sigmascope.probes import ALONE, Batch, Loss, Refusal, Subject, apart, in_words
+from sigmascope.survey.attempts import tried
 from sigmascope.survey.balances import balance_items
 from sigmascope.survey.bottlenecks import bottleneck_items
 from sigmascope.survey.conditions import conditioning_items
@@ -125,30 +126,29 @@ def named(measured: Profile, about: Mapping[str, str]) -> Profile:
 
 
 def _items(subject: Subject, view: View) -> list[Item]:
-    """One view; where it cannot be measured on this model, that is said and the rest goes on."""
-    try:
-        with ALONE:  # buffers and modes too are read as they are, not as another thread holds them
-            return list(VIEWS[view](subject))
-    except Refusal as refusal:
-        if view == "gradients":
-            raise
-        return [Skipped("(all layers)", view, str(refusal))]
-    except (
-        RuntimeError
-    ) as error:  # autograd refuses some graphs (reentrant checkpoints, custom ops)
-        words = " ".join(str(error).split())[:200]
-        return [Skipped("(all layers)", view, f"autograd refused: {words}")]
+    """One view; where it fails, that is said, what came before is kept, and the rest goes on."""
+    # buffers and modes too are read as they are, not as another thread holds them; a loss may draw
+    # random numbers
+    with apart():
+        return [*tried(VIEWS[view](subject), view)]
 
 
 def _checks(
     subject: Subject, views: list[View]
 ) -> tuple[tuple[theory.Check, ...], tuple[Skipped, ...]]:
-    names = [t.name for t in theory.OF_MODELS if set(t.views) <= set(views)]
-    try:
-        with ALONE:
-            return tuple(theory.check(subject, only=names)) if names else (), ()
-    except Refusal as refusal:
-        return (), (Skipped("(all layers)", "theorems", str(refusal)),)
+    """Of each theorem by itself, so that one that fails costs no other."""
+    checks: list[theory.Check] = []
+    failed: list[Skipped] = []
+    for name in (t.name for t in theory.OF_MODELS if set(t.views) <= set(views)):
+        try:
+            with apart():
+                checks += theory.check(subject, only=[name])
+        except Exception as error:  # noqa: BLE001 (as above)
+            failed.append(Skipped("(all layers)", f"theorem {name}", in_words(error)))
+    reasons = {f.why for f in failed}
+    if len(failed) > 1 and len(reasons) == 1:  # one reason is one line
+        failed = [Skipped("(all layers)", "theorems", reasons.pop())]
+    return tuple(checks), tuple(failed)
 
 
 def _about(subject: Subject, seconds: float) -> Mapping[str, str]:

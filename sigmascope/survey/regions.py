@@ -1,13 +1,12 @@
 """The regions of a network on the plane through three samples."""
 
-import copy
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.probes import ALONE, Batch, Partition, Refusal, partition, prepared
+from sigmascope.probes import Batch, Partition, Refusal, duplicate, partition, prepared
 
 SHOWN = 0.6  # of the half side of the square: how far out the farthest of the samples lies
 
@@ -49,10 +48,14 @@ def input_regions(
     """
     if not isinstance(batch, Tensor):
         raise Refusal(f"`batch` must be a tensor of samples, got {type(batch).__name__}.")
+    if not batch.is_floating_point():
+        raise Refusal(
+            f"`batch` must hold floating numbers, between which there is a plane, got "
+            f"{batch.dtype}. Measure the part of the model after the embedding."
+        )
     if len(set(samples)) < 3 or not all(0 <= i < len(batch) for i in samples):
         raise Refusal(f"`samples` must be three of {len(batch)}, all different, got {samples}.")
-    with ALONE:
-        wide = copy.deepcopy(model).double()
+    wide = duplicate(model).double()
     inputs = prepared(wide, batch)
     assert isinstance(inputs, Tensor)
     three = inputs[list(samples)].flatten(1)

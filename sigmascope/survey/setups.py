@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.linalg import Estimate
-from sigmascope.probes import OUTPUT, Rows, Subject, branches, squashes, trial_gradients
+from sigmascope.probes import OUTPUT, Rows, Subject, branches, plain, squashes, trial_gradients
+from sigmascope.survey.attempts import tried
 from sigmascope.survey.readings import Item, Reading, Skipped, View
 from sigmascope.survey.tasks import task_items
 
@@ -19,15 +20,23 @@ ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
 
 def setup_items(subject: Subject) -> Iterator[Item]:
     """Sizes layer by layer, units, branches, what is trained, and the task."""
-    yield from _sizes(subject)
-    yield from _units(subject)
-    yield from _statistics(subject)
+    for what, items in (
+        ("sizes of layers", _sizes(subject)),
+        ("units", _units(subject)),
+        ("running statistics", _statistics(subject)),
+        ("branches", _branches(subject)),
+        ("relative gradient", _trained(subject)),
+        ("the task", task_items(subject)),
+    ):
+        yield from tried(items, what)
+
+
+def _branches(subject: Subject) -> Iterator[Item]:
+    """How strong branches are next to the stream that they are added to."""
     for branch in branches(subject.model, subject.batch):
         if math.isfinite(branch.strength):  # not of a stream that is zero, or overflows
             size = Estimate.rounded(branch.strength, ulps=64)
             yield Reading(branch.site or "(sum)", "branch strength", size, VIEW)
-    yield from _trained(subject)
-    yield from task_items(subject)
 
 
 def _sizes(subject: Subject) -> Iterator[Item]:
@@ -70,7 +79,7 @@ def _units(subject: Subject) -> Iterator[Item]:
 def _constant(subject: Subject) -> Iterator[Item]:
     """Weights whose rows are all the same, so that their units are."""
     for name, p in subject.model.named_parameters():
-        rows = p.detach().flatten(1) if p.ndim > 1 else None
+        rows = plain(p).flatten(1) if p.ndim > 1 else None
         if (
             rows is not None
             and len(rows) > 1

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.linalg import extreme_eigenvalues
-from sigmascope.probes import Batch, Direction, Loss, Refusal, Subject, losses_at
+from sigmascope.probes import Batch, Direction, Loss, Refusal, Subject, losses_at, require_real
 
 Plane = Literal["random", "hessian"]
 
@@ -61,7 +61,8 @@ def loss_surface(
             for those of the Hessian if not given.
         points: On each axis; odd, so that the model itself is one of them.
         batch_dim: Where the batch has its samples.
-        generator: Draws the directions, or the start of the search for them.
+        generator: Draws the directions, or the start of the search for them; a fixed one of its
+            own if not given.
 
     Raises:
         Refusal: If the model or the loss cannot be measured.
@@ -73,6 +74,7 @@ def loss_surface(
     """
     _require_grid(points, extent)
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
+    generator = generator or torch.Generator().manual_seed(0)
     if plane == "random":
         first, second = _random(model, generator), _random(model, generator)
         names = ("random direction", "another random direction")
@@ -147,6 +149,7 @@ def _require_grid(points: int, extent: float | None) -> None:
 
 def _random(model: nn.Module, generator: torch.Generator | None) -> Direction:
     found = {}
+    require_real({n: p for n, p in model.named_parameters() if p.requires_grad}, "A surface")
     for name, p in model.named_parameters():
         if p.requires_grad and p.ndim > 1:
             device = "cpu" if generator is None else generator.device

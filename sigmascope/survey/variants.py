@@ -1,6 +1,5 @@
 """What a change of design would make of the landscape."""
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -9,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sigmascope.networks import Activation, activation_layer, is_activation
-from sigmascope.probes import ALONE, Batch, Loss, Refusal
+from sigmascope.probes import ALONE, Batch, Loss, Refusal, duplicate
 from sigmascope.survey.landscapes import AS_IT_IS, Landscape, measured_landscape
 
 
@@ -114,8 +113,7 @@ def _ends(model: nn.Module, skip: str) -> tuple[nn.Module, nn.Module]:
 
 
 def _reactivated(model: nn.Module, activation: Activation) -> nn.Module:
-    with ALONE:
-        changed = copy.deepcopy(model)
+    changed = duplicate(model)
     places = [
         (parent, name)
         for parent in changed.modules()

@@ -1,11 +1,14 @@
 import random
+import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from sigmascope.probes import Subject, still
+from sigmascope.probes import Subject, apart, still
+from sigmascope.probes.reaches import Reach
 
 
 def snapshot(model):
@@ -115,3 +118,51 @@ def test_a_compiled_call_is_suspended_and_kept():
     assert model._compiled_call_impl is compiled
     wrapped = torch.compile(model, backend="eager")
     assert Subject(wrapped, torch.randn(3, 4)).model is model
+
+
+def test_ctrl_c_waits_until_everything_is_back(monkeypatch):
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout()).train()
+    net.count = 0
+    give_back = Reach.give_back
+
+    def interrupted(self):
+        signal.raise_signal(signal.SIGINT)
+        give_back(self)
+
+    monkeypatch.setattr(Reach, "give_back", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    interrupt = pytest.raises(KeyboardInterrupt)
+    with interrupt, still(net):
+        net.count = 1
+        net[0].weight.data.zero_()
+    assert net.training
+    assert net[1].training
+    assert net.count == 0
+    assert net[0].weight.any()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_fast_path_of_attention_is_back_after_many_threads_and_failures():
+    layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True).eval()
+
+    def measure(length):
+        width = 6 if length % 3 else 5  # a third of them cannot be run
+        try:
+            return Subject(layer, torch.randn(2, length, width)).calls
+        except ValueError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(measure, range(1, 25)))
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def test_random_states_and_settings_are_left_apart(as_users_see_it):
+    state = torch.random.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+    with apart():
+        torch.rand(3), random.random(), np.random.rand()
+        torch.set_default_dtype(torch.float64)
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.equal(torch.random.get_rng_state(), state[0])
+    assert random.getstate() == state[1]
+    assert (np.random.get_state()[1] == state[2]).all()

@@ -15,7 +15,7 @@ from sigmascope.probes.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.gradients import Loss
 from sigmascope.probes.layers import NORMALISERS
 from sigmascope.probes.passes import called
-from sigmascope.probes.refusals import Refusal
+from sigmascope.probes.refusals import Refusal, plain
 from sigmascope.probes.scalings.traces import alive
 
 Pull = Literal["loss", "reweighted", "random"]
@@ -75,7 +75,7 @@ def trial_gradients(
                 f"autograd says: {' '.join(str(error).split())[:200]} Correct its forward pass "
                 "first."
             ) from error
-    return {n: g.detach() for n, g in zip(learnable, grads, strict=True)}
+    return {n: plain(g) for n, g in zip(learnable, grads, strict=True)}
 
 
 def _nudged(

@@ -9,7 +9,12 @@ from torch import Tensor, nn
 from sigmascope.probes.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.gradients import Loss
 from sigmascope.probes.passes import called
-from sigmascope.probes.refusals import Refusal, require_finite_batch, require_model
+from sigmascope.probes.refusals import (
+    Refusal,
+    require_finite_batch,
+    require_model,
+    require_real,
+)
 from sigmascope.probes.scalings.families import Fixed, Symmetry, families
 from sigmascope.probes.scalings.shadows import Shadows
 from sigmascope.probes.scalings.shifts import zero_sums
@@ -76,6 +81,7 @@ def symmetries(
             "`model` must have parameters that are trained, got none that need a gradient. "
             "Call requires_grad_() on those that the optimiser changes."
         )
+    require_real(learnable, "What is conserved")
     shadows = Shadows()
     shadows.own(learnable)
     frozen = {n: p for n, p in model.named_parameters() if not p.requires_grad}

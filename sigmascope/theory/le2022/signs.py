@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes import Batch, activation_patterns
+from sigmascope.probes import Batch, activation_patterns, plain
 
 
 @final
@@ -56,9 +56,7 @@ class SignRecord:
             By name of the parameter (two or more dimensions), or `"relu #3"` for the third call
             of an activation.
         """
-        now = {
-            n: p.detach().sign().to(torch.int8) for n, p in model.named_parameters() if p.ndim > 1
-        }
+        now = {n: plain(p).sign().to(torch.int8) for n, p in model.named_parameters() if p.ndim > 1}
         if batch is not None:
             now.update(activation_patterns(model, batch))
         found = {name: self._compared(name, signs, step) for name, signs in now.items()}

@@ -1,0 +1,197 @@
+"""Every door leaves every model, its inputs and the process bit for bit as they were found.
+
+After success, after an exception in some call of some module, and after Ctrl-C there. The full
+product of models, doors and ends is slow; a part of it that is drawn anew from a fixed seed is not.
+"""
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from fingerprints import differences, fingerprint, process
+from models_zoo import MODELS
+from odd_zoo import EVERY, ODD
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.modules.module import register_module_forward_hook
+
+from sigmascope import diagnosis, survey, theory
+from sigmascope.diagnosis import Inapplicable, UnitScale
+from sigmascope.probes import Refusal, Subject, as_tensor, prepared, run
+from sigmascope.survey.readings import EVERY as EVERY_VIEW
+
+EXPECTED = (Refusal, Inapplicable)
+ENDS = ("success", "exception", "interrupt")
+SLICE = 60  # cases of the product in the default tests
+
+
+class Injected(Exception):
+    """What a model may raise that nobody has thought of."""
+
+
+def loss(output, targets):
+    """Cross-entropy for class scores, squared error for all else."""
+    if isinstance(targets, Tensor) and not targets.is_floating_point():
+        return F.cross_entropy(output, targets)
+    return F.mse_loss(output, targets)
+
+
+def targets_for(net, x):
+    """Of the form of the output, from one run."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        out = as_tensor(run(net, prepared(net, x)))[0]
+    if out.ndim == 2 and out.shape[1] > 1 and out.dtype == torch.float32:
+        return torch.arange(len(out)) % out.shape[1]
+    return torch.zeros_like(out)
+
+
+def _monitor(net, x, y):
+    with survey.Monitor(net, x, every=1, targets=y, loss=loss) as monitor:
+        monitor.step()
+
+
+DOORS = {
+    "profile": lambda net, x, y: survey.profile(net, x),
+    "profile with targets": lambda net, x, y: survey.profile(net, x, targets=y, loss=loss),
+    "every view": lambda net, x, y: survey.profile(
+        net, x, targets=y, loss=loss, views=EVERY_VIEW, outputs=2
+    ),
+    "landscape": lambda net, x, y: survey.landscape(net, x, targets=y, loss=loss),
+    "curvature": lambda net, x, y: survey.curvature(
+        net, x, targets=y, loss=loss, steps=3, samples=2
+    ),
+    "loss surface": lambda net, x, y: survey.loss_surface(
+        net, x, targets=y, loss=loss, points=3, extent=0.1
+    ),
+    "input regions": lambda net, x, y: survey.input_regions(net, x),
+    "bottleneck": lambda net, x, y: diagnosis.bottleneck(net, x, targets=y),
+    "compression": lambda net, x, y: diagnosis.compression(net, x, targets=y),
+    "assess": lambda net, x, y: diagnosis.assess(net, x, targets=y, loss=loss, views=["setup"]),
+    "trial": lambda net, x, y: diagnosis.trial(
+        net, x, targets=y, loss=loss, remedies=[UnitScale()]
+    ),
+    "theorems": lambda net, x, y: [*theory.check(Subject(net, x, y, loss))],
+    "conserved": lambda net, x, y: theory.le2022.conserved(net, x, targets=y, loss=loss),
+    "compare": lambda net, x, y: survey.compare(net, net, batch=x, targets=y, loss=loss),
+    "monitor": _monitor,
+}
+
+
+class Fault:
+    """Raises in one call of any module, counted over all modules; counts only if there is none."""
+
+    def __init__(self, at=None, kind=None):
+        self.at, self.kind, self.calls, self.raised = at, kind, 0, False
+
+    def __call__(self, module, args, output):
+        self.calls += 1
+        if self.calls == self.at:
+            self.raised = True
+            raise self.kind("injected")
+
+
+def opened(door, built, fault):
+    """Go through a door with a fault in wait; what came out, and what had changed."""
+    net, x, y = built
+    before, around = fingerprint(model=net, batch=x, targets=y), process()
+    with register_module_forward_hook(fault), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            error, found = None, DOORS[door](net, x, y)
+        except (Exception, KeyboardInterrupt) as caught:  # noqa: BLE001 (told from one another below)
+            error, found = caught, None
+    changed = differences(before, fingerprint(model=net, batch=x, targets=y))
+    now = process()
+    return error, found, changed + [k for k in around if around[k] != now[k]]
+
+
+def build(name):
+    """A model, its batch and targets; odd models warn, and leave settings behind."""
+    net, x = EVERY[name]()
+    twin, again = EVERY[name]()
+    state = process_settings()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            y = targets_for(twin, again)
+        finally:
+            put_back(state)
+    return net, x, y
+
+
+def process_settings():
+    """What odd models leave behind where nothing holds them still."""
+    return {
+        torch.set_grad_enabled: torch.is_grad_enabled(),
+        torch.set_default_dtype: torch.get_default_dtype(),
+        torch.use_deterministic_algorithms: torch.are_deterministic_algorithms_enabled(),
+        torch.set_float32_matmul_precision: torch.get_float32_matmul_precision(),
+        torch.backends.mha.set_fastpath_enabled: torch.backends.mha.get_fastpath_enabled(),
+    }
+
+
+def put_back(state):
+    """The settings as they were."""
+    for setter, value in state.items():
+        setter(value)
+    torch.backends.cudnn.benchmark = False
+    np.seterr(divide="warn")
+
+
+def require_as_found(name, door, end):
+    """One model, one door, one end."""
+    counter = Fault()
+    error, found, changed = opened(door, build(name), counter)
+    assert not changed, (name, door, changed[:5])
+    assert error is None or isinstance(error, EXPECTED), (name, door, repr(error))
+    if end == "success":
+        return found
+    if counter.calls == 0:
+        return None
+    rng = random.Random(f"{name} {door} {end}")
+    kind = KeyboardInterrupt if end == "interrupt" else Injected
+    fault = Fault(rng.randint(1, counter.calls), kind)
+    error, found, changed = opened(door, build(name), fault)
+    assert fault.raised
+    assert not changed, (name, door, end, fault.at, counter.calls, changed[:5])
+    if end == "interrupt":
+        assert isinstance(error, KeyboardInterrupt), repr(error)
+    elif error is not None:
+        assert isinstance(error, EXPECTED), repr(error)
+    return found
+
+
+def _slice():
+    every = [(n, d, e) for n in EVERY for d in DOORS for e in ENDS]
+    quick = [c for c in every if not c[0].startswith(("transformers", "wide-head"))]
+    return random.Random(20).sample(quick, SLICE)
+
+
+def test_there_are_many_models():
+    assert len(MODELS.keys() & ODD.keys()) == 0
+    assert len(EVERY) >= 110
+
+
+@pytest.mark.usefixtures("as_users_see_it")  # beartype draws from `random` itself
+@pytest.mark.parametrize(("name", "door", "end"), _slice())
+def test_a_drawn_case_is_left_as_found(name, door, end):
+    require_as_found(name, door, end)
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize("name", ODD)
+def test_every_odd_model_is_profiled_with_targets(name):
+    found = require_as_found(name, "profile with targets", "success")
+    assert found.readings
+    assert all(s.why for s in found.skipped)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", EVERY)
+def test_every_case_is_left_as_found(name, door, end):
+    require_as_found(name, door, end)
