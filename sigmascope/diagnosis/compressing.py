@@ -24,6 +24,7 @@ from sigmascope.probes import (
     as_tensor,
     called,
     chosen,
+    module_name,
     sample_count,
     still,
 )
@@ -82,7 +83,8 @@ class Compression:
 
     def patch(self) -> str:
         """Lines of code that make a model of the same class ready for the new weights."""
-        return "\n".join(_line(t.site, self.model.get_submodule(t.site)) for t in self.layers)
+        names = [module_name(t.site) for t in self.layers]
+        return "\n".join(_line(name, self.model.get_submodule(name)) for name in names)
 
 
 def compression(
@@ -227,11 +229,15 @@ def _right(output: Tensor, targets: Tensor) -> float:
     return float((told == targets.cpu()).double().mean())
 
 
-def _line(site: str, pair: nn.Module) -> str:
-    """`model.a[0].b = nn.Sequential(...)`."""
-    place = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in site.split("."))
-    made = ", ".join(f"nn.{part!r}" for part in pair.children())
-    return f"model{place} = nn.Sequential({made})"
+def _line(name: str, pair: nn.Module) -> str:
+    """`model.a[0].b = nn.Sequential(...)`; `setattr` where a name is none of Python's."""
+    made = f"nn.Sequential({', '.join(f'nn.{part!r}' for part in pair.children())})"
+    parts = name.split(".")
+    if all(part.isdigit() or part.isidentifier() for part in parts):
+        place = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
+        return f"model{place} = {made}"
+    parent, _, last = name.rpartition(".")
+    return f"setattr(model.get_submodule({parent!r}), {last!r}, {made})"
 
 
 def _rounded(value: float) -> Estimate:

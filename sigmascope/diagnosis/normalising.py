@@ -18,8 +18,10 @@ from sigmascope.probes import (
     Batch,
     Call,
     Subject,
+    called,
     duplicate,
     is_repeated,
+    module_name,
     recording,
     run,
     still,
@@ -194,7 +196,7 @@ def bare(model: nn.Module, batch: Batch, *, sequences: bool = False) -> tuple[Ca
 def _insert(
     model: nn.Module, module: nn.Module, call: Call, norm: Callable[[Tensor], Norm]
 ) -> Norm:
-    parent, _, name = call.site.rpartition(".")
+    parent, _, name = module_name(call.site).rpartition(".")
     added = norm(call.output)
     added.train(module.training)
     setattr(model.get_submodule(parent), name, Normalised(module, added))
@@ -210,7 +212,7 @@ def _calibrate(model: nn.Module, norms: list[_BatchNorm], batches: list[Batch]) 
         norm.momentum = None  # a mean over all that it sees
     with torch.no_grad():
         for batch in batches:
-            run(model, batch)
+            called(model, batch)
     for norm in norms:
         norm.momentum = MOMENTUM
     for module, mode in modes.items():

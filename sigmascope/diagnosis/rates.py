@@ -59,9 +59,8 @@ def layer_rates(
     rates = {site: share / (len(tops) * top) for site, top in tops.items()}
     groups, seen = [], set()
     for site, rate in rates.items():
-        own = [
-            p for p in model.get_submodule(site).parameters() if p.requires_grad and p not in seen
-        ]
+        module = model.get_submodule(module_name(site))
+        own = [p for p in module.parameters() if p.requires_grad and p not in seen]
         seen.update(own)
         if own:
             groups.append({"params": own, "lr": rate, "name": site})

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+from sigmascope.gate import Refusal
 from sigmascope.probes import (
     Batch,
     Call,
@@ -25,7 +26,7 @@ Batches = Batch | Iterable[Any]
 MOST = 8  # batches that are taken of a loader
 
 
-class Inapplicable(ValueError):
+class Inapplicable(Refusal):
     """A remedy that does nothing for this model, and why."""
 
 

@@ -9,7 +9,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.diagnosis.remedies import Inapplicable, Remedy, calls, hooked, plain_layers
 from sigmascope.diagnosis.wrapping import Around
-from sigmascope.probes import Batch
+from sigmascope.probes import Batch, module_name
 
 FLOOR = 1e-2  # of the spread over all inputs: a feature that hardly varies is not blown up
 QUIET = 0.1  # spread of the outputs that a loss takes for nearly none
@@ -165,7 +165,7 @@ class StandardiseInputs(Remedy):
             )
         shape = [-1, *[1] * (x.ndim - 1 - channels)]
         spread = spread.clamp(min=FLOOR * whole)
-        parent, _, name = first.site.rpartition(".")
+        parent, _, name = module_name(first.site).rpartition(".")
         new = Standardised(first.module, mean.view(shape).to(x), spread.view(shape).to(x)).train(
             first.module.training
         )

@@ -11,10 +11,10 @@ from sigmascope import survey
 from sigmascope.diagnosis.cures import REMEDIES, Together
 from sigmascope.diagnosis.findings import Finding
 from sigmascope.diagnosis.probing import Optimiser
-from sigmascope.diagnosis.remedies import Batches, Inapplicable, Remedy
+from sigmascope.diagnosis.remedies import Batches, Remedy
 from sigmascope.diagnosis.rules import diagnose
 from sigmascope.diagnosis.trainability import foretold, probability
-from sigmascope.probes import Batch
+from sigmascope.probes import Batch, in_words
 from sigmascope.survey import Profile, Progress
 
 ENOUGH = 0.9  # probability of fitting above which one remedy is enough
@@ -157,8 +157,8 @@ def trial(
                         **options,
                     )
                 )
-            except Inapplicable as reason:
-                declined[queue[done].name] = str(reason)
+            except Exception as reason:  # noqa: BLE001 (a cured model fails in every way)
+                declined[queue[done].name] = in_words(reason)
     return ranked(found), declined
 
 

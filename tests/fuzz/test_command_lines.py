@@ -95,6 +95,10 @@ def acting(text):
 
 def named_outputs(words, folder):
     """Files that a command line names as its outputs, and what their links lead to."""
+    if words[0] == "export" and "--out" not in words:  # beside the run file
+        yield from folder.glob("*-*.csv")
+        yield from folder.glob("*-*.json")
+        yield from folder.glob("*-*.parquet")
     for option, value in pairwise(words):
         if option in OUTPUTS:
             with contextlib.suppress(OSError, ValueError, RuntimeError):
