@@ -1,4 +1,7 @@
-"""Ranges of the numbers on the command line; what is outside of them is refused by name."""
+"""Ranges of the numbers on the command line; what is outside of them is refused by name.
+
+Where a door of the library has a sentence of its own for a number, it says it.
+"""
 
 import math
 from typing import Annotated
@@ -13,17 +16,14 @@ Fitting = Annotated[int, Parameter(validator=Number(lte=LARGEST))]  # the door s
 Count = Annotated[int, Parameter(validator=Number(gte=1, lte=LARGEST))]
 Index = Annotated[int, Parameter(validator=Number(gte=0, lte=LARGEST))]
 Step = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
-Points = Annotated[int, Parameter(validator=Number(gte=2, lte=2001))]
+Points = Annotated[int, Parameter(validator=Number(lte=2001))]
 Units = Annotated[int, Parameter(validator=Number(gte=2, lte=LARGEST))]
 Workers = Annotated[int, Parameter(validator=Number(gte=1, lte=1024))]
-Depths = Annotated[
-    list[int] | None, Parameter(consume_multiple=1, validator=Number(gte=2, lte=10_000))
-]
+Depths = Annotated[list[int] | None, Parameter(consume_multiple=1, validator=Number(lte=10_000))]
 
-Condition = Annotated[float, Parameter(validator=Number(gt=1, lt=math.inf))]
 Extent = Annotated[float | None, Parameter(validator=Number(gt=0, lte=FAR))]
-Gain = Annotated[float, Parameter(validator=Number(gte=1 / FAR))]  # infinite: no skip connection
-Slope = Annotated[float, Parameter(validator=Number(gt=-math.inf, lt=math.inf))]
+Gain = Annotated[float, Parameter(validator=Number(gt=0))]  # infinite: no skip connection
+Finite = Annotated[float, Parameter(validator=Number(gt=-math.inf, lt=math.inf))]
 Chance = Annotated[float, Parameter(validator=Number(gt=0, lt=1))]
 Momentum = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
 Above = Annotated[float | None, Parameter(validator=Number(gt=0, lt=math.inf))]

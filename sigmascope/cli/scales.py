@@ -3,7 +3,7 @@
 from typing import Literal
 
 from sigmascope.cli.outputs import HEALTHY, require_targets, show, terminal, write
-from sigmascope.cli.ranges import Chance, Condition, Slope, Units
+from sigmascope.cli.ranges import Finite, Units
 
 Kind = Literal["relu", "leaky", "abs", "linear"]
 Law = Literal["concentration", "tracy-widom"]
@@ -13,10 +13,10 @@ def scale(
     width: Units,
     /,
     *,
-    condition: Condition = 3.0,
+    condition: Finite = 3.0,
     activation: Kind = "relu",
-    slope: Slope = 0.01,
-    probability: Chance = 0.95,
+    slope: Finite = 0.01,
+    probability: Finite = 0.95,
     law: Law = "concentration",
     json: str | None = None,
 ) -> int:
@@ -32,7 +32,7 @@ def scale(
         condition: The largest condition number that is wanted.
         activation: Of the trained layer.
         slope: That of a leaky one below zero.
-        probability: Chance with which Gaussian weights should keep to it.
+        probability: Finite with which Gaussian weights should keep to it.
         law: What bounds their norm: `concentration` is proved at every width, `tracy-widom` is
             sharper and right for wide layers.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.

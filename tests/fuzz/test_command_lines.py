@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from sigmascope import cli
 from tests.fuzz import world
@@ -95,7 +95,7 @@ def acting(text):
 
 def named_outputs(words, folder):
     """Files that a command line names as its outputs, and what their links lead to."""
-    if words[0] == "export" and "--out" not in words:  # beside the run file
+    if words[:1] == ("export",) and "--out" not in words:  # beside the run file
         yield from folder.glob("*-*.csv")
         yield from folder.glob("*-*.json")
         yield from folder.glob("*-*.parquet")

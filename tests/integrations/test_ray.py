@@ -22,7 +22,7 @@ def test_a_sweep_on_ray_is_the_same(tmp_path):
     finally:
         ray.shutdown()
     assert shared == survey.depth_sweep(stack, x, y, **of)
-    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 2
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 1 + 2
 
 
 def test_without_ray_it_says_how_to_get_it():
