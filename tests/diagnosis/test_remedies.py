@@ -254,3 +254,12 @@ def test_useless_batches_are_refused(as_users_see_it, batches, words):
 def test_useless_steps_are_refused():
     with pytest.raises(ValueError, match="`steps` must be 1 or more"):
         RankPretraining(steps=0)
+
+
+def test_orthogonal_weights_have_he_s_gain_but_for_the_last():
+    torch.default_generator.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3))
+    new = Reinitialise(scheme="orthogonal").apply(model, torch.randn(9, 6))
+    for layer, gain in ((new[0], 2**0.5), (new[2], 2**0.5), (new[4], 1.0)):
+        sigma = torch.linalg.svdvals(layer.weight)
+        assert torch.allclose(sigma, torch.full_like(sigma, gain), atol=1e-5)

@@ -171,3 +171,11 @@ def test_all_frozen_is_an_error(digits):
 def test_inputs_of_usual_size_are_not_blamed(digits, scale):
     data = sources.Data(scale * digits.inputs, digits.targets, "digits", 10)
     assert "unscaled-inputs" not in found(mlp(), data)
+
+
+def test_four_of_the_normalisers_without_statistics_are_shown(digits):
+    layers = [m for _ in range(6) for m in (nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU())]
+    model = nn.Sequential(nn.Flatten(), *layers, nn.Linear(64, 10)).eval()
+    finding = found(model, digits)["untouched-statistics"]
+    assert finding.says.startswith("6 batch normalisers")
+    assert [r.site for r in finding.evidence] == ["2", "5", "8", "11"]

@@ -86,3 +86,12 @@ def test_skips_let_a_deep_network_learn():
     new = SkipConnections().apply(model, data.inputs)
     assert trainability(model, data.inputs, **options).high < 0.2
     assert trainability(new, data.inputs, **options).low > 0.9
+
+
+def test_a_module_that_is_called_twice_ends_no_block():
+    """Its shapes are those of no one call, so nothing can be told of a block that it ends."""
+    relu = nn.ReLU()
+    torch.default_generator.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
+    new = SkipConnections().apply(model, torch.randn(9, 8))
+    assert [type(part).__name__ for part in new] == ["Linear", "ReLU", "Skip", "ReLU", "Linear"]

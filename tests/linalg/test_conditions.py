@@ -1,5 +1,6 @@
 import math
 
+import mpmath
 import pytest
 import torch
 from zoo import MATRICES
@@ -98,3 +99,16 @@ def test_covers_a_value_that_seems_below_the_threshold_and_may_be_above():
     e = log_pseudo_determinant(s, rtol=0.12)
     assert e.value == pytest.approx(math.log(4))
     assert e.low == pytest.approx(math.log(3.75 * 0.2))
+
+
+@pytest.mark.parametrize("exponent", [280, -280])
+def test_a_sum_of_large_logarithms_is_within_its_interval(exponent):
+    """A thousand of them round by far more than one does."""
+    sigma = torch.rand(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 1
+    sigma = sigma.sort(descending=True).values * 10.0**exponent
+    found = log_pseudo_determinant(Spectrum(sigma, (1000, 1000), "given"))
+    with mpmath.workdps(60):
+        true = mpmath.fsum(mpmath.log(mpmath.mpf(v)) for v in sigma.tolist())
+        assert found.low <= true <= found.high
+        assert abs(mpmath.mpf(found.value) - true) > 1e-12
+    assert found.high - found.low < 1e-5
