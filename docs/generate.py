@@ -16,6 +16,7 @@ from sigmascope.cli import COMMANDS, UNDER, app
 
 HERE = Path(__file__).parent
 ROOMS = (
+    "gate",
     "linalg",
     "networks",
     "probes",
@@ -96,6 +97,8 @@ def reference() -> str:
             value = getattr(room, public)
             if inspect.ismodule(value):
                 continue  # a section of its own
+            if getattr(value, "__module__", "").startswith("sigmascope.gate") and name != "gate":
+                continue  # `Refusal` is one class, whichever door it is taken from
             kind = "autoclass" if inspect.isclass(value) else "autofunction"
             if not (inspect.isclass(value) or inspect.isfunction(value)):
                 kind = "py:data"  # its type's docstring would say nothing of it

@@ -4,14 +4,13 @@ Every room stands on this one. Text from outside is shown through `printable`, f
 through `replacing`, `write_text` and `Rows`, and what a file declares is weighed by `require_room`.
 """
 
-from sigmascope.gate.budgets import BUDGET, memory, require_room, size_of
+from sigmascope.gate.budgets import memory, require_room, size_of
 from sigmascope.gate.refusals import NoFolder, Refusal
 from sigmascope.gate.rows import Rows
 from sigmascope.gate.text import printable, printable_lines
 from sigmascope.gate.writing import replacing, require_target, write_text
 
 __all__ = [
-    "BUDGET",
     "NoFolder",
     "Refusal",
     "Rows",
