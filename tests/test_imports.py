@@ -3,6 +3,12 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+import sigmascope
+from sigmascope.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
 
 PROBE = """
 import json, logging, random, sys, warnings
@@ -59,3 +65,29 @@ print(json.dumps([m for m in ("torch", "numpy", "scipy", "plotly") if m in sys.m
 def test_the_package_itself_imports_nothing():
     code = "import sys, json, sigmascope; print(json.dumps('torch' in sys.modules))"
     assert python(code) is False
+
+
+def test_one_import_has_the_doors_and_the_rooms():
+    code = """
+import json, sys
+import sigmascope as ss
+before = "torch" in sys.modules
+same = all((
+    ss.profile is ss.survey.profile, ss.diagnose is ss.diagnosis.diagnose,
+    ss.Refusal is ss.gate.Refusal, ss.check is ss.theory.check,
+))
+print(json.dumps([before, same, [n for n in ss.__all__ if not hasattr(ss, n)]]))
+"""
+    assert python(code) == [False, True, []]
+
+
+def test_every_room_and_every_command_has_its_door():
+    """The library's names are those of the command line, where it has them."""
+    rooms = {p.name for p in (ROOT / "sigmascope").iterdir() if (p / "__init__.py").exists()}
+    names = set(sigmascope.__all__)
+    assert rooms <= names
+    doors = {"balances": None, "compress": "compression", "scale": None, "reproduce": None,
+             "theorems": "THEOREMS"}  # fmt: skip
+    for command in COMMANDS:
+        door = doors.get(command.__name__, command.__name__)
+        assert door is None or door in names, command

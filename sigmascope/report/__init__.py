@@ -13,9 +13,9 @@ from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
 from sigmascope.report.landscape_page import landscape_page
 from sigmascope.report.landscapes import Scenery, landscape_form, landscape_text
-from sigmascope.report.page import page
 from sigmascope.report.plain import text
 from sigmascope.report.predictions import prediction_form, prediction_text
+from sigmascope.report.profile_page import page
 from sigmascope.report.scales import scale_form, scale_text
 from sigmascope.report.schema import SCHEMA
 from sigmascope.report.sweeps import sweep_form, sweep_text
