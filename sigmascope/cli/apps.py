@@ -1,6 +1,8 @@
 """The application: its commands, and what becomes of what they raise."""
 
 import os
+import re
+import shutil
 import sys
 import traceback
 from contextlib import suppress
@@ -56,6 +58,8 @@ COMMANDS = (
     theorems,
     export,
 )
+NO_MEMORY = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
+NARROW = 40  # columns; in fewer, help would be laid out for ever
 UNDER = {"bottleneck": (train,)}  # commands of commands
 for command in COMMANDS:
     inner = cyclopts.App(name=command.__name__)
@@ -69,6 +73,11 @@ def main() -> None:
     """Run the command line; a refusal is one sentence on standard error and exit code 2."""
     require_streams()
     debug = "--debug" in sys.argv[1:]
+    if not Path().exists():
+        note("sigmascope: The working folder is gone; `cd` to one that is there.")
+        sys.exit(MISUSED)
+    if shutil.get_terminal_size().columns < NARROW:
+        os.environ["COLUMNS"] = str(NARROW)
     words = _joined([word for word in sys.argv[1:] if word != "--debug"])
     try:
         sys.exit(_run(words))
@@ -116,7 +125,7 @@ def _said(error: BaseException) -> str:
     """A refusal in its own words; of anything else what it is, and whose fault."""
     if isinstance(error, gate.Refusal | OSError):
         return str(error)
-    if isinstance(error, MemoryError) or "not enough memory" in str(error):
+    if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
         return f"There is not enough memory ({error}): take fewer samples, or a smaller model."
     place = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f" ({Path(p.filename).name}, line {p.lineno})" for p in place)

@@ -31,7 +31,7 @@ def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "re
         raise gate.Refusal("`export` needs the name of a run file, got an empty one.")
     target = out or run.with_name(f"{run.stem}-{table}.{to}")
     require_targets(out=target, inputs=(run,))
-    gate.require_target(target, mark=store.MARKS[to])
+    gate.require_target(target, mark=store.mark_of(to, table))
     asked: dict[str, Any] = {"to": to, "path": target, "table": table}
     try:
         store.export(run, **asked)

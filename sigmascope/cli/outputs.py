@@ -17,12 +17,14 @@ from sigmascope import gate
 
 HEALTHY, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
-# What stands in every file of a kind that was written here, by which it may be written again.
+WEIGHTS = b"sigmascope weights"  # the comment of the archive
+DRAWN = "<!-- a picture of sigmascope -->"
+# By which files that were written here may be written again.
 MARKS = {
-    "json": b'"schema": "sigmascope/',
-    "html": "· sigmascope".encode(),  # in the title
-    "picture": b"<desc>sigmascope</desc>",
-    "save": b"sigmascope weights",  # the comment of the archive
+    "json": gate.Mark(rb'\{\n "schema": "sigmascope/'),
+    "html": gate.Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n"),
+    "picture": gate.Mark(rb"<svg[^>]*>" + DRAWN.encode()),
+    "save": gate.Mark(b"PK\x03\x04", WEIGHTS),
 }
 
 _results: list[Any] = []  # streams of any make; the last is where results go
@@ -63,7 +65,7 @@ def require_run(run: Path | None) -> None:
     if run is None:
         return
     if not run.exists():
-        gate.require_target(run, mark=b"\0")  # there is a folder that takes files
+        gate.require_target(run, mark=gate.Mark(b"(?!)"))  # there is a folder that takes files
         return
     store.Run(run).close()
 
@@ -86,8 +88,7 @@ def write(target: str, form: Any) -> None:
 def draw(file: Path, picture: str) -> None:
     """A picture as SVG; the file appears whole or not at all."""
     opening, _, rest = picture.partition(">")
-    mark = MARKS["picture"]
-    gate.write_text(file, f"{opening}>{mark.decode()}{rest}", mark=mark)
+    gate.write_text(file, f"{opening}>{DRAWN}{rest}", mark=MARKS["picture"])
     wrote(file)
 
 
@@ -103,7 +104,7 @@ def save(file: Path, state: dict[str, Any], *, how: str = "") -> None:
         except RuntimeError as error:  # torch's writer says so when the disk is full
             raise OSError(str(error).splitlines()[0]) from error
         with zipfile.ZipFile(fresh, "a") as archive:
-            archive.comment = MARKS["save"]
+            archive.comment = WEIGHTS
     wrote(file, how)
 
 
@@ -128,7 +129,8 @@ def terminal() -> dict[str, Any]:
 
     console = Console(file=results())
     seen = console.is_terminal  # a file or a pipe has no width of its own
-    return {"colour": seen and not console.no_color, "width": console.width if seen else 100}
+    width = max(console.width, 40) if seen else 100
+    return {"colour": seen and not console.no_color, "width": width}
 
 
 def show(text: str) -> None:

@@ -178,9 +178,19 @@ def standardised(x: "Tensor", spread: float = 1.0) -> "Tensor":
 
 
 def _values(targets: "Tensor") -> "Tensor":
-    """Targets as columns: classes one by one."""
+    """Targets as columns: a column for each class that is there."""
+    import torch
     from torch.nn import functional as F
+
+    from sigmascope import gate
 
     if targets.is_floating_point():
         return standardised(targets.reshape(len(targets), -1), SPREAD)
-    return standardised(F.one_hot(targets.flatten().long()), SPREAD)
+    if targets.is_complex() or targets.numel() != len(targets):
+        raise gate.Refusal(
+            "Targets must be real values, or one whole number a sample for its class, got "
+            f"{targets.dtype} of shape {tuple(targets.shape)}. Give values as floating numbers."
+        )
+    known, classes = torch.unique(targets.flatten(), return_inverse=True)
+    gate.require_room(4 * len(known) * len(targets), f"One output for each of {len(known)} classes")
+    return standardised(F.one_hot(classes, len(known)), SPREAD)

@@ -125,6 +125,9 @@ def compression(
     count = sample_count(batch, batch_dim=batch_dim)
     if count < 4:
         raise Refusal(f"There must be four samples or more, got {count}. Pass some hundreds.")
+    if targets is not None and (not isinstance(targets, Tensor) or len(targets) != count):
+        got = f"{len(targets)}" if isinstance(targets, Tensor) else type(targets).__name__
+        raise Refusal(f"`targets` must be a tensor of {count} classes, one a sample, got {got}.")
     order = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))
     halves = order[: count // 2], order[count // 2 :]
     ours, other = (

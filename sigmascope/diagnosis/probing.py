@@ -121,6 +121,8 @@ def probe(
 
     Cost: 54 forward and backward passes, and the least loss of a constant.
     """
+    if optimiser not in RATES:
+        raise Refusal(f"`optimiser` must be one of {', '.join(RATES)}, got {optimiser!r}.")
     count = sample_count(batch, batch_dim=batch_dim)
     if count > MOST:
         raise Refusal(f"A probe takes up to {MOST} samples, got {count}. Pass fewer.")

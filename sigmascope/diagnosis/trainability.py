@@ -15,12 +15,13 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.probing import MOST, PASSES, Optimiser, probe
-from sigmascope.gate import write_text
+from sigmascope.gate import Mark, write_text
 from sigmascope.linalg import Estimate
 from sigmascope.probes import Batch, Loss, Refusal, chosen, in_words, sample_count
 from sigmascope.survey import Profile, Reading, Skipped
 
 KEPT = Path(__file__).with_name("trainability.json")
+MARK = Mark(rb'\{\n "names": \[.*\n "slopes": \[')
 DRAWS = 200  # of the training set, with replacement
 RISK = 0.1
 EVEN = 0.5  # probability of fitting
@@ -60,7 +61,7 @@ class TrainabilityModel:
 
     def save(self, file: Path) -> None:
         """Write it as JSON."""
-        write_text(file, json.dumps(asdict(self), indent=1) + "\n", mark=b'"draws"')
+        write_text(file, json.dumps(asdict(self), indent=1) + "\n", mark=MARK)
 
     @classmethod
     def read(cls, file: Path) -> "TrainabilityModel":

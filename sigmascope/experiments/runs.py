@@ -12,10 +12,13 @@ import torch
 
 from sigmascope import __version__
 from sigmascope.experiments.figures import Claim, Figure, Row, Task
-from sigmascope.gate import Refusal, Rows, replacing, require_target, write_text
+from sigmascope.gate import Mark, Refusal, Rows, replacing, require_target, write_text
 
 ROWS, PICTURE, CLAIMS = "rows.jsonl", "figure.png", "claims.json"
-MARKS = {PICTURE: b"sigmascope", CLAIMS: b'"holds"'}
+MARKS = {
+    PICTURE: Mark(rb"\x89PNG.{0,400}Software\x00sigmascope "),
+    CLAIMS: Mark(rb'\[\n \{\n  "says": .*\n  "found": .*\n  "holds": '),
+}
 
 VERSIONS = {
     "sigmascope": __version__,

@@ -8,9 +8,10 @@ from sigmascope.gate.budgets import memory, require_room, size_of
 from sigmascope.gate.refusals import NoFolder, Refusal
 from sigmascope.gate.rows import Rows
 from sigmascope.gate.text import printable, printable_lines
-from sigmascope.gate.writing import replacing, require_target, write_text
+from sigmascope.gate.writing import Mark, replacing, require_target, write_text
 
 __all__ = [
+    "Mark",
     "NoFolder",
     "Refusal",
     "Rows",

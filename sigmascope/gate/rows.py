@@ -8,6 +8,7 @@ that does not begin as one of these is not touched.
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO
 
 from sigmascope.gate.refusals import Refusal
 from sigmascope.gate.text import printable
-from sigmascope.gate.writing import failed, require_target, write_text
+from sigmascope.gate.writing import Mark, failed, require_target, write_text
 
 Row = dict[str, Any]
 LONGEST = 1 << 24  # bytes of a first line; nothing longer can be ours
@@ -40,7 +41,7 @@ class Rows:
         self.path, self.kind = path, kind
         self.recipe = json.loads(json.dumps(dict(recipe)))
         head = _line({"sigmascope": kind, "recipe": self.recipe})
-        mark = f'"sigmascope": {json.dumps(kind)}'.encode()
+        mark = Mark(re.escape(f'{{"sigmascope": {json.dumps(kind)}, "recipe": '.encode()))
         try:
             require_target(path, mark=mark)
             if not path.exists() or path.stat().st_size == 0:

@@ -2,21 +2,24 @@
 
 A file is written beside its target, brought to the disk, and takes the target's place in one step:
 whoever looks, and whatever interrupts, there is the old file or the new one. The target must be
-nothing, or a regular file that an earlier run of sigmascope wrote, which is told by a mark in it;
-anything else (a device, a folder, the user's notes) is refused before any work is done.
+nothing, or a regular file that an earlier run of sigmascope wrote, which is told by how it begins
+and ends (words within it prove nothing: they may be quoted). Anything else (a device, a folder, the
+user's notes) is refused before any work is done.
 """
 
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from sigmascope.gate.refusals import NoFolder, Refusal
 
-ENDS = 1 << 16  # bytes at either end of a file in which its mark is looked for
+ENDS = 1 << 16  # bytes at either end of a file that are looked at
 FULL = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "your share of the disk is full",
@@ -25,19 +28,44 @@ FULL = {
 NAME = 200  # bytes of a target's name that its fresh file repeats: names end at 255
 
 
-def require_target(path: str | os.PathLike[str], *, mark: bytes) -> Path:
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How every file of a kind that is written here begins, and how it ends.
+
+    Attributes:
+        begins: A regular expression that its first bytes match.
+        ends: One that its last bytes match, from some place on to the end.
+    """
+
+    begins: bytes
+    ends: bytes = b""
+
+    def fits(self, file: Path) -> bool:
+        """Whether a file has no bytes, or begins and ends so."""
+        with file.open("rb") as content:
+            size = content.seek(0, os.SEEK_END)
+            content.seek(0)
+            head = content.read(ENDS)
+            content.seek(max(size - ENDS, 0))
+            tail = content.read(ENDS)
+        begun = re.match(self.begins, head, re.DOTALL)
+        ended = re.search(self.ends + rb"\Z", tail, re.DOTALL)
+        return size == 0 or (begun is not None and ended is not None)
+
+
+def require_target(path: str | os.PathLike[str], *, mark: Mark) -> Path:
     """Refuse what could not be written after the work, or what would destroy a file of the user.
 
     Args:
         path: What is to be written; a link is followed.
-        mark: Bytes that stand near either end of every file of this kind that sigmascope writes.
+        mark: Of the files of this kind that sigmascope writes.
 
     Returns:
         The file that will be written, with links followed.
 
     Raises:
         Refusal: If there is no folder for it or nothing can be made in that folder, or if there is
-            something that is not an empty file nor one with the mark.
+            something that has bytes and not the mark.
     """
     try:
         target = _resolved(Path(path))
@@ -51,7 +79,7 @@ def require_target(path: str | os.PathLike[str], *, mark: bytes) -> Path:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], *, mark: bytes) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], *, mark: Mark) -> Iterator[Path]:
     """A fresh file that takes the place of `path` when the block ends well.
 
     Args:
@@ -78,7 +106,7 @@ def replacing(path: str | os.PathLike[str], *, mark: bytes) -> Iterator[Path]:
             fresh.unlink(missing_ok=True)
 
 
-def write_text(path: str | os.PathLike[str], text: str, *, mark: bytes) -> Path:
+def write_text(path: str | os.PathLike[str], text: str, *, mark: Mark) -> Path:
     """Write a text file, UTF-8 with bare line feeds.
 
     What UTF-8 has no bytes for (half of a surrogate pair, from a file name that is no text) is
@@ -109,7 +137,7 @@ def _resolved(path: Path) -> Path:
     return target
 
 
-def _require_ours(path: Path, target: Path, mark: bytes) -> None:
+def _require_ours(path: Path, target: Path, mark: Mark) -> None:
     try:
         kind = target.stat().st_mode
     except FileNotFoundError:
@@ -120,22 +148,11 @@ def _require_ours(path: Path, target: Path, mark: bytes) -> None:
         raise Refusal(
             f"{path} must be a file or nothing, got a device, pipe or socket: name a file."
         )
-    if not _carries(target, mark):
+    if not mark.fits(target):
         raise Refusal(
             f"{path} is there already and no file of this kind that sigmascope wrote; it was left "
             "as it is. Move it away, or name another file."
         )
-
-
-def _carries(file: Path, mark: bytes) -> bool:
-    """Whether a file holds nothing (not a letter), or has the mark near its beginning or end."""
-    with file.open("rb") as content:
-        size = content.seek(0, os.SEEK_END)
-        content.seek(0)
-        head = content.read(ENDS)
-        content.seek(max(size - ENDS, 0))
-        nothing = size == len(head) and not head.strip(b" \r\n[]{}")
-        return nothing or mark in head or mark in content.read(ENDS)
 
 
 def _fresh(target: Path) -> Path:

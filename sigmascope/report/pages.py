@@ -11,9 +11,9 @@ from string import Template
 
 from plotly.offline import get_plotlyjs
 
-from sigmascope.gate import write_text
+from sigmascope.gate import Mark, write_text
 
-MARK = "· sigmascope".encode()  # in the title of every page
+MARK = Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n")
 
 
 def write_page(

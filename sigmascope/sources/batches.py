@@ -38,6 +38,7 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
         kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _kind(value)
         raise Refusal(f"{place} must hold numbers, got {kind}.") from error
     require_dense(tensor, place)
+    tensor = _signed(tensor, place)
     if tensor.ndim == 0:
         raise Refusal(f"{place} must have one row a sample, got the single number {tensor.item()}.")
     if tensor.numel() == 0:
@@ -46,6 +47,16 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
             f"{tuple(tensor.shape)}. Give some rows."
         )
     return tensor
+
+
+def _signed(tensor: Tensor, place: str) -> Tensor:
+    """Long unsigned integers, of which torch computes little, as signed ones."""
+    if tensor.dtype not in (torch.uint16, torch.uint32, torch.uint64):
+        return tensor
+    signed = tensor.to(torch.int64)
+    if bool((signed < 0).any()):
+        raise Refusal(f"{place} must fit 63 bits, got larger numbers: subtract their least.")
+    return signed
 
 
 def require_dense(tensor: Tensor, place: str) -> None:
@@ -67,6 +78,13 @@ def require_dense(tensor: Tensor, place: str) -> None:
     if kind:
         raise Refusal(f"{place} must be a dense tensor, got a {kind}.")
     gate.require_room(tensor.numel() * tensor.element_size(), place)
+    try:
+        tensor.flatten()[:1].to(torch.float32 if not tensor.is_complex() else torch.complex64)
+    except (RuntimeError, NotImplementedError) as error:
+        raise Refusal(
+            f"{place} must hold numbers that torch computes with, got {tensor.dtype}: save it as "
+            "float32."
+        ) from error
 
 
 def as_batch(value: Any, *, place: str) -> Batch:

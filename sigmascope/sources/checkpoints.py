@@ -99,8 +99,8 @@ def _tensors(content: Any, path: Path) -> dict[str, Tensor]:
 
 
 def _without_prefix(state: dict[str, Tensor], remark: str) -> tuple[dict[str, Tensor], str]:
-    for prefix in PREFIXES:
-        if all(name.startswith(prefix) for name in state):
+    for prefix in PREFIXES * 2:  # one may stand within the other
+        if state and all(name.startswith(prefix) for name in state):
             state = {name.removeprefix(prefix): value for name, value in state.items()}
             remark += f" (without the prefix `{prefix}`)"
     return state, remark

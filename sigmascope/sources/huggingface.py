@@ -14,6 +14,7 @@ from sigmascope.gate import Refusal
 from sigmascope.sources.refusals import listed, told
 from sigmascope.sources.seeds import lent
 
+DEEPEST = 10_000  # layers
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
 
 
@@ -59,6 +60,12 @@ def _require_config(path: Path) -> None:
         raise Refusal(
             f"`{config}` has no `model_type`, so transformers cannot tell which model it is."
         )
+    for key, value in content.items():
+        if "layer" in str(key) and isinstance(value, int) and value > DEEPEST:
+            raise Refusal(
+                f"`{config}` asks for {value} layers (`{key}`), and at most {DEEPEST} are built: "
+                "is it damaged?"
+            )
 
 
 def _opened(transformers: Any, path: Path) -> tuple[nn.Module, str]:

@@ -19,6 +19,7 @@ from sigmascope.sources.refusals import listed, nearest, told
 from sigmascope.sources.seeds import lent
 
 Origin = Literal["built-in", "python", "hugging face"]
+WIDEST = 100_000  # outputs: larger labels are codes of something
 DEEPEST = 10_000  # layers of a built-in network; each takes Python's time, however small
 MODULE = 10_000  # bytes that a layer takes in Python, however small
 DIGITS = 18  # of a size; longer ones are no size of anything
@@ -97,7 +98,7 @@ def _built_in(spec: str, data: Data | None, generator: torch.Generator | None) -
             f"`{spec}` takes the shape of its inputs from the data, which must be one tensor: pass "
             "`--data digits`, `--data 'gaussian?shape=64'` or a file."
         )
-    _require_size(spec)
+    _require_size(spec, data.outputs or 1)
     try:
         return networks.build(spec, inputs=shape, outputs=data.outputs or 10, generator=generator)
     except ValueError as error:
@@ -106,7 +107,7 @@ def _built_in(spec: str, data: Data | None, generator: torch.Generator | None) -
         raise Refusal(f"`{spec}` cannot be built ({told(error)}): make it smaller.") from error
 
 
-def _require_size(spec: str) -> None:
+def _require_size(spec: str, outputs: int) -> None:
     """Refuse what would eat the memory of the machine before torch says that there is none."""
     options = dict(parse_qsl(spec.partition("?")[2]))
     sizes = [options.get(key, "1") for key in ("depth", "width")]
@@ -116,6 +117,11 @@ def _require_size(spec: str) -> None:
     depth, width = (int(size) if size.isdecimal() else 1 for size in sizes)
     needed = max(depth, 1) * max(4 * width * width, MODULE)
     gate.require_room(needed, f"`{spec}`", gives="for its weights", do=smaller)
+    if outputs > WIDEST:
+        raise Refusal(
+            f"A network that is built here has at most {WIDEST} outputs, got classes up to "
+            f"{outputs - 1}: number the classes from 0 on."
+        )
     if depth > DEEPEST:
         raise Refusal(
             f"`{spec}` would have more than the {DEEPEST} layers that are built here: {smaller}."

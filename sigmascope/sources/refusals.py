@@ -19,8 +19,11 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f" Did you mean `{close[0]}`?" if close else ""
 
 
+LONG = 200  # letters of a name in a sentence
+
+
 def listed(words: Iterable[str], *, most: int = 5) -> str:
     """The words with commas between them, the tail counted where there are many."""
     words = list(words)
     tail = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(f"`{w}`" for w in words[:most]) + tail
+    return ", ".join(f"`{w if len(w) <= LONG else w[:LONG] + '…'}`" for w in words[:most]) + tail

@@ -1,6 +1,6 @@
 """Runs on disk: one SQLite file per run, append-only, sealed, readable while it grows."""
 
-from sigmascope.store.exports import MARKS, Format, export, salvage
+from sigmascope.store.exports import Format, export, mark_of, salvage
 from sigmascope.store.refusals import Damaged, Unwritable
 from sigmascope.store.rows import (
     StoredCheck,
@@ -16,7 +16,6 @@ from sigmascope.store.runs import Run
 from sigmascope.store.tables import VERSION, Table
 
 __all__ = [
-    "MARKS",
     "VERSION",
     "Damaged",
     "Format",
@@ -32,5 +31,6 @@ __all__ = [
     "Table",
     "Unwritable",
     "export",
+    "mark_of",
     "salvage",
 ]

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from sigmascope.gate import Refusal, replacing, require_target
+from sigmascope.gate import Mark, Refusal, replacing, require_target
 from sigmascope.store import codecs
 from sigmascope.store.refusals import require_file
 from sigmascope.store.runs import Run
@@ -20,10 +21,17 @@ from sigmascope.store.tables import COLUMNS, Table
 Format = Literal["parquet", "csv", "json"]
 
 _BATCH = 10_000  # rows in memory at a time
-# What stands near an end of every export of a form, by which it may be written again.
-MARKS: Mapping[str, bytes] = MappingProxyType(
-    {"csv": b"step,time,", "json": b'{"step": ', "parquet": b"sigmascope export"}
-)
+
+
+def mark_of(to: str, table: Table) -> Mark:
+    """How exports of a table begin and end, by which they may be written again."""
+    columns = [re.escape(name).encode() for name in COLUMNS[table]]
+    if to == "csv":
+        return Mark(b"step,time," + b",".join(columns) + b"\r\n")
+    if to == "parquet":
+        return Mark(b"PAR1", b"sigmascope export.*PAR1")
+    row = rb'\[\n\{"step": -?\d+, "time": "[^"]*", "' + columns[0] + b'": '
+    return Mark(row + rb"|\[\n\]\n\Z")
 
 
 def export(
@@ -55,8 +63,8 @@ def export(
         Refusal: If something else than such an export is at `path`, or the disk is full.
         ImportError: If Parquet is asked for and pyarrow is not installed.
     """
-    target = _target(Path(path), Path(run_path), to)
-    with Run(run_path, write=False) as run, replacing(target, mark=MARKS[to]) as fresh:
+    target = _target(Path(path), Path(run_path), to, table)
+    with Run(run_path, write=False) as run, replacing(target, mark=mark_of(to, table)) as fresh:
         _WRITERS[to](fresh, table, _records(run.cells(table), table))
     return target
 
@@ -85,22 +93,22 @@ def salvage(
         ImportError: If Parquet is asked for and pyarrow is not installed.
     """
     named = Path(run_path)
-    target = _target(Path(path), named, to)
+    target = _target(Path(path), named, to, table)
     require_file(named)
     part, file = salvaged(Path(os.path.realpath(named)), named, table)
-    with closing(file), replacing(target, mark=MARKS[to]) as fresh:
+    with closing(file), replacing(target, mark=mark_of(to, table)) as fresh:
         _WRITERS[to](fresh, table, _records(rows(file, part, table), table))
     return part.says(table)
 
 
-def _target(target: Path, run: Path, to: str) -> Path:
+def _target(target: Path, run: Path, to: str, table: Table) -> Path:
     """Where to write, unless that would replace what must stay."""
     if to not in _WRITERS:
         raise Refusal(f"`to` must be one of {', '.join(_WRITERS)}, got {to!r}.")
     real = os.path.realpath(run)
     if os.path.realpath(target) in (real, f"{real}-wal", f"{real}-shm"):
         raise Refusal(f"{target} is the run file itself, or its log; write the export elsewhere.")
-    require_target(target, mark=MARKS[to])
+    require_target(target, mark=mark_of(to, table))
     return target
 
 
@@ -132,7 +140,7 @@ def _json(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> None:
             line = {name: _strict(cell) for name, cell in record.items()}
             file.write(opening + json.dumps(line, allow_nan=False))
             opening = ",\n"
-        file.write("[]\n" if opening == "[\n" else "\n]\n")
+        file.write("[\n]\n" if opening == "[\n" else "\n]\n")
 
 
 def _parquet(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal, Rows
-from sigmascope.probes import Subject
+from sigmascope.probes import Subject, apart, called
 from sigmascope.survey.bottlenecks import THRESHOLD, counted
 from sigmascope.survey.dimensions import inner_dimension
 from sigmascope.survey.fits import fit_of
@@ -94,11 +94,18 @@ def _opened(file: Path, recipe: Recipe, factory: Factory) -> Rows:
     network = hashlib.sha256(str(first).encode())
     for name, t in first.state_dict().items():
         network.update(name.encode() + t.contiguous().cpu().numpy().tobytes())
-    return Rows(file, kind="sweep", recipe=recipe | {"network": network.hexdigest()[:16]})
+    return Rows(Path(file), kind="sweep", recipe=recipe | {"network": network.hexdigest()[:16]})
 
 
 def _fresh(factory: Factory, depth: int, seed: int) -> nn.Module:
-    return factory(depth, torch.Generator().manual_seed(1_000_003 * depth + seed)).float()
+    with apart():  # what a factory draws from the global generators is none of their business
+        made = factory(depth, torch.Generator().manual_seed(1_000_003 * depth + seed))
+    if not isinstance(made, nn.Module):
+        raise Refusal(
+            f"`factory` must return a torch.nn.Module, got {type(made).__name__}: does it end in "
+            "`return model`?"
+        )
+    return made.float()
 
 
 def _place(network: Trained) -> Place:
@@ -112,6 +119,13 @@ def _network(row: dict[str, Any]) -> Trained:
 
 
 def _require(inputs: Tensor, targets: Tensor, depths: Collection[int]) -> tuple[Tensor, Tensor]:
+    if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
+        raise Refusal(
+            f"`inputs` and `targets` must be tensors, got {type(inputs).__name__} and "
+            f"{type(targets).__name__}. Wrap arrays with torch.from_numpy."
+        )
+    if not isinstance(depths, Collection) or not all(isinstance(d, int) for d in depths):
+        raise Refusal(f"`depths` must be a list of whole numbers, got {depths!r}: write [6, 8].")
     if inputs.ndim != 2 or targets.ndim != 2 or len(inputs) != len(targets):
         raise Refusal(
             f"`inputs` and `targets` must be matrices with a row for each sample, got "
@@ -135,6 +149,8 @@ def _trained(factory: Factory, x: Tensor, y: Tensor, recipe: Recipe, place: Plac
     """One network, from its own seed: the same wherever and whenever it is trained."""
     depth, ridge, seed = place
     model = _fresh(factory, depth, seed)
+    with torch.no_grad():
+        called(model, x[:1])  # refused in words where they do not fit
     settle(model, x, y, ridge=ridge, **{k: recipe[k] for k in ("steps", "rate")})
     return _read(model, x, y, place)
 

@@ -45,6 +45,11 @@ def fit_of(subject: Subject, targets: Tensor) -> Fit:
     Raises:
         Refusal: If targets are neither, not finite, all the same, or classes without an output.
     """
+    if not isinstance(targets, Tensor):
+        raise Refusal(
+            f"`targets` must be a tensor of values or classes, got {type(targets).__name__}: wrap "
+            "it with torch.as_tensor."
+        )
     require_finite_targets(targets)
     output = subject.output.detach().cpu()
     targets = targets.detach().cpu()

@@ -18,6 +18,7 @@ from sigmascope.networks import (
 from sigmascope.theory import Check, check_chain, daneshmand2020
 
 Progress = Callable[[str, int, int], None]
+LARGEST = 1e6  # gamma; beyond it a skip connection adds nothing that float64 could tell
 MOST = 20_000  # layers that a chain may take to forget its start
 
 
@@ -82,6 +83,13 @@ def predict(
     """
     if width < 2:
         raise ValueError(f"`width` must be 2 or more, got {width}: one unit has one direction.")
+    if depth < 1:
+        raise ValueError(f"`depth` must be 1 or more, got {depth}.")
+    if LARGEST < gamma < math.inf:
+        raise ValueError(
+            f"`gamma` must be at most {LARGEST:g}, or infinite without a skip connection, got "
+            f"{gamma:g}."
+        )
     if forgetting(width, gamma) > MOST:
         do = "Averages at 0.02 differ from those at smaller ones by less than 2 %: ask for that."
         raise ValueError(

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
 from sigmascope import cli
 from tests.fuzz import world
@@ -158,6 +158,7 @@ def attack(home, monkeypatch, as_users_see_it):
         )
         @given(words=commands(files))
         def holds(words):
+            note(repr(words))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 require_as_promised(words, folder)

@@ -97,11 +97,11 @@ def test_parquet_without_pyarrow_says_what_to_install(path, tmp_path, monkeypatc
 
 def test_a_failed_export_leaves_the_old_file(path, tmp_path, monkeypatch):
     old = tmp_path / "out.parquet"
-    old.write_text("old sigmascope export")
+    old.write_bytes(b"PAR1 old sigmascope export PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError):
         export(path, to="parquet", path=old)
-    assert old.read_text() == "old sigmascope export"
+    assert old.read_bytes() == b"PAR1 old sigmascope export PAR1"
 
 
 def test_refusals_name_what_is_allowed(path, tmp_path, as_users_see_it):
