@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 import traceback
 from contextlib import suppress
@@ -73,11 +72,7 @@ def main() -> None:
     """Run the command line; a refusal is one sentence on standard error and exit code 2."""
     require_streams()
     debug = "--debug" in sys.argv[1:]
-    if not Path().exists():
-        note("sigmascope: The working folder is gone; `cd` to one that is there.")
-        sys.exit(MISUSED)
-    if shutil.get_terminal_size().columns < NARROW:
-        os.environ["COLUMNS"] = str(NARROW)
+    _require_surroundings()
     words = _joined([word for word in sys.argv[1:] if word != "--debug"])
     try:
         sys.exit(_run(words))
@@ -95,6 +90,22 @@ def main() -> None:
             raise
         note(f"sigmascope: {_said(error)}")
     sys.exit(MISUSED)
+
+
+def _require_surroundings() -> None:
+    """What libraries below us take for granted, and end or hang without."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        note("sigmascope: The working folder is gone; `cd` to one that is there.")
+        sys.exit(MISUSED)
+    said = os.environ.get("COLUMNS", "")
+    widths = [int(said)] if said.isdecimal() else []
+    for descriptor in range(3):
+        with suppress(OSError):  # no terminal
+            widths.append(os.get_terminal_size(descriptor).columns)
+    if min(widths, default=NARROW) < NARROW:
+        os.environ["COLUMNS"] = str(NARROW)
 
 
 def _run(words: list[str]) -> int:
