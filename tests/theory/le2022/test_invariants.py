@@ -232,6 +232,7 @@ class Wrong(torch.autograd.Function):
 
 
 def test_a_wrong_backward_is_found():
+    torch.default_generator.manual_seed(0)  # how wrong it is depends on the draw
     net = Net(lambda n, x: n.b(Wrong.apply(n.a(x))), a=nn.Linear(4, 6), b=nn.Linear(6, 2))
     found = le2022.conserved(net, torch.randn(7, 4))
     assert [i.tensors for i in found.broken] == [("b.weight", "a.weight", "a.bias")]
