@@ -120,11 +120,11 @@ def _completed(
 
 def _computed(figure: Figure, todo: list[Task], workers: int, data: Path | None) -> Iterator[Row]:
     if workers == 1 or len(todo) < 2:
-        yield from (_row(figure, task, data) for task in todo)
+        yield from (_row(figure.row, task, data) for task in todo)
         return
     # a forked process would hang in torch's thread pool
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_alone) as pool:
-        for future in as_completed([pool.submit(_row, figure, t, data) for t in todo]):
+        for future in as_completed([pool.submit(_row, figure.row, t, data) for t in todo]):
             yield future.result()
 
 
@@ -132,8 +132,8 @@ def _alone() -> None:
     torch.set_num_threads(1)
 
 
-def _row(figure: Figure, task: Task, data: Path | None) -> Row:
-    return {"task": task, **figure.row(task, data), "versions": VERSIONS}
+def _row(row: Callable[[Task, Path | None], Row], task: Task, data: Path | None) -> Row:
+    return {"task": task, **row(task, data), "versions": VERSIONS}
 
 
 def _key(task: Task) -> str:

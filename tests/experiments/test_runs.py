@@ -1,6 +1,7 @@
 """Rows are computed once, a cut run goes on, and what they show is said."""
 
 import json
+import pickle
 import sys
 
 import pytest
@@ -114,3 +115,9 @@ def test_sizes_are_plain_and_tasks_differ(figure):
         assert json.loads(json.dumps(dict(config))) == dict(config)
         found = [json.dumps(t, sort_keys=True) for t in figure.tasks(config)]
         assert len(found) == len(set(found)) > 0
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.name)
+def test_the_work_of_every_figure_can_be_sent_to_another_process(figure):
+    """Its claims and its plot stay here, and may be anything."""
+    assert pickle.loads(pickle.dumps(figure.row)) == figure.row
