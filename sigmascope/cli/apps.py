@@ -85,7 +85,7 @@ def main() -> None:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(HEALTHY)
-    except (Exception, MemoryError, RecursionError) as error:
+    except Exception as error:  # whatever is left is ours, and is one sentence all the same
         if debug:
             raise
         note(f"sigmascope: {_said(error)}")

@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
+from sigmascope.gate.closing import Closing
 from sigmascope.gate.refusals import Refusal
 from sigmascope.gate.text import printable
 from sigmascope.gate.writing import Mark, failed, require_target, write_text
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 LONGEST = 1 << 24  # bytes of a first line; nothing longer can be ours
 
 
-class Rows:
+class Rows(Closing):
     """The rows of one recipe in a file, open to be added to by one process at a time.
 
     Args:
@@ -51,15 +51,8 @@ class Rows:
         except OSError as error:
             raise Refusal(failed(path, error)) from error
 
-    def __enter__(self) -> "Rows":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Let go of the file; whatever was added is in it."""
         self._file.close()
 
     def add(self, row: Row) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes.refusals import Refusal, require_dense_batch
+from sigmascope.gate import Refusal, require_dense
 
 Batch = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any]
 PREFERRED = ("logits", "last_hidden_state", "output", "out", "prediction_logits", "pred")
@@ -56,7 +56,8 @@ def prepared(model: nn.Module, batch: Batch) -> Batch:
     Raises:
         Refusal: If that dtype cannot hold a number of the batch.
     """
-    require_dense_batch(tensors(batch))
+    for tensor in tensors(batch):
+        require_dense(tensor, "`batch`")
     # no operation takes numbers of eight bits, but for some products with weights of such
     like = next((p for p in model.parameters() if p.is_floating_point() and p.itemsize > 1), None)
     if like is None:

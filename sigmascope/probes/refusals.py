@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
-from sigmascope.gate import Refusal, require_room
+from sigmascope.gate import Refusal
 from sigmascope.probes.layers import layers
 
 
@@ -90,20 +90,6 @@ def require_real(parameters: Mapping[str, Tensor], asked: str) -> None:
                 f"{asked} needs real, dense weights, got `{name}`, which is {kind}. Keep its real "
                 "and imaginary parts as two weights, or make it dense (.to_dense())."
             )
-
-
-def require_dense_batch(tensors: Iterator[Tensor]) -> None:
-    """Raise if a tensor of the batch is no plain array in memory, or is beyond the budget."""
-    for tensor in tensors:
-        plainly = tensor.layout == torch.strided and not tensor.is_nested
-        if not plainly or tensor.is_meta or tensor.is_quantized:
-            kind = "on the meta device" if tensor.is_meta else f"of layout {tensor.layout}"
-            kind = "nested" if tensor.is_nested else "quantised" if tensor.is_quantized else kind
-            raise Refusal(
-                f"`batch` must hold dense tensors, got one that is {kind}. Pass real numbers, e.g. "
-                "`tensor.to_dense()`."
-            )
-        require_room(tensor.numel() * tensor.itemsize, f"A batch of shape {tuple(tensor.shape)}")
 
 
 def require_finite_batch(tensors: Iterator[Tensor]) -> None:

@@ -37,7 +37,7 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _kind(value)
         raise Refusal(f"{place} must hold numbers, got {kind}.") from error
-    require_dense(tensor, place)
+    gate.require_dense(tensor, place)
     tensor = _signed(tensor, place)
     if tensor.ndim == 0:
         raise Refusal(f"{place} must have one row a sample, got the single number {tensor.item()}.")
@@ -57,34 +57,6 @@ def _signed(tensor: Tensor, place: str) -> Tensor:
     if bool((signed < 0).any()):
         raise Refusal(f"{place} must fit 63 bits, got larger numbers: subtract their least.")
     return signed
-
-
-def require_dense(tensor: Tensor, place: str) -> None:
-    """Refuse a tensor that is not a plain array of numbers in memory.
-
-    Raises:
-        Refusal: If it is sparse, nested, quantised or on the meta device, or declares more numbers
-            than it stores and more than fit the budget of memory.
-    """
-    kind = ""
-    if tensor.is_nested:
-        kind = "nested tensor: pad its parts to one shape"
-    elif tensor.layout != torch.strided:
-        kind = f"tensor of layout {tensor.layout}: save it as `tensor.to_dense()`"
-    elif tensor.is_quantized:
-        kind = "quantised tensor: save it as `tensor.dequantize()`"
-    elif tensor.is_meta:
-        kind = "tensor on the meta device, which holds no numbers: save a real one"
-    if kind:
-        raise Refusal(f"{place} must be a dense tensor, got a {kind}.")
-    gate.require_room(tensor.numel() * tensor.element_size(), place)
-    try:
-        tensor.flatten()[:1].to(torch.float32 if not tensor.is_complex() else torch.complex64)
-    except (RuntimeError, NotImplementedError) as error:
-        raise Refusal(
-            f"{place} must hold numbers that torch computes with, got {tensor.dtype}: save it as "
-            "float32."
-        ) from error
 
 
 def as_batch(value: Any, *, place: str) -> Batch:

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from sigmascope.gate import Refusal
-from sigmascope.sources.batches import require_dense
+from sigmascope.gate import Refusal, require_dense
 from sigmascope.sources.castings import SHOWN, misfits, narrowed
 from sigmascope.sources.files import existing, read_safetensors, read_torch
 from sigmascope.sources.refusals import listed, nearest

@@ -15,12 +15,11 @@ from sigmascope.sources.batches import Batch, as_batch, changed, count, parts, s
 from sigmascope.sources.callables import call, is_callable_spec, named
 from sigmascope.sources.datasets import DATASETS, Sample, cifar10, digits, fashion_mnist, gaussian
 from sigmascope.sources.files import KINDS, existing, read
+from sigmascope.sources.limits import DIGITS
 from sigmascope.sources.loaders import gather, matched
 from sigmascope.sources.refusals import listed, nearest
 from sigmascope.sources.seeds import lent
 from sigmascope.sources.subsets import choose, classes, described
-
-DIGITS = 18  # of a size; longer ones are no size of anything
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from torch import nn
 
 from sigmascope import gate
 from sigmascope.gate import Refusal
+from sigmascope.sources.limits import DEEPEST
 from sigmascope.sources.refusals import listed, told
 from sigmascope.sources.seeds import lent
 
-DEEPEST = 10_000  # layers
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
 
 

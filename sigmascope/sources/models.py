@@ -15,14 +15,12 @@ from sigmascope.sources.callables import call, candidates, is_callable_spec, nam
 from sigmascope.sources.checkpoints import load_checkpoint
 from sigmascope.sources.data import Data
 from sigmascope.sources.huggingface import open_folder
+from sigmascope.sources.limits import DEEPEST, DIGITS, WIDEST
 from sigmascope.sources.refusals import listed, nearest, told
 from sigmascope.sources.seeds import lent
 
 Origin = Literal["built-in", "python", "hugging face"]
-WIDEST = 100_000  # outputs: larger labels are codes of something
-DEEPEST = 10_000  # layers of a built-in network; each takes Python's time, however small
 MODULE = 10_000  # bytes that a layer takes in Python, however small
-DIGITS = 18  # of a size; longer ones are no size of anything
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 
 

@@ -1,6 +1,6 @@
 """Runs on disk: one SQLite file per run, append-only, sealed, readable while it grows."""
 
-from sigmascope.store.exports import Format, export, mark_of, salvage
+from sigmascope.store.exports import Format, export, salvage
 from sigmascope.store.refusals import Damaged, Unwritable
 from sigmascope.store.rows import (
     StoredCheck,
@@ -31,6 +31,5 @@ __all__ = [
     "Table",
     "Unwritable",
     "export",
-    "mark_of",
     "salvage",
 ]

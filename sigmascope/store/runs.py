@@ -5,9 +5,9 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
+from sigmascope.gate import Closing
 from sigmascope.store import codecs
 from sigmascope.store.appends import Rows, append
 from sigmascope.store.creations import create
@@ -39,7 +39,7 @@ from sigmascope.store.wholes import view
 T = TypeVar("T")
 
 
-class Run:
+class Run(Closing):
     """The file of one run: rows are appended, never changed, and a step is whole or absent.
 
     Other processes may read it while it grows, and more than one may write.
@@ -79,17 +79,6 @@ class Run:
             self._require_present_form(picture)
             require_rights(self._real, self.path)
             self._view = None  # a writer seldom reads, and memory is dear
-
-    def __enter__(self) -> "Run":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the file; whatever was added is in it."""

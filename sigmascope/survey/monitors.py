@@ -7,6 +7,7 @@ from typing import Any, final
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from sigmascope.gate import Closing
 from sigmascope.linalg import Estimate
 from sigmascope.probes import Batch, Loss, Refusal, Subject
 from sigmascope.store import Run
@@ -17,7 +18,7 @@ from sigmascope.theory import le2022
 
 
 @final
-class Monitor:
+class Monitor(Closing):
     """Readings every so many steps of a training loop, on one batch that stays the same.
 
     At the first step and whenever it is due, the model is profiled; with the view `"balances"` the
@@ -79,12 +80,6 @@ class Monitor:
         if self._ledger is not None:  # last, so that a refusal leaves no hook behind
             self._ledger.watching(*optimizers)
         self._started = False
-
-    def __enter__(self) -> "Monitor":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Take hooks away and let go of the run file."""

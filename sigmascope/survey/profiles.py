@@ -143,7 +143,7 @@ def _checks(
         try:
             with apart():
                 checks += theory.check(subject, only=[name])
-        except Exception as error:  # noqa: BLE001 (as above)
+        except Exception as error:  # noqa: BLE001 (models fail in every way; the line says which)
             failed.append(Skipped("(all layers)", f"theorem {name}", in_words(error)))
     reasons = {f.why for f in failed}
     if len(failed) > 1 and len(reasons) == 1:  # one reason is one line

@@ -174,3 +174,14 @@ def test_a_step_written_anew_with_checksums_of_its_own_does_not_fit_the_chain(pa
         file.execute("UPDATE seals SET rows = ?, seal = ? WHERE id = 1", again.cells()[3::2])
     with pytest.raises(Damaged, match="step 10 does not follow the one before it"):
         export(path, to="csv", path=tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("version", [0, 2**31])
+def test_a_format_that_never_was_is_damage_or_newer(path, version):
+    """`user_version` stands in bytes 60 to 63; no run file was ever of format 0."""
+    data = bytearray(path.read_bytes())
+    data[60:64] = version.to_bytes(4, "big")
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="its first bytes" if version == 0 else "a newer"):
+        Run(path, write=False)
+    assert path.read_bytes() == data

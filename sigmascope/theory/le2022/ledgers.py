@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
+from sigmascope.gate import Closing
 from sigmascope.probes import StillSum
 from sigmascope.theory.le2022.accounts import Account, Group, advance
 from sigmascope.theory.le2022.drifts import Drift, rounding
@@ -16,7 +17,7 @@ LOOK = 64  # steps between looks at the weights themselves
 
 
 @final
-class Ledger:
+class Ledger(Closing):
     """Records the steps of optimisers and says which balances kept to them.
 
     For a step `θ₊ = θ - η g` a balance changes by exactly `η² gᵀSg`; heavy-ball and decayed steps
@@ -84,12 +85,6 @@ class Ledger:
             hook.remove()
         self._hooks.clear()
         self._watched.clear()
-
-    def __enter__(self) -> "Ledger":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def observe(self, gradients: Tensors, *, learning_rate: float) -> None:
         """Record one plain step of a hand-written loop.
