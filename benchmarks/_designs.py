@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sigmascope import sources
-from sigmascope.diagnosis import Optimiser
+from sigmascope.diagnosis.trainability import Optimiser
 
 SAMPLES = 512
 FAMILIES = ("mlp", "conv", "rnn", "residual-mlp", "residual-conv", "transformer")

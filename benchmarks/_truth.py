@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sigmascope.diagnosis import RATES, Optimiser, optimiser_of
+from sigmascope.diagnosis.trainability import RATES, Optimiser, optimiser_of
 
 BATCH, EVERY = 128, 25
 FIRST, MOST, PATIENCE = 150, 1200, 300  # steps

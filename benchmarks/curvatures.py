@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from benchmarks._timing import best_of, environment
 from sigmascope import sources
-from sigmascope.linalg import extreme_eigenvalues, krylov_space, symmetric_moments
+from sigmascope.linalg.krylov import extreme_eigenvalues, krylov_space, symmetric_moments
 from sigmascope.networks import mlp, resnet
 from sigmascope.probes import Subject
 

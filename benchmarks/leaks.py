@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from benchmarks._timing import environment
 from sigmascope import diagnosis, survey
 from sigmascope.networks import MLP, ResNet, mlp, resnet
-from sigmascope.probes import Batch
+from sigmascope.probes.samples import Batch
 
 WARM_UP, ROUNDS = 40, 200
 
@@ -57,7 +57,7 @@ def once(model: nn.Module, batch: Batch) -> None:
     labelled = {}
     if isinstance(batch, torch.Tensor) and isinstance(model, MLP | ResNet):
         labelled = {"targets": torch.zeros(len(batch), dtype=torch.long), "loss": F.cross_entropy}
-    diagnosis.diagnose(survey.profile(model, batch, **labelled))
+    diagnosis.rules.diagnose(survey.profile(model, batch, **labelled))
 
 
 if __name__ == "__main__":

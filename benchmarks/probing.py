@@ -46,7 +46,9 @@ def main() -> dict[str, float]:
             F.cross_entropy(model(data.inputs), data.targets).backward()
 
         def whole(model: nn.Module = model) -> None:
-            diagnosis.trainability(model, data.inputs, targets=data.targets, loss=F.cross_entropy)
+            diagnosis.trainability.trainability(
+                model, data.inputs, targets=data.targets, loss=F.cross_entropy
+            )
 
         least = best_of({"pass": one, "probability": whole}, repeats=5)
         found[name] = round(least["probability"] / least["pass"], 1)

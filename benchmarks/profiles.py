@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks._timing import best_of, environment
-from sigmascope import survey
+from sigmascope import records, survey
 from sigmascope.networks import resnet
 
 if __name__ == "__main__":
@@ -27,13 +27,13 @@ if __name__ == "__main__":
         model.zero_grad()
         F.cross_entropy(model(x), y).backward()
 
-    def of(*views: survey.View) -> None:
+    def of(*views: records.View) -> None:
         """A profile of some views."""
         survey.profile(model, x, targets=y, loss=F.cross_entropy, views=views)
 
-    contenders = {"forward and backward": both_ways, "profile, all views": lambda: of(*survey.ALL)}
-    contenders |= {f"  {view} alone": lambda view=view: of(view) for view in survey.ALL}
-    contenders["conditioning of all layers"] = lambda: survey.landscape(
+    contenders = {"forward and backward": both_ways, "profile, all views": lambda: of(*records.ALL)}
+    contenders |= {f"  {view} alone": lambda view=view: of(view) for view in records.ALL}
+    contenders["conditioning of all layers"] = lambda: survey.landscape.landscape(
         model, x, targets=y, loss=F.cross_entropy
     )
     least = best_of(contenders, repeats=3)

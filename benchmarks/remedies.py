@@ -17,7 +17,8 @@ from torch.nn import functional as F
 
 from benchmarks._timing import environment
 from sigmascope import diagnosis, networks, sources, survey
-from sigmascope.diagnosis import REMEDIES, Inapplicable, RankPretraining, treat
+from sigmascope.diagnosis import treat
+from sigmascope.diagnosis.remedies import REMEDIES, Inapplicable, RankPretraining
 
 NETWORKS = 40
 KINDS = (
@@ -49,7 +50,7 @@ def rates() -> dict[str, dict[str, object]]:
     for seed in range(NETWORKS):
         name, model = random_network(seed)
         before = survey.profile(model, measured.inputs, **options)
-        found = {f.name for f in diagnosis.diagnose(before)}
+        found = {f.name for f in diagnosis.rules.diagnose(before)}
         for kind in REMEDIES:
             claimed = found & set(kind.cures)
             if not claimed:

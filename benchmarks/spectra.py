@@ -20,7 +20,8 @@ from scipy.linalg import blas, lapack
 from torch import Tensor
 
 from benchmarks._timing import best_of, environment
-from sigmascope.linalg import Spectrum, spectra, spectrum
+from sigmascope.linalg.spectra import spectra, spectrum
+from sigmascope.records import Spectrum
 
 
 def weights(path: Path) -> dict[str, Tensor]:

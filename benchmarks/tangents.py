@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from benchmarks._memory import peak_bytes
 from benchmarks._timing import best_of, environment
-from sigmascope.linalg import extreme_eigenvalues
+from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.networks import resnet
 from sigmascope.probes import Subject
 

@@ -48,7 +48,7 @@ def truth(seed: int) -> dict[str, Any]:
 def probes(seed: int) -> dict[str, Any]:
     """What the first steps show."""
     design, x, y, make = _opened(seed)
-    found = diagnosis.probe(
+    found = diagnosis.trainability.probe(
         make(),
         x[:MEASURED],
         targets=y[:MEASURED],
@@ -62,11 +62,11 @@ def findings(seed: int) -> dict[str, Any]:
     """What a user is told before training."""
     design, x, y, make = _opened(seed)
     measured = diagnosis.assess(make(), x[:MEASURED], **_options(design, y))
-    chance = diagnosis.probability(measured)
+    chance = diagnosis.trainability.probability(measured)
     assert chance is not None
     return {
         "probability": chance.estimate.value,
-        "findings": [(f.name, f.severity, f.follows) for f in diagnosis.diagnose(measured)],
+        "findings": [(f.name, f.severity, f.follows) for f in diagnosis.rules.diagnose(measured)],
         "ratio": diagnosis.last_ratio(measured),
     }
 
@@ -86,7 +86,9 @@ def cures(seed: int) -> dict[str, Any]:
     return {"cures": scores}
 
 
-def _again(remedy: diagnosis.Remedy, make: Callable[[], nn.Module], batches: Tensor) -> nn.Module:
+def _again(
+    remedy: diagnosis.remedies.Remedy, make: Callable[[], nn.Module], batches: Tensor
+) -> nn.Module:
     return remedy.apply(make(), batches)
 
 
@@ -138,7 +140,9 @@ def fit(folder: Path) -> None:
     seeds = [s for s in FITTED if s in scores and s in seen]
     rows = [{k: v for k, v in seen[s].items() if k != "seed"} for s in seeds]
     says = f"a score of {FITS} at the best of four rates in 1200 steps"
-    model = diagnosis.fit_trainability(rows, [scores[s]["score"] >= FITS for s in seeds], says=says)
+    model = diagnosis.trainability.fit_trainability(
+        rows, [scores[s]["score"] >= FITS for s in seeds], says=says
+    )
     model.save(Path(diagnosis.__file__).with_name("trainability.json"))
     print(dict(zip(model.names, model.slopes, strict=True)), "offset", model.offset)
 

@@ -2,149 +2,98 @@
 
 from . import (
     cli as cli,
-)
-from . import (
     diagnosis as diagnosis,
-)
-from . import (
     experiments as experiments,
-)
-from . import (
     gate as gate,
-)
-from . import (
     integrations as integrations,
-)
-from . import (
     linalg as linalg,
-)
-from . import (
     networks as networks,
-)
-from . import (
     probes as probes,
-)
-from . import (
+    records as records,
     report as report,
-)
-from . import (
     sources as sources,
-)
-from . import (
     store as store,
-)
-from . import (
     survey as survey,
-)
-from . import (
     theory as theory,
 )
 from .diagnosis import (
-    REMEDIES as REMEDIES,
-)
-from .diagnosis import (
-    Finding as Finding,
-)
-from .diagnosis import (
     Treatment as Treatment,
-)
-from .diagnosis import (
     assess as assess,
-)
-from .diagnosis import (
     bottleneck as bottleneck,
-)
-from .diagnosis import (
-    compression as compression,
-)
-from .diagnosis import (
-    diagnose as diagnose,
-)
-from .diagnosis import (
-    foretold as foretold,
-)
-from .diagnosis import (
     layer_rates as layer_rates,
-)
-from .diagnosis import (
-    probability as probability,
-)
-from .diagnosis import (
-    remedies_for as remedies_for,
-)
-from .diagnosis import (
-    remedy as remedy,
-)
-from .diagnosis import (
     treat as treat,
-)
-from .diagnosis import (
     trial as trial,
 )
-from .gate import Refusal as Refusal
-from .linalg import Estimate as Estimate
-from .linalg import Spectrum as Spectrum
-from .linalg import spectrum as spectrum
-from .probes import Subject as Subject
-from .probes import duplicate as duplicate
-from .probes import still as still
-from .report import page as page
-from .report import text as text
+from .diagnosis.compression import (
+    compression as compression,
+)
+from .diagnosis.remedies import (
+    REMEDIES as REMEDIES,
+    remedies_for as remedies_for,
+    remedy as remedy,
+)
+from .diagnosis.rules import (
+    diagnose as diagnose,
+)
+from .diagnosis.trainability import (
+    foretold as foretold,
+    probability as probability,
+)
+from .gate import (
+    Refusal as Refusal,
+)
+from .linalg.spectra import (
+    spectrum as spectrum,
+)
+from .probes import (
+    Subject as Subject,
+)
+from .probes.execution import (
+    duplicate as duplicate,
+    still as still,
+)
+from .records import (
+    Estimate as Estimate,
+    Finding as Finding,
+    Profile as Profile,
+    Reading as Reading,
+    Spectrum as Spectrum,
+    Verdict as Verdict,
+)
+from .report import (
+    page as page,
+    text as text,
+)
 from .sources import (
     open_both as open_both,
-)
-from .sources import (
     open_data as open_data,
-)
-from .sources import (
     open_model as open_model,
-)
-from .sources import (
     read_checkpoint as read_checkpoint,
 )
-from .store import Run as Run
-from .store import export as export
+from .store import (
+    Run as Run,
+    export as export,
+)
 from .survey import (
     Monitor as Monitor,
-)
-from .survey import (
-    Profile as Profile,
-)
-from .survey import (
-    Reading as Reading,
-)
-from .survey import (
     compare as compare,
-)
-from .survey import (
-    curvature as curvature,
-)
-from .survey import (
-    depth_sweep as depth_sweep,
-)
-from .survey import (
-    input_regions as input_regions,
-)
-from .survey import (
-    landscape as landscape,
-)
-from .survey import (
-    loss_line as loss_line,
-)
-from .survey import (
-    loss_surface as loss_surface,
-)
-from .survey import (
-    predict as predict,
-)
-from .survey import (
     profile as profile,
 )
-from .survey import (
+from .survey.bottleneck import (
+    depth_sweep as depth_sweep,
+    predict as predict,
+)
+from .survey.landscape import (
+    curvature as curvature,
+    input_regions as input_regions,
+    landscape as landscape,
+    loss_line as loss_line,
+    loss_surface as loss_surface,
     what_if as what_if,
 )
-from .theory import THEOREMS as THEOREMS
-from .theory import Verdict as Verdict
-from .theory import check as check
+from .theory import (
+    THEOREMS as THEOREMS,
+    check as check,
+)
 
 __version__: str

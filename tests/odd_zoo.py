@@ -15,8 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from models_zoo import MODELS as USUAL
-from models_zoo import Net, images, rows, tokens
+from models_zoo import MODELS as USUAL, Net, images, rows, tokens
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, prune

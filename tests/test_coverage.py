@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from zoo import fresh
 
-from sigmascope import linalg, probes, survey
-from sigmascope.linalg import Operator
+from sigmascope import linalg, probes, records, survey
+from sigmascope.linalg.krylov import Operator
 
 MANY = (40, pytest.param(200, marks=pytest.mark.slow))  # seeds
 FEW = (2, 3, 4, 16)  # samples, in turn
@@ -63,7 +63,7 @@ def sure(told, true, *, scale=1.0):
 @pytest.mark.parametrize("kind", KINDS)
 def test_trace(kind, seeds):
     A = symmetric(kind)
-    draw = lambda s: linalg.trace(Operator.of(A), samples=FEW[s % 4], generator=fresh(s))
+    draw = lambda s: linalg.krylov.trace(Operator.of(A), samples=FEW[s % 4], generator=fresh(s))
     sure(map(draw, range(seeds)), A.trace().item(), scale=A.norm().item())
 
 
@@ -89,7 +89,7 @@ def test_trace_of_forms(k, blocks, risk):
             )
             forms = scale * torch.einsum("w,bwk->bk", weights.double(), z.square())
             total = float(scale.sum() * weights.sum())
-            e = linalg.trace_of_forms(forms / total, how="drawn", risk=risk)
+            e = linalg.krylov.trace_of_forms(forms / total, how="drawn", risk=risk)
             told.append(e)
         sure(told, 1.0)
 
@@ -101,9 +101,11 @@ def test_symmetric_moments(kind, seeds):
     told = []
     for seed in range(seeds):
         g, samples = fresh(seed), FEW[seed % 3]
-        space = linalg.krylov_space(Operator.of(A), steps=1, generator=g)
+        space = linalg.krylov.krylov_space(Operator.of(A), steps=1, generator=g)
         told.append(
-            linalg.symmetric_moments(Operator.of(A), within=space, samples=samples, generator=g)
+            linalg.krylov.symmetric_moments(
+                Operator.of(A), within=space, samples=samples, generator=g
+            )
         )
     sure([t for t, _ in told], A.trace().item(), scale=A.norm().item())
     sure([f for _, f in told], A.norm().item(), scale=A.norm().item())
@@ -120,7 +122,9 @@ def test_spectral_density(kind, seeds):
         0.3 * float(lam.abs().max()),
     ]
     told = [
-        linalg.spectral_density(Operator.of(A), samples=FEW[s % 3], steps=3, generator=fresh(s))
+        linalg.krylov.spectral_density(
+            Operator.of(A), samples=FEW[s % 3], steps=3, generator=fresh(s)
+        )
         for s in range(seeds)
     ]
     for level in levels:
@@ -133,7 +137,7 @@ def test_extreme_eigenvalues(kind, seeds):
     A = symmetric(kind)
     lam = torch.linalg.eigvalsh(A)
     told = [
-        linalg.extreme_eigenvalues(Operator.of(A), steps=1 + s % 5, generator=fresh(s))
+        linalg.krylov.extreme_eigenvalues(Operator.of(A), steps=1 + s % 5, generator=fresh(s))
         for s in range(seeds)
     ]
     size = float(lam.abs().max())
@@ -148,7 +152,9 @@ def test_spectrum_and_spectral_norm(kind, seeds):
     sigma = torch.linalg.svdvals(A)
     for seed in range(seeds):
         steps = 1 + seed % 4
-        s = linalg.spectrum(Operator.of(A), route="free", steps=steps, generator=fresh(seed))
+        s = linalg.spectra.spectrum(
+            Operator.of(A), route="free", steps=steps, generator=fresh(seed)
+        )
         assert bool((s.low <= sigma[: len(s.low)] + 1e-9 * sigma[0]).all())
         assert bool((s.high >= sigma[: len(s.high)] - 1e-9 * sigma[0]).all())
     norm = linalg.spectral_norm(Operator.of(A), route="free", steps=2, generator=fresh(0))
@@ -185,7 +191,7 @@ def test_profile(kind, seeds):
     for seed in range(seeds):
         subject = probes.Subject(model, x, outputs=1 + seed % 4, generator=fresh(seed))
         for r in survey.features.feature_items(subject):
-            if isinstance(r, survey.Reading):
+            if isinstance(r, records.Reading):
                 told[r.site, r.quantity].append(r.estimate)
     for key, found in told.items():
         assert len(found) == seeds
@@ -204,7 +210,7 @@ def test_curvature(kind):
     H = probes.Subject(model, x, y, loss).curvature("hessian").operator.dense()
     lam = torch.linalg.eigvalsh((H + H.mT) / 2)
     told = [
-        survey.curvature(
+        survey.landscape.curvature(
             model, x, targets=y, loss=loss, steps=2, samples=2, generator=fresh(seed)
         ).parts[0]
         for seed in range(40)
@@ -217,37 +223,41 @@ def test_curvature(kind):
 
 
 ROUTES = {
-    "linalg.trace": test_trace,
+    "linalg.krylov.trace": test_trace,
     "linalg.frobenius_norm": test_frobenius_norm,
-    "linalg.symmetric_moments": test_symmetric_moments,
-    "linalg.spectral_density": test_spectral_density,
-    "linalg.extreme_eigenvalues": test_extreme_eigenvalues,
-    "linalg.spectrum": test_spectrum_and_spectral_norm,
+    "linalg.krylov.symmetric_moments": test_symmetric_moments,
+    "linalg.krylov.spectral_density": test_spectral_density,
+    "linalg.krylov.extreme_eigenvalues": test_extreme_eigenvalues,
+    "linalg.spectra.spectrum": test_spectrum_and_spectral_norm,
     "linalg.spectral_norm": test_spectrum_and_spectral_norm,
     "survey.profile": test_profile,
-    "survey.curvature": test_curvature,
+    "survey.landscape.curvature": test_curvature,
     "probes.Subject": test_profile,
 }
 WITHOUT = {
-    "linalg.krylov_space": "a space, of which others give intervals",
-    "probes.trial_gradients": "numbers, without intervals",
-    "survey.loss_surface": "losses, each of which is exact",
-    "survey.predict": "averages along chains, whose law tests/linalg/test_averages.py covers",
-    "survey.settle": "trains",
+    "linalg.krylov.krylov_space": "a space, of which others give intervals",
+    "probes.symmetry.trial_gradients": "numbers, without intervals",
+    "survey.landscape.loss_surface": "losses, each of which is exact",
+    "survey.bottleneck.predict": "averages along chains: tests/linalg/test_averages.py",
+    "survey.bottleneck.settle": "trains",
 }
 
 
 def test_none_is_missing():
-    rooms = {"linalg": linalg, "probes": probes, "survey": survey}
     drawing = {
-        f"{room}.{name}"
-        for room, module in rooms.items()
+        f"{module.__name__.removeprefix('sigmascope.')}.{name}"
+        for room in (linalg, probes, survey)
+        for module in (room, *_packages(room))
         for name in module.__all__
         if callable(thing := getattr(module, name))
         and "generator" in getattr(_signature(thing), "parameters", {})
     }
     assert drawing == set(ROUTES) | set(WITHOUT)
     assert all(test.__name__ in globals() for test in ROUTES.values())
+
+
+def _packages(room):
+    return [m for m in vars(room).values() if inspect.ismodule(m) and hasattr(m, "__all__")]
 
 
 def _signature(thing):
@@ -258,11 +268,12 @@ def _signature(thing):
 
 
 COUNTS = {
-    "matrix_rank": lambda A, level: linalg.matrix_rank(linalg.spectrum(A), rtol=level),
+    "matrix_rank": lambda A, level: linalg.matrix_rank(linalg.spectra.spectrum(A), rtol=level),
     "soft_rank": lambda A, level: linalg.soft_rank(
-        linalg.spectrum(A), level**2 * float(torch.linalg.matrix_norm(A.double(), 2)) ** 2 / len(A)
+        linalg.spectra.spectrum(A),
+        level**2 * float(torch.linalg.matrix_norm(A.double(), 2)) ** 2 / len(A),
     ),
-    "count_above": lambda A, level: linalg.count_above(
+    "count_above": lambda A, level: linalg.spectra.count_above(
         A.double().mT @ A.double(), level**2 * float(torch.linalg.matrix_norm(A.double(), 2)) ** 2
     ),
 }

@@ -1,23 +1,29 @@
 """The rooms of the house, lowest first: imports point down, and go through the door."""
 
 import ast
+import graphlib
+import importlib
+import inspect
 from pathlib import Path
 
 import pytest
 
+FLOOR = {"gate", "records"}
 ROOMS = {  # what each room may import besides itself
     "gate": set(),
-    "linalg": set(),
-    "networks": {"linalg"},
-    "probes": {"gate", "linalg", "networks"},
-    "theory": {"gate", "linalg", "networks", "probes"},
-    "survey": {"gate", "linalg", "networks", "probes", "theory", "store"},
-    "diagnosis": {"gate", "linalg", "networks", "probes", "theory", "survey"},
-    "report": {"gate", "linalg", "networks", "probes", "theory", "survey", "diagnosis"},
-    "store": {"gate", "linalg"},
+    "records": set(),
+    "linalg": {"records"},
+    "networks": {"records", "linalg"},
+    "probes": {*FLOOR, "linalg", "networks"},
+    "theory": {*FLOOR, "linalg", "networks", "probes"},
+    "survey": {*FLOOR, "linalg", "networks", "probes", "theory", "store"},
+    "diagnosis": {*FLOOR, "linalg", "networks", "probes", "theory", "survey"},
+    "report": {*FLOOR, "linalg", "networks", "probes", "theory", "survey", "diagnosis"},
+    "store": FLOOR,
     "sources": {"gate", "networks"},
 }
 EVERY = set(ROOMS)
+MOST_NAMES = 20  # that a package shows, subpackages aside
 ROOMS |= {
     "integrations": EVERY,
     "experiments": EVERY,
@@ -57,7 +63,8 @@ def require_order(code, here):
         assert room in allowed, f"{here} may not import {room}"
         if room == "integrations":  # each file needs a package of its own, so each is a door
             continue
-        assert not module, f"import from sigmascope.{room}, not from a module inside it"
+        inside = ROOT.joinpath("sigmascope", room, *module, "__init__.py")
+        assert inside.exists(), f"import from a package of {room}, not from a module inside it"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -91,6 +98,30 @@ def test_imports_point_down_and_go_through_the_door(path):
 def test_a_wrong_import_is_named(here, code):
     with pytest.raises(AssertionError):
         require_order(code, here)
+
+
+def files_imported(path):
+    """The files of the package that a file imports, packages' doors aside."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "sigmascope":
+            for name in (node.module, *(f"{node.module}.{a.name}" for a in node.names)):
+                if (file := ROOT / f"{name.replace('.', '/')}.py").exists():
+                    yield file
+
+
+def test_no_files_import_one_another_in_a_circle():
+    inside = [f for f in FILES if f.is_relative_to(ROOT / "sigmascope")]
+    graph = {f: set(files_imported(f)) for f in inside}
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("door", sorted(ROOT.glob("sigmascope/**/__init__.py")), ids=str)
+def test_a_package_has_few_names(door):
+    if door.parent.name == "sigmascope":
+        return
+    package = importlib.import_module(".".join(door.parent.relative_to(ROOT).parts))
+    names = [n for n in getattr(package, "__all__", ()) if not inspect.ismodule(vars(package)[n])]
+    assert len(names) <= MOST_NAMES, names
 
 
 def test_every_room_is_listed():

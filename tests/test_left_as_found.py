@@ -18,9 +18,11 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 
 from sigmascope import diagnosis, survey, theory
-from sigmascope.diagnosis import Inapplicable, UnitScale
-from sigmascope.probes import Refusal, Subject, as_tensor, prepared, run
-from sigmascope.survey.readings import EVERY as EVERY_VIEW
+from sigmascope.diagnosis.remedies import Inapplicable, UnitScale
+from sigmascope.gate import Refusal
+from sigmascope.probes import Subject
+from sigmascope.probes.samples import as_tensor, prepared, run
+from sigmascope.records.profile import EVERY as EVERY_VIEW
 
 EXPECTED = (Refusal, Inapplicable)
 ENDS = ("success", "exception", "interrupt")
@@ -58,16 +60,16 @@ DOORS = {
     "every view": lambda net, x, y: survey.profile(
         net, x, targets=y, loss=loss, views=EVERY_VIEW, outputs=2
     ),
-    "landscape": lambda net, x, y: survey.landscape(net, x, targets=y, loss=loss),
-    "curvature": lambda net, x, y: survey.curvature(
+    "landscape": lambda net, x, y: survey.landscape.landscape(net, x, targets=y, loss=loss),
+    "curvature": lambda net, x, y: survey.landscape.curvature(
         net, x, targets=y, loss=loss, steps=3, samples=2
     ),
-    "loss surface": lambda net, x, y: survey.loss_surface(
+    "loss surface": lambda net, x, y: survey.landscape.loss_surface(
         net, x, targets=y, loss=loss, points=3, extent=0.1
     ),
-    "input regions": lambda net, x, y: survey.input_regions(net, x),
+    "input regions": lambda net, x, y: survey.landscape.input_regions(net, x),
     "bottleneck": lambda net, x, y: diagnosis.bottleneck(net, x, targets=y),
-    "compression": lambda net, x, y: diagnosis.compression(net, x, targets=y),
+    "compression": lambda net, x, y: diagnosis.compression.compression(net, x, targets=y),
     "assess": lambda net, x, y: diagnosis.assess(net, x, targets=y, loss=loss, views=["setup"]),
     "trial": lambda net, x, y: diagnosis.trial(
         net, x, targets=y, loss=loss, remedies=[UnitScale()]

@@ -11,7 +11,8 @@ from sigmascope.cli.ranges import Index
 if TYPE_CHECKING:
     from torch import nn
 
-    from sigmascope.probes import Batch, Dag
+    from sigmascope.probes.neuron_graph import Dag
+    from sigmascope.probes.samples import Batch
 
 
 def balances(
@@ -62,18 +63,20 @@ def _neurons(module: "nn.Module", inputs: "Batch", output: int) -> "Dag":
     """The neurons of a network that can be drawn."""
     from torch import Tensor
 
-    from sigmascope import probes, sources
+    from sigmascope import gate, probes
 
     if not isinstance(inputs, Tensor) or inputs.ndim != 2:
-        raise sources.Refusal(
+        raise gate.Refusal(
             "`--tree` needs a model that reads one vector a sample. Draw a network of dense layers."
         )
-    return probes.dag_of(module, inputs=inputs.shape[1], output=output)
+    return probes.neuron_graph.dag_of(module, inputs=inputs.shape[1], output=output)
 
 
 def _draw(module: "nn.Module", dag: "Dag", file: Path) -> None:
     from sigmascope import probes, report
 
-    network = probes.tree_network(probes.unroll(dag), dag.weights(dict(module.named_parameters())))
+    network = probes.neuron_graph.tree_network(
+        probes.neuron_graph.unroll(dag), dag.weights(dict(module.named_parameters()))
+    )
     features = tuple(f"x{i}" for i in range(len(dag.inputs) - dag.constant))
     draw(file, report.tree_picture(network, names=(*features, "1")))

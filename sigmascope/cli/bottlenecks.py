@@ -4,14 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import (
-    HEALTHY,
-    draw,
-    require_targets,
-    show,
-    terminal,
-    write,
-)
+from sigmascope.cli.outputs import HEALTHY, draw, require_targets, show, terminal, write
 
 if TYPE_CHECKING:
     from torch import nn
@@ -67,12 +60,13 @@ def bottleneck(
 def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path) -> None:
     import torch
 
-    from sigmascope import report, sources, survey
+    from sigmascope import gate, report, survey
 
     if not isinstance(data.inputs, torch.Tensor):
-        raise sources.Refusal(
-            "`--picture` needs a model that reads one tensor. Use `survey.coordinates` in Python."
+        raise gate.Refusal(
+            "`--picture` needs a model that reads one tensor. Use "
+            "`survey.bottleneck.coordinates` in Python."
         )
-    found = survey.coordinates(module, data.inputs, after=layers[-1] if layers else None)
+    found = survey.bottleneck.coordinates(module, data.inputs, after=layers[-1] if layers else None)
     title = f"what {found.site} reads: {found.share:.1%} of its variance"
     draw(file, report.coordinates_picture(found.values, title=title, targets=data.targets))

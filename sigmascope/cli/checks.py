@@ -25,13 +25,13 @@ def check(
         json: Write the checks here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a theorem is violated.
     """
-    from sigmascope import report, sources, theory
+    from sigmascope import gate, records, report, theory
 
     require_targets(json=json, inputs=source.files)
     names = [t.name for t in theory.OF_MODELS]
     unknown = [t for t in theorem or () if t not in names]
     if unknown:
-        raise sources.Refusal(
+        raise gate.Refusal(
             f"There is no theorem `{unknown[0]}`; there are {', '.join(names)}. "
             "`sigmascope theorems` says what they state."
         )
@@ -41,7 +41,9 @@ def check(
         show(report.checks_text(found, **terminal()))
     if json is not None:
         write(json, report.checks_form(found))
-    return FOUND if strict and any(c.verdict == theory.Verdict.VIOLATED for c in found) else HEALTHY
+    return (
+        FOUND if strict and any(c.verdict == records.Verdict.VIOLATED for c in found) else HEALTHY
+    )
 
 
 def theorems() -> int:

@@ -47,12 +47,12 @@ def compare(
         json: Write the comparison here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a balance is violated.
     """
-    from sigmascope import diagnosis, report, sources, survey
+    from sigmascope import diagnosis, gate, report, sources, survey
 
     require_targets(json=json, inputs=(before, after, *source.files))
     if model is None:
         if learning_rate is not None or loss_drop is not None:
-            raise sources.Refusal(
+            raise gate.Refusal(
                 "`--learning-rate` and `--loss-drop` judge balances, which need `--model`: name "
                 "the model that the checkpoints belong to."
             )
@@ -60,7 +60,7 @@ def compare(
     else:
         judged = {"learning_rate": learning_rate, "loss_drop": loss_drop}
         found = _of_model(model, source, (before, after), judged, momentum, steps)
-    findings = diagnosis.broken_balances(found.drifts)
+    findings = diagnosis.rules.broken_balances(found.drifts)
     if json != "-":
         show(report.comparison_text(found, findings, whole=whole, **terminal()))
     if json is not None:
@@ -81,7 +81,7 @@ def _of_model(
     opened, data = open_named(model, source)
     states = []
     for file in files:
-        twin = probes.duplicate(opened.module)
+        twin = probes.execution.duplicate(opened.module)
         sources.load_checkpoint(twin, file)
         states.append(twin)
     return survey.compare(

@@ -39,7 +39,7 @@ def compress(
     known = data.targets
     if known is not None and (known.is_floating_point() or known.ndim != 1):
         known = None
-    found = diagnosis.compression(
+    found = diagnosis.compression.compression(
         opened.module,
         data.inputs,
         tolerance=tolerance,

@@ -83,23 +83,21 @@ def landscape(
         html: Write all of it here as one interactive page.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import probes, report, sources, survey
+    from sigmascope import gate, probes, report, survey
 
     require_targets(html=html, json=json, inputs=source.files)
     if rho is not None and skip is None:
-        raise sources.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
+        raise gate.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
     if sights.layers is not None and sights.curvature is None:
-        raise sources.Refusal(
-            "`--layers` needs `--curvature`: say which, e.g. `--curvature hessian`."
-        )
+        raise gate.Refusal("`--layers` needs `--curvature`: say which, e.g. `--curvature hessian`.")
     opened, data = open_named(model, source)
     name, loss = _loss(data, squared)
-    module = probes.duplicate(opened.module).double() if double else opened.module
+    module = probes.execution.duplicate(opened.module).double() if double else opened.module
     of = {**loss, "batch_dim": source.batch_dim}
     if skip is None and activation is None:
-        found = (survey.landscape(module, data.inputs, **of),)
+        found = (survey.landscape.landscape(module, data.inputs, **of),)
     else:
-        found = survey.what_if(
+        found = survey.landscape.what_if(
             module, data.inputs, skip=skip, rhos=tuple(rho or RHOS), activation=activation, **of
         )
     scenery = _scenery(module, data, of, source, sights)
@@ -130,7 +128,7 @@ def _scenery(
 
     bends = surface = regions = None
     if sights.curvature is not None:
-        bends = survey.curvature(
+        bends = survey.landscape.curvature(
             module,
             data.inputs,
             kind=sights.curvature,
@@ -139,7 +137,7 @@ def _scenery(
             **of,
         )
     if sights.surface in ("random", "hessian"):
-        surface = survey.loss_surface(
+        surface = survey.landscape.loss_surface(
             module,
             data.inputs,
             plane=sights.surface,
@@ -150,21 +148,23 @@ def _scenery(
         )
     elif sights.surface is not None:
         other = _weights(module, Path(sights.surface))
-        surface = survey.loss_line(module, other, data.inputs, points=2 * sights.points + 1, **of)
+        surface = survey.landscape.loss_line(
+            module, other, data.inputs, points=2 * sights.points + 1, **of
+        )
     if sights.regions:
-        regions = survey.input_regions(module, data.inputs)
+        regions = survey.landscape.input_regions(module, data.inputs)
     return report.Scenery(bends, surface, regions)
 
 
 def _weights(module: "nn.Module", file: Path) -> dict[str, Any]:
     """The weights of another checkpoint of the model."""
-    from sigmascope import probes, sources
+    from sigmascope import gate, probes, sources
 
     if not file.exists():
-        raise sources.Refusal(
+        raise gate.Refusal(
             f"`--surface` must be random, hessian or a checkpoint file, got {file}, which is none."
         )
-    twin = probes.duplicate(module)
+    twin = probes.execution.duplicate(module)
     sources.load_checkpoint(twin, file)
     return twin.state_dict()
 

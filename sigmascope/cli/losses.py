@@ -23,21 +23,21 @@ def fitting_loss(output: "Tensor", targets: "Tensor") -> "Tensor":
 
 
 def _require_values(output: "Tensor", targets: "Tensor") -> None:
-    from sigmascope import probes
+    from sigmascope import gate
 
     if not _same_numbers(output, targets):
-        raise probes.Refusal(
+        raise gate.Refusal(
             f"Floating targets must have the shape of the output, {tuple(output.shape)}, got "
             f"{tuple(targets.shape)}. Give one value for each output, or whole numbers for classes."
         )
     if targets.is_complex() and not output.is_complex():
-        raise probes.Refusal(
+        raise gate.Refusal(
             f"Targets must be real, for the output is {output.dtype}, got {targets.dtype}, whose "
             "imaginary parts would be lost. Give real and imaginary parts as two outputs."
         )
     if not bool(targets.to(output.dtype).isfinite().all()):
         largest = float(targets.abs().max())
-        raise probes.Refusal(
+        raise gate.Refusal(
             f"Targets must fit {output.dtype}, the precision of the output, got {largest:.3g}. "
             "Scale them, or measure the model in float64."
         )
@@ -51,10 +51,10 @@ def _same_numbers(output: "Tensor", targets: "Tensor") -> bool:
 
 
 def _require_classes(scores: "Tensor", targets: "Tensor", *, shape: tuple[int, ...]) -> None:
-    from sigmascope import probes
+    from sigmascope import gate
 
     if scores.ndim < 2 or targets.shape != scores.shape[:-1]:
-        raise probes.Refusal(
+        raise gate.Refusal(
             f"Whole-number targets must be one class for each row of scores, got targets of shape "
             f"{tuple(targets.shape)} for an output of shape {shape}. Give one class a sample, or "
             "floating targets of the shape of the output."
@@ -62,7 +62,7 @@ def _require_classes(scores: "Tensor", targets: "Tensor", *, shape: tuple[int, .
     classes = scores.shape[-1]
     bad = targets[(targets >= classes) | ((targets < 0) & (targets != IGNORED))]
     if len(bad):
-        raise probes.Refusal(
+        raise gate.Refusal(
             f"Whole-number targets must be classes from 0 to {classes - 1}, for the model has "
             f"{classes} outputs, got {int(bad[0])}. Renumber them, or widen the last layer."
         )

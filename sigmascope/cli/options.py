@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
 
-from sigmascope import gate
+from sigmascope import gate, records
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.outputs import progress_bar
 from sigmascope.cli.ranges import Fitting
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import torch
 
     from sigmascope.probes import Subject
+    from sigmascope.records import Profile
     from sigmascope.sources import Data, Model
-    from sigmascope.survey import Profile
 
 View = Literal[
     "representations",
@@ -87,10 +87,8 @@ def seeded(seed: int) -> "torch.Generator":
     """A generator of its own, so that a command gives the same numbers every time."""
     import torch
 
-    from sigmascope import sources
-
     if not -(2**63) <= seed < 2**63:
-        raise sources.Refusal(f"`--seed` must fit 64 bits, got {seed}: take a smaller number.")
+        raise gate.Refusal(f"`--seed` must fit 64 bits, got {seed}: take a smaller number.")
     return torch.Generator().manual_seed(seed)
 
 
@@ -104,14 +102,14 @@ def measure(opened: "Model", data: "Data", source: Source, views: list[View] | N
             data.inputs,
             targets=data.targets,
             loss=None if data.targets is None else fitting_loss,
-            views=views or survey.ALL,
+            views=views or records.ALL,
             outputs=source.outputs,
             batch_dim=source.batch_dim,
             generator=seeded(source.seed),
             progress=progress,
         )
-    if "setup" in (views or survey.ALL):
-        measured = diagnosis.foretold(
+    if "setup" in (views or records.ALL):
+        measured = diagnosis.trainability.foretold(
             measured,
             opened.module,
             data.inputs,

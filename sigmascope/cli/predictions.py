@@ -41,12 +41,12 @@ def predict(
         seed: For weights and inputs.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import report, sources, survey
+    from sigmascope import gate, report, survey
 
     require_targets(json=json)
     try:
         with progress_bar() as progress:
-            found = survey.predict(
+            found = survey.bottleneck.predict(
                 width,
                 depth,
                 gamma,
@@ -58,7 +58,7 @@ def predict(
                 progress=progress,
             )
     except ValueError as error:
-        raise sources.Refusal(str(error)) from error
+        raise gate.Refusal(str(error)) from error
     if json != "-":
         show(report.prediction_text(found, **terminal()))
     if json is not None:

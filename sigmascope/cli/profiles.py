@@ -56,7 +56,7 @@ def profile(
     require_run(run)
     opened, data = open_named(model, source)
     measured = measure(opened, data, source, views)
-    findings = diagnosis.diagnose(measured)
+    findings = diagnosis.rules.diagnose(measured)
     if json != "-":
         show(report.text(measured, findings, **terminal()))
     if json is not None:

@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING, Any
 from sigmascope.cli import outputs
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import (
-    HEALTHY,
-    progress_bar,
-    require_targets,
-    show,
-    terminal,
-    write,
-)
+from sigmascope.cli.outputs import HEALTHY, progress_bar, require_targets, show, terminal, write
 
 if TYPE_CHECKING:
-    from sigmascope.diagnosis import Remedy, Treatment
+    from sigmascope.diagnosis import Treatment
+    from sigmascope.diagnosis.remedies import Remedy
     from sigmascope.sources import Data, Model
 
 
@@ -47,20 +41,20 @@ def remedy(
         save: Write the new weights here (a state dict, `.pt`).
         json: Write the results here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import report, sources
+    from sigmascope import gate, report
 
     require_targets(save=save, json=json, inputs=source.files)
     if save is not None and apply is None:
-        raise sources.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
+        raise gate.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
     chosen = _named(apply)
     opened, data, other = _opened(model, source)
     treatments, declined = _tried(opened, data, other, source, chosen)
     if apply == "best" and treatments and not treatments[0].found_before:
-        raise sources.Refusal(
+        raise gate.Refusal(
             f"Nothing was found in `{model}` to cure: name the remedy, as in `--apply batch-norm`."
         )
     if not treatments and len(declined) == 1:
-        raise sources.Refusal(next(iter(declined.values())))
+        raise gate.Refusal(next(iter(declined.values())))
     effect = _effect(opened, data) if apply is None else None
     shown = treatments if apply is None else treatments[:1]
     if json != "-" and apply is None:
@@ -75,14 +69,14 @@ def remedy(
 
 
 def _named(apply: str | None) -> "tuple[Remedy, ...]":
-    from sigmascope import diagnosis, sources
+    from sigmascope import diagnosis, gate
 
     if apply in (None, "best"):
-        return tuple(kind() for kind in diagnosis.REMEDIES)
+        return tuple(kind() for kind in diagnosis.remedies.REMEDIES)
     try:
-        return (diagnosis.remedy(apply),)
+        return (diagnosis.remedies.remedy(apply),)
     except ValueError as error:
-        raise sources.Refusal(str(error)) from error
+        raise gate.Refusal(str(error)) from error
 
 
 def _opened(model: str, source: Source) -> "tuple[Model, Data, Data]":
@@ -128,8 +122,8 @@ def _effect(opened: "Model", data: "Data") -> Any:
     from sigmascope import diagnosis
 
     try:
-        return diagnosis.normalisation_effect(opened.module, data.inputs)
-    except diagnosis.Inapplicable:
+        return diagnosis.remedies.normalisation_effect(opened.module, data.inputs)
+    except diagnosis.remedies.Inapplicable:
         return None
 
 
@@ -138,7 +132,7 @@ def _save(treatment: "Treatment", path: Path) -> None:
     how = f"load it with `--checkpoint {path}`"
     if treatment.remedy.rebuilds:
         how = (
-            f"the model has new modules: `model = diagnosis.remedy({name!r}).apply(model, batch)`, "
-            f"then `model.load_state_dict(torch.load({str(path)!r}))`"
+            f"the model has new modules: `model = diagnosis.remedies.remedy({name!r})"
+            f".apply(model, batch)`, then `model.load_state_dict(torch.load({str(path)!r}))`"
         )
     outputs.save(path, treatment.model.state_dict(), how=how)

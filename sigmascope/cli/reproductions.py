@@ -41,7 +41,7 @@ def reproduce(
         folder: Where Fashion-MNIST and CIFAR-10 lie.
         workers: Processes to share the rows among.
     """
-    from sigmascope import experiments, sources
+    from sigmascope import experiments, gate
 
     if figure is None and not everything:
         show("\n\n".join(_listed(f) for f in experiments.FIGURES))
@@ -55,8 +55,8 @@ def reproduce(
                 found = experiments.reproduce(
                     one, target, quick=quick, workers=workers, data=folder, progress=progress
                 )
-        except experiments.Refusal as error:
-            raise sources.Refusal(str(error)) from error
+        except gate.Refusal as error:
+            raise gate.Refusal(str(error)) from error
         show("\n".join(_said(one, found.claims)))
         if found.picture is None:
             note("For a plot: pip install 'sigmascope[figures]', and say the same again.")
@@ -82,11 +82,11 @@ def _said(figure: "Figure", claims: "tuple[Claim, ...]") -> Iterator[str]:
 def _named(name: str) -> "Figure":
     from difflib import get_close_matches
 
-    from sigmascope import experiments, sources
+    from sigmascope import experiments, gate
 
     by_name = {f.name: f for f in experiments.FIGURES}
     if name in by_name:
         return by_name[name]
     close = get_close_matches(name, list(by_name), n=1, cutoff=0.5)
     hint = f" Did you mean `{close[0]}`?" if close else ""
-    raise sources.Refusal(f"There is no figure `{name}`; `sigmascope reproduce` lists them.{hint}")
+    raise gate.Refusal(f"There is no figure `{name}`; `sigmascope reproduce` lists them.{hint}")

@@ -37,7 +37,7 @@ def scale(
             sharper and right for wide layers.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import report, sources
+    from sigmascope import gate, report
     from sigmascope.theory import riedi2022
 
     require_targets(json=json)
@@ -51,7 +51,7 @@ def scale(
             law=law,
         )
     except ValueError as error:
-        raise sources.Refusal(str(error)) from error
+        raise gate.Refusal(str(error)) from error
     if json != "-":
         words = {"width_of_layer": width, "condition": condition, "probability": probability}
         show(report.scale_text(found, **words, **terminal()))

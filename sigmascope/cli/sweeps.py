@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from sigmascope.survey import DepthSweep
+    from sigmascope.survey.bottleneck import DepthSweep
 
 SPREAD = 0.4  # of the targets: what the usual ridge is right for
 
@@ -71,19 +71,19 @@ def train(
     """
     import torch
 
-    from sigmascope import report, sources, survey
+    from sigmascope import gate, report, sources, survey
 
     require_targets(file=file, picture=picture, json=json, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
     inputs = found.inputs
     if not isinstance(inputs, torch.Tensor) or found.targets is None:
-        raise sources.Refusal(
+        raise gate.Refusal(
             f"`{data}` must hold one tensor of inputs, and targets. Name a file that has both."
         )
     x, y = standardised(inputs.flatten(1)), _values(found.targets)
     factory = Stacks(x.shape[1], y.shape[1], width)
     with progress_bar() as progress:
-        sweep = survey.depth_sweep(
+        sweep = survey.bottleneck.depth_sweep(
             factory,
             x,
             y,
@@ -119,14 +119,14 @@ def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
 
 
 def _mapper(workers: int, ray: str | None) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
-    from sigmascope import sources
+    from sigmascope import gate
 
     if ray is None:
         return map if workers == 1 else Sharing(workers)
     try:
         from sigmascope.integrations.ray import RayMap
     except ImportError as error:
-        raise sources.Refusal(str(error)) from error
+        raise gate.Refusal(str(error)) from error
     return RayMap(None if ray == "local" else ray)
 
 

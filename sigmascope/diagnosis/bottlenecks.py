@@ -8,9 +8,14 @@ from typing import Literal, final
 import torch
 from torch import Tensor, nn
 
-from sigmascope.linalg import Estimate, extreme_eigenvalues
-from sigmascope.probes import Batch, Refusal, Stack, Subject, weight_spectra
-from sigmascope.survey import Fit, counted, fit_of, inner_dimension, middle_half
+from sigmascope.gate import Refusal
+from sigmascope.linalg.krylov import extreme_eigenvalues
+from sigmascope.probes import Subject, weight_spectra
+from sigmascope.probes.samples import Batch
+from sigmascope.probes.structure import Stack
+from sigmascope.records import Estimate
+from sigmascope.survey.bottleneck import Fit, fit_of, inner_dimension
+from sigmascope.survey.views import counted, middle_half
 from sigmascope.theory import jacot2023
 
 Recovery = Literal["recovering", "underestimating", "overestimating", "unknown"]

@@ -8,14 +8,15 @@ import torch
 from torch import nn
 
 from sigmascope import survey
-from sigmascope.diagnosis.cures import REMEDIES, Together
-from sigmascope.diagnosis.findings import Finding
-from sigmascope.diagnosis.probing import Optimiser
-from sigmascope.diagnosis.remedies import Batches, Remedy
-from sigmascope.diagnosis.rules import diagnose
-from sigmascope.diagnosis.trainability import foretold, probability
-from sigmascope.probes import Batch, in_words
-from sigmascope.survey import Profile, Progress
+from sigmascope.diagnosis.remedies.base import Batches, Remedy
+from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together
+from sigmascope.diagnosis.rules.catalogue import diagnose
+from sigmascope.diagnosis.trainability.model import foretold, probability
+from sigmascope.diagnosis.trainability.short_runs import Optimiser
+from sigmascope.probes.execution import in_words
+from sigmascope.probes.samples import Batch
+from sigmascope.records import Finding, Profile
+from sigmascope.survey import Progress
 
 ENOUGH = 0.9  # probability of fitting above which one remedy is enough
 PAIRS = 2  # that are proposed

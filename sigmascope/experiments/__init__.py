@@ -2,7 +2,7 @@
 
 from sigmascope.experiments import daneshmand2020, jacot2023, le2022, riedi2022
 from sigmascope.experiments.figures import Claim, Figure
-from sigmascope.experiments.runs import Refusal, Result, reproduce
+from sigmascope.experiments.runs import Result, reproduce
 
 FIGURES: tuple[Figure, ...] = (
     *daneshmand2020.FIGURES,
@@ -11,4 +11,13 @@ FIGURES: tuple[Figure, ...] = (
     *riedi2022.FIGURES,
 )
 
-__all__ = ["FIGURES", "Claim", "Figure", "Refusal", "Result", "reproduce"]
+__all__ = [
+    "Claim",
+    "Figure",
+    "Result",
+    "daneshmand2020",
+    "jacot2023",
+    "le2022",
+    "reproduce",
+    "riedi2022",
+]

@@ -82,8 +82,8 @@ def treated(model: nn.Module, treatment: str, data: Split) -> nn.Module:
         return model
     name, _, steps = treatment.partition("-")
     if name == "rescale":  # pre-training with steps of no length leaves zeroed, rescaled layers
-        return diagnosis.RankPretraining(steps=1, step=1e-12).apply(model, data.x[:PROBE])
-    return diagnosis.RankPretraining(steps=int(steps or 25)).apply(model, data.x[:PROBE])
+        return diagnosis.remedies.RankPretraining(steps=1, step=1e-12).apply(model, data.x[:PROBE])
+    return diagnosis.remedies.RankPretraining(steps=int(steps or 25)).apply(model, data.x[:PROBE])
 
 
 def readings(model: nn.Module, data: Split) -> dict[str, float]:

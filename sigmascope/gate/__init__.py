@@ -4,13 +4,10 @@ Every room stands on this one. Text from outside is shown through `printable`, f
 through `replacing`, `write_text` and `Rows`, and what a file declares is weighed by `require_room`.
 """
 
-from sigmascope.gate.budgets import memory, require_room, size_of
-from sigmascope.gate.closing import Closing
-from sigmascope.gate.refusals import NoFolder, Refusal
+from sigmascope.gate.memory import memory, require_dense, require_room, size_of
+from sigmascope.gate.refusals import NoFolder, Refusal, printable, printable_lines
 from sigmascope.gate.rows import Rows
-from sigmascope.gate.tensors import require_dense
-from sigmascope.gate.text import printable, printable_lines
-from sigmascope.gate.writing import Mark, replacing, require_target, write_text
+from sigmascope.gate.writing import Closing, Mark, replacing, require_target, write_text
 
 __all__ = [
     "Closing",

@@ -15,10 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sigmascope.gate.closing import Closing
-from sigmascope.gate.refusals import Refusal
-from sigmascope.gate.text import printable
-from sigmascope.gate.writing import Mark, failed, require_target, write_text
+from sigmascope.gate.refusals import Refusal, printable
+from sigmascope.gate.writing import Closing, Mark, failed, require_target, write_text
 
 Row = dict[str, Any]
 LONGEST = 1 << 24  # bytes of a first line; nothing longer can be ours

@@ -12,10 +12,12 @@ import os
 import re
 import secrets
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sigmascope.gate.refusals import NoFolder, Refusal
 
@@ -178,3 +180,20 @@ def _to_disk(path: Path) -> None:
             raise
     finally:
         os.close(opened)
+
+
+T = TypeVar("T", bound="Closing")
+
+
+class Closing(ABC):
+    """Something with `close`, which a `with` block calls at its end, also after an error."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is held."""
+
+    def __enter__(self: T) -> T:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -7,11 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope.linalg.dense import EPS
-from sigmascope.linalg.estimates import Estimate
-from sigmascope.linalg.operators import Operator
+from sigmascope.linalg.krylov.operator import Operator
+from sigmascope.linalg.krylov.traces import sampled_frobenius_norm
 from sigmascope.linalg.refusals import require_complete, require_matrix
-from sigmascope.linalg.spectra import Route, Spectrum, settled, spectrum
-from sigmascope.linalg.traces import sampled_frobenius_norm
+from sigmascope.linalg.spectra.routes import Route, settled, spectrum
+from sigmascope.records import Estimate, Spectrum
 
 
 def spectral_norm(

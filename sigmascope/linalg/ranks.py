@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope.linalg.dense import EPS
-from sigmascope.linalg.estimates import Estimate
 from sigmascope.linalg.norms import frobenius_norm, spectral_norm
 from sigmascope.linalg.refusals import (
     require_between,
@@ -15,7 +14,7 @@ from sigmascope.linalg.refusals import (
     require_nonzero,
     require_positive,
 )
-from sigmascope.linalg.spectra import Spectrum
+from sigmascope.records import Estimate, Spectrum
 
 WALK = 4e-7  # by the root of the rows: what errors of single precision add up to, as they walk
 Box = tuple[Tensor, Tensor, Tensor]

@@ -1,14 +1,12 @@
 """Refusals: what the public doors of `linalg` say about input they cannot use."""
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from sigmascope.linalg.spectra import Spectrum
+from sigmascope.records import Spectrum
 
 
 def require_matrix(A: Shaped[Tensor, "..."], *, name: str) -> None:
@@ -17,7 +15,7 @@ def require_matrix(A: Shaped[Tensor, "..."], *, name: str) -> None:
         raise ValueError(
             f"`{name}` must be a non-empty matrix [rows, cols], got shape {tuple(A.shape)}. "
             "For a convolution kernel use `probes.as_matrix(weight)`; for a stack of matrices, "
-            "`linalg.spectra(stack)`."
+            "`linalg.spectra.spectra(stack)`."
         )
     require_finite(A, name=name)
 
@@ -96,7 +94,7 @@ def require_positive(value: float, *, name: str, instead: str) -> None:
         raise ValueError(f"`{name}` must be positive and finite, got {value:g}. {instead}")
 
 
-def require_complete(s: "Spectrum", *, asked: str) -> None:
+def require_complete(s: Spectrum, *, asked: str) -> None:
     """Raise unless every singular value is there."""
     if not s.complete:
         raise ValueError(

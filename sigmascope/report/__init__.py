@@ -1,11 +1,7 @@
 """Results in, text out."""
 
 from sigmascope.report.balances import balances_form, balances_text
-from sigmascope.report.bottlenecks import (
-    bottleneck_form,
-    bottleneck_text,
-    coordinates_picture,
-)
+from sigmascope.report.bottlenecks import bottleneck_form, bottleneck_text, coordinates_picture
 from sigmascope.report.columns import table
 from sigmascope.report.comparisons import comparison_form, comparison_text
 from sigmascope.report.compressions import compression_form, compression_text

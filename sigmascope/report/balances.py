@@ -8,11 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
+from sigmascope.records import Profile, View
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import strict
 from sigmascope.report.names import shortened
 from sigmascope.report.numbers import measured
-from sigmascope.survey import Profile, View
 from sigmascope.theory import le2022
 
 MOST = 12  # rows of a section, unless all are wanted

@@ -9,10 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
-from sigmascope.linalg import Density, Estimate
+from sigmascope.linalg.krylov import Density
+from sigmascope.records import Estimate
 from sigmascope.report.forms import estimate_form, strict
 from sigmascope.report.numbers import compact, matters
-from sigmascope.survey import Bend, Bends
+from sigmascope.survey.landscape import Bend, Bends
 
 TITLES = {
     "hessian": "Hessian",

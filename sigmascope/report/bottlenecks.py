@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sigmascope.diagnosis import Bottleneck, Evidence
 from sigmascope.gate import printable
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
 from sigmascope.report.names import shortened
@@ -96,7 +96,7 @@ def coordinates_picture(
     """Samples in the first two coordinates of a representation, as SVG.
 
     Args:
-        points: A row a sample, from `survey.coordinates` or a network of a sweep.
+        points: A row a sample, from `survey.bottleneck.coordinates` or a network of a sweep.
         title: What they are.
         targets: Colours: by class, or from the least value (blue) to the largest (red) of the
             first column.

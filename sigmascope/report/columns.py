@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sigmascope.records import Profile
 from sigmascope.report.places import depths
-from sigmascope.survey import Profile
 
 
 def table(profile: Profile) -> dict[str, list[Any]]:
@@ -15,8 +15,8 @@ def table(profile: Profile) -> dict[str, list[Any]]:
         where the site belongs to no layer.
 
     Example:
-        >>> from sigmascope.linalg import Estimate
-        >>> from sigmascope.survey import Reading
+        >>> from sigmascope.records import Estimate
+        >>> from sigmascope.records import Reading
         >>> row = Reading("fc", "stable rank", Estimate.exactly(3.0), "weights", "matrix")
         >>> table(Profile(readings=(row,)))["value"]
         [3.0]

@@ -7,8 +7,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis import Finding
 from sigmascope.gate import printable
+from sigmascope.records import Finding
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import check_form, estimate_form, strict
 from sigmascope.report.names import shortened

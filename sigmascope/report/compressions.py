@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis import Compression
+from sigmascope.diagnosis.compression import Compression
 from sigmascope.gate import printable
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
@@ -20,7 +20,7 @@ def compression_text(found: Compression, *, colour: bool = False, width: int = 1
     """What can be saved, layer by layer, and the code that saves it.
 
     Args:
-        found: From `diagnosis.compression`.
+        found: From `diagnosis.compression.compression`.
         colour: Whether to use terminal colours.
         width: Columns of the terminal.
     """

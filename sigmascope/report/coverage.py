@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sigmascope.survey import EVERY, Profile, Skipped
+from sigmascope.records import EVERY, Profile, Skipped
 
 NAMED = 3  # places that are named in a sentence; the rest are counted
 

@@ -3,13 +3,10 @@
 import math
 from typing import Any
 
-from sigmascope.diagnosis import Finding
-from sigmascope.linalg import Estimate
+from sigmascope.records import Check, Estimate, Finding, Profile, Reading, SiteSpectrum
 from sigmascope.report.coverage import coverage, no_findings
 from sigmascope.report.places import depths
 from sigmascope.report.schema import VERSION
-from sigmascope.survey import Profile, Reading, SiteSpectrum
-from sigmascope.theory import Check
 
 
 def json_form(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:

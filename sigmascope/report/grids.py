@@ -10,12 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
+from sigmascope.records import Check, Layer, Profile, Reading, Verdict
 from sigmascope.report.names import shortened
 from sigmascope.report.numbers import compact, measured, within
 from sigmascope.report.places import OUTPUT
 from sigmascope.report.sparklines import spans_decades, sparkline
-from sigmascope.survey import Layer, Profile, Reading
-from sigmascope.theory import Check, Verdict
 
 _ENDS = 14  # layers shown at either end of a deep net
 _NAME = 32  # columns of the terminal that a long name is given

@@ -7,7 +7,7 @@ from pathlib import Path
 from sigmascope.gate import printable
 from sigmascope.report.landscapes import COLUMNS, HEADS, Scenery, landscape_form
 from sigmascope.report.pages import write_page
-from sigmascope.survey import Landscape
+from sigmascope.survey.landscape import Landscape
 
 _SCRIPTS = ("words.js", "theme.js", "plots.js", "scenes.js", "landscape.js")
 

@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate
 from sigmascope.report.bends import curvature_form, curvature_parts
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
 from sigmascope.report.numbers import compact
 from sigmascope.report.payloads import thinned
 from sigmascope.report.slices import regions_form, regions_parts, surface_form, surface_parts
-from sigmascope.survey import Bends, Landscape, LayerCurvature, Regions, Surface
+from sigmascope.survey.landscape import Bends, Landscape, LayerCurvature, Regions, Surface
 
 COLUMNS = (
     ("condition", "κ(Q): the longest over the shortest axis of the loss in this layer's weights"),

@@ -2,7 +2,7 @@
 
 import math
 
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate
 
 NEGLIGIBLE = 1e-3  # relative width of an interval below which the digits shown say it all
 

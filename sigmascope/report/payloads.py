@@ -4,11 +4,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sigmascope.diagnosis import Finding
+from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
 from sigmascope.report.columns import table
 from sigmascope.report.forms import check_form, json_form, strict
-from sigmascope.survey import Profile, Reading, SiteSpectrum
-from sigmascope.theory import Check, Verdict
 
 _POINTS = 200  # of a spectrum on the page; all of them are in the JSON form
 _HEAD = 64  # of those, how many leading values are kept one by one

@@ -1,6 +1,6 @@
 """Where on the depth axis a site lies."""
 
-from sigmascope.survey import Profile
+from sigmascope.records import Profile
 
 OUTPUT = "(output)"  # what the network returns, one place after the last layer
 

@@ -7,8 +7,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis import Finding, probability
+from sigmascope.diagnosis.trainability import probability
 from sigmascope.gate import printable
+from sigmascope.records import Finding, Profile, Reading
 from sigmascope.report.balances import readings_grid
 from sigmascope.report.consoles import rendered
 from sigmascope.report.coverage import coverage, no_findings
@@ -20,7 +21,6 @@ from sigmascope.report.grids import (
     violations,
 )
 from sigmascope.report.numbers import measured, risk
-from sigmascope.survey import Profile, Reading
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 _EVIDENCE = 4  # readings shown with a finding; the rest are counted

@@ -8,12 +8,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import check_form, estimate_form
 from sigmascope.report.numbers import measured
 from sigmascope.report.theorems import checks_parts
-from sigmascope.survey import Prediction
+from sigmascope.survey.bottleneck import Prediction
 
 
 def prediction_text(found: Prediction, *, colour: bool = False, width: int = 100) -> str:

@@ -3,11 +3,10 @@
 import os
 from pathlib import Path
 
-from sigmascope.diagnosis import Finding
 from sigmascope.gate import printable
+from sigmascope.records import Finding, Profile
 from sigmascope.report.pages import write_page
 from sigmascope.report.payloads import payload
-from sigmascope.survey import Profile
 
 # In the order in which they build on one another; joined into one script.
 _SCRIPTS = (

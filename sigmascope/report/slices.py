@@ -11,7 +11,7 @@ from sigmascope.gate import printable
 from sigmascope.report.forms import strict
 from sigmascope.report.numbers import compact
 from sigmascope.report.sparklines import sparkline
-from sigmascope.survey import Regions, Surface
+from sigmascope.survey.landscape import Regions, Surface
 
 WIDTH = 60  # of a curve
 

@@ -11,14 +11,14 @@ from rich.text import Text
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
 from sigmascope.report.numbers import compact
-from sigmascope.survey import DepthSweep, Trained
+from sigmascope.survey.bottleneck import DepthSweep, Trained
 
 
 def sweep_text(found: DepthSweep, *, colour: bool = False, width: int = 100) -> str:
     """Which dimension the task has, and every network behind it.
 
     Args:
-        found: From `survey.depth_sweep`.
+        found: From `survey.bottleneck.depth_sweep`.
         colour: Whether to use terminal colours.
         width: Columns of the terminal.
     """

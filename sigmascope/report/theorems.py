@@ -9,10 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
+from sigmascope.records import Check, Verdict
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import check_form
 from sigmascope.report.numbers import measured
-from sigmascope.theory import Bound, Check, Verdict
+from sigmascope.theory import Bound
 
 _STYLES = {
     Verdict.HOLDS: "green",

@@ -7,13 +7,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis import Finding, NormalisationEffect, Treatment, probability
+from sigmascope.diagnosis import Treatment
+from sigmascope.diagnosis.remedies import NormalisationEffect
+from sigmascope.diagnosis.trainability import probability
 from sigmascope.gate import printable
+from sigmascope.records import Finding, Profile
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import estimate_form
 from sigmascope.report.numbers import compact, measured
 from sigmascope.report.sparklines import sparkline
-from sigmascope.survey import Profile
 
 SHOWN = (  # what is shown of both, and which end of the network tells most
     ("participation ratio", "samples", -1),
@@ -100,7 +102,7 @@ def _one(treatment: Treatment, width: int) -> Iterator[RenderableType]:
     yield ""
     yield Text("In your code", "bold")
     yield Text("from sigmascope import diagnosis")
-    yield Text(f"model = diagnosis.remedy({treatment.remedy.name!r}).apply(model, batch)")
+    yield Text(f"model = diagnosis.remedies.remedy({treatment.remedy.name!r}).apply(model, batch)")
 
 
 def _findings(treatment: Treatment) -> Table:

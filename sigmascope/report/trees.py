@@ -2,7 +2,8 @@
 
 from html import escape
 
-from sigmascope.probes import Refusal, Tree, TreeNetwork
+from sigmascope.gate import Refusal
+from sigmascope.probes.neuron_graph import Tree, TreeNetwork
 
 MOST = 400  # vertices that can still be told apart
 DOT = 'fill="#fff" stroke="#333"'
@@ -14,7 +15,7 @@ def tree_picture(network: TreeNetwork, *, names: tuple[str, ...] = ()) -> str:
     """The tree as SVG: the output on top, a leaf for each path, edges by the sign of their weight.
 
     Args:
-        network: From `probes.tree_network` or `probes.pull_back`.
+        network: From `probes.neuron_graph.tree_network` or `probes.neuron_graph.pull_back`.
         names: Of the inputs, in their order; x0, x1, ... if not given.
 
     Raises:

@@ -1,6 +1,5 @@
 """Names in, models and data out."""
 
-from sigmascope.gate import Refusal
 from sigmascope.sources.batches import Batch
 from sigmascope.sources.checkpoints import load_checkpoint, read_checkpoint
 from sigmascope.sources.data import Data, fitted, halves, open_data
@@ -14,7 +13,6 @@ __all__ = [
     "Batch",
     "Data",
     "Model",
-    "Refusal",
     "default_data",
     "fitted",
     "halves",

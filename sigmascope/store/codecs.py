@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum
+from sigmascope.records import Estimate, Spectrum
 from sigmascope.store.rows import (
     StoredCheck,
     StoredFinding,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sigmascope.linalg import Estimate, Spectrum
+from sigmascope.records import Estimate, Spectrum
 
 
 @dataclass(frozen=True, slots=True)

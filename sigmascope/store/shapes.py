@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from sigmascope.linalg import Estimate, Spectrum
+from sigmascope.records import Estimate, Spectrum
 
 # runtime_checkable throughout: the shape checker of the tests refuses any other protocol.
 

@@ -1,87 +1,21 @@
 """What a checkable theorem is.
 
 Both sides are estimates, computed from the facts by arithmetic that carries every error along
-(`linalg.Estimate`), so that a verdict is a statement about the two true numbers: HOLDS and VIOLATED
-are proved by the intervals, everything between is CONSISTENT. A theorem is contradicted only where
-all that makes it true is known to be met; a hypothesis that the facts cannot decide turns a
-contradiction into CONSISTENT, with a note. An inapplicable theorem is asked for no number.
+(`records.Estimate`), so that a verdict is a statement about the two true numbers: HOLDS and
+VIOLATED are proved by the intervals, everything between is CONSISTENT. A theorem is contradicted
+only where all that makes it true is known to be met; a hypothesis that the facts cannot decide
+turns a contradiction into CONSISTENT, with a note. An inapplicable theorem is asked for no number.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import ClassVar, Literal, final
+from typing import ClassVar, final
 
-from sigmascope.linalg import Estimate
-from sigmascope.networks import ChainStatistics
+from sigmascope.networks.chains import ChainStatistics
 from sigmascope.probes import Subject
-
-Sense = Literal["at most", "at least"]
-
-
-class Verdict(StrEnum):
-    """Outcome of comparing the measured side with the side that bounds it."""
-
-    HOLDS = "holds"  # proved by these intervals
-    CONSISTENT = "consistent"  # the intervals overlap, or a hypothesis cannot be decided
-    VIOLATED = "violated"  # contradicted although all hypotheses are met: a bug
-    INAPPLICABLE = "inapplicable"  # an assumption is known to fail
-
-
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """One hypothesis of a theorem; `met` is None where these facts cannot decide it."""
-
-    says: str
-    met: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The outcome of checking one theorem once.
-
-    Attributes:
-        theorem: Its name in the catalogue.
-        source: Author, year and number.
-        statement: The inequality.
-        site: The layer whose facts were compared.
-        measured: The side that the theorem bounds; None where it does not apply.
-        limit: The side that bounds it; None where it does not apply.
-        sense: Whether the measured side is `"at most"` or `"at least"` the limit.
-        assumptions: The hypotheses, each with whether it is met.
-        verdict: What follows.
-    """
-
-    theorem: str
-    source: str
-    statement: str
-    site: str
-    measured: Estimate | None
-    limit: Estimate | None
-    sense: Sense
-    assumptions: tuple[Assumption, ...]
-    verdict: Verdict
-
-    @property
-    def note(self) -> str:
-        """Why a contradiction is none: the hypotheses that could not be decided; else empty."""
-        if self.verdict != Verdict.CONSISTENT or not _contradicted(*_ordered(self)):
-            return ""
-        unknown = "; ".join(a.says for a in self.assumptions if a.met is None)
-        return f"contradicted, but it cannot be told whether {unknown}"
-
-
-def _ordered(check: Check) -> tuple[Estimate, Estimate]:
-    """The side that should be the smaller one, and the other."""
-    assert check.measured is not None
-    assert check.limit is not None
-    at_most = check.sense == "at most"
-    return (check.measured, check.limit) if at_most else (check.limit, check.measured)
-
-
-def _contradicted(small: Estimate, large: Estimate) -> bool:
-    return small.low > large.high
+from sigmascope.records import Assumption, Check, Estimate, Sense, Verdict
+from sigmascope.records.check import contradicted
 
 
 class Bound(ABC):
@@ -117,7 +51,7 @@ class Bound(ABC):
             return self._said(assumptions, Verdict.INAPPLICABLE)
         measured, limit = self.sides()
         small, large = (measured, limit) if self.sense == "at most" else (limit, measured)
-        if _contradicted(small, large):
+        if contradicted(small, large):
             known = all(a.met for a in assumptions)
             verdict = Verdict.VIOLATED if known else Verdict.CONSISTENT
         else:

@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterator
 
-from sigmascope.networks import ChainStatistics
+from sigmascope.networks.chains import ChainStatistics
 from sigmascope.probes import Subject
+from sigmascope.records import Check
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
-from sigmascope.theory.bounds import Bound, Check, OfChains, OfModels
+from sigmascope.theory.bounds import Bound, OfChains, OfModels
 
 OF_MODELS: tuple[type[OfModels], ...] = (
     daneshmand2020.RankParticipation,
@@ -68,6 +69,6 @@ def check_chain(chain: ChainStatistics) -> Iterator[Check]:
     """Check every theorem about the layers of a random chain with batch normalisation.
 
     Args:
-        chain: From `networks.BatchNormChain.run`.
+        chain: From `networks.chains.BatchNormChain.run`.
     """
     return (bound.check() for theorem in OF_CHAINS for bound in theorem.facts(chain))

@@ -30,7 +30,7 @@ def test_the_new_profile_is_shown_beside_the_old_one(sigmascope, tmp_path):
 
 def test_a_rebuilt_model_says_how_to_load_it(sigmascope):
     err = sigmascope(*SMALL, "--apply", "batch-norm", "--save", "a.pt")[2]
-    assert "diagnosis.remedy('batch-norm').apply(model, batch)" in err
+    assert "diagnosis.remedies.remedy('batch-norm').apply(model, batch)" in err
 
 
 def test_json_has_both_sides(sigmascope):

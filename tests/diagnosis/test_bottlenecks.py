@@ -6,7 +6,7 @@ from torch import nn
 
 from sigmascope.diagnosis import bottleneck
 from sigmascope.experiments.jacot2023.tasks import stack
-from sigmascope.probes import Refusal
+from sigmascope.gate import Refusal
 from tests.models_zoo import MODELS
 
 UNREADABLE = {"inplace-residual": "changed in place"}

@@ -3,13 +3,13 @@
 import pytest
 
 from sigmascope import diagnosis
-from sigmascope.probes import Refusal
+from sigmascope.gate import Refusal
 from tests import faults
 
 
 def told(case):
     measured = diagnosis.assess(case.model, case.inputs, targets=case.targets, loss=case.loss)
-    return diagnosis.diagnose(measured), diagnosis.probability(measured).estimate
+    return diagnosis.rules.diagnose(measured), diagnosis.trainability.probability(measured).estimate
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -9,20 +9,16 @@ import math
 import pytest
 import torch
 
-from sigmascope.diagnosis import diagnose
-from sigmascope.diagnosis.collapse import directional_gradient, rank_collapse
-from sigmascope.diagnosis.initialisation import asymmetric_weights
-from sigmascope.diagnosis.magnitudes import adjoint_size, dead_units, signal_size
-from sigmascope.diagnosis.setups import strong_residual, weight_scale
-from sigmascope.diagnosis.tasks import (
-    forgotten_targets,
-    overestimated_rank,
-    tangent_size,
-)
-from sigmascope.diagnosis.trends import trend
-from sigmascope.diagnosis.units import equal_units, hidden_collapse, sigmoid_stack
-from sigmascope.linalg import Estimate, spectrum
-from sigmascope.survey import Layer, Profile, Reading, SiteSpectrum
+from sigmascope.diagnosis.rules import diagnose
+from sigmascope.diagnosis.rules.collapse import directional_gradient, rank_collapse
+from sigmascope.diagnosis.rules.initialisation import asymmetric_weights
+from sigmascope.diagnosis.rules.magnitudes import adjoint_size, dead_units, signal_size
+from sigmascope.diagnosis.rules.saturation import equal_units, hidden_collapse, sigmoid_stack
+from sigmascope.diagnosis.rules.setup import strong_residual, weight_scale
+from sigmascope.diagnosis.rules.task import forgotten_targets, overestimated_rank, tangent_size
+from sigmascope.diagnosis.rules.trends import trend
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.records import Estimate, Layer, Profile, Reading, SiteSpectrum
 
 PART = 1e-6
 ABOVE, BELOW = 1 + PART, 1 - PART

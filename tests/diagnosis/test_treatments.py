@@ -5,7 +5,11 @@ from torch.nn import functional as F
 
 from sigmascope import diagnosis, networks, sources
 
-KINDS = (diagnosis.RescaleResidual, diagnosis.BatchNormalisation, diagnosis.RecentreWeights)
+KINDS = (
+    diagnosis.remedies.RescaleResidual,
+    diagnosis.remedies.BatchNormalisation,
+    diagnosis.remedies.RecentreWeights,
+)
 
 
 def tried(*kinds, depth=12, **options):
@@ -26,20 +30,24 @@ def tried(*kinds, depth=12, **options):
 
 
 def test_what_applies_is_ranked_and_the_rest_is_said():
-    found, declined = tried(diagnosis.LayerNormalisation, *KINDS)
+    found, declined = tried(diagnosis.remedies.LayerNormalisation, *KINDS)
     assert found[0].remedy.name == "batch-norm"
-    chances = [diagnosis.probability(t.after).estimate.value for t in found]
-    assert chances[0] > 0.9 > diagnosis.probability(found[0].before).estimate.value
+    chances = [diagnosis.trainability.probability(t.after).estimate.value for t in found]
+    assert chances[0] > 0.9 > diagnosis.trainability.probability(found[0].before).estimate.value
     assert set(declined) == {"rescale-residual", "recentre-weights"}
     assert all(t.before is found[0].before for t in found)
 
 
 def test_pairs_follow_where_no_single_one_is_enough():
-    kinds = (diagnosis.LayerNormalisation, diagnosis.QuietOutput, diagnosis.SkipConnections)
+    kinds = (
+        diagnosis.remedies.LayerNormalisation,
+        diagnosis.remedies.QuietOutput,
+        diagnosis.remedies.SkipConnections,
+    )
     names = [t.remedy.name for t in tried(*kinds, depth=40, optimiser="sgd")[0]]
     singles = [n for n in names if "+" not in n]
     best = max(
-        diagnosis.probability(t.after).estimate.value
+        diagnosis.trainability.probability(t.after).estimate.value
         for t in tried(*kinds, depth=40, optimiser="sgd")[0]
         if "+" not in t.remedy.name
     )
@@ -49,7 +57,7 @@ def test_pairs_follow_where_no_single_one_is_enough():
 
 def test_of_a_single_remedy_no_pairs_are_made():
     told = []
-    found, _ = tried(diagnosis.Reinitialise, depth=2, progress=lambda *at: told.append(at))
+    found, _ = tried(diagnosis.remedies.Reinitialise, depth=2, progress=lambda *at: told.append(at))
     assert told == [("as it is", 0, 2), ("reinitialise", 1, 2)]
     assert [t.remedy.name for t in found] == ["reinitialise"]
     assert set(found[0].cured).isdisjoint(found[0].new)

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from sigmascope.experiments import FIGURES, Claim, Refusal, reproduce
+from sigmascope.experiments import FIGURES, Claim, reproduce
 from sigmascope.experiments.figures import Figure, generator_of
+from sigmascope.gate import Refusal
 
 COUNTED: list[dict] = []
 

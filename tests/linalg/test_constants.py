@@ -6,24 +6,20 @@ import pytest
 import torch
 from scipy import stats
 
-from sigmascope.linalg import (
-    Estimate,
+from sigmascope.linalg import lyapunov_exponents, ratio_average, time_average, zero_exponents
+from sigmascope.linalg.krylov import (
     Krylov,
     Operator,
     deflation,
     extreme_eigenvalues,
     krylov_space,
-    lyapunov_exponents,
-    ratio_average,
-    singular_edge,
-    symmetric_edge,
     symmetric_moments,
-    time_average,
     trace_of_forms,
-    zero_exponents,
 )
-from sigmascope.linalg.forms import Chances
-from sigmascope.linalg.inertia import _reaching
+from sigmascope.linalg.krylov.quadratic_forms import Chances
+from sigmascope.linalg.random_matrix import singular_edge, symmetric_edge
+from sigmascope.linalg.spectra.inertia import _reaching
+from sigmascope.records import Estimate
 
 
 def rows(*values):

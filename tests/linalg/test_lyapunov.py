@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from sigmascope.linalg import Estimate, collapse_depth, lyapunov_exponents, zero_exponents
+from sigmascope.linalg import collapse_depth, lyapunov_exponents, zero_exponents
+from sigmascope.records import Estimate
 
 
 def frames(d, k, chains=1, seed=0):

@@ -2,20 +2,19 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from zoo import MATRICES, fresh
 
 from sigmascope.linalg import (
-    Operator,
-    Spectrum,
     effective_rank,
     matrix_rank,
     participation_ratio,
     soft_rank,
-    spectrum,
     stable_rank,
 )
+from sigmascope.linalg.krylov import Operator
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.records import Spectrum
 
 RATIOS = [participation_ratio, stable_rank, effective_rank]
 NONZERO = [case for case in MATRICES if not case.startswith("zero")]

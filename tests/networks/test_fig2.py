@@ -57,7 +57,7 @@ ROWS = [
 
 def measured(x):
     """Rank (footnote 2), r (Eq. 4) and soft rank at 1/2 (Eq. 3) of a batch."""
-    s = linalg.spectrum(x)
+    s = linalg.spectra.spectrum(x)
     return {
         "rank": linalg.matrix_rank(s).value,
         "r": linalg.participation_ratio(s).value,

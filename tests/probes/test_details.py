@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.probes import Refusal, as_matrix
-from sigmascope.probes.layers import channel_dim
-from sigmascope.probes.polygons import Polygon
-from sigmascope.probes.refusals import require_finite_batch
-from sigmascope.probes.representations import spectra_of
-from sigmascope.probes.tapes import _last_state
+from sigmascope.gate import Refusal
+from sigmascope.probes import as_matrix
+from sigmascope.probes.execution.hooks import _last_state
+from sigmascope.probes.execution.layers import channel_dim
+from sigmascope.probes.execution.refusals import require_finite_batch
+from sigmascope.probes.piecewise_affine.polygons import Polygon
+from sigmascope.probes.samples.matrices import spectra_of
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])

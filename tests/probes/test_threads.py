@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from sigmascope import probes, survey
 from sigmascope.probes import Subject
-from sigmascope.probes.tapes import recording
+from sigmascope.probes.execution.hooks import recording
 
 VIEWS = ("representations", "features", "gradients", "setup")
 
@@ -72,7 +72,7 @@ def test_a_normaliser_is_not_judged_while_it_is_held_still():
     told = []
 
     def hold():
-        with probes.still(net):
+        with probes.execution.still(net):
             net[1].training = False
             inside.set()
             done.wait(0.2)

@@ -1,6 +1,5 @@
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate, Profile, Reading
 from sigmascope.report import table
-from sigmascope.survey import Profile, Reading
 
 
 def test_columns_hold_every_reading(profile):

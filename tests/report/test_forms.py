@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate, Profile, Reading
 from sigmascope.report import SCHEMA, json_form
-from sigmascope.survey import Profile, Reading
 
 jsonschema = pytest.importorskip("jsonschema")
 

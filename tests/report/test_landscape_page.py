@@ -11,11 +11,11 @@ def measured():
     net = networks.mlp(inputs=6, outputs=3, depth=3, width=8, init="he", generator=g)
     x, y = torch.randn(20, 6, generator=g), torch.randint(3, (20,), generator=g)
     say = {"targets": y, "loss": F.cross_entropy}
-    found = survey.what_if(net, x, skip="hidden.1", rhos=[0, 0.5, 1.0], **say)
+    found = survey.landscape.what_if(net, x, skip="hidden.1", rhos=[0, 0.5, 1.0], **say)
     scenery = report.Scenery(
-        survey.curvature(net, x, generator=g, **say),
-        survey.loss_surface(net, x, points=7, generator=g, **say),
-        survey.input_regions(net, x),
+        survey.landscape.curvature(net, x, generator=g, **say),
+        survey.landscape.loss_surface(net, x, points=7, generator=g, **say),
+        survey.landscape.input_regions(net, x),
     )
     return found, scenery
 

@@ -1,11 +1,12 @@
 import json
 
-from sigmascope import report, survey
 from tests.survey.test_landscapes import data, net
+
+from sigmascope import report, survey
 
 
 def found():
-    return survey.what_if(net(), data()[0], skip="hidden.2", rhos=[0, 1.0])
+    return survey.landscape.what_if(net(), data()[0], skip="hidden.2", rhos=[0, 1.0])
 
 
 def test_the_text_shows_every_layer_and_every_variant():
@@ -19,7 +20,9 @@ def test_the_text_shows_every_layer_and_every_variant():
 
 
 def test_one_variant_has_no_comparison_and_says_what_is_left_out():
-    only = survey.landscape(net(), data()[0], targets=data()[1], loss=lambda out, _: out.sum())
+    only = survey.landscape.landscape(
+        net(), data()[0], targets=data()[1], loss=lambda out, _: out.sum()
+    )
     text = report.landscape_text([only], loss="cross-entropy")
     assert "under cross-entropy" in text
     assert "What it would be" not in text

@@ -1,9 +1,8 @@
 import math
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate
 from sigmascope.report.numbers import compact, measured, risk, within
 
 

@@ -3,9 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sigmascope.linalg import Estimate, Spectrum
+from sigmascope.records import Estimate, Profile, SiteSpectrum, Spectrum
 from sigmascope.report.payloads import payload
-from sigmascope.survey import Profile, SiteSpectrum
 
 
 def test_a_bound_is_placed_on_the_curve_it_bounds(profile, findings):

@@ -3,10 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope.linalg import Estimate
+from sigmascope.records import EVERY, Estimate, Layer, Profile, Reading, Skipped, Verdict
 from sigmascope.report import text
-from sigmascope.survey import EVERY, Layer, Profile, Reading, Skipped
-from sigmascope.theory import Verdict
 
 
 def test_the_first_line_says_what_was_measured(profile, findings):

@@ -8,7 +8,7 @@ from sigmascope import report, survey
 
 @pytest.fixture(scope="module")
 def found():
-    return survey.predict(8, 400, layers=200, generator=torch.Generator().manual_seed(0))
+    return survey.bottleneck.predict(8, 400, layers=200, generator=torch.Generator().manual_seed(0))
 
 
 def test_the_text_answers_first(found):

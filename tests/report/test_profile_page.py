@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from plotly.offline import get_plotlyjs
 
+from sigmascope.records import Profile
 from sigmascope.report import page
-from sigmascope.survey import Profile
 
 
 def show(browser, path):

@@ -12,7 +12,7 @@ def treatment():
     data = sources.open_data("digits", samples=32)
     g = torch.Generator().manual_seed(0)
     model = networks.mlp(inputs=64, outputs=10, depth=12, width=24, generator=g)
-    remedy = diagnosis.BatchNormalisation()
+    remedy = diagnosis.remedies.BatchNormalisation()
     return diagnosis.treat(model, data.inputs, remedy, targets=data.targets, loss=F.cross_entropy)
 
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.sources import Refusal, open_model
+from sigmascope.gate import Refusal
+from sigmascope.sources import open_model
 
 FILE = """
 from __future__ import annotations

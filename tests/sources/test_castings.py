@@ -4,11 +4,11 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from torch import nn
 
-from sigmascope.sources import Refusal, load_checkpoint
+from sigmascope.gate import Refusal
+from sigmascope.sources import load_checkpoint
 
 W = torch.linspace(-2, 2, 6).reshape(2, 3)
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sigmascope.sources import Data, Refusal, fitted, open_data
+from sigmascope.gate import Refusal
+from sigmascope.sources import Data, fitted, open_data
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 has_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data are not here")

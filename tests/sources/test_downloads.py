@@ -3,7 +3,8 @@ import hashlib
 
 import pytest
 
-from sigmascope.sources import Refusal, datasets, open_data
+from sigmascope.gate import Refusal
+from sigmascope.sources import datasets, open_data
 from sigmascope.sources.downloads import fetch
 
 CONTENT = b"what was expected"

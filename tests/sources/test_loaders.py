@@ -4,7 +4,8 @@ import textwrap
 import pytest
 import torch
 
-from sigmascope.sources import Refusal, open_data
+from sigmascope.gate import Refusal
+from sigmascope.sources import open_data
 
 FILE = """
 import numpy as np

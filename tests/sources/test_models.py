@@ -6,7 +6,8 @@ from safetensors.torch import save_file, save_model
 from torch import nn
 
 from sigmascope import networks
-from sigmascope.sources import Data, Model, Refusal, open_both, open_data, open_model
+from sigmascope.gate import Refusal
+from sigmascope.sources import Data, Model, open_both, open_data, open_model
 
 FILE = """
 import torch

@@ -3,10 +3,19 @@ from types import MappingProxyType
 import pytest
 import torch
 
-from sigmascope.diagnosis import Finding
-from sigmascope.linalg import Estimate, Spectrum
-from sigmascope.survey import Layer, Profile, Reading, SiteSpectrum, Skipped
-from sigmascope.theory import Assumption, Check, Verdict
+from sigmascope.records import (
+    Assumption,
+    Check,
+    Estimate,
+    Finding,
+    Layer,
+    Profile,
+    Reading,
+    SiteSpectrum,
+    Skipped,
+    Spectrum,
+    Verdict,
+)
 
 HOSTILE = "a'; DROP TABLE readings;--\n\x00<script>\u2028ℓ₀"
 

@@ -6,11 +6,20 @@ from types import MappingProxyType
 import pytest
 import torch
 
-from sigmascope.diagnosis import Finding
-from sigmascope.linalg import Estimate, Spectrum
+from sigmascope.records import (
+    Assumption,
+    Check,
+    Estimate,
+    Finding,
+    Layer,
+    Profile,
+    Reading,
+    SiteSpectrum,
+    Skipped,
+    Spectrum,
+    Verdict,
+)
 from sigmascope.store import Run
-from sigmascope.survey import Layer, Profile, Reading, SiteSpectrum, Skipped
-from sigmascope.theory import Assumption, Check, Verdict
 
 NUMBER = Estimate(2.5, 1e-300, float("inf"), "golub-kahan(steps=64)", 1e-9)
 WORDLESS = Estimate(0.0, -1.0, 1.0, "", 0.5)  # no route, and yet a number

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate, Reading
 from sigmascope.store import Run, appends
-from sigmascope.survey import Reading
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 ROWS = 300

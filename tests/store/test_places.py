@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate, Reading
 from sigmascope.store import Run, Unwritable, appends, export, images
-from sigmascope.survey import Reading
 from tests.store.test_kills import child, reported
 
 READING = Reading("fc", "stable rank", Estimate.exactly(1.5), "weights", "matrix")

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sigmascope.linalg import Estimate
+from sigmascope.records import Estimate, Reading
 from sigmascope.store import VERSION, Run, Unwritable
-from sigmascope.survey import Reading
 
 TABLES = ("environment", "layers", "readings", "spectra", "checks", "findings", "skipped")
 

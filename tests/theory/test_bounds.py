@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from sigmascope.linalg import Estimate
-from sigmascope.theory import Assumption, Bound, Verdict
+from sigmascope.records import Assumption, Estimate, Verdict
+from sigmascope.theory import Bound
 
 
 @dataclass(frozen=True)

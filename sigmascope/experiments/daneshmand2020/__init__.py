@@ -34,3 +34,21 @@ FIGURES: tuple[Figure, ...] = (
     FIG13,
     DIGITS,
 )
+
+__all__ = [
+    "DIGITS",
+    "FIG1",
+    "FIG2",
+    "FIG3A",
+    "FIG3B",
+    "FIG4",
+    "FIG5",
+    "FIG6",
+    "FIG7",
+    "FIG8",
+    "FIG9",
+    "FIG10",
+    "FIG11",
+    "FIG12",
+    "FIG13",
+]

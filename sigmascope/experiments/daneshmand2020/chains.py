@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task, generator_of, untested
-from sigmascope.linalg import Estimate
-from sigmascope.networks import BatchNormChain
+from sigmascope.networks.chains import BatchNormChain
+from sigmascope.records import Estimate
 
 FULL = {"widths": [8, 16, 32, 64, 128, 256], "gammas": [0.05, 0.1, 0.5, 1, "inf"]}
 QUICK = {"widths": [4, 8, 16], "gammas": [0.5, "inf"]}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
-from sigmascope.networks import BatchNormChain
+from sigmascope.networks.chains import BatchNormChain
 
 WIDTH, TOP, NOISE = 32, 10, 1e-3
 

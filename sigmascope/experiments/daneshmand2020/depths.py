@@ -55,7 +55,7 @@ def row(task: Task, _: Path | None) -> Row:
             x = block.hidden(x)
             x = x / x.square().mean().sqrt()
         if depth in task["depths"]:
-            s = linalg.spectrum(x)
+            s = linalg.spectra.spectrum(x)
             found[str(depth)] = [
                 linalg.matrix_rank(s).value,
                 linalg.participation_ratio(s).value,

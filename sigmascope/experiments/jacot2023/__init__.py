@@ -8,3 +8,5 @@ from sigmascope.experiments.jacot2023.ranks import RANKS
 from sigmascope.experiments.jacot2023.symmetries import FIG2A, FIG2B, FIG2C
 
 FIGURES: tuple[Figure, ...] = (FIG1A, FIG1B, RANKS, FIG2A, FIG2B, FIG2C, EXAMPLE20)
+
+__all__ = ["EXAMPLE20", "FIG1A", "FIG1B", "FIG2A", "FIG2B", "FIG2C", "RANKS"]

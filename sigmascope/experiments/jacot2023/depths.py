@@ -35,7 +35,7 @@ def row(task: Task, _: Path | None) -> Row:
         kept.append(stack(depth, generator))  # trained in place
         return kept[-1]
 
-    (network,) = survey.depth_sweep(factory, x, y, **sizes).networks
+    (network,) = survey.bottleneck.depth_sweep(factory, x, y, **sizes).networks
     return {
         "rank": list(network.rank),
         "dimension": list(network.dimension),
@@ -47,9 +47,9 @@ def row(task: Task, _: Path | None) -> Row:
     }
 
 
-def _networks(rows: list[Row]) -> list[survey.Trained]:
+def _networks(rows: list[Row]) -> list[survey.bottleneck.Trained]:
     return [
-        survey.Trained(
+        survey.bottleneck.Trained(
             r["task"]["depth"],
             RIDGE,
             r["task"]["data"],
@@ -91,7 +91,7 @@ def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
 def _trained_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     draws = range(config["draws"])
     mine = [[r for r in rows if r["task"]["data"] == data] for data in draws]
-    sweeps = [survey.read_sweep(_networks(many)) for many in mine]
+    sweeps = [survey.bottleneck.read_sweep(_networks(many)) for many in mine]
     ranks = [[n.rank[0] for n in s.networks if n.fits] for s in sweeps]
     yield Claim(
         "the rank of networks that fit falls with depth, by one exception a draw at most",

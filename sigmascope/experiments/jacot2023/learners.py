@@ -40,7 +40,7 @@ class Learned:
             inputs=settings["dimension"],
             width=settings["width"],
         )
-        survey.settle(
+        survey.bottleneck.settle(
             self.model,
             x[:count],
             y[:count],

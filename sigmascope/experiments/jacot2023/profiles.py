@@ -25,7 +25,7 @@ def row(task: Task, _: Path | None) -> Row:
     """Singular values of every weight."""
     x, y = bottleneck_task(0, rank=RANK)
     model = stack(task["depth"], torch.Generator().manual_seed(1_000_003 * task["depth"]))
-    survey.settle(model, x, y, steps=task["steps"])
+    survey.bottleneck.settle(model, x, y, steps=task["steps"])
     weights = [m.weight.detach().double() for m in model if isinstance(m, nn.Linear)]
     return {
         "excess": norm_excess(model, x),

@@ -39,7 +39,7 @@ def row(task: Task, _: Path | None) -> Row:
     x, y = bottleneck_task(task["seed"], rank=task["rank"], inputs=SIDE**2, **sizes)
     side = SIDE if task["convolution"] else None
     model = stack(task["depth"], g, inputs=SIDE**2, width=width, side=side)
-    survey.settle(model, x, y, ridge=5e-4, steps=task["steps"])
+    survey.bottleneck.settle(model, x, y, ridge=5e-4, steps=task["steps"])
     found = diagnosis.bottleneck(model, x[:128], targets=y[:128])
     weights = [e.estimate.value for e in found.evidence if e.name == "relative weight rank"]
     narrowest = [e.estimate.value for e in found.evidence if e.name == "written rank"]

@@ -38,17 +38,19 @@ def paths_row(task: Task, _: Path | None) -> Row:
     found = learned(task)
     held = found.held_out
     starts = held.starts.float()
-    now = survey.coordinates(found.model, starts)
-    step = survey.self_consistency(found.model, starts, held.moved(held.starts).float())
+    now = survey.bottleneck.coordinates(found.model, starts)
+    step = survey.bottleneck.self_consistency(found.model, starts, held.moved(held.starts).float())
     v, paths = held.starts[:12], []
     for _step in range(20):
         paths.append(now.of(_read(found.model, v, now.site)).tolist())
         v = held.moved(v)
     told = [
-        survey.explained(now.values, held.statistics(held.starts)[:, [i]]).value for i in (0, 1)
+        survey.bottleneck.explained(now.values, held.statistics(held.starts)[:, [i]]).value
+        for i in (0, 1)
     ]
     raw = [
-        survey.explained(held.starts, held.statistics(held.starts)[:, [i]]).value for i in (0, 1)
+        survey.bottleneck.explained(held.starts, held.statistics(held.starts)[:, [i]]).value
+        for i in (0, 1)
     ]
     quiet = replace(held, noise=torch.zeros_like(held.noise))
     moved = quiet.statistics(quiet.moved(held.starts))
@@ -70,7 +72,7 @@ def orbits_row(task: Task, _: Path | None) -> Row:
     held = found.held_out
     g = torch.Generator().manual_seed(7)
     orbits = held.orbits(held.starts[:200], ROTATED, generator=g).float()
-    variance = survey.orbit_variance(found.model, orbits)
+    variance = survey.bottleneck.orbit_variance(found.model, orbits)
     w = held.axis
     basis = torch.linalg.svd(w[None])[2][1:3]  # two directions across the axis
     line = torch.linspace(-1.5, 1.5, GRID, dtype=torch.float64)
@@ -93,7 +95,7 @@ def orbits_row(task: Task, _: Path | None) -> Row:
 
 
 def _read(model: nn.Module, v: Tensor, site: str) -> Tensor:
-    return survey.representations(model, v.float())[site]
+    return survey.bottleneck.representations(model, v.float())[site]
 
 
 def plot_weights(rows: list[Row], canvas: Any) -> None:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.experiments.figures import Claim, Row
-from sigmascope.probes import Stack, Subject, stack_of
+from sigmascope.probes import Subject
+from sigmascope.probes.structure import Stack
 from sigmascope.theory import jacot2023
 
 HIDDEN, LATENT, OUT = 100, 8, 20
@@ -24,7 +25,7 @@ def norm_excess(model: nn.Module, x: Tensor) -> float:
         model: A plain stack.
         x: Samples, of which the first 16 are taken.
     """
-    found = stack_of(Subject(model, x[:16]))
+    found = Subject(model, x[:16]).stack
     assert isinstance(found, Stack), found
     spectra = (torch.linalg.svdvals(found.at(row).jacobian) for row in x[:16].double())
     limits = [jacot2023.least_norm(s[s > 0], found.depth) for s in spectra if bool((s > 0).any())]

@@ -6,3 +6,5 @@ from sigmascope.experiments.le2022.steps import STEPS
 from sigmascope.experiments.le2022.tails import TAILS
 
 FIGURES: tuple[Figure, ...] = (TAILS, IMAGES, STEPS)
+
+__all__ = ["IMAGES", "STEPS", "TAILS"]

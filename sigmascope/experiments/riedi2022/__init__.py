@@ -9,3 +9,5 @@ from sigmascope.experiments.riedi2022.toys import FIG8
 from sigmascope.experiments.riedi2022.trajectories import FIG2
 
 FIGURES: tuple[Figure, ...] = (FIG1, FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8)
+
+__all__ = ["FIG1", "FIG2", "FIG3", "FIG4", "FIG5", "FIG6", "FIG7", "FIG8"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task, generator_of
-from sigmascope.linalg import TracyWidom, singular_edge, symmetric_edge
+from sigmascope.linalg.random_matrix import TracyWidom, singular_edge, symmetric_edge
 
 BINS, LOW, HIGH = 60, -6.0, 6.0
 AT_ONCE = 2**22  # entries of random matrices that are held together

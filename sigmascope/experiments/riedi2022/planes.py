@@ -47,7 +47,7 @@ def row(task: Task, folder: Path | None) -> Row:
     ]
     found: Row = {"loss": curve[-1][0], "accuracy": curve[-1][1]}
     for name, training in (("batch", True), ("running", False)):
-        surface = survey.loss_surface(
+        surface = survey.landscape.loss_surface(
             model.train(training),
             data.x[:PROBE],
             targets=data.y[:PROBE],

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sigmascope.experiments.figures import Claim, Config, Figure, Row, Task
 from sigmascope.experiments.riedi2022.edges import draws
-from sigmascope.linalg import shifted_limits
+from sigmascope.linalg.random_matrix import shifted_limits
 from sigmascope.theory import riedi2022
 
 BINS, LOW, HIGH = 80, 1.0, 2.2

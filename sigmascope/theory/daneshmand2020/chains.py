@@ -8,9 +8,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from sigmascope.linalg import Estimate
-from sigmascope.networks import ChainStatistics
-from sigmascope.theory.bounds import Assumption, OfChains, Sense
+from sigmascope.networks.chains import ChainStatistics
+from sigmascope.records import Assumption, Estimate, Sense
+from sigmascope.theory.bounds import OfChains
 
 SMALL = 0.3  # gamma * width up to which the expansions in gamma were found to hold
 SOURCE = "Daneshmand et al. 2020"

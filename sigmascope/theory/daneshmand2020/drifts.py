@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, time_average
-from sigmascope.networks import Weights, random_numbers, random_weights
-from sigmascope.theory.bounds import Assumption, Bound, Sense
+from sigmascope.linalg import time_average
+from sigmascope.networks.chains import Weights, random_numbers, random_weights
+from sigmascope.records import Assumption, Estimate, Sense
+from sigmascope.theory.bounds import Bound
 
 UNIT = 1e-9  # how far the diagonal of M may be from 1
 AT_ONCE = 2**22  # entries of random weights that are held together

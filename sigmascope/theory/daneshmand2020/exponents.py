@@ -9,9 +9,10 @@ import torch
 from scipy.special import digamma
 from scipy.stats import poisson
 
-from sigmascope.linalg import Estimate, collapse_depth, time_average
-from sigmascope.networks import LinearChain
-from sigmascope.theory.bounds import Assumption, Bound, Sense
+from sigmascope.linalg import collapse_depth, time_average
+from sigmascope.networks.chains import LinearChain
+from sigmascope.records import Assumption, Estimate, Sense
+from sigmascope.theory.bounds import Bound
 
 FEWEST_GAMMA = 1e-4  # below, the small-gamma law is exact to rounding and the sum is long
 ROUNDINGS = 64.0

@@ -8,9 +8,10 @@ from typing import ClassVar, final
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, matrix_rank, participation_ratio, soft_rank
+from sigmascope.linalg import matrix_rank, participation_ratio, soft_rank
 from sigmascope.probes import Subject
-from sigmascope.theory.bounds import Assumption, OfModels, Sense
+from sigmascope.records import Assumption, Estimate, Sense
+from sigmascope.theory.bounds import OfModels
 
 TAU = 0.5  # the paper's threshold in its experiments
 UNIT = 1e-3  # how far the mean square of a feature may be from 1 and still count as normalised

@@ -45,7 +45,6 @@ THEOREMS: tuple[type[OfModels], ...] = (
 )
 
 __all__ = [
-    "THEOREMS",
     "BottleneckFrames",
     "CompletePositivity",
     "Frames",

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.probes import Stack
+from sigmascope.probes.structure import Stack
 from sigmascope.theory.jacot2023.linear import positive
 from sigmascope.theory.jacot2023.positivity import complete_positivity
 

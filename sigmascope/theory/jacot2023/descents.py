@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.probes import Refusal
+from sigmascope.gate import Refusal
 
 
 @final

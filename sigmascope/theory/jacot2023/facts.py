@@ -16,9 +16,10 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum, entrywise, largest
-from sigmascope.probes import Point, Stack, Subject
-from sigmascope.theory.bounds import Assumption, OfModels
+from sigmascope.probes import Subject
+from sigmascope.probes.structure import Point, Stack
+from sigmascope.records import Assumption, Estimate, Spectrum, entrywise, largest
+from sigmascope.theory.bounds import OfModels
 
 POINTS = 8  # samples at which a theorem is checked
 KNOWN = 0.99  # a singular value counts if its lower end is at least this share of it

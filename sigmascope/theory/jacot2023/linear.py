@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, spectrum
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.records import Estimate
 
 SOURCE = "Jacot 2023"
 EPS = 2.0**-52

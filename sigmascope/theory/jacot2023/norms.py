@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, entrywise, spectrum
-from sigmascope.probes import Point
-from sigmascope.theory.bounds import Sense
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.probes.structure import Point
+from sigmascope.records import Estimate, Sense, entrywise
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
     largest_cost,

@@ -10,8 +10,8 @@ from jaxtyping import Float64
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from sigmascope.linalg import Estimate
-from sigmascope.probes import Refusal
+from sigmascope.gate import Refusal
+from sigmascope.records import Estimate
 
 STARTS = 4  # tours that are tried
 

@@ -7,9 +7,8 @@ from typing import ClassVar, final
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum
-from sigmascope.probes import Point, Stack
-from sigmascope.theory.bounds import Assumption
+from sigmascope.probes.structure import Point, Stack
+from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.jacot2023.facts import OfStacks, log_volume, singular_values
 from sigmascope.theory.jacot2023.linear import SOURCE
 

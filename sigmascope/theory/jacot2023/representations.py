@@ -9,15 +9,10 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, largest, spectrum
-from sigmascope.probes import Point, Stack
-from sigmascope.theory.bounds import Assumption
-from sigmascope.theory.jacot2023.facts import (
-    OfStacks,
-    log_volume,
-    parameter_norm,
-    singular_values,
-)
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.probes.structure import Point, Stack
+from sigmascope.records import Assumption, Estimate, largest
+from sigmascope.theory.jacot2023.facts import OfStacks, log_volume, parameter_norm, singular_values
 from sigmascope.theory.jacot2023.linear import SOURCE
 from sigmascope.theory.jacot2023.tangents import read_sizes, whole_trace
 

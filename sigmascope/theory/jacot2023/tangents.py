@@ -9,13 +9,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate
-from sigmascope.probes import Point, Stack
-from sigmascope.theory.bounds import Sense
-from sigmascope.theory.jacot2023.facts import (
-    OfStacks,
-    spectral_norm,
-)
+from sigmascope.probes.structure import Point, Stack
+from sigmascope.records import Estimate, Sense
+from sigmascope.theory.jacot2023.facts import OfStacks, spectral_norm
 from sigmascope.theory.jacot2023.linear import SOURCE
 
 ZERO = Estimate.exactly(0.0)

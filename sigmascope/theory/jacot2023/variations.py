@@ -9,9 +9,9 @@ from typing import ClassVar, final
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, entrywise, largest, spectrum
-from sigmascope.probes import Point, Stack
-from sigmascope.theory.bounds import Assumption, Sense
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.probes.structure import Point, Stack
+from sigmascope.records import Assumption, Estimate, Sense, entrywise, largest
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
     points,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.probes import StillSum
+from sigmascope.probes.symmetry import StillSum
 from sigmascope.theory.le2022.invariants import SLACKS, Invariant, Tensors
 
 Group = Mapping[str, Any]

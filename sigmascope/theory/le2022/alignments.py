@@ -10,9 +10,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate
-from sigmascope.probes import Subject, Symmetry
-from sigmascope.theory.bounds import Assumption, OfModels, Sense
+from sigmascope.probes import Subject
+from sigmascope.probes.symmetry import Symmetry
+from sigmascope.records import Assumption, Estimate, Sense
+from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.le2022.invariants import SOURCE, Tensors
 
 EPS = 2.0**-52

@@ -5,7 +5,9 @@ from typing import Any, final
 
 from torch import nn
 
-from sigmascope.probes import Batch, Fixed, Loss, Subject
+from sigmascope.probes import Subject
+from sigmascope.probes.samples import Batch, Loss
+from sigmascope.probes.symmetry import Fixed
 from sigmascope.theory.le2022.invariants import Invariant, claims
 from sigmascope.theory.le2022.trials import judged
 

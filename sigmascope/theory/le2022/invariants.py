@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.probes import Passed, StillSum, Symmetries, Symmetry
+from sigmascope.probes.symmetry import Passed, StillSum, Symmetries, Symmetry
 
 SOURCE = "Le & Jegelka 2022"
 Kind = Literal["neuron", "pair", "matrix", "layer", "norm", "column sum", "no gradient"]

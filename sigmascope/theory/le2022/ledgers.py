@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from sigmascope.gate import Closing
-from sigmascope.probes import StillSum
+from sigmascope.probes.symmetry import StillSum
 from sigmascope.theory.le2022.accounts import Account, Group, advance
 from sigmascope.theory.le2022.drifts import Drift, rounding
 from sigmascope.theory.le2022.invariants import Invariant, Tensors

@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, spectral_norm, spectrum
+from sigmascope.linalg import spectral_norm
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.records import Estimate
 
 EPS = 2.0**-52
 SHARP, PRINTED = 2, 8  # what a residual block costs, in Lemma 11 as it is sharp and as printed

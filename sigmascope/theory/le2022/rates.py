@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from sigmascope.linalg import Estimate
 from sigmascope.probes import Subject
-from sigmascope.theory.bounds import Assumption, OfModels
+from sigmascope.records import Assumption, Estimate
+from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.le2022.conserved import Conserved
 from sigmascope.theory.le2022.invariants import SOURCE, Invariant
 

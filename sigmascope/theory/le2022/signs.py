@@ -7,7 +7,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes import Batch, activation_patterns, plain
+from sigmascope.probes.execution import plain
+from sigmascope.probes.piecewise_affine import activation_patterns
+from sigmascope.probes.samples import Batch
 
 
 @final

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.probes import Part, Subject, Symmetry
+from sigmascope.probes import Subject
+from sigmascope.probes.symmetry import Part, Symmetry
 from sigmascope.theory.le2022.invariants import Tensors
 from sigmascope.theory.le2022.ranks import Layer
 

@@ -15,7 +15,8 @@ from typing import Any, final
 
 import torch
 
-from sigmascope.probes import Pull, StillSum, Subject, trial_gradients
+from sigmascope.probes import Subject
+from sigmascope.probes.symmetry import Pull, StillSum, trial_gradients
 from sigmascope.theory.le2022.invariants import Invariant, Tensors, claims
 
 ROUNDINGS = 1e3  # of the working precision that a rate of zero may differ by, relatively
@@ -52,7 +53,7 @@ class Trial:
 
         Args:
             subject: With its targets and loss.
-            pull: As for `probes.trial_gradients`.
+            pull: As for `probes.symmetry.trial_gradients`.
             nudged: How many runs with changed parameters.
         """
         parameters = {n: p for n, p in subject.model.named_parameters() if p.requires_grad}

@@ -1,6 +1,6 @@
 """A balance in words: its formula, and why it is conserved."""
 
-from sigmascope.probes import Part, Passed, StillSum, Symmetry
+from sigmascope.probes.symmetry import Part, Passed, StillSum, Symmetry
 from sigmascope.theory.le2022.invariants import Invariant
 
 REASONS = {

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from sigmascope.theory.bounds import Bound, Check
+from sigmascope.records import Check
+from sigmascope.theory.bounds import Bound
 from sigmascope.theory.riedi2022.activations import OF_ACTIVATIONS, Activation
 from sigmascope.theory.riedi2022.curvature import (
     CurvatureFactors,
@@ -66,7 +67,6 @@ __all__ = [
     "OF_RESIDUAL_LAYERS",
     "OF_SKIPS",
     "OF_WEIGHTS",
-    "THEOREMS",
     "Activation",
     "CurvatureFactors",
     "EdelmanLaw",
@@ -79,7 +79,6 @@ __all__ = [
     "Weights",
     "chance_of_negative",
     "chance_of_norm",
-    "checks",
     "condition_limits",
     "hard_bounds",
     "loss_curvature",

@@ -9,9 +9,11 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum, entrywise, largest
-from sigmascope.probes import Conditioning, Refusal, Subject
-from sigmascope.theory.bounds import Assumption, OfModels, Sense
+from sigmascope.gate import Refusal
+from sigmascope.probes import Subject
+from sigmascope.probes.curvature import Conditioning
+from sigmascope.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
+from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.riedi2022.intervals import SOURCE
 
 KNOWN = 0.99  # a direction of the features counts if its size is known up to a hundredth

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.linalg import EdelmanCondition, Estimate
-from sigmascope.theory.bounds import Assumption, Bound
+from sigmascope.linalg.random_matrix import EdelmanCondition
+from sigmascope.records import Assumption, Estimate
+from sigmascope.theory.bounds import Bound
 from sigmascope.theory.riedi2022.intervals import SOURCE
 
 EDELMAN_TERM = 0.7  # times 1/n: the distance to the limit law that was found at n = 5 to 100

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum, spectrum
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.records import Estimate, Spectrum
 
 SOURCE = "Riedi et al. 2022"
 EPS = 2.0**-52

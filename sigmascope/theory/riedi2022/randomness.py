@@ -14,8 +14,8 @@ from jaxtyping import Float, Float64
 from scipy.stats import chi2
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum
-from sigmascope.theory.bounds import Assumption, Bound
+from sigmascope.records import Assumption, Estimate, Spectrum
+from sigmascope.theory.bounds import Bound
 from sigmascope.theory.riedi2022.intervals import SOURCE, blur, exact, ratio
 from sigmascope.theory.riedi2022.scales import chance_of_negative, chance_of_norm, weight_spread
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from sigmascope.linalg import singular_edge, symmetric_edge
+from sigmascope.linalg.random_matrix import singular_edge, symmetric_edge
 
 Piecewise = Literal["linear", "abs", "relu", "leaky"]
 
@@ -29,7 +29,7 @@ def condition_limits(r: float) -> tuple[float, float]:
 
     Returns:
         (121) and (122). The limit of `κ(W + Id)` itself is the ratio of
-        `linalg.shifted_limits(1 / (r √8))`.
+        `linalg.random_matrix.shifted_limits(1 / (r √8))`.
 
     Source:
         Riedi et al. 2022, Theorem 38.
@@ -57,7 +57,7 @@ def chance_of_negative(n: int, r: float) -> float:
     """The chance that the smallest eigenvalue of `Wᵀ + W` is -1 or less, by the same law.
 
     Source:
-        Riedi et al. 2022, Lemma 36, with the scale of `linalg.symmetric_edge`.
+        Riedi et al. 2022, Lemma 36, with the scale of `linalg.random_matrix.symmetric_edge`.
     """
     return symmetric_edge(n).tail(1 / weight_spread(n, r))
 

@@ -14,16 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum
-from sigmascope.theory.bounds import Assumption, Bound, Sense
-from sigmascope.theory.riedi2022.intervals import (
-    EPS,
-    SOURCE,
-    blur,
-    exact,
-    ratio,
-    symmetric_ends,
-)
+from sigmascope.records import Assumption, Estimate, Sense, Spectrum
+from sigmascope.theory.bounds import Bound
+from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio, symmetric_ends
 
 
 @dataclass(frozen=True, slots=True)

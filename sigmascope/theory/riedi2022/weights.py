@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from sigmascope.linalg import Estimate, Spectrum
-from sigmascope.theory.bounds import Assumption, Bound, Sense
+from sigmascope.records import Assumption, Estimate, Sense, Spectrum
+from sigmascope.theory.bounds import Bound
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
 
 

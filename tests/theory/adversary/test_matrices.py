@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from mpmath import diag, eigsy, eye, mpf, sqrt, workdps
 
-from sigmascope.theory import Verdict, riedi2022
+from sigmascope.records import Verdict
+from sigmascope.theory import riedi2022
 from tests.theory.adversary import precise
 
 KINDS = (

@@ -9,8 +9,11 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from mpmath import mp, workdps
 
-from sigmascope.probes import Refusal, Stack, Subject
-from sigmascope.theory import OF_MODELS, Verdict, check, jacot2023, le2022
+from sigmascope.gate import Refusal
+from sigmascope.probes import Subject
+from sigmascope.probes.structure import Stack
+from sigmascope.records import Verdict
+from sigmascope.theory import OF_MODELS, check, jacot2023, le2022
 from sigmascope.theory.jacot2023.facts import singular_values
 from tests.theory.adversary import precise
 from tests.theory.adversary.designs import (

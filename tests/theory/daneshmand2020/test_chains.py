@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sigmascope.linalg import Estimate
-from sigmascope.networks import BatchNormChain
-from sigmascope.theory import Verdict, check_chain
+from sigmascope.networks.chains import BatchNormChain
+from sigmascope.records import Estimate, Verdict
+from sigmascope.theory import check_chain
 from sigmascope.theory.catalogue import OF_CHAINS
 from sigmascope.theory.daneshmand2020 import ChainSize, ChainSizeSharp, StationaryDrift
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.linalg import Estimate
-from sigmascope.networks import BatchNormChain
+from sigmascope.networks.chains import BatchNormChain
 from sigmascope.probes import Subject
-from sigmascope.theory import Verdict
+from sigmascope.records import Estimate, Verdict
 from sigmascope.theory.daneshmand2020 import (
     ChainSize,
     GradientCollinearity,

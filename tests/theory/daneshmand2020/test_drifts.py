@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sigmascope.linalg import Estimate
-from sigmascope.theory import Verdict
+from sigmascope.records import Estimate, Verdict
 from sigmascope.theory.daneshmand2020 import LayerDrift, drift, drift_of_spectrum, layer_growth
 
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sigmascope.linalg import Estimate
-from sigmascope.networks import LinearChain
-from sigmascope.theory import Verdict
+from sigmascope.networks.chains import LinearChain
+from sigmascope.records import Estimate, Verdict
 from sigmascope.theory.daneshmand2020 import (
     RankOneProducts,
     exponent_sum,

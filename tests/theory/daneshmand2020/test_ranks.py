@@ -5,14 +5,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.linalg import Estimate
 from sigmascope.probes import Subject
-from sigmascope.theory import Verdict
+from sigmascope.records import Estimate, Verdict
 from sigmascope.theory.daneshmand2020 import (
     GradientCollinearity,
     RankParticipation,

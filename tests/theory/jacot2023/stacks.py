@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import torch
 
-from sigmascope.probes import Stack
+from sigmascope.probes.structure import Stack
 
 SLOPES = (0.0, 0.1, -0.6)
 

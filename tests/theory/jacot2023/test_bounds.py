@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.linalg import Estimate
 from sigmascope.networks import mlp
-from sigmascope.probes import Stack, Subject, stack_of
-from sigmascope.theory import Verdict, check, jacot2023
+from sigmascope.probes import Subject
+from sigmascope.probes.structure import Stack
+from sigmascope.records import Estimate, Verdict
+from sigmascope.theory import check, jacot2023
 from sigmascope.theory.jacot2023.facts import log_volume, singular_values
 from tests.models_zoo import MODELS
 from tests.theory.jacot2023.stacks import stack
@@ -283,7 +284,7 @@ def test_a_convolution_is_unfolded():
         nn.Conv2d(1, 2, 3, padding=1), nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(32, 3)
     ).double()
     x = torch.randn(4, 1, 4, 4).double()
-    found = stack_of(Subject(net, x))
+    found = Subject(net, x).stack
     assert found.slope == 0.2
     assert [tuple(w.shape) for w in found.weights] == [(32, 16), (3, 32)]
     for i in range(4):
@@ -294,7 +295,7 @@ def test_a_convolution_is_unfolded():
 def test_stacks_of_the_zoo_compute_what_the_model_does_or_say_why_not(name):
     net, batch = MODELS[name]()
     subject = Subject(net, batch)
-    found = stack_of(subject)
+    found = subject.stack
     if isinstance(found, str):
         assert len(found) > 10
         return

@@ -8,8 +8,8 @@ import math
 import pytest
 import torch
 
-from sigmascope.probes import Stack
-from sigmascope.theory import Verdict
+from sigmascope.probes.structure import Stack
+from sigmascope.records import Verdict
 from sigmascope.theory.jacot2023 import (
     JacobianCost,
     JacobianRank,

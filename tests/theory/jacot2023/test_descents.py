@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sigmascope.probes import Refusal
+from sigmascope.gate import Refusal
 from sigmascope.theory import jacot2023
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sigmascope.probes import Refusal
+from sigmascope.gate import Refusal
 from sigmascope.theory.jacot2023 import rank_one_fit_scaling
 
 

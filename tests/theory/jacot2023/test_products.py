@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from sigmascope.networks import mlp
-from sigmascope.probes import Stack, Subject
-from sigmascope.theory import Verdict, jacot2023
+from sigmascope.probes import Subject
+from sigmascope.probes.structure import Stack
+from sigmascope.records import Verdict
+from sigmascope.theory import jacot2023
 
 THEOREM = jacot2023.ProductCorrection
 

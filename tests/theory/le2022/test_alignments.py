@@ -5,14 +5,14 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.linalg import Estimate
-from sigmascope.probes import Subject, trial_gradients
-from sigmascope.theory import Verdict, check, le2022
+from sigmascope.probes import Subject
+from sigmascope.probes.symmetry import trial_gradients
+from sigmascope.records import Estimate, Verdict
+from sigmascope.theory import check, le2022
 from tests.theory.le2022.networks import KINDS
 
 
@@ -125,8 +125,7 @@ def tail_of(net, x):
 
 
 def test_tails_of_the_four_kinds_have_the_constants_of_the_theory():
-    from sigmascope.experiments.le2022.nets import KINDS as NETS
-    from sigmascope.experiments.le2022.nets import separable, tailed
+    from sigmascope.experiments.le2022.nets import KINDS as NETS, separable, tailed
 
     expected = ([1, 1, 1], [1, 1], [2, 1, 1], [16, 4, 1])
     printed = ([1, 1, 1], [1, 1], [8, 1, 1], [16, 4, 1])
@@ -139,8 +138,7 @@ def test_tails_of_the_four_kinds_have_the_constants_of_the_theory():
 
 
 def test_it_holds_algebraically_at_arbitrary_weights():
-    from sigmascope.experiments.le2022.nets import KINDS as NETS
-    from sigmascope.experiments.le2022.nets import separable, tailed
+    from sigmascope.experiments.le2022.nets import KINDS as NETS, separable, tailed
 
     for kind in NETS:
         for seed in range(60):

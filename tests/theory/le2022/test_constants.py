@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.linalg import Estimate
-from sigmascope.theory import Verdict, le2022
+from sigmascope.records import Estimate, Verdict
+from sigmascope.theory import le2022
 from sigmascope.theory.le2022.drifts import rounding
 from sigmascope.theory.le2022.ranks import Layer, RankOneBound
 from sigmascope.theory.le2022.words import formula, reason

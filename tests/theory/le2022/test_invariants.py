@@ -3,8 +3,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.gate import Refusal
 from sigmascope.networks import resnet
-from sigmascope.probes import Refusal, Symmetry, trial_gradients
+from sigmascope.probes.symmetry import Symmetry, trial_gradients
 from sigmascope.theory import le2022
 from tests.models_zoo import MODELS, Net
 from tests.theory.le2022.networks import KINDS, mlp

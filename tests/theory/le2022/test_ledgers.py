@@ -3,7 +3,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.theory import Verdict, le2022
+from sigmascope.records import Verdict
+from sigmascope.theory import le2022
 from tests.theory.le2022.networks import KINDS
 
 STEPS = 300

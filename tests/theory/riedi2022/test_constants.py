@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sigmascope.linalg import TracyWidom
-from sigmascope.theory import Verdict
+from sigmascope.linalg.random_matrix import TracyWidom
+from sigmascope.records import Verdict
 from sigmascope.theory.riedi2022 import (
     OF_ACTIVATIONS,
     OF_RESIDUAL_LAYERS,

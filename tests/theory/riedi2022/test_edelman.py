@@ -1,9 +1,7 @@
 import torch
 
-from sigmascope.theory import Verdict
-from sigmascope.theory.riedi2022 import (
-    EdelmanLaw,
-)
+from sigmascope.records import Verdict
+from sigmascope.theory.riedi2022 import EdelmanLaw
 from tests.theory.riedi2022.matrices import gaussian
 
 

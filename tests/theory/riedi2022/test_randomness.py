@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sigmascope.theory import Verdict
+from sigmascope.records import Verdict
 from sigmascope.theory.riedi2022 import (
     OF_RESIDUAL_LAYERS,
     ResidualLayer,

@@ -26,7 +26,7 @@ def test_chances_of_exceptions_are_negligible_as_reported():
     assert chance_of_negative(5, 2.0) < 1e-4
     # P[s_1(K) >= sqrt(8n)], the term that the proof of Theorem 39 needs
     for n in (5, 7):
-        bound = linalg.TracyWidom().tail(math.sqrt(2) * n ** (2 / 3))
+        bound = linalg.random_matrix.TracyWidom().tail(math.sqrt(2) * n ** (2 / 3))
         assert chance_of_norm(n, 10.0, norm=0.1) < bound < 2e-4
 
 
@@ -75,5 +75,5 @@ def test_what_no_scale_can_do_is_refused(asked, says):
 
 def test_the_exact_limit_lies_below_both_bounds():
     for r in (1.5, 2.0, 3.0):
-        top, bottom = linalg.shifted_limits(1 / (r * math.sqrt(8)))
+        top, bottom = linalg.random_matrix.shifted_limits(1 / (r * math.sqrt(8)))
         assert top / bottom < min(condition_limits(r))

@@ -2,10 +2,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from sigmascope.theory import Verdict
+from sigmascope.records import Verdict
 from sigmascope.theory.riedi2022 import OF_SKIPS, Skip, checks, skip_condition_bounds
 from tests.theory.riedi2022.matrices import gaussian, structured
 

@@ -27,7 +27,10 @@ def test_table_6_1(n, draws):
     K = gaussian(draws, n, n, seed=31 * n)
     edge = torch.linalg.eigvalsh(K + K.mT)[:, -1]
     top_sq = torch.linalg.eigvalsh(K @ K.mT)[:, -1]
-    symmetric, singular = linalg.symmetric_edge(n), linalg.singular_edge(n)
+    symmetric, singular = (
+        linalg.random_matrix.symmetric_edge(n),
+        linalg.random_matrix.singular_edge(n),
+    )
     samples = (
         (edge - math.sqrt(8 * n)) * n ** (1 / 6),
         (top_sq - singular.centre) / singular.scale,

@@ -1,0 +1,104 @@
+"""Which findings follow from which: one cause is named first, with what it brings under it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from sigmascope.records import Finding, Severity
+
+NO_PROGRESS = "no-progress"
+ORDER: tuple[Severity, ...] = ("error", "warning", "note")
+SIZES = (
+    "exploding-signal",
+    "vanishing-signal",
+    "exploding-adjoints",
+    "vanishing-adjoints",
+    "tangent-size",
+)
+COLLAPSE = ("rank-collapse", "directional-gradient-vanishing", "forgotten-targets")
+# every cause with what it brings, the deepest causes first
+BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "alike-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
+        "out-of-reach": (),
+        "unscaled-targets": ("loud-output",),
+        "zero-weights": (
+            *SIZES, *COLLAPSE, "equal-units", "dead-units", "no-gradient",
+            "no-tangents",
+        ),
+        "equal-units": (*COLLAPSE, "asymmetric-weights", *SIZES, "loud-output", "no-gradient"),
+        "untouched-statistics": (
+            *SIZES, *COLLAPSE, "loud-output", "strong-residual", "weight-scale", "non-finite",
+        ),
+        "unscaled-inputs": (
+            *SIZES, *COLLAPSE, "hidden-collapse", "loud-output", "saturated-units",
+            "denormal-values",
+        ),
+        "asymmetric-weights": (
+            *COLLAPSE, *SIZES, "weight-scale", "loud-output", "dead-units", "saturated-units",
+            "strong-residual", "no-gradient",
+        ),
+        "strong-residual": (*SIZES, "loud-output", *COLLAPSE, "non-finite"),
+        "weight-scale": (
+            *SIZES, "loud-output", "saturated-units", "dead-units", *COLLAPSE, "non-finite",
+            "denormal-values", "no-gradient", "unaligned-layers",
+        ),
+        "sigmoid-stack": (*COLLAPSE, *SIZES, "saturated-units"),
+        "dead-units": (*COLLAPSE, *SIZES, "no-gradient", "no-tangents"),
+        "saturated-units": (*COLLAPSE, *SIZES, "no-gradient"),
+        "frozen-layer": ("unaligned-layers",),
+        "exploding-signal": (
+            "tangent-size", "loud-output", "exploding-adjoints", "non-finite", "vanishing-adjoints",
+        ),
+        "vanishing-signal": (
+            "tangent-size", "denormal-values", "vanishing-adjoints", *COLLAPSE, "no-gradient",
+        ),
+        "rank-collapse": (
+            "directional-gradient-vanishing", "forgotten-targets", "vanishing-adjoints",
+            "hidden-collapse",
+        ),
+        "vanishing-adjoints": ("no-gradient",),
+    }
+)  # fmt: skip
+
+
+def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Causes first, each followed by what follows from it; the severest group first.
+
+    A cause is as severe as the worst that it brings: what stops training does so through it.
+    """
+    found = list(findings)
+    names = {f.name for f in found}
+    roots = {f.name: _root(f.name, names) for f in found}
+    rank = {name: place for place, name in enumerate(BRINGS)}
+    causes = [f for f in found if roots[f.name] == f.name != NO_PROGRESS]
+    if NO_PROGRESS in names and causes:  # which every cause may bring: the likeliest is blamed
+        first = min(causes, key=lambda f: (_severity(f), rank.get(f.name, len(rank))))
+        roots[NO_PROGRESS] = first.name
+    groups: dict[str, list[Finding]] = {}
+    for f in found:
+        root = roots[f.name]
+        groups.setdefault(root, []).append(f if root == f.name else replace(f, follows=root))
+    ordered = sorted(
+        groups.items(),
+        key=lambda pair: (min(map(_severity, pair[1])), rank.get(pair[0], len(rank))),
+    )
+    return tuple(f for name, group in ordered for f in _raised(name, group))
+
+
+def _raised(cause: str, group: list[Finding]) -> list[Finding]:
+    worst = ORDER[min(map(_severity, group))]
+    first = [replace(f, severity=worst) for f in group if f.name == cause]
+    return first + sorted((f for f in group if f.name != cause), key=_severity)
+
+
+def _root(name: str, present: set[str]) -> str:
+    """The deepest cause that is present and brings this."""
+    for cause, brings in BRINGS.items():
+        if name in brings and cause in present and cause != name:
+            return _root(cause, present)
+    return name
+
+
+def _severity(f: Finding) -> int:
+    return ORDER.index(f.severity)

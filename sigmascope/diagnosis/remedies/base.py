@@ -1,0 +1,134 @@
+"""What a remedy is: a function from a model to a new one, and why it should help."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, ClassVar, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from sigmascope.gate import Refusal
+from sigmascope.probes.execution import Call, called, duplicate, layers, recording, still
+from sigmascope.probes.samples import Batch, prepared
+
+Batches = Batch | Iterable[Any]
+MOST = 8  # batches that are taken of a loader
+
+
+class Inapplicable(Refusal):
+    """A remedy that does nothing for this model, and why."""
+
+
+class Remedy(ABC):
+    """A change of the initial network that is expected to cure some findings.
+
+    Attributes:
+        name: Of the remedy, as on the command line.
+        cures: Names of the findings that it is expected to cure.
+        says: What it does, in one sentence.
+        source: Author, year and number.
+        rebuilds: Whether the new model has other modules than the old one, so that its weights do
+            not fit the old code.
+    """
+
+    name: ClassVar[str]
+    cures: ClassVar[tuple[str, ...]]
+    says: ClassVar[str]
+    source: ClassVar[str]
+    rebuilds: ClassVar[bool] = False
+
+    @abstractmethod
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        """Change a copy of the user's model in place.
+
+        Raises:
+            Inapplicable: If there is nothing to change.
+        """
+
+    @final
+    def apply(self, model: nn.Module, batches: Batches) -> nn.Module:
+        """A new model; the given one stays as it is, and so does torch's random state.
+
+        Args:
+            model: With its initial weights.
+            batches: One batch (a tensor, a tuple of arguments, a mapping of keyword arguments), or
+                an iterable of batches or of (inputs, targets), as a DataLoader gives; its first 8
+                are taken.
+
+        Raises:
+            Inapplicable: If the remedy does nothing for this model.
+        """
+        changed = duplicate(model)
+        with still(model):  # what the copy shares with it, random states and settings too
+            self.change(changed, [prepared(changed, b) for b in taken(batches)])
+        return changed
+
+
+def taken(batches: Batches) -> list[Batch]:
+    """The first batches of a loader, without their targets; or the one that was given."""
+    if isinstance(batches, Tensor | tuple | Mapping):
+        return [batches]
+    found = [_inputs(b) for b in islice(batches, MOST)]
+    if not found:
+        raise ValueError("`batches` must hold a batch, got an iterable that gives none.")
+    return found
+
+
+def _inputs(item: Any) -> Batch:
+    if isinstance(item, tuple | list) and len(item) == 2:
+        item = item[0]
+    if isinstance(item, Tensor | tuple | dict):
+        return item
+    raise ValueError(
+        f"`batches` must give tensors, mappings or pairs (inputs, targets), got "
+        f"{type(item).__name__}. Wrap the loader in one that does."
+    )
+
+
+def calls(model: nn.Module, batch: Batch) -> tuple[Call, ...]:
+    """Every call of a layer in one run, in order; the model is held still."""
+    with still(model), torch.no_grad(), recording(layers(model)) as tape:
+        called(model, batch)
+    return tuple(tape.calls)
+
+
+def plain_layers(made: Iterable[Call]) -> list[nn.Module]:
+    """Linear and convolution layers with weights of their own, each once, in the order of calls."""
+    kinds = (nn.Linear, _ConvNd)
+    found = dict.fromkeys(c.module for c in made if isinstance(c.module, kinds))
+    return [m for m in found if "weight" in dict(m.named_parameters())]
+
+
+def hooked(
+    model: nn.Module,
+    batch: Batch,
+    modules: Iterable[nn.Module],
+    change: Callable[[nn.Module, tuple[Any, ...], Any], Tensor | None],
+) -> None:
+    """Run a model once with a hook on some modules, which may replace what they write.
+
+    Parameters that the hooks change stay so.
+    """
+    handles = [m.register_forward_hook(change) for m in modules]
+    try:
+        with still(model, weights=False), torch.no_grad():
+            called(model, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """No parameter asks for a gradient inside; afterwards each does as before."""
+    wanted = {p: p.requires_grad for p in model.parameters()}
+    try:
+        for p in wanted:
+            p.requires_grad_(False)
+        yield
+    finally:
+        for p, want in wanted.items():
+            p.requires_grad_(want)

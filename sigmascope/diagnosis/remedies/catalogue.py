@@ -1,0 +1,92 @@
+"""Every remedy, listed by hand."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, final
+
+from torch import nn
+
+from sigmascope.diagnosis.remedies.base import Remedy
+from sigmascope.diagnosis.remedies.batch_normalisation import BatchNormalisation, LayerNormalisation
+from sigmascope.diagnosis.remedies.rank_pretraining import RankPretraining
+from sigmascope.diagnosis.remedies.reinitialisation import RecentreWeights, Reinitialise
+from sigmascope.diagnosis.remedies.residual_scaling import RescaleResidual
+from sigmascope.diagnosis.remedies.skip_connections import SkipConnections, ZeroBranches
+from sigmascope.diagnosis.remedies.unit_scale import QuietOutput, StandardiseInputs, UnitScale
+from sigmascope.probes.samples import Batch
+from sigmascope.records import Finding
+
+REMEDIES: tuple[type[Remedy], ...] = (
+    StandardiseInputs,
+    BatchNormalisation,
+    RankPretraining,
+    RescaleResidual,
+    ZeroBranches,
+    UnitScale,
+    SkipConnections,
+    LayerNormalisation,
+    Reinitialise,
+    RecentreWeights,
+    QuietOutput,
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Together(Remedy):
+    """Several remedies, one after the other.
+
+    Attributes:
+        parts: In the order in which they are applied.
+    """
+
+    parts: tuple[Remedy, ...]
+
+    # What single remedies know of their class, a combination derives from its parts. Both are read
+    # on instances only, so that a property may stand in for a class variable; pyright cannot know.
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "+".join(part.name for part in self.parts)
+
+    @property
+    def cures(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.cures))
+
+    @property
+    def says(self) -> str:  # type: ignore[override]
+        return " Then: ".join(part.says for part in self.parts)
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        return "; ".join(part.source for part in self.parts)
+
+    @property
+    def rebuilds(self) -> bool:  # type: ignore[override]
+        return any(part.rebuilds for part in self.parts)
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        for part in self.parts:
+            part.change(model, batches)
+
+
+def remedy(name: str, **options: Any) -> Remedy:
+    """A remedy by its name, with options of its own; `"a+b"` is one after the other.
+
+    Raises:
+        ValueError: If there is no such remedy.
+        TypeError: If it has no such option.
+    """
+    if "+" in name:
+        return Together(tuple(remedy(part) for part in name.split("+")))
+    for kind in REMEDIES:
+        if kind.name == name:
+            return kind(**options)
+    names = [kind.name for kind in REMEDIES]
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" Did you mean `{close[0]}`?" if close else ""
+    raise ValueError(f"There is no remedy `{name}`; there are {', '.join(names)}.{hint}")
+
+
+def remedies_for(finding: Finding) -> tuple[Remedy, ...]:
+    """The remedies that are expected to cure a finding, in the order in which to try them."""
+    return tuple(kind() for kind in REMEDIES if finding.name in kind.cures)

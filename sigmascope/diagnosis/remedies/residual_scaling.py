@@ -1,0 +1,50 @@
+"""Scaling residual branches to the depth."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from torch import nn
+
+from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy
+from sigmascope.diagnosis.remedies.skip_connections import NO_BRANCH, multiply, scaled_branches
+from sigmascope.networks import Block
+from sigmascope.probes.samples import Batch
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RescaleResidual(Remedy):
+    """Give every residual branch the strength `c / √depth`.
+
+    Products of `I + gamma W` lose their second direction at a rate of about `gamma²` per layer, so
+    that this keeps it for any depth, and `1 / depth` would be weaker than needed. Blocks of
+    `networks.mlp` have a `gamma`; other branches are scaled by their last weight, or by the last
+    normaliser's.
+
+    Attributes:
+        c: Strength of all branches together.
+    """
+
+    name: ClassVar[str] = "rescale-residual"
+    cures: ClassVar[tuple[str, ...]] = (
+        "strong-residual",
+        "rank-collapse",
+        "exploding-signal",
+        "exploding-adjoints",
+    )
+    says: ClassVar[str] = "Scale every residual branch by one over the root of their number."
+    source: ClassVar[str] = "Daneshmand et al. 2020, Lemma 3, for small gamma"
+
+    c: float = 1.0
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        blocks = [m for m in model.modules() if isinstance(m, Block) and m.gamma is not None]
+        if blocks:
+            for block in blocks:
+                block.gamma = self.c / math.sqrt(len(blocks))
+            return
+        found = scaled_branches(model, batches[0])
+        if not found:
+            raise Inapplicable(NO_BRANCH)
+        multiply(model, found, self.c / math.sqrt(len(found)))

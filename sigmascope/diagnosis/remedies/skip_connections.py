@@ -1,0 +1,168 @@
+"""Skip connections: added around blocks, or their branches started at zero."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from torch import Tensor, nn
+
+from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, hooked
+from sigmascope.probes.execution import layers
+from sigmascope.probes.samples import Batch
+from sigmascope.probes.structure import Branch, branches
+
+NO_BRANCH = (
+    "This needs residual branches that end in a weight, a normaliser or a learned factor, got "
+    "none. In other models, multiply the branch by 1/√depth in the code."
+)
+
+
+class Skip(nn.Module):
+    """`x + strength * inner(x)`."""
+
+    def __init__(self, inner: nn.Module, strength: float) -> None:
+        super().__init__()
+        self.inner = inner
+        self.strength = strength
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input, and what the inner module makes of it."""
+        return input + self.strength * self.inner(input)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SkipConnections(Remedy):
+    """Add a skip connection around every block whose output has the shape of its input.
+
+    A block is a layer with what follows it up to the next one inside an `nn.Sequential`, or a
+    module of the user's around one layer or more. Branches are scaled by one over the root of their
+    number.
+    """
+
+    name: ClassVar[str] = "skip-connections"
+    cures: ClassVar[tuple[str, ...]] = (
+        "rank-collapse",
+        "sigmoid-stack",
+        "vanishing-adjoints",
+        "exploding-adjoints",
+        "vanishing-signal",
+        "directional-gradient-vanishing",
+        "forgotten-targets",
+        "ill-conditioned-layer",
+    )
+    says: ClassVar[str] = "Add a scaled skip connection around every block that keeps its shape."
+    source: ClassVar[str] = "He et al. 2016b, Sec. 2; Riedi et al. 2022, Theorem 22"
+    rebuilds: ClassVar[bool] = True
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        if branches(model, batches[0]):
+            raise Inapplicable("The model has residual branches already; `rescale-residual` and "
+                               "`zero-branches` change them.")  # fmt: skip
+        found = list(_segments(model, batches[0]))
+        if not found:
+            raise Inapplicable(
+                "Skip connections need blocks whose output has the shape of their input, in an "
+                "`nn.Sequential` or as modules, got none. Make hidden layers of equal width."
+            )
+        strength = 1 / math.sqrt(len(found))
+        for parent, names in found:
+            parts = [parent.get_submodule(n) for n in names]
+            inner = parts[0] if len(parts) == 1 else nn.Sequential(*parts)
+            setattr(parent, names[0], Skip(inner, strength).train(parent.training))
+            for name in names[1:]:
+                setattr(parent, name, nn.Identity())
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ZeroBranches(Remedy):
+    """Start every residual branch at zero, so that the initial network is its stream."""
+
+    name: ClassVar[str] = "zero-branches"
+    cures: ClassVar[tuple[str, ...]] = (
+        "strong-residual",
+        "exploding-signal",
+        "exploding-adjoints",
+        "rank-collapse",
+        "loud-output",
+    )
+    says: ClassVar[str] = "Set the last weight of every residual branch to zero."
+    source: ClassVar[str] = "Goyal et al. 2017, Sec. 5.1; Zhang et al. 2019"
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        found = scaled_branches(model, batches[0])
+        if not found:
+            raise Inapplicable(NO_BRANCH)
+        if not all(b.linear for b in found):
+            raise Inapplicable(
+                "A branch that ends in ReLU would stay at zero for ever. Put the activation before "
+                "the last weight of the branch, or use `rescale-residual`."
+            )
+        multiply(model, found, 0.0)
+
+
+def scaled_branches(model: nn.Module, batch: Batch) -> list[Branch]:
+    """Residual branches whose last weight can be told."""
+    return [b for b in branches(model, batch) if b.scales]
+
+
+def multiply(model: nn.Module, found: list[Branch], factor: float) -> None:
+    """Multiply branches by a factor, a weight that several share once."""
+    for name in dict.fromkeys(n for b in found for n in b.scales):
+        model.get_parameter(name).data.mul_(factor)
+
+
+def _segments(model: nn.Module, batch: Batch) -> Iterator[tuple[nn.Module, list[str]]]:
+    """Parents, with the names of consecutive children that make a block of equal shapes."""
+    shapes = _shapes(model, batch)
+    called = {c.module for c in calls(model, batch)}
+    taken: set[nn.Module] = set()
+    for parent in model.modules():
+        if parent in taken:
+            continue
+        names = list(dict(parent.named_children()))
+        children = [parent.get_submodule(n) for n in names]
+        if isinstance(parent, nn.Sequential) and not called.isdisjoint(children):
+            yield from _of_sequence(parent, names, children, shapes)
+            taken.update(parent.modules())
+        elif isinstance(parent, nn.Sequential | nn.ModuleList):
+            for name, child in zip(names, children, strict=True):
+                around = any(layers(child))  # a layer's own name in itself is empty
+                if around and _keeps(child, child, shapes):
+                    yield parent, [name]
+                    taken.update(child.modules())
+
+
+def _of_sequence(
+    parent: nn.Module,
+    names: list[str],
+    children: list[nn.Module],
+    shapes: dict[nn.Module, tuple[Any, Any]],
+) -> Iterator[tuple[nn.Module, list[str]]]:
+    starts = [i for i, c in enumerate(children) if layers(c)]
+    for start, end in zip(starts, [*starts[1:], len(names)], strict=True):
+        if start == starts[-1]:
+            break  # what follows the last layer is the output
+        if _keeps(children[start], children[end - 1], shapes):
+            yield parent, names[start:end]
+
+
+def _keeps(first: nn.Module, last: nn.Module, shapes: dict[nn.Module, tuple[Any, Any]]) -> bool:
+    if first not in shapes or last not in shapes:
+        return False
+    return shapes[first][0] == shapes[last][1] and shapes[first][0] is not None
+
+
+def _shapes(model: nn.Module, batch: Batch) -> dict[nn.Module, tuple[Any, Any]]:
+    """Shapes that modules called once, tensor in and tensor out, read and wrote."""
+    seen: dict[nn.Module, tuple[Any, Any]] = {}
+
+    def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        plain = len(inputs) == 1 and all(isinstance(t, Tensor) for t in (*inputs, output))
+        once = plain and module not in seen
+        seen[module] = (tuple(inputs[0].shape), tuple(output.shape)) if once else (None, None)
+
+    hooked(model, batch, model.modules(), keep)
+    return seen

@@ -1,0 +1,196 @@
+"""Scaling initial weights and inputs by what they do to the data."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, hooked, plain_layers
+from sigmascope.diagnosis.remedies.wrapping import Around
+from sigmascope.probes.execution import module_name
+from sigmascope.probes.samples import Batch
+
+FLOOR = 1e-2  # of the spread over all inputs: a feature that hardly varies is not blown up
+QUIET = 0.1  # spread of the outputs that a loss takes for nearly none
+SLACK = 1e-3  # by which outputs that were quieted may miss it, for rounding
+STANDARD = (0.5, 2.0)  # sizes and spreads that are left alone
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class UnitScale(Remedy):
+    """Draw weights orthogonal, then scale every layer so that what it writes varies by one.
+
+    Layer by layer in the order of calls, on the first batch; biases become zero. Recurrent and
+    attention modules get orthogonal blocks of gain one, and are not scaled.
+
+    Attributes:
+        generator: Source of the weights; one with seed 0 if not given.
+    """
+
+    name: ClassVar[str] = "unit-scale"
+    cures: ClassVar[tuple[str, ...]] = (
+        "weight-scale",
+        "zero-weights",
+        "equal-units",
+        "vanishing-signal",
+        "exploding-signal",
+        "loud-output",
+        "saturated-units",
+        "dead-units",
+        "asymmetric-weights",
+        "denormal-values",
+        "rank-collapse",
+        "vanishing-adjoints",
+        "exploding-adjoints",
+        "sigmoid-stack",
+    )
+    says: ClassVar[str] = (
+        "Draw orthogonal weights and scale each layer so that its outputs vary by one."
+    )
+    source: ClassVar[str] = "Mishkin & Matas 2016, Algorithm 1; Saxe et al. 2014"
+
+    generator: torch.Generator | None = field(default=None, repr=False)
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        generator = self.generator or torch.Generator().manual_seed(0)
+        made = calls(model, batches[0])
+        for module in dict.fromkeys(c.module for c in made):
+            for name, p in module.named_parameters(recurse=False):
+                _draw(p, generator) if p.ndim > 1 else _rest(name, p)
+        done: set[nn.Module] = set()
+
+        def scale(module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
+            if module in done:
+                return output
+            done.add(module)
+            spread = _spread(output)
+            if spread > 0:
+                module.get_parameter("weight").data.div_(spread)
+                return output / spread
+            return output
+
+        plain = plain_layers(made)
+        if not plain:
+            raise Inapplicable(
+                "Scaling needs linear or convolution layers with plain weights, got none. Take off "
+                "reparametrisations first."
+            )
+        hooked(model, batches[0], plain, scale)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class QuietOutput(Remedy):
+    """Scale the last layer down so that the first outputs are nearly equal."""
+
+    name: ClassVar[str] = "quiet-output"
+    cures: ClassVar[tuple[str, ...]] = ("loud-output",)
+    says: ClassVar[str] = "Scale the last layer down so that the first outputs hardly differ."
+    source: ClassVar[str] = "Zhang et al. 2019, Sec. 2 (zero-initialised classification layer)"
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        last = [c for c in calls(model, batches[0]) if isinstance(c.module, nn.Linear | _ConvNd)]
+        spread = _spread(last[-1].output) if last else 0.0
+        if spread <= QUIET * (1 + SLACK) or not plain_layers(last[-1:]):
+            raise Inapplicable(
+                "Quieting needs a last linear or convolution layer whose outputs vary by more than "
+                f"{QUIET:g}, got {spread:.2g}."
+            )
+        layer = last[-1].module
+        layer.get_parameter("weight").data.mul_(QUIET / spread)
+        if layer.bias is not None:
+            layer.get_parameter("bias").data.zero_()
+
+
+class Standardised(Around):
+    """A layer that reads its input less a mean, over a spread, both constants."""
+
+    def __init__(self, layer: nn.Module, mean: Tensor, spread: Tensor) -> None:
+        super().__init__(layer)
+        self.register_buffer("mean", mean)
+        self.register_buffer("spread", spread)
+
+    def forward(self, input: Tensor, *rest: object, **named: object) -> object:
+        """What the layer makes of the standardised input."""
+        mean, spread = self.get_buffer("mean"), self.get_buffer("spread")
+        return self.layer((input - mean) / spread, *rest, **named)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StandardiseInputs(Remedy):
+    """Put a standardisation before the first layer, with the statistics of the batches.
+
+    Every feature (channel, for images) is centred and divided by its standard deviation, which is
+    kept above a hundredth of the spread over all features.
+    """
+
+    name: ClassVar[str] = "standardise-inputs"
+    cures: ClassVar[tuple[str, ...]] = (
+        "unscaled-inputs",
+        "vanishing-signal",
+        "exploding-signal",
+        "ill-conditioned-layer",
+        "saturated-units",
+        "loud-output",
+    )
+    says: ClassVar[str] = "Standardise what the first layer reads."
+    source: ClassVar[str] = "LeCun et al. 1998, Sec. 4.3"
+    rebuilds: ClassVar[bool] = True
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        first = calls(model, batches[0])[0]
+        x = first.input
+        inside = isinstance(first.module, nn.Linear | _ConvNd | nn.RNNBase)
+        if not inside or not x.is_floating_point() or not first.site:
+            raise Inapplicable(
+                "Standardising needs a first layer inside the model that reads numbers, linear, "
+                f"convolution or recurrent; got {type(first.module).__name__}. Standardise the "
+                "data instead."
+            )
+        channels = 1 if isinstance(first.module, _ConvNd) else x.ndim - 1
+        read = torch.cat([calls(model, b)[0].input.movedim(channels, -1).flatten(0, -2)
+                          for b in batches]).double()  # fmt: skip
+        mean, spread = read.mean(0), read.std(0, correction=0)
+        whole = float(spread.square().mean().sqrt())
+        if not whole > 0:
+            raise Inapplicable("Standardising needs inputs that differ, got a batch of equal ones.")
+        size, low, high = float(read.square().mean().sqrt()), *STANDARD
+        if low < whole < high and low < size < high:
+            raise Inapplicable(
+                f"The inputs are of unit scale already (root mean square {size:.2g}, spread "
+                f"{whole:.2g})."
+            )
+        shape = [-1, *[1] * (x.ndim - 1 - channels)]
+        spread = spread.clamp(min=FLOOR * whole)
+        parent, _, name = module_name(first.site).rpartition(".")
+        new = Standardised(first.module, mean.view(shape).to(x), spread.view(shape).to(x)).train(
+            first.module.training
+        )
+        setattr(model.get_submodule(parent), name, new)
+
+
+def _spread(output: Tensor) -> float:
+    """Root mean square deviation from the mean over samples and positions."""
+    dims = [d for d in range(output.ndim) if d != (1 if output.ndim > 3 else output.ndim - 1)]
+    value = float((output.double() - output.double().mean(dims, keepdim=True)).square().mean())
+    return value**0.5 if value < float("inf") else 0.0
+
+
+def _draw(p: nn.Parameter, generator: torch.Generator) -> None:
+    drawn = torch.empty(p.shape, dtype=torch.float64)
+    rows, columns = len(drawn), drawn[0].numel()
+    if columns > 1 and rows % columns == 0 and rows > columns:  # gates or heads, stacked
+        for block in drawn.view(rows // columns, columns, *drawn.shape[1:]):
+            nn.init.orthogonal_(block, generator=generator)
+    else:
+        nn.init.orthogonal_(drawn, generator=generator)
+    p.data.copy_(drawn)
+
+
+def _rest(name: str, p: nn.Parameter) -> None:
+    if "bias" in name:
+        p.data.zero_()

@@ -1,0 +1,175 @@
+"""Rules on the directions of representations and gradients."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sigmascope.diagnosis.rules.trends import Series, over_depth, trend
+from sigmascope.records import Estimate, Finding, Profile, Reading
+
+ONE_DIRECTION = 1.1  # participation ratio at which all samples point nearly the same way
+SAME = 1e-6  # variation at the input that single precision hardly shows
+ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
+LOST = 0.5  # share of the input's centred directions that must be gone
+FEW = 6.0  # centred directions that must not be left; a default net that cannot train has 3 to 5
+COLLINEAR_ERROR, COLLINEAR_WARNING = 0.999, 0.99
+DANESHMAND = "Daneshmand et al. 2020"
+CURES = (
+    "Insert batch normalisation before each activation: the participation ratio then stays well "
+    "above one at any depth (of the order of √width in linear layers, Theorem 14; less after "
+    "ReLU).",
+    "Pre-train the initial weights to raise the participation ratio layer by layer (Algorithm 1; "
+    "`sigmascope remedy MODEL --apply rank-pretraining`).",
+    "Use residual branches scaled by 1/√depth, or fewer layers.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Directions:
+    """What tells over depth how many directions the samples use."""
+
+    ratio: Series
+    centred: dict[str, Reading]
+    variation: dict[str, Reading]
+
+    @classmethod
+    def of(cls, profile: Profile) -> "_Directions":
+        def by_site(quantity: str) -> dict[str, Reading]:
+            return {r.site: r for r in over_depth(profile, quantity, form="samples").readings}
+
+        return cls(
+            over_depth(profile, "participation ratio", form="samples"),
+            by_site("centred participation ratio"),
+            by_site("relative variation"),
+        )
+
+    def collapsed(self) -> list[int]:
+        """Depths at which the samples lie on one line although those of the input do not."""
+        first = self.ratio.readings[0].site
+        return [
+            depth
+            for depth, r in zip(self.ratio.depths[1:], self.ratio.readings[1:], strict=True)
+            if _collapsed(
+                r,
+                self.centred.get(r.site),
+                self.variation[r.site],
+                self.centred.get(first),
+                self.variation[first],
+            )
+        ]
+
+
+def rank_collapse(profile: Profile) -> Iterator[Finding]:
+    """Representations in which all samples point the same way, from some layer to the last."""
+    found = _Directions.of(profile)
+    ratio = found.ratio
+    if len(ratio.readings) < 3:
+        return
+    collapsed = found.collapsed()
+    if ratio.depths[-1] not in collapsed:
+        return
+    healthy = [d for d in ratio.depths if d not in collapsed]
+    at = ratio.depths.index(next(d for d in collapsed if d > max(healthy)))
+    first, onset, last = ratio.readings[0], ratio.readings[at], ratio.readings[-1]
+    differ = found.variation[last.site]
+    severe = differ.estimate.value <= ALIKE
+    if onset.site == last.site and not severe:  # one step, as of pooling, is no trend over depth
+        return
+    evidence = (first, onset, last, found.variation[first.site], differ)
+    evidence += tuple(found.centred[s] for s in (first.site, last.site) if s in found.centred)
+    yield Finding(
+        "rank-collapse",
+        onset.site,
+        "error" if severe else "warning",
+        tuple(dict.fromkeys(evidence)),
+        f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
+        f"samples lie nearly on one line: the participation ratio falls from "
+        f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
+        f"where samples differ by {_share(differ.estimate)} of their size." + _pace(ratio, profile),
+        f"{DANESHMAND}, Eq. (4), Lemma 3 and Theorem 2",
+        CURES,
+    )
+
+
+def _share(variation: Estimate) -> str:
+    return f"{variation.value:.2g}" if variation.low > 0 else f"less than {variation.high:.1g}"
+
+
+def _collapsed(
+    ratio: Reading,
+    centred: Reading | None,
+    variation: Reading,
+    first_centred: Reading | None,
+    first_variation: Reading,
+) -> bool:
+    """One direction only, and the differences between samples small or few next to the input's."""
+    if ratio.estimate.high > ONE_DIRECTION:
+        return False
+    if centred is None or first_centred is None:  # all rows equal: nothing tells samples apart
+        return first_centred is not None
+    small = variation.estimate.value <= min(ALIKE, 0.1 * first_variation.estimate.value)
+    return small or centred.estimate.high <= min(FEW, LOST * first_centred.estimate.low)
+
+
+def _pace(ratio: Series, profile: Profile) -> str:
+    """How fast the second direction dies, and where it is gone by the numerical rank rule."""
+    excess = [v - 1 for v in ratio.values()]
+    fallen = next((i for i, e in enumerate(excess) if e < 1e-12), len(excess))
+    inner = Series(ratio.readings[1:fallen], ratio.depths[1:fallen])
+    fit = trend(inner.depths, [v - 1 for v in inner.values()])
+    if fit is None or fit.factor >= 1:
+        return ""
+    shape = next(
+        (s.spectrum.shape for s in profile.spectra if s.site == ratio.readings[-1].site), (1, 1)
+    )
+    level = (
+        2 * (max(shape) * 1e-7) ** 2
+    )  # excess at which the second singular value is below the rule
+    depth = fit.reaches(level)
+    ahead = (
+        ""
+        if depth is None
+        else f", which makes it numerically rank one after about {depth:.0f} layers"
+    )
+    return f" What exceeds one direction shrinks by a factor {fit.says()} per layer{ahead}."
+
+
+def alike_inputs(profile: Profile) -> Iterator[Finding]:
+    """A batch whose samples are all the same: then nothing can be said of the network."""
+    inputs = over_depth(profile, "relative variation", form="samples").readings[:1]
+    for r in inputs:
+        if r.estimate.value <= SAME:
+            yield Finding(
+                "alike-inputs",
+                r.site,
+                "warning",
+                (r,),
+                f"The samples of this batch are the same (they differ by {_share(r.estimate)} of "
+                f"their size at {r.site}): what is measured here speaks of the batch, not of the "
+                "network.",
+                "Arithmetic: a function gives equal outputs for equal inputs",
+                ("Measure on samples that differ, in the scale in which the network is trained.",),
+            )
+
+
+def directional_gradient(profile: Profile) -> Iterator[Finding]:
+    """Gradients of all samples along one line in the last layer, though the samples differ."""
+    if any(alike_inputs(profile)):
+        return
+    least = profile.series("minimum |cos|", view="gradients")
+    mean = profile.series("mean |cos|", view="gradients")
+    for r, m in zip(least, mean, strict=True):
+        if r.estimate.low >= COLLINEAR_WARNING:
+            yield Finding(
+                "directional-gradient-vanishing",
+                r.site,
+                "error" if r.estimate.low >= COLLINEAR_ERROR else "warning",
+                (r, m),
+                f"The gradients of any two samples in the last layer {r.site} are parallel (least "
+                f"|cos| {r.estimate.value:.6g}): whatever the labels, each step moves its weights "
+                "along one line, and samples cannot be learned apart.",
+                f"{DANESHMAND}, Prop. 19",
+                (
+                    "Cure the collapse of the last representation: batch normalisation, or rank "
+                    "pre-training of the initial weights.",
+                ),
+            )

@@ -1,0 +1,134 @@
+"""Rules on the sizes of activations and derivatives."""
+
+from collections.abc import Iterator
+
+from sigmascope.diagnosis.rules.trends import Series, over_depth
+from sigmascope.records import Finding, Profile, Reading, Severity
+
+SIZE_ERROR, SIZE_WARNING = 1e8, 1e5  # of the mean square, over the whole depth
+ADJOINT_ERROR, ADJOINT_WARNING = 1e6, 1e4  # of the norm, over the whole depth
+DEAD_ERROR, DEAD_WARNING = 0.95, 0.75
+
+
+def non_finite(profile: Profile) -> Iterator[Finding]:
+    """Values that overflowed or became undefined inside the network."""
+    found = profile.series("non-finite entries")
+    if found:
+        first = found[0]
+        what = "what it reads" if first.view == "representations" else "its derivative"
+        yield Finding(
+            "non-finite",
+            first.site,
+            "error",
+            found[:8],
+            f"From layer {first.site} on {what} holds infinities or nan "
+            f"({first.estimate.value:.0f} entries there): the computation overflows or divides by "
+            "zero.",
+            "IEEE 754",
+            (
+                "Scale the inputs and the initial weights down, or normalise before this layer.",
+                "If it is half precision, run this layer in bfloat16 or float32.",
+            ),
+        )
+
+
+def signal_size(profile: Profile) -> Iterator[Finding]:
+    """Activations that shrink or grow by orders of magnitude over the depth."""
+    size = over_depth(profile, "mean square", form="samples")
+    if len(size.readings) < 3:
+        return
+    first, last = size.readings[0], size.readings[-1]
+    a, b = first.estimate.value, last.estimate.value
+    if a <= 0:
+        return
+    fit = Series(size.readings[1:], size.depths[1:]).trend()
+    pace = f", by a factor {fit.says()} per layer" if fit else ""
+    if b == 0:
+        zero = next(r for r in size.readings if r.estimate.value == 0)
+        yield _signal(
+            "vanishing", zero, (first, zero), "error", f"reaches exactly zero at {zero.site}{pace}"
+        )
+    elif b / a < 1 / SIZE_WARNING:
+        severity = "error" if b / a < 1 / SIZE_ERROR else "warning"
+        yield _signal(
+            "vanishing", last, (first, last), severity, f"falls from {a:.2g} to {b:.2g}{pace}"
+        )
+    elif b / a > SIZE_WARNING:
+        severity = "error" if b / a > SIZE_ERROR else "warning"
+        yield _signal(
+            "exploding", last, (first, last), severity, f"grows from {a:.2g} to {b:.2g}{pace}"
+        )
+
+
+def _signal(
+    kind: str, at: Reading, evidence: tuple[Reading, ...], severity: Severity, what: str
+) -> Finding:
+    return Finding(
+        f"{kind}-signal",
+        at.site,
+        severity,
+        evidence,
+        f"The mean square of the activations {what}.",
+        "He et al. 2015, Sec. 2.2",
+        (
+            "Initialise so that each layer keeps the mean square: variance 2/fan-in before ReLU "
+            "(He), 1/fan-in for linear or tanh units.",
+            "Normalise (batch or layer normalisation) before each activation.",
+        ),
+    )
+
+
+def adjoint_size(profile: Profile) -> Iterator[Finding]:
+    """Derivatives of the output that shrink or grow by orders of magnitude on the way back."""
+    size = over_depth(profile, "adjoint norm")
+    if len(size.readings) < 3:
+        return
+    first, last = size.readings[0], size.readings[-1]
+    a, b = first.estimate.value, last.estimate.value
+    if b <= 0:
+        return
+    fit = size.trend()
+    pace = f", by a factor {fit.says()} from each layer to the next" if fit else ""
+    ratio = a / b
+    for kind, beyond, extreme in (
+        ("vanishing", ratio < 1 / ADJOINT_WARNING, ratio < 1 / ADJOINT_ERROR),
+        ("exploding", ratio > ADJOINT_WARNING, ratio > ADJOINT_ERROR),
+    ):
+        if beyond:
+            yield Finding(
+                f"{kind}-adjoints",
+                first.site,
+                "error" if extreme else "warning",
+                (first, last),
+                f"The derivative of the output with respect to what layer {first.site} writes has "
+                f"norm {a:.2g}, against {b:.2g} at {last.site}{pace}: at a step that suits the "
+                f"last layers, the first learn {'nothing' if kind == 'vanishing' else 'in jumps'}.",
+                "Glorot & Bengio 2010, Sec. 4.2.1",
+                (
+                    "Initialise so that each layer keeps derivatives' norms: He, orthogonal.",
+                    "Add skip connections, with branches scaled by 1/√depth.",
+                ),
+            )
+
+
+def dead_units(profile: Profile) -> Iterator[Finding]:
+    """Layers nearly all of whose units are zero on every sample."""
+    found = [
+        r for r in over_depth(profile, "dead units").readings if r.estimate.value >= DEAD_WARNING
+    ]
+    if found:
+        worst = max(found, key=lambda r: r.estimate.value)
+        others = f" (and most units of {len(found) - 1} other layers)" if len(found) > 1 else ""
+        yield Finding(
+            "dead-units",
+            found[0].site,
+            "error" if worst.estimate.value >= DEAD_ERROR else "warning",
+            tuple(found[:8]),
+            f"{100 * worst.estimate.value:.0f} % of the units that {worst.site} reads are zero "
+            f"on every sample{others}: they pass nothing on and learn nothing.",
+            "Lu et al. 2019, Sec. 3",
+            (
+                "Lower the learning rate that killed them, or start from smaller biases.",
+                "Use a leaky activation, or normalise before the activation.",
+            ),
+        )

@@ -1,0 +1,85 @@
+"""Geometric trends over depth: what is multiplied by about the same factor in every layer."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from sigmascope.records import Profile, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A quantity that goes like `start * factor ** depth`.
+
+    Attributes:
+        factor: Per layer.
+        low: Lower end of the factor, at 95 % if the residuals are normal.
+        high: Upper end of the factor.
+        start: The fitted value at depth 0.
+        layers: How many layers were fitted.
+    """
+
+    factor: float
+    low: float
+    high: float
+    start: float
+    layers: int
+
+    def reaches(self, level: float) -> float | None:
+        """The depth at which the fit crosses `level`; None if it moves away or stands still."""
+        if self.start <= 0 or self.factor <= 0 or self.factor == 1:
+            return None
+        depth = math.log(level / self.start) / math.log(self.factor)
+        return depth if depth >= 0 else None
+
+    def says(self) -> str:
+        """The factor in words, with its interval where there are enough layers for one."""
+        if self.layers < 3:
+            return f"{self.factor:.3g}"
+        return f"{self.factor:.3g} (95 % interval {self.low:.3g} to {self.high:.3g})"
+
+
+def trend(depths: Sequence[float], values: Sequence[float], *, floor: float = 0.0) -> Trend | None:
+    """Fit `log value` to depth by least squares; None with fewer than two values above `floor`."""
+    points = [(d, math.log(v)) for d, v in zip(depths, values, strict=True) if v > floor]
+    if len(points) < 2 or len({d for d, _ in points}) < 2:
+        return None
+    x, y = np.array(points).T
+    off = x - x.mean()
+    slope = float(off @ y / (off @ off))
+    start = float(y.mean() - slope * x.mean())
+    left = len(points) - 2
+    spread = float(np.sum((y - start - slope * x) ** 2)) if left else math.inf
+    error = math.sqrt(spread / max(left, 1) / float(off @ off))
+    reach = float(stats.t.ppf(0.975, left)) * error if left else math.inf
+    ends = [math.exp(min(slope + side, 700.0)) for side in (-reach, 0.0, reach)]
+    return Trend(ends[1], ends[0], ends[2], math.exp(start), len(points))
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Readings of one quantity at the layers, in the order of depth."""
+
+    readings: tuple[Reading, ...]
+    depths: tuple[int, ...]
+
+    def values(self) -> list[float]:
+        """The numbers alone."""
+        return [r.estimate.value for r in self.readings]
+
+    def trend(self, *, floor: float = 0.0) -> Trend | None:
+        """The geometric trend of the numbers above `floor`."""
+        return trend(self.depths, self.values(), floor=floor)
+
+
+def over_depth(profile: Profile, quantity: str, *, form: str | None = None) -> Series:
+    """One quantity at every layer that has it; the network's output is no layer."""
+    depth = {layer.site: layer.depth for layer in profile.layers}
+    found = sorted(
+        (r for r in profile.series(quantity, form=form) if r.site in depth),
+        key=lambda r: depth[r.site],
+    )
+    return Series(tuple(found), tuple(depth[r.site] for r in found))

@@ -1,0 +1,230 @@
+"""The probability that plain training will fit, from a probe at initialisation."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor, nn
+
+from sigmascope.diagnosis.trainability.short_runs import MOST, PASSES, Optimiser, probe
+from sigmascope.gate import Mark, Refusal, write_text
+from sigmascope.probes.execution import in_words
+from sigmascope.probes.samples import Batch, Loss, chosen, sample_count
+from sigmascope.records import Estimate, Profile, Reading, Skipped
+
+KEPT = Path(__file__).with_name("trainability.json")
+MARK = Mark(rb'\{\n "names": \[.*\n "slopes": \[')
+DRAWS = 200  # of the training set, with replacement
+RISK = 0.1
+EVEN = 0.5  # probability of fitting
+MODEL, FITTING = "(model)", "probability of fitting"
+FLOOR = 0.005  # from 0 and 1: what a few hundred networks can tell
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TrainabilityModel:
+    """A logistic model of whether a network will fit, small enough to read.
+
+    Attributes:
+        names: Of the features of a `Probe`.
+        slopes: Of the log odds, by feature.
+        offset: Log odds where all features are zero.
+        draws: Slopes and offset of models fitted to resampled training sets.
+        trained: How many networks it was fitted to.
+        fits: What counted as fitting, in words.
+    """
+
+    names: tuple[str, ...]
+    slopes: tuple[float, ...]
+    offset: float
+    draws: tuple[tuple[float, ...], ...]
+    trained: int
+    fits: str
+
+    def probability(self, features: Mapping[str, float]) -> Estimate:
+        """Of fitting; the interval is the middle nine tenths over resampled training sets."""
+        x = [features[name] for name in self.names]
+        value = _logistic(self.slopes, self.offset, x)
+        others = [_logistic(d[:-1], d[-1], x) for d in self.draws]
+        low, high = (float(np.quantile(others, q)) for q in (RISK / 2, 1 - RISK / 2))
+        how = f"logistic model of {PASSES} probing steps, fitted to {self.trained} networks"
+        return Estimate(value, min(low, value), max(high, value), how, RISK)
+
+    def save(self, file: Path) -> None:
+        """Write it as JSON."""
+        write_text(file, json.dumps(asdict(self), indent=1) + "\n", mark=MARK)
+
+    @classmethod
+    def read(cls, file: Path) -> "TrainabilityModel":
+        """Read what `save` wrote."""
+        kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        kept["draws"] = tuple(tuple(d) for d in kept["draws"])
+        kept.update(names=tuple(kept["names"]), slopes=tuple(kept["slopes"]))
+        return cls(**kept)
+
+
+def fit_trainability(
+    features: Sequence[Mapping[str, float]],
+    fits: Sequence[bool],
+    *,
+    says: str,
+    generator: torch.Generator | None = None,
+) -> TrainabilityModel:
+    """Fit the model to networks whose training was run.
+
+    Args:
+        features: Of their probes.
+        fits: Whether training fitted.
+        says: What counted as fitting, in words.
+        generator: Resamples the set; one with seed 0 if not given.
+
+    Raises:
+        Refusal: If the two differ in number, or all or none fit.
+    """
+    y = np.array(fits, dtype=bool)
+    if len(features) != len(y) or not len(y) or y.all() or not y.any():
+        raise Refusal(
+            f"`fits` must say of each network whether it fits, with some of either kind, got "
+            f"{len(y)} answers for {len(features)} networks. Train more varied ones."
+        )
+    names = tuple(features[0])
+    X = np.array([[row[name] for name in names] for row in features])
+    generator = generator or torch.Generator().manual_seed(0)
+    whole, draws = _fitted(X, y), []
+    while len(draws) < DRAWS:
+        rows = torch.randint(len(y), (len(y),), generator=generator).numpy()
+        if 0 < y[rows].sum() < len(y):
+            draws.append(_fitted(X[rows], y[rows]))
+    return TrainabilityModel(
+        names=names,
+        slopes=whole[:-1],
+        offset=whole[-1],
+        draws=tuple(draws),
+        trained=len(y),
+        fits=says,
+    )
+
+
+def trainability(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    targets: Tensor,
+    loss: Loss,
+    optimiser: Optimiser = "adam",
+    by: TrainabilityModel | None = None,
+    batch_dim: int = 0,
+    generator: torch.Generator | None = None,
+) -> Estimate:
+    """The probability that plain training will fit the data.
+
+    Copies take a few steps at four learning rates. Two numbers of what they show, how far the
+    outputs have come towards the targets and what is left of the loss of the best constant, go into
+    a logistic model that was fitted to networks of other designs (`docs/trainability.md`).
+
+    Args:
+        model: At its initial weights; left as it is.
+        batch: Samples of the data; 256 of them are used.
+        targets: Theirs: classes, or values.
+        loss: What training minimises.
+        optimiser: Heavy-ball SGD or Adam, whose learning rate will be tuned.
+        by: Another model, from `fit_trainability`.
+        batch_dim: Where the batch has its samples.
+        generator: Chooses samples where there are more.
+
+    Returns:
+        From 0 to 1. "To fit" is to reach half: a training accuracy of 50 %, or 50 % of the variance
+        of the targets, in 1200 steps at the best of four rates.
+
+    Raises:
+        Refusal: If the model or the loss cannot be computed, nothing is trained, or the targets are
+            not finite or do not suit the outputs.
+
+    Cost: 54 forward and backward passes on 256 samples.
+    """
+    count = sample_count(batch, batch_dim=batch_dim)
+    if count > MOST:
+        if not isinstance(targets, Tensor) or targets.shape[:1] != (count,):
+            raise Refusal(
+                f"`targets` must have one row for each of the {count} samples, got "
+                f"{tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__}"
+                f". Pass those of the batch, or up to {MOST} samples."
+            )
+        rows = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))[:MOST]
+        batch, targets = chosen(batch, rows, batch_dim=batch_dim), targets[rows.to(targets.device)]
+    found = probe(
+        model, batch, targets=targets, loss=loss, optimiser=optimiser, batch_dim=batch_dim
+    )
+    return (by or default_model()).probability(found.features())
+
+
+def foretold(
+    profile: Profile,
+    model: nn.Module,
+    batch: Batch,
+    *,
+    targets: Any = None,
+    loss: Loss | None = None,
+    optimiser: Optimiser = "adam",
+    batch_dim: int = 0,
+) -> Profile:
+    """A profile with the probability of fitting as one more reading, `"probability of fitting"`.
+
+    Where there are no targets of the kind that a probe takes, or nothing is trained, that is said
+    under what was skipped.
+
+    Args:
+        profile: Of this model.
+        model: Left as it is.
+        batch: What was measured.
+        targets: Its targets.
+        loss: What training minimises.
+        optimiser: As for `trainability`.
+        batch_dim: Where the batch has its samples.
+
+    Cost: as `trainability`.
+    """
+    try:
+        if loss is None or not isinstance(targets, Tensor):
+            raise Refusal("no targets and loss were given")
+        estimate = trainability(
+            model, batch, targets=targets, loss=loss, optimiser=optimiser, batch_dim=batch_dim
+        )
+    except Exception as error:  # noqa: BLE001 (a training step may fail in every way)
+        gap = Skipped(MODEL, FITTING, in_words(error))
+        return replace(profile, skipped=(*profile.skipped, gap))
+    reading = Reading(MODEL, FITTING, estimate, "setup")
+    return replace(profile, readings=(*profile.readings, reading))
+
+
+def probability(profile: Profile) -> Reading | None:
+    """The probability of fitting, if the profile holds it."""
+    return next(iter(profile.series(FITTING)), None)
+
+
+@cache
+def default_model() -> TrainabilityModel:
+    """The model that is kept here: `benchmarks/trainability.py` made it."""
+    return TrainabilityModel.read(KEPT)
+
+
+def _fitted(X: Float64[np.ndarray, "n k"], y: Bool[np.ndarray, " n"]) -> tuple[float, ...]:
+    """Slopes and offset, for the features as they are."""
+    mean, spread = X.mean(0), np.maximum(X.std(0), 1e-6)
+    found = LogisticRegression(C=1.0, max_iter=1000).fit((X - mean) / spread, y)
+    slopes = found.coef_[0] / spread
+    return (*slopes.tolist(), float(found.intercept_[0] - slopes @ mean))
+
+
+def _logistic(slopes: Sequence[float], offset: float, x: Sequence[float]) -> float:
+    z = offset + math.fsum(a * b for a, b in zip(slopes, x, strict=True))
+    return min(max(1 / (1 + math.exp(-max(min(z, 500.0), -500.0))), FLOOR), 1 - FLOOR)

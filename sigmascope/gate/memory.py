@@ -1,0 +1,134 @@
+"""How much memory what comes from outside may ask for, before any of it is given.
+
+A file of a few hundred bytes can declare terabytes. What it declares is weighed first: against the
+bytes that the file has, where the two must agree, and against a budget, which the user can raise.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from sigmascope.gate.refusals import Refusal, printable
+
+VARIABLE = "SIGMASCOPE_MEMORY"
+SHARE = 0.5  # of the machine's memory, where the user says nothing
+SMALL = 4 << 30  # bytes, where the machine does not tell how much it has
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+UNITS |= {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
+
+BUDGET: ContextVar[int | None] = ContextVar("BUDGET", default=None)
+
+
+def size_of(text: str) -> int:
+    """Bytes from words: `8GB`, `512 MiB`, `2e9`.
+
+    Raises:
+        Refusal: If they are no positive size.
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]{1,2})?)\s*([kmgt]?i?)b?\s*", text.lower())
+    try:
+        number, unit = match.groups() if match else ("", "")
+        size = float(number) * UNITS[unit]
+        if not 1 <= size < 1 << 63:
+            raise ValueError
+    except (ValueError, KeyError, OverflowError):
+        raise Refusal(
+            f"A size of memory must read like `8GB`, `512MiB` or `2e9`, got `{printable(text)}`."
+        ) from None
+    return int(size)
+
+
+@contextmanager
+def memory(limit: int | str | None) -> Iterator[None]:
+    """Within the block this many bytes may be asked for; nothing changes for None."""
+    size = size_of(limit) if isinstance(limit, str) else limit
+    token = BUDGET.set(BUDGET.get() if size is None else size)
+    try:
+        yield
+    finally:
+        BUDGET.reset(token)
+
+
+def allowed() -> int:
+    """Bytes that one thing from outside may take: the user's word, or half of the memory."""
+    said = BUDGET.get()
+    if said is not None:
+        return said
+    if VARIABLE in os.environ:
+        return size_of(os.environ[VARIABLE])
+    try:
+        return int(SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return SMALL
+
+
+def require_room(
+    needed: int, what: str | Path, *, gives: str = "of memory", do: str = "take less of it"
+) -> None:
+    """Refuse what would take more memory than is allowed.
+
+    Args:
+        needed: Bytes, or the least they could be.
+        what: What needs them.
+        gives: What they are for, as the end of "needs 3 GiB or more ...".
+        do: What to do, other than to allow more.
+
+    Raises:
+        Refusal: With what it needs, what is allowed, and how to allow more.
+    """
+    if needed > allowed():
+        raise Refusal(
+            f"{what} needs {_words(needed)} or more {gives}, and {_words(allowed())} are allowed: "
+            f"{do}, or allow more: `{VARIABLE}=64GB` in the environment, or `--memory 64GB` for "
+            "commands that name a model."
+        )
+
+
+def _words(size: int) -> str:
+    for power, unit in ((30, "GiB"), (20, "MiB")):
+        if size >= 1 << power:
+            number = size / (1 << power) if size < 1 << 1000 else float("inf")
+            return f"{number:.3g} {unit}"
+    return f"{size} bytes"
+
+
+STRIDED = "torch.strided"  # by name: the command line's help does not wait for torch
+
+
+def require_dense(tensor: Any, place: str) -> None:
+    """Refuse a tensor that is not a plain array of numbers in memory.
+
+    Args:
+        tensor: A `torch.Tensor` of any make.
+        place: Its name in a refusal.
+
+    Raises:
+        Refusal: If it is sparse, nested, quantised, on the meta device or of a kind of number that
+            torch cannot turn into float32, or if it declares more than fits the budget of memory.
+    """
+    kind = ""
+    if tensor.is_nested:
+        kind = "nested tensor: pad its parts to one shape"
+    elif str(tensor.layout) != STRIDED:
+        kind = f"tensor of layout {tensor.layout}: pass `tensor.to_dense()`"
+    elif tensor.is_quantized:
+        kind = "quantised tensor: pass `tensor.dequantize()`"
+    elif tensor.is_meta:
+        kind = "tensor on the meta device, which holds no numbers: pass a real one"
+    elif not _computes(tensor):
+        kind = f"tensor of {tensor.dtype}, of which torch computes nothing: pass it as float32"
+    if kind:
+        raise Refusal(f"{place} must be a dense tensor, got a {kind}.")
+    require_room(tensor.numel() * tensor.element_size(), place)
+
+
+def _computes(tensor: Any) -> bool:
+    try:
+        one = tensor.new_empty(1)
+        return one.is_complex() or one.float().ndim == 1
+    except (RuntimeError, NotImplementedError):  # which is how torch says so
+        return False

@@ -1,0 +1,22 @@
+"""Matrices known by their products: extreme eigenvalues, densities, traces."""
+
+from sigmascope.linalg.krylov.deflation import symmetric_moments
+from sigmascope.linalg.krylov.eigenvalues import Ends, extreme_eigenvalues
+from sigmascope.linalg.krylov.lanczos import Krylov, krylov_space
+from sigmascope.linalg.krylov.operator import Operator
+from sigmascope.linalg.krylov.quadratic_forms import trace_of_forms
+from sigmascope.linalg.krylov.quadrature import Density, spectral_density
+from sigmascope.linalg.krylov.traces import trace
+
+__all__ = [
+    "Density",
+    "Ends",
+    "Krylov",
+    "Operator",
+    "extreme_eigenvalues",
+    "krylov_space",
+    "spectral_density",
+    "symmetric_moments",
+    "trace",
+    "trace_of_forms",
+]

@@ -1,0 +1,17 @@
+"""Singular values, and what is counted or kept of them."""
+
+from sigmascope.linalg.spectra.batched import spectra
+from sigmascope.linalg.spectra.inertia import count_above, counts_above
+from sigmascope.linalg.spectra.moments import Moments
+from sigmascope.linalg.spectra.routes import Route, spectrum
+from sigmascope.linalg.spectra.subspaces import principal_angles
+
+__all__ = [
+    "Moments",
+    "Route",
+    "count_above",
+    "counts_above",
+    "principal_angles",
+    "spectra",
+    "spectrum",
+]

@@ -1,0 +1,265 @@
+"""How well conditioned learning is in each layer: the Gauss-Newton matrix, split into its factors.
+
+In one layer's weights W a piecewise-affine network is affine as long as no unit changes sign, so
+that the Gauss-Newton matrix is the Hessian: `Σ_g (M_g D_g)ᵀ H_g (M_g D_g) ⊗ z_g z_gᵀ` with `z_g`
+what the layer reads, `M_g D_g` the derivative of the output by what it writes, and `H_g` the second
+derivative of the loss by the output. It is `Qᵀ Q` for the matrix Q of the square roots.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from sigmascope.gate import Refusal
+from sigmascope.linalg.spectra import Route, spectra, spectrum
+from sigmascope.probes.curvature.gauss_newton_roots import feature_rows, root_rows, square_roots
+from sigmascope.probes.execution.double_backward import explaining
+from sigmascope.probes.execution.forward import called
+from sigmascope.probes.execution.freeze import still
+from sigmascope.probes.execution.hooks import Call, recording
+from sigmascope.probes.execution.layers import Statisticians, transposed
+from sigmascope.probes.jacobian.ntk_shares import acts_as_linear
+from sigmascope.probes.samples.batches import Batch, as_tensor
+from sigmascope.probes.samples.matrices import samples_first
+from sigmascope.probes.samples.targets import Loss
+from sigmascope.records import Spectrum
+
+OUTPUTS = 64  # columns of the output that are differentiated at most
+BYTES = 2**32  # of adjoints that are held at once
+EXACT = 2**22  # entries of Q up to which its small singular values are found without its Gram
+BLIND = 1e-8  # of the largest singular value, below which the Gram route sees nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Conditioning:
+    """One layer's Gauss-Newton matrix and what it is made of.
+
+    Attributes:
+        site: The layer; the first of its uses where a weight is used more than once.
+        root: Singular values of Q; their squares are the eigenvalues of the Gauss-Newton matrix
+            that are not zero by construction.
+        parameters: Weights and biases of the layer that are trained.
+        layers: Singular values of `H_g^(1/2) M_g D_g [outputs, width]` for every sample: the layer
+            factor, with the loss.
+        features: Singular values of `[z_1, z_2, ...]ᵀ`, with a column of ones where the layer has a
+            bias: the data factor. A convolution reads one row for each position.
+        precision: Relative rounding of the model's own arithmetic.
+        uniform: Whether every unit of the layer reads the same features, each position for itself;
+            not so of groups, nor of transposed convolutions, whose positions overlap.
+    """
+
+    site: str
+    root: Spectrum
+    parameters: int
+    layers: tuple[Spectrum, ...]
+    features: Spectrum
+    precision: float
+    uniform: bool = True
+
+    @property
+    def rtol(self) -> float:
+        """Singular values of Q below this share of the largest cannot be told from zero."""
+        floor = 1e-7 if self.root.how.startswith("gram") else 2.0**-46
+        return max(floor, 8 * math.sqrt(max(self.root.shape)) * self.precision)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditioned:
+    """What was found, in the order of calls, and of which layers nothing could be said."""
+
+    found: tuple[Conditioning, ...]
+    silent: dict[str, str]
+
+
+def conditioning(
+    model: nn.Module,
+    batch: Batch,
+    modules: dict[str, nn.Module],
+    frozen: Statisticians,
+    *,
+    targets: Any,
+    loss: Loss | None,
+    count: int,
+    batch_dim: int,
+) -> Conditioned:
+    """One forward pass, one backward pass for each output, one factorisation for each layer.
+
+    Without targets and loss, the loss is `(1/n) Σ ‖f(x_i) - y_i‖²`, whose curvature is the same
+    whatever the targets.
+
+    Raises:
+        Refusal: If the output has too many columns or no row per sample, if the adjoints do not
+            fit in memory, or if the loss is not convex in the output or mixes samples.
+    """
+    frozen.rewind()
+    with still(model), torch.enable_grad(), recording(modules, rewrite=frozen.rewrite) as tape:
+        out = as_tensor(called(model, batch))[0]
+        tape.listening = False
+        rows = samples_first(out, count=count, batch_dim=batch_dim)
+        flat = _columns(rows)
+        roots = square_roots(rows, loss, targets)
+        calls = [c for c in tape.calls if c.module not in frozen.seen]
+        _require_room(calls, flat.shape[1])
+        grads = _pulled(flat, [c.output for c in calls])
+    uses, silent = [], {}
+    for one, per_output in zip(calls, grads, strict=True):
+        why = _why_not(one)
+        if any(g is None for g in per_output):
+            why = "the output does not depend on what it wrote"
+        split = [
+            samples_first(t, count=count, batch_dim=batch_dim)
+            for t in (one.input, *(g for g in per_output if g is not None))
+        ]
+        if why is None and any(t is None for t in split):
+            why = "what it reads or writes cannot be told apart by sample"
+        if why is None and not all(bool(t.isfinite().all()) for t in split if t is not None):
+            why = "what it reads or its derivatives are not finite"
+        if why is None:
+            x, *parts = (t.detach() for t in split if t is not None)
+            uses.append(Use(one, x, torch.stack(parts, dim=1)))
+        else:
+            silent[one.site] = why
+    found = tuple(_layer(group, roots) for group in _by_weight(uses, calls, silent))
+    return Conditioned(found, silent)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of a weight.
+
+    Attributes:
+        call: Of its module.
+        x: What it read, samples first.
+        J: Derivatives of the outputs by what it wrote, `[n, k, ...]`.
+    """
+
+    call: Call
+    x: Tensor
+    J: Tensor
+
+
+def _by_weight(uses: list[Use], calls: list[Call], silent: dict[str, str]) -> list[list[Use]]:
+    """The uses of each weight, whose curvature they make together; all of them, or none."""
+    groups: dict[int, list[Use]] = {}
+    for use in uses:
+        groups.setdefault(_weight_of(use.call), []).append(use)
+    whole = []
+    for weight, group in groups.items():
+        everywhere = [c for c in calls if _weight_of(c) == weight]
+        missing = [c.site for c in everywhere if c.site in silent]
+        owned = {frozenset(map(id, c.module.parameters(recurse=False))) for c in everywhere}
+        if not missing and len(owned) == 1:
+            whole.append(group)
+            continue
+        other = f"at `{missing[0]}` it is not covered" if missing else "with another bias"
+        silent |= {use.call.site: f"its weight is used elsewhere too, {other}" for use in group}
+    return whole
+
+
+def _weight_of(call: Call) -> int:
+    """Which weight a layer applies; itself where that is a function of several."""
+    owned = [p for p in call.module.parameters(recurse=False) if p.ndim > 1]
+    return id(owned[0] if len(owned) == 1 else call.module)
+
+
+def _columns(rows: Tensor | None) -> Tensor:
+    if rows is None:
+        raise Refusal(
+            "The output must have one row per sample to be differentiated sample by sample. "
+            "Return it with the batch dimension, or say `batch_dim=` (`--batch-dim`)."
+        )
+    flat = rows.reshape(len(rows), -1)
+    if flat.shape[1] > OUTPUTS:
+        raise Refusal(
+            f"The conditioning needs every output differentiated, {OUTPUTS} at most, got "
+            f"{flat.shape[1]} a sample. Wrap the model so that it returns fewer."
+        )
+    return flat
+
+
+def _require_room(calls: list[Call], columns: int) -> None:
+    held = sum(c.output.numel() * c.output.element_size() for c in calls) * columns
+    if held > BYTES:
+        raise Refusal(
+            f"The adjoints of all layers take {held / 2**30:.1f} GiB on this batch, more than "
+            f"{BYTES / 2**30:.0f}. Pass fewer samples."
+        )
+
+
+def _pulled(flat: Tensor, helds: Sequence[Tensor]) -> list[tuple[Tensor | None, ...]]:
+    """The gradients of every output's sum, by what each call wrote; None where there is none."""
+    live = [held for held in helds if held.requires_grad]  # the others ran without gradients
+    count = flat.shape[1]
+    rows: list[tuple[Tensor | None, ...]] = [(None,) * count] * len(live)
+    if live and flat.requires_grad:
+        with explaining():
+            per_output = [
+                torch.autograd.grad(
+                    flat[:, k].sum(), live, retain_graph=k < count - 1, allow_unused=True
+                )
+                for k in range(count)
+            ]
+        rows = [*zip(*per_output, strict=True)]
+    found = iter(rows)
+    return [next(found) if held.requires_grad else (None,) * count for held in helds]
+
+
+def _why_not(one: Call) -> str | None:
+    module = one.module
+    if isinstance(module, nn.Embedding) or not one.input.is_floating_point():
+        return "it reads token ids"
+    if not any(p.ndim > 1 and p.requires_grad for p in module.parameters(recurse=False)):
+        return "its weight is not trained"
+    if isinstance(module, _ConvNd):
+        return None
+    if not acts_as_linear(module, one.input, one.output.detach()):
+        return f"the gradient of {type(module).__name__} by its weights is not covered"
+    return None
+
+
+def _layer(group: list[Use], roots: Tensor) -> Conditioning:
+    """Q and its factors, from all uses of a weight; they add up, as positions do."""
+    first = group[0].call
+    module, dtype = first.module, first.output.dtype
+    biased = any(p.ndim == 1 and p.requires_grad for p in module.parameters(recurse=False))
+    # what a float32 model computed is rounded once more when it is multiplied, unless that is done
+    # in float64, for which there is room while Q is small
+    entries = group[0].J.shape[:2].numel() * sum(
+        p.numel() for p in module.parameters(recurse=False)
+    )
+    small = entries <= EXACT
+    wide = torch.float64 if small else torch.promote_types(dtype, torch.float32)
+    rows, after, features, rounding = [], [], [], 0.0
+    for use in group:
+        x, J = use.x.to(wide), use.J.to(wide)
+        J = torch.einsum("njk,nk...->nj...", roots.to(x.device, wide), J)
+        rows.append(root_rows(module, x, J, biased=biased))
+        after.append(J.flatten(2))
+        features.append(feature_rows(module, x, biased=biased))
+        rounding += _rounding(after[-1], features[-1])
+    Q = torch.stack(rows).sum(0).flatten(0, 1)
+    precision = torch.finfo(dtype).eps
+    # below the rounding of a float32 model there is nothing for an exact factorisation to find
+    fine: Route = "gram" if precision > BLIND else "auto"
+    root = spectrum(Q, route="exact" if fine == "auto" and Q.numel() <= EXACT else "gram")
+    return Conditioning(
+        first.site,
+        replace(root, low=(root.low - rounding).clamp_min(0), high=root.high + rounding),
+        Q.shape[1],
+        tuple(spectra(list(torch.cat(after, dim=2)), route=fine)),
+        spectrum(torch.cat(features), route=fine),
+        precision,
+        not transposed(module) and getattr(module, "groups", 1) == 1,
+    )
+
+
+def _rounding(J: Tensor, Z: Tensor) -> float:
+    """At least the norm of what forming Q rounds: products of these, added over positions."""
+    terms = len(Z) // len(J) + 4
+    sizes = J.double().flatten(1).norm(dim=1) * Z.double().reshape(len(J), -1).norm(dim=1)
+    return terms * torch.finfo(J.dtype).eps * float(sizes.norm())

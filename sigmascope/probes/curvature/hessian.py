@@ -1,0 +1,199 @@
+"""The curvature of the loss by double backward: Hessian, Gauss-Newton matrix, empirical Fisher.
+
+The tape of the gradient is recorded once; a product is then one pass back along it. Nested forward
+or functional differentiation is not used: it is wrong for normalisers whose own weight is
+differentiated (torch 2.13).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from sigmascope.gate import Refusal
+from sigmascope.linalg.krylov import Operator
+from sigmascope.probes.execution.double_backward import (
+    Parts,
+    again,
+    differentiable_twice,
+    joined,
+    pushforward,
+)
+from sigmascope.probes.execution.forward import called
+from sigmascope.probes.execution.hooks import module_name
+from sigmascope.probes.execution.refusals import require_real
+from sigmascope.probes.samples.batches import Batch, as_tensor
+from sigmascope.probes.samples.matrices import samples_first
+from sigmascope.probes.samples.targets import Loss, scalar_loss
+
+Kind = Literal["hessian", "gauss-newton", "fisher"]
+KINDS: tuple[Kind, ...] = ("hessian", "gauss-newton", "fisher")
+
+
+@dataclass(frozen=True, slots=True)
+class Curvature:
+    """The curvature of a loss in some or all of a model's parameters.
+
+    Attributes:
+        kind: `"hessian"`, the second derivative of the loss; `"gauss-newton"`, `Jᵀ H J` with J the
+            derivative of the output and H the second derivative of the loss by it; `"fisher"`, the
+            mean of `g gᵀ` over the gradients of single samples (the empirical Fisher matrix).
+        operator: Symmetric, over the parameters one after the other, row by row.
+        parameters: Their names, in this order; tied ones once.
+        gradient: Of the loss; it often points where the curvature is large.
+    """
+
+    kind: Kind
+    operator: Operator
+    parameters: tuple[str, ...]
+    gradient: Float64[Tensor, " n"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A model, a batch and a loss: what curvature is taken of.
+
+    Attributes:
+        model: The model.
+        batch: What it is run on.
+        targets: What the loss compares the output with; None for squared error.
+        loss: The loss; None for squared error.
+        count: Samples in the batch.
+        batch_dim: Where the output has them.
+    """
+
+    model: nn.Module
+    batch: Batch
+    targets: Any
+    loss: Loss | None
+    count: int
+    batch_dim: int
+
+    def output(self) -> Tensor:
+        """The output tensor, on the tape."""
+        return as_tensor(called(self.model, self.batch))[0]
+
+    def value(self, output: Tensor) -> Tensor:
+        """The loss of an output; of squared error only the curvature by the output is meant."""
+        if self.loss is None or self.targets is None:
+            return output.square().sum() / self.count
+        return scalar_loss(self.loss, output, self.targets)
+
+    def losses(self) -> Tensor:
+        """The loss of each sample."""
+        output = samples_first(self.output(), count=self.count, batch_dim=self.batch_dim)
+        if output is None or not isinstance(self.targets, Tensor) or self.loss is None:
+            raise Refusal(
+                'The curvature "fisher" needs one loss per sample: an output with one row per '
+                'sample, targets that are a tensor, and a loss. Ask for "gauss-newton" instead.'
+            )
+        each = range(self.count)
+        return torch.stack(
+            [scalar_loss(self.loss, output[i : i + 1], self.targets[i : i + 1]) for i in each]
+        )
+
+
+def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> Curvature:
+    """Record the tape; products hold on to it.
+
+    Raises:
+        Refusal: If the kind is unknown, if targets or loss are missing where they matter, or if the
+            loss depends on none of the parameters.
+    """
+    if kind not in KINDS:
+        raise Refusal(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}.")
+    if kind != "gauss-newton" and (scene.loss is None or scene.targets is None):
+        raise Refusal(
+            f'The curvature "{kind}" depends on targets and a loss, got none. Pass `targets=` and '
+            '`loss=`, or ask for "gauss-newton", which is then that of squared error.'
+        )
+    owned = list(parameters.values())
+    with differentiable_twice(scene.model):
+        if kind == "fisher":
+            losses = scene.losses()
+            value = losses.mean()
+            product = _gauss_newton(losses, lambda w: w / scene.count, owned)
+        else:
+            output = scene.output()
+            value = scene.value(output)
+            product = None
+            if kind == "gauss-newton":
+                product = _gauss_newton(output, _second_derivative(scene, output), owned)
+        if not value.requires_grad:
+            raise Refusal("The loss must depend on the parameters, got one that does not.")
+        slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
+        product = product or (lambda parts: again(slopes, owned, parts))
+    gradient = joined(slopes, owned).detach().double()
+    size = sum(p.numel() for p in owned)
+
+    def apply(block: Tensor) -> Tensor:
+        columns = [_split(column, owned) for column in block.T]
+        with differentiable_twice(scene.model, recorded=True):
+            found = [product(parts) for parts in columns]
+        return torch.stack([joined(parts, owned) for parts in found], dim=1)
+
+    operator = Operator((size, size), apply, apply, owned[0].detach())
+    return Curvature(kind, operator, (*parameters,), gradient)
+
+
+def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Parameter]:
+    """The trained parameters, tied ones once; of some layers, those these or their parts use.
+
+    Raises:
+        Refusal: If a name is not a module's, or nothing there is trained.
+    """
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    require_real(trained, "Curvature")
+    if layers is not None:
+        modules = dict(model.named_modules())
+        names = [name if name in modules else module_name(name) for name in layers]
+        unknown = [name for name in names if name not in modules]
+        if unknown:
+            known = ", ".join(list(modules)[1:13])
+            raise Refusal(f"`layers` must name modules, got {unknown[0]!r}; there are {known}.")
+        used = {p for name in names for p in modules[name].parameters()}
+        trained = {n: p for n, p in trained.items() if p in used}
+    if not trained:
+        where = "the model" if layers is None else ", ".join(layers)
+        raise Refusal(
+            f"There must be parameters that require gradients, got none in {where}. Call "
+            "`requires_grad_()` on those to study."
+        )
+    return trained
+
+
+def _gauss_newton(
+    outputs: Tensor, second: Callable[[Tensor], Tensor], owned: list[nn.Parameter]
+) -> Callable[[list[Tensor]], Parts]:
+    push = pushforward(outputs, owned)
+
+    def product(parts: list[Tensor]) -> Parts:
+        pushed = push(parts)
+        if pushed is None:
+            return [None] * len(owned)
+        return torch.autograd.grad(
+            outputs, owned, second(pushed), retain_graph=True, allow_unused=True
+        )
+
+    return product
+
+
+def _second_derivative(scene: Scene, output: Tensor) -> Callable[[Tensor], Tensor]:
+    """Products with the second derivative of the loss by the output."""
+    f = output.detach().requires_grad_()
+    value = scene.value(f)
+    (slope,) = torch.autograd.grad(value, f, create_graph=True)
+
+    def product(w: Tensor) -> Tensor:
+        (found,) = again([slope], [f], [w])
+        return torch.zeros_like(w) if found is None else found
+
+    return product
+
+
+def _split(v: Float[Tensor, " n"], owned: list[nn.Parameter]) -> list[Tensor]:
+    parts = v.split([p.numel() for p in owned])
+    return [part.reshape(p.shape).to(p) for part, p in zip(parts, owned, strict=True)]

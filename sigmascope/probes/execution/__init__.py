@@ -1,0 +1,27 @@
+"""Running a model without leaving a trace in it: freezing, copies, hooks."""
+
+from sigmascope.probes.execution.copying import duplicate
+from sigmascope.probes.execution.forward import called
+from sigmascope.probes.execution.freeze import ALONE, apart, still
+from sigmascope.probes.execution.hooks import Call, is_repeated, module_name, recording
+from sigmascope.probes.execution.layers import layers, normalisers
+from sigmascope.probes.execution.refusals import in_words, plain, require_real
+from sigmascope.probes.execution.weights_outside import is_matrix
+
+__all__ = [
+    "ALONE",
+    "Call",
+    "apart",
+    "called",
+    "duplicate",
+    "in_words",
+    "is_matrix",
+    "is_repeated",
+    "layers",
+    "module_name",
+    "normalisers",
+    "plain",
+    "recording",
+    "require_real",
+    "still",
+]

@@ -1,0 +1,223 @@
+"""Settings of the whole process that a forward pass may change."""
+
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules import module as hooks_of_all
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from sigmascope.probes.execution.reachable_state import Reach
+from sigmascope.probes.execution.tensor_state import Keepsake, keepsakes, leave_alone
+from sigmascope.probes.samples.batches import RUNS
+
+Undo = Callable[[], None]
+_CUDA, _CUDNN = torch.backends.cuda, torch.backends.cudnn
+ATTRIBUTES = (
+    *((_CUDNN, name) for name in ("enabled", "benchmark", "deterministic", "allow_tf32")),
+    (_CUDA.matmul, "allow_tf32"),
+    (_CUDA.matmul, "allow_fp16_reduced_precision_reduction"),
+    (torch.backends.mkldnn, "enabled"),
+)
+PAIRS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
+    (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+    (_CUDA.flash_sdp_enabled, _CUDA.enable_flash_sdp),
+    (_CUDA.mem_efficient_sdp_enabled, _CUDA.enable_mem_efficient_sdp),
+    (_CUDA.math_sdp_enabled, _CUDA.enable_math_sdp),
+    (_CUDA.cudnn_sdp_enabled, _CUDA.enable_cudnn_sdp),
+    (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+    (lambda: torch.is_autocast_enabled("cpu"), lambda on: torch.set_autocast_enabled("cpu", on)),
+    (lambda: torch.is_autocast_enabled("cuda"), lambda on: torch.set_autocast_enabled("cuda", on)),
+    (lambda: torch.get_autocast_dtype("cpu"), lambda d: torch.set_autocast_dtype("cpu", d)),
+    (lambda: torch.get_autocast_dtype("cuda"), lambda d: torch.set_autocast_dtype("cuda", d)),
+    (
+        lambda: (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        lambda to: torch.use_deterministic_algorithms(to[0], warn_only=to[1]),
+    ),
+    (np.geterr, lambda to: np.seterr(**to)),
+)
+GLOBAL_HOOKS = tuple(
+    v for k, v in vars(hooks_of_all).items() if k.startswith("_global_") and isinstance(v, dict)
+)
+
+
+def settings() -> list[Undo]:
+    """How every setting is put back to what it is now."""
+    return [
+        *(_pair(get, put) for get, put in PAIRS),
+        *(_attribute(place, name) for place, name in ATTRIBUTES),
+        *(_hooks(found) for found in GLOBAL_HOOKS),
+        _default_device(),
+        _numpy(),
+        _python(),
+    ]
+
+
+def _pair(get: Callable[[], Any], put: Callable[[Any], Any]) -> Undo:
+    before = get()
+    return lambda: None if get() == before else _call(put, before)
+
+
+def _attribute(place: Any, name: str) -> Undo:
+    before = getattr(place, name)
+    return lambda: None if getattr(place, name) == before else setattr(place, name, before)
+
+
+def _hooks(found: dict[Any, Any]) -> Undo:
+    before = dict(found)
+    return lambda: None if found.keys() == before.keys() else _refill(found, before)
+
+
+def _refill(found: dict[Any, Any], before: dict[Any, Any]) -> None:
+    found.clear()
+    found.update(before)
+
+
+def _default_device() -> Undo:
+    # torch.get_default_device would not tell a default from a device that was set
+    get = lambda: getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    before = get()
+    to = None if before is None else before.device
+    return lambda: None if get() is before else torch.set_default_device(to)
+
+
+def _numpy() -> Undo:
+    before = np.random.get_state()
+    return lambda: np.random.set_state(before)
+
+
+def _python() -> Undo:
+    before = random.getstate()
+    return lambda: random.setstate(before)
+
+
+def _call(put: Callable[[Any], Any], value: Any) -> None:
+    put(value)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait until the block is over, so that it ends no putting back half-way."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            before(*came[-1])
+
+
+# what is held still belongs to all threads of the process: modes, hooks, random states, flags
+ALONE = threading.RLock()
+
+
+def uses_batch_statistics(module: nn.Module) -> bool:
+    """Whether a normaliser mixes the samples of a batch: in training mode, or without a memory."""
+    with ALONE:  # not while another thread holds it still
+        return isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Leave random states and settings of the process as they are; one thread at a time."""
+    with ALONE, ExitStack() as undo:
+        undo.callback(_give_back_settings, settings())
+        # where CUDA was not started, nothing is on such a device
+        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+        undo.enter_context(torch.random.fork_rng(devices=list(devices)))
+        yield
+
+
+@contextmanager
+def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
+    """Hold a model still: no dropout, no drift, no trace in any state that it can reach.
+
+    Inside the block every module is in evaluation mode, except batch normalisers found in training
+    mode, which go on using the statistics of the batch. Afterwards everything a forward pass can
+    reach is as it was, bit for bit and also after an error or Ctrl-C: modules, their modes, hooks
+    and attributes, what those hold (see `probes.reaches`), parameters and buffers with what is in
+    them (`probes.keepsakes`) and their gradients, random states of torch, NumPy and Python, and
+    settings of the process (`probes.settings`). Measurements in several threads take turns here.
+
+    Args:
+        model: The model.
+        weights: Whether parameters and gradients get their values back too; not where the block is
+            there to change those of a copy.
+    """
+    with apart(), ExitStack() as undo:
+        reach = Reach(model)
+        kept = _kept(reach, weights=weights)
+        undo.callback(_give_back, reach, kept, RUNS.count)
+        _quieten(reach.modules, model)
+        yield
+
+
+def _kept(reach: Reach, *, weights: bool) -> list[Keepsake]:
+    own = [p for m in reach.modules for p in m.parameters(recurse=False)]
+    steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
+    fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
+    return keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid)
+
+
+def _quieten(modules: list[nn.Module], model: nn.Module) -> None:
+    # the fused encoder layer never calls its submodules, so nothing could be observed
+    torch.backends.mha.set_fastpath_enabled(False)
+    for module in model.modules():
+        if module.training and not isinstance(module, _BatchNorm):
+            module.training = False
+    for module in modules:
+        if module._compiled_call_impl is not None:
+            # hooks added after the first call of a compiled module never fire (torch 2.13)
+            module._compiled_call_impl = None
+
+
+def _give_back_settings(undos: Sequence[Undo]) -> None:
+    with uninterrupted():
+        _every(undos)
+
+
+def _give_back(reach: Reach, kept: list[Keepsake], runs: int) -> None:
+    alone: list[Keepsake] = []
+    with uninterrupted():
+        ran = RUNS.count > runs
+        _every([reach.give_back, *(partial(_note, one, alone) for one in kept)])
+        if ran:
+            leave_alone(alone)
+
+
+def _every(undos: Sequence[Undo]) -> None:
+    """All of them, also if one fails; the first failure is raised at the end."""
+    failed: list[Exception] = []
+    for undo in undos:
+        try:
+            undo()
+        except Exception as error:  # noqa: BLE001 (raised below, once all the rest is back)
+            failed.append(error)
+    if failed:
+        raise failed[0]
+
+
+def _note(one: Keepsake, alone: list[Keepsake]) -> None:
+    if not one.give_back():
+        alone.append(one)

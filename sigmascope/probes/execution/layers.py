@@ -1,0 +1,154 @@
+"""Which modules are layers: those that apply a weight of two or more dimensions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from sigmascope.networks import UncentredBatchNorm
+from sigmascope.probes.execution.freeze import uses_batch_statistics
+
+WHOLE = (nn.MultiheadAttention, nn.RNNBase)  # fused: what is inside them is never called
+NORMALISERS = (_BatchNorm, _InstanceNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+
+
+def layers(model: nn.Module) -> dict[str, nn.Module]:
+    """Every layer of `model` by name: a module that applies a weight of its own as a linear map.
+
+    Linear, (transposed) convolution, embedding, recurrent and attention modules; any other module
+    without layers inside that owns a floating parameter of two or more dimensions.
+    """
+    found: dict[str, nn.Module] = {}
+    hidden: set[nn.Module] = set()
+    for name, module in model.named_modules():
+        if module in hidden or "parametrizations" in name.split("."):
+            continue
+        if isinstance(module, WHOLE):
+            hidden.update(module.modules())
+            found[name] = module
+        elif _applies_weight(module):
+            found[name] = module
+    return found
+
+
+def normalisers(model: nn.Module) -> dict[str, nn.Module]:
+    """Every normaliser with a trainable scale or shift, by name."""
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, NORMALISERS) and next(module.parameters(), None) is not None
+    }
+
+
+def channel_dim(module: nn.Module, value: Tensor) -> int:
+    """The dimension of a layer's input or output that counts channels (features)."""
+    convolves = isinstance(module, _ConvNd | _BatchNorm | _InstanceNorm | nn.GroupNorm)
+    return 1 if convolves and value.ndim > 2 else value.ndim - 1
+
+
+def transposed(module: nn.Module) -> bool:
+    """Whether a convolution is applied as its adjoint."""
+    return isinstance(module, _ConvTransposeNd)
+
+
+def _applies_weight(module: nn.Module) -> bool:
+    if isinstance(module, NORMALISERS):
+        return False
+    own = (*module.parameters(recurse=False), *_parametrised(module))
+    alone = all(isinstance(child, nn.Identity) or not _owns(child) for child in _children(module))
+    return alone and any(p.ndim >= 2 and p.is_floating_point() for p in own)
+
+
+def _parametrised(module: nn.Module) -> tuple[nn.Parameter, ...]:
+    inside = getattr(module, "parametrizations", None)
+    return tuple(inside.parameters()) if isinstance(inside, nn.Module) else ()
+
+
+def _children(module: nn.Module) -> list[nn.Module]:
+    return [child for name, child in module.named_children() if name != "parametrizations"]
+
+
+def _owns(module: nn.Module) -> bool:
+    return any(p.ndim >= 2 for p in module.parameters())
+
+
+Statistics = tuple[Tensor, Tensor]
+
+
+@dataclass(slots=True)
+class Statisticians:
+    """Mean and variance that each batch normaliser saw, call by call, on the whole batch.
+
+    While they are read they are noted; while they are replayed, the normaliser is the affine map
+    with those constants, so that samples do not mix and derivatives are taken sample by sample.
+    """
+
+    seen: dict[nn.Module, list[Statistics]] = field(default_factory=dict)
+    replaying: bool = False
+    place: dict[nn.Module, int] = field(default_factory=dict)
+
+    def rewind(self) -> None:
+        """Replay from the first call of every normaliser."""
+        self.replaying, self.place = True, dict.fromkeys(self.seen, 0)
+
+    def rewrite(self, module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """The output of a normaliser with its statistics held constant; others as they are."""
+        if module in self.seen and self.replaying:
+            mean, variance = self.seen[module][self.place[module]]
+            self.place[module] += 1
+            return _affine(module, _standardised(module, x, mean, variance))
+        if isinstance(module, _BatchNorm) and uses_batch_statistics(module):
+            self.seen.setdefault(module, []).append(statistics(module, x.detach()))
+        return y
+
+
+def statistics(module: _BatchNorm, x: Tensor) -> Statistics:
+    """Mean and (biased) variance per channel of a batch, as the normaliser takes them."""
+    if isinstance(module, UncentredBatchNorm):
+        return module.statistics(x)
+    dims = [d for d in range(x.ndim) if d != 1]
+    variance, mean = torch.var_mean(x.float() if x.dtype.itemsize < 4 else x, dims, correction=0)
+    return mean.to(x.dtype), variance.to(x.dtype)
+
+
+def standardised(
+    module: nn.Module, x: Tensor, frozen: Mapping[nn.Module, list[Statistics]]
+) -> Tensor | None:
+    """What a normaliser multiplies by its weight; None for a kind that is not known."""
+    if isinstance(module, nn.LayerNorm):
+        return F.layer_norm(x, module.normalized_shape, eps=module.eps)
+    if isinstance(module, nn.RMSNorm):
+        return F.rms_norm(x, module.normalized_shape, eps=module.eps)
+    if isinstance(module, nn.GroupNorm):
+        return F.group_norm(x, module.num_groups, eps=module.eps)
+    if isinstance(module, _InstanceNorm) and module.running_mean is None:
+        return F.instance_norm(x, eps=module.eps)
+    if isinstance(module, _BatchNorm) and len(frozen.get(module, ())) == 1:
+        return _standardised(module, x, *frozen[module][0])
+    if isinstance(module, _BatchNorm) and module not in frozen and module.running_var is not None:
+        mean = (
+            torch.zeros_like(module.running_var)
+            if module.running_mean is None
+            else module.running_mean
+        )
+        return _standardised(module, x, mean, module.running_var)
+    return None
+
+
+def _standardised(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    assert isinstance(module, _BatchNorm)
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    return (x - mean.view(shape)) / (variance + module.eps).sqrt().view(shape)
+
+
+def _affine(module: nn.Module, x: Tensor) -> Tensor:
+    assert isinstance(module, _BatchNorm)
+    shape = [1, -1] + [1] * (x.ndim - 2)
+    if module.weight is not None:
+        x = x * module.weight.view(shape)
+    return x if module.bias is None else x + module.bias.view(shape)

@@ -1,0 +1,154 @@
+"""Refusals: what the doors of `probes` say about models and batches they cannot measure."""
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.parameter import is_lazy
+
+from sigmascope.gate import Refusal
+from sigmascope.probes.execution.layers import layers
+
+
+class Unsplit(Refusal):
+    """A last layer whose gradient cannot be split by sample; all else can be measured."""
+
+
+def require_model(model: nn.Module) -> None:
+    """Raise unless every tensor of `model` is there, finite and not empty."""
+    if not isinstance(model, nn.Module):
+        raise Refusal(
+            f"`model` must be a torch.nn.Module, got {type(model).__name__}. "
+            "Wrap a function in a module whose forward calls it."
+        )
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            where = f" at `{name}`" if name else ""
+            raise Refusal(
+                f"`model` must be a Python module, got the TorchScript module "
+                f"{type(module).__name__}{where}, whose layers cannot be observed. Pass the module "
+                "it was scripted or traced from."
+            )
+    statistics = {b for m in model.modules() if isinstance(m, _NormBase) for b in m.buffers()}
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        finite = isinstance(tensor, nn.Parameter) or tensor in statistics  # masks may hold -inf
+        _require_tensor(name, tensor, finite=finite)
+    if next(iter(model.parameters()), None) is None:
+        raise Refusal(
+            f"`model` must have weights to measure, got {type(model).__name__} without parameters. "
+            "Pass the module that holds the layers."
+        )
+
+
+def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
+    shape = "" if is_lazy(tensor) else f"of shape {tuple(tensor.shape)}"
+    if is_lazy(tensor):
+        raise Refusal(
+            f"`{name}` must have its shape, got a lazily initialised parameter. "
+            "Run the model once on a batch before measuring it."
+        )
+    if isinstance(tensor, DTensor):
+        raise Refusal(
+            f"`{name}` must be a whole tensor, got a DTensor {shape} sharded over "
+            f"{tensor.device_mesh}. Gather it first, e.g. with get_model_state_dict(model, "
+            "options=StateDictOptions(full_state_dict=True)) into an unsharded copy."
+        )
+    if tensor.is_meta:
+        raise Refusal(
+            f"`{name}` must hold numbers, got a tensor {shape} on the meta device. "
+            "Build the model on a real device, or load a checkpoint into it with assign=True."
+        )
+    if tensor.numel() == 0 and isinstance(tensor, nn.Parameter):
+        raise Refusal(
+            f"`{name}` must not be empty, got shape {tuple(tensor.shape)}: a layer of width zero. "
+            "Give every layer at least one unit."
+        )
+    values = plain(tensor)
+    if finite and not bool(values.isfinite().all()):
+        bad = int((~values.isfinite()).sum())
+        first = tuple((~values.isfinite()).nonzero()[0].tolist())
+        raise Refusal(
+            f"`{name}` must be finite, got {bad} of {values.numel()} entries that are not, the "
+            f"first at {first}. Load a checkpoint from before the step that produced them."
+        )
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The numbers of a tensor in a form that can be computed with: dense, of 16 bits or more."""
+    dense = tensor.detach() if tensor.layout == torch.strided else tensor.detach().to_dense()
+    return dense.float() if dense.is_floating_point() and dense.itemsize < 2 else dense
+
+
+def require_real(parameters: Mapping[str, Tensor], asked: str) -> None:
+    """Raise if a trained parameter is complex or sparse, of which `asked` knows nothing."""
+    for name, p in parameters.items():
+        if p.is_complex() or p.layout != torch.strided:
+            kind = "complex" if p.is_complex() else f"of layout {p.layout}"
+            raise Refusal(
+                f"{asked} needs real, dense weights, got `{name}`, which is {kind}. Keep its real "
+                "and imaginary parts as two weights, or make it dense (.to_dense())."
+            )
+
+
+def require_finite_batch(tensors: Iterator[Tensor]) -> None:
+    """Raise if a tensor of the batch is empty or not finite."""
+    for tensor in tensors:
+        if tensor.numel() == 0:
+            raise Refusal(
+                f"`batch` must hold at least one sample, got a tensor of shape "
+                f"{tuple(tensor.shape)}. Pass some rows of the data."
+            )
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
+            raise Refusal(
+                f"`batch` must be finite, got a value that is not at {first} of a tensor of shape "
+                f"{tuple(tensor.shape)}. Clean the data, or pass other rows."
+            )
+
+
+def failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) -> str:
+    """The sentence for what a model raised on a batch."""
+    shapes = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in batch)
+    first = next(iter(layers(model).items()), None)
+    integers = not any(t.is_floating_point() or t.is_complex() for t in batch)
+    embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
+    hint = "Pass a batch of the shape that forward expects"
+    if integers and not embeds:
+        hint = "It has no embedding that could read integers: pass the batch as floats (.float())"
+    if "more than 1 value per channel" in str(error):
+        hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
+    if "required positional argument" in str(error):
+        hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
+    reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
+    words = " ".join(str(error).split())[:300]
+    got = f"got {type(error).__name__}: {words}"
+    return f"The model must run on the batch ({shapes}), {got}.{reads} {hint}."
+
+
+PACKAGE = Path(__file__).parents[1]
+
+
+def is_ours(error: Exception) -> bool:
+    """Whether it was raised by a line of this package, and not by the model or by torch."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and PACKAGE in Path(frames[-1].filename).parents
+
+
+def in_words(error: Exception) -> str:
+    """A refusal's own sentence; of anything else its kind, its words and where we met it.
+
+    What fails may be the model, torch or this package: all three can be told from the line.
+    """
+    if isinstance(error, Refusal):
+        return str(error)
+    words = " ".join(str(error).split())[:300]
+    said = f"{type(error).__name__}: {words}" if words else f"{type(error).__name__}, without words"
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if PACKAGE in Path(f.filename).parents]
+    at = ours[-1] if ours else None
+    place = "" if at is None else f" (at {Path(at.filename).relative_to(PACKAGE)}:{at.lineno})"
+    return f"it failed with {said}{place}"

@@ -1,0 +1,175 @@
+"""What tensors hold, kept while a model runs and put back where it was changed.
+
+How a change is noticed: neither the version counter of a tensor nor its address tells of every one
+(`weight.data.clamp_()`, NumPy views and fused kernels count no version), so values are compared,
+and for that they are copied. Up to `AMPLE` bytes of a model that is all. Of what is beyond, whole
+copies are kept for its first run, which mostly is one without gradients and so needs little memory
+besides; of what that run has left alone, a checksum is kept from then on, and a change that it
+finds, which cannot be undone, is an error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from sigmascope.gate import Refusal
+
+AMPLE = 2**28  # bytes of a model's tensors that are copied every time
+ROW = 4096  # words that a checksum adds up at once
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+LEFT_ALONE: Any = WeakIdKeyDictionary()  # tensors of big models, with the runs that left them so
+
+
+@dataclass(slots=True)
+class Keepsake:
+    """One tensor as it was.
+
+    Attributes:
+        tensor: Itself.
+        alias: The same memory, shape and strides, also if `tensor.data` is exchanged.
+        values: A copy; None where a checksum stands for it.
+        checksum: Of the values.
+        leaf: Whether no operation has made it.
+        wants: Whether it requires a gradient.
+        grad: Its gradient.
+        hooks: On its gradient.
+    """
+
+    tensor: Tensor
+    alias: Tensor
+    values: Tensor | None
+    checksum: tuple[int, ...] | None
+    leaf: bool
+    wants: bool
+    grad: Tensor | None
+    hooks: dict[Any, Any] | None
+
+    def give_back(self) -> bool:
+        """Put everything back; whether values had changed."""
+        t, alias = self.tensor, self.alias
+        if self.leaf and not t.is_leaf:
+            t.detach_()
+        if not _same_place(t, alias):
+            t.data = alias
+        changed = not self._holds()
+        if changed:
+            self._restore()
+        if self.leaf:
+            if t.requires_grad != self.wants:
+                t.requires_grad_(self.wants)
+            if t.grad is not self.grad:
+                t.grad = self.grad
+        if self.wants and (self.hooks or t._backward_hooks):
+            self._restore_hooks()
+        return changed
+
+    def _restore_hooks(self) -> None:
+        now = self.tensor._backward_hooks
+        if (now or {}) != (self.hooks or {}):
+            self.tensor._backward_hooks = None if self.hooks is None else now
+            if now is not None and self.hooks is not None:
+                now.clear()
+                now.update(self.hooks)
+
+    def _holds(self) -> bool:
+        if self.values is not None:
+            return _equal(self.alias, self.values)
+        return self.checksum is None or checksum(self.alias) == self.checksum
+
+    def _restore(self) -> None:
+        if self.values is None:
+            raise Refusal(
+                f"The model must leave its weights as they are, or change them in every run, got a "
+                f"tensor of shape {tuple(self.alias.shape)} that a later run has changed in place: "
+                "it was too large to be copied every time, and is changed now. Load the model anew."
+            )
+        with torch.inference_mode(self.alias.is_inference()), torch.no_grad():
+            self.alias.copy_(self.values)
+
+
+def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake]:
+    """Everything about some tensors.
+
+    Args:
+        tensors: Each once.
+        fluid: Ids of buffers, which forward passes are free to change: always copied.
+    """
+    ample = sum(t.numel() * t.itemsize for t in tensors if id(t) not in fluid) <= AMPLE
+    return [_keepsake(t, whole=ample or id(t) in fluid) for t in tensors]
+
+
+def leave_alone(kept: Sequence[Keepsake]) -> None:
+    """Note which tensors a run of a big model has not changed."""
+    if sum(k.tensor.numel() * k.tensor.itemsize for k in kept) > AMPLE:
+        for one in kept:
+            LEFT_ALONE[one.tensor] = True
+
+
+def _keepsake(t: Tensor, *, whole: bool) -> Keepsake:
+    values, summed = None, None
+    alias = t.detach()
+    if not t.is_meta:
+        known = not whole and t in LEFT_ALONE
+        summed = checksum(alias) if known else None
+        values = alias.clone() if summed is None else None
+    grad = t.grad if t.is_leaf else None
+    hooks = None if t._backward_hooks is None else dict(t._backward_hooks)
+    return Keepsake(t, alias, values, summed, t.is_leaf, t.requires_grad, grad, hooks)
+
+
+def checksum(t: Tensor) -> tuple[int, ...] | None:
+    """Sums of the words of a tensor, by rows and by columns, each with a weight of its own.
+
+    None where its memory is not one piece.
+    """
+    if t.layout != torch.strided or not t.is_contiguous() or t.itemsize not in INTEGERS:
+        return None
+    words = t.reshape(-1).view(INTEGERS[t.itemsize])
+    whole = len(words) // ROW * ROW
+    table, rest = words[:whole].view(-1, ROW), words[whole:].long()
+    sums = (table.sum(1, dtype=torch.int64), table.sum(0, dtype=torch.int64), rest)
+    return tuple(int((s * _weights(len(s), s.device)).sum()) for s in sums)
+
+
+def _weights(n: int, device: torch.device) -> Tensor:
+    """Odd numbers that follow no simple rule, so that no exchange of words keeps a sum."""
+    k = torch.arange(1, n + 1, device=device, dtype=torch.int64)
+    return (k * 0x5851F42D4C957F2D + (k * k) * 0x14057B7EF767814F) | 1
+
+
+def _same_place(t: Tensor, alias: Tensor) -> bool:
+    if t.layout != alias.layout or t.layout != torch.strided:
+        return t.layout == alias.layout
+    try:
+        at = t.data_ptr() == alias.data_ptr()
+    except RuntimeError:  # tensors that stand for others have no memory of their own
+        return True
+    return at and t.dtype == alias.dtype and t.shape == alias.shape and t.stride() == alias.stride()
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same bits."""
+    if a.layout != torch.strided:
+        return _equal_parts(a, b)
+    kind = INTEGERS.get(a.itemsize)
+    if kind is None or a.is_quantized:  # complex numbers of 16 bytes; codes
+        a, b = (torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (a, b))
+        return torch.equal(a, b)
+    try:
+        return torch.equal(a.view(kind), b.view(kind))
+    except (RuntimeError, NotImplementedError):  # subclasses that have no bits to look at
+        return torch.equal(a, b)
+
+
+def _equal_parts(a: Tensor, b: Tensor) -> bool:
+    """The same of sparse tensors; of other layouts nothing is known to change them in place."""
+    if a.layout == torch.sparse_coo:
+        same = a._nnz() == b._nnz() and torch.equal(a._indices(), b._indices())
+        return same and torch.equal(a._values(), b._values())
+    if a.layout in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc):
+        return torch.equal(a.values(), b.values())
+    return True

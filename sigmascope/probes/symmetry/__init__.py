@@ -1,0 +1,18 @@
+"""How a model's weights may be rescaled without changing what it computes."""
+
+from sigmascope.probes.symmetry.families import Fixed, Part, Symmetry
+from sigmascope.probes.symmetry.gradients import Pull, trial_gradients
+from sigmascope.probes.symmetry.rescalings import StillSum, Symmetries, symmetries
+from sigmascope.probes.symmetry.unit_mixing import Passed
+
+__all__ = [
+    "Fixed",
+    "Part",
+    "Passed",
+    "Pull",
+    "StillSum",
+    "Symmetries",
+    "Symmetry",
+    "symmetries",
+    "trial_gradients",
+]

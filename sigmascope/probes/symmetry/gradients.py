@@ -1,0 +1,163 @@
+"""The gradient that balances are measured with: of the loss, or of a random sum of the outputs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from sigmascope.gate import Refusal
+from sigmascope.probes.execution.forward import called
+from sigmascope.probes.execution.layers import NORMALISERS
+from sigmascope.probes.execution.refusals import plain
+from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
+from sigmascope.probes.samples.targets import Loss
+from sigmascope.probes.symmetry.symbolic_run import alive
+
+Pull = Literal["loss", "reweighted", "random"]
+
+
+def trial_gradients(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    targets: Any = None,
+    loss: Loss | None = None,
+    pull: Pull = "loss",
+    nudge: float = 0.0,
+    signs: int = 0,
+    generator: torch.Generator | None = None,
+) -> dict[str, Tensor]:
+    """Gradient in every trained parameter, in the model's own modes; zero where it has none.
+
+    Args:
+        model: Left as it was found.
+        batch: As for `Subject`.
+        targets: What `loss` compares the output with.
+        loss: Without it, the outputs are summed with independent normal weights: what is conserved
+            for every loss is conserved for this one.
+        pull: `"loss"`: its gradient. `"reweighted"`: that at modest outputs, with an independent
+            normal weight for every sample, so that neither samples nor a saturated loss cancel
+            where training has converged. `"random"`: as without a loss.
+        nudge: Relative size of random changes of the parameters, made for this run alone: what
+            they move the gradient by tells how much of it is rounding.
+        signs: How many samples there are: what each of them contributes, at every layer, gets a
+            random sign, and normalisers take nothing out, so that nothing cancels. The sum is no
+            gradient, and as large as what was added up. 0 for the gradient itself.
+        generator: Draws the weights; a fixed one of its own if not given.
+
+    Raises:
+        Refusal: If the model has no gradient.
+    """
+    learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    generator = generator or torch.Generator().manual_seed(0)
+    with alive(model), _signed(model, signs):
+        run, leaves = _nudged(model, learnable, nudge) if nudge else (model, learnable)
+        out = called(model, prepared(model, batch), run=run)
+        drawn = partial(_drawn, generator=generator)
+        if loss is None or targets is None or pull == "random":
+            scalar = _summed(out, drawn)
+        elif pull == "loss":
+            scalar = loss(as_tensor(out)[0], targets)
+        else:
+            scalar = _reweighted(as_tensor(out)[0], targets, loss, drawn)
+        try:
+            grads = torch.autograd.grad(
+                scalar, list(leaves.values()), allow_unused=True, materialize_grads=True
+            )
+        except RuntimeError as error:
+            raise Refusal(
+                f"`model` must be one that can be trained, got {type(model).__name__}, of which "
+                f"autograd says: {' '.join(str(error).split())[:200]} Correct its forward pass "
+                "first."
+            ) from error
+    return {n: plain(g) for n, g in zip(learnable, grads, strict=True)}
+
+
+def _nudged(
+    model: nn.Module, learnable: dict[str, nn.Parameter], nudge: float
+) -> tuple[Callable[..., Any], dict[str, Tensor]]:
+    """The model with other parameters, for calls of this function alone."""
+    seed = int(nudge * 2.0**62) % 2**31  # another draw for every size
+    draw = partial(_drawn, generator=torch.Generator().manual_seed(seed))
+    leaves = {
+        n: (p.detach() * (1 + nudge * draw(p))).requires_grad_() for n, p in learnable.items()
+    }
+    return lambda *args, **named: functional_call(model, leaves, args, named), leaves
+
+
+@contextmanager
+def _signed(model: nn.Module, count: int) -> Iterator[None]:
+    """Random signs for the rows of every gradient that a layer receives, if there are samples."""
+    g = torch.Generator().manual_seed(2)
+    signs = 1.0 - 2.0 * torch.randint(2, (count,), generator=g)
+
+    def turn(module: nn.Module, args: Any, out: Any) -> Any:
+        if isinstance(module, NORMALISERS) and isinstance(out, Tensor):
+            out = _unprojected(module, args[0], out)
+        for t in tensors(out):
+            if t.requires_grad and t.ndim and len(t) == count:
+                shaped = signs.reshape(-1, *[1] * (t.ndim - 1))
+                t.register_hook(lambda grad, shaped=shaped: grad * shaped.to(grad))
+        return out
+
+    leaves = [m for m in model.modules() if count and not list(m.children())]
+    with ExitStack() as undo:
+        for module in leaves:
+            undo.callback(module.register_forward_hook(turn).remove)
+        yield
+
+
+def _unprojected(module: nn.Module, x: Tensor, out: Tensor) -> Tensor:
+    """What a normaliser writes, with a gradient as large as if it only divided by the spread.
+
+    The derivative of a normaliser takes out what would scale and shift its input, which may be all
+    of the gradient.
+    """
+    if isinstance(module, _BatchNorm | _InstanceNorm):
+        axes = (0, *range(2, x.ndim)) if isinstance(module, _BatchNorm) else tuple(range(2, x.ndim))
+    else:
+        axes = tuple(range(1, x.ndim))
+    rise = (out.detach().norm() / (x - x.mean(axes, keepdim=True)).detach().norm()).nan_to_num(0, 0)
+    return out + rise * (x - x.detach())
+
+
+def _drawn(like: Tensor, *, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator).to(like.device, like.dtype)
+
+
+def _summed(out: Any, drawn: Callable[[Tensor], Tensor]) -> Tensor:
+    floating = [t for t in tensors(out) if t.is_floating_point() and t.requires_grad]
+    return sum(((t * drawn(t)).sum() for t in floating), torch.zeros(()))
+
+
+def _reweighted(out: Tensor, targets: Any, loss: Loss, drawn: Callable[[Tensor], Tensor]) -> Tensor:
+    """The outputs along the loss's gradient, that of each sample with a weight of its own."""
+    pulled = _pulled(out, targets, loss)
+    size = pulled.abs().max()
+    weights = drawn(out.detach().reshape(len(out), -1)[:, 0] if out.ndim else out)
+    shape = (-1, *[1] * (out.ndim - 1)) if out.ndim else ()
+    scaled = (pulled / size.clamp_min(torch.finfo(pulled.dtype).tiny)).to(out.dtype)
+    return (out * (scaled * weights.reshape(shape))).sum()
+
+
+def _pulled(out: Tensor, targets: Any, loss: Loss) -> Tensor:
+    """`∂L/∂f`, in float64 where the loss accepts it, at outputs that are scaled down to one.
+
+    A softmax that is sure of itself leaves the difference of ones to rounding. What makes a balance
+    is a linear symmetry of the loss, which it has at scaled outputs too.
+    """
+    modest = out.detach() / out.detach().abs().max().clamp_min(1)
+    floating = isinstance(targets, Tensor) and targets.is_floating_point()
+    wide = targets.double() if floating else targets
+    try:
+        leaf = modest.double().requires_grad_()
+        return torch.autograd.grad(loss(leaf, wide), leaf)[0]
+    except (RuntimeError, TypeError, ValueError):  # a loss that takes one precision only
+        leaf = modest.requires_grad_()
+        return torch.autograd.grad(loss(leaf, targets), leaf)[0]

@@ -1,0 +1,37 @@
+"""What is said: numbers with intervals, readings, checks, findings. Declared once."""
+
+from sigmascope.records.check import Assumption, Check, Sense, Verdict
+from sigmascope.records.estimate import Estimate, entrywise, largest
+from sigmascope.records.finding import Finding, Severity
+from sigmascope.records.profile import (
+    ALL,
+    EVERY,
+    Layer,
+    Profile,
+    Reading,
+    SiteSpectrum,
+    Skipped,
+    View,
+)
+from sigmascope.records.spectrum import Spectrum
+
+__all__ = [
+    "ALL",
+    "EVERY",
+    "Assumption",
+    "Check",
+    "Estimate",
+    "Finding",
+    "Layer",
+    "Profile",
+    "Reading",
+    "Sense",
+    "Severity",
+    "SiteSpectrum",
+    "Skipped",
+    "Spectrum",
+    "Verdict",
+    "View",
+    "entrywise",
+    "largest",
+]

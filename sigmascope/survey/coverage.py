@@ -1,0 +1,75 @@
+"""Measurements that may fail without the others."""
+
+from collections.abc import Iterable, Iterator
+
+from sigmascope.probes import Subject, weights
+from sigmascope.probes.execution import in_words, is_matrix, module_name, normalisers, still
+from sigmascope.records import Layer, Skipped
+from sigmascope.records.profile import Item
+
+
+def tried(items: Iterable[Item], what: str) -> Iterator[Item]:
+    """The items up to the first failure, which is told in their place.
+
+    Args:
+        items: Measured one after the other, as they are asked for.
+        what: They are, in words.
+    """
+    try:
+        yield from items
+    except Exception as error:  # noqa: BLE001 (models fail in every way; the line says which)
+        yield Skipped("(all layers)", what, in_words(error))
+
+
+LAYER, WEIGHT = "layer", "weight"  # what was not covered
+UNCALLED = "the model does not call it on this batch"
+OUTSIDE = "applied outside of any call of a layer: what it reads and writes there was not measured"
+UNOWNED = "no layer that was called owns it: what it reads and writes was not measured"
+
+
+def covered(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
+    """Layers in the order of calls; layers and weights of which no call was recorded."""
+    with still(subject.model):
+        sites = sorted({w.site for w in weights(subject.model)})
+    owned = {
+        name: tuple(s for s in sites if s.startswith(f"{name}." if name else ""))
+        for name in subject.modules
+    }
+    found = tuple(
+        Layer(c.site, type(c.module).__name__, depth, owned[module_name(c.site)])
+        for depth, c in enumerate(subject.calls)
+    )
+    called = {module_name(layer.site) for layer in found}
+    outside, doubts = _outside(subject)
+    return found, [*doubts, *_uncalled(subject, called, outside), *_loose(subject, called, outside)]
+
+
+def _uncalled(subject: Subject, called: set[str], outside: frozenset[str]) -> Iterator[Skipped]:
+    """Layers that were never called, and whether their weights were applied all the same."""
+    for name, module in subject.modules.items():
+        if name not in called:
+            mine = {f"{name}.{key}" for key, _ in module.named_parameters()}
+            yield Skipped(name, LAYER, OUTSIDE if mine & outside else UNCALLED)
+
+
+def _loose(subject: Subject, called: set[str], outside: frozenset[str]) -> Iterator[Skipped]:
+    """Weights that are applied, or could be, where nothing is recorded, layers' own aside."""
+    absent = {id(p) for n, m in subject.modules.items() if n not in called for p in m.parameters()}
+    recorded = [subject.modules[n] for n in called] + [*normalisers(subject.model).values()]
+    reached = {id(p) for module in recorded for p in module.parameters()}
+    own = dict(subject.model.named_parameters())
+    for name in sorted(outside):
+        if name not in own or id(own[name]) not in absent - reached:
+            yield Skipped(name, WEIGHT, OUTSIDE)
+    for name, p in own.items():
+        matrix = is_matrix(p) and (p.is_floating_point() or p.is_complex())
+        if matrix and name not in outside and id(p) not in absent | reached:
+            yield Skipped(name, WEIGHT, UNOWNED)
+
+
+def _outside(subject: Subject) -> tuple[frozenset[str], list[Skipped]]:
+    try:
+        return frozenset(subject.uses_outside), []
+    except Exception as error:  # noqa: BLE001 (operations of the user's may refuse to be watched)
+        why = f"the model cannot be watched: {in_words(error)}"
+        return frozenset(), [Skipped("(model)", "weights applied outside of layers", why)]

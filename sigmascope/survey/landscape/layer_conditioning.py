@@ -1,0 +1,160 @@
+"""How well conditioned learning is in each layer."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from sigmascope.linalg import condition_number, matrix_rank
+from sigmascope.probes import Subject
+from sigmascope.probes.curvature import Conditioning
+from sigmascope.probes.samples import Batch, Loss
+from sigmascope.records import Estimate, Skipped, Spectrum
+
+AS_IT_IS = "as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCurvature:
+    """How eccentric the loss is in one layer's weights, all others held fixed.
+
+    Attributes:
+        site: The layer.
+        condition: `κ(Q)`: the ratio of the longest and the shortest axis of the level sets.
+        layer_factor: Largest over smallest singular value of what follows the layer, loss included.
+        data_factor: Condition number of what the layer reads.
+        top: Largest eigenvalue of the Gauss-Newton matrix, in loss per squared weight.
+        flat: Directions in which the loss does not change to second order, up to `floor`.
+        step_limit: Learning rate above which gradient descent on this layer diverges.
+        rate: Factor by which the best learning rate reduces the slowest error at each step.
+        floor: Axes longer than this many times the shortest cannot be told from flat ones, which
+            the condition number leaves out; the rounding of the model's arithmetic decides.
+    """
+
+    site: str
+    condition: Estimate
+    layer_factor: Estimate
+    data_factor: Estimate
+    top: Estimate
+    flat: Estimate
+    step_limit: Estimate
+    rate: Estimate
+    floor: float
+    root: Spectrum
+
+
+@dataclass(frozen=True, slots=True)
+class Landscape:
+    """The layers of one variant of a model.
+
+    Attributes:
+        says: Which variant.
+        rho: Strength of the skip connection that was added; 0 without one.
+        layers: Those of which something can be said, in the order of calls.
+        skipped: The others, and why.
+    """
+
+    says: str
+    rho: float
+    layers: tuple[LayerCurvature, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def landscape(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    targets: Any = None,
+    loss: Loss | None = None,
+    batch_dim: int = 0,
+) -> Landscape:
+    """Condition number of learning in every layer, split into what causes it.
+
+    Args:
+        model: Left bit for bit as it was found.
+        batch: As for `profile`.
+        targets: What `loss` compares the output with.
+        loss: Convex in the output, e.g. `torch.nn.functional.cross_entropy`; squared error over the
+            samples, whose curvature depends on no targets, if none is given.
+        batch_dim: Where the batch has its samples.
+
+    Raises:
+        Refusal: If the model, the batch or the loss cannot be measured.
+
+    Source:
+        Riedi et al. 2022, section 3, corrected.
+
+    Cost: a forward pass, a backward pass for each output, and one factorisation for each layer.
+    """
+    return measured_landscape(model, batch, targets, loss, batch_dim, says=AS_IT_IS, rho=0.0)
+
+
+def measured_landscape(
+    model: nn.Module,
+    batch: Batch,
+    targets: Any,
+    loss: Loss | None,
+    batch_dim: int,
+    *,
+    says: str,
+    rho: float,
+) -> Landscape:
+    """The landscape of a variant that is in place, with words for it."""
+    found = Subject(model, batch, targets, loss, batch_dim=batch_dim).conditioning
+    flat = [c.site for c in found.found if not float(c.root.sigma[0]) > 0]
+    skipped = {**found.silent, **dict.fromkeys(flat, "the loss does not depend on its weights")}
+    layers = tuple(layer_curvature(c) for c in found.found if c.site not in flat)
+    silent = tuple(Skipped(site, "conditioning", why) for site, why in skipped.items())
+    return Landscape(says, rho, layers, silent)
+
+
+def layer_curvature(c: Conditioning) -> LayerCurvature:
+    """What one layer's Gauss-Newton matrix says."""
+    condition = condition_number(c.root, rtol=c.rtol)
+    rank = matrix_rank(c.root, rtol=c.rtol)
+    flat = Estimate(
+        c.parameters - rank.value, c.parameters - rank.high, c.parameters - rank.low, rank.how
+    )
+    top = _ends_of(c.root, lambda sigma: sigma**2)
+    limit = Estimate(2 / top.value, 2 / top.high, 2 / top.low, top.how, top.risk)
+    return LayerCurvature(
+        c.site,
+        condition,
+        _layer_factor(c),
+        condition_number(c.features, rtol=c.rtol),
+        top,
+        flat,
+        limit,
+        _rate(condition),
+        1 / c.rtol,
+        c.root,
+    )
+
+
+def _ends_of(s: Spectrum, of: Any) -> Estimate:
+    return Estimate(of(float(s.sigma[0])), of(float(s.low[0])), of(float(s.high[0])), s.how, s.risk)
+
+
+def _layer_factor(c: Conditioning) -> Estimate:
+    """Largest singular value over all samples, over the smallest that is not zero."""
+    ends: list[Estimate] = []
+    tops: list[float] = []
+    for s in c.layers:
+        if float(s.sigma[0]) > 0:
+            ends.append(condition_number(s, rtol=c.rtol))
+            tops.append(float(s.sigma[0]))
+    most = max(tops)
+    parts = [most / top for top in tops]
+    return Estimate(
+        max(p * e.value for p, e in zip(parts, ends, strict=True)),
+        max(p * e.low for p, e in zip(parts, ends, strict=True)),
+        max(p * e.high for p, e in zip(parts, ends, strict=True)) * (1 + 1e-12),
+        f"{len(ends)} of {len(c.layers)} samples, {ends[0].how}",
+    )
+
+
+def _rate(condition: Estimate) -> Estimate:
+    """`(κ² - 1) / (κ² + 1)`, κ that of the root: of gradient descent at its best step."""
+    of = lambda k: 1.0 if math.isinf(k) else (k * k - 1) / (k * k + 1)
+    return Estimate(of(condition.value), of(condition.low), of(condition.high), condition.how)

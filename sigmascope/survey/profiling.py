@@ -1,0 +1,172 @@
+"""Measuring a model once."""
+
+import platform
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope import records, theory
+from sigmascope.gate import Refusal
+from sigmascope.probes import Subject
+from sigmascope.probes.execution import ALONE, apart, in_words
+from sigmascope.probes.samples import Batch, Loss
+from sigmascope.records import ALL, EVERY, Profile, Reading, SiteSpectrum, Skipped, View
+from sigmascope.records.profile import Item
+from sigmascope.survey.coverage import covered, tried
+from sigmascope.survey.views.balances import balance_items
+from sigmascope.survey.views.bottleneck import bottleneck_items
+from sigmascope.survey.views.conditioning import conditioning_items
+from sigmascope.survey.views.features import feature_items
+from sigmascope.survey.views.representations import (
+    gradient_items,
+    representation_items,
+    weight_items,
+)
+from sigmascope.survey.views.setup import setup_items
+
+Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
+
+VIEWS: Mapping[View, Callable[[Subject], Iterator[Item]]] = MappingProxyType(
+    {
+        "representations": representation_items,
+        "weights": weight_items,
+        "features": feature_items,
+        "gradients": gradient_items,
+        "setup": setup_items,
+        "balances": balance_items,
+        "bottleneck": bottleneck_items,
+        "conditioning": conditioning_items,
+    }
+)
+
+
+def profile(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    targets: Any = None,
+    loss: Loss | None = None,
+    views: Collection[View] = ALL,
+    outputs: int | Sequence[int] = 16,
+    batch_dim: int = 0,
+    generator: torch.Generator | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """Measure a model on a batch, view by view, and check the theorems that apply.
+
+    Args:
+        model: Left bit for bit as it was found; see `probes.Subject` for how it is held still.
+        batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
+        targets: What `loss` compares the output with.
+        loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped.
+        views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, `"setup"`,
+            and on request `"balances"`, `"bottleneck"` and `"conditioning"`.
+        outputs: How many columns of the output to differentiate, or which; as many random mixtures
+            of all where there are more.
+        batch_dim: Where the batch has its samples.
+        generator: Draws the mixtures.
+        progress: Called with a word, the steps done and the steps in all.
+
+    Returns:
+        Every reading, check and omission.
+
+    Raises:
+        Refusal: If the model or the batch cannot be measured.
+
+    Cost: a forward pass, a forward and backward pass for each differentiated output, one for the
+    loss, and the spectra; five forward and three backward passes to see whether samples mix and
+    which parameters are used as their layers say, and 16 backward passes if some are not;
+    the view `"setup"` runs the model three times more, and once back.
+    """
+    unknown = sorted(set(views) - set(EVERY))
+    if unknown or not views:
+        raise Refusal(f"`views` must name some of {', '.join(EVERY)}, got {unknown or 'none'}.")
+    start = time.perf_counter()
+    subject = Subject(
+        model,
+        batch,
+        targets,
+        loss,
+        outputs=outputs,
+        batch_dim=batch_dim,
+        generator=generator,
+    )
+    wanted: list[View] = [view for view in EVERY if view in views]
+    tell = progress or (lambda *_: None)
+    tell("forward pass", 0, len(wanted) + 2)
+    layers, absent = covered(subject)
+    items: list[Item] = [*absent]
+    for done, view in enumerate(wanted, start=1):
+        tell(view, done, len(wanted) + 2)
+        items += _items(subject, view)
+    tell("theorems", len(wanted) + 1, len(wanted) + 2)
+    checks, unchecked = _checks(subject, wanted)
+    tell("done", len(wanted) + 2, len(wanted) + 2)
+    return Profile(
+        readings=tuple(i for i in items if isinstance(i, Reading)),
+        checks=checks,
+        skipped=(*(i for i in items if isinstance(i, Skipped)), *unchecked),
+        layers=layers,
+        spectra=tuple(i for i in items if isinstance(i, SiteSpectrum)),
+        about=_about(subject, time.perf_counter() - start),
+        views=tuple(wanted),
+    )
+
+
+def named(measured: Profile, about: Mapping[str, str]) -> Profile:
+    """The same profile, with other words about it."""
+    return replace(measured, about=MappingProxyType(dict(about)))
+
+
+def _items(subject: Subject, view: View) -> list[Item]:
+    """One view; where it fails, that is said, what came before is kept, and the rest goes on."""
+    # buffers and modes too are read as they are, not as another thread holds them; a loss may draw
+    # random numbers
+    with apart():
+        return [*tried(VIEWS[view](subject), view)]
+
+
+def _checks(
+    subject: Subject, views: list[View]
+) -> tuple[tuple[records.Check, ...], tuple[Skipped, ...]]:
+    """Of each theorem by itself, so that one that fails costs no other."""
+    checks: list[records.Check] = []
+    failed: list[Skipped] = []
+    for name in (t.name for t in theory.OF_MODELS if set(t.views) <= set(views)):
+        try:
+            with apart():
+                checks += theory.check(subject, only=[name])
+        except Exception as error:  # noqa: BLE001 (models fail in every way; the line says which)
+            failed.append(Skipped("(all layers)", f"theorem {name}", in_words(error)))
+    reasons = {f.why for f in failed}
+    if len(failed) > 1 and len(reasons) == 1:  # one reason is one line
+        failed = [Skipped("(all layers)", "theorems", reasons.pop())]
+    return tuple(checks), tuple(failed)
+
+
+def _about(subject: Subject, seconds: float) -> Mapping[str, str]:
+    model = subject.model
+    with ALONE:  # not while another thread holds it still
+        mode = "training" if model.training else "evaluation"
+    kinds = {str(p.dtype).removeprefix("torch.") for p in model.parameters()}
+    batch = subject.batch
+    shape = list(batch.shape) if isinstance(batch, Tensor) else type(batch).__name__
+    return MappingProxyType(
+        {
+            "model": type(model).__name__,
+            "parameters": str(sum(p.numel() for p in model.parameters())),
+            "dtype": ", ".join(sorted(kinds)),
+            "mode": mode,
+            "batch": f"{subject.count} samples, {shape}",
+            "output": f"{subject.output_rule}, {list(subject.output.shape)}",
+            "seconds": f"{seconds:.2f}",
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "device": str(subject.output.device),
+        }
+    )

@@ -1,0 +1,133 @@
+"""Readings of a bottleneck: how many dimensions pass through a network, layer by layer."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from sigmascope.gate import Refusal
+from sigmascope.probes import Subject, weight_spectra
+from sigmascope.records import Estimate, Reading, Skipped, Spectrum, View
+from sigmascope.records.profile import Item
+from sigmascope.survey.bottleneck.inner_dimensions import inner_dimension
+from sigmascope.theory import jacot2023
+
+VIEW: View = "bottleneck"
+THRESHOLD = 0.1  # of a singular value of a weight, or of a representation over the root of samples
+RELATIVE = 0.1  # of a Jacobian's singular value, beside its largest
+POINTS = 64  # samples whose Jacobian is read
+
+
+def bottleneck_items(subject: Subject) -> Iterator[Item]:
+    """Ranks of weights, representations and Jacobians, and what the norm leaves unexplained."""
+    yield from _weights(subject)
+    yield from _representations(subject)
+    yield from _jacobians(subject)
+    yield from _stack(subject)
+
+
+def counted(s: Spectrum | Tensor, threshold: float, how: str) -> Estimate:
+    """How many singular values are above a threshold; the interval moves it by a factor of two.
+
+    Where the interval is one number, the spectrum has a gap there.
+
+    Args:
+        s: Singular values.
+        threshold: What they are compared with.
+        how: What that is, in words.
+    """
+    sigma = s.sigma if isinstance(s, Spectrum) else s
+    low, value, high = (int((sigma > t).sum()) for t in (2 * threshold, threshold, threshold / 2))
+    return Estimate(value, low, high, f"{how} above {threshold:g}, interval for half and twice it")
+
+
+def _weights(subject: Subject) -> Iterator[Item]:
+    matrices = [w for w in subject.weights if w.form != "operator"]
+    for weight, s in zip(matrices, weight_spectra(matrices), strict=True):
+        rank = counted(s, THRESHOLD, "singular values")
+        yield Reading(weight.site, "weight rank", rank, VIEW, weight.form)
+        k = int(rank.value)
+        sigma = s.sigma
+        off = float(((sigma[:k] - 1).square().sum() + sigma[k:].square().sum()).sqrt())
+        distance = Estimate.rounded(off, ulps=64 * len(sigma))
+        yield Reading(weight.site, "isometry distance", distance, VIEW, weight.form)
+
+
+def _representations(subject: Subject) -> Iterator[Item]:
+    before: Tensor | None = None
+    for site, both in subject.activations.items():
+        rows = both.samples
+        if rows is None or not bool(rows.isfinite().all()):
+            yield Skipped(site, VIEW, "its rows cannot be told apart by sample, or are not finite")
+            before = None
+            continue
+        X = rows.double()
+        X = X - X.mean(0)
+        s = torch.linalg.svdvals(X if len(X) <= X.shape[1] else torch.linalg.qr(X, mode="r")[1])
+        rank = counted(s / math.sqrt(len(X)), THRESHOLD, "singular values over √samples")
+        yield Reading(site, "representation rank", rank, VIEW)
+        total = float(s.square().sum())
+        if total > 0:
+            share = Estimate.rounded(float(s[:2].square().sum()) / total, ulps=1e4)
+            yield Reading(site, "two-component variance", share, VIEW)
+        kernel = X @ X.mT
+        if before is not None and float(kernel.norm()) > 0 and float(before.norm()) > 0:
+            cosine = float((kernel * before).sum() / (kernel.norm() * before.norm()))
+            angle = Estimate.rounded(math.acos(min(max(cosine, -1.0), 1.0)), ulps=1e6)
+            yield Reading(site, "kernel angle", angle, VIEW)
+        before = kernel
+
+
+def _jacobians(subject: Subject) -> Iterator[Item]:
+    """Dimensions that the function uses, over the samples."""
+    try:
+        found = subject.jacobians
+    except Refusal as reason:
+        yield Skipped("(network)", "Jacobian rank", str(reason))
+        return
+    site = "(network)"
+    used = inner_dimension(found.sigma, mixtures=found.mixtures)
+    yield Reading(site, "inner dimension", used, VIEW)
+    spectra = [s[s > RELATIVE * s[0]] for s in found.sigma if len(s) and float(s[0]) > 0]
+    if spectra:
+        yield Reading(site, "Jacobian rank", middle_half([float(len(s)) for s in spectra]), VIEW)
+        volumes = middle_half([float(s.log().sum()) for s in spectra])
+        yield Reading(site, "Jacobian log pseudo-determinant", volumes, VIEW)
+
+
+def _stack(subject: Subject) -> Iterator[Item]:
+    """What only a plain stack of layers has: its tangent kernel by layer, balance, norm excess."""
+    stack = subject.stack
+    if isinstance(stack, str):
+        yield Skipped("(network)", "norm excess and balance", stack)
+        return
+    assert isinstance(subject.batch, Tensor)
+    rows = subject.batch.flatten(1).double().cpu()[:POINTS]
+    excess, traces = [], []
+    for x in rows:
+        point = stack.at(x)
+        s = torch.linalg.svdvals(point.jacobian)
+        s = s[s > 0]
+        if len(s):
+            excess.append(stack.weight_norm - jacot2023.least_norm(s, stack.depth))
+            traces.append(sum(jacot2023.ntk_trace(point)))
+    site = "(network)"
+    if excess:
+        yield Reading(site, "norm excess", middle_half(excess), VIEW)
+        per_layer = [t / stack.depth for t in traces]
+        yield Reading(site, "NTK trace per layer", middle_half(per_layer), VIEW)
+    defect = Estimate.rounded(stack.balance_defect(), ulps=1e4)
+    yield Reading(site, "balance defect", defect, VIEW)
+
+
+def middle_half(values: list[float]) -> Estimate:
+    """The median over samples, with the range of their middle half.
+
+    Args:
+        values: One a sample.
+    """
+    ordered = sorted(values)
+    at = lambda share: ordered[round(share * (len(ordered) - 1))]
+    how = f"median of {len(values)} samples, the interval holds the middle half"
+    return Estimate(at(0.5), at(0.25), at(0.75), how)

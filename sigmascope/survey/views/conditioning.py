@@ -1,0 +1,29 @@
+"""Readings of how well conditioned learning is in each layer."""
+
+from collections.abc import Iterator
+
+from sigmascope.probes import Subject
+from sigmascope.records import Reading, Skipped, View
+from sigmascope.records.profile import Item
+from sigmascope.survey.landscape.layer_conditioning import layer_curvature
+
+VIEW: View = "conditioning"
+
+
+def conditioning_items(subject: Subject) -> Iterator[Item]:
+    """Condition number of learning in every layer, and its two factors: layers and data.
+
+    Source:
+        Riedi et al. 2022, section 3, corrected.
+    """
+    found = subject.conditioning
+    for site, why in found.silent.items():
+        yield Skipped(site, "conditioning", why)
+    for c in found.found:
+        if float(c.root.sigma[0]) > 0:
+            layer = layer_curvature(c)
+            yield Reading(c.site, "condition of learning", layer.condition, VIEW)
+            yield Reading(c.site, "layer factor", layer.layer_factor, VIEW)
+            yield Reading(c.site, "data factor", layer.data_factor, VIEW)
+        else:
+            yield Skipped(c.site, "conditioning", "the loss does not depend on its weights")

@@ -1,0 +1,204 @@
+"""Readings of the features: adjoints, and shares of the neural tangent kernel."""
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from itertools import groupby
+
+import torch
+from jaxtyping import Float64
+from scipy import stats
+from torch import Tensor
+
+from sigmascope.gate import Refusal
+from sigmascope.linalg import log_pseudo_determinant, matrix_rank, rank_tolerance
+from sigmascope.linalg.krylov import trace_of_forms
+from sigmascope.probes import Subject
+from sigmascope.probes.execution import module_name
+from sigmascope.probes.jacobian import Adjoint, Sweep
+from sigmascope.records import Estimate, Reading, Skipped, Spectrum, View
+from sigmascope.records.profile import Item
+
+RISK = 0.01  # chance that the interval of a sampled quantity misses
+
+
+def feature_items(subject: Subject) -> Iterator[Item]:
+    """Adjoints and shares of the neural tangent kernel."""
+    view: View = "features"
+    swept = subject.adjoints
+    layers = {c.site for c in subject.calls}
+    for site, why in swept.silent.items():
+        if site in layers:
+            yield Skipped(site, view, why)
+    if not swept.whole:
+        why = (
+            f"it needs every output, and {len(swept.outputs)} of {swept.total} backward passes are "
+            "spent; a larger `outputs` (`--outputs`) takes them all"
+        )
+        yield Skipped("(all layers)", "adjoint log pseudo-determinant", why)
+    for site, adjoint in swept.adjoints.items():
+        if site in layers:
+            yield from _adjoint(site, adjoint, swept)
+    yield from _tangent_kernel(subject)
+
+
+def _adjoint(site: str, adjoint: Adjoint, swept: Sweep) -> Iterator[Item]:
+    view: View = "features"
+    if not bool(adjoint.norm_sq.isfinite().all()):
+        bad = int((~adjoint.norm_sq.isfinite()).sum())
+        yield Reading(site, "non-finite entries", Estimate.exactly(bad), view)
+        return
+    size = over_outputs(adjoint.norm_sq, swept, largest=float(adjoint.sigma.square().max()))
+    yield Reading(site, "adjoint norm", _root(size), view)
+    shape = (adjoint.norm_sq.shape[1], adjoint.width)
+    spectra = [_sample_spectrum(sigma, shape) for sigma in adjoint.sigma if float(sigma[0]) > 0]
+    if not spectra:
+        yield Skipped(site, "adjoint rank", "the derivative is exactly zero for every sample")
+        return
+    some = "" if len(spectra) == len(adjoint.sigma) else " that are not zero"
+    how = f"mean over {len(spectra)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
+    none = [Estimate.exactly(0.0)] * (len(adjoint.sigma) - len(spectra))
+    if swept.whole:
+        volume = _mean([log_pseudo_determinant(s) for s in spectra], how)
+        yield Reading(site, "adjoint log pseudo-determinant", volume, view)
+    of = matrix_rank if swept.whole else partial(_least_rank, swept=swept, samples=len(spectra))
+    yield Reading(site, "adjoint rank", _mean([of(s) for s in spectra] + none, how), view)
+
+
+def _least_rank(s: Spectrum, *, swept: Sweep, samples: int) -> Estimate:
+    """The rank of a Jacobian of which some rows, or mixtures `G J` of all, are known.
+
+    Of a mixture, `σ_j(J) >= σ_j(G J) / ‖G‖`, and `σ_1(J)` is bounded as by `trace_of_forms`. Rows
+    that were chosen say nothing of how large the others are, and so only that there is a rank.
+    """
+    total, width = swept.total, s.shape[1]
+    most = float(min(total, width))
+    value = matrix_rank(s).value
+    if not swept.mixed:
+        return Estimate(value, 1.0, max(most, value), s.how)
+    k, chance = len(swept.outputs), RISK / (2 * samples)
+    norm = 1 + math.sqrt(k / total) + math.sqrt(2 * math.log(1 / chance) / total)
+    top = float(s.high[0]) * math.sqrt(total / float(stats.chi2.ppf(chance, k)))
+    rtol = rank_tolerance((total, width))
+    surely = max(1.0, float((s.low > rtol * norm * top).sum()))
+    return Estimate(max(value, surely), surely, max(most, value), s.how, RISK)
+
+
+def _sample_spectrum(sigma: Tensor, shape: tuple[int, int]) -> Spectrum:
+    slack = 16 * min(shape) * 2.0**-52 * sigma[0].square()
+    low, high = (sigma.square() - slack).clamp(min=0).sqrt(), (sigma.square() + slack).sqrt()
+    return Spectrum(sigma, shape, "gram", low, high)
+
+
+def _mean(parts: list[Estimate], how: str) -> Estimate:
+    n = len(parts)
+    low, value, high = (sum(getattr(p, end) for p in parts) / n for end in ("low", "value", "high"))
+    risk = max(p.risk for p in parts)  # each is asked to hold for all samples together
+    return Estimate(value, min(low, value), max(high, value), how, risk)
+
+
+def over_outputs(
+    parts: Float64[Tensor, "n k"], swept: Sweep, *, largest: float | None = None
+) -> Estimate:
+    """Sum over all outputs, a mean over samples, of squared norms.
+
+    Args:
+        parts: For every sample and backward pass.
+        swept: What the passes started from: every output, mixtures of all, or some that were
+            chosen, which say nothing of the others but that they have no negative squares.
+        largest: Largest eigenvalue of a sample's products, if known; see `trace_of_forms`.
+    """
+    n, k = parts.shape
+    whole = float(parts.sum()) / n
+    if swept.whole:
+        return Estimate.rounded(whole, ulps=64 * swept.rounding / 2.0**-52, how="autograd")
+    how = f"autograd, {_of(swept)}"
+    if not swept.mixed:
+        return Estimate(whole * swept.total / k, whole, float("inf"), how)
+    scale = swept.total / n
+    top = None if largest is None else scale * largest
+    return trace_of_forms(scale * parts, how=how, risk=RISK, largest=top)
+
+
+def _of(swept: Sweep) -> str:
+    """What stands for the outputs, where not all are differentiated."""
+    if swept.whole:
+        return ""
+    kind = "normal mixtures of" if swept.mixed else "chosen of"
+    return f"{len(swept.outputs)} {kind} {swept.total} outputs"
+
+
+def _root(square: Estimate) -> Estimate:
+    value, low, high = (max(e, 0.0) ** 0.5 for e in (square.value, square.low, square.high))
+    return Estimate(value, low, high, square.how, square.risk)
+
+
+def _tangent_kernel(subject: Subject) -> Iterator[Item]:
+    """Each module's share of the trace of the neural tangent kernel, a mean over samples.
+
+    A module that is called more than once, or whose weight is tied to another's, adds its
+    gradients before they are squared; of their angle nothing is known here, so the share lies
+    between those of opposed and of aligned gradients.
+    """
+    swept = subject.adjoints
+    owners = _owners(subject)
+    key = lambda site: owners[module_name(site)]
+    for name, draws in swept.sketches.items():
+        yield Reading(name, "NTK trace", _sketched(subject, draws), "features")
+    unknown = _undifferentiable(subject)
+    if unknown:
+        yield Skipped("(all layers)", "NTK trace", unknown)
+        return
+    formulas = [site for site in swept.adjoints if key(site) not in swept.sketches]
+    for owner, group in groupby(sorted(formulas, key=key), key=key):
+        shares = [swept.adjoints[site].share_sq for site in group]
+        if any(s is None for s in shares):
+            kind = type(subject.model.get_submodule(owner)).__name__
+            why = f"per-sample gradients of {kind} are not covered"
+            yield Skipped(owner, "NTK trace", why)
+            continue
+        covered = torch.stack([s for s in shares if s is not None])
+        if not bool(covered.isfinite().all()) or not _trains(subject, owner):
+            continue
+        alone = over_outputs(covered.sum(0), swept)
+        if len(shares) > 1:
+            most = covered.sqrt().sum(0).square()
+            least = (2 * covered.sqrt().amax(0) - covered.sqrt().sum(0)).clamp(min=0).square()
+            high = over_outputs(most, swept).high
+            low = over_outputs(least, swept, largest=float(most.sum(1).max())).low
+            how = f"{alone.how}, {len(shares)} uses, their angle unknown"
+            alone = Estimate(
+                alone.value, min(low, alone.value), max(high, alone.value), how, alone.risk
+            )
+        yield Reading(owner, "NTK trace", alone, "features")
+
+
+def _sketched(subject: Subject, draws: Float64[Tensor, "pieces k"]) -> Estimate:
+    """Mean over samples of a share that was sketched with normal mixtures of all gradients."""
+    how = f"autograd, normal mixtures of all samples and outputs, {draws.shape[1]} draws"
+    scale = subject.adjoints.total / subject.count
+    return trace_of_forms(scale * draws, how=how, risk=RISK)
+
+
+def _undifferentiable(subject: Subject) -> str:
+    """Why the output has no derivative by the parameters; empty where it has."""
+    try:
+        _ = subject.unaccounted
+    except Refusal as reason:
+        return str(reason)
+    return ""
+
+
+def _trains(subject: Subject, owner: str) -> bool:
+    return any(p.requires_grad for p in subject.model.get_submodule(owner).parameters())
+
+
+def _owners(subject: Subject) -> dict[str, str]:
+    """For every module, the first one that shares a parameter with it."""
+    first: dict[int, str] = {}
+    owners: dict[str, str] = {}
+    for name, module in subject.model.named_modules():
+        own = [id(p) for p in module.parameters(recurse=False)]
+        owners[name] = next((first[p] for p in own if p in first), name)
+        first.update({p: owners[name] for p in own if p not in first})
+    return owners

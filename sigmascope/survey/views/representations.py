@@ -1,0 +1,143 @@
+"""Readings of the representations, the weights and the last-layer gradients."""
+
+import math
+from collections.abc import Callable, Iterator
+
+from sigmascope.linalg import (
+    condition_number,
+    effective_rank,
+    frobenius_norm,
+    matrix_rank,
+    participation_ratio,
+    schatten_norm,
+    soft_rank,
+    stable_rank,
+)
+from sigmascope.probes import OUTPUT, Subject, Weight, weight_spectra
+from sigmascope.probes.samples import Spectra
+from sigmascope.records import Estimate, Reading, SiteSpectrum, Skipped, Spectrum, View
+from sigmascope.records.profile import Item
+
+ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
+
+
+def representation_items(subject: Subject) -> Iterator[Item]:
+    """What each layer reads: ranks, participation, size, dead units."""
+    view: View = "representations"
+    for call in subject.calls:
+        if not call.input.is_floating_point():
+            yield Skipped(call.site, view, "it reads token ids, not a representation")
+    first = next((c.site for c in subject.calls), "")
+    for site, both in subject.activations.items():
+        for form, rows in both.forms().items():
+            bad = rows.numel() - int(rows.isfinite().sum())
+            if bad:
+                yield Reading(site, "non-finite entries", Estimate.exactly(bad), view, form)
+                yield Skipped(site, view, f"{bad} of {rows.numel()} entries are not finite")
+                continue
+            yield from _representation(subject, site, form)
+        units = both.samples if both.channels is None else both.channels
+        if site not in (first, OUTPUT) and units is not None:
+            dead = float((units == 0).all(0).double().mean())
+            yield Reading(site, "dead units", Estimate.exactly(dead), view)
+        if both.samples is None:
+            shape = "" if both.channels is None else f" {tuple(both.channels.shape)}"
+            yield Skipped(site, view, f"its rows{shape} cannot be told apart by sample")
+
+
+def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:
+    view: View = "representations"
+    found = subject.spectra[site, form]
+    yield SiteSpectrum(site, view, form, found.raw)
+    yield Reading(site, "matrix rank", matrix_rank(found.raw), view, form)
+    size = Estimate.rounded(found.mean_square, ulps=64)
+    variation = _variation(found)
+    if variation is not None:
+        yield Reading(site, "relative variation", variation, view, form)
+    yield Reading(site, "mean square", size, view, form)
+    yield Reading(site, "soft rank", soft_rank(found.raw), view, form)
+    for quantity, spectrum, of in (
+        ("participation ratio", found.raw, participation_ratio),
+        ("centred participation ratio", found.centred, participation_ratio),
+        ("effective rank", found.raw, effective_rank),
+    ):
+        noise = spectrum is found.centred and variation is not None and variation.low <= 0
+        if noise and float(spectrum.sigma[0]) > 0:
+            yield Skipped(site, f"{quantity} ({form})", "rows differ by rounding only")
+        elif float(spectrum.sigma[0]) > 0:
+            yield Reading(site, quantity, of(spectrum), view, form)
+        else:
+            same = "all rows are equal" if found.mean_square > 0 else "it is exactly zero"
+            yield Skipped(site, f"{quantity} ({form})", same)
+
+
+def _variation(found: Spectra) -> Estimate | None:
+    """Root mean square of the rows' deviation from their mean, over that of the rows.
+
+    Known up to the rounding of the model's own arithmetic, relative to the rows.
+    """
+    part, whole = frobenius_norm(found.centred).value, frobenius_norm(found.raw).value
+    if whole <= 0:
+        return None
+    value, noise = part / whole, ROUNDINGS * found.precision
+    return Estimate(value, max(value - noise, 0.0), value + noise, f"gram, rounding {noise:.1g}")
+
+
+def weight_items(subject: Subject) -> Iterator[Item]:
+    """Norms, ranks and condition of every weight."""
+    view: View = "weights"
+    for weight, s in zip(subject.weights, weight_spectra(subject.weights), strict=True):
+        yield SiteSpectrum(weight.site, view, weight.form, s)
+        quantities: tuple[tuple[str, Callable[[Spectrum], Estimate]], ...] = (
+            ("spectral norm", lambda s: schatten_norm(s, float("inf"))),
+            ("Frobenius norm", lambda s: schatten_norm(s, 2.0)),
+            ("stable rank", stable_rank),
+            ("effective rank", effective_rank),
+            ("condition number", condition_number),
+        )
+        if weight.form != "operator":
+            yield from _mean_shift(weight)
+        zero = not float(s.sigma[0]) > 0
+        for quantity, of in quantities[:2] if zero else quantities:
+            yield Reading(weight.site, quantity, of(s), view, weight.form)
+        if zero:
+            yield Skipped(weight.site, "ranks and condition number", "it is exactly zero")
+    convolutions = {w.site for w in subject.weights if w.form == "kernel"}
+    for site in sorted(convolutions - {w.site for w in subject.weights if w.form == "operator"}):
+        yield Skipped(site, "operator", "the whole convolution is too dear here, or never ran")
+
+
+def _mean_shift(weight: Weight) -> Iterator[Item]:
+    """Singular value of a weight's constant part over the largest that its spread would give.
+
+    A matrix `[m, n]` of equal entries has the singular value `|mean| √(mn)`; independent entries
+    of spread s and mean zero stay below `s (√m + √n)` (Bai & Yin 1993).
+    """
+    m, n = weight.shape
+    entries = weight.matrix.double()
+    spread = float(entries.std(correction=0))
+    if spread > 0:
+        value = abs(float(entries.mean())) * math.sqrt(m * n) / (spread * (m**0.5 + n**0.5))
+        shift = Estimate.rounded(value, ulps=64)
+        yield Reading(weight.site, "mean shift", shift, "weights", weight.form)
+    else:
+        yield Skipped(weight.site, "mean shift", "all its entries are equal")
+
+
+def gradient_items(subject: Subject) -> Iterator[Item]:
+    """|cos| between the gradients of single samples in the last layer."""
+    view: View = "gradients"
+    found = subject.gradients
+    if found is None:
+        yield Skipped("(last layer)", view, subject.unsplit)
+        return
+    if not len(found.cosines):
+        yield Skipped(found.site, view, "no pair of samples has a gradient that is not zero")
+        return
+    how = f"autograd, {len(found.cosines)} pairs"
+    for quantity, value in (
+        ("minimum |cos|", float(found.cosines.min())),
+        ("mean |cos|", float(found.cosines.mean())),
+    ):
+        low, high = max(value - found.error, 0.0), min(value + found.error, 1.0)
+        yield Reading(found.site, quantity, Estimate(value, low, high, how), view)

@@ -1,0 +1,164 @@
+"""Readings of what training will meet: the model as it stands before the first step."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from sigmascope.probes import OUTPUT, Subject
+from sigmascope.probes.execution import plain
+from sigmascope.probes.samples import Rows
+from sigmascope.probes.structure import branches, squashes
+from sigmascope.probes.symmetry import trial_gradients
+from sigmascope.records import Estimate, Reading, Skipped, View
+from sigmascope.records.profile import Item
+from sigmascope.survey.coverage import tried
+from sigmascope.survey.views.task import task_items
+
+VIEW: View = "setup"
+ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
+ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
+
+
+def setup_items(subject: Subject) -> Iterator[Item]:
+    """Sizes layer by layer, units, branches, what is trained, and the task."""
+    for what, items in (
+        ("sizes of layers", _sizes(subject)),
+        ("units", _units(subject)),
+        ("running statistics", _statistics(subject)),
+        ("branches", _branches(subject)),
+        ("relative gradient", _trained(subject)),
+        ("the task", task_items(subject)),
+    ):
+        yield from tried(items, what)
+
+
+def _branches(subject: Subject) -> Iterator[Item]:
+    """How strong branches are next to the stream that they are added to."""
+    for branch in branches(subject.model, subject.batch):
+        if math.isfinite(branch.strength):  # not of a stream that is zero, or overflows
+            size = Estimate.rounded(branch.strength, ulps=64)
+            yield Reading(branch.site or "(sum)", "branch strength", size, VIEW)
+
+
+def _sizes(subject: Subject) -> Iterator[Item]:
+    """How much layers enlarge differences, and how far samples differ in what they write."""
+    for site, wrote in subject.preactivations.items():
+        read = subject.activations.get(site)
+        a, b = (None if r is None else _rows(r) for r in (read, wrote))
+        if b is None or not bool(b.isfinite().all()):
+            continue
+        if a is not None and bool(a.isfinite().all()):
+            apart = _size(_centred(a))
+            if apart > ROUNDING * _size(a):
+                gain = Estimate.rounded(_size(_centred(b)) / apart, ulps=64)
+                yield Reading(site, "gain", gain, VIEW)
+        small = int(((b != 0) & (b.abs() < torch.finfo(b.dtype).tiny)).sum())
+        if small:
+            yield Reading(site, "denormal entries", Estimate.exactly(small), VIEW)
+        if wrote.samples is not None and _size(wrote.samples) > 0:
+            rows = wrote.samples
+            variation = Estimate.rounded(_size(_centred(rows)) / _size(rows), ulps=64)
+            yield Reading(site, "written variation", variation, VIEW)
+
+
+def _units(subject: Subject) -> Iterator[Item]:
+    """Units at an end of their range, and units and rows of weights that are copies of others."""
+    for found in squashes(subject.model, subject.batch):
+        share = Estimate.exactly(found.saturated)
+        yield Reading(found.site, "saturated share", share, VIEW, found.kind)
+    yield from _constant(subject)
+    first = next((c.site for c in subject.calls), "")
+    for site, both in subject.activations.items():
+        units = both.samples if both.channels is None else both.channels
+        if site in (first, OUTPUT) or units is None or not bool(units.isfinite().all()):
+            continue
+        distinct = _distinct(units)
+        if distinct is not None:
+            yield Reading(site, "distinct units", Estimate.exactly(distinct), VIEW)
+
+
+def _constant(subject: Subject) -> Iterator[Item]:
+    """Weights whose rows are all the same, so that their units are."""
+    for name, p in subject.model.named_parameters():
+        rows = plain(p).flatten(1) if p.ndim > 1 else None
+        if (
+            rows is not None
+            and len(rows) > 1
+            and bool(rows.any())
+            and bool((rows == rows[0]).all())
+        ):
+            distinct = Estimate.exactly(1 / len(rows))
+            yield Reading(name, "distinct units", distinct, VIEW, "matrix")
+
+
+def _distinct(units: Tensor) -> float | None:
+    """Share of the units that vary which are no copies of others."""
+    columns = units.double().mT
+    columns = columns[columns.std(1) > 0]
+    if len(columns) < 2:
+        return None
+    generator = torch.Generator().manual_seed(0)
+    mixed = torch.randn(columns.shape[1], 2, generator=generator, dtype=torch.float64)
+    marks = (columns @ mixed.to(columns.device)) / columns.norm(dim=1).amax()
+    marks = marks[marks[:, 0].argsort()]
+    step = (marks[1:] - marks[:-1]).norm(dim=1)
+    return (1 + int((step > ALIKE).sum())) / len(columns)
+
+
+def _statistics(subject: Subject) -> Iterator[Item]:
+    """Batch normalisers that use running statistics which no batch has made."""
+    for name, module in subject.model.named_modules():
+        if not isinstance(module, _BatchNorm) or module.training:
+            continue
+        seen = module.num_batches_tracked
+        mean, variance = module.running_mean, module.running_var
+        if mean is None or variance is None:
+            continue
+        untouched = not bool(mean.any()) and bool((variance == 1).all())
+        if untouched and (seen is None or int(seen) == 0):
+            yield Reading(name, "batches seen", Estimate.exactly(0.0), VIEW)
+
+
+def _trained(subject: Subject) -> Iterator[Item]:
+    """Weights that are not trained, and gradients next to the weights they move."""
+    for name, p in subject.model.named_parameters():
+        if not p.requires_grad and p.is_floating_point():
+            form = "matrix" if p.ndim > 1 else ""
+            yield Reading(name, "frozen entries", Estimate.exactly(p.numel()), VIEW, form)
+    if subject.loss is None or subject.targets is None:
+        yield Skipped("(all weights)", "relative gradient", "no targets and loss were given")
+        return
+    if not any(p.requires_grad for p in subject.model.parameters()):
+        return
+    grads = trial_gradients(
+        subject.model, subject.batch, targets=subject.targets, loss=subject.loss
+    )
+    own = dict(subject.model.named_parameters())
+    for name, g in grads.items():
+        weight = own[name].detach()
+        size, norm = weight.double().norm().item(), g.double().norm().item()
+        if not math.isfinite(norm):
+            bad = g.numel() - int(g.isfinite().sum())
+            yield Reading(name, "non-finite entries", Estimate.exactly(bad), VIEW)
+        elif size > 0:
+            yield Reading(name, "relative gradient", Estimate.rounded(norm / size, ulps=64), VIEW)
+        else:
+            form = "bias" if name.endswith("bias") else ""
+            gradient = Estimate.rounded(norm, ulps=64)
+            yield Reading(name, "gradient of a zero weight", gradient, VIEW, form)
+
+
+def _rows(both: Rows) -> Tensor | None:
+    return both.samples if both.channels is None else both.channels
+
+
+def _centred(rows: Tensor) -> Tensor:
+    wide = rows.double()
+    return wide - wide.mean(0)
+
+
+def _size(rows: Tensor) -> float:
+    return rows.double().square().mean().sqrt().item()

@@ -1,0 +1,103 @@
+"""Skip connections go around what keeps its shape; branches start at zero and can still learn."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import networks, sources
+from sigmascope.diagnosis.remedies import (
+    Inapplicable,
+    RescaleResidual,
+    SkipConnections,
+    ZeroBranches,
+)
+from sigmascope.probes.samples import prepared
+from sigmascope.probes.structure import branches
+from tests.models_zoo import MODELS, Net, call
+
+RESIDUAL = ["inplace-residual", "transformer-pre-norm", "vision-transformer", "small-resnet"]
+
+
+def stack(depth, width=16):
+    torch.default_generator.manual_seed(0)
+    layers = [m for _ in range(depth) for m in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(nn.Linear(8, width), nn.ReLU(), *layers, nn.Linear(width, 3))
+
+
+def test_skips_go_around_layer_and_activation():
+    model, x = stack(4), torch.randn(9, 8)
+    new = SkipConnections().apply(model, x)
+    found = branches(new, x)
+    assert len(found) == 4
+    h = F.relu(model[0](x))
+    for i in range(4):
+        h = h + 0.5 * F.relu(model[2 + 2 * i](h))
+    assert torch.allclose(new(x), model[-1](h), atol=1e-6)
+
+
+def test_skips_go_around_modules_of_the_user():
+    g = torch.Generator().manual_seed(0)
+    model = networks.mlp(inputs=16, outputs=3, depth=5, width=16, generator=g)
+    assert (
+        len(branches(SkipConnections().apply(model, torch.randn(9, 16)), torch.randn(9, 16))) == 5
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3)), "got none"),
+        (lambda: Net(lambda self, x: x + self.a(x), a=nn.Linear(8, 8)), "already"),
+    ],
+)
+def test_no_skip_where_none_fits(build, words):
+    with pytest.raises(Inapplicable, match=words):
+        SkipConnections().apply(build(), torch.randn(9, 8))
+
+
+@pytest.mark.parametrize("name", RESIDUAL[1:])  # autograd refuses the first
+def test_zeroed_branches_add_nothing_and_get_gradients(name):
+    model, batch = MODELS[name]()
+    batch = prepared(model, batch)
+    new = ZeroBranches().apply(model, batch)
+    assert [b.strength for b in branches(new, batch)] == [0.0] * len(branches(model, batch))
+    out = call(new, batch)
+    (out - torch.randn_like(out)).square().sum().backward()
+    for name in {n for b in branches(model, batch) for n in b.scales if n.endswith("weight")}:
+        assert new.get_parameter(name).grad.abs().sum() > 0, name
+
+
+def test_a_branch_behind_relu_is_not_zeroed():
+    model = Net(lambda self, x: self.b(x + F.relu(self.a(x))), a=nn.Linear(8, 8), b=nn.Linear(8, 2))
+    with pytest.raises(Inapplicable, match="would stay at zero"):
+        ZeroBranches().apply(model, torch.randn(9, 8))
+
+
+@pytest.mark.parametrize("name", RESIDUAL)
+def test_rescaled_branches_have_one_over_the_root_of_their_number(name):
+    model, batch = MODELS[name]()
+    batch = prepared(model, batch)
+    before, after = branches(model, batch), branches(RescaleResidual().apply(model, batch), batch)
+    assert after[0].strength == pytest.approx(before[0].strength / len(before) ** 0.5, rel=1e-3)
+
+
+def test_skips_let_a_deep_network_learn():
+    from sigmascope.diagnosis.trainability import trainability
+
+    data = sources.open_data("digits", samples=128)
+    g = torch.Generator().manual_seed(0)
+    model = networks.mlp(inputs=64, outputs=10, depth=32, width=64, generator=g)
+    options = {"targets": data.targets, "loss": F.cross_entropy}
+    new = SkipConnections().apply(model, data.inputs)
+    assert trainability(model, data.inputs, **options).high < 0.2
+    assert trainability(new, data.inputs, **options).low > 0.9
+
+
+def test_a_module_that_is_called_twice_ends_no_block():
+    """Its shapes are those of no one call, so nothing can be told of a block that it ends."""
+    relu = nn.ReLU()
+    torch.default_generator.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
+    new = SkipConnections().apply(model, torch.randn(9, 8))
+    assert [type(part).__name__ for part in new] == ["Linear", "ReLU", "Skip", "ReLU", "Linear"]

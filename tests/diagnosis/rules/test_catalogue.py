@@ -1,0 +1,185 @@
+"""Each rule has a network that shows it and one that does not."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import records, sources, survey
+from sigmascope.diagnosis.rules import diagnose
+from sigmascope.networks import mlp, resnet
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return sources.open_data("digits", samples=128)
+
+
+def findings(model, data, views=records.ALL):
+    measured = survey.profile(
+        model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=views
+    )
+    return {f.name: f for f in diagnose(measured)}
+
+
+def network(depth, seed=0, **options):
+    g = torch.Generator().manual_seed(seed)
+    return mlp(inputs=64, outputs=10, depth=depth, width=128, generator=g, **options)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("depth", [16, 32])
+def test_deep_default_networks_collapse(digits, depth, bias):
+    found = findings(network(depth, bias=bias), digits)
+    assert "rank-collapse" in found
+    assert found["rank-collapse"].severity == ("error" if bias else "warning")
+    assert found["rank-collapse"].says.startswith("From layer hidden.")
+    assert "per layer" in found["rank-collapse"].says
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("depth", "options"),
+    [
+        (4, {}),
+        (4, {"bias": False}),
+        (4, {"init": "he"}),
+        (16, {"norm": "batch"}),
+        (32, {"norm": "batch"}),
+        (32, {"norm": "batch-uncentred"}),
+        (4, {"activation": "tanh", "init": "xavier"}),
+        (8, {"activation": "gelu", "init": "he"}),
+        (16, {"residual": 0.1, "init": "he"}),
+    ],
+)
+def test_silent_on_healthy_networks(digits, depth, options, seed):
+    assert findings(network(depth, seed, **options), digits) == {}
+
+
+def test_silent_on_a_residual_network():
+    data = sources.open_data("digits", samples=64)
+    g = torch.Generator().manual_seed(0)
+    assert (
+        findings(resnet(inputs=(1, 8, 8), outputs=10, depth=20, width=16, generator=g), data) == {}
+    )
+
+
+def test_silent_on_a_trained_network(digits):
+    model = network(3)
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(60):
+        optimiser.zero_grad()
+        F.cross_entropy(model(digits.inputs), digits.targets).backward()
+        optimiser.step()
+    assert findings(model, digits) == {}
+
+
+def test_collapse_is_told_from_data_that_come_collapsed(digits):
+    """A large common mean in the data is not the network's doing."""
+    shifted = sources.Data(digits.inputs + 100, digits.targets, "shifted", 10)
+    assert "rank-collapse" not in findings(network(2), shifted, views=["representations"])
+
+
+@pytest.mark.parametrize("norm", ["none", "batch", "batch-uncentred"])
+def test_asymmetric_weights_are_found_also_behind_batch_normalisation(digits, norm):
+    found = findings(network(8, norm=norm, init="asymmetric"), digits)["asymmetric-weights"]
+    assert found.site == "hidden.0.linear.weight"
+    assert "In 8 of 9 layers" in found.says or "In 9 of 9 layers" in found.says
+    assert "The participation ratio at readout is 1" in found.says
+
+
+def test_one_layer_with_a_mean_is_no_pattern(digits):
+    model = network(4, norm="batch")
+    with torch.no_grad():
+        model.hidden[1].linear.weight += 1
+    assert "asymmetric-weights" not in findings(model, digits)
+
+
+def test_a_batch_of_equal_samples_is_blamed_on_the_batch(digits):
+    same = sources.Data(digits.inputs[:1].expand(64, -1, -1, -1), digits.targets[:64], "same", 10)
+    found = findings(network(4), same)
+    assert list(found) == ["alike-inputs"]
+    assert "less than 5e-07 of their size" in found["alike-inputs"].says
+
+
+def test_parallel_gradients(digits):
+    found = findings(network(32), digits)["directional-gradient-vanishing"]
+    assert found.site == "readout"
+    assert found.severity == "error"
+    assert "Prop. 19" in found.source
+
+
+def test_vanishing_and_exploding_signals(digits):
+    assert findings(network(16, bias=False), digits)["vanishing-signal"].severity == "error"
+    model = network(16, init="he")
+    with torch.no_grad():
+        for block in model.hidden:
+            block.linear.weight.mul_(3)
+    found = findings(model, digits)
+    assert found["exploding-signal"].severity == "error"
+    assert found["exploding-adjoints"].severity == "error"
+    assert (
+        "by a factor 9." in found["exploding-signal"].says
+        or "by a factor 8." in found["exploding-signal"].says
+    )
+
+
+def test_a_signal_that_reaches_zero(digits):
+    model = network(6)
+    with torch.no_grad():
+        model.hidden[2].linear.weight.zero_()
+        model.hidden[2].linear.bias.fill_(-1)
+    found = findings(model, digits)
+    assert found["dead-units"].site == "hidden.3.linear"
+    assert found["dead-units"].severity == "error"
+
+
+def test_vanishing_adjoints(digits):
+    found = findings(network(32), digits)["vanishing-adjoints"]
+    assert found.site == "hidden.0.linear"
+    assert found.severity == "error"
+
+
+def test_dead_units(digits):
+    model = network(3)
+    with torch.no_grad():
+        model.hidden[1].linear.bias[:110] = -100
+    found = findings(model, digits)["dead-units"]
+    assert found.severity == "warning"
+    assert found.site == "hidden.2.linear"
+    assert found.evidence[0].estimate.value >= 110 / 128
+
+
+def test_non_finite_values(digits):
+    model = network(4)
+    with torch.no_grad():
+        model.hidden[1].linear.weight.fill_(3e38)
+    found = findings(model, digits)["non-finite"]
+    assert found.site == "hidden.2.linear"
+    assert found.severity == "error"
+
+
+def test_errors_come_first(digits):
+    order = [f.severity for f in findings(network(16, bias=False), digits).values()]
+    assert order == sorted(order, key=["error", "warning", "note"].index)
+
+
+def test_the_rate_is_the_one_that_theory_predicts(digits):
+    """Without bias, default weights divide the mean square by 6 per ReLU layer."""
+    model = network(32, bias=False)
+    says = findings(model, digits)["vanishing-signal"].says
+    factor = float(says.split("by a factor ")[1].split(" ")[0])
+    assert factor == pytest.approx(1 / 6, rel=0.05)
+
+
+def test_predicted_depth_is_where_the_rank_becomes_one(digits):
+    model = network(32)
+    measured = survey.profile(model, digits.inputs, views=["representations"])
+    says = next(f.says for f in diagnose(measured) if f.name == "rank-collapse")
+    predicted = int(says.split("rank one after about ")[1].split(" ")[0])
+    ranks = [r.estimate.value for r in measured.series("matrix rank") if r.site != "(output)"]
+    assert abs(predicted - ranks.index(1)) <= 3
+
+
+def test_a_model_of_one_layer_is_not_judged(digits):
+    assert findings(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), digits) == {}

@@ -1,0 +1,106 @@
+"""A probe tells networks that learn from those that do not, and touches nothing."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import networks, sources
+from sigmascope.diagnosis.trainability import probe
+from sigmascope.diagnosis.trainability.short_runs import PASSES, Curve
+from sigmascope.diagnosis.trainability.target_r2 import target_share
+from sigmascope.gate import Refusal
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return sources.open_data("digits", samples=128)
+
+
+def mlp(depth, **options):
+    g = torch.Generator().manual_seed(0)
+    return networks.mlp(inputs=64, outputs=10, depth=depth, width=32, generator=g, **options)
+
+
+def probed(model, data, **options):
+    return probe(model, data.inputs, targets=data.targets, loss=F.cross_entropy, **options)
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_a_shallow_network_comes_further_than_a_dead_one(digits, optimiser):
+    good, bad = (probed(mlp(d), digits, optimiser=optimiser) for d in (2, 32))
+    assert good.curves[0].progress > -0.5 > -4 > bad.curves[0].progress
+    assert good.features()["loss left"] < -0.1
+    assert good.constant == pytest.approx(math.log(10), abs=0.02)
+
+
+def test_it_costs_what_it_says(digits):
+    calls = []
+
+    class Counted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = mlp(2)
+
+        def forward(self, x):
+            calls.append(1)
+            return self.inner(x)
+
+    found = probed(Counted(), digits)
+    assert len(calls) == PASSES == 54
+    assert sum(len(c.losses) for c in found.curves) == 54
+
+
+def test_rates_that_overflow_are_left(digits):
+    model = mlp(3)
+    for p in model.parameters():
+        p.data.mul_(300)
+    found = probed(model, digits, optimiser="sgd")
+    assert not all(c.finite for c in found.curves)
+    assert [c.progress for c in found.curves] == sorted(
+        (c.progress for c in found.curves), reverse=True
+    )
+
+
+def test_the_model_is_left_as_found(digits):
+    model = mlp(2, norm="batch").eval()
+    model.readout.bias.grad = torch.ones(10)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    state = torch.random.get_rng_state()
+    probed(model, digits)
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert not model.training
+    assert torch.equal(model.readout.bias.grad, torch.ones(10))
+
+
+def test_it_refuses_what_it_cannot_do(digits):
+    with pytest.raises(Refusal, match="got none that require gradients"):
+        probed(mlp(2).requires_grad_(False), digits)
+    many = sources.open_data("digits", samples=300)
+    with pytest.raises(Refusal, match="up to 256 samples, got 300"):
+        probed(mlp(2), many)
+
+
+def test_shares_of_known_outputs():
+    g = torch.Generator().manual_seed(0)
+    y = torch.randn(100, 3, generator=g)
+    assert target_share(y, y) == pytest.approx((1.0, 1.0), abs=1e-4)
+    told, aligned = target_share(0.01 * y + 5, y)
+    assert told == pytest.approx(1.0, abs=1e-4)
+    assert aligned == pytest.approx(0.01, rel=1e-3)
+    assert target_share(torch.ones(100, 3), y) == (0.0, 0.0)
+    assert target_share(torch.full((100, 3), float("nan")), y) == (0.0, 0.0)
+    classes = torch.randint(4, (100,), generator=g)
+    assert target_share(F.one_hot(classes, 4).float(), classes)[0] > 0.99
+    tokens = torch.randn(10, 10, 4, generator=g)
+    assert target_share(tokens, classes.reshape(10, 10))[0] < 0.2
+
+
+def test_progress_needs_both_scale_and_telling():
+    curve = lambda told, aligned: Curve(0.1, (1.0,) * 5, (told,) * 5, (aligned,) * 5, True)
+    assert curve(0.9, 1.0).progress > curve(0.9, 1e-3).progress > curve(0.3, 1e-3).progress
+    assert curve(0.9, 50.0).progress == curve(0.9, 1.0).progress
+    assert Curve(0.1, (), (), (), False).progress < -10

@@ -1,0 +1,138 @@
+import pytest
+import torch
+from zoo import SYMMETRIC, fresh
+
+from sigmascope.linalg.krylov import Operator, extreme_eigenvalues, krylov_space
+
+
+def spread(n: int = 200, seed: int = 3) -> torch.Tensor:
+    """Symmetric, with outliers on both sides of a bulk."""
+    Q = torch.linalg.qr(torch.randn(n, n, generator=fresh(seed), dtype=torch.float64))[0]
+    values = torch.linspace(-1, 1, n, dtype=torch.float64)
+    values[0], values[-1], values[-2] = -3.0, 5.0, 4.0
+    return Q @ torch.diag(values) @ Q.mT
+
+
+@pytest.mark.parametrize("case", SYMMETRIC)
+def test_routes_agree_on_hostile_matrices(case):
+    M = SYMMETRIC[case].double()
+    true = torch.linalg.eigvalsh(M)
+    slack = 1e-13 * true.abs().max().item()
+    for A in (SYMMETRIC[case], Operator.of(M)):
+        ends = extreme_eigenvalues(A, tolerance=0, generator=fresh())
+        assert ends.top[0].low - slack <= true[-1] <= ends.top[0].high + slack
+        assert ends.bottom[0].low - slack <= true[0] <= ends.bottom[0].high + slack
+        assert ends.top[0].value == pytest.approx(true[-1].item(), rel=1e-9, abs=1e2 * slack)
+        v = ends.above[:, 0].to(M)
+        assert float((M @ v - true[-1] * v).abs().max()) <= 1e3 * slack + 1e-300
+
+
+def test_few_steps_find_the_outliers_and_say_how_well():
+    A = spread()
+    ends = extreme_eigenvalues(Operator.of(A), count=2, steps=60, generator=fresh())
+    assert [e.value for e in ends.top] == pytest.approx([5.0, 4.0], rel=1e-9)
+    assert ends.bottom[0].value == pytest.approx(-3.0, rel=1e-9)
+    assert ends.top[0].how.startswith("lanczos(steps=")
+    assert ends.top[0].risk == 1e-3
+    assert torch.allclose(A @ ends.above[:, 1], 4.0 * ends.above[:, 1], atol=1e-4)
+    assert torch.allclose(A @ ends.below[:, 0], -3.0 * ends.below[:, 0], atol=1e-4)
+    assert ends.top[1].high >= ends.top[0].value  # nothing bounds the second one by itself
+
+
+@pytest.mark.parametrize("risk", [0.001, 0.3])
+def test_the_ends_hold_over_random_starts(risk):
+    M = torch.randn(300, 300, generator=fresh(5), dtype=torch.float64)
+    A = M + M.mT
+    true = torch.linalg.eigvalsh(A)
+    missed = 0
+    for seed in range(200):
+        ends = extreme_eigenvalues(Operator.of(A), steps=14, risk=risk, generator=fresh(seed))
+        assert ends.top[0].low <= true[-1] + 1e-12
+        assert ends.bottom[0].high >= true[0] - 1e-12
+        missed += not true[-1] <= ends.top[0].high
+        missed += not true[0] >= ends.bottom[0].low
+    assert missed <= 400 * risk + 1
+
+
+def test_too_few_steps_claim_less():
+    A = Operator.of(spread())
+    widths = [
+        (e := extreme_eigenvalues(A, steps=k, tolerance=0, generator=fresh()).top[0]).high - e.low
+        for k in (3, 6, 9, 12, 200)
+    ]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 1e-10
+
+
+def test_it_stops_when_the_ends_have_settled():
+    A = Operator.of(spread())
+    loose, tight = (
+        krylov_space(A, steps=200, tolerance=t, generator=fresh()).steps for t in (1e-3, 1e-9)
+    )
+    assert loose < tight < 150
+
+
+def test_the_space_is_an_invariant_compression():
+    A = spread()
+    space = krylov_space(Operator.of(A), steps=20, generator=fresh())
+    V = space.basis
+    assert torch.allclose(V.mT @ V, torch.eye(20, dtype=V.dtype), atol=1e-14)
+    assert torch.allclose(V.mT @ A @ V, space.matrix, atol=1e-13)
+    outside = A @ V - V @ space.matrix
+    assert torch.linalg.matrix_norm(outside).item() == pytest.approx(space.rest, rel=1e-10)
+    assert float(outside[:, :-1].abs().max()) < 1e-13
+
+
+def test_float32_operators_say_so_in_their_interval():
+    A = spread()
+    B = A.float()
+    e = extreme_eigenvalues(Operator.of(B), steps=200, generator=fresh()).top[0]
+    assert e.low <= 5.0 <= e.high
+    assert 1e-6 < e.high - e.low < 1e-2
+
+
+def test_touches_no_global_state():
+    state = torch.random.get_rng_state()
+    one, two = (
+        extreme_eigenvalues(Operator.of(spread()), steps=9, generator=fresh(1)) for _ in range(2)
+    )
+    assert one.top == two.top
+    assert (torch.random.get_rng_state() == state).all()
+
+
+def test_refusals(as_users_see_it):
+    with pytest.raises(ValueError, match="`A` must be symmetric"):
+        extreme_eigenvalues(torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
+    with pytest.raises(ValueError, match="`A` must be square"):
+        extreme_eigenvalues(Operator.of(torch.ones(2, 3)))
+    with pytest.raises(ValueError, match="`count` must be from 1 to the 3 steps"):
+        extreme_eigenvalues(torch.eye(3), count=4)
+    with pytest.raises(ValueError, match="`steps` must be at least 1"):
+        extreme_eigenvalues(Operator.of(torch.eye(3)), steps=0)
+    with pytest.raises(ValueError, match="`risk` must be"):
+        extreme_eigenvalues(torch.eye(3), risk=0.0)
+    bad = Operator((3, 3), lambda x: x * float("nan"), lambda x: x, torch.eye(3))
+    with pytest.raises(ValueError, match="finite products"):
+        extreme_eigenvalues(bad)
+
+
+@pytest.mark.parametrize("risk", [0.001, 0.3])
+def test_a_hint_where_to_start_helps_and_does_no_harm(risk):
+    A = spread()
+    lam, Q = torch.linalg.eigh(A)
+    good = Q[:, -1] + 0.5 * Q[:, 30]
+    bad = Q[:, 90] - 0.02 * Q[:, -1]  # without the random part, it would hide the largest
+    plain, hinted = (
+        extreme_eigenvalues(Operator.of(A), steps=5, towards=h, generator=fresh()).top[0].value
+        for h in (None, good)
+    )
+    assert abs(hinted - 5) < abs(plain - 5)
+    missed = 0
+    for seed in range(200):
+        e = extreme_eigenvalues(
+            Operator.of(A), steps=6, towards=bad, risk=risk, generator=fresh(seed)
+        ).top[0]
+        missed += not e.low - 1e-12 <= lam[-1] <= e.high
+    assert missed <= 200 * risk + 1
+    zero = torch.zeros(len(A), dtype=torch.float64)
+    assert krylov_space(Operator.of(A), steps=3, towards=zero, generator=fresh()).random == 1

@@ -1,0 +1,397 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import networks
+from sigmascope.gate import Refusal
+from sigmascope.probes import Subject
+from sigmascope.records import Verdict
+from sigmascope.theory.riedi2022 import CurvatureFactors, loss_curvature, neuron_limit
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 2, 3, padding=1), nn.Linear(2 * 25, 3)
+
+    def forward(self, x):
+        return self.second((x + F.relu(self.first(x))).flatten(1))
+
+
+class Tokens(nn.Module):
+    """A linear layer that is applied at every position."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 3), nn.Linear(3, 2, bias=False)
+
+    def forward(self, x):
+        return self.second(F.leaky_relu(self.first(x), 0.2)).mean(1)
+
+
+def convolutions(**options):
+    return nn.Sequential(nn.Conv2d(2, 4, 3, **options), nn.ReLU(), nn.Flatten(), nn.LazyLinear(3))
+
+
+NETWORKS = {
+    "linear": (lambda: nn.Linear(5, 3), (6, 5)),
+    "relu": (lambda: networks.mlp(inputs=5, outputs=3, depth=2, width=6), (6, 5)),
+    "leaky": (
+        lambda: networks.mlp(inputs=5, outputs=3, depth=2, width=4, activation="leaky"),
+        (6, 5),
+    ),
+    "abs": (lambda: networks.mlp(inputs=4, outputs=2, depth=3, width=4, activation="abs"), (3, 4)),
+    "skips": (lambda: networks.mlp(inputs=5, outputs=3, depth=3, width=5, residual=1.0), (6, 5)),
+    "no bias": (lambda: networks.mlp(inputs=5, outputs=3, depth=2, width=4, bias=False), (6, 5)),
+    "one sample": (lambda: networks.mlp(inputs=5, outputs=3, depth=1, width=4), (1, 5)),
+    "convolution": (lambda: convolutions(), (3, 2, 5, 5)),
+    "strided, padded, dilated": (
+        lambda: convolutions(stride=2, padding=2, dilation=2),
+        (3, 2, 6, 6),
+    ),
+    "grouped, without bias": (lambda: convolutions(groups=2, bias=False), (3, 2, 5, 5)),
+    "transposed": (
+        lambda: nn.Sequential(nn.ConvTranspose2d(2, 3, 2), nn.Flatten(), nn.LazyLinear(2)),
+        (3, 2, 3, 3),
+    ),
+    "pooled": (
+        lambda: nn.Sequential(nn.Conv2d(2, 3, 2), nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(2)),
+        (3, 2, 5, 5),
+    ),
+    "residual convolution": (Residual, (3, 2, 5, 5)),
+    "positions": (Tokens, (4, 5, 4)),
+}
+LOSSES = {
+    "squared error": (None, lambda out, y: (out - 1).square().sum() / len(out)),
+    "mean squared error": (
+        lambda out, y: F.mse_loss(out, F.one_hot(y, out.shape[1]).to(out)),
+        lambda out, y: F.mse_loss(out, F.one_hot(y, out.shape[1]).to(out)),
+    ),
+    "cross-entropy": (F.cross_entropy, F.cross_entropy),
+}
+
+
+def built(kind, seed):
+    make, shape = NETWORKS[kind]
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(shape, generator=generator, dtype=torch.float64)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = make().double()
+        outputs = model(x).shape[1]
+    return model, x, torch.randint(0, outputs, (shape[0],), generator=generator)
+
+
+def hessian(model, site, x, y, loss):
+    """By double backward, in the parameters of one layer."""
+    module = model.get_submodule(site)
+    parameters = list(module.parameters(recurse=False))
+    first = torch.autograd.grad(loss(model(x), y), parameters, create_graph=True)
+    flat = torch.cat([g.flatten() for g in first])
+    rows = [
+        torch.autograd.grad(
+            g, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        for g in flat
+    ]
+    return torch.stack([torch.cat([t.flatten() for t in row]) for row in rows])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_eigenvalues_are_those_of_the_double_backward_matrix(kind, loss):
+    given, same = LOSSES[loss]
+    for seed in range(50 if kind == "relu" else 4):
+        model, x, y = built(kind, seed)
+        subject = Subject(model, x, None if given is None else y, given)
+        assert len(subject.conditioning.found) == len(subject.modules)
+        for one in subject.conditioning.found:
+            H = hessian(model, one.site, x, y, same)
+            lam = torch.linalg.eigvalsh(H).flip(0)
+            found = torch.zeros_like(lam)
+            found[: len(one.root.sigma)] = one.root.sigma.square()[: len(lam)]
+            assert one.parameters == len(lam)
+            assert torch.allclose(found, lam, rtol=0, atol=1e-9 * max(1.0, float(lam[0])))
+
+
+def test_the_model_is_left_as_it_was():
+    model, x, y = built("relu", 1)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    state = torch.random.get_rng_state()
+    assert Subject(model, x, y, F.cross_entropy).conditioning.found
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    assert not any(m._forward_hooks for m in model.modules())
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_gradient_descent_diverges_above_the_step_limit_and_converges_at_the_rate_below():
+    """On one layer of a network whose units do not change sign, as squared error promises."""
+    model, x, _ = built("relu", 3)
+    model = nn.Sequential(nn.Linear(5, 6), nn.Linear(6, 3)).double()
+    (one, _) = Subject(model, x).conditioning.found
+    module = model[0]
+    top = float(one.root.sigma[0]) ** 2
+    kept = one.root.sigma[one.root.sigma > one.rtol * one.root.sigma[0]]
+    bottom = float(kept[-1]) ** 2
+    target = torch.randn(6, 3, dtype=torch.float64)
+    H = hessian(model, "0", x, target, lambda out, y: (out - y).square().sum() / 6)
+    loss = lambda: (model(x) - target).square().sum() / 6
+
+    def descend(rate, steps):
+        values = []
+        for _ in range(steps):
+            value = loss()
+            values.append(float(value.detach()))
+            grads = torch.autograd.grad(value, list(module.parameters()))
+            with torch.no_grad():
+                for p, g in zip(module.parameters(), grads, strict=True):
+                    p -= rate * g
+        return values
+
+    start = [p.detach().clone() for p in module.parameters()]
+    assert float(torch.linalg.eigvalsh(H)[-1]) == pytest.approx(top)
+    diverged = descend(2.02 / top, 600)
+    assert diverged[-1] > diverged[300]
+    with torch.no_grad():
+        for p, s in zip(module.parameters(), start, strict=True):
+            p.copy_(s)
+    best = 2 / (top + bottom)
+    rate = (top - bottom) / (top + bottom)
+    values = descend(best, 4000)
+    floor = values[-1]
+    excess = [v - floor for v in values]
+    late = (excess[1500] / excess[500]) ** (1 / 1000)
+    assert math.sqrt(late) == pytest.approx(rate, rel=1e-2)
+
+
+def test_squared_error_needs_no_targets_and_scales_with_the_batch():
+    model, x, _ = built("relu", 1)
+    once = Subject(model, x).conditioning.found
+    twice = Subject(model, torch.cat([x, x])).conditioning.found
+    for a, b in zip(once, twice, strict=True):
+        assert torch.allclose(a.root.sigma, b.root.sigma[: len(a.root.sigma)], atol=1e-12)
+
+
+def test_what_cannot_be_covered_is_said():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.memory = nn.Embedding(7, 4), nn.LSTM(4, 4, batch_first=True)
+            self.unused, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+
+        def forward(self, x):
+            h = self.memory(self.tokens(x))[0][:, -1]
+            self.unused(h)
+            return self.last(h)
+
+    model = Mixed()
+    model.last.weight.requires_grad_(False)
+    found = Subject(model, torch.arange(6).view(2, 3)).conditioning
+    assert found.found == ()
+    assert found.silent == {
+        "tokens": "it reads token ids",
+        "memory": "the gradient of LSTM by its weights is not covered",
+        "unused": "the output does not depend on what it wrote",
+        "last": "its weight is not trained",
+    }
+
+
+@pytest.mark.parametrize(
+    ("loss", "says"),
+    [
+        (lambda out, y: out.sum(1).mean().square(), "mixes samples"),
+        (lambda out, y: out.sin().sum(), "not convex in the output"),
+    ],
+)
+def test_losses_without_a_quadratic_form_are_refused(loss, says):
+    model, x, y = built("relu", 0)
+    with pytest.raises(Refusal, match=says):
+        _ = Subject(model, x, y, loss).conditioning
+
+
+def test_a_loss_that_is_linear_has_no_curvature():
+    model, x, y = built("relu", 0)
+    found = Subject(model, x, y, lambda out, _: out.sum()).conditioning.found
+    assert all(float(one.root.sigma[0]) == 0 for one in found)
+
+
+def test_too_many_outputs_are_refused():
+    model = nn.Linear(3, 65)
+    with pytest.raises(Refusal, match="every output differentiated, 64 at most, got 65"):
+        _ = Subject(model, torch.ones(2, 3)).conditioning
+
+
+def test_float32_knows_its_own_rounding():
+    model, x, y = built("relu", 2)
+    wide = Subject(model, x, y, F.cross_entropy).conditioning.found
+    narrow = Subject(model.float(), x.float(), y, F.cross_entropy).conditioning.found
+    for a, b in zip(wide, narrow, strict=True):
+        assert b.rtol > 1e-7 > a.rtol
+        gap = (a.root.sigma - b.root.sigma).abs().max()
+        assert gap < b.rtol * float(a.root.sigma[0])
+
+
+# The quadratic form of matrices
+
+
+def test_the_printed_matrix_fails():
+    """`MD = Id`, `z = (1, 1)`, `W = [[1, -1], [0, 0]]`: the loss is 0, the printed form says 2."""
+    W, z = torch.tensor([[1.0, -1.0], [0.0, 0.0]]), torch.tensor([1.0, 1.0])
+    true = float((W @ z).square().sum())
+    printed = float((torch.diag(z).kron(torch.eye(2)) @ W.T.flatten()).square().sum())
+    assert (true, printed) == (0, 2)
+    found = loss_curvature([torch.eye(2)], z[None])
+    assert found.lam.tolist() == pytest.approx([2, 2, 0, 0], abs=1e-12)
+    assert found.printed_block_diagonal is not None
+    assert found.printed_block_diagonal.tolist() == [1, 1, 1, 1]
+
+
+def test_one_sample_has_no_data_factor():
+    M = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    found = loss_curvature([M], torch.tensor([[1.0, 10.0, 0.1]]))
+    s = torch.linalg.svdvals(M.double())
+    assert found.condition == pytest.approx(float(s[0] / s[-1]))
+    assert found.data_factor == 1
+
+
+def test_a_shared_layer_factor_and_the_features_multiply():
+    generator = torch.Generator().manual_seed(1)
+    M, Z = torch.randn(3, 3, generator=generator), torch.randn(8, 4, generator=generator)
+    found = loss_curvature([M] * 8, Z)
+    assert found.condition == pytest.approx(found.limit)
+
+
+def test_the_bounds_hold_for_batches_and_with_units_off():
+    for seed in range(100):
+        g = torch.Generator().manual_seed(seed)
+        Z = torch.randn(7, 3, generator=g)
+        Ms = [torch.randn(4, 3, generator=g) for _ in range(7)]
+        found = loss_curvature(Ms, Z)
+        assert found.condition <= found.limit * (1 + 1e-9)
+        on = (torch.rand(7, 3, generator=g) > 0.4).float()
+        cut = loss_curvature([M * d for M, d in zip(Ms, on, strict=True)], Z)
+        assert cut.condition <= neuron_limit(Ms, on, Z) * (1 + 1e-9)
+        if bool((on == 0).any()):
+            assert cut.layer_factor == math.inf
+
+
+def test_layers_that_are_not_injective_bound_nothing():
+    assert loss_curvature([torch.ones(1, 2)], torch.ones(1, 2)).limit == math.inf
+    assert neuron_limit([torch.ones(1, 2)], torch.ones(1, 2), torch.ones(1, 2)) == math.inf
+
+
+def test_sizes_are_refused():
+    with pytest.raises(ValueError, match="one matrix for each of the 2 rows"):
+        loss_curvature([torch.eye(2)], torch.ones(2, 2))
+
+
+# The theorem on models
+
+
+def wide_output():
+    """Every layer is followed by an injective map."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 3), nn.LeakyReLU(0.5), nn.Linear(3, 6)).double()
+
+
+def test_the_factors_bound_the_condition_of_every_layer():
+    x = torch.randn(9, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = list(CurvatureFactors.facts(Subject(wide_output(), x)))
+    assert [f.site for f in found] == ["0", "2"]
+    for fact in found:
+        assert fact.check().verdict in (Verdict.HOLDS, Verdict.CONSISTENT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_last_layer_attains_it(dtype):
+    """Nothing comes after it, so that the features alone make its condition."""
+    x = torch.randn(9, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
+    last = list(CurvatureFactors.facts(Subject(wide_output().to(dtype), x)))[1]
+    assert last.check().verdict is Verdict.CONSISTENT
+    for factor, verdict in ((1 - 1e-6, Verdict.VIOLATED), (1 + 1e-6, Verdict.HOLDS)):
+        moved = (factor * last.data[0], *last.data[1:])
+        assert replace(last, data=moved).check().verdict is verdict
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3])
+def test_features_that_are_nearly_dependent_are_counted_once_for_all_factors(scale):
+    """Equality cases: duplicated and scaled rows and columns, in single precision."""
+    for seed in range(12):
+        g = torch.Generator().manual_seed(seed)
+        x = torch.randn(10, 5, generator=g)
+        x[:, 4] = x[:, 3] * (1 + scale * torch.randn(10, generator=g) * (seed % 3))
+        x[5:] = x[:5] * scale
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = nn.Sequential(nn.Linear(5, 4), nn.LeakyReLU(0.3), nn.Linear(4, 7))
+        for fact in CurvatureFactors.facts(Subject(model, x)):
+            found = fact.check()
+            assert found.verdict in (Verdict.HOLDS, Verdict.CONSISTENT), found
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Conv1d(4, 4, 1, groups=2), nn.ConvTranspose1d(2, 2, 2)], ids=["groups", "overlaps"]
+)
+def test_layers_whose_units_read_different_features_are_declined(layer):
+    """A group whose features are a thousand times smaller than the others': no common factor."""
+    x = torch.randn(6, layer.in_channels, 2, generator=torch.Generator().manual_seed(0)).double()
+    x[:, 0] *= 1e-3
+    model = nn.Sequential(layer, nn.Flatten()).double()
+    (fact,) = CurvatureFactors.facts(Subject(model, x))
+    assert fact.check().verdict is Verdict.INAPPLICABLE
+
+
+def test_the_factors_decline_where_a_direction_is_lost_and_are_silent_without_a_quadratic_form():
+    model, x, _ = built("relu", 0)
+    verdicts = {f.site: f.check().verdict for f in CurvatureFactors.facts(Subject(model, x))}
+    assert verdicts["hidden.0.linear"] is Verdict.INAPPLICABLE  # 6 units, 3 outputs
+    assert verdicts["readout"] in (Verdict.HOLDS, Verdict.CONSISTENT)
+    assert list(CurvatureFactors.facts(Subject(nn.Linear(3, 65), torch.ones(2, 3)))) == []
+
+
+def test_a_weight_that_is_used_twice_has_one_matrix():
+    for name in ("shared-twice", "shared-modules"):
+        g = torch.Generator().manual_seed(0)
+        first, last = nn.Linear(6, 6).double(), nn.Linear(6, 3).double()
+        other = first
+        if name == "shared-modules":
+            other = nn.Linear(6, 6).double()
+            other.weight, other.bias = first.weight, first.bias
+        model = nn.Sequential(first, nn.ReLU(), other, nn.ReLU(), last)
+        x = torch.randn(9, 6, generator=g, dtype=torch.float64)
+        y = torch.randint(3, (9,), generator=g)
+        s = Subject(model, x, y, F.cross_entropy)
+        found = s.conditioning.found
+        assert [c.site for c in found] == ["0", "4"]
+        dense = s.curvature("gauss-newton", layers=["0"]).operator.dense()
+        lam = torch.linalg.eigvalsh(dense).flip(0)
+        squares = found[0].root.sigma.square()
+        assert torch.allclose(squares[:20], lam[:20], rtol=1e-9, atol=1e-15)
+
+
+def test_a_weight_with_a_use_that_is_not_covered_is_left_out():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.middle = nn.Embedding(7, 5), nn.Linear(5, 5)
+            self.readout = nn.Linear(5, 7, bias=False)
+            self.readout.weight = self.words.weight
+
+        def forward(self, ids):
+            return self.readout(self.middle(self.words(ids).mean(1)))
+
+    found = Subject(Tied(), torch.randint(7, (4, 3))).conditioning
+    assert [c.site for c in found.found] == ["middle"]
+    assert "used elsewhere too, at `words` it is not covered" in found.silent["readout"]
+    first = nn.Linear(5, 5)
+    second = nn.Linear(5, 5)
+    second.weight = first.weight
+    found = Subject(nn.Sequential(first, second), torch.randn(4, 5)).conditioning
+    assert set(found.silent) == {"0", "1"}
+    assert "with another bias" in found.silent["0"]

@@ -1,0 +1,168 @@
+import random
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.probes import Subject
+from sigmascope.probes.execution import apart, still
+from sigmascope.probes.execution.reachable_state import Reach
+
+
+def snapshot(model):
+    return (
+        {k: v.clone() for k, v in model.state_dict().items()},
+        {k: id(v) for k, v in model._buffers.items()},
+        [m.training for m in model.modules()],
+        [p.requires_grad for p in model.parameters()],
+        [None if p.grad is None else p.grad.clone() for p in model.parameters()],
+        [
+            len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks)
+            for m in model.modules()
+        ],
+    )
+
+
+def assert_same(model, before):
+    state, buffers, *rest = before
+    now, now_buffers, *now_rest = snapshot(model)
+    assert state.keys() == now.keys()
+    assert all(torch.equal(state[k], now[k]) for k in state)
+    assert buffers == now_buffers
+    assert str(rest) == str(now_rest)
+
+
+def noisy():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(), nn.ReLU(), nn.Linear(6, 3)
+    )
+    model[0].weight.requires_grad_(False)
+    model[4].weight.grad = torch.ones(3, 6)
+    model[3].eval()
+    return model
+
+
+def test_nothing_is_left_behind(as_users_see_it):  # beartype draws from `random` itself
+    model = noisy()
+    before = snapshot(model)
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+    fast = torch.backends.mha.get_fastpath_enabled()
+    subject = Subject(model, torch.randn(8, 4), torch.arange(8) % 3, nn.functional.cross_entropy)
+    states = torch.get_rng_state(), *states[1:]
+    assert subject.spectra
+    assert subject.adjoints.adjoints
+    assert subject.gradients is not None
+    assert subject.weights
+    assert_same(model, before)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+    assert (np.random.get_state()[1] == states[2]).all()
+    assert torch.backends.mha.get_fastpath_enabled() == fast
+
+
+def test_everything_is_put_back_after_a_failure():
+    model = noisy()
+    before = snapshot(model)
+    with pytest.raises(ValueError, match="mat1 and mat2"):
+        _ = Subject(model, torch.randn(8, 5)).calls
+    with pytest.raises(ZeroDivisionError):
+        _fail_in_the_middle(model)
+    assert_same(model, before)
+
+
+def _fail_in_the_middle(model):
+    with still(model):
+        model[1].running_mean.add_(1)
+        model[1].register_buffer("new", torch.ones(1))
+        raise ZeroDivisionError
+
+
+def test_dropout_is_off_and_batch_statistics_are_on():
+    model = noisy()
+    x = torch.randn(8, 4)
+    with still(model), torch.no_grad():
+        assert model[1].training
+        assert not model[2].training
+        first, second = model(x), model(x)
+    assert torch.equal(first, second)
+    with still(model.eval()):
+        assert not model[1].training
+
+
+def test_a_model_that_draws_random_numbers_draws_the_same_in_every_pass():
+    class Noisy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.inner(x + torch.randn_like(x))
+
+    torch.manual_seed(3)
+    subject = Subject(Noisy(), torch.zeros(5, 4))
+    first = subject.calls[0].input
+    with still(subject.model), torch.no_grad():
+        again = torch.randn_like(first)
+    assert torch.equal(first, again)
+
+
+def test_a_compiled_call_is_suspended_and_kept():
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    model.compile(backend="eager")
+    compiled = model._compiled_call_impl
+    assert set(Subject(model, torch.randn(3, 4)).activations) == {"0", "(output)"}
+    assert model._compiled_call_impl is compiled
+    wrapped = torch.compile(model, backend="eager")
+    assert Subject(wrapped, torch.randn(3, 4)).model is model
+
+
+def test_ctrl_c_waits_until_everything_is_back(monkeypatch):
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout()).train()
+    net.count = 0
+    give_back = Reach.give_back
+
+    def interrupted(self):
+        signal.raise_signal(signal.SIGINT)
+        give_back(self)
+
+    monkeypatch.setattr(Reach, "give_back", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    interrupt = pytest.raises(KeyboardInterrupt)
+    with interrupt, still(net):
+        net.count = 1
+        net[0].weight.data.zero_()
+    assert net.training
+    assert net[1].training
+    assert net.count == 0
+    assert net[0].weight.any()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_fast_path_of_attention_is_back_after_many_threads_and_failures():
+    layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True).eval()
+
+    def measure(length):
+        width = 6 if length % 3 else 5  # a third of them cannot be run
+        try:
+            return Subject(layer, torch.randn(2, length, width)).calls
+        except ValueError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(measure, range(1, 25)))
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def test_random_states_and_settings_are_left_apart(as_users_see_it):
+    state = torch.random.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+    with apart():
+        torch.rand(3), random.random(), np.random.rand()
+        torch.set_default_dtype(torch.float64)
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.equal(torch.random.get_rng_state(), state[0])
+    assert random.getstate() == state[1]
+    assert (np.random.get_state()[1] == state[2]).all()

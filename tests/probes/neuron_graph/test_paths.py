@@ -1,0 +1,168 @@
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import probes
+from sigmascope.gate import Refusal
+from sigmascope.probes.neuron_graph import Dag, Edge
+
+SLOPES = [(1.0, 0.0), (1.0, 0.1), (1.0, 1.0), (1.0, -1.0), (0.5, 2.0)]
+
+
+def random_dag(seed, *, vertices=9, inputs=3):
+    """Any graph: skips, several edges between two neurons, neurons of every kind."""
+    g = torch.Generator().manual_seed(seed)
+    pick = lambda n: int(torch.randint(n, (), generator=g))
+    edges = []
+    for head in range(inputs, vertices):
+        for _ in range(1 + pick(3)):
+            edges.append(Edge(pick(head), head))
+    slopes = [(1.0, 1.0)] * inputs + [SLOPES[pick(5)] for _ in range(vertices - inputs)]
+    dag = Dag(tuple(range(inputs)), vertices - 1, tuple(edges), tuple(slopes))
+    x = torch.randn(inputs, generator=g, dtype=torch.float64)
+    w = torch.randn(len(edges), generator=g, dtype=torch.float64)
+    return dag, x, w
+
+
+def dense(*widths):
+    layers = []
+    for a, b in pairwise(widths):
+        layers += [nn.Linear(a, b, bias=False), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def close(a, b):
+    return abs(float(a - b)) <= 1e-12 * (1 + abs(float(b)))
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_the_tree_on_the_path_enumeration_is_the_network():
+    for seed in range(400):
+        dag, x, w = random_dag(seed)
+        f = probes.neuron_graph.dag_forward(dag, x, w)
+        tree = probes.neuron_graph.unroll(dag)
+        network = probes.neuron_graph.tree_network(tree, w)
+        read = probes.neuron_graph.leaf_inputs(dag, tree, x)
+        assert close(probes.neuron_graph.tree_forward(network, read), f)  # Lemma 6
+        pulled = probes.neuron_graph.pull_back(network)
+        assert close(probes.neuron_graph.tree_forward(pulled, read), f)  # Lemma 5
+        h = probes.neuron_graph.path_enumeration(dag, x, w)
+        sizes = (pulled.gains * read).abs()
+        assert torch.allclose(sizes, h.abs(), rtol=1e-12, atol=0)
+        assert close(
+            probes.neuron_graph.tree_forward(probes.neuron_graph.signed(pulled), h), f
+        )  # Lemma 1
+        count = probes.neuron_graph.count_paths(dag)
+        assert count == probes.neuron_graph.PathCount(len(h), len(tree.vertex))
+
+
+def test_the_signed_tree_depends_on_signs_only():
+    for seed in range(100):
+        dag, _, w = random_dag(seed)
+        g = torch.Generator().manual_seed(seed)
+        other = w * torch.rand(len(w), generator=g, dtype=torch.float64).add(0.1)
+        tree = probes.neuron_graph.unroll(dag)
+        one, two = (
+            probes.neuron_graph.signed(
+                probes.neuron_graph.pull_back(probes.neuron_graph.tree_network(tree, v))
+            )
+            for v in (w, other)
+        )
+        assert torch.equal(one.weights, two.weights)
+        assert torch.equal(one.gains, two.gains)
+        flipped = w.clone()
+        flipped[tree.edge[1]] *= -1
+        three = probes.neuron_graph.pull_back(probes.neuron_graph.tree_network(tree, flipped))
+        assert not torch.equal(one.weights[1:], three.weights[1:])
+
+
+def test_slopes_along_paths_give_the_output():
+    """f = Σ a_p h_p, with a_p the product of slopes along the path; the sheet's (1)."""
+    for seed in range(50):
+        dag, x, w = random_dag(seed)
+        tree = probes.neuron_graph.unroll(dag)
+        h = probes.neuron_graph.path_enumeration(dag, x, w)
+        signed = probes.neuron_graph.signed(
+            probes.neuron_graph.pull_back(probes.neuron_graph.tree_network(tree, w))
+        )
+        live = h.clone().requires_grad_()
+        f = probes.neuron_graph.tree_forward(signed, live)
+        (a,) = torch.autograd.grad(f, live)
+        assert close((a * h).sum(), f.detach())
+
+
+def test_paths_are_sets_of_edges_so_that_a_skip_gives_a_tree():
+    dag = Dag((0,), 3, (Edge(0, 1), Edge(1, 2), Edge(2, 3), Edge(1, 3)), ((1.0, 0.0),) * 4)
+    tree = probes.neuron_graph.unroll(dag)
+    assert len(tree.vertex) - 1 == 5
+    assert sorted(map(tree.path, tree.leaves)) == [(0, 1, 2), (0, 3)]
+
+
+def test_counts_of_dense_networks_are_products_of_widths():
+    dag = probes.neuron_graph.dag_of(dense(3, 4, 5, 1), inputs=3)
+    widths = (3, 4, 5, 1)
+    vertices = sum(math.prod(widths[k:]) for k in range(4))
+    assert (
+        probes.neuron_graph.count_paths(dag)
+        == probes.neuron_graph.PathCount(60, vertices)
+        == probes.neuron_graph.PathCount(60, 86)
+    )
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.u, self.v = nn.Linear(3, 4), nn.Linear(4, 3)
+        self.a, self.w = nn.Linear(4, 2), nn.Linear(10, 2)
+
+    def forward(self, x):
+        y = x + self.u(F.relu(self.v(x)))
+        return self.w(torch.cat([y, F.leaky_relu(self.a(y), 0.3), torch.abs(y)], 1))
+
+
+class Branching(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) if x.sum() > 0 else x
+
+
+@pytest.mark.parametrize("output", [0, 1])
+def test_extracted_graphs_compute_what_the_module_computes(output):
+    net = Residual().double()
+    dag = probes.neuron_graph.dag_of(net, inputs=4, output=output)
+    w = dag.weights(dict(net.named_parameters()))
+    x = torch.randn(4, dtype=torch.float64)
+    with_one = torch.cat([x, torch.ones(1, dtype=torch.float64)])
+    f = net(x[None])[0, output].detach()
+    assert close(probes.neuron_graph.dag_forward(dag, with_one, w), f)
+    tree = probes.neuron_graph.unroll(dag)
+    signed = probes.neuron_graph.signed(
+        probes.neuron_graph.pull_back(probes.neuron_graph.tree_network(tree, w))
+    )
+    assert close(
+        probes.neuron_graph.tree_forward(
+            signed, probes.neuron_graph.path_enumeration(dag, with_one, w)
+        ),
+        f,
+    )
+
+
+def test_refusals():
+    dag = probes.neuron_graph.dag_of(dense(20, 20, 20, 20, 20, 20, 20, 1), inputs=20)
+    with pytest.raises(Refusal, match="there are 1,280,000,000 paths"):
+        probes.neuron_graph.unroll(dag)
+    with pytest.raises(Refusal, match="got GELU"):
+        probes.neuron_graph.dag_of(nn.Sequential(nn.Linear(2, 2), nn.GELU()), inputs=2)
+    with pytest.raises(Refusal, match="at most 100000 weights"):
+        probes.neuron_graph.dag_of(
+            nn.Sequential(nn.Linear(400, 300), nn.ReLU(), nn.Linear(300, 1)), inputs=400
+        )
+    with pytest.raises(Refusal, match="no cycle"):
+        probes.neuron_graph.count_paths(
+            Dag((0,), 2, (Edge(0, 1), Edge(1, 2), Edge(2, 1)), ((1.0, 1.0),) * 3)
+        )
+    with pytest.raises(Refusal, match="without branches on its data"):
+        probes.neuron_graph.dag_of(nn.Sequential(Branching(2, 2)), inputs=2)

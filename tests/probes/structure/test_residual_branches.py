@@ -1,0 +1,96 @@
+"""Residual branches are found wherever a model adds to its stream, by their last weight."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.probes.samples import prepared
+from sigmascope.probes.structure import branches
+from tests.models_zoo import MODELS, Net
+
+RESIDUAL = {
+    "inplace-residual": 1,
+    "attention-batch-first": 1,
+    "attention-sequence-first": 1,
+    "transformer-encoder-train": 4,
+    "transformer-pre-norm": 4,
+    "vision-transformer": 4,
+    "small-resnet": 3,
+    "transformers-gpt2": 4,
+    "transformers-t5": 10,
+}
+
+
+@pytest.mark.parametrize("name", RESIDUAL)
+def test_branches_of_the_zoo_end_in_a_weight(name):
+    model, batch = MODELS[name]()
+    found = branches(model, prepared(model, batch))
+    assert len(found) == RESIDUAL[name]
+    own = dict(model.named_parameters())
+    assert all(b.scales and set(b.scales) <= set(own) for b in found)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if "conv" in n or n in ("lstm", "unet")])
+def test_models_without_branches_have_none(name):
+    model, batch = MODELS[name]()
+    assert branches(model, prepared(model, batch)) == ()
+
+
+@pytest.mark.parametrize("name", RESIDUAL)
+def test_scaling_what_is_named_scales_the_branch(name):
+    """Half the parameters, half the strength of the first branch; the stream there is the same."""
+    model, batch = MODELS[name]()
+    before = branches(model, prepared(model, batch))
+    with torch.no_grad():
+        for scale in before[0].scales:
+            model.get_parameter(scale).mul_(0.5)
+    after = branches(model, prepared(model, batch))
+    assert after[0].strength == pytest.approx(0.5 * before[0].strength, rel=1e-4)
+
+
+def one(forward, **parts):
+    torch.default_generator.manual_seed(0)
+    (found,) = branches(Net(forward, **parts), torch.randn(5, 4))
+    return found
+
+
+def test_strength_is_measured():
+    layer = nn.Linear(4, 4, bias=False)
+    nn.init.eye_(layer.weight)
+    found = one(lambda self, x: x + 3 * self.layer(x), layer=layer)
+    assert (found.site, found.scales, found.linear) == ("layer", ("layer.weight",), True)
+    assert found.strength == pytest.approx(3.0)
+
+
+def test_a_learned_factor_is_the_scale():
+    scale = nn.Parameter(torch.full((4,), 0.1))
+    found = one(lambda self, x: x + self.g * self.layer(x), layer=nn.Linear(4, 4), g=scale)
+    assert found.scales == ("g",)
+
+
+def test_relu_goes_through_but_would_not_start_from_zero():
+    found = one(lambda self, x: x + F.relu(self.layer(x)), layer=nn.Linear(4, 4))
+    assert found.scales == ("layer.weight", "layer.bias")
+    assert not found.linear
+
+
+def test_curved_ends_have_no_scale():
+    found = one(lambda self, x: x + self.layer(x).tanh(), layer=nn.Linear(4, 4))
+    assert (found.site, found.scales) == ("", ())
+
+
+def test_two_ways_with_weights_of_their_own_are_no_branch():
+    net = Net(lambda self, x: self.a(x) + self.b(x), a=nn.Linear(4, 4), b=nn.Linear(4, 4))
+    assert branches(net, torch.randn(5, 4)) == ()
+
+
+def test_the_model_is_left_as_found():
+    model, batch = MODELS["small-resnet"]()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    state = torch.random.get_rng_state()
+    branches(model, batch)
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert all(p.grad is None for p in model.parameters())
+    assert not any(m._forward_hooks for m in model.modules())

@@ -1,0 +1,86 @@
+"""Readings of the setup are what they are defined as, on models of every kind."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import survey
+from sigmascope.probes.samples import prepared
+from tests.models_zoo import MODELS
+
+
+def read(model, x, y=None, loss=None):
+    measured = survey.profile(model, x, targets=y, loss=loss, views=["setup"])
+    return {(r.site, r.quantity): r.estimate.value for r in measured.readings}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_of_the_zoo_is_read(name):
+    model, batch = MODELS[name]()
+    measured = survey.profile(model, prepared(model, batch), views=["setup"])
+    assert not [s for s in measured.skipped if s.what == "setup"]
+    assert any(r.quantity in ("written variation", "gain") for r in measured.readings)
+
+
+def test_gain_is_of_differences_and_ignores_biases():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    with torch.no_grad():
+        for layer, scale in zip(model, (2.0, 0.5), strict=True):
+            nn.init.eye_(layer.weight).mul_(scale)
+            nn.init.constant_(layer.bias, 100.0)
+    found = read(model, torch.randn(50, 3))
+    assert found["0", "gain"] == pytest.approx(2.0)
+    assert found["1", "gain"] == pytest.approx(0.5)
+    assert found["1", "written variation"] < 0.03
+
+
+def test_copies_are_counted():
+    torch.default_generator.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    x = torch.randn(30, 4)
+    assert read(model, x)["2", "distinct units"] == 1.0
+    with torch.no_grad():
+        model[0].weight[4:] = model[0].weight[:4]
+        model[0].bias[4:] = model[0].bias[:4]
+    assert read(model, x)["2", "distinct units"] == 0.5
+    nn.init.constant_(model[0].weight, 0.1)
+    assert read(model, x)["0.weight", "distinct units"] == 1 / 8
+
+
+def test_gradients_are_those_of_autograd():
+    torch.default_generator.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    x, y = torch.randn(30, 4), torch.randint(3, (30,))
+    found = read(model, x, y, F.cross_entropy)
+    F.cross_entropy(model(x), y).backward()
+    weight = model[0].weight
+    relative = weight.grad.norm() / weight.detach().norm()
+    assert found["0.weight", "relative gradient"] == pytest.approx(relative.item(), rel=1e-5)
+
+
+def test_zeros_and_what_is_frozen():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    x, y = torch.randn(30, 4), torch.randint(3, (30,))
+    nn.init.zeros_(model[2].weight)
+    model[0].bias.requires_grad_(False)
+    found = read(model, x, y, F.cross_entropy)
+    assert found["2.weight", "gradient of a zero weight"] > 0
+    assert found["0.weight", "relative gradient"] == 0
+    assert found["0.bias", "frozen entries"] == 8
+
+
+@pytest.mark.parametrize(("training", "touched"), [(True, False), (False, True), (False, False)])
+def test_untouched_statistics(training, touched):
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    if touched:
+        model(torch.randn(30, 4))
+    model.train(training)
+    found = read(model, torch.randn(30, 4))
+    assert (("1", "batches seen") in found) == (not training and not touched)
+
+
+def test_denormal_numbers_are_counted():
+    model = nn.Sequential(nn.Linear(4, 8, bias=False), nn.Linear(8, 3))
+    nn.init.constant_(model[0].weight, 1e-20)
+    assert read(model, torch.full((6, 4), 1e-20))["0", "denormal entries"] == 48

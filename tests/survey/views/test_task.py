@@ -1,0 +1,138 @@
+"""What is said of a task holds for tasks that are known."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import sources, survey
+from sigmascope.survey.views import constant_loss
+from sigmascope.survey.views.task import RIDGE, target_alignment, target_rows, target_signal
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return sources.open_data("digits", samples=128)
+
+
+def test_digits_tell_their_targets_and_shuffled_ones_do_not(digits):
+    x, Y = digits.inputs.flatten(1), target_rows(digits.targets, 128)
+    assert target_signal(x, Y) > 20
+    for seed in range(10):
+        g = torch.Generator().manual_seed(seed)
+        assert target_signal(x, Y[torch.randperm(128, generator=g)]) < 2.5
+
+
+def test_a_smooth_function_is_told_and_noise_is_not():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 6, generator=g)
+    smooth = (x @ torch.randn(6, 2, generator=g)).tanh()
+    assert target_signal(x, target_rows(smooth, 200)) > 10
+    assert target_signal(x, target_rows(torch.randn(200, 2, generator=g), 200)) < 3
+
+
+def test_signal_does_not_depend_on_the_scale_of_inputs(digits):
+    Y = target_rows(digits.targets, 128)
+    signals = [target_signal(s * digits.inputs.flatten(1), Y) for s in (1e-6, 1.0, 1e6)]
+    assert signals == pytest.approx([signals[1]] * 3, rel=1e-3)
+
+
+def test_alignment_is_one_for_the_targets_themselves():
+    g = torch.Generator().manual_seed(0)
+    Y = target_rows(torch.randint(4, (60,), generator=g), 60)
+    assert target_alignment(Y, Y) == pytest.approx(1.0)
+    assert target_alignment(7 * Y + 3, Y) == pytest.approx(1.0)
+    noise = target_alignment(torch.randn(60, 500, generator=g), Y)
+    assert abs(noise) < 0.1
+    assert target_alignment(torch.ones(60, 3), Y) is None
+
+
+@pytest.mark.parametrize(
+    "targets", [torch.tensor([0, 0, 1, 2]), torch.tensor([[1.0], [2], [4], [9]])]
+)
+def test_the_constant_loss_is_the_entropy_or_the_variance(targets):
+    if targets.is_floating_point():
+        assert constant_loss(torch.zeros(4, 1), targets, F.mse_loss) == pytest.approx(
+            targets.var(correction=0).item(), rel=1e-4
+        )
+    else:
+        entropy = torch.distributions.Categorical(torch.tensor([0.5, 0.25, 0.25])).entropy()
+        found = constant_loss(torch.zeros(4, 3), targets, F.cross_entropy)
+        assert found == pytest.approx(entropy.item(), rel=1e-3)
+
+
+def reach(model, x, y, loss):
+    measured = survey.profile(model, x, targets=y, loss=loss, views=["setup"])
+    return {r.quantity: r.estimate.value for r in measured.readings if r.site == "(output)"} | {
+        r.quantity: r.estimate.value for r in measured.readings if r.quantity == "out of reach"
+    }
+
+
+def test_softmax_before_cross_entropy_leaves_a_known_loss(digits):
+    """Scores between 0 and 1 leave log(1 + 9/e) of log 10 at least."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Softmax(-1))
+    found = reach(model, digits.inputs, digits.targets, F.cross_entropy)
+    floor = torch.tensor(1 + 9 / torch.e).log() / torch.tensor(10.0).log()
+    assert found["ends in softmax"] == 1
+    assert found["out of reach"] == pytest.approx(floor.item(), rel=1e-2)
+
+
+def test_negative_values_are_beyond_relu():
+    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    model = nn.Sequential(nn.Linear(4, 1), nn.ReLU())
+    assert reach(model, x, x[:, :1].abs(), F.mse_loss)["out of reach"] == 0
+    below = reach(model, x, -x[:, :1].abs(), F.mse_loss)["out of reach"]
+    assert below > 1  # worse than the best constant, which is negative too
+
+
+def test_a_narrow_layer_loses_what_its_width_cannot_hold():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 8, generator=g)
+    model = nn.Sequential(nn.Linear(8, 2), nn.Linear(2, 8))
+    assert reach(model, x, x, F.mse_loss)["out of reach"] == pytest.approx(6 / 8, abs=0.06)
+    wide = nn.Sequential(nn.Linear(8, 20), nn.Linear(20, 8))
+    assert "out of reach" not in reach(wide, x, x, F.mse_loss)
+
+
+def test_alignment_is_zero_on_average_over_all_permutations():
+    """What chance gives is taken off exactly: of five samples all 120 orders."""
+    g = torch.Generator().manual_seed(3)
+    rows, targets = (torch.randn(5, k, generator=g).double() for k in (2, 1))
+    wanted = target_rows(targets, 5)
+    found = [
+        target_alignment(rows, wanted[list(order)]) for order in itertools.permutations(range(5))
+    ]
+    assert max(found) < 1  # none is cut
+    assert sum(found) / 120 == pytest.approx(0, abs=1e-12)
+
+
+def test_the_signal_is_that_of_fits_without_each_sample():
+    """Every sample left out in turn and predicted by a ridge regression on the others."""
+    g = torch.Generator().manual_seed(4)
+    rows = torch.randn(12, 3, generator=g).double()
+    targets = target_rows(rows[:, :1] + 0.3 * torch.randn(12, 1, generator=g).double(), 12)
+    X = (rows - rows.mean(0)) / (rows - rows.mean(0)).square().mean().sqrt()
+    K = X @ X.mT
+    ridge = RIDGE * K.diagonal().mean()
+
+    def told(Y):
+        error = agreement = 0.0
+        for i in range(12):
+            rest = [j for j in range(12) if j != i]
+            own = K[rest][:, rest] + ridge * torch.eye(11, dtype=K.dtype)
+            error += float((Y[i] - K[i, rest] @ torch.linalg.solve(own, Y[rest])).square().sum())
+            near = sorted(rest, key=lambda j: float((X[i] - X[j]).norm()))[:5]
+            agreement += float((Y[near] @ Y[i]).sum())
+        return agreement, -math.log(error)
+
+    generator = torch.Generator().manual_seed(0)
+    chance = [told(targets[torch.randperm(12, generator=generator)]) for _ in range(200)]
+    scores = []
+    for mine, others in zip(told(targets), zip(*chance, strict=True), strict=True):
+        mean = sum(others) / 200
+        spread = math.sqrt(sum((x - mean) ** 2 for x in others) / 199)
+        scores.append((mine - mean) / spread)
+    assert target_signal(rows, targets) == pytest.approx(max(scores), rel=1e-9)
