@@ -143,7 +143,7 @@ def fit(folder: Path) -> None:
     model = diagnosis.trainability.fit_trainability(
         rows, [scores[s]["score"] >= FITS for s in seeds], says=says
     )
-    model.save(Path(diagnosis.__file__).with_name("trainability.json"))
+    model.save(Path(diagnosis.trainability.__file__).with_name("trainability.json"))
     print(dict(zip(model.names, model.slopes, strict=True)), "offset", model.offset)
 
 

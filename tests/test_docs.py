@@ -38,7 +38,7 @@ def test_every_command_is_documented_and_ends_in_a_line_to_paste():
 def test_every_theorem_and_every_finding_is_documented():
     for theorem in theory.THEOREMS:
         assert f"## {theorem.name}" in everything
-    source = "\n".join(p.read_text() for p in (ROOT / "sigmascope/diagnosis").glob("*.py"))
+    source = "\n".join(p.read_text() for p in (ROOT / "sigmascope/diagnosis").rglob("*.py"))
     templates = set(re.findall(r'Finding\(\s*f?"([a-z{}-]+)"', source))
     names = {t.replace("{kind}", k) for t in templates for k in ("vanishing", "exploding")}
     assert len(names) >= len(diagnosis.rules.RULES)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
 
-from sigmascope import gate, records
+from sigmascope import gate
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.outputs import progress_bar
 from sigmascope.cli.ranges import Fitting
@@ -94,7 +94,7 @@ def seeded(seed: int) -> "torch.Generator":
 
 def measure(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Profile":
     """A profile that knows the names the user gave."""
-    from sigmascope import diagnosis, survey
+    from sigmascope import diagnosis, records, survey
 
     with progress_bar() as progress:
         measured = survey.profile(

@@ -6,6 +6,7 @@ from sigmascope.records.finding import Finding, Severity
 from sigmascope.records.profile import (
     ALL,
     EVERY,
+    Item,
     Layer,
     Profile,
     Reading,
@@ -22,6 +23,7 @@ __all__ = [
     "Check",
     "Estimate",
     "Finding",
+    "Item",
     "Layer",
     "Profile",
     "Reading",

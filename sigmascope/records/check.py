@@ -55,20 +55,16 @@ class Check:
     @property
     def note(self) -> str:
         """Why a contradiction is none: the hypotheses that could not be decided; else empty."""
-        if self.verdict != Verdict.CONSISTENT or not contradicted(*_ordered(self)):
+        if self.verdict != Verdict.CONSISTENT or not _smaller_exceeds(self):
             return ""
         unknown = "; ".join(a.says for a in self.assumptions if a.met is None)
         return f"contradicted, but it cannot be told whether {unknown}"
 
 
-def _ordered(check: Check) -> tuple[Estimate, Estimate]:
-    """The side that should be the smaller one, and the other."""
+def _smaller_exceeds(check: Check) -> bool:
+    """Whether the side that should be the smaller one is proved to be the larger."""
     assert check.measured is not None
     assert check.limit is not None
     at_most = check.sense == "at most"
-    return (check.measured, check.limit) if at_most else (check.limit, check.measured)
-
-
-def contradicted(small: Estimate, large: Estimate) -> bool:
-    """Whether a side that should be the smaller one is proved to be the larger."""
-    return small.low > large.high
+    small, large = (check.measured, check.limit) if at_most else (check.limit, check.measured)
+    return small.exceeds(large)

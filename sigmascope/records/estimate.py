@@ -148,6 +148,10 @@ class Estimate:
         """The smaller of the number and `ceiling`."""
         return self._through(lambda x: min(x, ceiling), ulps=0)
 
+    def exceeds(self, other: "Estimate") -> bool:
+        """Whether the intervals prove that this number is the larger."""
+        return self.low > other.high
+
     @property
     def positive(self) -> bool | None:
         """Whether the number is above zero; None where the interval cannot tell."""

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from sigmascope.probes import Subject, weights
 from sigmascope.probes.execution import in_words, is_matrix, module_name, normalisers, still
-from sigmascope.records import Layer, Skipped
-from sigmascope.records.profile import Item
+from sigmascope.records import Item, Layer, Skipped
 
 
 def tried(items: Iterable[Item], what: str) -> Iterator[Item]:

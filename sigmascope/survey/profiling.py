@@ -15,8 +15,7 @@ from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import ALONE, apart, in_words
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import ALL, EVERY, Profile, Reading, SiteSpectrum, Skipped, View
-from sigmascope.records.profile import Item
+from sigmascope.records import ALL, EVERY, Item, Profile, Reading, SiteSpectrum, Skipped, View
 from sigmascope.survey.coverage import covered, tried
 from sigmascope.survey.views.balances import balance_items
 from sigmascope.survey.views.bottleneck import bottleneck_items

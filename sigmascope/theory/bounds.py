@@ -15,7 +15,6 @@ from typing import ClassVar, final
 from sigmascope.networks.chains import ChainStatistics
 from sigmascope.probes import Subject
 from sigmascope.records import Assumption, Check, Estimate, Sense, Verdict
-from sigmascope.records.check import contradicted
 
 
 class Bound(ABC):
@@ -51,7 +50,7 @@ class Bound(ABC):
             return self._said(assumptions, Verdict.INAPPLICABLE)
         measured, limit = self.sides()
         small, large = (measured, limit) if self.sense == "at most" else (limit, measured)
-        if contradicted(small, large):
+        if small.exceeds(large):
             known = all(a.met for a in assumptions)
             verdict = Verdict.VIOLATED if known else Verdict.CONSISTENT
         else:

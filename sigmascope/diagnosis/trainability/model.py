@@ -60,8 +60,9 @@ class TrainabilityModel:
         return Estimate(value, min(low, value), max(high, value), how, RISK)
 
     def save(self, file: Path) -> None:
-        """Write it as JSON."""
-        write_text(file, json.dumps(asdict(self), indent=1) + "\n", mark=MARK)
+        """Write it as JSON, a line for each attribute."""
+        lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in asdict(self).items()]
+        write_text(file, "{\n" + ",\n".join(lines) + "\n}\n", mark=MARK)
 
     @classmethod
     def read(cls, file: Path) -> "TrainabilityModel":

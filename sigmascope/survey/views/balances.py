@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from sigmascope.linalg import stable_rank
 from sigmascope.probes import Subject, Weight, weight_spectra
-from sigmascope.records import Estimate, Reading, Skipped, View
-from sigmascope.records.profile import Item
+from sigmascope.records import Estimate, Item, Reading, Skipped, View
 from sigmascope.theory import le2022
 
 VIEW: View = "balances"

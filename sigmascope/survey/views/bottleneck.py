@@ -8,8 +8,7 @@ from torch import Tensor
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject, weight_spectra
-from sigmascope.records import Estimate, Reading, Skipped, Spectrum, View
-from sigmascope.records.profile import Item
+from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum, View
 from sigmascope.survey.bottleneck.inner_dimensions import inner_dimension
 from sigmascope.theory import jacot2023
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from sigmascope.probes import Subject
-from sigmascope.records import Reading, Skipped, View
-from sigmascope.records.profile import Item
+from sigmascope.records import Item, Reading, Skipped, View
 from sigmascope.survey.landscape.layer_conditioning import layer_curvature
 
 VIEW: View = "conditioning"

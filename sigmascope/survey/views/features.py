@@ -16,8 +16,7 @@ from sigmascope.linalg.krylov import trace_of_forms
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import module_name
 from sigmascope.probes.jacobian import Adjoint, Sweep
-from sigmascope.records import Estimate, Reading, Skipped, Spectrum, View
-from sigmascope.records.profile import Item
+from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum, View
 
 RISK = 0.01  # chance that the interval of a sampled quantity misses
 

@@ -15,8 +15,7 @@ from sigmascope.linalg import (
 )
 from sigmascope.probes import OUTPUT, Subject, Weight, weight_spectra
 from sigmascope.probes.samples import Spectra
-from sigmascope.records import Estimate, Reading, SiteSpectrum, Skipped, Spectrum, View
-from sigmascope.records.profile import Item
+from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum, View
 
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 

@@ -12,8 +12,7 @@ from sigmascope.probes.execution import plain
 from sigmascope.probes.samples import Rows
 from sigmascope.probes.structure import branches, squashes
 from sigmascope.probes.symmetry import trial_gradients
-from sigmascope.records import Estimate, Reading, Skipped, View
-from sigmascope.records.profile import Item
+from sigmascope.records import Estimate, Item, Reading, Skipped, View
 from sigmascope.survey.coverage import tried
 from sigmascope.survey.views.task import task_items
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Loss
 from sigmascope.probes.structure import closing_operation
-from sigmascope.records import Estimate, Reading, View
-from sigmascope.records.profile import Item
+from sigmascope.records import Estimate, Item, Reading, View
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
