@@ -6,6 +6,7 @@ python docs/generate.py
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import cyclopts
 
 import sigmascope
-from sigmascope import theory
+from sigmascope import quantities, theory
 from sigmascope.cli import COMMANDS, UNDER, app
 
 HERE = Path(__file__).parent
@@ -102,7 +103,28 @@ def reference() -> str:
     return "\n".join(parts)
 
 
-PAGES = {"theorems.md": theorems, "cli.md": commands, "reference.md": reference}
+def measurements() -> str:
+    """The page on measurements, its tables filled from the table of quantities."""
+    page = (HERE / "measurements.md").read_text(encoding="utf-8")
+    return re.sub(r"<!-- quantities: (\w+) -->\n.*?<!-- end -->", _table, page, flags=re.DOTALL)
+
+
+def _table(place: re.Match[str]) -> str:
+    rows = ["| quantity | what it is | values | healthy | source |", "|---|---|---|---|---|"]
+    for q in quantities.in_view(place[1]):
+        formula = f": ${q.symbol}$" if q.symbol else ""
+        unit = f", in {q.unit}" if q.unit else ""
+        cells = (q.name, q.says + formula, q.range + unit, q.healthy, q.source)
+        rows.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    return "\n".join((f"<!-- quantities: {place[1]} -->", *rows, "<!-- end -->"))
+
+
+PAGES = {
+    "measurements.md": measurements,
+    "theorems.md": theorems,
+    "cli.md": commands,
+    "reference.md": reference,
+}
 
 
 def stale() -> list[str]:

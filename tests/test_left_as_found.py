@@ -22,7 +22,7 @@ from sigmascope.diagnosis.remedies import Inapplicable, UnitScale
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import as_tensor, prepared, run
-from sigmascope.records.profile import EVERY as EVERY_VIEW
+from sigmascope.quantities import EVERY as EVERY_VIEW
 
 EXPECTED = (Refusal, Inapplicable)
 ENDS = ("success", "exception", "interrupt")

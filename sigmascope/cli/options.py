@@ -10,6 +10,7 @@ from sigmascope import gate
 from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.outputs import progress_bar
 from sigmascope.cli.ranges import Fitting
+from sigmascope.quantities import ALL, View
 
 if TYPE_CHECKING:
     import torch
@@ -17,17 +18,6 @@ if TYPE_CHECKING:
     from sigmascope.probes import Subject
     from sigmascope.records import Profile
     from sigmascope.sources import Data, Model
-
-View = Literal[
-    "representations",
-    "weights",
-    "features",
-    "gradients",
-    "setup",
-    "balances",
-    "bottleneck",
-    "conditioning",
-]
 
 
 @Parameter(name="*")
@@ -94,7 +84,7 @@ def seeded(seed: int) -> "torch.Generator":
 
 def measure(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Profile":
     """A profile that knows the names the user gave."""
-    from sigmascope import diagnosis, records, survey
+    from sigmascope import diagnosis, survey
 
     with progress_bar() as progress:
         measured = survey.profile(
@@ -102,13 +92,13 @@ def measure(opened: "Model", data: "Data", source: Source, views: list[View] | N
             data.inputs,
             targets=data.targets,
             loss=None if data.targets is None else fitting_loss,
-            views=views or records.ALL,
+            views=views or ALL,
             outputs=source.outputs,
             batch_dim=source.batch_dim,
             generator=seeded(source.seed),
             progress=progress,
         )
-    if "setup" in (views or records.ALL):
+    if "setup" in (views or ALL):
         measured = diagnosis.trainability.foretold(
             measured,
             opened.module,

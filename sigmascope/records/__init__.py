@@ -1,18 +1,16 @@
 """What is said: numbers with intervals, readings, checks, findings. Declared once."""
 
+from sigmascope.quantities import ALL, EVERY, View
 from sigmascope.records.check import Assumption, Check, Sense, Verdict
 from sigmascope.records.estimate import Estimate, entrywise, largest
 from sigmascope.records.finding import Finding, Severity
 from sigmascope.records.profile import (
-    ALL,
-    EVERY,
     Item,
     Layer,
     Profile,
     Reading,
     SiteSpectrum,
     Skipped,
-    View,
 )
 from sigmascope.records.spectrum import Spectrum
 

@@ -3,24 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
 
+from sigmascope.quantities import View, quantity
 from sigmascope.records.check import Check
 from sigmascope.records.estimate import Estimate
 from sigmascope.records.spectrum import Spectrum
-
-View = Literal[
-    "representations",
-    "weights",
-    "features",
-    "gradients",
-    "setup",
-    "balances",
-    "bottleneck",
-    "conditioning",
-]
-ALL: tuple[View, ...] = ("representations", "weights", "features", "gradients", "setup")
-EVERY: tuple[View, ...] = (*ALL, "balances", "bottleneck", "conditioning")  # on request
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +91,25 @@ class Profile:
     about: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     views: tuple[View, ...] = ()
 
+    def __post_init__(self) -> None:
+        for view, name in {(r.view, r.quantity) for r in self.readings}:
+            if view not in (views := quantity(name).views):
+                raise ValueError(
+                    f"{name!r} must be read in {' or '.join(views)}, got it in {view}. The "
+                    "table of quantities says where each belongs."
+                )
+
     def series(
-        self, quantity: str, *, view: View | None = None, form: str | None = None
+        self, name: str, *, view: View | None = None, form: str | None = None
     ) -> tuple[Reading, ...]:
-        """Readings of one quantity, in the order of the layers."""
+        """Readings of one quantity, in the order of the layers.
+
+        Raises:
+            ValueError: If there is no such quantity.
+        """
+        quantity(name)
         return tuple(
             r
             for r in self.readings
-            if r.quantity == quantity and view in (None, r.view) and form in (None, r.form)
+            if r.quantity == name and view in (None, r.view) and form in (None, r.form)
         )

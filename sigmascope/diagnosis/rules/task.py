@@ -39,10 +39,11 @@ def unrelated_targets(profile: Profile) -> Iterator[Finding]:
 
 def out_of_reach(profile: Profile) -> Iterator[Finding]:
     """Targets that the last layer cannot express, whatever the weights."""
-    for r in profile.series("out of reach"):
+    for r in (*profile.series("out of reach"), *profile.series("variance out of reach")):
         if r.estimate.value < BEYOND_WARNING:
             continue
-        closing = [c for c in profile.readings if c.quantity.startswith("ends in ")]
+        inside = r.quantity == "out of reach"
+        closing = [c for c in profile.readings if inside and c.quantity.startswith("ends in ")]
         what = (
             f"The output {closing[0].quantity.replace('ends in', 'ends in a')}, and the loss "
             if closing

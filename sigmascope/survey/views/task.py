@@ -176,7 +176,9 @@ def _reach(
         s = torch.linalg.svdvals(wanted).square()
         if type(last[0].module).__name__ == "Linear" and width < len(s) and not closing:
             lost = (s[width:].sum() / s.sum()).item()
-            yield Reading(last[0].site, "out of reach", Estimate.rounded(lost, ulps=64), VIEW)
+            yield Reading(
+                last[0].site, "variance out of reach", Estimate.rounded(lost, ulps=64), VIEW
+            )
 
 
 def _nearest(output: Tensor, targets: Tensor, low: float, high: float) -> Tensor | None:

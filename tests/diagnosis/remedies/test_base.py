@@ -226,7 +226,7 @@ def test_remedies_are_found_by_name_and_by_finding(digits):
 def test_every_cured_finding_exists():
     from pathlib import Path
 
-    page = Path(__file__).parents[2].joinpath("docs/findings.md").read_text()
+    page = Path(__file__).parents[3].joinpath("docs/findings.md").read_text()
     for kind in REMEDIES:
         for name in kind.cures:
             assert f"`{name}`" in page, name

@@ -21,7 +21,7 @@ from sigmascope.probes.samples import as_tensor, prepared
 from sigmascope.records import Estimate, Reading
 from tests.models_zoo import MODELS, call
 
-TABLE = Path(__file__).parents[2] / "benchmarks/trainability.csv"
+TABLE = Path(__file__).parents[3] / "benchmarks/trainability.csv"
 HELD_OUT = 10_000  # seeds of the networks that nothing was fitted to
 
 

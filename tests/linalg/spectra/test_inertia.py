@@ -106,7 +106,7 @@ def test_widens_the_shift_until_it_covers_the_rounding(monkeypatch):
         shifts.append(shift)
         return (3, 1e9)
 
-    monkeypatch.setattr("sigmascope.linalg.spectra.spectra.inertia._reaching", coarse)
+    monkeypatch.setattr("sigmascope.linalg.spectra.inertia._reaching", coarse)
     assert count_above(torch.eye(3), 0.5).value == 3
     assert len(shifts) == 4
     assert shifts[3] - 0.5 > 1e3 * (shifts[1] - 0.5) > 0
@@ -114,7 +114,7 @@ def test_widens_the_shift_until_it_covers_the_rounding(monkeypatch):
 
 def test_admits_that_nothing_is_known_when_no_shift_covers_the_rounding(monkeypatch):
     monkeypatch.setattr(
-        "sigmascope.linalg.spectra.spectra.inertia._reaching",
+        "sigmascope.linalg.spectra.inertia._reaching",
         lambda S, shift: (2, 1e30 * abs(shift)),
     )
     e = count_above(torch.eye(3), 0.5)

@@ -1,0 +1,78 @@
+"""The table of quantities says the truth about what is read."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from models_zoo import MODELS, call
+from torch.nn import functional as F
+
+from sigmascope import quantities, survey
+from sigmascope.quantities import ALL, EVERY, quantity
+from sigmascope.records import Estimate, Profile, Reading
+
+TABLE = quantities.quantities()
+ROOT = Path(__file__).parents[1]
+
+
+def profile_of(name):
+    module, batch = MODELS[name]()
+    out = call(module, batch)
+    if not hasattr(out, "detach") or out[0].numel() > 64:
+        return survey.profile(module, batch)
+    return survey.profile(module, batch, targets=out.detach() + 1, loss=F.mse_loss, views=EVERY[:7])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_readings_lie_in_the_range_that_is_declared(name, as_users_see_it):
+    for r in profile_of(name).readings:
+        q = TABLE[r.quantity]
+        slack = 1e-6 * max(1.0, abs(r.estimate.value))
+        assert q.least - slack <= r.estimate.value <= q.most + slack, r
+
+
+@pytest.mark.parametrize("q", TABLE.values(), ids=lambda q: q.name)
+def test_a_row_is_whole(q):
+    assert q.views
+    assert set(q.views) <= set(EVERY)
+    assert not q.says.endswith(".")
+    assert q.least <= q.most
+    assert q.range
+    assert not q.compared or q.column
+
+
+def test_every_view_has_quantities_and_the_readme_names_it():
+    assert set(ALL) < set(EVERY)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for view in EVERY:
+        assert quantities.in_view(view)
+        assert f"| {view}" in readme
+
+
+def test_panels_are_of_one_unit_and_one_scale():
+    for names in quantities.families().values():
+        assert len(names) > 1
+        assert len({(TABLE[n].unit, TABLE[n].scale) for n in names}) == 1
+
+
+def test_ranges_in_words_come_from_the_ends():
+    assert quantity("dead units").range == "0 to 1"
+    assert quantity("gain").range == "≥ 0"
+    assert quantity("target signal").range == "any"
+    assert quantity("ends in tanh").range == "1"
+    assert quantity("target signal").least == -math.inf
+
+
+def test_an_unknown_quantity_is_refused_by_its_nearest_name():
+    with pytest.raises(ValueError, match=r"got 'participation ration'\. Did you mean 'participation"):
+        Profile(()).series("participation ration")
+
+
+def test_a_profile_takes_no_reading_that_the_table_does_not_have():
+    r = Reading("a", "gain", Estimate.exactly(1.0), "setup")
+    assert Profile((r,)).series("gain") == (r,)
+    with pytest.raises(ValueError, match="must be read in setup, got it in weights"):
+        Profile((replace(r, view="weights"),))
+    with pytest.raises(ValueError, match="A quantity must be one of"):
+        Profile((replace(r, quantity="gian of what"),))
