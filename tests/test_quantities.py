@@ -65,7 +65,9 @@ def test_ranges_in_words_come_from_the_ends():
 
 
 def test_an_unknown_quantity_is_refused_by_its_nearest_name():
-    with pytest.raises(ValueError, match=r"got 'participation ration'\. Did you mean 'participation"):
+    with pytest.raises(
+        ValueError, match=r"got 'participation ration'\. Did you mean 'participation"
+    ):
         Profile(()).series("participation ration")
 
 

@@ -7,10 +7,10 @@ only where all that makes it true is known to be met; a hypothesis that the fact
 turns a contradiction into CONSISTENT, with a note. An inapplicable theorem is asked for no number.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from abc import ABC, ABCMeta, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 from sigmascope.networks.chains import ChainStatistics
 from sigmascope.probes import Subject
@@ -66,6 +66,55 @@ class Bound(ABC):
     ) -> Check:
         words = self.name, self.source, self.statement, self.site
         return Check(*words, measured, limit, self.sense, assumptions, verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class OfFacts(Bound):
+    """A theorem whose two sides are formulas of some measured facts: a row of a table."""
+
+    facts: Any
+
+    @property
+    def site(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] (read only)
+        """Where the facts were measured."""
+        return self.facts.site
+
+
+def row(
+    name: str,
+    source: str,
+    statement: str,
+    says: str,
+    *,
+    measured: Callable[[Any], Estimate],
+    limit: Callable[[Any], Estimate],
+    assuming: Callable[[Any], Iterable[Assumption]] = lambda facts: (),
+    sense: Sense = "at most",
+) -> type[OfFacts]:
+    """A theorem that differs from its neighbours only in formulas.
+
+    Args:
+        name: In the catalogue.
+        source: Author, year and number.
+        statement: The inequality.
+        says: What it says, in a sentence.
+        measured: The side that is bounded, of the facts.
+        limit: The side that bounds it.
+        assuming: The hypotheses.
+        sense: As for `Bound`.
+    """
+    body = {
+        "__doc__": says,
+        "__slots__": (),
+        "name": name,
+        "source": source,
+        "statement": statement,
+        "sense": sense,
+        "assumptions": lambda self: tuple(assuming(self.facts)),
+        "measured": lambda self: measured(self.facts),
+        "limit": lambda self: limit(self.facts),
+    }
+    return ABCMeta("".join(map(str.title, name.split("-"))), (OfFacts,), body)
 
 
 class OfModels(Bound):

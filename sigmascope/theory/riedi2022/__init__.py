@@ -1,9 +1,9 @@
 """Riedi, Balestriero & Baraniuk 2022, singular value perturbation and the loss landscape."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sigmascope.records import Check
-from sigmascope.theory.bounds import Bound
+from sigmascope.theory.bounds import Bound, OfFacts
 from sigmascope.theory.riedi2022.activations import OF_ACTIVATIONS, Activation
 from sigmascope.theory.riedi2022.curvature import (
     CurvatureFactors,
@@ -12,6 +12,7 @@ from sigmascope.theory.riedi2022.curvature import (
     neuron_limit,
 )
 from sigmascope.theory.riedi2022.edelman import EdelmanLaw
+from sigmascope.theory.riedi2022.hard_bounds import HardBounds, hard_bounds
 from sigmascope.theory.riedi2022.randomness import OF_RESIDUAL_LAYERS, ResidualLayer
 from sigmascope.theory.riedi2022.scales import (
     WeightScale,
@@ -21,13 +22,9 @@ from sigmascope.theory.riedi2022.scales import (
     weight_scale,
     weight_spread,
 )
-from sigmascope.theory.riedi2022.skips import (
-    OF_SKIPS,
-    Skip,
-    SkipConditionBounds,
-    skip_condition_bounds,
-)
-from sigmascope.theory.riedi2022.weights import OF_WEIGHTS, HardBounds, Weights, hard_bounds
+from sigmascope.theory.riedi2022.skip_conditions import SkipConditionBounds, skip_condition_bounds
+from sigmascope.theory.riedi2022.skips import OF_SKIPS, Skip
+from sigmascope.theory.riedi2022.weights import OF_WEIGHTS, Weights
 
 THEOREMS: tuple[type[Bound], ...] = (
     *OF_SKIPS,
@@ -36,6 +33,14 @@ THEOREMS: tuple[type[Bound], ...] = (
     *OF_RESIDUAL_LAYERS,
     EdelmanLaw,
 )
+
+
+_TABLES: Mapping[type, tuple[type[OfFacts], ...]] = {
+    Skip: OF_SKIPS,
+    Activation: OF_ACTIVATIONS,
+    Weights: OF_WEIGHTS,
+    ResidualLayer: OF_RESIDUAL_LAYERS,
+}
 
 
 def checks(facts: Skip | Activation | Weights | ResidualLayer) -> Iterator[Check]:
@@ -50,16 +55,8 @@ def checks(facts: Skip | Activation | Weights | ResidualLayer) -> Iterator[Check
         >>> {str(c.verdict) for c in found} <= {"holds", "consistent"}
         True
     """
-    match facts:
-        case Skip():
-            bounds: Iterator[Bound] = (theorem(facts) for theorem in OF_SKIPS)
-        case Activation():
-            bounds = (theorem(facts) for theorem in OF_ACTIVATIONS)
-        case Weights():
-            bounds = (theorem(facts) for theorem in OF_WEIGHTS)
-        case ResidualLayer():
-            bounds = (theorem(facts) for theorem in OF_RESIDUAL_LAYERS)
-    return (bound.check() for bound in bounds)
+    table = next(rows for kind, rows in _TABLES.items() if isinstance(facts, kind))
+    return (theorem(facts).check() for theorem in table)
 
 
 __all__ = [

@@ -5,9 +5,8 @@ after the trained one is `D₁ W + Id`, read through the activation `D`.
 """
 
 import math
-from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Float64
@@ -15,7 +14,7 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from sigmascope.records import Assumption, Estimate, Spectrum
-from sigmascope.theory.bounds import Bound
+from sigmascope.theory.bounds import OfFacts, row
 from sigmascope.theory.riedi2022.intervals import SOURCE, blur, exact, ratio
 from sigmascope.theory.riedi2022.scales import chance_of_negative, chance_of_norm, weight_spread
 
@@ -117,32 +116,20 @@ class ResidualLayer:
             met = False if min(tails) < REFUTED else None
         return Assumption("weights are independent Gaussians of variance 1/(8 n r²)", met)
 
+    @property
+    def top(self) -> float:
+        """`s₁(W)`."""
+        return self.weight.sigma[0].item()
+
+    def slopes_are(self, *allowed: float) -> bool:
+        """Whether both activations have these slopes alone."""
+        both = torch.cat([self.inner, self.outer])
+        return bool(torch.isin(both, torch.tensor(allowed, dtype=both.dtype)).all())
+
     def condition(self, s: Spectrum) -> Estimate:
         """Largest over smallest of the values that are not zero by construction."""
         last = s.sigma[max(self.rank, 1) - 1].item()
         return ratio(s.sigma[0].item(), last, self.gap, s.how)
-
-
-@dataclass(frozen=True, slots=True)
-class OfResidualLayers(Bound):
-    """A theorem about `(D₁ W + Id) D`."""
-
-    layer: ResidualLayer
-
-    @property
-    def site(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] (read only)
-        """Which layer."""
-        return self.layer.site
-
-    def measured(self) -> Estimate:
-        return self.layer.condition(self.layer.skipped)
-
-    def _slopes(self, *allowed: float) -> bool:
-        both = torch.cat([self.layer.inner, self.layer.outer])
-        return bool(torch.isin(both, torch.tensor(allowed, dtype=both.dtype)).all())
-
-    def _some_on(self) -> Assumption:
-        return Assumption("some unit of the trained layer is on", self.layer.off[1] < self.layer.n)
 
 
 def _theta(n: int) -> float:
@@ -150,167 +137,122 @@ def _theta(n: int) -> float:
     return min(4.5, 2 * math.sqrt(n))
 
 
-@dataclass(frozen=True, slots=True)
-class BetweenReLUs(OfResidualLayers):
-    """`2 (1 + top) / (1 - (2 + 2 taken + θ) / r)`, with a chance of failure."""
+def _between_relus(
+    name: str,
+    source: str,
+    statement: str,
+    says: str,
+    *,
+    needs: str,
+    label: str,
+    taken: Callable[[ResidualLayer], float],
+    top: Callable[[ResidualLayer], float],
+    exception: Callable[[ResidualLayer], float],
+) -> type[OfFacts]:
+    """`2 (1 + top) / (1 - (2 + 2 taken + θ) / r)`, with a chance of failure.
 
-    needs: ClassVar[str]
-    label: ClassVar[str]
+    `taken` is how much the activations take, `top` bounds the norm of the weights, `exception` is
+    the chance that they are larger than they should be.
+    """
 
-    @abstractmethod
-    def taken(self) -> float:
-        """How much the activations take."""
+    def room(f: ResidualLayer) -> float:
+        return 2 + 2 * taken(f) + _theta(f.n)
 
-    @abstractmethod
-    def top(self) -> float:
-        """What bounds the norm of the weights."""
+    def limit(f: ResidualLayer) -> Estimate:
+        below = 1 - room(f) / f.r
+        found = 2 * (1 + top(f)) / below if below > 0 else math.inf
+        risk = 2 * math.exp(-(_theta(f.n) ** 2) / 2) + exception(f)
+        return Estimate(found, found, found, label, min(1.0, risk))
 
-    @abstractmethod
-    def exception(self) -> float:
-        """The chance that the weights are larger than they should be."""
+    def assuming(f: ResidualLayer) -> Iterator[Assumption]:
+        yield f.gaussian()
+        yield Assumption("slopes are 0 or 1", f.slopes_are(0.0, 1.0))
+        yield Assumption("some unit is off", sum(f.off) >= 1)
+        yield Assumption("m < n and n ≥ 5", f.off[1] < f.n and f.n >= 5)
+        yield Assumption(needs, f.r > room(f))
 
-    @property
-    def room(self) -> float:
-        """What `r` has to exceed."""
-        return 2 + 2 * self.taken() + _theta(self.layer.n)
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        layer = self.layer
-        return (
-            layer.gaussian(),
-            Assumption("slopes are 0 or 1", self._slopes(0.0, 1.0)),
-            Assumption("some unit is off", sum(layer.off) >= 1),
-            Assumption("m < n and n ≥ 5", layer.off[1] < layer.n and layer.n >= 5),
-            Assumption(self.needs, layer.r > self.room),
-        )
-
-    def limit(self) -> Estimate:
-        below = 1 - self.room / self.layer.r
-        found = 2 * (1 + self.top()) / below if below > 0 else math.inf
-        risk = 2 * math.exp(-(_theta(self.layer.n) ** 2) / 2) + self.exception()
-        return Estimate(found, found, found, self.label, min(1.0, risk))
+    measured = lambda f: f.condition(f.skipped)
+    return row(name, source, statement, says, measured=measured, limit=limit, assuming=assuming)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ResidualReLU(BetweenReLUs):
-    """A residual layer between ReLUs is well conditioned if its weights are small enough."""
-
-    name: ClassVar[str] = "residual-relu"
-    source: ClassVar[str] = (
-        f"{SOURCE}, Theorem 39 (128), failing with 2 exp(-θ²/2) + P[s₁(W) ≥ 1/r] as proved"
-    )
-    statement: ClassVar[str] = "κ((D₁ W + Id) D) ≤ 2 (1 + 1/r) / (1 - (2 + 2ν + θ)/r), θ = 4.5"
-    needs: ClassVar[str] = "r > 2 + 2ν + θ"
-    label: ClassVar[str] = "(128)"
-
-    def taken(self) -> float:
-        return self.layer.nu
-
-    def top(self) -> float:
-        return 1 / self.layer.r
-
-    def exception(self) -> float:
-        return chance_of_norm(self.layer.n, self.layer.r, norm=1 / self.layer.r)
+def _too_large(f: ResidualLayer) -> float:
+    return chance_of_norm(f.n, f.r, norm=1 / f.r)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ResidualReLUBySize(BetweenReLUs):
-    """The same with the measured norm of the weights, and r' = 2."""
-
-    name: ClassVar[str] = "residual-relu-norm"
-    source: ClassVar[str] = f"{SOURCE}, Theorem 39 (129)"
-    statement: ClassVar[str] = (
-        "κ((D₁ W + Id) D) ≤ 2 (1 + s₁(W)) / (1 - (r' + r'ν + θ)/r), r' = 2, θ = 4.5"
-    )
-    needs: ClassVar[str] = "r > r' + r'ν + θ"
-    label: ClassVar[str] = "(129)"
-
-    def taken(self) -> float:
-        return self.layer.nu
-
-    def top(self) -> float:
-        return self.layer.weight.sigma[0].item()
-
-    def exception(self) -> float:
-        return chance_of_negative(self.layer.n, 2.0)
+def _sure_limit(f: ResidualLayer) -> Estimate:
+    kept = f.outer.abs()
+    least = kept[kept > 0].min().item() if bool((kept > 0).any()) else 1.0
+    found = (1 + f.top) / (least * (1 - f.top)) if f.top < 1 else math.inf
+    return Estimate.within(found, 1e-12 * found * (1 + min(found, 1e9)))
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ResidualEverywhere(BetweenReLUs):
-    """One bound for all regions of activation, of the singular values that are not zero."""
-
-    name: ClassVar[str] = "residual-everywhere"
-    source: ClassVar[str] = f"{SOURCE}, Cor. 40 (151), for i ≤ n - m"
-    statement: ClassVar[str] = "κ((D₁ W + Id) D) ≤ 2 (1 + 1/r) / (1 - (2 + 2n + θ)/r), θ = 4.5"
-    needs: ClassVar[str] = "r > 2 + 2n + θ"
-    label: ClassVar[str] = "(151)"
-
-    def taken(self) -> float:
-        return self.layer.n
-
-    def top(self) -> float:
-        return 1 / self.layer.r
-
-    def exception(self) -> float:
-        return chance_of_norm(self.layer.n, self.layer.r, norm=1 / self.layer.r)
+def _sure(f: ResidualLayer) -> Iterator[Assumption]:
+    sizes = torch.cat([f.inner, f.outer]).abs()
+    kept = f.outer.abs()
+    pure = bool(((kept == 0) | (kept == 1)).all()) or bool((kept > 0).all())
+    yield Assumption("s₁(W) < 1", f.top < 1)
+    yield Assumption("no slope is larger than 1", bool((sizes <= 1).all()))
+    yield Assumption("slopes of the trained layer are 0 or ±1, or none is 0", pure)
+    yield Assumption("some unit of the trained layer is on", f.off[1] < f.n)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ResidualSure(OfResidualLayers):
-    """What the norm of the weights promises, for every region at once."""
-
-    name: ClassVar[str] = "residual-sure"
-    source: ClassVar[str] = f"sharper than {SOURCE}, Theorem 39 and Cor. 40, by their Eq. (23)"
-    statement: ClassVar[str] = "κ((D₁ W + Id) D) ≤ (1 + s₁(W)) / (η (1 - s₁(W)))"
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        sizes = torch.cat([self.layer.inner, self.layer.outer]).abs()
-        kept = self.layer.outer.abs()
-        pure = bool(((kept == 0) | (kept == 1)).all()) or bool((kept > 0).all())
-        return (
-            Assumption("s₁(W) < 1", self.layer.weight.sigma[0].item() < 1),
-            Assumption("no slope is larger than 1", bool((sizes <= 1).all())),
-            Assumption("slopes of the trained layer are 0 or ±1, or none is 0", pure),
-            self._some_on(),
-        )
-
-    def limit(self) -> Estimate:
-        top, kept = self.layer.weight.sigma[0].item(), self.layer.outer.abs()
-        least = kept[kept > 0].min().item() if bool((kept > 0).any()) else 1.0
-        found = (1 + top) / (least * (1 - top)) if top < 1 else math.inf
-        return Estimate.within(found, 1e-12 * found * (1 + min(found, 1e9)))
+def _badly_conditioned(f: ResidualLayer) -> Iterator[Assumption]:
+    wanted = (1 + f.top) / (1 - f.top) if f.top < 1 else math.inf
+    bad = f.top < 1 and f.condition(f.weight).low >= wanted
+    yield Assumption("slopes are ±1, as of the absolute value", f.slopes_are(-1.0, 1.0))
+    yield Assumption("κ(W) ≥ (1 + s₁) / (1 - s₁) > 0 (152)", bad)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ResidualImproves(OfResidualLayers):
-    """A skip connection improves the conditioning of a layer that is badly conditioned enough."""
-
-    name: ClassVar[str] = "residual-improves"
-    source: ClassVar[str] = f"{SOURCE}, Theorem 42 (153)"
-    statement: ClassVar[str] = "κ((D₁ W + Id) D) ≤ κ(D₁ W D)"
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        top = self.layer.weight.sigma[0].item()
-        wanted = (1 + top) / (1 - top) if top < 1 else math.inf
-        bad = self.layer.condition(self.layer.weight)
-        return (
-            Assumption("slopes are ±1, as of the absolute value", self._slopes(-1.0, 1.0)),
-            Assumption("κ(W) ≥ (1 + s₁) / (1 - s₁) > 0 (152)", top < 1 and bad.low >= wanted),
-        )
-
-    def limit(self) -> Estimate:
-        return self.layer.condition(self.layer.plain)
-
-
-OF_RESIDUAL_LAYERS: tuple[type[OfResidualLayers], ...] = (
-    ResidualReLU,
-    ResidualReLUBySize,
-    ResidualEverywhere,
-    ResidualSure,
-    ResidualImproves,
+OF_RESIDUAL_LAYERS: tuple[type[OfFacts], ...] = (
+    _between_relus(
+        "residual-relu",
+        f"{SOURCE}, Theorem 39 (128), failing with 2 exp(-θ²/2) + P[s₁(W) ≥ 1/r] as proved",
+        "κ((D₁ W + Id) D) ≤ 2 (1 + 1/r) / (1 - (2 + 2ν + θ)/r), θ = 4.5",
+        "A residual layer between ReLUs is well conditioned if its weights are small enough.",
+        needs="r > 2 + 2ν + θ",
+        label="(128)",
+        taken=lambda f: f.nu,
+        top=lambda f: 1 / f.r,
+        exception=_too_large,
+    ),
+    _between_relus(
+        "residual-relu-norm",
+        f"{SOURCE}, Theorem 39 (129)",
+        "κ((D₁ W + Id) D) ≤ 2 (1 + s₁(W)) / (1 - (r' + r'ν + θ)/r), r' = 2, θ = 4.5",
+        "The same with the measured norm of the weights, and r' = 2.",
+        needs="r > r' + r'ν + θ",
+        label="(129)",
+        taken=lambda f: f.nu,
+        top=lambda f: f.top,
+        exception=lambda f: chance_of_negative(f.n, 2.0),
+    ),
+    _between_relus(
+        "residual-everywhere",
+        f"{SOURCE}, Cor. 40 (151), for i ≤ n - m",
+        "κ((D₁ W + Id) D) ≤ 2 (1 + 1/r) / (1 - (2 + 2n + θ)/r), θ = 4.5",
+        "One bound for all regions of activation, of the singular values that are not zero.",
+        needs="r > 2 + 2n + θ",
+        label="(151)",
+        taken=lambda f: f.n,
+        top=lambda f: 1 / f.r,
+        exception=_too_large,
+    ),
+    row(
+        "residual-sure",
+        f"sharper than {SOURCE}, Theorem 39 and Cor. 40, by their Eq. (23)",
+        "κ((D₁ W + Id) D) ≤ (1 + s₁(W)) / (η (1 - s₁(W)))",
+        "What the norm of the weights promises, for every region at once.",
+        measured=lambda f: f.condition(f.skipped),
+        limit=_sure_limit,
+        assuming=_sure,
+    ),
+    row(
+        "residual-improves",
+        f"{SOURCE}, Theorem 42 (153)",
+        "κ((D₁ W + Id) D) ≤ κ(D₁ W D)",
+        "A skip connection improves the conditioning of a layer that is badly conditioned enough.",
+        measured=lambda f: f.condition(f.skipped),
+        limit=lambda f: f.condition(f.plain),
+        assuming=_badly_conditioned,
+    ),
 )

@@ -6,16 +6,14 @@ statement here needs simple singular values, which the paper asks for: Weyl's in
 """
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.records import Assumption, Estimate, Sense, Spectrum
-from sigmascope.theory.bounds import Bound
+from sigmascope.records import Assumption, Estimate, Spectrum
+from sigmascope.theory.bounds import OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio, symmetric_ends
 
 
@@ -82,6 +80,36 @@ class Skip:
         )
 
     @property
+    def grown(self) -> Float[Tensor, " n"]:
+        """How much each square of a singular value grew."""
+        return self.after.sigma.square() - self.before.sigma.square()
+
+    def squared(self, value: float) -> Estimate:
+        """A square, or a difference of two, with its rounding."""
+        return Estimate.within(value, self.square_gap)
+
+    @property
+    def condition(self) -> Estimate:
+        """`κ(M + ρ Id)`."""
+        s = self.after
+        return ratio(s.sigma[0].item(), s.sigma[-1].item(), self.gap, s.how)
+
+    @property
+    def widest(self) -> Estimate:
+        """`√(s₁² + ρ τ⁺ + ρ²)`, which no singular value exceeds."""
+        return (self.first**2 + self.rho * self.tau[1] + self.rho**2).sqrt()
+
+    @property
+    def norm_room(self) -> Estimate:
+        """`ρ - s₁`, what (76) divides by; it vanishes at the edge of its condition."""
+        return self.rho - self.first
+
+    @property
+    def symmetric_room(self) -> Estimate:
+        """`ρ² + ρ τ₋ + sₙ²`, of whose root (77) is the same."""
+        return self.last**2 + self.rho * self.tau[0] + self.rho**2
+
+    @property
     def least(self) -> float:
         """What Theorem 16 allows the squares to fall by, as a negative number."""
         return self.rho**2 + min(self.rho * tau for tau in self.ends)
@@ -92,251 +120,100 @@ class Skip:
         return self.rho**2 + max(self.rho * tau for tau in self.ends)
 
 
-@dataclass(frozen=True, slots=True)
-class OfSkips(Bound):
-    """A theorem about `M + ρ Id`."""
-
-    skip: Skip
-
-    @property
-    def site(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] (read only)
-        """What is bypassed."""
-        return self.skip.site
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        return ()
+def by_norm(f: Skip) -> Estimate:
+    """The bound (76)."""
+    return f.widest / f.norm_room.at_least(0.0)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class SkipGrowth(OfSkips):
-    """No squared singular value grows by more than the symmetric part allows."""
-
-    name: ClassVar[str] = "skip-growth"
-    source: ClassVar[str] = f"{SOURCE}, Theorem 16 (70)"
-    statement: ClassVar[str] = "max_i sᵢ(ρ)² - sᵢ(0)² ≤ ρ τ⁺ + ρ² (τ₋ where ρ < 0)"
-
-    def measured(self) -> Estimate:
-        grown = self.skip.after.sigma.square() - self.skip.before.sigma.square()
-        return Estimate.within(grown.max().item(), self.skip.square_gap)
-
-    def limit(self) -> Estimate:
-        return Estimate.within(self.skip.most, self.skip.square_gap)
+def by_symmetric_part(f: Skip) -> Estimate:
+    """The bound (77)."""
+    return f.widest / f.symmetric_room.sqrt().at_least(0.0)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class SkipFall(OfSkips):
-    """No squared singular value falls by more than the symmetric part allows."""
-
-    name: ClassVar[str] = "skip-fall"
-    source: ClassVar[str] = f"{SOURCE}, Theorem 16 (70)"
-    statement: ClassVar[str] = "min_i sᵢ(ρ)² - sᵢ(0)² ≥ ρ τ₋ + ρ² (τ⁺ where ρ < 0)"
-    sense: ClassVar[Sense] = "at least"
-
-    def measured(self) -> Estimate:
-        grown = self.skip.after.sigma.square() - self.skip.before.sigma.square()
-        return Estimate.within(grown.min().item(), self.skip.square_gap)
-
-    def limit(self) -> Estimate:
-        return Estimate.within(self.skip.least, self.skip.square_gap)
+def _beyond_roots(f: Skip) -> Estimate:
+    """How far any singular value lies outside of the roots of what Theorem 16 allows."""
+    before, after = f.before.sigma, f.after.sigma
+    low = (before.square() + f.least).clamp(min=0).sqrt()
+    high = (before.square() + f.most).clamp(min=0).sqrt()
+    # a root is as uncertain as the root of the rounding of its square where that is near zero
+    gap = f.gap + math.sqrt(f.square_gap)
+    return Estimate.within(torch.maximum(low - after, after - high).max().item(), gap)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class SkipRoots(OfSkips):
-    """Every singular value lies between the roots of what Theorem 16 allows for its square."""
-
-    name: ClassVar[str] = "skip-roots"
-    source: ClassVar[str] = f"{SOURCE}, Eq. (73), a negative radicand being replaced by 0"
-    statement: ClassVar[str] = "√max(0, sᵢ(0)² + ρ τ₋ + ρ²) ≤ sᵢ(ρ) ≤ √(sᵢ(0)² + ρ τ⁺ + ρ²)"
-
-    def measured(self) -> Estimate:
-        before, after = self.skip.before.sigma, self.skip.after.sigma
-        low = (before.square() + self.skip.least).clamp(min=0).sqrt()
-        high = (before.square() + self.skip.most).clamp(min=0).sqrt()
-        # a root is as uncertain as the root of the rounding of its square where that is near zero
-        gap = self.skip.gap + math.sqrt(self.skip.square_gap)
-        return Estimate.within(torch.maximum(low - after, after - high).max().item(), gap)
-
-    def limit(self) -> Estimate:
-        return Estimate.exactly(0.0)
+def _adds(f: Skip) -> Assumption:
+    return Assumption("the skip connection adds, ρ > 0", f.rho > 0)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class SkipReach(OfSkips):
-    """A skip connection moves no singular value further from its strength than `s₁(M)`."""
-
-    name: ClassVar[str] = "skip-reach"
-    source: ClassVar[str] = f"{SOURCE}, Lemma 17 (71)"
-    statement: ClassVar[str] = "max_i |sᵢ(ρ) - |ρ|| ≤ s₁(0)"
-
-    def measured(self) -> Estimate:
-        return Estimate.within(
-            (self.skip.after.sigma - abs(self.skip.rho)).abs().max().item(), self.skip.gap
-        )
-
-    def limit(self) -> Estimate:
-        return Estimate.within(self.skip.before.sigma[0].item(), self.skip.gap)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class SkipTop(OfSkips):
-    """The largest singular value with a skip connection."""
-
-    name: ClassVar[str] = "skip-top"
-    source: ClassVar[str] = f"{SOURCE}, Lemma 21 (74)"
-    statement: ClassVar[str] = "s₁(ρ)² ≤ s₁(0)² + ρ τ⁺ + ρ²"
-
-    def measured(self) -> Estimate:
-        return Estimate.within(self.skip.after.sigma[0].item() ** 2, self.skip.square_gap)
-
-    def limit(self) -> Estimate:
-        top = self.skip.before.sigma[0].item()
-        return Estimate.within(top**2 + self.skip.most, self.skip.square_gap)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class SkipBottom(OfSkips):
-    """The smallest singular value with a skip connection."""
-
-    name: ClassVar[str] = "skip-bottom"
-    source: ClassVar[str] = f"{SOURCE}, Lemma 21 (74)"
-    statement: ClassVar[str] = "sₙ(ρ)² ≥ sₙ(0)² + ρ τ₋ + ρ²"
-    sense: ClassVar[Sense] = "at least"
-
-    def measured(self) -> Estimate:
-        return Estimate.within(self.skip.after.sigma[-1].item() ** 2, self.skip.square_gap)
-
-    def limit(self) -> Estimate:
-        bottom = self.skip.before.sigma[-1].item()
-        return Estimate.within(bottom**2 + self.skip.least, self.skip.square_gap)
-
-
-@dataclass(frozen=True, slots=True)
-class SkipConditionBounds:
-    """Bounds of the condition number of `M + ρ Id`, and the number itself.
-
-    Each is infinite where its condition fails.
-
-    Attributes:
-        kappa: `s₁(ρ) / sₙ(ρ)`; infinite where rounding cannot tell `sₙ(ρ)` from 0.
-        by_norm: (76), needs `s₁ < ρ`.
-        by_norm_alone: (76), its second, coarser form.
-        by_symmetric_part: (77), needs `ρ² + ρ τ₋ + sₙ² > 0` alone.
-        by_symmetric_part_alone: (77), its coarser form, needs `τ₋ > -ρ`.
-    """
-
-    kappa: float
-    by_norm: float
-    by_norm_alone: float
-    by_symmetric_part: float
-    by_symmetric_part_alone: float
-
-
-def skip_condition_bounds(skip: Skip) -> SkipConditionBounds:
-    """All bounds of Theorem 22, of `M / ρ + Id`, which has the condition number of `M + ρ Id`.
-
-    Raises:
-        ValueError: If the strength is not above 0.
-
-    Source:
-        Riedi et al. 2022, Theorem 22 (76), (77).
-    """
-    rho = skip.rho
-    if rho <= 0:
-        raise ValueError(f"`rho` must be above 0 for Theorem 22, got {rho:g}. Flip the sign of M.")
-    top, last = skip.before.sigma[0].item(), skip.after.sigma[-1].item()
-    return SkipConditionBounds(
-        kappa=skip.after.sigma[0].item() / last if last > skip.gap else math.inf,
-        by_norm=SkipConditionByNorm(skip).limit().value,
-        by_norm_alone=(rho + top) / (rho - top) if top < rho else math.inf,
-        by_symmetric_part=SkipConditionBySymmetricPart(skip).limit().value,
-        by_symmetric_part_alone=(
-            (rho + top) / math.sqrt(skip.least) if skip.least > 0 else math.inf
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _SkipCondition(OfSkips):
-    """A bound of the condition number of `M + ρ Id`.
-
-    Its denominator vanishes at the edge of its condition, and is a difference of larger numbers
-    there: what rounding leaves of it decides whether the condition is known to be met.
-    """
-
-    says: ClassVar[str]
-
-    def measured(self) -> Estimate:
-        s = self.skip.after
-        return ratio(s.sigma[0].item(), s.sigma[-1].item(), self.skip.gap, s.how)
-
-    def limit(self) -> Estimate:
-        top, rho = self.skip.first, self.skip.rho
-        widest = (top**2 + rho * self.skip.tau[1] + rho**2).sqrt()
-        return widest / self._denominator().at_least(0.0)
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        return (
-            Assumption("the skip connection adds, ρ > 0", self.skip.rho > 0),
-            Assumption(self.says, self._room().positive),
-        )
-
-    @abstractmethod
-    def _room(self) -> Estimate:
-        """What the condition wants to be above zero."""
-
-    @abstractmethod
-    def _denominator(self) -> Estimate:
-        """What the bound divides by."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class SkipConditionByNorm(_SkipCondition):
-    """Small weights in the bypassed layers keep the condition number near 1."""
-
-    name: ClassVar[str] = "skip-condition-norm"
-    source: ClassVar[str] = f"{SOURCE}, Theorem 22 (76)"
-    statement: ClassVar[str] = "κ(M + Id) ≤ √(1 + τ⁺ + s₁²) / (1 - s₁)"
-    says: ClassVar[str] = "s₁(M) < ρ"
-
-    def _room(self) -> Estimate:
-        return self.skip.rho - self.skip.first
-
-    def _denominator(self) -> Estimate:
-        return self._room()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class SkipConditionBySymmetricPart(_SkipCondition):
-    """A symmetric part that is not too negative bounds the condition number."""
-
-    name: ClassVar[str] = "skip-condition-symmetric"
-    source: ClassVar[str] = f"{SOURCE}, Theorem 22 (77), under 1 + τ₋ + sₙ² > 0 alone"
-    statement: ClassVar[str] = "κ(M + Id) ≤ √((1 + τ⁺ + s₁²) / (1 + τ₋ + sₙ²))"
-    says: ClassVar[str] = "ρ² + ρ τ₋ + sₙ² > 0"
-
-    def _room(self) -> Estimate:
-        rho = self.skip.rho
-        return self.skip.last**2 + rho * self.skip.tau[0] + rho**2
-
-    def _denominator(self) -> Estimate:
-        return self._room().sqrt()
-
-
-OF_SKIPS: tuple[type[OfSkips], ...] = (
-    SkipGrowth,
-    SkipFall,
-    SkipRoots,
-    SkipReach,
-    SkipTop,
-    SkipBottom,
-    SkipConditionByNorm,
-    SkipConditionBySymmetricPart,
+OF_SKIPS: tuple[type[OfFacts], ...] = (
+    row(
+        "skip-growth",
+        f"{SOURCE}, Theorem 16 (70)",
+        "max_i sᵢ(ρ)² - sᵢ(0)² ≤ ρ τ⁺ + ρ² (τ₋ where ρ < 0)",
+        "No squared singular value grows by more than the symmetric part allows.",
+        measured=lambda f: f.squared(f.grown.max().item()),
+        limit=lambda f: f.squared(f.most),
+    ),
+    row(
+        "skip-fall",
+        f"{SOURCE}, Theorem 16 (70)",
+        "min_i sᵢ(ρ)² - sᵢ(0)² ≥ ρ τ₋ + ρ² (τ⁺ where ρ < 0)",
+        "No squared singular value falls by more than the symmetric part allows.",
+        measured=lambda f: f.squared(f.grown.min().item()),
+        limit=lambda f: f.squared(f.least),
+        sense="at least",
+    ),
+    row(
+        "skip-roots",
+        f"{SOURCE}, Eq. (73), a negative radicand being replaced by 0",
+        "√max(0, sᵢ(0)² + ρ τ₋ + ρ²) ≤ sᵢ(ρ) ≤ √(sᵢ(0)² + ρ τ⁺ + ρ²)",
+        "Every singular value lies between the roots of what Theorem 16 allows for its square.",
+        measured=_beyond_roots,
+        limit=lambda f: Estimate.exactly(0.0),
+    ),
+    row(
+        "skip-reach",
+        f"{SOURCE}, Lemma 17 (71)",
+        "max_i |sᵢ(ρ) - |ρ|| ≤ s₁(0)",
+        "A skip connection moves no singular value further from its strength than `s₁(M)`.",
+        measured=lambda f: Estimate.within((f.after.sigma - abs(f.rho)).abs().max().item(), f.gap),
+        limit=lambda f: f.first,
+    ),
+    row(
+        "skip-top",
+        f"{SOURCE}, Lemma 21 (74)",
+        "s₁(ρ)² ≤ s₁(0)² + ρ τ⁺ + ρ²",
+        "The largest singular value with a skip connection.",
+        measured=lambda f: f.squared(f.after.sigma[0].item() ** 2),
+        limit=lambda f: f.squared(f.before.sigma[0].item() ** 2 + f.most),
+    ),
+    row(
+        "skip-bottom",
+        f"{SOURCE}, Lemma 21 (74)",
+        "sₙ(ρ)² ≥ sₙ(0)² + ρ τ₋ + ρ²",
+        "The smallest singular value with a skip connection.",
+        measured=lambda f: f.squared(f.after.sigma[-1].item() ** 2),
+        limit=lambda f: f.squared(f.before.sigma[-1].item() ** 2 + f.least),
+        sense="at least",
+    ),
+    row(
+        "skip-condition-norm",
+        f"{SOURCE}, Theorem 22 (76)",
+        "κ(M + Id) ≤ √(1 + τ⁺ + s₁²) / (1 - s₁)",
+        "Small weights in the bypassed layers keep the condition number near 1.",
+        measured=lambda f: f.condition,
+        limit=by_norm,
+        assuming=lambda f: [_adds(f), Assumption("s₁(M) < ρ", f.norm_room.positive)],
+    ),
+    row(
+        "skip-condition-symmetric",
+        f"{SOURCE}, Theorem 22 (77), under 1 + τ₋ + sₙ² > 0 alone",
+        "κ(M + Id) ≤ √((1 + τ⁺ + s₁²) / (1 + τ₋ + sₙ²))",
+        "A symmetric part that is not too negative bounds the condition number.",
+        measured=lambda f: f.condition,
+        limit=by_symmetric_part,
+        assuming=lambda f: [
+            _adds(f),
+            Assumption("ρ² + ρ τ₋ + sₙ² > 0", f.symmetric_room.positive),
+        ],
+    ),
 )
