@@ -27,9 +27,9 @@ def main() -> dict[str, float]:
     x = torch.randn(BATCH, 3, 32, 32, generator=g)
     y = torch.randint(10, (BATCH,), generator=g)
     plain, followed = (torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9) for _ in range(2))
-    found = le2022.invariants(model, x[:4])
+    found = le2022.conservation.invariants(model, x[:4])
     parameters = dict(model.named_parameters())
-    ledger = le2022.Ledger(model, found).watching(followed)
+    ledger = le2022.conservation.Ledger(model, found).watching(followed)
 
     def step(optimiser: torch.optim.Optimizer) -> None:
         optimiser.zero_grad()
@@ -42,7 +42,7 @@ def main() -> dict[str, float]:
             "step with ledger": lambda: step(followed),
             "ledger alone": lambda: ledger._stepped(followed, (), {}),
             "values": lambda: [i.value(parameters) for i in found],
-            "finding": lambda: le2022.invariants(model, x[:4]),
+            "finding": lambda: le2022.conservation.invariants(model, x[:4]),
         },
         repeats=3,
     )

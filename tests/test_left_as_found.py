@@ -75,7 +75,9 @@ DOORS = {
         net, x, targets=y, loss=loss, remedies=[UnitScale()]
     ),
     "theorems": lambda net, x, y: [*theory.check(Subject(net, x, y, loss))],
-    "conserved": lambda net, x, y: theory.le2022.conserved(net, x, targets=y, loss=loss),
+    "conserved": lambda net, x, y: theory.le2022.conservation.conserved(
+        net, x, targets=y, loss=loss
+    ),
     "compare": lambda net, x, y: survey.compare(net, net, batch=x, targets=y, loss=loss),
     "monitor": _monitor,
 }

@@ -49,7 +49,9 @@ def balances(
     opened, data = open_named(model, source)
     dag = None if tree is None else _neurons(opened.module, data.inputs, output)
     loss = None if data.targets is None else fitting_loss
-    found = le2022.conserved(opened.module, data.inputs, targets=data.targets, loss=loss)
+    found = le2022.conservation.conserved(
+        opened.module, data.inputs, targets=data.targets, loss=loss
+    )
     if json != "-":
         show(report.balances_text(found, whole=whole, **terminal()))
     if json is not None:

@@ -42,7 +42,7 @@ def scale(
 
     require_targets(json=json)
     try:
-        found = riedi2022.weight_scale(
+        found = riedi2022.random_weights.weight_scale(
             width,
             condition=condition,
             activation=activation,

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
-from sigmascope.records import Profile, View
+from sigmascope.quantities import View
+from sigmascope.records import Profile
 from sigmascope.report.consoles import rendered
 from sigmascope.report.forms import strict
 from sigmascope.report.names import shortened
@@ -19,12 +20,16 @@ MOST = 12  # rows of a section, unless all are wanted
 
 
 def balances_text(
-    found: le2022.Conserved, *, colour: bool = False, width: int = 100, whole: bool = False
+    found: le2022.conservation.Conserved,
+    *,
+    colour: bool = False,
+    width: int = 100,
+    whole: bool = False,
 ) -> str:
     """What training conserves, what it does not, and why.
 
     Args:
-        found: From `theory.le2022.conserved`.
+        found: From `theory.le2022.conservation.conserved`.
         colour: Whether to use terminal colours.
         width: Columns of the terminal.
         whole: Whether to list everything.
@@ -57,7 +62,7 @@ def readings_grid(profile: Profile, view: View, *, whole: bool) -> Table | None:
     return grid
 
 
-def balances_form(found: le2022.Conserved) -> dict[str, Any]:
+def balances_form(found: le2022.conservation.Conserved) -> dict[str, Any]:
     """The same as strict JSON."""
     each = lambda many: [_invariant(i) for i in many]
     return {
@@ -71,19 +76,19 @@ def balances_form(found: le2022.Conserved) -> dict[str, Any]:
     }
 
 
-def _invariant(i: le2022.Invariant) -> dict[str, Any]:
+def _invariant(i: le2022.conservation.Invariant) -> dict[str, Any]:
     return {
         "kind": i.kind,
         "tensors": list(i.tensors),
         "count": i.count,
-        "formula": le2022.formula(i),
-        "reason": le2022.reason(i),
+        "formula": le2022.conservation.formula(i),
+        "reason": le2022.conservation.reason(i),
         "rate": strict(i.rate),
         "tolerance": strict(i.tolerance),
     }
 
 
-def _balances(found: le2022.Conserved, whole: bool) -> Iterator[RenderableType]:
+def _balances(found: le2022.conservation.Conserved, whole: bool) -> Iterator[RenderableType]:
     total = sum(i.count for i in found.invariants)
     yield Text(
         f"Gradient flow conserves {total:,} numbers in {len(found.invariants)} balances."
@@ -109,23 +114,25 @@ def _balances(found: le2022.Conserved, whole: bool) -> Iterator[RenderableType]:
         yield _fixed(found, whole)
 
 
-def _kept(many: Sequence[le2022.Invariant], whole: bool) -> Table:
+def _kept(many: Sequence[le2022.conservation.Invariant], whole: bool) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("kind", "units", "numbers", "rate", "what, and why"):
         grid.add_column(title, justify="left", header_style="dim", overflow="fold")
-    groups: dict[str, list[le2022.Invariant]] = {}
+    groups: dict[str, list[le2022.conservation.Invariant]] = {}
     for i in many:
         groups.setdefault(i.kind, []).append(i)
     for kind, members in groups.items():
         chosen = members if whole else members[:MOST]
         said = ""
         for i in chosen:
-            says = Text(printable(_short(le2022.formula(i), whole)))
-            why = le2022.reason(i)
+            says = Text(printable(_short(le2022.conservation.formula(i), whole)))
+            why = le2022.conservation.reason(i)
             if why != said:
                 says.append(f"\n{why}", "dim")
             said = why
-            grid.add_row(kind, le2022.shown(i.what), f"{i.count:,}", f"{i.rate:.0e}", says)
+            grid.add_row(
+                kind, le2022.conservation.shown(i.what), f"{i.count:,}", f"{i.rate:.0e}", says
+            )
         if len(chosen) < len(members):
             rest = sum(i.count for i in members[len(chosen) :])
             words = f"… {len(members) - len(chosen)} more (--whole lists them)"
@@ -137,11 +144,11 @@ def _short(words: str, whole: bool) -> str:
     return words if whole or len(words) <= 240 else f"{words[:200]} …"
 
 
-def _names(invariant: le2022.Invariant) -> str:
+def _names(invariant: le2022.conservation.Invariant) -> str:
     return printable(" ~ ".join(invariant.tensors))
 
 
-def _fixed(found: le2022.Conserved, whole: bool) -> Table:
+def _fixed(found: le2022.conservation.Conserved, whole: bool) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     grid.add_column(overflow="fold")
     grid.add_column(overflow="fold")

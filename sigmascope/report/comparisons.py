@@ -114,7 +114,7 @@ def _moved(changes: Sequence[Change], whole: bool) -> Table:
     return grid
 
 
-def _drifts(drifts: Sequence[le2022.Drift], whole: bool) -> Table:
+def _drifts(drifts: Sequence[le2022.conservation.Drift], whole: bool) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("verdict", "drift", "allowed", "between"):
         grid.add_column(title, header_style="dim", overflow="fold")

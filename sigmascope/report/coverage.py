@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from sigmascope.records import EVERY, Profile, Skipped
+from sigmascope.quantities import EVERY
+from sigmascope.records import Profile, Skipped
 
 NAMED = 3  # places that are named in a sentence; the rest are counted
 

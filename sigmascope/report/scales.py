@@ -19,7 +19,7 @@ LAWS = {
 
 
 def scale_text(
-    found: riedi2022.WeightScale,
+    found: riedi2022.random_weights.WeightScale,
     *,
     width_of_layer: int,
     condition: float,
@@ -41,7 +41,7 @@ def scale_text(
     return rendered(parts, colour=colour, width=width)
 
 
-def scale_form(found: riedi2022.WeightScale) -> dict[str, Any]:
+def scale_form(found: riedi2022.random_weights.WeightScale) -> dict[str, Any]:
     """The limits as strict JSON."""
     return {
         "schema": "sigmascope/scale/1",
@@ -53,7 +53,7 @@ def scale_form(found: riedi2022.WeightScale) -> dict[str, Any]:
 
 
 def _parts(
-    found: riedi2022.WeightScale, units: int, condition: float, probability: float
+    found: riedi2022.random_weights.WeightScale, units: int, condition: float, probability: float
 ) -> Iterator[RenderableType]:
     yield Text(
         f"A residual layer of {units} units keeps its condition number below {condition:g}, "

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sigmascope.records import EVERY
+from sigmascope.quantities import EVERY
 
 VERSION = "sigmascope/profile/1"  # a new number whenever a reader of the old form could go wrong
 

@@ -11,7 +11,8 @@ from sigmascope.gate import Refusal
 from sigmascope.probes import Weight, as_matrix
 from sigmascope.probes.execution import plain
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import Estimate, Profile, Reading, View
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Profile, Reading
 from sigmascope.survey.profiling import profile
 from sigmascope.survey.views.balances import rank_one_readings
 from sigmascope.theory import le2022
@@ -67,7 +68,7 @@ class Comparison:
     """
 
     changes: tuple[Change, ...]
-    drifts: tuple[le2022.Drift, ...]
+    drifts: tuple[le2022.conservation.Drift, ...]
     signs: Mapping[str, float]
     missing: tuple[str, ...]
 
@@ -107,8 +108,8 @@ def compare(
         of = {"targets": targets, "loss": loss}
         profiles = [profile(m, batch, views=VIEWS, **of) for m in (before, after)]
         states = [dict(m.named_parameters()) for m in (before, after)]
-        drifts = le2022.endpoint_drifts(
-            le2022.invariants(before, batch, targets=targets, loss=loss),
+        drifts = le2022.conservation.endpoint_drifts(
+            le2022.conservation.invariants(before, batch, targets=targets, loss=loss),
             states[0],
             states[1],
             learning_rate=learning_rate,
@@ -187,7 +188,7 @@ def _norm(tensor: Tensor) -> Estimate:
 def _compared(
     before: tuple[Reading, ...],
     after: tuple[Reading, ...],
-    drifts: tuple[le2022.Drift, ...],
+    drifts: tuple[le2022.conservation.Drift, ...],
     states: Sequence[Mapping[str, Tensor]],
 ) -> Comparison:
     key = lambda r: (r.site, r.quantity, r.view, r.form)

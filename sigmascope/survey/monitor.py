@@ -10,7 +10,8 @@ from torch.optim import Optimizer
 from sigmascope.gate import Closing, Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import Estimate, Reading, View
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Reading
 from sigmascope.store import Run
 from sigmascope.survey.profiling import profile
 from sigmascope.survey.views.balances import alignment_readings, rank_one_readings
@@ -71,10 +72,10 @@ class Monitor(Closing):
         self._views = tuple(views)
         self._of: dict[str, Any] = {"targets": targets, "loss": loss}
         self._model, self._batch = model, probe_batch
-        self._ledger: le2022.Ledger | None = None
+        self._ledger: le2022.conservation.Ledger | None = None
         if "balances" in self._views:
-            found = le2022.conserved(model, probe_batch, **self._of)
-            self._ledger = le2022.Ledger(model, found.invariants)
+            found = le2022.conservation.conserved(model, probe_batch, **self._of)
+            self._ledger = le2022.conservation.Ledger(model, found.invariants)
             self._signs = le2022.SignRecord()
         self._run = None if run is None else Run(run)
         if self._ledger is not None:  # last, so that a refusal leaves no hook behind
@@ -108,12 +109,12 @@ class Monitor(Closing):
             self._run.add(step=self.steps, readings=found, checks=checks)
         return found
 
-    def drifts(self) -> tuple[le2022.Drift, ...]:
+    def drifts(self) -> tuple[le2022.conservation.Drift, ...]:
         """Every balance with its drift and a verdict; none without the view `"balances"`."""
         return () if self._ledger is None else self._ledger.drifts()
 
     def _readings(
-        self, loss: float | Tensor | None, drifts: tuple[le2022.Drift, ...]
+        self, loss: float | Tensor | None, drifts: tuple[le2022.conservation.Drift, ...]
     ) -> Iterator[Reading]:
         if loss is not None:
             value = float(loss.detach()) if isinstance(loss, Tensor) else float(loss)
@@ -124,7 +125,7 @@ class Monitor(Closing):
         if self._ledger is not None:
             yield from self._balances(drifts)
 
-    def _balances(self, drifts: tuple[le2022.Drift, ...]) -> Iterator[Reading]:
+    def _balances(self, drifts: tuple[le2022.conservation.Drift, ...]) -> Iterator[Reading]:
         for d in drifts:
             estimate = Estimate.rounded(d.drift, ulps=64)
             yield Reading(d.site, "balance drift", estimate, "balances", d.invariant.kind)

@@ -15,7 +15,8 @@ from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import ALONE, apart, in_words
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import ALL, EVERY, Item, Profile, Reading, SiteSpectrum, Skipped, View
+from sigmascope.quantities import ALL, EVERY, View
+from sigmascope.records import Item, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.coverage import covered, tried
 from sigmascope.survey.views.balances import balance_items
 from sigmascope.survey.views.bottleneck import bottleneck_items

@@ -14,7 +14,7 @@ OF_MODELS: tuple[type[OfModels], ...] = (
     daneshmand2020.SoftRankAnyScale,
     daneshmand2020.Regularity,
     daneshmand2020.GradientCollinearity,
-    le2022.BalanceRate,
+    le2022.conservation.BalanceRate,
     le2022.Alignment,
     le2022.RankOne,
     le2022.RankOnePrinted,
@@ -36,7 +36,7 @@ THEOREMS: tuple[type[Bound], ...] = (
     *OF_CHAINS,
     daneshmand2020.RankOneProducts,
     daneshmand2020.LayerDrift,
-    le2022.Drift,
+    le2022.conservation.Drift,
     *riedi2022.THEOREMS,
 )
 

@@ -3,6 +3,7 @@
 import json
 
 import torch
+from tests.theory.le2022.test_invariants import Wrong
 from torch import nn
 
 from sigmascope import report, survey
@@ -10,7 +11,6 @@ from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.networks import resnet
 from sigmascope.theory import le2022
 from tests.diagnosis.rules.test_balances import Custom
-from tests.theory.le2022.test_invariants import Wrong
 
 
 def net(seed=0):
@@ -25,7 +25,7 @@ X = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
 
 
 def test_formulas_and_reasons_are_readable():
-    said = report.balances_text(le2022.conserved(net(), X))
+    said = report.balances_text(le2022.conservation.conserved(net(), X))
     assert "‖2.weight[:, u]‖² - ‖0.weight[u]‖² - 0.bias[u]²" in said
     assert "W₂ᵀW₂ - W₁W₁ᵀ with W₂ = 3.weight, W₁ = 2.weight" in said
     assert "only linear maps between" in said
@@ -34,7 +34,7 @@ def test_formulas_and_reasons_are_readable():
 
 def test_long_lists_are_cut_and_whole_on_request():
     model = resnet(inputs=(3, 16, 16), outputs=4, width=4)
-    found = le2022.conserved(model, torch.randn(2, 3, 16, 16))
+    found = le2022.conservation.conserved(model, torch.randn(2, 3, 16, 16))
     short, whole = report.balances_text(found), report.balances_text(found, whole=True)
     assert "more (--whole lists them)" in short
     assert "more" not in whole.replace("more than", "")
@@ -42,7 +42,7 @@ def test_long_lists_are_cut_and_whole_on_request():
 
 
 def test_a_broken_balance_comes_first():
-    found = le2022.conserved(Custom(Wrong.apply), X)
+    found = le2022.conservation.conserved(Custom(Wrong.apply), X)
     said = report.balances_text(found)
     assert said.index("BROKEN") < said.index("In no balance")
     assert "conserves nothing" in said
@@ -50,7 +50,7 @@ def test_a_broken_balance_comes_first():
 
 
 def test_its_json_is_strict():
-    form = report.balances_form(le2022.conserved(net(), X))
+    form = report.balances_form(le2022.conservation.conserved(net(), X))
     assert json.loads(json.dumps(form, allow_nan=False)) == form
 
 
@@ -86,7 +86,10 @@ def test_comparisons_without_a_verdict_say_why():
 
 def test_every_kind_has_words():
     model = nn.Sequential(nn.Linear(5, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 2))
-    words = {i.kind: le2022.reason(i) for i in le2022.invariants(model.double(), X)}
+    words = {
+        i.kind: le2022.conservation.reason(i)
+        for i in le2022.conservation.invariants(model.double(), X)
+    }
     assert set(words) == {"norm", "neuron", "column sum"}
     assert "divided out again; up to the eps" in words["norm"]
     assert "a gain of each unit" in words["neuron"]

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope.records import EVERY, Estimate, Layer, Profile, Reading, Skipped, Verdict
+from sigmascope.quantities import EVERY
+from sigmascope.records import Estimate, Layer, Profile, Reading, Skipped, Verdict
 from sigmascope.report import text
 
 

@@ -62,7 +62,10 @@ def unaligned_layers(profile: Profile) -> Iterator[Finding]:
 def wrong_backward(profile: Profile) -> Iterator[Finding]:
     """Balances that the forward pass promises and the gradient does not keep."""
     for check in profile.checks:
-        if check.theorem == le2022.BalanceRate.name and check.verdict == Verdict.VIOLATED:
+        if (
+            check.theorem == le2022.conservation.BalanceRate.name
+            and check.verdict == Verdict.VIOLATED
+        ):
             assert check.measured is not None  # a violated theorem has been asked for it
             rate = Reading(check.site, "balance rate", check.measured, "balances")
             yield Finding(
@@ -81,7 +84,7 @@ def wrong_backward(profile: Profile) -> Iterator[Finding]:
             )
 
 
-def broken_balances(drifts: Iterable[le2022.Drift]) -> tuple[Finding, ...]:
+def broken_balances(drifts: Iterable[le2022.conservation.Drift]) -> tuple[Finding, ...]:
     """A finding for every balance that training broke, with the reason where it was seen.
 
     Args:
@@ -93,7 +96,7 @@ def broken_balances(drifts: Iterable[le2022.Drift]) -> tuple[Finding, ...]:
     return tuple(_broken(d) for d in drifts if d.verdict == Verdict.VIOLATED)
 
 
-def _broken(drift: le2022.Drift) -> Finding:
+def _broken(drift: le2022.conservation.Drift) -> Finding:
     evidence = Reading(
         drift.site, "balance drift", Estimate.rounded(drift.drift, ulps=64), "balances"
     )

@@ -30,7 +30,9 @@ class Learned:
     def __init__(self, settings: Task) -> None:
         seed, count = settings["seed"], settings["samples"]
         g = torch.Generator().manual_seed(seed)
-        task = jacot2023.symmetry_task(settings["dimension"], samples=count + TESTED, generator=g)
+        task = jacot2023.constructions.symmetry_task(
+            settings["dimension"], samples=count + TESTED, generator=g
+        )
         y = task.costs - task.costs[:count].mean(0)
         x, y = task.starts.float(), (SPREAD * y / y[:count].std()).float()
         self.task = task

@@ -54,7 +54,9 @@ def paths_row(task: Task, _: Path | None) -> Row:
     ]
     quiet = replace(held, noise=torch.zeros_like(held.noise))
     moved = quiet.statistics(quiet.moved(held.starts))
-    closed = moved - jacot2023.statistics_moved(held.statistics(held.starts), held.rate)
+    closed = moved - jacot2023.constructions.statistics_moved(
+        held.statistics(held.starts), held.rate
+    )
     return {
         "closed": float(closed.abs().max()),
         "site": now.site,

@@ -65,7 +65,7 @@ def row(task: Task, folder: Path | None) -> Row:
     """Ratios of the dense layers on the way, and how the balances fared."""
     x, y = two_classes(task, folder)
     net = alexnet(tuple(x.shape[1:]), task["tail"], task["seed"])
-    ledger = le2022.Ledger(net, le2022.invariants(net, x))
+    ledger = le2022.conservation.Ledger(net, le2022.conservation.invariants(net, x))
     looks: list[dict[str, Any]] = []
     at = {round(1.4**k) for k in range(40)}
     walk = descend(

@@ -46,7 +46,9 @@ def row(task: Task, _: Path | None) -> Row:
     rate = task["time"] / task["steps"]
     optimiser = OPTIMISERS[task["optimiser"]](net.parameters(), rate)
     g = generator_of({"seed": task["seed"]})
-    with le2022.Ledger(net, le2022.invariants(net, x)).watching(optimiser) as ledger:
+    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, x)).watching(
+        optimiser
+    ) as ledger:
         for _step in range(task["steps"]):
             rows = slice(None)
             if task["optimiser"] == "minibatches":

@@ -34,7 +34,7 @@ def row(task: Task, _: Path | None) -> Row:
     assert start is not None
     balances = [_balance(start, j) for j in range(len(start.layers))]
     first = le2022.rank_one_bound(start.layers, start.last)
-    ledger = le2022.Ledger(net, le2022.invariants(net, x))
+    ledger = le2022.conservation.Ledger(net, le2022.conservation.invariants(net, x))
     looks, budget = [], 0.0
     at = {round(1.25**k) for k in range(60)}
     walk = descend(

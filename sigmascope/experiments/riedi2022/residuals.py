@@ -42,7 +42,7 @@ def row(task: Task, _: Path | None) -> Row:
     """The condition number of `W + Id` and three ratios of bounds to what they bound."""
     n, r, parts = task["n"], task["r"], []
     for K in draws(task):
-        W = riedi2022.weight_spread(n, r) * K
+        W = riedi2022.random_weights.weight_spread(n, r) * K
         s = torch.linalg.svdvals(W)
         after = torch.linalg.svdvals(W + torch.eye(n, dtype=W.dtype))
         tau = torch.linalg.eigvalsh(W + W.mT)
@@ -68,7 +68,7 @@ def _row(values: Tensor, r: float) -> Row:
         "mean": kappa.mean().item(),
         "error": kappa.std().item() / math.sqrt(len(kappa)),
         "counts": torch.histc(kappa, BINS, LOW, HIGH).tolist(),
-        "above": (kappa > riedi2022.condition_limits(r)[0]).double().mean().item(),
+        "above": (kappa > riedi2022.random_weights.condition_limits(r)[0]).double().mean().item(),
         "ratios": [v.mean().item() for v in ratios],
         "least": [v.min().item() for v in ratios],
     }
@@ -97,7 +97,7 @@ def plot_conditions(rows: list[Row], canvas: Any) -> None:
             total = found["task"]["draws"] * width
             label = f"n = {found['task']['n']}"
             axes.plot(middles, [c / total for c in found["counts"]], label=label)
-        axes.axvline(riedi2022.condition_limits(r)[0], color="black", label="(121)")
+        axes.axvline(riedi2022.random_weights.condition_limits(r)[0], color="black", label="(121)")
         top, bottom = shifted_limits(1 / (r * math.sqrt(8)))
         axes.axvline(top / bottom, color="grey", linestyle="--", label="limit")
         axes.set(title=f"r = {r}", xlabel="condition number")

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.records import Estimate, Reading, View
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Reading
 
 VIEW: View = "bottleneck"
 NEIGHBOURS = 5

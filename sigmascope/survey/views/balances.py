@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from sigmascope.linalg import stable_rank
 from sigmascope.probes import Subject, Weight, weight_spectra
-from sigmascope.records import Estimate, Item, Reading, Skipped, View
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.theory import le2022
 
 VIEW: View = "balances"
@@ -15,7 +16,7 @@ def balance_items(subject: Subject) -> Iterator[Item]:
     if not any(p.requires_grad for p in subject.model.parameters()):
         yield Skipped("(all layers)", VIEW, "no parameter is trained")
         return
-    found = le2022.Conserved.of(subject)
+    found = le2022.conservation.Conserved.of(subject)
     parameters = dict(subject.model.named_parameters())
     for invariant in found.invariants:
         if invariant.kind not in ("column sum", "no gradient", "norm"):

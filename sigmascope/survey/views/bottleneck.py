@@ -8,7 +8,8 @@ from torch import Tensor
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject, weight_spectra
-from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum, View
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum
 from sigmascope.survey.bottleneck.inner_dimensions import inner_dimension
 from sigmascope.theory import jacot2023
 

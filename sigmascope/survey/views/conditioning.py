@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from sigmascope.probes import Subject
-from sigmascope.records import Item, Reading, Skipped, View
+from sigmascope.quantities import View
+from sigmascope.records import Item, Reading, Skipped
 from sigmascope.survey.landscape.layer_conditioning import layer_curvature
 
 VIEW: View = "conditioning"

@@ -16,7 +16,8 @@ from sigmascope.linalg.krylov import trace_of_forms
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import module_name
 from sigmascope.probes.jacobian import Adjoint, Sweep
-from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum, View
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum
 
 RISK = 0.01  # chance that the interval of a sampled quantity misses
 

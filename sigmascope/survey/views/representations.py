@@ -15,7 +15,8 @@ from sigmascope.linalg import (
 )
 from sigmascope.probes import OUTPUT, Subject, Weight, weight_spectra
 from sigmascope.probes.samples import Spectra
-from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum, View
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 

@@ -12,7 +12,8 @@ from sigmascope.probes.execution import plain
 from sigmascope.probes.samples import Rows
 from sigmascope.probes.structure import branches, squashes
 from sigmascope.probes.symmetry import trial_gradients
-from sigmascope.records import Estimate, Item, Reading, Skipped, View
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import tried
 from sigmascope.survey.views.task import task_items
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Loss
 from sigmascope.probes.structure import closing_operation
-from sigmascope.records import Estimate, Item, Reading, View
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Item, Reading
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2

@@ -11,6 +11,7 @@ from torch import Tensor
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.structure import Point
 from sigmascope.records import Estimate, Sense, entrywise
+from sigmascope.theory.jacot2023.constructions.linear_maps import EPS, SOURCE
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
     largest_cost,
@@ -19,7 +20,6 @@ from sigmascope.theory.jacot2023.facts import (
     singular_values,
     weight_norm,
 )
-from sigmascope.theory.jacot2023.linear import EPS, SOURCE
 
 STEPS = 4  # roundings of a step of the frames for each of a step of the Jacobian
 

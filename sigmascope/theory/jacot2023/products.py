@@ -9,8 +9,8 @@ from torch import Tensor
 
 from sigmascope.probes.structure import Point, Stack
 from sigmascope.records import Assumption, Estimate, Spectrum
+from sigmascope.theory.jacot2023.constructions.linear_maps import SOURCE
 from sigmascope.theory.jacot2023.facts import OfStacks, log_volume, singular_values
-from sigmascope.theory.jacot2023.linear import SOURCE
 
 
 @final

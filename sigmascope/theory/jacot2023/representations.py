@@ -12,8 +12,8 @@ from torch import Tensor
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.structure import Point, Stack
 from sigmascope.records import Assumption, Estimate, largest
+from sigmascope.theory.jacot2023.constructions.linear_maps import SOURCE
 from sigmascope.theory.jacot2023.facts import OfStacks, log_volume, parameter_norm, singular_values
-from sigmascope.theory.jacot2023.linear import SOURCE
 from sigmascope.theory.jacot2023.tangents import read_sizes, whole_trace
 
 ZERO = Estimate.exactly(0.0)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from sigmascope.probes.structure import Point, Stack
 from sigmascope.records import Estimate, Sense
+from sigmascope.theory.jacot2023.constructions.linear_maps import SOURCE
 from sigmascope.theory.jacot2023.facts import OfStacks, spectral_norm
-from sigmascope.theory.jacot2023.linear import SOURCE
 
 ZERO = Estimate.exactly(0.0)
 

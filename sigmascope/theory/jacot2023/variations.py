@@ -12,6 +12,7 @@ from torch import Tensor
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.structure import Point, Stack
 from sigmascope.records import Assumption, Estimate, Sense, entrywise, largest
+from sigmascope.theory.jacot2023.constructions.linear_maps import EPS, SOURCE
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
     points,
@@ -20,7 +21,6 @@ from sigmascope.theory.jacot2023.facts import (
     spectral_norm,
     weight_norm,
 )
-from sigmascope.theory.jacot2023.linear import EPS, SOURCE
 from sigmascope.theory.jacot2023.tangents import ntk_norm
 
 

@@ -14,7 +14,7 @@ from sigmascope.probes import Subject
 from sigmascope.probes.symmetry import Symmetry
 from sigmascope.records import Assumption, Estimate, Sense
 from sigmascope.theory.bounds import OfModels
-from sigmascope.theory.le2022.invariants import SOURCE, Tensors
+from sigmascope.theory.le2022.conservation.invariants import SOURCE, Tensors
 
 EPS = 2.0**-52
 ROUNDINGS = 8  # of a scalar product and of a squared cosine

@@ -8,7 +8,7 @@ from typing import ClassVar, final
 from sigmascope.probes import Subject
 from sigmascope.records import Assumption, Estimate
 from sigmascope.theory.bounds import OfModels
-from sigmascope.theory.le2022.invariants import SOURCE
+from sigmascope.theory.le2022.conservation.invariants import SOURCE
 from sigmascope.theory.le2022.ranks import PRINTED, SHARP, RankOneBound, rank_one_bound
 from sigmascope.theory.le2022.tails import Tail
 

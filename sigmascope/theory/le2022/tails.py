@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sigmascope.probes import Subject
 from sigmascope.probes.symmetry import Part, Symmetry
-from sigmascope.theory.le2022.invariants import Tensors
+from sigmascope.theory.le2022.conservation.invariants import Tensors
 from sigmascope.theory.le2022.ranks import Layer
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from sigmascope.records import Check
 from sigmascope.theory.bounds import Bound, OfFacts
+from sigmascope.theory.riedi2022 import random_weights
 from sigmascope.theory.riedi2022.activations import OF_ACTIVATIONS, Activation
 from sigmascope.theory.riedi2022.curvature import (
     CurvatureFactors,
@@ -11,16 +12,11 @@ from sigmascope.theory.riedi2022.curvature import (
     loss_curvature,
     neuron_limit,
 )
-from sigmascope.theory.riedi2022.edelman import EdelmanLaw
 from sigmascope.theory.riedi2022.hard_bounds import HardBounds, hard_bounds
-from sigmascope.theory.riedi2022.randomness import OF_RESIDUAL_LAYERS, ResidualLayer
-from sigmascope.theory.riedi2022.scales import (
-    WeightScale,
-    chance_of_negative,
-    chance_of_norm,
-    condition_limits,
-    weight_scale,
-    weight_spread,
+from sigmascope.theory.riedi2022.random_weights.edelman import EdelmanLaw
+from sigmascope.theory.riedi2022.random_weights.residual_layers import (
+    OF_RESIDUAL_LAYERS,
+    ResidualLayer,
 )
 from sigmascope.theory.riedi2022.skip_conditions import SkipConditionBounds, skip_condition_bounds
 from sigmascope.theory.riedi2022.skips import OF_SKIPS, Skip
@@ -33,8 +29,6 @@ THEOREMS: tuple[type[Bound], ...] = (
     *OF_RESIDUAL_LAYERS,
     EdelmanLaw,
 )
-
-
 _TABLES: Mapping[type, tuple[type[OfFacts], ...]] = {
     Skip: OF_SKIPS,
     Activation: OF_ACTIVATIONS,
@@ -61,26 +55,18 @@ def checks(facts: Skip | Activation | Weights | ResidualLayer) -> Iterator[Check
 
 __all__ = [
     "OF_ACTIVATIONS",
-    "OF_RESIDUAL_LAYERS",
     "OF_SKIPS",
     "OF_WEIGHTS",
     "Activation",
     "CurvatureFactors",
-    "EdelmanLaw",
     "HardBounds",
     "LossCurvature",
-    "ResidualLayer",
     "Skip",
     "SkipConditionBounds",
-    "WeightScale",
     "Weights",
-    "chance_of_negative",
-    "chance_of_norm",
-    "condition_limits",
     "hard_bounds",
     "loss_curvature",
     "neuron_limit",
+    "random_weights",
     "skip_condition_bounds",
-    "weight_scale",
-    "weight_spread",
 ]

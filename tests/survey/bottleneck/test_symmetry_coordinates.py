@@ -60,7 +60,9 @@ def test_coordinates_are_principal():
 
 
 def test_dynamics_that_close_are_told_from_those_that_do_not():
-    task = jacot2023.symmetry_task(6, samples=600, generator=torch.Generator().manual_seed(0))
+    task = jacot2023.constructions.symmetry_task(
+        6, samples=600, generator=torch.Generator().manual_seed(0)
+    )
     w = task.axis.float()
 
     class Summary(nn.Module):

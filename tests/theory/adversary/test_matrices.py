@@ -71,7 +71,7 @@ def facts(kind, A, slopes, rho, seed):
     if kind == "weights":
         off, inner = torch.rand(n, generator=g) < 0.5, pick()
         return riedi2022.Weights.of([A], [inner], off=off, eta=slopes[0]), (off, inner)
-    return riedi2022.ResidualLayer.of(A, pick(), pick(), r=abs(rho) + 1.5)
+    return riedi2022.random_weights.ResidualLayer.of(A, pick(), pick(), r=abs(rho) + 1.5)
 
 
 def skip_sides(name, A, rho):

@@ -19,10 +19,10 @@ from sigmascope.theory.jacot2023 import (
     RepresentationSize,
     TangentCurvature,
     TangentOnSegments,
-    corrections,
     jacobian_variation_bound,
     ntk_trace,
 )
+from sigmascope.theory.jacot2023.constructions import corrections
 
 
 def units(*factors, bias=0.0, slope=0.0):

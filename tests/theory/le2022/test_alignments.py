@@ -280,7 +280,7 @@ def test_several_outputs_are_refused():
 
 def test_rates_hold_and_have_teeth_and_are_silent():
     model, batch = KINDS["pre_norm_block"](0)
-    theorems = list(le2022.BalanceRate.facts(Subject(model, batch)))
+    theorems = list(le2022.conservation.BalanceRate.facts(Subject(model, batch)))
     assert theorems
     assert {t.check().verdict for t in theorems} == {Verdict.HOLDS}
     limit = theorems[0].invariant.tolerance
@@ -288,14 +288,16 @@ def test_rates_hold_and_have_teeth_and_are_silent():
         moved = replace(theorems[0].invariant, rate=factor * limit)
         assert replace(theorems[0], invariant=moved).check().verdict == verdict
     frozen = nn.Linear(3, 2).requires_grad_(False)
-    assert list(le2022.BalanceRate.facts(Subject(frozen, torch.ones(2, 3)))) == []
+    assert list(le2022.conservation.BalanceRate.facts(Subject(frozen, torch.ones(2, 3)))) == []
 
 
 def test_rates_within_eps_are_consistent():
     net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, eps=1e-2), nn.Linear(6, 2)).double()
     g = torch.Generator().manual_seed(0)
     x = torch.randn(9, 4, generator=g).double()
-    verdicts = {t.site: t.check().verdict for t in le2022.BalanceRate.facts(Subject(net, x))}
+    verdicts = {
+        t.site: t.check().verdict for t in le2022.conservation.BalanceRate.facts(Subject(net, x))
+    }
     assert verdicts["0.weight ~ 0.bias"] == Verdict.CONSISTENT
 
 
@@ -359,9 +361,11 @@ def interpolated(dtype):
 def test_a_correct_model_at_a_stationary_point_is_not_broken(dtype):
     for net, x, y in (regressed(dtype, 1500), regressed(dtype, 4000)):
         subject = Subject(net, x, y, F.mse_loss)
-        assert {t.check().verdict for t in le2022.BalanceRate.facts(subject)} == {Verdict.HOLDS}
+        assert {t.check().verdict for t in le2022.conservation.BalanceRate.facts(subject)} == {
+            Verdict.HOLDS
+        }
     net, x, y = interpolated(dtype)
-    found = le2022.conserved(net, x, targets=y, loss=F.cross_entropy)
+    found = le2022.conservation.conserved(net, x, targets=y, loss=F.cross_entropy)
     assert not found.broken
     assert {i.kind for i in found.invariants} >= {"norm", "neuron", "column sum"}
 
@@ -369,7 +373,7 @@ def test_a_correct_model_at_a_stationary_point_is_not_broken(dtype):
 def test_a_wrong_backward_is_told_at_a_stationary_point_too():
     net, x, y = regressed(torch.float32, 1500)
     wrong = nn.Sequential(net[0], Doubled(), net[1])
-    found = le2022.conserved(wrong, x, targets=y, loss=F.mse_loss)
+    found = le2022.conservation.conserved(wrong, x, targets=y, loss=F.mse_loss)
     assert found.broken
     assert not found.invariants
 
@@ -383,7 +387,9 @@ class Doubled(nn.Module):
 
 def test_a_gradient_of_rounding_alone_tells_nothing():
     """A softmax so sure of itself that its derivative is a rounding error."""
-    (theorem,) = le2022.BalanceRate.facts(Subject(dense(4, 6, 3), torch.ones(2, 4).double()))
+    (theorem,) = le2022.conservation.BalanceRate.facts(
+        Subject(dense(4, 6, 3), torch.ones(2, 4).double())
+    )
     noisy = replace(theorem.invariant, rate=0.3, noise=math.inf)
     found = replace(theorem, invariant=noisy).check()
     assert found.verdict == Verdict.CONSISTENT

@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from sigmascope.records import Estimate, Verdict
 from sigmascope.theory import le2022
-from sigmascope.theory.le2022.drifts import rounding
+from sigmascope.theory.le2022.conservation.drifts import rounding
+from sigmascope.theory.le2022.conservation.words import formula, reason
 from sigmascope.theory.le2022.ranks import Layer, RankOneBound
-from sigmascope.theory.le2022.words import formula, reason
 
 
 def dense(*widths, act=nn.Identity, seed=0, bias=True):
@@ -30,7 +30,7 @@ Y = torch.arange(12) % 3
 
 
 def balances(net, x=X):
-    return le2022.invariants(net, x)
+    return le2022.conservation.invariants(net, x)
 
 
 @pytest.mark.parametrize("act", [nn.Identity, nn.ReLU])
@@ -50,7 +50,7 @@ def test_the_rate_is_the_derivative_along_the_flow(act):
 
 def test_the_rate_of_a_sum_is_the_sum_of_the_gradient():
     net = dense(4, 5, 3)
-    found = le2022.invariants(net, X, targets=Y, loss=F.cross_entropy)
+    found = le2022.conservation.invariants(net, X, targets=Y, loss=F.cross_entropy)
     (sums, *_) = [i for i in found if i.kind == "column sum"]
     tensor = sums.tensors[0]
     weights = dict(net.named_parameters())
@@ -65,10 +65,14 @@ def test_what_is_conserved_is_two_squares_and_their_difference():
         net[0].weight.copy_(torch.tensor([[1.0, 2.0]]))
         net[0].bias.fill_(2.0)
         net[2].weight.copy_(torch.tensor([[1.0], [3.0]]))
-    (found,) = le2022.invariants(net, torch.ones(2, 2).double())
+    (found,) = le2022.conservation.invariants(net, torch.ones(2, 2).double())
     assert abs(found.value(dict(net.named_parameters())).item()) == pytest.approx(1)
-    assert le2022.neuron_balance(net[0].weight, net[2].weight, net[0].bias).tolist() == [-1]
-    assert le2022.gram_balance(net[0].weight, net[2].weight, net[0].bias).tolist() == [[1]]
+    assert le2022.conservation.neuron_balance(
+        net[0].weight, net[2].weight, net[0].bias
+    ).tolist() == [-1]
+    assert le2022.conservation.gram_balance(net[0].weight, net[2].weight, net[0].bias).tolist() == [
+        [1]
+    ]
 
 
 @pytest.mark.parametrize("options", [
@@ -80,7 +84,7 @@ def test_what_is_conserved_is_two_squares_and_their_difference():
 def test_dampened_and_decayed_steps_are_exact_from_the_first(options):
     net = dense(4, 5, 3)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, **options)
-    with le2022.Ledger(net, balances(net)).watching(optimizer) as ledger:
+    with le2022.conservation.Ledger(net, balances(net)).watching(optimizer) as ledger:
         for _ in range(6):
             optimizer.zero_grad()
             F.cross_entropy(net(X), Y).backward()
@@ -95,7 +99,7 @@ def test_the_first_look_that_found_a_balance_broken_is_told():
     """Weights are looked at every 64 steps; what broke at step 70 is seen at 128, and stays so."""
     net = dense(4, 5, 3)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    with le2022.Ledger(net, balances(net)).watching(optimizer) as ledger:
+    with le2022.conservation.Ledger(net, balances(net)).watching(optimizer) as ledger:
         for step in range(200):
             optimizer.zero_grad()
             F.cross_entropy(net(X), Y).backward()
@@ -127,7 +131,7 @@ def test_what_the_fall_of_the_loss_allows():
     found, weights = balances(net), dict(net.named_parameters())
 
     def allowed(**options):
-        return next(le2022.endpoint_drifts(found, weights, weights, **options)).allowed
+        return next(le2022.conservation.endpoint_drifts(found, weights, weights, **options)).allowed
 
     still = allowed(learning_rate=0.0, loss_drop=0.0)
     assert still == rounding(found[0], weights, 1)
@@ -194,7 +198,7 @@ def test_reasons_name_what_stands_between():
         "an activation with two slopes and a gain of each unit between: a factor of each unit "
         "passes to the next weights"
     )
-    sums = le2022.invariants(dense(4, 3), X, targets=Y, loss=F.cross_entropy)
+    sums = le2022.conservation.invariants(dense(4, 3), X, targets=Y, loss=F.cross_entropy)
     assert {reason(i) for i in sums} == {
         "what is added along these axes is subtracted again by a softmax or a mean"
     }

@@ -13,21 +13,23 @@ from sigmascope.linalg.random_matrix import TracyWidom
 from sigmascope.records import Verdict
 from sigmascope.theory.riedi2022 import (
     OF_ACTIVATIONS,
-    OF_RESIDUAL_LAYERS,
     OF_SKIPS,
     OF_WEIGHTS,
     Activation,
-    EdelmanLaw,
-    ResidualLayer,
     Skip,
     Weights,
-    chance_of_negative,
-    chance_of_norm,
-    condition_limits,
     hard_bounds,
     loss_curvature,
     neuron_limit,
     skip_condition_bounds,
+)
+from sigmascope.theory.riedi2022.random_weights import (
+    OF_RESIDUAL_LAYERS,
+    EdelmanLaw,
+    ResidualLayer,
+    chance_of_negative,
+    chance_of_norm,
+    condition_limits,
     weight_scale,
     weight_spread,
 )

@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from sigmascope import linalg
-from sigmascope.theory.riedi2022 import EdelmanLaw, loss_curvature
+from sigmascope.theory.riedi2022 import loss_curvature
+from sigmascope.theory.riedi2022.random_weights import EdelmanLaw
 from tests.theory.riedi2022.matrices import gaussian
 
 pytestmark = pytest.mark.slow

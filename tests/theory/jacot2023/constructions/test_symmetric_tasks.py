@@ -9,7 +9,7 @@ from sigmascope.theory import jacot2023
 
 def task(**of):
     g = torch.Generator().manual_seed(3)
-    return jacot2023.symmetry_task(7, samples=50, generator=g, **of)
+    return jacot2023.constructions.symmetry_task(7, samples=50, generator=g, **of)
 
 
 def test_costs_are_those_of_gradient_descent_on_the_matrix():
@@ -28,7 +28,7 @@ def test_without_noise_the_statistics_close():
     found = task(noise=0.0)
     u, v = found.statistics(found.starts), found.starts
     for _ in range(20):
-        u, v = jacot2023.statistics_moved(u, found.rate), found.moved(v)
+        u, v = jacot2023.constructions.statistics_moved(u, found.rate), found.moved(v)
         assert torch.allclose(u, found.statistics(v), atol=1e-12)
     size = u.sum(1)
     assert torch.allclose(found.costs[:, -1], size.square() - 2 * u[:, 0] + 1)
@@ -61,4 +61,4 @@ def test_orbits_keep_the_statistics():
 @pytest.mark.usefixtures("as_users_see_it")
 def test_an_axis_needs_something_around_it():
     with pytest.raises(Refusal, match="`dimension` must be 2 or more"):
-        jacot2023.symmetry_task(1)
+        jacot2023.constructions.symmetry_task(1)

@@ -17,7 +17,7 @@ import torch
 
 from sigmascope.probes import Subject
 from sigmascope.probes.symmetry import Pull, StillSum, trial_gradients
-from sigmascope.theory.le2022.invariants import Invariant, Tensors, claims
+from sigmascope.theory.le2022.conservation.invariants import Invariant, Tensors, claims
 
 ROUNDINGS = 1e3  # of the working precision that a rate of zero may differ by, relatively
 MOST = 0.05  # the same in half precision, where that would say nothing

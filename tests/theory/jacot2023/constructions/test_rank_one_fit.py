@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sigmascope.gate import Refusal
-from sigmascope.theory.jacot2023 import rank_one_fit_scaling
+from sigmascope.theory.jacot2023.constructions import rank_one_fit_scaling
 
 
 def drawn(count, k, seed=0):

@@ -9,9 +9,9 @@ from torch.optim import SGD, Optimizer
 
 from sigmascope.gate import Closing
 from sigmascope.probes.symmetry import StillSum
-from sigmascope.theory.le2022.accounts import Account, Group, advance
-from sigmascope.theory.le2022.drifts import Drift, rounding
-from sigmascope.theory.le2022.invariants import Invariant, Tensors
+from sigmascope.theory.le2022.conservation.accounts import Account, Group, advance
+from sigmascope.theory.le2022.conservation.drifts import Drift, rounding
+from sigmascope.theory.le2022.conservation.invariants import Invariant, Tensors
 
 LOOK = 64  # steps between looks at the weights themselves
 
@@ -31,7 +31,7 @@ class Ledger(Closing):
         Le & Jegelka 2022, Theorem 1, in discrete time.
 
     Example:
-        >>> from sigmascope.theory.le2022 import invariants
+        >>> from sigmascope.theory.le2022.conservation import invariants
         >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
         >>> x, opt = torch.ones(2, 3), torch.optim.SGD(net.parameters(), lr=0.1)
         >>> with Ledger(net, invariants(net, x)).watching(opt) as ledger:

@@ -1,7 +1,7 @@
 """A balance in words: its formula, and why it is conserved."""
 
 from sigmascope.probes.symmetry import Part, Passed, StillSum, Symmetry
-from sigmascope.theory.le2022.invariants import Invariant
+from sigmascope.theory.le2022.conservation.invariants import Invariant
 
 REASONS = {
     Passed.ACTIVATION: "an activation with two slopes",
@@ -23,7 +23,7 @@ def formula(invariant: Invariant) -> str:
 
     Example:
         >>> import torch
-        >>> from sigmascope.theory.le2022 import invariants
+        >>> from sigmascope.theory.le2022.conservation import invariants
         >>> net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
         >>> formula(invariants(net, torch.ones(1, 3))[0])
         'W₂ᵀW₂ - W₁W₁ᵀ - bbᵀ with W₂ = 1.weight, W₁ = 0.weight, b = 0.bias'

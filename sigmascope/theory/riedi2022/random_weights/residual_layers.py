@@ -16,7 +16,11 @@ from torch import Tensor
 from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import OfFacts, row
 from sigmascope.theory.riedi2022.intervals import SOURCE, blur, exact, ratio
-from sigmascope.theory.riedi2022.scales import chance_of_negative, chance_of_norm, weight_spread
+from sigmascope.theory.riedi2022.random_weights.scales import (
+    chance_of_negative,
+    chance_of_norm,
+    weight_spread,
+)
 
 REFUTED = 1e-9  # chance below which the sum of squares of Gaussian weights is not what was found
 

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope.probes.structure import Stack
-from sigmascope.theory.jacot2023.linear import positive
-from sigmascope.theory.jacot2023.positivity import complete_positivity
+from sigmascope.theory.jacot2023.constructions.linear_maps import positive
+from sigmascope.theory.jacot2023.constructions.positivity import complete_positivity
 
 
 def identity_stack(points: Float[Tensor, "n d"], depth: int) -> Stack:

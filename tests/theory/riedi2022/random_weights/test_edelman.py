@@ -1,7 +1,7 @@
 import torch
 
 from sigmascope.records import Verdict
-from sigmascope.theory.riedi2022 import EdelmanLaw
+from sigmascope.theory.riedi2022.random_weights import EdelmanLaw
 from tests.theory.riedi2022.matrices import gaussian
 
 

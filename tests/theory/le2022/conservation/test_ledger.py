@@ -43,7 +43,7 @@ def train(net, optimizer, steps, *, seed=0, batch=24, before_step=None):
 
 def neurons(net, x):
     """The balances of single neurons, whatever the patterns."""
-    return le2022.invariants(net, x, targets=None)
+    return le2022.conservation.invariants(net, x, targets=None)
 
 
 OPTIONS = {
@@ -64,7 +64,9 @@ def test_the_identities_are_exact(options, act):
     net = network(1, act)
     x, _ = data(0)
     optimizer = torch.optim.SGD(net.parameters(), **keywords)
-    with le2022.Ledger(net, le2022.invariants(net, x)).watching(optimizer) as ledger:
+    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, x)).watching(
+        optimizer
+    ) as ledger:
         train(net, optimizer, STEPS, batch=batch)
     for drift in ledger.drifts():
         gap = drift.now - drift.start - drift.expected
@@ -78,7 +80,9 @@ def test_a_schedule_and_a_late_start_are_followed():
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.98)
     train(net, optimizer, 20)
-    with le2022.Ledger(net, le2022.invariants(net, data(0)[0])).watching(optimizer) as ledger:
+    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, data(0)[0])).watching(
+        optimizer
+    ) as ledger:
         train(net, optimizer, 50, before_step=lambda _: schedule.step())
     assert max(d.residual for d in ledger.drifts()) < 1e-11
 
@@ -86,9 +90,9 @@ def test_a_schedule_and_a_late_start_are_followed():
 def test_sums_of_a_softmax_head_are_followed():
     net = network(3)
     x, y = data(0)
-    found = le2022.invariants(net, x, targets=y, loss=F.cross_entropy)
+    found = le2022.conservation.invariants(net, x, targets=y, loss=F.cross_entropy)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.5, weight_decay=0.01)
-    with le2022.Ledger(net, found).watching(optimizer) as ledger:
+    with le2022.conservation.Ledger(net, found).watching(optimizer) as ledger:
         train(net, optimizer, 100)
     sums = [d for d in ledger.drifts() if d.invariant.kind == "column sum"]
     assert len(sums) == 2
@@ -100,7 +104,9 @@ def test_sums_of_a_softmax_head_are_followed():
 def test_other_networks_keep_their_balances(name):
     net, batch = KINDS[name](0)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.5)
-    with le2022.Ledger(net, le2022.invariants(net, batch)).watching(optimizer) as ledger:
+    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, batch)).watching(
+        optimizer
+    ) as ledger:
         for _ in range(40):
             optimizer.zero_grad()
             net(*batch).square().mean().backward()
@@ -113,8 +119,8 @@ def test_drift_halves_with_the_step():
     def drift(rate, steps):
         net = network(4, nn.Identity)
         x, y = data(0)
-        found = le2022.invariants(net, x)
-        with le2022.Ledger(net, found) as ledger:
+        found = le2022.conservation.invariants(net, x)
+        with le2022.conservation.Ledger(net, found) as ledger:
             for _ in range(steps):
                 grads = torch.autograd.grad(F.cross_entropy(net(x), y), list(net.parameters()))
                 named = dict(zip(dict(net.named_parameters()), grads, strict=True))
@@ -138,7 +144,9 @@ def run(seed, sabotage=None, dtype=torch.float64):
     x = x.to(dtype)
     keywords = list(OPTIONS.values())[seed % len(OPTIONS)][0]
     optimizer = torch.optim.SGD(net.parameters(), **keywords)
-    with le2022.Ledger(net, le2022.invariants(net, x)).watching(optimizer) as ledger:
+    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, x)).watching(
+        optimizer
+    ) as ledger:
         for step in range(40):
             rows = torch.randperm(len(x), generator=g)[:8]
             optimizer.zero_grad()
@@ -211,7 +219,9 @@ def test_the_reason_is_named():
 def test_adam_is_inapplicable_and_its_drift_is_reported():
     net = network(0, nn.Identity)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01, weight_decay=0.1)
-    with le2022.Ledger(net, le2022.invariants(net, data(0)[0])).watching(optimizer) as ledger:
+    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, data(0)[0])).watching(
+        optimizer
+    ) as ledger:
         train(net, optimizer, 30)
     for d in ledger.drifts():
         assert d.verdict == Verdict.INAPPLICABLE
@@ -223,7 +233,9 @@ def test_two_optimisers_share_a_balance():
     net = network(0, nn.Identity)
     mine = torch.optim.SGD(net[:3].parameters(), lr=0.1)
     other = torch.optim.SGD(net[3:].parameters(), lr=0.1)
-    with le2022.Ledger(net, le2022.invariants(net, data(0)[0])).watching(mine, other) as ledger:
+    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, data(0)[0])).watching(
+        mine, other
+    ) as ledger:
         train(net, mine, 0)
         x, y = data(0)
         for _ in range(50):
@@ -237,7 +249,9 @@ def test_two_optimisers_share_a_balance():
 def test_closing_leaves_no_hook():
     net = network(0)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    with le2022.Ledger(net, le2022.invariants(net, data(0)[0])).watching(optimizer):
+    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, data(0)[0])).watching(
+        optimizer
+    ):
         pass
     assert not optimizer._optimizer_step_post_hooks
 
@@ -247,7 +261,9 @@ def test_half_precision_knows_its_rounding():
     x, y = data(0)
     x = x.bfloat16()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    with le2022.Ledger(net, le2022.invariants(net, x)).watching(optimizer) as ledger:
+    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, x)).watching(
+        optimizer
+    ) as ledger:
         for _ in range(40):
             optimizer.zero_grad()
             F.cross_entropy(net(x), y).backward()
@@ -262,7 +278,7 @@ def test_half_precision_knows_its_rounding():
 def test_end_points_accept_what_was_conserved_and_reject_what_was_not():
     x, y = data(0, n=40)
     net = network(7)
-    found = le2022.invariants(net, x)
+    found = le2022.conservation.invariants(net, x)
     before = {n: p.detach().clone() for n, p in net.named_parameters()}
     start = F.cross_entropy(net(x), y)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -273,7 +289,9 @@ def test_end_points_accept_what_was_conserved_and_reject_what_was_not():
     drop = float((start - F.cross_entropy(net(x), y)).detach())
     after = dict(net.named_parameters())
     drifts = list(
-        le2022.endpoint_drifts(found, before, after, learning_rate=0.01, loss_drop=drop, steps=100)
+        le2022.conservation.endpoint_drifts(
+            found, before, after, learning_rate=0.01, loss_drop=drop, steps=100
+        )
     )
     for d in drifts:
         change = d.now - d.start
@@ -283,19 +301,25 @@ def test_end_points_accept_what_was_conserved_and_reject_what_was_not():
         assert float(whole.max()) > d.allowed  # units of different patterns are not balanced
     with torch.no_grad():
         net[0].weight *= 1.3
-    broken = le2022.endpoint_drifts(found, before, after, learning_rate=0.01, loss_drop=drop)
+    broken = le2022.conservation.endpoint_drifts(
+        found, before, after, learning_rate=0.01, loss_drop=drop
+    )
     assert next(broken).verdict == Verdict.VIOLATED
-    unknown = le2022.endpoint_drifts(found, before, after)
+    unknown = le2022.conservation.endpoint_drifts(found, before, after)
     assert {d.verdict for d in unknown} == {Verdict.INAPPLICABLE}
 
 
 def test_end_points_refuse_other_checkpoints():
     net = network(0)
-    found = le2022.invariants(net, data(0)[0])
+    found = le2022.conservation.invariants(net, data(0)[0])
     good = dict(net.named_parameters())
     with pytest.raises(ValueError, match=r"must hold the parameter `2\.weight`"):
-        list(le2022.endpoint_drifts(found, good, {"0.weight": good["0.weight"]}))
+        list(le2022.conservation.endpoint_drifts(found, good, {"0.weight": good["0.weight"]}))
     with pytest.raises(ValueError, match="one shape in both"):
-        list(le2022.endpoint_drifts(found, good, {**good, "2.weight": good["2.weight"][:2]}))
+        list(
+            le2022.conservation.endpoint_drifts(
+                found, good, {**good, "2.weight": good["2.weight"][:2]}
+            )
+        )
     with pytest.raises(ValueError, match="momentum"):
-        list(le2022.endpoint_drifts(found, good, good, momentum=1.0))
+        list(le2022.conservation.endpoint_drifts(found, good, good, momentum=1.0))

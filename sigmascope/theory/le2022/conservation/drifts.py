@@ -12,7 +12,7 @@ from torch import Tensor
 from sigmascope.probes.symmetry import StillSum
 from sigmascope.records import Assumption, Estimate, Sense, Verdict
 from sigmascope.theory.bounds import Bound
-from sigmascope.theory.le2022.invariants import SOURCE, Invariant, Tensors
+from sigmascope.theory.le2022.conservation.invariants import SOURCE, Invariant, Tensors
 
 ROOM = 8.0  # times the rounding of one step, for steps that add up like a random walk
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.probes.symmetry import StillSum
-from sigmascope.theory.le2022.invariants import SLACKS, Invariant, Tensors
+from sigmascope.theory.le2022.conservation.invariants import SLACKS, Invariant, Tensors
 
 Group = Mapping[str, Any]
 

@@ -5,12 +5,10 @@ import pytest
 import torch
 
 from sigmascope.records import Verdict
-from sigmascope.theory.riedi2022 import (
+from sigmascope.theory.riedi2022 import Skip, checks, skip_condition_bounds
+from sigmascope.theory.riedi2022.random_weights import (
     OF_RESIDUAL_LAYERS,
     ResidualLayer,
-    Skip,
-    checks,
-    skip_condition_bounds,
     weight_spread,
 )
 from tests.theory.riedi2022.matrices import gaussian

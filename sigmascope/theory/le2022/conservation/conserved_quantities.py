@@ -8,8 +8,8 @@ from torch import nn
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.probes.symmetry import Fixed
-from sigmascope.theory.le2022.invariants import Invariant, claims
-from sigmascope.theory.le2022.trials import judged
+from sigmascope.theory.le2022.conservation.invariants import Invariant, claims
+from sigmascope.theory.le2022.conservation.rate_trials import judged
 
 
 @final

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sigmascope import linalg
-from sigmascope.theory.riedi2022 import (
+from sigmascope.theory.riedi2022.random_weights import (
     ResidualLayer,
     chance_of_negative,
     chance_of_norm,

@@ -79,7 +79,7 @@ def require_exact_claims(name, seeds):
     outside = []
     for seed in seeds:
         model, batch = KINDS[name](seed)
-        found = le2022.conserved(model, batch)
+        found = le2022.conservation.conserved(model, batch)
         assert not found.broken
         parameters = dict(model.named_parameters())
         for s in range(2):  # two losses
@@ -116,7 +116,7 @@ def rates_outside(what, parameters, gradients):
 def test_nothing_that_the_theory_conserves_is_missed(name):
     for seed in SEEDS:
         model, batch = KINDS[name](seed)
-        found = le2022.invariants(model, batch)
+        found = le2022.conservation.invariants(model, batch)
         block = hasattr(model, "o")  # of a transformer; its neurons are those of "relu"
         counted = [i for i in found if not block or i.tensors[0] != "down.weight"]
         assert len(found) - len(counted) == block
@@ -126,11 +126,11 @@ def test_nothing_that_the_theory_conserves_is_missed(name):
 def test_pairs_of_neurons_are_those_of_equal_patterns():
     for seed in range(20):
         model, (x,) = KINDS["few_samples"](seed)
-        (found,) = le2022.invariants(model, x)
+        (found,) = le2022.conservation.invariants(model, x)
         h = model[0](x).detach()
         active = h > 0
         assert torch.equal(found.what.mask, (active[:, :, None] == active[:, None]).all(0))
-        clear = le2022.equal_pattern_mask(h)
+        clear = le2022.conservation.equal_pattern_mask(h)
         assert torch.equal(found.what.mask & clear.diagonal()[:, None], clear)
 
 
@@ -147,7 +147,7 @@ def test_the_rate_outside_the_mask_is_the_closed_form():
         expected = torch.einsum("iuv,iu,iv->uv", d[:, None] - d[:, :, None], z, delta)
         expected = expected - torch.einsum("iuv,iu,iv->uv", d[:, None] - d[:, :, None], delta, z)
         net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3, bias=False)).double()
-        (found,) = le2022.invariants(net, x)
+        (found,) = le2022.conservation.invariants(net, x)
         names = {"0.weight": W1, "0.bias": b1, "2.weight": W2}
         slopes = dict(zip(names, grads, strict=True))
         got = 0.0
@@ -162,19 +162,19 @@ def test_the_rate_outside_the_mask_is_the_closed_form():
 def test_values_are_the_formulas_of_the_theory():
     model, (x,) = KINDS["linear"](0)
     parameters = dict(model.named_parameters())
-    first = le2022.invariants(model, x)[0]
+    first = le2022.conservation.invariants(model, x)[0]
     W1, b1, W2 = (parameters[n] for n in ("0.weight", "0.bias", "2.weight"))
     expected = W2.T @ W2 - W1 @ W1.T - torch.outer(b1, b1)
     assert torch.allclose(first.value(parameters), expected)
-    assert torch.allclose(le2022.gram_balance(W1, W2, b1), expected)
-    assert torch.allclose(-le2022.neuron_balance(W1, W2, b1), expected.diagonal())
+    assert torch.allclose(le2022.conservation.gram_balance(W1, W2, b1), expected)
+    assert torch.allclose(-le2022.conservation.neuron_balance(W1, W2, b1), expected.diagonal())
     assert first.count == 21
 
 
 def test_values_of_convolutions_use_the_flattenings_of_the_theory():
     model, (x,) = KINDS["conv_pool_dense"](0)
     parameters = dict(model.named_parameters())
-    (found,) = le2022.invariants(model, x)
+    (found,) = le2022.conservation.invariants(model, x)
     K, b, W = (parameters[n].detach() for n in ("0.weight", "0.bias", "3.weight"))
     out = torch.cat([K.reshape(4, -1), b[:, None]], 1)
     inner = W.reshape(3, 4, 9).permute(0, 2, 1).reshape(27, 4)
@@ -186,8 +186,8 @@ def test_values_of_convolutions_use_the_flattenings_of_the_theory():
 def test_the_softmax_head_conserves_its_column_sums():
     net = mlp(nn.ReLU, 4, 6, 3).double()
     x, y = torch.randn(5, 4).double(), torch.tensor([0, 1, 2, 1, 0])
-    without = le2022.invariants(net, x)
-    with_loss = le2022.invariants(net, x, targets=y, loss=F.cross_entropy)
+    without = le2022.conservation.invariants(net, x)
+    with_loss = le2022.conservation.invariants(net, x, targets=y, loss=F.cross_entropy)
     sums = {i.tensors[0]: i for i in with_loss if i.kind == "column sum"}
     assert set(sums) == {"2.weight", "2.bias"}
     assert not [i for i in without if i.kind == "column sum"]
@@ -198,14 +198,17 @@ def test_the_softmax_head_conserves_its_column_sums():
 def test_eps_of_a_normaliser_is_reported_as_slack():
     net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, eps=1e-2), nn.Linear(6, 2)).double()
     x = torch.randn(9, 4).double()
-    norms = [i for i in le2022.invariants(net, x) if i.kind == "norm"]
+    norms = [i for i in le2022.conservation.invariants(net, x) if i.kind == "norm"]
     assert norms[0].slack > 1e-3
     assert norms[0].rate > 1e-6  # it is not exact, and says so
 
 
 def test_fixed_sides_say_why():
     net = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 2))
-    fixed = {(f.tensor, f.side): f.why for f in le2022.conserved(net, torch.randn(3, 4)).fixed}
+    fixed = {
+        (f.tensor, f.side): f.why
+        for f in le2022.conservation.conserved(net, torch.randn(3, 4)).fixed
+    }
     assert "gelu" in fixed["0.weight", "rows"]
     assert "gelu" in fixed["2.weight", "columns"]
     assert "output" in fixed["2.weight", "rows"]
@@ -215,7 +218,7 @@ def test_fixed_sides_say_why():
 def test_a_frozen_layer_takes_part_in_no_balance():
     net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2))
     net[2].requires_grad_(False)
-    assert le2022.invariants(net, torch.randn(3, 4)) == ()
+    assert le2022.conservation.invariants(net, torch.randn(3, 4)) == ()
 
 
 class Wrong(torch.autograd.Function):
@@ -235,7 +238,7 @@ class Wrong(torch.autograd.Function):
 def test_a_wrong_backward_is_found():
     torch.default_generator.manual_seed(0)  # how wrong it is depends on the draw
     net = Net(lambda n, x: n.b(Wrong.apply(n.a(x))), a=nn.Linear(4, 6), b=nn.Linear(6, 2))
-    found = le2022.conserved(net, torch.randn(7, 4))
+    found = le2022.conservation.conserved(net, torch.randn(7, 4))
     assert [i.tensors for i in found.broken] == [("b.weight", "a.weight", "a.bias")]
     assert found.broken[0].rate > 1e-2
     assert not found.invariants
@@ -243,7 +246,7 @@ def test_a_wrong_backward_is_found():
 
 def test_a_detached_part_is_found():
     net = Net(lambda n, x: n.b(F.relu(n.a(x)).detach()), a=nn.Linear(4, 6), b=nn.Linear(6, 2))
-    assert le2022.conserved(net, torch.randn(7, 4)).broken
+    assert le2022.conservation.conserved(net, torch.randn(7, 4)).broken
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -253,9 +256,9 @@ def test_every_model_of_the_zoo_is_left_as_found_and_its_claims_hold(name):
     state, modes = torch.get_rng_state(), [m.training for m in model.modules()]
     if name in ("all-frozen", "inplace-residual"):  # the second has no gradient: torch refuses it
         with pytest.raises(Refusal, match="trained"):
-            le2022.conserved(model, batch)
+            le2022.conservation.conserved(model, batch)
         return
-    found = le2022.conserved(model, batch)
+    found = le2022.conservation.conserved(model, batch)
     assert not found.broken
     assert torch.equal(torch.get_rng_state(), state)
     assert [m.training for m in model.modules()] == modes
@@ -265,6 +268,6 @@ def test_every_model_of_the_zoo_is_left_as_found_and_its_claims_hold(name):
 
 def test_a_resnet_with_batch_normalisation_has_a_balance_at_every_norm():
     net = resnet(inputs=(3, 16, 16), outputs=4, width=4)
-    kinds = [i.kind for i in le2022.invariants(net, torch.randn(2, 3, 16, 16))]
+    kinds = [i.kind for i in le2022.conservation.invariants(net, torch.randn(2, 3, 16, 16))]
     assert kinds.count("norm") == sum(isinstance(m, nn.BatchNorm2d) for m in net.modules())
     assert kinds.count("neuron") > 9

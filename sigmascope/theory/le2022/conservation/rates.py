@@ -8,8 +8,8 @@ from typing import ClassVar, final
 from sigmascope.probes import Subject
 from sigmascope.records import Assumption, Estimate
 from sigmascope.theory.bounds import OfModels
-from sigmascope.theory.le2022.conserved import Conserved
-from sigmascope.theory.le2022.invariants import SOURCE, Invariant
+from sigmascope.theory.le2022.conservation.conserved_quantities import Conserved
+from sigmascope.theory.le2022.conservation.invariants import SOURCE, Invariant
 
 
 @final
