@@ -20,7 +20,8 @@ class Finding:
         evidence: The readings that show it.
         says: One plain sentence.
         source: Author, year and number of what it rests on.
-        remedies: What to do, most promising first, one sentence each.
+        remedies: What to do, one sentence each: first what no remedy can do for the user, then
+            the remedies that `sigmascope remedy` has for it.
         follows: Name of the finding that this one follows from; empty for a cause.
     """
 
@@ -30,5 +31,5 @@ class Finding:
     evidence: tuple[Reading, ...]
     says: str
     source: str
-    remedies: tuple[str, ...]
+    remedies: tuple[str, ...] = ()
     follows: str = ""

@@ -18,15 +18,16 @@ from sigmascope.diagnosis.rules.setup import strong_residual, weight_scale
 from sigmascope.diagnosis.rules.task import forgotten_targets, overestimated_rank, tangent_size
 from sigmascope.diagnosis.rules.trends import trend
 from sigmascope.linalg.spectra import spectrum
+from sigmascope.quantities import quantity
 from sigmascope.records import Estimate, Layer, Profile, Reading, SiteSpectrum
 
 PART = 1e-6
 ABOVE, BELOW = 1 + PART, 1 - PART
 
 
-def reading(quantity, value, site="layer 0", view="representations", form=""):
+def reading(name, value, site="layer 0", view=None, form=""):
     estimate = value if isinstance(value, Estimate) else Estimate.exactly(float(value))
-    return Reading(site, quantity, estimate, view, form)
+    return Reading(site, name, estimate, view or quantity(name).views[0], form)
 
 
 def layers(count):
@@ -105,7 +106,6 @@ def test_one_number_decides(name, quantity, form, value, severity):
         ),
         ("operator-to-Frobenius ratio", "balances", 0.95 * BELOW, {}),
         ("operator-to-Frobenius ratio", "balances", 0.95, {"rank-one-layer": "note"}),
-        ("operator-to-Frobenius ratio", "representations", 0.95, {}),
     ],
 )
 def test_one_number_of_a_view_decides(quantity, view, value, found):

@@ -3,7 +3,6 @@
 import json
 
 import torch
-from tests.theory.le2022.test_invariants import Wrong
 from torch import nn
 
 from sigmascope import report, survey
@@ -11,6 +10,7 @@ from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.networks import resnet
 from sigmascope.theory import le2022
 from tests.diagnosis.rules.test_balances import Custom
+from tests.theory.le2022.conservation.test_invariants import Wrong
 
 
 def net(seed=0):

@@ -27,9 +27,11 @@ class Remedy(ABC):
 
     Attributes:
         name: Of the remedy, as on the command line.
-        cures: Names of the findings that it is expected to cure.
+        cures: Names of the findings that it is expected to cure, the surest first. This is the one
+            place where it is said; what findings advise is derived from it.
         says: What it does, in one sentence.
         source: Author, year and number.
+        needs: A quantity without which it does nothing; empty if there is none.
         rebuilds: Whether the new model has other modules than the old one, so that its weights do
             not fit the old code.
     """
@@ -38,6 +40,7 @@ class Remedy(ABC):
     cures: ClassVar[tuple[str, ...]]
     says: ClassVar[str]
     source: ClassVar[str]
+    needs: ClassVar[str] = ""
     rebuilds: ClassVar[bool] = False
 
     @abstractmethod

@@ -14,7 +14,7 @@ from sigmascope.diagnosis.remedies.residual_scaling import RescaleResidual
 from sigmascope.diagnosis.remedies.skip_connections import SkipConnections, ZeroBranches
 from sigmascope.diagnosis.remedies.unit_scale import QuietOutput, StandardiseInputs, UnitScale
 from sigmascope.probes.samples import Batch
-from sigmascope.records import Finding
+from sigmascope.records import Finding, Profile
 
 REMEDIES: tuple[type[Remedy], ...] = (
     StandardiseInputs,
@@ -87,6 +87,17 @@ def remedy(name: str, **options: Any) -> Remedy:
     raise ValueError(f"There is no remedy `{name}`; there are {', '.join(names)}.{hint}")
 
 
-def remedies_for(finding: Finding) -> tuple[Remedy, ...]:
-    """The remedies that are expected to cure a finding, in the order in which to try them."""
-    return tuple(kind() for kind in REMEDIES if finding.name in kind.cures)
+def remedies_for(finding: Finding, profile: Profile | None = None) -> tuple[Remedy, ...]:
+    """The remedies that are expected to cure a finding, in the order in which to try them.
+
+    Args:
+        finding: What was found.
+        profile: Of the model; those that need what was not read in it are left out.
+    """
+    able = [
+        kind
+        for kind in REMEDIES
+        if finding.name in kind.cures
+        and (profile is None or not kind.needs or profile.series(kind.needs))
+    ]
+    return tuple(kind() for kind in sorted(able, key=lambda k: k.cures.index(finding.name)))

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, plain_layers
-from sigmascope.diagnosis.rules.initialisation import SHIFTED
 from sigmascope.probes import weights
 from sigmascope.probes.samples import Batch
 
 Scheme = Literal["orthogonal", "he", "xavier"]
+
+SHIFTED = 2.0  # the mean's singular value over the largest that the spread would give
 
 
 @final

@@ -35,6 +35,7 @@ class RescaleResidual(Remedy):
     )
     says: ClassVar[str] = "Scale every residual branch by one over the root of their number."
     source: ClassVar[str] = "Daneshmand et al. 2020, Lemma 3, for small gamma"
+    needs: ClassVar[str] = "branch strength"
 
     c: float = 1.0
 

@@ -90,6 +90,7 @@ class ZeroBranches(Remedy):
     )
     says: ClassVar[str] = "Set the last weight of every residual branch to zero."
     source: ClassVar[str] = "Goyal et al. 2017, Sec. 5.1; Zhang et al. 2019"
+    needs: ClassVar[str] = "branch strength"
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
         found = scaled_branches(model, batches[0])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from sigmascope.diagnosis.causes import NO_PROGRESS, grouped
+from sigmascope.diagnosis.remedies.catalogue import remedies_for
 from sigmascope.diagnosis.rules.balances import rank_one_layer, unaligned_layers, wrong_backward
 from sigmascope.diagnosis.rules.collapse import alike_inputs, directional_gradient, rank_collapse
 from sigmascope.diagnosis.rules.initialisation import asymmetric_weights
@@ -76,6 +77,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
 # errors that no progress in the first steps takes back
 CERTAIN = ("non-finite", "out-of-reach", "wrong-backward", "frozen-layer", "no-tangents")
 
@@ -87,9 +89,16 @@ def diagnose(profile: Profile) -> tuple[Finding, ...]:
     probability of fitting (`foretold`), findings that would stop training are errors only if its
     interval lies below one half, and a probability below one half is a finding itself.
     """
-    found = [f for rule in RULES for f in rule(profile)]
+    found = [_advised(f, profile) for rule in RULES for f in rule(profile)]
     trains = probability(profile)
     return grouped(found if trains is None else _weighed(found, trains))
+
+
+def _advised(f: Finding, profile: Profile) -> Finding:
+    """A finding with the remedies that are there for it, after what no remedy can do."""
+    remedies = remedies_for(f, profile)[:MOST]
+    told = (f"{r.says[:-1]} (`sigmascope remedy MODEL --apply {r.name}`)." for r in remedies)
+    return replace(f, remedies=(*f.remedies, *told))
 
 
 def _weighed(found: list[Finding], trains: Reading) -> Iterator[Finding]:

@@ -13,14 +13,6 @@ LOST = 0.5  # share of the input's centred directions that must be gone
 FEW = 6.0  # centred directions that must not be left; a default net that cannot train has 3 to 5
 COLLINEAR_ERROR, COLLINEAR_WARNING = 0.999, 0.99
 DANESHMAND = "Daneshmand et al. 2020"
-CURES = (
-    "Insert batch normalisation before each activation: the participation ratio then stays well "
-    "above one at any depth (of the order of √width in linear layers, Theorem 14; less after "
-    "ReLU).",
-    "Pre-train the initial weights to raise the participation ratio layer by layer (Algorithm 1; "
-    "`sigmascope remedy MODEL --apply rank-pretraining`).",
-    "Use residual branches scaled by 1/√depth, or fewer layers.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +78,6 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
         f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
         f"where samples differ by {_share(differ.estimate)} of their size." + _pace(ratio, profile),
         f"{DANESHMAND}, Eq. (4), Lemma 3 and Theorem 2",
-        CURES,
     )
 
 
@@ -168,8 +159,4 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
                 f"|cos| {r.estimate.value:.6g}): whatever the labels, each step moves its weights "
                 "along one line, and samples cannot be learned apart.",
                 f"{DANESHMAND}, Prop. 19",
-                (
-                    "Cure the collapse of the last representation: batch normalisation, or rank "
-                    "pre-training of the initial weights.",
-                ),
             )

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from sigmascope.diagnosis.remedies.reinitialisation import SHIFTED
 from sigmascope.diagnosis.rules.trends import over_depth
 from sigmascope.records import Finding, Profile
 
-SHIFTED = 2.0  # the mean's singular value over the largest that the spread would give
 FEWEST = 3  # layers, so that the products of their means are what the network computes
 
 
@@ -33,8 +33,4 @@ def asymmetric_weights(profile: Profile) -> Iterator[Finding]:
         "towards one direction, and batch normalisation, which needs weights that are symmetric "
         f"around zero, does not prevent it.{reached}",
         "Daneshmand et al. 2020, Sec. 5 (breaking batch normalisation) and Definition 1",
-        (
-            "Subtract the mean of each weight matrix, or draw the weights from a law that is "
-            "symmetric around zero (He, orthogonal).",
-        ),
     )

@@ -70,11 +70,6 @@ def _signal(
         evidence,
         f"The mean square of the activations {what}.",
         "He et al. 2015, Sec. 2.2",
-        (
-            "Initialise so that each layer keeps the mean square: variance 2/fan-in before ReLU "
-            "(He), 1/fan-in for linear or tanh units.",
-            "Normalise (batch or layer normalisation) before each activation.",
-        ),
     )
 
 
@@ -104,10 +99,6 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
                 f"norm {a:.2g}, against {b:.2g} at {last.site}{pace}: at a step that suits the "
                 f"last layers, the first learn {'nothing' if kind == 'vanishing' else 'in jumps'}.",
                 "Glorot & Bengio 2010, Sec. 4.2.1",
-                (
-                    "Initialise so that each layer keeps derivatives' norms: He, orthogonal.",
-                    "Add skip connections, with branches scaled by 1/√depth.",
-                ),
             )
 
 
@@ -129,6 +120,6 @@ def dead_units(profile: Profile) -> Iterator[Finding]:
             "Lu et al. 2019, Sec. 3",
             (
                 "Lower the learning rate that killed them, or start from smaller biases.",
-                "Use a leaky activation, or normalise before the activation.",
+                "Use a leaky activation.",
             ),
         )

@@ -22,10 +22,6 @@ def saturated_units(profile: Profile) -> Iterator[Finding]:
                 f"{r.estimate.value:.0%} of what {r.site} reads is within a hundredth of an end of "
                 f"the range of {r.form}: these units pass nearly no derivative back.",
                 "Glorot & Bengio 2010, Sec. 3",
-                (
-                    "Make the weights or inputs before these units smaller, or normalise before "
-                    "them.",
-                ),
             )
             return  # the first explains those after it
 
@@ -64,10 +60,6 @@ def equal_units(profile: Profile) -> Iterator[Finding]:
             f"{r.site}: {1 - share:.0%} of the {whose} are copies of others. Equal units get equal "
             "gradients, and stay equal.",
             "Goodfellow et al. 2016, Sec. 8.4",
-            (
-                "Draw the weights at random "
-                "(`sigmascope remedy MODEL --apply reinitialise`), not from a constant.",
-            ),
         )
         return
 

@@ -32,10 +32,6 @@ def weight_scale(profile: Profile) -> Iterator[Finding]:
             "times as large (root mean square; 0.6 to 1.4 is usual): their weights are too "
             f"{'large' if large else 'small'}.",
             "He et al. 2015, Sec. 2.2",
-            (
-                "Draw the weights again with variance 2/fan-in (He) or orthogonal, or scale each "
-                "layer by what it does to the data (`sigmascope remedy MODEL --apply unit-scale`).",
-            ),
         )
 
 
@@ -52,10 +48,6 @@ def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
                 f"The inputs have root mean square {size:.3g}: learning rates and initial weights "
                 "are made for inputs near 1.",
                 "LeCun et al. 1998, Sec. 4.3",
-                (
-                    "Subtract the mean of each input and divide by its standard deviation "
-                    "(`sigmascope remedy MODEL --apply standardise-inputs`).",
-                ),
             )
 
 
@@ -80,10 +72,6 @@ def strong_residual(profile: Profile) -> Iterator[Finding]:
         f"{len(values)} residual branches have up to {strongest.estimate.value:.2g} times the size "
         f"of the stream they are added to: its mean square grows {growth:.2g} times.",
         "Zhang et al. 2019, Sec. 2",
-        (
-            "Scale each branch by 1/√depth (`sigmascope remedy MODEL --apply rescale-residual`), "
-            "or start each at zero (`--apply zero-branches`).",
-        ),
     )
 
 
@@ -136,10 +124,7 @@ def stuck_weights(profile: Profile) -> Iterator[Finding]:
             f"{len(stuck)} of {len(names)} weights are zero and get no gradient, the first "
             f"{stuck[0].site}: zeros before and behind keep each other there for ever.",
             "Goodfellow et al. 2016, Sec. 8.4",
-            (
-                "Draw the weights at random (`sigmascope remedy MODEL --apply reinitialise`); zero "
-                "only the last weight of a residual branch.",
-            ),
+            ("Start no weight at zero but the last one of a residual branch.",),
         )
     moved = profile.series("relative gradient")
     # behind a weight that starts at zero, and moves, nothing is cut off for long
@@ -172,5 +157,5 @@ def denormal_values(profile: Profile) -> Iterator[Finding]:
             "normal one of their format: they have few digits left, and are slow or flushed to "
             "zero.",
             "IEEE 754",
-            ("Scale the initial weights up, or use a format with a wider range (bfloat16).",),
+            ("Use a format with a wider range (bfloat16).",),
         )

@@ -101,10 +101,6 @@ def loud_output(profile: Profile) -> Iterator[Finding]:
                 f"The first loss is {r.estimate.value:.3g} times that of the best constant output: "
                 "the outputs are far too large, and the first steps go into making them smaller.",
                 "Karpathy 2019, A Recipe for Training Neural Networks (verify loss at init)",
-                (
-                    "Start the last layer at zero or small weights "
-                    "(`sigmascope remedy MODEL --apply quiet-output`).",
-                ),
             )
 
 
@@ -131,7 +127,7 @@ def forgotten_targets(profile: Profile) -> Iterator[Finding]:
             f"{first.estimate.value:.2g} at the input to {last.estimate.value:.2g} at {last.site}: "
             "what the inputs tell of the targets hardly gets through the initial network.",
             "Cortes, Mohri & Rostamizadeh 2012, Definition 4",
-            ("Use fewer layers, skip connections, or normalise before each activation.",),
+            ("Use fewer layers, or normalise before each activation.",),
         )
 
 
@@ -214,8 +210,7 @@ def ill_conditioned(profile: Profile) -> Iterator[Finding]:
         "direction.",
         "Riedi et al. 2022, Sec. 3, corrected",
         (
-            "Standardise or whiten what the layer reads where the data factor is large; add a "
-            "skip connection, or give layers their own rates, where the layer factor is "
-            "(`sigmascope landscape MODEL`).",
+            "Whiten what the layer reads where the data factor is large; give layers their own "
+            "rates where the layer factor is (`sigmascope landscape MODEL`).",
         ),
     )

@@ -1,11 +1,14 @@
 """Each rule has a network that shows it and one that does not."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import records, sources, survey
+from sigmascope import diagnosis, records, sources, survey
 from sigmascope.diagnosis.rules import diagnose
 from sigmascope.networks import mlp, resnet
 
@@ -183,3 +186,17 @@ def test_predicted_depth_is_where_the_rank_becomes_one(digits):
 
 def test_a_model_of_one_layer_is_not_judged(digits):
     assert findings(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), digits) == {}
+
+
+def test_advice_and_remedies_are_one(digits):
+    """What a finding tells the user to apply is what `remedies_for` has, in that order."""
+    measured = survey.profile(network(depth=32), digits.inputs)
+    for f in diagnosis.rules.diagnose(measured):
+        named = re.findall(r"--apply ([a-z-]+)", " ".join(f.remedies))
+        wanted = [r.name for r in diagnosis.remedies.remedies_for(f, measured)]
+        assert named == wanted[: len(named)]
+        assert named or not wanted
+        assert "rescale-residual" not in named  # there is no branch
+    rules = Path(diagnosis.rules.__file__).parent
+    for file in rules.glob("[a-z]*.py"):
+        assert "--apply" not in file.read_text(encoding="utf-8") or file.stem == "catalogue"

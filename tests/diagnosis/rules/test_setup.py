@@ -63,13 +63,14 @@ def test_targets_that_the_network_forgets(digits):
         def forward(self, x):
             return (1e4 * x).sin()
 
-    g = torch.Generator().manual_seed(0)
     parts = [nn.Flatten()]
-    for _ in range(3):
-        layer = nn.Linear(64, 64)
-        nn.init.normal_(layer.weight, generator=g)
-        parts += [layer, Scramble()]
-    model = nn.Sequential(*parts, nn.Linear(64, 10))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        for _ in range(3):
+            layer = nn.Linear(64, 64)
+            nn.init.normal_(layer.weight)
+            parts += [layer, Scramble()]
+        model = nn.Sequential(*parts, nn.Linear(64, 10))
 
     def told(network, chance):
         measured = survey.profile(
