@@ -18,7 +18,7 @@ from sigmascope import quantities, theory
 from sigmascope.cli import COMMANDS, UNDER, app
 
 HERE = Path(__file__).parent
-INSIDE = ("cli", "experiments", "integrations")  # rooms that nobody imports from
+INSIDE = ("cli", "integrations")  # rooms that nobody imports from
 ROOMS = tuple(
     name.removeprefix("sigmascope.")
     for _, name, is_package in pkgutil.walk_packages(sigmascope.__path__, "sigmascope.")

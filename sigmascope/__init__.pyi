@@ -3,7 +3,6 @@
 from . import (
     cli as cli,
     diagnosis as diagnosis,
-    experiments as experiments,
     gate as gate,
     integrations as integrations,
     linalg as linalg,

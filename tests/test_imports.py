@@ -30,7 +30,8 @@ def world():
     }
 before = world()
 from sigmascope import cli, linalg, networks, probes, theory, survey, diagnosis, report
-from sigmascope import experiments, integrations, sources, store
+import sigmascope_experiments
+from sigmascope import integrations, sources, store
 after = world()
 print(json.dumps([k for k in before if before[k] != after[k]]))
 """

@@ -10,7 +10,7 @@ from sigmascope.cli.outputs import FOUND, HEALTHY, note, progress_bar, show
 from sigmascope.cli.ranges import Workers
 
 if TYPE_CHECKING:
-    from sigmascope.experiments import Claim, Figure
+    from sigmascope_experiments import Claim, Figure
 
 _OUTCOMES = {True: "holds", False: "FAILS", None: "NOT TESTED"}
 
@@ -41,7 +41,8 @@ def reproduce(
         folder: Where Fashion-MNIST and CIFAR-10 lie.
         workers: Processes to share the rows among.
     """
-    from sigmascope import experiments, gate
+    import sigmascope_experiments as experiments
+    from sigmascope import gate
 
     if figure is None and not everything:
         show("\n\n".join(_listed(f) for f in experiments.FIGURES))
@@ -82,7 +83,8 @@ def _said(figure: "Figure", claims: "tuple[Claim, ...]") -> Iterator[str]:
 def _named(name: str) -> "Figure":
     from difflib import get_close_matches
 
-    from sigmascope import experiments, gate
+    import sigmascope_experiments as experiments
+    from sigmascope import gate
 
     by_name = {f.name: f for f in experiments.FIGURES}
     if name in by_name:

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope.experiments import FIGURES
+from sigmascope_experiments import FIGURES
 
 
 def test_all_figures_are_listed(sigmascope):
@@ -21,7 +21,7 @@ def test_a_figure_is_computed_and_its_claims_are_said(sigmascope, tmp_path):
 
 
 def test_a_claim_that_fails_ends_in_1(sigmascope, monkeypatch):
-    from sigmascope.experiments.daneshmand2020 import collinear
+    from sigmascope_experiments.daneshmand2020 import collinear
 
     monkeypatch.setattr(collinear, "NOISE", 3.0)  # no longer nearly collinear
     code, out, _ = sigmascope("reproduce", "daneshmand2020/fig3b", "--quick", "--out", "here")
@@ -59,9 +59,9 @@ def test_what_is_not_tested_is_said(sigmascope):
 
 
 def test_a_figure_that_tests_nothing_ends_in_1(sigmascope, monkeypatch):
-    from sigmascope import experiments
-    from sigmascope.experiments.daneshmand2020.collinear import FIG3B
-    from sigmascope.experiments.figures import untested
+    import sigmascope_experiments as experiments
+    from sigmascope_experiments.daneshmand2020.collinear import FIG3B
+    from sigmascope_experiments.figures import untested
 
     silent = replace(FIG3B, claims=lambda *_: iter([untested("it falls", "too few")]))
     monkeypatch.setattr(experiments, "FIGURES", (silent,))

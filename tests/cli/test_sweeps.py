@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sigmascope.cli.sweeps import Sharing, Stacks, standardised
-from sigmascope.experiments.jacot2023.tasks import bottleneck_task
+from sigmascope_experiments.jacot2023.tasks import bottleneck_task
 
 SMALL = ("--depths", "2", "3", "--steps", "30", "--width", "8", "--samples", "40")
 

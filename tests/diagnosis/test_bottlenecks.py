@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from sigmascope.diagnosis import bottleneck
-from sigmascope.experiments.jacot2023.tasks import stack
 from sigmascope.gate import Refusal
+from sigmascope_experiments.jacot2023.tasks import stack
 from tests.models_zoo import MODELS
 
 UNREADABLE = {"inplace-residual": "changed in place"}

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope.experiments import FIGURES, Claim, reproduce
-from sigmascope.experiments.daneshmand2020 import comparisons
-from sigmascope.experiments.figures import only_if, untested
-from sigmascope.experiments.runs import Result
-from sigmascope.experiments.seeds import at_least, difference
+from sigmascope_experiments import FIGURES, Claim, reproduce
+from sigmascope_experiments.daneshmand2020 import comparisons
+from sigmascope_experiments.figures import only_if, untested
+from sigmascope_experiments.runs import Result
+from sigmascope_experiments.seeds import at_least, difference
 
 # training is cut here: what networks start with is judged at any size
 CUT = {"samples": 64, "epochs": 1, "seeds": 2}

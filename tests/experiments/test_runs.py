@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from sigmascope.experiments import FIGURES, Claim, reproduce
-from sigmascope.experiments.figures import Figure, generator_of
 from sigmascope.gate import Refusal
+from sigmascope_experiments import FIGURES, Claim, reproduce
+from sigmascope_experiments.figures import Figure, generator_of
 
 COUNTED: list[dict] = []
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from sigmascope.experiments.daneshmand2020.comparisons import best, compared
-from sigmascope.experiments.training import split, trained
+from sigmascope_experiments.daneshmand2020.comparisons import best, compared
+from sigmascope_experiments.training import split, trained
 
 TASK = {"data": "digits", "samples": 160, "epochs": 3, "batch": 32, "rate": 0.1, "seed": 0}
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from sigmascope import survey
-from sigmascope.experiments.jacot2023.tasks import bottleneck_task, stack
+from sigmascope_experiments.jacot2023.tasks import bottleneck_task, stack
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own: sockets and processes it leaves to the collector

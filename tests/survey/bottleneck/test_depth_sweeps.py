@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from sigmascope import survey
-from sigmascope.experiments.jacot2023.tasks import bottleneck_task, stack
 from sigmascope.gate import Refusal
 from sigmascope.survey.bottleneck import Trained, read_sweep
+from sigmascope_experiments.jacot2023.tasks import bottleneck_task, stack
 
 
 def trained(depth, rank, *, uses=None, norm=None, fits=True, tangent=70.0, seed=0, ridge=1e-3):

@@ -125,7 +125,7 @@ def tail_of(net, x):
 
 
 def test_tails_of_the_four_kinds_have_the_constants_of_the_theory():
-    from sigmascope.experiments.le2022.nets import KINDS as NETS, separable, tailed
+    from sigmascope_experiments.le2022.nets import KINDS as NETS, separable, tailed
 
     expected = ([1, 1, 1], [1, 1], [2, 1, 1], [16, 4, 1])
     printed = ([1, 1, 1], [1, 1], [8, 1, 1], [16, 4, 1])
@@ -138,7 +138,7 @@ def test_tails_of_the_four_kinds_have_the_constants_of_the_theory():
 
 
 def test_it_holds_algebraically_at_arbitrary_weights():
-    from sigmascope.experiments.le2022.nets import KINDS as NETS, separable, tailed
+    from sigmascope_experiments.le2022.nets import KINDS as NETS, separable, tailed
 
     for kind in NETS:
         for seed in range(60):
