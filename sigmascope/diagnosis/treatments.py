@@ -146,18 +146,9 @@ def trial(
             queue += pairs(found)
         if done < len(queue):
             tell(queue[done].name, done + 1, len(queue) + 1)
+            same = {"batches": batches, "before": before, "generator": fresh()}
             try:
-                found.append(
-                    treat(
-                        model,
-                        batch,
-                        queue[done],
-                        batches=batches,
-                        before=before,
-                        generator=fresh(),
-                        **options,
-                    )
-                )
+                found.append(treat(model, batch, queue[done], **same, **options))
             except Exception as reason:  # noqa: BLE001 (a cured model fails in every way)
                 declined[queue[done].name] = in_words(reason)
     return ranked(found), declined

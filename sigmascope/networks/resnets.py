@@ -1,6 +1,8 @@
 """Residual convolutional networks at the size of CIFAR-10."""
 
 import math
+from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -94,32 +96,33 @@ def resnet(
     """
     channels, _, _ = require_image(inputs)
     require_counts(outputs=outputs, width=width, depth=depth)
-    if depth < 8 or depth % 6 != 2:
-        raise ValueError(f"`depth` must be 6n + 2 (8, 14, 20, 26, 32, ...), got {depth}.")
     require_options(activation=activation, norm=norm, init=init, eps=eps)
-    if not math.isfinite(residual):
-        raise ValueError(f"`residual` must be a finite number, got {residual}.")
+    _require_shape(depth, residual)
+
+    drawn = partial(convolution, init=init, bias=norm == "none", generator=generator)
 
     def block(fan_in: int, fan_out: int, stride: int, *, active: bool = True) -> Block:
-        conv = convolution(
-            fan_in, fan_out, init=init, bias=norm == "none", stride=stride, generator=generator
-        )
         return Block(
-            ("conv", conv),
+            ("conv", drawn(fan_in, fan_out, stride=stride)),
             ("norm", norm_layer(norm, fan_out, eps=eps, images=True)),
             ("activation", activation_layer(activation) if active else None),
         )
 
     def pair(fan_in: int, fan_out: int) -> ResidualBlock:
         first = block(fan_in, fan_out, 1 if fan_in == fan_out else 2)
-        second = block(fan_out, fan_out, 1, active=False)
-        last = activation_layer(activation)
+        second, last = block(fan_out, fan_out, 1, active=False), activation_layer(activation)
         return ResidualBlock(first=first, second=second, activation=last, residual=residual)
 
-    stem, stages, before = block(channels, width, 1), [], width
-    for out in (width, 2 * width, 4 * width):
+    stem, stages = block(channels, width, 1), []  # drawn in this order
+    for before, out in pairwise((width, width, 2 * width, 4 * width)):
         fans = [before] + [out] * (depth // 6 - 1)
         stages.append(nn.Sequential(*(pair(fan, out) for fan in fans)))
-        before = out
-    readout = linear(before, outputs, init=init, bias=True, generator=generator)
+    readout = linear(4 * width, outputs, init=init, bias=True, generator=generator)
     return ResNet(stem=stem, stages=stages, readout=readout)
+
+
+def _require_shape(depth: int, residual: float) -> None:
+    if depth < 8 or depth % 6 != 2:
+        raise ValueError(f"`depth` must be 6n + 2 (8, 14, 20, 26, 32, ...), got {depth}.")
+    if not math.isfinite(residual):
+        raise ValueError(f"`residual` must be a finite number, got {residual}.")

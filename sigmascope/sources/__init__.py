@@ -2,11 +2,12 @@
 
 from sigmascope.sources.batches import Batch
 from sigmascope.sources.checkpoints import load_checkpoint, read_checkpoint
-from sigmascope.sources.data import Data, fitted, halves, open_data
+from sigmascope.sources.data import fitted, halves, open_data
 from sigmascope.sources.datasets import DATASETS
 from sigmascope.sources.defaults import default_data, input_shape
 from sigmascope.sources.models import Model, open_model
 from sigmascope.sources.pairs import open_both
+from sigmascope.sources.samples import Data
 
 __all__ = [
     "DATASETS",

@@ -105,17 +105,13 @@ def compare(
     if isinstance(before, nn.Module) and isinstance(after, nn.Module):
         if batch is None:
             raise Refusal("`batch` is needed to compare two models: pass what to measure them on.")
-        of = {"targets": targets, "loss": loss}
-        profiles = [profile(m, batch, views=VIEWS, **of) for m in (before, after)]
+        task = {"targets": targets, "loss": loss}
+        of = {"learning_rate": learning_rate, "loss_drop": loss_drop}
+        profiles = [profile(m, batch, views=VIEWS, **task) for m in (before, after)]
         states = [dict(m.named_parameters()) for m in (before, after)]
+        balances = le2022.conservation.invariants(before, batch, **task)
         drifts = le2022.conservation.endpoint_drifts(
-            le2022.conservation.invariants(before, batch, targets=targets, loss=loss),
-            states[0],
-            states[1],
-            learning_rate=learning_rate,
-            loss_drop=loss_drop,
-            momentum=momentum,
-            steps=steps,
+            balances, *states, **of, momentum=momentum, steps=steps
         )
         return _compared(profiles[0].readings, profiles[1].readings, tuple(drifts), states)
     if isinstance(before, Profile) and isinstance(after, Profile):

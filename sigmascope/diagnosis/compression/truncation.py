@@ -1,9 +1,6 @@
 """Which layers can be of lower rank, at which loss in the output on the user's data."""
 
-import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import final
 
 import torch
@@ -13,42 +10,13 @@ from sigmascope.diagnosis.compression.low_rank_layers import (
     Directions,
     directions_of,
     factored,
-    loss_on,
-    truncated,
 )
+from sigmascope.diagnosis.compression.trials import Trial, Truncation, largest, replaceable, rounded
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import called, module_name, still
-from sigmascope.probes.samples import Batch, as_tensor, chosen, sample_count
+from sigmascope.probes.execution import module_name
+from sigmascope.probes.samples import Batch, chosen, sample_count
 from sigmascope.records import Estimate
-
-ROUNDS = 12  # of halving the interval of the threshold, on a logarithmic scale
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Truncation:
-    """A layer at a lower rank.
-
-    Attributes:
-        site: The layer.
-        rank: How many directions of what it writes are kept.
-        full: How many there are.
-        error: Size of what is lost of what the layer writes, next to its variation (to all of it
-            where the layer has no bias), exact on the samples that the directions come from.
-        elsewhere: The same on other samples.
-        change: How much the network's output changes on other samples if this layer alone is
-            truncated, next to the variation of the output.
-        parameters: Of the layer, before and after.
-    """
-
-    site: str
-    rank: int
-    full: int
-    error: Estimate
-    elsewhere: Estimate
-    change: Estimate
-    parameters: tuple[int, int]
 
 
 @final
@@ -113,14 +81,8 @@ def compression(
 
     Cost: some fifteen forward passes, and one for each layer.
     """
-    if not 0 < tolerance < 1:
-        raise Refusal(f"`tolerance` must be between 0 and 1, got {tolerance}. Try 0.01.")
     count = sample_count(batch, batch_dim=batch_dim)
-    if count < 4:
-        raise Refusal(f"There must be four samples or more, got {count}. Pass some hundreds.")
-    if targets is not None and (not isinstance(targets, Tensor) or len(targets) != count):
-        got = f"{len(targets)}" if isinstance(targets, Tensor) else type(targets).__name__
-        raise Refusal(f"`targets` must be a tensor of {count} classes, one a sample, got {got}.")
+    _require(tolerance, count, targets)
     order = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))
     halves = order[: count // 2], order[count // 2 :]
     ours, other = (
@@ -128,25 +90,38 @@ def compression(
         for rows in halves
     )
     few = chosen(ours.batch, torch.arange(2), batch_dim=batch_dim)
-    layers = tuple(x for x in directions_of(ours) if _replaceable(ours.model, x, few))
-    trial = _Trial(ours.model, _some(layers), other)
-    threshold = _largest(lambda t: trial.distance(trial.output(trial.ranks(t))), tolerance)
+    layers = tuple(x for x in directions_of(ours) if replaceable(ours.model, x, few))
+    trial = Trial(ours.model, _some(layers), other)
+    threshold = largest(lambda t: trial.distance(trial.output(trial.ranks(t))), tolerance)
     ranks = trial.ranks(threshold) if threshold > 0 else {}
     thin = trial.output(ranks)
-    right = None
-    if targets is not None:
-        known = targets[halves[1]]
-        right = _right(trial.before, known), _right(thin, known)
+    known = None if targets is None else targets[halves[1]]
+    right = None if known is None else (_right(trial.before, known), _right(thin, known))
     smaller = tuple(trial.truncation(x, ranks[x.site]) for x in layers if x.site in ranks)
     total = sum(p.numel() for p in model.parameters())
     after = total - sum(t.parameters[0] - t.parameters[1] for t in smaller)
-    change = _rounded(trial.distance(thin))
-    words = f"{len(smaller)} of {len(layers)} layers can be of lower rank: {after:,} parameters "
-    words += f"in the place of {total:,}, with the output changed by {change.value:.2%}"
-    if right is not None:
-        words += f" and {right[1]:.1%} right in the place of {right[0]:.1%}"
+    change = rounded(trial.distance(thin))
+    words = f"{len(smaller)} of {len(layers)} {_says(total, after, change, right)}"
     thinner = factored(ours.model, layers, ranks)
-    return Compression(thinner, smaller, change, (total, after), right, f"{words}.")
+    return Compression(thinner, smaller, change, (total, after), right, words)
+
+
+def _says(total: int, after: int, change: Estimate, right: tuple[float, float] | None) -> str:
+    told = "" if right is None else f" and {right[1]:.1%} right in the place of {right[0]:.1%}"
+    return (
+        f"layers can be of lower rank: {after:,} parameters in the place of {total:,}, with the "
+        f"output changed by {change.value:.2%}{told}."
+    )
+
+
+def _require(tolerance: float, count: int, targets: Tensor | None) -> None:
+    if not 0 < tolerance < 1:
+        raise Refusal(f"`tolerance` must be between 0 and 1, got {tolerance}. Try 0.01.")
+    if count < 4:
+        raise Refusal(f"There must be four samples or more, got {count}. Pass some hundreds.")
+    if targets is not None and (not isinstance(targets, Tensor) or len(targets) != count):
+        got = f"{len(targets)}" if isinstance(targets, Tensor) else type(targets).__name__
+        raise Refusal(f"`targets` must be a tensor of {count} classes, one a sample, got {got}.")
 
 
 def _some(layers: tuple[Directions, ...]) -> tuple[Directions, ...]:
@@ -156,63 +131,6 @@ def _some(layers: tuple[Directions, ...]) -> tuple[Directions, ...]:
             "its own, got none. Take the network apart by hand."
         )
     return layers
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """A model with some of its layers truncated, on samples that their directions are not from."""
-
-    model: nn.Module
-    layers: tuple[Directions, ...]
-    other: Subject
-
-    def ranks(self, threshold: float) -> dict[str, int]:
-        """Ranks whose loss is below the threshold, of layers that get smaller by it."""
-        found = {x: x.rank_for(threshold) for x in self.layers}
-        return {x.site: rank for x, rank in found.items() if x.parameters(rank) < x.own}
-
-    @cached_property
-    def before(self) -> Tensor:
-        """The output as it is."""
-        return self.other.output.double()
-
-    @cached_property
-    def spread(self) -> float:
-        """How much that varies between samples."""
-        found = float((self.before - self.before.mean(0)).square().mean().sqrt())
-        if found == 0:
-            raise Refusal("The output must vary between samples, got one value. Pass others.")
-        return found
-
-    def output(self, ranks: Mapping[str, int]) -> Tensor:
-        """With some layers truncated."""
-        return _output(truncated(self.model, self.layers, ranks), self.other.batch)
-
-    def distance(self, output: Tensor) -> float:
-        """From the output as it is, next to how much that varies."""
-        return float((output - self.before).square().mean().sqrt()) / self.spread
-
-    def truncation(self, layer: Directions, rank: int) -> Truncation:
-        """One layer, with what it loses and what that alone changes."""
-        call = next(c for c in self.other.calls if c.site == layer.site)
-        return Truncation(
-            layer.site,
-            rank,
-            min(layer.module.weight.flatten(1).shape),
-            _rounded(layer.error(rank)),
-            _rounded(loss_on(layer, rank, call)),
-            _rounded(self.distance(self.output({layer.site: rank}))),
-            (layer.own, layer.parameters(rank)),
-        )
-
-
-def _replaceable(model: nn.Module, layer: Directions, batch: Batch) -> bool:
-    """Whether the model calls this layer, and does not look inside it."""
-    try:
-        _output(factored(model, [layer], {layer.site: 1}), batch)
-    except Refusal:  # some models read `layer.weight`, which two layers do not have
-        return False
-    return True
 
 
 def _right(output: Tensor, targets: Tensor) -> float:
@@ -234,25 +152,3 @@ def _line(name: str, pair: nn.Module) -> str:
         return f"model{place} = {made}"
     parent, _, last = name.rpartition(".")
     return f"setattr(model.get_submodule({parent!r}), {last!r}, {made})"
-
-
-def _rounded(value: float) -> Estimate:
-    return Estimate.rounded(value, ulps=1e8, how="measured")
-
-
-def _largest(changed: Callable[[float], float], tolerance: float) -> float:
-    """The largest threshold that keeps the output, to a hundredth; zero if none does."""
-    low, high = math.log(1e-8), 0.0
-    if changed(1.0) <= tolerance:
-        return 1.0
-    if changed(math.exp(low)) > tolerance:
-        return 0.0
-    for _ in range(ROUNDS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if changed(math.exp(middle)) <= tolerance else (low, middle)
-    return math.exp(low)
-
-
-def _output(model: nn.Module, batch: Batch) -> Tensor:
-    with still(model), torch.no_grad():
-        return as_tensor(called(model, batch))[0].detach().double()

@@ -1,13 +1,12 @@
 """Remedies: a model in, a changed copy out."""
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy
-from sigmascope.diagnosis.remedies.batch_normalisation import (
-    BatchNormalisation,
-    LayerNormalisation,
+from sigmascope.diagnosis.remedies.batch_normalisation import BatchNormalisation, LayerNormalisation
+from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, remedies_for, remedy
+from sigmascope.diagnosis.remedies.normalisation_effects import (
     NormalisationEffect,
     normalisation_effect,
 )
-from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, remedies_for, remedy
 from sigmascope.diagnosis.remedies.rank_pretraining import RankPretraining
 from sigmascope.diagnosis.remedies.reinitialisation import RecentreWeights, Reinitialise
 from sigmascope.diagnosis.remedies.residual_scaling import RescaleResidual

@@ -20,6 +20,7 @@ from sigmascope.diagnosis.rules.saturation import (
     sigmoid_stack,
 )
 from sigmascope.diagnosis.rules.setup import (
+    cut_weights,
     denormal_values,
     frozen_layers,
     strong_residual,
@@ -32,6 +33,7 @@ from sigmascope.diagnosis.rules.task import (
     forgotten_targets,
     ill_conditioned,
     loud_output,
+    no_tangents,
     out_of_reach,
     overestimated_rank,
     tangent_size,
@@ -53,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     untouched_statistics,
     frozen_layers,
     stuck_weights,
+    cut_weights,
     equal_units,
     weight_scale,
     strong_residual,
@@ -68,6 +71,7 @@ RULES: tuple[Rule, ...] = (
     dead_units,
     denormal_values,
     loud_output,
+    no_tangents,
     tangent_size,
     overestimated_rank,
     ill_conditioned,

@@ -49,25 +49,29 @@ class _Directions:
             )
         ]
 
+    def since(self) -> int | None:
+        """Place from which on the samples lie on one line, to the last; None if they do not."""
+        collapsed = self.collapsed() if len(self.ratio.readings) > 2 else []
+        if not collapsed or self.ratio.depths[-1] not in collapsed:
+            return None
+        healthy = max(d for d in self.ratio.depths if d not in collapsed)
+        return self.ratio.depths.index(next(d for d in collapsed if d > healthy))
+
 
 def rank_collapse(profile: Profile) -> Iterator[Finding]:
     """Representations in which all samples point the same way, from some layer to the last."""
     found = _Directions.of(profile)
     ratio = found.ratio
-    if len(ratio.readings) < 3:
+    at = found.since()
+    if at is None:
         return
-    collapsed = found.collapsed()
-    if ratio.depths[-1] not in collapsed:
-        return
-    healthy = [d for d in ratio.depths if d not in collapsed]
-    at = ratio.depths.index(next(d for d in collapsed if d > max(healthy)))
     first, onset, last = ratio.readings[0], ratio.readings[at], ratio.readings[-1]
     differ = found.variation[last.site]
     severe = differ.estimate.value <= ALIKE
     if onset.site == last.site and not severe:  # one step, as of pooling, is no trend over depth
         return
-    evidence = (first, onset, last, found.variation[first.site], differ)
-    evidence += tuple(found.centred[s] for s in (first.site, last.site) if s in found.centred)
+    centred = (found.centred[s] for s in (first.site, last.site) if s in found.centred)
+    evidence = (first, onset, last, found.variation[first.site], differ, *centred)
     yield Finding(
         "rank-collapse",
         onset.site,

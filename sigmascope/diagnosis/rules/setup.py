@@ -111,7 +111,7 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
 
 
 def stuck_weights(profile: Profile) -> Iterator[Finding]:
-    """Weights that get no gradient at all: zeros between zeros, or a path that is cut."""
+    """Weights that are zero and get no gradient: zeros between zeros."""
     zero = [r for r in profile.series(ZERO) if r.estimate.value == 0]
     names = {name for layer in profile.layers for name in layer.parameters}
     stuck = [r for r in zero if r.site in names]
@@ -126,6 +126,11 @@ def stuck_weights(profile: Profile) -> Iterator[Finding]:
             "Goodfellow et al. 2016, Sec. 8.4",
             ("Start no weight at zero but the last one of a residual branch.",),
         )
+
+
+def cut_weights(profile: Profile) -> Iterator[Finding]:
+    """Weights that get no gradient though they are not zero: a path that is cut."""
+    names = {name for layer in profile.layers for name in layer.parameters}
     moved = profile.series("relative gradient")
     # behind a weight that starts at zero, and moves, nothing is cut off for long
     cut = [r for r in moved if r.estimate.value == 0 and r.site in names]

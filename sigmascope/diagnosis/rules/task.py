@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sigmascope.diagnosis.rules.trends import over_depth
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.records import Finding, Profile
+from sigmascope.records import Finding, Profile, Reading
 
 JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"
 CHANCE = 2.0  # standard deviations of what permuted targets give
@@ -132,21 +132,9 @@ def forgotten_targets(profile: Profile) -> Iterator[Finding]:
 
 
 def tangent_size(profile: Profile) -> Iterator[Finding]:
-    """A tangent kernel that is zero, or too small or large for any usual learning rate."""
-    found = sorted(profile.series("NTK trace", view="features"), key=lambda r: -r.estimate.value)
-    total = sum(r.estimate.value for r in found)
-    if len(found) < 3 or SMALL_TANGENTS < total < LARGE_TANGENTS:
-        return
-    if total == 0:
-        yield Finding(
-            "no-tangents",
-            found[0].site,
-            "error",
-            tuple(found[:4]),
-            "The tangent kernel is zero: no small change of any weight changes the output.",
-            JACOT_NTK,
-            ("Draw the weights again; look for a zero that multiplies everything.",),
-        )
+    """A tangent kernel that is too small or large for any usual learning rate."""
+    found, total = _tangents(profile)
+    if len(found) < 3 or total == 0 or SMALL_TANGENTS < total < LARGE_TANGENTS:
         return
     moves = "hardly move the outputs" if total < 1 else "throw the outputs far off"
     share = found[0].estimate.value / total
@@ -163,6 +151,27 @@ def tangent_size(profile: Profile) -> Iterator[Finding]:
             f"{1 / total:.0e}.",
         ),
     )
+
+
+def no_tangents(profile: Profile) -> Iterator[Finding]:
+    """A tangent kernel that is zero."""
+    found, total = _tangents(profile)
+    if len(found) >= 3 and total == 0:
+        yield Finding(
+            "no-tangents",
+            found[0].site,
+            "error",
+            tuple(found[:4]),
+            "The tangent kernel is zero: no small change of any weight changes the output.",
+            JACOT_NTK,
+            ("Draw the weights again; look for a zero that multiplies everything.",),
+        )
+
+
+def _tangents(profile: Profile) -> tuple[list[Reading], float]:
+    """Shares of the tangent kernel's trace, the largest first, and their sum."""
+    shares = sorted(profile.series("NTK trace", view="features"), key=lambda r: -r.estimate.value)
+    return shares, sum(r.estimate.value for r in shares)
 
 
 def overestimated_rank(profile: Profile) -> Iterator[Finding]:
@@ -193,11 +202,8 @@ def ill_conditioned(profile: Profile) -> Iterator[Finding]:
     if not bad:
         return
     worst = max(bad, key=lambda r: r.estimate.value)
-    parts = {
-        name: next((r for r in profile.series(name) if r.site == worst.site), None)
-        for name in ("layer factor", "data factor")
-    }
-    known = [r for r in parts.values() if r is not None]
+    factors = (*profile.series("layer factor"), *profile.series("data factor"))
+    known = [r for r in factors if r.site == worst.site]
     larger = max(known, key=lambda r: r.estimate.value) if known else None
     cause = "" if larger is None else f"; most of it is the {larger.quantity}"
     yield Finding(

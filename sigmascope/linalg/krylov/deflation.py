@@ -54,15 +54,9 @@ def symmetric_moments(
     else:
         rest, known = _Rest(A, within.basis, top, generator).sketched(samples // 2)
         trace, square = trace + known[0].sum().item(), square + known[1].sum().item()
-        inner, products = rest.sampled(samples)
-        first, second = float(inner.mean()), float(products.diagonal().mean())
-        largest = float(torch.linalg.eigvalsh(products)[-1])
-        known = Chances(samples, risk).bounds(second, largest)
-        ends = square + known.low, square + known.high
+        first, second, bounds, gap = rest.estimated(samples, risk)
+        ends = square + bounds[0], square + bounds[1]
         trace, square = trace + first, square + second
-        half = Chances(samples, risk / 2)
-        bound = half.bounds(second, largest)
-        gap = half.deviation(bound.high, bound.top)
         how = f"lanczos(steps={within.steps}) + hutch++(samples={samples})"
     slack = precision(A) * max(square, 1.0) * math.sqrt(len(within.basis))
     low, value, high = (
@@ -114,6 +108,17 @@ class _Rest:
             products.append(y[:, 0])
         Y = torch.stack(products)
         return torch.stack(inner).cpu(), (Y @ Y.mT).cpu()
+
+    def estimated(
+        self, samples: int, risk: float
+    ) -> tuple[float, float, tuple[float, float], float]:
+        """Trace and square by samples, what bounds the square, and how far the trace may be off."""
+        inner, products = self.sampled(samples)
+        first, second = float(inner.mean()), float(products.diagonal().mean())
+        largest = float(torch.linalg.eigvalsh(products)[-1])
+        whole, half = Chances(samples, risk).bounds(second, largest), Chances(samples, risk / 2)
+        bound = half.bounds(second, largest)
+        return first, second, (whole.low, whole.high), half.deviation(bound.high, bound.top)
 
     def _outside(self, x: Float64[Tensor, "n s"]) -> Float64[Tensor, "n s"]:
         return x - self.V @ (self.V.mT @ x)

@@ -1,6 +1,7 @@
 """Chains of random layers that are never built."""
 
-from sigmascope.networks.chains.batch_norm_chain import BatchNormChain, forgetting
+from sigmascope.networks.chains.batch_norm_chain import BatchNormChain
+from sigmascope.networks.chains.chain_steps import forgetting
 from sigmascope.networks.chains.counterexamples import (
     counterexample_excess,
     lipschitz_counterexample,

@@ -15,7 +15,13 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.linalg import lyapunov_exponents, ratio_average
-from sigmascope.linalg.spectra import counts_above
+from sigmascope.networks.chains.chain_steps import (
+    forgetting,
+    measures_of,
+    normalised,
+    reduced,
+    require_threshold,
+)
 from sigmascope.networks.chains.draws import (
     State,
     Weights,
@@ -87,18 +93,18 @@ class BatchNormChain:
         self.chains, self.numbers = chains, random_numbers(generator)
         self.age = 0
         self._next_look = 16.0
-        state = _normalised(start(inputs, (chains, width, samples), self.numbers))
+        state = normalised(start(inputs, (chains, width, samples), self.numbers))
         if not bool(state.isfinite().all()):
             raise ValueError(
                 "Every feature must be non-zero on some sample to be normalised, got one that is "
                 "zero. Give inputs in which every feature is present."
             )
         precision = torch.float64 if inputs is None else inputs.dtype
-        self.state, self.rank, self.spread = _reduced(state, torch.finfo(precision).eps)
+        self.state, self.rank, self.spread = reduced(state, torch.finfo(precision).eps)
 
     def step(self) -> None:
         """Go through one layer."""
-        self.state = _normalised(self._mixed(self.state))
+        self.state = normalised(self._mixed(self.state))
         self._grow_older()
 
     def singular_values(self) -> Float64[Tensor, "chains directions"]:
@@ -129,16 +135,9 @@ class BatchNormChain:
             Daneshmand et al. 2020, Theorem 14 and Definition 3.
         """
         require_counts(layers=layers)
-        if not 0 < tau <= 1:
-            raise ValueError(
-                f"`tau` must be above 0 and at most 1, got {tau}. It is a share of the mean "
-                "eigenvalue, which normalisation makes 1."
-            )
-        burn_in = (
-            max(0, forgetting(self.width, self.gamma, spread=self.spread) - self.age)
-            if burn_in is None
-            else burn_in
-        )
+        require_threshold(tau)
+        if burn_in is None:
+            burn_in = max(0, forgetting(self.width, self.gamma, spread=self.spread) - self.age)
         for _ in range(burn_in):
             self.step()
         age = self.age
@@ -147,7 +146,7 @@ class BatchNormChain:
         sizes = torch.zeros(pieces, 1, 1, dtype=torch.float64)
         done = 0
         for states in self._blocks(layers):
-            measures = _measures(torch.cat(states), tau).unflatten(1, (len(states), self.chains))
+            measures = measures_of(torch.cat(states), tau).unflatten(1, (len(states), self.chains))
             piece = torch.arange(done, done + len(states)) * pieces // layers
             sums.index_add_(0, piece, measures.transpose(0, 1))
             sizes.index_add_(0, piece, torch.ones(len(states), 1, 1, dtype=torch.float64))
@@ -239,52 +238,3 @@ class BatchNormChain:
             self.rank,
             age >= forgetting(self.width, self.gamma, spread=self.spread),
         )
-
-
-def forgetting(width: int, gamma: float, *, spread: float = 1.0) -> int:
-    """Layers after which a normalised chain has forgotten its start: `5/gamma² + 4 width + 100`.
-
-    The slowest to go is the first direction that does not survive. It shrinks by about `gamma²/2`
-    per layer, and wide chains lose theirs more slowly. A start that is nearly collinear needs
-    longer: directions that are small grow by `gamma²/4` per layer or more until all have their
-    share.
-
-    Args:
-        width: Of the chain.
-        gamma: Strength of a layer; infinite without a skip connection.
-        spread: Smallest singular value of the start over its largest.
-    """
-    rate = 1.0 if math.isinf(gamma) else max(gamma * gamma, 1e-300)
-    slow = 0 if math.isinf(gamma) else math.ceil(5 / rate)
-    return 100 + 4 * width + slow + math.ceil(4 * max(0.0, -math.log10(spread) - 2) / rate)
-
-
-def _reduced(H: Float64[Tensor, "chains width samples"], eps: float) -> tuple[State, int, float]:
-    """The states in coordinates of their rows' space, so that rounding cannot raise their rank.
-
-    Returns:
-        States `R` with `H = R Q`; their least rank; and the least ratio of the smallest singular
-        value that is not rounding and the largest.
-    """
-    U, sigma, _ = torch.linalg.svd(H, full_matrices=False)
-    there = sigma > 8 * max(H.shape[1:]) * eps * sigma[:, :1]
-    ranks = there.sum(1)
-    least = sigma.gather(1, ranks[:, None] - 1) / sigma[:, :1]
-    kept = (U * (sigma * there)[:, None])[..., : int(ranks.max())]
-    return _normalised(kept.contiguous()), int(ranks.min()), float(least.min())
-
-
-def _normalised(H: State) -> State:
-    return H.div_(torch.linalg.vector_norm(H, dim=-1, keepdim=True))
-
-
-def _measures(R: Float64[Tensor, "many width directions"], tau: float) -> Float64[Tensor, "5 many"]:
-    """`r`, soft rank, `‖M‖²`, `Tr diag(M²)²` and `Tr M³` of `M = R Rᵀ` with unit diagonal."""
-    K = R.mT @ R  # the eigenvalues of M that are not zero
-    B = R @ K
-    cube = torch.linalg.vector_norm(B, dim=(1, 2)).square_()
-    rows = B.mul_(R).sum(-1)  # the diagonal of M²
-    regular = torch.linalg.vecdot(rows, rows)
-    frobenius_sq = rows.sum(-1)
-    ratio = R.shape[1] ** 2 / frobenius_sq
-    return torch.stack([ratio, counts_above(K, tau), frobenius_sq, regular, cube])

@@ -58,6 +58,10 @@ def fit_of(subject: Subject, targets: Tensor) -> Fit:
     if targets.is_floating_point():
         rows = targets.reshape(len(targets), -1) if targets.ndim else targets
         return _of_values(subject.batch, output.reshape(len(output), -1), rows)
+    return _of_classes(output, targets)
+
+
+def _of_classes(output: Tensor, targets: Tensor) -> Fit:
     if output.ndim != 2 or targets.shape != output.shape[:1] or targets.is_complex():
         raise _unlike(targets, output)
     output, targets = output[targets != IGNORED], targets[targets != IGNORED].long()

@@ -7,7 +7,7 @@ import torch
 
 from sigmascope.linalg import zero_exponents
 from sigmascope.networks.chains import BatchNormChain, random_numbers, random_weights
-from sigmascope.networks.chains.batch_norm_chain import _measures, forgetting
+from sigmascope.networks.chains.chain_steps import forgetting, measures_of
 from sigmascope.networks.chains.draws import product
 
 INF = math.inf
@@ -65,7 +65,7 @@ def test_measures_are_their_definitions():
     chain.step()
     M = chain.state[0] @ chain.state[0].mT
     assert torch.allclose(M.diagonal(), torch.ones(7, dtype=torch.float64), atol=1e-14)
-    ratio, rank, size, regular, cube = _measures(chain.state, 0.5)[:, 0].tolist()
+    ratio, rank, size, regular, cube = measures_of(chain.state, 0.5)[:, 0].tolist()
     assert ratio == pytest.approx(49 / float(M.square().sum()), rel=1e-13)
     assert rank == int((torch.linalg.eigvalsh(M) >= 0.5).sum())
     assert size == pytest.approx(float(M.square().sum()), rel=1e-13)

@@ -58,12 +58,7 @@ def complete_positivity(
         >>> complete_positivity(torch.tensor([[1.0, 0.0], [-1.0, 0.1]])).answer
         'no'
     """
-    if not bool(X.isfinite().all()):
-        at = int((~X.isfinite()).any(1).nonzero()[0])
-        raise ValueError(
-            f"`X` must be finite points, got one that is not in row {at}. Leave it out, or find "
-            "the step that made it."
-        )
+    _require_finite(X)
     rounding = ROUNDINGS * X.shape[1] * torch.finfo(X.dtype).eps
     X = X.detach().double().cpu()
     there = (X.norm(dim=1) > 0).nonzero()[:, 0]
@@ -87,6 +82,15 @@ def complete_positivity(
     if found is None:
         return CompletePositivity("unknown")
     return CompletePositivity("yes", found @ basis)
+
+
+def _require_finite(X: Tensor) -> None:
+    if not bool(X.isfinite().all()):
+        at = int((~X.isfinite()).any(1).nonzero()[0])
+        raise ValueError(
+            f"`X` must be finite points, got one that is not in row {at}. Leave it out, or find "
+            "the step that made it."
+        )
 
 
 def _axis(X: Tensor) -> Tensor | None:

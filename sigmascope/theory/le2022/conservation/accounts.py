@@ -1,6 +1,6 @@
 """One balance, and how one step changes it if the theory is right."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +74,20 @@ def advance(account: Account, gradients: Tensors, group: Group, buffers: Tensors
     if friction == 0:
         shrink = 1 - rate * decay
         account.expected = now * (shrink if linear else shrink**2) + rate**2 * vv
-        return
+    else:
+        _advance_momentum(account, gradients, group, moved, square)
+
+
+def _advance_momentum(
+    account: Account,
+    gradients: Tensors,
+    group: Group,
+    moved: Tensors,
+    square: Callable[[Tensors, Tensors], Tensor],
+) -> None:
+    """The same step where there is momentum: `<θ, S v>` goes along, and is kept too."""
+    rate, decay = float(group["lr"]), float(group["weight_decay"])
+    friction, now, vv = float(group["momentum"]), account.expected, square(moved, moved)
     weight = 1 - float(group["dampening"]) if account.begun else 1.0
     account.begun = True
     along = friction * account.momentum + weight * decay * now  # <θ, S v₊>
@@ -85,7 +98,7 @@ def advance(account: Account, gradients: Tensors, group: Group, buffers: Tensors
         along_u = decay * now + friction * along
     else:
         uu, uv, along_u = vv, vv, along
-    if linear:
+    if isinstance(account.invariant.what, StillSum):
         account.expected, account.momentum = now - rate * along_u, along
         return
     account.expected = now - 2 * rate * along_u + rate**2 * uu

@@ -1,0 +1,70 @@
+"""Samples to measure a model on, chosen from what a source holds."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sigmascope.gate import Refusal
+from sigmascope.sources.batches import Batch, count, take
+from sigmascope.sources.subsets import choose, classes, described
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A batch to measure a model on.
+
+    Attributes:
+        inputs: A tensor, or a tuple or a mapping of tensors, one row a sample.
+        targets: Class labels or values, one row a sample; nothing where there are none.
+        name: What it is and which samples were taken, in words.
+        outputs: Outputs a model of these targets has: the number of classes, or of values a sample.
+    """
+
+    inputs: Batch
+    targets: Tensor | None
+    name: str
+    outputs: int | None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of one sample; nothing where a sample is not one tensor."""
+        return tuple(self.inputs.shape[1:]) if isinstance(self.inputs, Tensor) else None
+
+
+def chosen_data(
+    name: str,
+    inputs: Batch,
+    targets: Tensor | None,
+    samples: int | None,
+    generator: torch.Generator | None,
+) -> Data:
+    """The samples that were asked for, with words that say which."""
+    total, labels = count(inputs), classes(targets)
+    rows = choose(total, labels, samples=samples, generator=generator)
+    taken = None if targets is None else targets[rows]
+    if taken is not None:
+        _require_known(taken, rows, name)
+    words = described(name, len(rows), total, balanced=labels is not None, generator=generator)
+    return Data(take(inputs, rows), taken, words, outputs_for(targets))
+
+
+def _require_known(targets: Tensor, rows: Tensor, name: str) -> None:
+    """Refuse targets of chosen samples that are no numbers."""
+    bad = (~targets.flatten(1).isfinite()).any(1) if targets.ndim > 1 else ~targets.isfinite()
+    if bool(bad.any()):
+        raise Refusal(
+            f"The targets of {name} must be finite, got {int(bad.sum())} of {len(targets)} samples "
+            f"with NaN or an infinity, the first in row {int(rows[bad][0])}: leave these samples "
+            "out, or fill the values."
+        )
+
+
+def outputs_for(targets: Tensor | None) -> int | None:
+    """Outputs of a model of these targets; nothing where there are none."""
+    if targets is None:
+        return None
+    if targets.is_floating_point() or targets.is_complex():
+        return 1 if targets.ndim == 1 else int(targets[0].numel())
+    labels = targets.long()
+    return int(labels.max()) + 1 if int(labels.min()) >= 0 else len(labels.unique())
