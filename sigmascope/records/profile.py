@@ -38,7 +38,7 @@ class Reading:
 
     site: str
     quantity: str
-    estimate: Estimate
+    estimate: Estimate = field(metadata={"inline": True})
     view: View
     form: str = ""
 
@@ -76,7 +76,7 @@ class SiteSpectrum:
     site: str
     view: View
     form: str
-    spectrum: Spectrum
+    spectrum: Spectrum = field(metadata={"inline": True})
 
 
 Item = Reading | Skipped | SiteSpectrum

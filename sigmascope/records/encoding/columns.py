@@ -1,0 +1,77 @@
+"""What a record holds, as columns.
+
+A field of a record stands under its own name. One that is declared `inline` stands in its parts,
+side by side with the fields of its owner: the number of a reading as `value`, `low`, `high`, `how`
+and `risk`. JSON, its schema, the cells of run files and data frames all follow from `columns`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import Field, dataclass, fields, is_dataclass
+from functools import cache
+from operator import attrgetter
+from typing import Any, TypeGuard, get_args, get_type_hints
+
+from jaxtyping import AbstractArray
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One plain value of a record.
+
+    Attributes:
+        name: Under which it stands.
+        hint: Its type.
+        of: Takes it from a record.
+        owner: The class that declares it, whose docstring says what it is.
+    """
+
+    name: str
+    hint: Any
+    of: Callable[[Any], Any]
+    owner: type
+
+
+@cache
+def columns(kind: type) -> tuple[Column, ...]:
+    """What the records of a class hold, in the order in which it is declared."""
+    return tuple(c for f, hint in hinted(kind) for c in _columns(kind, f, hint))
+
+
+@cache
+def hinted(kind: type) -> tuple[tuple[Field, Any], ...]:
+    """The fields of a class, each with its type."""
+    hints = get_type_hints(kind)
+    return tuple((f, hints[f.name]) for f in fields(kind))
+
+
+def flat(record: Any) -> dict[str, Any]:
+    """A record as its columns, their values as they are."""
+    return {column.name: column.of(record) for column in columns(type(record))}
+
+
+def parts(field: Field) -> Any:
+    """None for a field that stands under its own name; else what is declared of its parts."""
+    return field.metadata.get("inline")
+
+
+def is_record(hint: Any) -> TypeGuard[type]:
+    """Whether values of this type are records."""
+    return isinstance(hint, type) and is_dataclass(hint)
+
+
+def is_array(hint: Any) -> bool:
+    """Whether values of this type are tensors."""
+    return isinstance(hint, type) and issubclass(hint, AbstractArray)
+
+
+def _columns(kind: type, field: Field, hint: Any) -> Iterator[Column]:
+    inline, of = parts(field), attrgetter(field.name)
+    if inline is None:
+        exact = (lambda record: float(of(record))) if hint is float else of
+        yield Column(field.name, hint, exact, kind)
+    elif is_record(hint):
+        for c in columns(hint):
+            yield Column(c.name, c.hint, lambda record, c=c: c.of(of(record)), c.owner)
+    else:
+        for i, (name, part) in enumerate(zip(inline, get_args(hint), strict=True)):
+            yield Column(name, part, lambda record, i=i: of(record)[i], kind)
