@@ -1,17 +1,18 @@
 """Between records and the cells of a table."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sigmascope.records import Check, Estimate, Finding, Layer, Reading, SiteSpectrum, Skipped
-from sigmascope.records.encoding import Column, built, columns, encoded, is_array, is_record
+from sigmascope.records.encoding import Column, built, columns, encoded, flat, is_array, is_record
 from sigmascope.store.rows import Asked, Row, Word
 from sigmascope.store.tables import COLUMNS, Table
 
@@ -33,17 +34,20 @@ RECORDS: Mapping[Table, type] = MappingProxyType(
 
 def cells(table: Table, record: Any) -> tuple[Cell, ...]:
     """A record, or a row that holds one, as the cells of a table."""
-    named = {name: cell for c in columns(RECORDS[table]) for name, cell in _cells(c, c.of(record))}
-    for end in ("low", "high"):
-        if table == "spectra" and named[end] == named["sigma"]:
+    named = flat(record.record if isinstance(record, Row) else record)
+    for column in _woven(table):
+        named |= _cells(column, named.pop(column.name))
+    for end in ("low", "high") if table == "spectra" else ():
+        if named[end] == named["sigma"]:
             named[end] = None
     return tuple(named[name] for name in COLUMNS[table])
 
 
 def row(table: Table, step: int, time: str, *cells: Cell) -> Row[Any]:
     """Cells of a table as the record that they were."""
-    kind, named = RECORDS[table], dict(zip(COLUMNS[table], cells, strict=True))
-    return Row(step, _time(time), built(kind, {c.name: _plain(c, named) for c in columns(kind)}))
+    named = dict(zip(COLUMNS[table], cells, strict=True))
+    woven = {column.name: _plain(column, named) for column in _woven(table)}
+    return Row(step, _time(time), built(RECORDS[table], named | woven))
 
 
 def numbers(blob: bytes) -> list[float]:
@@ -51,17 +55,24 @@ def numbers(blob: bytes) -> list[float]:
     return np.frombuffer(blob, "<f8").tolist()
 
 
-def _cells(column: Column, value: Any) -> Iterator[tuple[str, Cell]]:
+@cache
+def _woven(table: Table) -> tuple[Column, ...]:
+    """The columns of a record that are not one cell as they are."""
+    kinds = (str, int, float)
+    every = columns(RECORDS[table])
+    return tuple(c for c in every if c.hint not in kinds and get_origin(c.hint) is not Literal)
+
+
+def _cells(column: Column, value: Any) -> dict[str, Cell]:
     """A value of a record, in one cell or, for a side of a check, in one for each of its parts."""
     if column.hint == Estimate | None:
-        for part in columns(Estimate):
-            yield f"{column.name}_{part.name}", None if value is None else part.of(value)
-    elif is_array(column.hint):
-        yield column.name, value.detach().cpu().double().numpy().astype("<f8").tobytes()
-    elif isinstance(value, tuple):
-        yield column.name, json.dumps([_listed(each) for each in value], allow_nan=False)
-    else:
-        yield column.name, str(value) if isinstance(value, str) else value
+        parts = columns(Estimate)
+        return {f"{column.name}_{p.name}": None if value is None else p.of(value) for p in parts}
+    if is_array(column.hint):
+        return {column.name: value.detach().cpu().double().numpy().astype("<f8").tobytes()}
+    if isinstance(value, tuple):
+        return {column.name: json.dumps([_listed(each) for each in value], allow_nan=False)}
+    return {column.name: str(value)}
 
 
 def _plain(column: Column, named: Mapping[str, Cell]) -> Any:
@@ -72,13 +83,12 @@ def _plain(column: Column, named: Mapping[str, Cell]) -> Any:
     cell = named[column.name]
     if is_array(column.hint):
         return _tensor(named["sigma"] if cell is None else cell)
-    part, *more = get_args(column.hint) or (None,)
-    if more != [...]:
+    if get_origin(column.hint) is not tuple:
         return cell
-    values = json.loads(str(cell))
-    return (
-        [dict(zip(_order(part), v, strict=True)) for v in values] if is_dataclass(part) else values
-    )
+    (part, _), values = get_args(column.hint), json.loads(str(cell))
+    if not is_record(part):
+        return values
+    return [dict(zip(_order(part), each, strict=True)) for each in values]
 
 
 def _listed(value: Any) -> Any:

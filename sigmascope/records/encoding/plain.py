@@ -1,9 +1,10 @@
 """Records as strict JSON and back."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, is_dataclass
 from enum import StrEnum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
@@ -43,7 +44,7 @@ def built(kind: type, cells: Mapping[str, Any]) -> Any:
         ValueError: If a number cannot be read, or is none.
         KeyError: If a column is missing.
     """
-    return kind(**{f.name: _field(f, hint, cells) for f, hint in hinted(kind)})
+    return kind(*[read(cells) for read in _readers(kind)])
 
 
 def strict(number: float) -> float | str:
@@ -53,32 +54,44 @@ def strict(number: float) -> float | str:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
-def _field(field: Field, hint: Any, cells: Mapping[str, Any]) -> Any:
-    inline = parts(field)
+@cache
+def _readers(kind: type) -> tuple[Callable[[Mapping[str, Any]], Any], ...]:
+    """For each field of a class what takes it from columns."""
+    return tuple(_reader(f, hint) for f, hint in hinted(kind))
+
+
+def _reader(field: Field, hint: Any) -> Callable[[Mapping[str, Any]], Any]:
+    inline, name = parts(field), field.name
     if inline is None:
-        return _decoded(hint, cells[field.name])
-    return built(hint, cells) if is_record(hint) else tuple(cells[name] for name in inline)
-
-
-def _decoded(hint: Any, value: Any) -> Any:
-    if hint is float:
-        return float(_of(str | int | float, value))
-    if get_origin(hint) is UnionType:  # of something and None
-        return None if value is None else _decoded(get_args(hint)[0], value)
-    if get_origin(hint) is tuple:
-        return tuple(_decoded(get_args(hint)[0], each) for each in _of(list, value))
+        decode = _decoder(hint)
+        return lambda cells: decode(cells[name])
     if is_record(hint):
-        return built(hint, _of(Mapping, value))
+        return lambda cells: built(hint, cells)
+    return lambda cells: tuple(cells[name] for name in inline)
+
+
+def _decoder(hint: Any) -> Callable[[Any], Any]:
+    """The inverse of `encoded` for values of one type."""
+    if hint is float:
+        return lambda value: float(_of((str, int, float), value))
+    if get_origin(hint) is UnionType:  # of something and None
+        some = _decoder(get_args(hint)[0])
+        return lambda value: None if value is None else some(value)
+    if get_origin(hint) is tuple:
+        each = _decoder(get_args(hint)[0])
+        return lambda values: tuple(map(each, _of(list, values)))
+    if is_record(hint):
+        return lambda value: built(hint, _of(Mapping, value))
     if is_array(hint):
-        return value
+        return lambda value: value
     if hint in (bool, int):
-        return _of(hint, value)
-    text = _of(str, value)
-    return hint(text) if isinstance(hint, type) and issubclass(hint, StrEnum) else text
+        return lambda value: _of(hint, value)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint
+    return lambda value: _of(str, value)
 
 
 def _of(kind: Any, value: Any) -> Any:
     if not isinstance(value, kind):
-        wanted = getattr(kind, "__name__", kind)
-        raise TypeError(f"{wanted} was expected, got {type(value).__name__}")
+        raise TypeError(f"{kind} was expected, got {type(value).__name__}")
     return value
