@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
-from sigmascope.cli.losses import fitting_loss
-from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import HEALTHY, note, require_targets, show, terminal, write
+from sigmascope.cli.ends import finish
+from sigmascope.cli.options import DEFAULT, Source, open_named, seeded, task
+from sigmascope.cli.outputs import require_targets, wrote
 from sigmascope.cli.ranges import Extent, Names, Points, Strengths
 
 if TYPE_CHECKING:
@@ -100,16 +100,11 @@ def landscape(
         found = survey.landscape.what_if(
             module, data.inputs, skip=skip, rhos=tuple(rho or RHOS), activation=activation, **of
         )
-    scenery = _scenery(module, data, of, source, sights)
-    if json != "-":
-        show(report.landscape_text(found, scenery=scenery, loss=name, **terminal()))
+    beside: dict[str, Any] = {"scenery": _scenery(module, data, of, source, sights), "loss": name}
+    code = finish(found[0], found[1:], json=json, **beside)
     if html is not None:
-        about = _about(opened, data, name)
-        report.landscape_page(found, html, scenery=scenery, loss=name, about=about)
-        note(f"Wrote {html}")
-    if json is not None:
-        write(json, report.landscape_form(found, scenery=scenery, loss=name))
-    return HEALTHY
+        wrote(report.landscape_page(found, html, about=_about(opened, data, name), **beside))
+    return code
 
 
 def _loss(data: "Data", squared: bool) -> tuple[str, dict[str, Any]]:
@@ -118,7 +113,7 @@ def _loss(data: "Data", squared: bool) -> tuple[str, dict[str, Any]]:
     if targets is None:
         return "", {"targets": None, "loss": None}
     name = "mean squared error" if targets.is_floating_point() else "cross-entropy"
-    return name, {"targets": targets, "loss": fitting_loss}
+    return name, task(data)
 
 
 def _scenery(

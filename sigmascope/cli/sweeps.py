@@ -7,17 +7,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sigmascope.cli.ends import finish, refusing
 from sigmascope.cli.options import seeded
-from sigmascope.cli.outputs import (
-    HEALTHY,
-    draw,
-    note,
-    progress_bar,
-    require_targets,
-    show,
-    terminal,
-    write,
-)
+from sigmascope.cli.outputs import draw, note, progress_bar, require_targets
 from sigmascope.cli.ranges import Count, Depths, Ridges, Workers
 
 if TYPE_CHECKING:
@@ -71,7 +63,7 @@ def train(
     """
     import torch
 
-    from sigmascope import gate, report, sources, survey
+    from sigmascope import gate, sources, survey
 
     require_targets(file=file, picture=picture, json=json, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
@@ -94,13 +86,10 @@ def train(
             mapper=_mapper(workers, ray),
             progress=progress,
         )
-    if json != "-":
-        show(report.sweep_text(sweep, **terminal()))
-    if json is not None:
-        write(json, report.sweep_form(sweep))
+    code = finish(sweep, json=json)
     if picture is not None:
         _draw_clearest(sweep, found.targets, picture)
-    return HEALTHY
+    return code
 
 
 def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
@@ -119,14 +108,10 @@ def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
 
 
 def _mapper(workers: int, ray: str | None) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
-    from sigmascope import gate
-
     if ray is None:
         return map if workers == 1 else Sharing(workers)
-    try:
+    with refusing(ImportError):
         from sigmascope.integrations.ray import RayMap
-    except ImportError as error:
-        raise gate.Refusal(str(error)) from error
     return RayMap(None if ray == "local" else ray)
 
 

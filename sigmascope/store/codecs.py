@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.records import Check, Estimate, Finding, Layer, Reading, SiteSpectrum, Skipped
-from sigmascope.records.encoding import Column, built, columns, encoded, flat, is_array, is_record
+from sigmascope.records.encoding import Column, built, columns, encoded, is_array, is_record, wide
 from sigmascope.store.rows import Asked, Row, Word
 from sigmascope.store.tables import COLUMNS, Table
 
@@ -34,9 +34,10 @@ RECORDS: Mapping[Table, type] = MappingProxyType(
 
 def cells(table: Table, record: Any) -> tuple[Cell, ...]:
     """A record, or a row that holds one, as the cells of a table."""
-    named = flat(record.record if isinstance(record, Row) else record)
+    record = record.record if isinstance(record, Row) else record
+    named = {column.name: column.of(record) for column in wide(RECORDS[table])}
     for column in _woven(table):
-        named |= _cells(column, named.pop(column.name))
+        named[column.name] = _cell(named[column.name])
     for end in ("low", "high") if table == "spectra" else ():
         if named[end] == named["sigma"]:
             named[end] = None
@@ -47,7 +48,8 @@ def row(table: Table, step: int, time: str, *cells: Cell) -> Row[Any]:
     """Cells of a table as the record that they were."""
     named = dict(zip(COLUMNS[table], cells, strict=True))
     woven = {column.name: _plain(column, named) for column in _woven(table)}
-    return Row(step, _time(time), built(RECORDS[table], named | woven))
+    sides = {name: _side(name, named) for name in ("measured", "limit") if table == "checks"}
+    return Row(step, _time(time), built(RECORDS[table], named | woven | sides))
 
 
 def numbers(blob: bytes) -> list[float]:
@@ -59,27 +61,20 @@ def numbers(blob: bytes) -> list[float]:
 def _woven(table: Table) -> tuple[Column, ...]:
     """The columns of a record that are not one cell as they are."""
     kinds = (str, int, float)
-    every = columns(RECORDS[table])
+    every = wide(RECORDS[table])
     return tuple(c for c in every if c.hint not in kinds and get_origin(c.hint) is not Literal)
 
 
-def _cells(column: Column, value: Any) -> dict[str, Cell]:
-    """A value of a record, in one cell or, for a side of a check, in one for each of its parts."""
-    if column.hint == Estimate | None:
-        parts = columns(Estimate)
-        return {f"{column.name}_{p.name}": None if value is None else p.of(value) for p in parts}
-    if is_array(column.hint):
-        return {column.name: value.detach().cpu().double().numpy().astype("<f8").tobytes()}
+def _cell(value: Any) -> Cell:
+    if isinstance(value, Tensor):
+        return value.detach().cpu().double().numpy().astype("<f8").tobytes()
     if isinstance(value, tuple):
-        return {column.name: json.dumps([_listed(each) for each in value], allow_nan=False)}
-    return {column.name: str(value)}
+        return json.dumps([_listed(each) for each in value], allow_nan=False)
+    return str(value)
 
 
 def _plain(column: Column, named: Mapping[str, Cell]) -> Any:
     """The inverse: what `built` takes for a column."""
-    if column.hint == Estimate | None:
-        side = {part.name: named[f"{column.name}_{part.name}"] for part in columns(Estimate)}
-        return None if all(cell is None for cell in side.values()) else side
     cell = named[column.name]
     if is_array(column.hint):
         return _tensor(named["sigma"] if cell is None else cell)
@@ -89,6 +84,12 @@ def _plain(column: Column, named: Mapping[str, Cell]) -> Any:
     if not is_record(part):
         return values
     return [dict(zip(_order(part), each, strict=True)) for each in values]
+
+
+def _side(name: str, named: Mapping[str, Cell]) -> dict[str, Cell] | None:
+    """A number of a check; NULL throughout where the theorem does not apply."""
+    side = {part.name: named[f"{name}_{part.name}"] for part in columns(Estimate)}
+    return None if all(cell is None for cell in side.values()) else side
 
 
 def _listed(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Records as plain values and back, derived from their fields: a new field is one line."""
 
-from sigmascope.records.encoding.columns import Column, columns, flat, is_array, is_record
+from sigmascope.records.encoding.columns import Column, columns, flat, is_array, is_record, wide
 from sigmascope.records.encoding.plain import built, encoded, strict
 from sigmascope.records.encoding.schemas import object_of, schema_of
 
@@ -15,4 +15,5 @@ __all__ = [
     "object_of",
     "schema_of",
     "strict",
+    "wide",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeGuard, get_args, get_type_hints
+from typing import Any, TypeGuard, get_args, get_origin, get_type_hints
 
 from jaxtyping import AbstractArray
 
@@ -38,6 +38,16 @@ def columns(kind: type) -> tuple[Column, ...]:
 
 
 @cache
+def wide(kind: type) -> tuple[Column, ...]:
+    """The same, with the numbers that stand under a name of their own in their parts as well.
+
+    The side `measured` of a check is `measured_value`, `measured_low` and so on: all of them None
+    where there is no such number.
+    """
+    return tuple(part for c in columns(kind) for part in _widened(c))
+
+
+@cache
 def hinted(kind: type) -> tuple[tuple[Field, Any], ...]:
     """The fields of a class, each with its type."""
     hints = get_type_hints(kind)
@@ -62,6 +72,18 @@ def is_record(hint: Any) -> TypeGuard[type]:
 def is_array(hint: Any) -> bool:
     """Whether values of this type are tensors."""
     return isinstance(hint, type) and issubclass(hint, AbstractArray)
+
+
+def _widened(column: Column) -> Iterator[Column]:
+    inner = next((h for h in (column.hint, *get_args(column.hint)[:-1]) if is_record(h)), None)
+    if inner is None or get_origin(column.hint) is tuple:
+        yield column
+        return
+    for part in columns(inner):
+        of = lambda record, part=part: (
+            None if (value := column.of(record)) is None else part.of(value)
+        )
+        yield Column(f"{column.name}_{part.name}", part.hint, of, part.owner)
 
 
 def _columns(kind: type, field: Field, hint: Any) -> Iterator[Column]:

@@ -1,22 +1,22 @@
-"""Slices through the space of weights and the space of inputs, as text and as JSON."""
+"""Slices through the space of weights and the space of inputs."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from rich.console import RenderableType
 from rich.text import Text
 from torch import Tensor
 
 from sigmascope.gate import printable
-from sigmascope.report.forms import strict
-from sigmascope.report.numbers import compact
-from sigmascope.report.sparklines import sparkline
+from sigmascope.report.terminal.console import Part
+from sigmascope.report.terminal.numbers import compact
+from sigmascope.report.terminal.screens import Screen, parts
+from sigmascope.report.terminal.sparklines import sparkline
 from sigmascope.survey.landscape import Regions, Surface
 
 WIDTH = 60  # of a curve
 
 
-def surface_parts(surface: Surface) -> Iterator[RenderableType]:
+@parts.register
+def _surface(surface: Surface, _: Screen) -> Iterator[Part]:
     """The loss along the axes, from end to end."""
     yield Text(printable(f"Loss on {surface.says}"), "bold")
     yield ""
@@ -40,19 +40,8 @@ def _curve(name: str, at: Tensor, losses: Tensor) -> Iterator[Text]:
     yield Text(f"{sparkline(losses.tolist(), width=WIDTH)}  {name}, {ends}")
 
 
-def surface_form(surface: Surface) -> dict[str, Any]:
-    """The same as strict JSON."""
-    return {
-        "says": surface.says,
-        "across": surface.across,
-        "along": surface.along,
-        "xs": surface.xs.tolist(),
-        "ys": surface.ys.tolist(),
-        "losses": [[strict(v) for v in row] for row in surface.losses.tolist()],
-    }
-
-
-def regions_parts(regions: Regions) -> Iterator[RenderableType]:
+@parts.register
+def _regions(regions: Regions, _: Screen) -> Iterator[Part]:
     """How many regions there are after each activation."""
     found = regions.partition
     yield Text("Regions of the input space", "bold")
@@ -62,25 +51,3 @@ def regions_parts(regions: Regions) -> Iterator[RenderableType]:
         f"{len(found.polygons)} regions in a square of side {compact(2 * regions.half)}. After "
         f"each activation: {', '.join(map(str, found.counts)) or 'none bends it'}."
     )
-
-
-def regions_form(regions: Regions) -> dict[str, Any]:
-    """The polygons as strict JSON; coordinates in half sides of the square."""
-    found = regions.partition
-    many = found.outputs.shape[1] > 1
-    classes = found.outputs.argmax(1) if many else (found.outputs[:, 0] > 0).long()
-    return {
-        "samples": list(regions.samples),
-        "at": regions.at.tolist(),
-        "half": regions.half,
-        "counts": list(found.counts),
-        "activations": list(found.names),
-        "polygons": [_rounded(p.flatten()) for p in found.polygons],
-        "classes": classes.tolist(),
-        "cuts": [_rounded(c.flatten()) for c in found.cuts],
-        "by": found.by.tolist(),
-    }
-
-
-def _rounded(values: Tensor) -> list[float]:
-    return [round(v, 6) for v in values.tolist()]

@@ -1,15 +1,14 @@
-"""How large weights may be, as text and as JSON."""
+"""How large weights may be."""
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.report.consoles import rendered
-from sigmascope.report.numbers import compact
+from sigmascope.report.terminal.console import Part
+from sigmascope.report.terminal.numbers import compact
+from sigmascope.report.terminal.screens import Screen, parts
 from sigmascope.theory import riedi2022
 
 LAWS = {
@@ -18,43 +17,16 @@ LAWS = {
 }
 
 
-def scale_text(
+@parts.register
+def _scale(
     found: riedi2022.WeightScale,
+    _: Screen,
     *,
-    width_of_layer: int,
+    units: int,
     condition: float,
     probability: float,
-    colour: bool = False,
-    width: int = 100,
-) -> str:
-    """Three limits on the weights of a residual layer, and where usual initialisations lie.
-
-    Args:
-        found: The limits.
-        width_of_layer: Units of the layer.
-        condition: The wanted condition number.
-        probability: With which Gaussian weights keep to it.
-        colour: Whether to use terminal colours.
-        width: Columns of the terminal.
-    """
-    parts = _parts(found, width_of_layer, condition, probability)
-    return rendered(parts, colour=colour, width=width)
-
-
-def scale_form(found: riedi2022.WeightScale) -> dict[str, Any]:
-    """The limits as strict JSON."""
-    return {
-        "schema": "sigmascope/scale/1",
-        "std": found.std,
-        "entry": found.entry,
-        "norm": found.norm,
-        "how": found.how,
-    }
-
-
-def _parts(
-    found: riedi2022.WeightScale, units: int, condition: float, probability: float
-) -> Iterator[RenderableType]:
+) -> Iterator[Part]:
+    """Three limits on the weights of a residual layer, and where usual initialisations lie."""
     yield Text(
         f"A residual layer of {units} units keeps its condition number below {condition:g}, "
         "whatever units are on, if",

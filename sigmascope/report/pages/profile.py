@@ -5,8 +5,8 @@ from pathlib import Path
 
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Profile
-from sigmascope.report.pages import write_page
-from sigmascope.report.payloads import payload
+from sigmascope.report.pages.html import write_page
+from sigmascope.report.pages.payload import payload
 
 # In the order in which they build on one another; joined into one script.
 _SCRIPTS = (

@@ -1,18 +1,17 @@
-"""Theorems and their checks, as text and as JSON."""
+"""Theorems and their checks."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
 from sigmascope.records import Check, Verdict
-from sigmascope.report.consoles import rendered
-from sigmascope.report.forms import check_form
-from sigmascope.report.numbers import measured
+from sigmascope.report.results import Checks
+from sigmascope.report.terminal.console import Part, rendered
+from sigmascope.report.terminal.numbers import measured
+from sigmascope.report.terminal.screens import Screen, parts
 from sigmascope.theory import Bound
 
 _STYLES = {
@@ -24,16 +23,6 @@ _STYLES = {
 _SIGNS = {"at most": "≤", "at least": "≥"}
 
 
-def checks_text(checks: tuple[Check, ...], *, colour: bool = False, width: int = 100) -> str:
-    """Every check on a line of its own, theorem by theorem; inapplicable ones with the reason."""
-    return rendered(checks_parts(checks), colour=colour, width=width)
-
-
-def checks_form(checks: tuple[Check, ...]) -> dict[str, Any]:
-    """Checks as strict JSON; each has the form that it has in `SCHEMA`."""
-    return {"schema": "sigmascope/checks/1", "checks": [check_form(c) for c in checks]}
-
-
 def theorems_text(
     theorems: Iterable[type[Bound]], *, colour: bool = False, width: int = 100
 ) -> str:
@@ -41,12 +30,13 @@ def theorems_text(
     return rendered(_theorems(theorems), colour=colour, width=width)
 
 
-def checks_parts(checks: tuple[Check, ...]) -> Iterator[RenderableType]:
-    """The same, to be put in a longer text."""
-    if not checks:
+@parts.register
+def _checks(found: Checks, _: Screen) -> Iterator[Part]:
+    """Every check on a line of its own, theorem by theorem; inapplicable ones with the reason."""
+    if not found.checks:
         yield Text("No theorem of the catalogue speaks of this model.")
-    for name in dict.fromkeys(c.theorem for c in checks):
-        group = [c for c in checks if c.theorem == name]
+    for name in dict.fromkeys(c.theorem for c in found.checks):
+        group = [c for c in found.checks if c.theorem == name]
         counts = ", ".join(
             f"{sum(c.verdict is v for c in group)} {v.value}"
             for v in Verdict
@@ -55,6 +45,11 @@ def checks_parts(checks: tuple[Check, ...]) -> Iterator[RenderableType]:
         yield Text.assemble((printable(name), "bold"), f": {counts}")
         yield Padding(Text(f"{group[0].statement}   ({group[0].source})", "dim"), (0, 0, 0, 2))
         yield Padding(_grid(group), (0, 0, 1, 2))
+
+
+@parts.register
+def _check(check: Check, screen: Screen) -> Iterator[Part]:
+    yield from parts(Checks((check,)), screen)
 
 
 def _grid(group: list[Check]) -> Table:
@@ -70,7 +65,7 @@ def _grid(group: list[Check]) -> Table:
     return grid
 
 
-def _theorems(theorems: Iterable[type[Bound]]) -> Iterator[RenderableType]:
+def _theorems(theorems: Iterable[type[Bound]]) -> Iterator[Part]:
     for theorem in theorems:
         yield Text(theorem.name, "bold")
         says = (theorem.__doc__ or "").strip().splitlines()[0]

@@ -54,7 +54,7 @@ def _written(title: str, data: dict, template: str, scripts: tuple[str, ...]) ->
 
 
 def _asset(name: str) -> str:
-    return resources.files("sigmascope.report").joinpath("assets", name).read_text("utf-8")
+    return resources.files("sigmascope.report.pages").joinpath("assets", name).read_text("utf-8")
 
 
 def _harmless(data: dict) -> str:

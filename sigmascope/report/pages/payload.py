@@ -1,15 +1,15 @@
 """What the page is given to draw."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
-from sigmascope.report.columns import table
-from sigmascope.report.forms import check_form, json_form, strict
-
-_POINTS = 200  # of a spectrum on the page; all of them are in the JSON form
-_HEAD = 64  # of those, how many leading values are kept one by one
+from sigmascope.records.encoding import encoded, strict
+from sigmascope.report.forms import json_form
+from sigmascope.report.results import thinned
+from sigmascope.report.tables import table
 
 Curve = tuple[str, str, str]  # view, form, quantity
 
@@ -27,47 +27,15 @@ _BOUNDED: Mapping[str, Curve] = MappingProxyType(
 
 def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
     """The JSON form, with readings by column, spectra thinned, and bounds placed on curves."""
-    form = json_form(Profile((), layers=profile.layers, skipped=profile.skipped), ())
-    whole = json_form(Profile(profile.readings, layers=profile.layers), findings)
-    columns = table(profile)
-    for name in ("value", "low", "high"):
-        columns[name] = [strict(v) for v in columns[name]]
-    return {
-        "about": dict(profile.about),
-        "coverage": json_form(profile, ())["coverage"],
-        "findings": whole["findings"],
-        "layers": form["layers"],
-        "skipped": form["skipped"],
-        "readings": columns,
-        "spectra": [_thinned(s) for s in profile.spectra],
-        "checks": [check_form(c) for c in profile.checks],
-        "bounds": list(_bounds(profile)),
-    }
+    form = json_form(replace(profile, spectra=()), findings)
+    readings = {name: encoded(column) for name, column in table(profile).items()}
+    spectra = [_thinned(s) for s in profile.spectra]
+    return form | {"readings": readings, "spectra": spectra, "bounds": list(_bounds(profile))}
 
 
 def _thinned(s: SiteSpectrum) -> dict[str, Any]:
-    return {
-        "site": s.site,
-        "view": s.view,
-        "form": s.form,
-        "shape": list(s.spectrum.shape),
-        "how": s.spectrum.how,
-        **thinned(s.spectrum.sigma.tolist()),
-    }
-
-
-def thinned(sigma: list[float]) -> dict[str, Any]:
-    """The leading values and an even choice of the rest, to six digits, with their indices."""
-    chosen = list(range(len(sigma)))
-    if len(sigma) > _POINTS:
-        step = (len(sigma) - 1 - _HEAD) / (_POINTS - _HEAD - 1)
-        chosen = chosen[:_HEAD] + [round(_HEAD + i * step) for i in range(_POINTS - _HEAD)]
-    return {
-        "count": len(sigma),
-        "zeros": sigma.count(0.0),
-        "at": [i + 1 for i in chosen],
-        "sigma": [strict(float(f"{sigma[i]:.6g}")) for i in chosen],
-    }
+    place = {"site": s.site, "view": s.view, "form": s.form, "how": s.spectrum.how}
+    return {**place, "shape": list(s.spectrum.shape), **thinned(s.spectrum.sigma.tolist())}
 
 
 def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:

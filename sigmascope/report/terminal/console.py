@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
@@ -9,7 +10,17 @@ from rich.segment import Segment, Segments
 from sigmascope.gate import printable_lines
 
 
-def rendered(parts: Iterable[RenderableType], *, colour: bool, width: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines to be copied, which are not wrapped at any width."""
+
+    lines: str
+
+
+Part = RenderableType | Code
+
+
+def rendered(parts: Iterable[Part], *, colour: bool, width: int) -> str:
     """Lines of at most `width` columns, with escape sequences only if `colour`."""
     file = io.StringIO()
     console = Console(
@@ -26,6 +37,9 @@ def rendered(parts: Iterable[RenderableType], *, colour: bool, width: int) -> st
         _environ={},
     )
     for part in parts:
+        if isinstance(part, Code):
+            file.write(printable_lines(f"{part.lines}\n"))
+            continue
         console.print(Segments(_harmless(console.render(part))), end="")
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 

@@ -1,20 +1,19 @@
-"""The tables of the terminal report."""
+"""Quantities over the layers, as lines of blocks and as a table."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
-from sigmascope.records import Check, Layer, Profile, Reading, Verdict
-from sigmascope.report.names import shortened
-from sigmascope.report.numbers import compact, measured, within
-from sigmascope.report.places import OUTPUT
-from sigmascope.report.sparklines import spans_decades, sparkline
+from sigmascope.records import Layer, Profile, Reading
+from sigmascope.report.depths import OUTPUT
+from sigmascope.report.terminal.names import shortened
+from sigmascope.report.terminal.numbers import compact, within
+from sigmascope.report.terminal.screens import Screen, grid, ruled
+from sigmascope.report.terminal.sparklines import spans_decades, sparkline
 
 _ENDS = 14  # layers shown at either end of a deep net
 _NAME = 32  # columns of the terminal that a long name is given
@@ -45,89 +44,53 @@ _COLUMNS = (
 )
 
 
-def sparklines_grid(profile: Profile, width: int) -> Table | None:
+def sparklines_grid(profile: Profile, screen: Screen) -> Table | None:
     """One line of blocks per quantity over the layers, with its ends; None without curves."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("", "", "first", "last", "least", "most", "scale"):
-        grid.add_column(title, justify="right" if title else "left", header_style="dim")
+    heads = ("first", "last", "least", "most", "scale")
+    table = grid("", "", *heads, right=heads)
     for column in _COLUMNS:
         line = _line(profile, column)
         values = [v for v in line if v is not None]
         if len(values) > 1:
-            blocks = sparkline(line, width=max(8, width - 68))
+            blocks = sparkline(line, width=max(8, screen.width - 68))
             ends = (values[0], values[-1], min(values), max(values))
             scale = "log" if spans_decades(values) else "linear"
-            grid.add_row(column.title, blocks, *map(compact, ends), Text(scale, "dim"))
-    return grid if grid.row_count else None
+            table.add_row(column.title, blocks, *map(compact, ends), Text(scale, "dim"))
+    return table if table.row_count else None
 
 
-def layers_grid(profile: Profile, keep: frozenset[str], width: int, *, whole: bool) -> Table | None:
+def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table | None:
     """One row per layer; the middle of a deep net is left out but for the layers in `keep`."""
     found = {c: sites for c in _COLUMNS if (sites := _by_site(profile, c))}
-    sizes = _sizes(profile)
     if not profile.layers or not found:
         return None
-    places = _rows(profile, keep, whole=whole)
-    named = [place for place in places if isinstance(place, Layer)]
-    wanted = min(_NAME, max(len(printable(place.site)) for place in named))
-    rows = [
-        [c.title for c in found],
-        *([_cell(found[c], p, c, sizes) for c in found] for p in named),
-    ]
-    free = lambda count: width - 5 - _taken([row[:count] for row in rows])
-    fitting = (n for n in range(len(found), 0, -1) if free(n) >= wanted)
-    count = next(fitting, 1)  # as many quantities as leave room for the names
-    columns, room = tuple(found)[:count], max(free(count), _LEAST)
-    cells = {p.site: row[:count] for p, row in zip(named, rows[1:], strict=True)}
-    grid = _ruled()
-    for title in ("", "layer", *(c.title for c in columns)):
-        grid.add_column(title, justify="left" if title == "layer" else "right")
+    places = _rows(profile, keep, whole=screen.whole)
+    sizes = _sizes(profile)
+    cells = {
+        place.site: [_cell(found[c], place, c, sizes) for c in found]
+        for place in places
+        if isinstance(place, Layer)
+    }
+    count, room = _fitting([[c.title for c in found], *cells.values()], [*cells], screen.width)
+    table = ruled()
+    for title in ("", "layer", *(c.title for c in tuple(found)[:count])):
+        table.add_column(title, justify="left" if title == "layer" else "right")
     for place in places:
         if isinstance(place, int):
-            grid.add_row("", Text(f"… {place} more", "dim"))
+            table.add_row("", Text(f"… {place} more", "dim"))
         else:
             depth = "" if place.site == OUTPUT else str(place.depth)
             name = Text(shortened(printable(place.site), room))
-            grid.add_row(depth, name, *map(Text, cells[place.site]))
-    return grid
+            table.add_row(depth, name, *map(Text, cells[place.site][:count]))
+    return table
 
 
-def checks_grid(profile: Profile) -> Table | None:
-    """How each theorem fared, and every site at which one was violated."""
-    if not profile.checks:
-        return None
-    grid = _ruled()
-    grid.add_column("theorem", overflow="fold")
-    for verdict in Verdict:
-        grid.add_column(verdict.value, justify="right")
-    grid.add_column("source", overflow="fold")
-    for theorem in dict.fromkeys(c.theorem for c in profile.checks):
-        checks = [c for c in profile.checks if c.theorem == theorem]
-        counts = Counter(c.verdict for c in checks)
-        numbers = (str(counts[verdict] or "·") for verdict in Verdict)
-        grid.add_row(Text(printable(theorem)), *numbers, Text(printable(checks[0].source)))
-    return grid
-
-
-def skipped_grid(profile: Profile, *, whole: bool) -> Table | None:
-    """What was not measured, and why; sites of one reason in one row, unless `whole`."""
-    if not profile.skipped:
-        return None
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    for _ in range(3):
-        grid.add_column(overflow="fold")
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for i, s in enumerate(profile.skipped):
-        groups.setdefault((s.what, s.why, str(i) if whole else ""), []).append(s.site)
-    for (what, why, _), sites in groups.items():
-        more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
-        grid.add_row(*(Text(printable(word)) for word in (sites[0] + more, what, why)))
-    return grid
-
-
-def violations(profile: Profile) -> tuple[str, ...]:
-    """One line per site at which a theorem was contradicted: a bug, or a tacit assumption."""
-    return tuple(_violation(c) for c in profile.checks if c.verdict is Verdict.VIOLATED)
+def _fitting(rows: list[list[str]], sites: list[str], width: int) -> tuple[int, int]:
+    """How many quantities leave room for the names of layers, and how much they leave."""
+    wanted = min(_NAME, max(len(printable(site)) for site in sites))
+    free = lambda count: width - 5 - _taken([row[:count] for row in rows])
+    count = next((n for n in range(len(rows[0]), 0, -1) if free(n) >= wanted), 1)
+    return count, max(free(count), _LEAST)
 
 
 def _by_site(profile: Profile, column: _Column) -> dict[str, Reading]:
@@ -146,13 +109,6 @@ def _line(profile: Profile, column: _Column) -> list[float | None]:
     sites = [s for p in layers for s in (p.parameters if column.view == "weights" else (p.site,))]
     places = dict.fromkeys(sites) or [site for site in found if site != OUTPUT]
     return [found[site].estimate.value if site in found else None for site in places]
-
-
-def _ruled() -> Table:
-    padding = (0, 1, 0, 0)
-    return Table(
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding, header_style="dim"
-    )
 
 
 def _taken(rows: Sequence[Sequence[str]]) -> int:
@@ -203,10 +159,3 @@ def _sizes(profile: Profile) -> dict[str, int]:
         for s in profile.spectra
         if (s.view, s.form) == ("representations", "samples")
     }
-
-
-def _violation(check: Check) -> str:
-    assert check.measured is not None  # a violated theorem has been asked for both
-    assert check.limit is not None
-    sides = f"{measured(check.measured)} is not {check.sense} {measured(check.limit)}"
-    return f"{printable(check.theorem)} is violated at {printable(check.site)}: {sides}"

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sigmascope.gate import printable
-from sigmascope.report.landscapes import COLUMNS, HEADS, Scenery, landscape_form
-from sigmascope.report.pages import write_page
+from sigmascope.report.forms import json_form
+from sigmascope.report.pages.html import write_page
+from sigmascope.report.results import LAYER_NUMBERS, Scenery
 from sigmascope.survey.landscape import Landscape
 
 _SCRIPTS = ("words.js", "theme.js", "plots.js", "scenes.js", "landscape.js")
@@ -37,9 +38,9 @@ def landscape_page(
     """
     words = dict(about or {})
     data = {
-        **landscape_form(found, scenery=scenery, loss=loss),
+        **json_form(found[0], found[1:], scenery=scenery, loss=loss),
         "about": words,
-        "columns": [[h, name, says] for h, (name, says) in zip(HEADS, COLUMNS, strict=True)],
+        "columns": list(LAYER_NUMBERS),
     }
     title = printable(words.get("name", "landscape"))
     return write_page(path, title=title, data=data, template="landscape.html", scripts=_SCRIPTS)

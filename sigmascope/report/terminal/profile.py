@@ -1,8 +1,7 @@
-"""The report as a terminal shows it."""
+"""A profile, and what was found in it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -10,48 +9,21 @@ from rich.text import Text
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Profile, Reading
-from sigmascope.report.balances import readings_grid
-from sigmascope.report.consoles import rendered
 from sigmascope.report.coverage import coverage, no_findings
-from sigmascope.report.grids import (
-    checks_grid,
-    layers_grid,
-    skipped_grid,
-    sparklines_grid,
-    violations,
-)
-from sigmascope.report.numbers import measured, risk
+from sigmascope.report.terminal.balances import readings_grid
+from sigmascope.report.terminal.console import Part
+from sigmascope.report.terminal.layers import layers_grid, sparklines_grid
+from sigmascope.report.terminal.numbers import measured, risk
+from sigmascope.report.terminal.remainders import checks_grid, skipped_grid, violations
+from sigmascope.report.terminal.screens import Screen, parts, section
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 _EVIDENCE = 4  # readings shown with a finding; the rest are counted
 
 
-def text(
-    profile: Profile,
-    findings: tuple[Finding, ...],
-    *,
-    colour: bool = False,
-    width: int = 100,
-    whole: bool = False,
-) -> str:
-    """The report for a terminal: coverage, findings, curves, layers, theorems, what is missing.
-
-    Args:
-        profile: What was measured.
-        findings: What was found in it.
-        colour: Whether to colour it with escape sequences; never needed to understand it.
-        width: Columns of the terminal.
-        whole: Whether to list every layer of a deep net, and every site that was not measured.
-
-    Returns:
-        Lines of at most `width` columns, the first of which says how much was measured.
-    """
-    return rendered(_parts(profile, findings, width, whole), colour=colour, width=width)
-
-
-def _parts(
-    profile: Profile, findings: tuple[Finding, ...], width: int, whole: bool
-) -> Iterator[RenderableType]:
+@parts.register
+def _profile(profile: Profile, screen: Screen, findings: Sequence[Finding] = ()) -> Iterator[Part]:
+    """Coverage, findings, curves, layers, theorems, what is missing."""
     seen = coverage(profile)
     yield Text(seen.says, "bold")
     if profile.about:
@@ -65,25 +37,22 @@ def _parts(
         yield Text(no_findings(seen), "yellow" if seen.unseen else "bold green")
     for i, finding in enumerate(findings):
         yield from ([""] if i and not finding.follows else [])
-        yield from _consequence(finding) if finding.follows else _finding(finding)
+        yield from parts(finding, screen)
     if seen.unseen:
         yield from ([""] if findings else [])
         yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
-    yield from _section("Over depth", sparklines_grid(profile, width))
     sites = frozenset(f.site for f in findings)
-    yield from _section("Layers", layers_grid(profile, sites, width, whole=whole))
-    yield from _section("Balances", readings_grid(profile, "balances", whole=whole))
-    yield from _section("Bottleneck", readings_grid(profile, "bottleneck", whole=whole))
-    yield from _section("Theorems", checks_grid(profile))
-    yield from (Text(line, "bold red") for line in violations(profile))
-    yield from _section("Not measured", skipped_grid(profile, whole=whole))
-
-
-def _section(title: str, grid: Table | None) -> Iterator[RenderableType]:
-    if grid is not None:
-        yield ""
-        yield Text(title, "bold")
-        yield grid
+    for title, table in (
+        ("Over depth", sparklines_grid(profile, screen)),
+        ("Layers", layers_grid(profile, sites, screen)),
+        ("Balances", readings_grid(profile, "balances", screen)),
+        ("Bottleneck", readings_grid(profile, "bottleneck", screen)),
+        ("Theorems", checks_grid(profile)),
+        ("Not measured", skipped_grid(profile, screen)),
+    ):
+        yield from () if table is None else section(title, table)
+        if title == "Theorems":
+            yield from (Text(line, "bold red") for line in violations(profile))
 
 
 def _about(profile: Profile) -> str:
@@ -91,7 +60,11 @@ def _about(profile: Profile) -> str:
     return " · ".join(f"{key} {value}" for key, value in words)
 
 
-def _finding(finding: Finding) -> Iterator[RenderableType]:
+@parts.register
+def _finding(finding: Finding, _: Screen) -> Iterator[Part]:
+    if finding.follows:
+        yield from _consequence(finding)
+        return
     style = _STYLES[finding.severity]
     place = f" at {printable(finding.site)}" if finding.site else ""
     yield Text.assemble((finding.severity.upper(), style), f"  {printable(finding.name)}{place}")
@@ -106,7 +79,7 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
     yield Padding(grid, (0, 0, 0, 2))
 
 
-def _consequence(finding: Finding) -> Iterator[RenderableType]:
+def _consequence(finding: Finding) -> Iterator[Part]:
     """One line and its sentence, under the cause that it follows from."""
     place = f" at {printable(finding.site)}" if finding.site else ""
     head = Text.assemble(

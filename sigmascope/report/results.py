@@ -1,0 +1,134 @@
+"""What commands show together, and what their text, JSON and page have in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from sigmascope.diagnosis import Treatment
+from sigmascope.diagnosis.remedies import NormalisationEffect
+from sigmascope.records import Check, Estimate, Profile
+from sigmascope.records.encoding import strict
+from sigmascope.survey.bottleneck import Prediction
+from sigmascope.survey.landscape import Bends, Regions, Surface
+
+POINTS = 200  # of a spectrum on a page; all of them are in the JSON form
+HEAD = 64  # of those, how many leading values are kept one by one
+
+MATRICES: Mapping[str, str] = MappingProxyType(
+    {
+        "hessian": "Hessian",
+        "gauss-newton": "Gauss-Newton matrix",
+        "fisher": "Empirical Fisher matrix",
+    }
+)
+LAYER_NUMBERS = (  # of a landscape: title, name, meaning
+    (
+        "condition",
+        "condition",
+        "κ(Q): the longest over the shortest axis of the loss in this layer's weights",
+    ),
+    (
+        "layer factor",
+        "layer_factor",
+        "what the layers after it contribute: κ of M D over the samples",
+    ),
+    (
+        "data factor",
+        "data_factor",
+        "what the layers before it contribute: κ of the features it reads",
+    ),
+    ("top", "top", "largest curvature"),
+    (
+        "step limit",
+        "step_limit",
+        "learning rate above which this layer diverges, 2 / largest curvature",
+    ),
+    ("flat", "flat", "directions in its weights along which the loss is flat"),
+)
+CURVES = (  # what is shown before and after a remedy, and which end of the network tells most
+    ("participation ratio", "samples", -1),
+    ("centred participation ratio", "samples", -1),
+    ("matrix rank", "samples", -1),
+    ("relative variation", "samples", -1),
+    ("mean square", "samples", -1),
+    ("adjoint norm", "", 0),
+    ("NTK trace", "", 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """Theorems that were checked on one model.
+
+    Attributes:
+        checks: From `theory.check`.
+    """
+
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Every remedy that was tried.
+
+    Attributes:
+        treatments: In the order to show them, the best first.
+        declined: Reasons of those that do not apply, by name of remedy.
+        normalisation: What the model's own batch normalisers do.
+    """
+
+    treatments: tuple[Treatment, ...]
+    declined: Mapping[str, str]
+    normalisation: NormalisationEffect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenery:
+    """What else was measured of a landscape, as far as it was asked for.
+
+    Attributes:
+        curvature: Eigenvalues of the Hessian or its kin.
+        surface: The loss on a plane or a line through the weights.
+        regions: The regions on a plane through input space.
+    """
+
+    curvature: Bends | None = None
+    surface: Surface | None = None
+    regions: Regions | None = None
+
+
+def layer_values(profile: Profile, quantity: str, form: str) -> list[float]:
+    """A quantity at every layer at which it was measured."""
+    sites = {layer.site for layer in profile.layers}
+    found = profile.series(quantity, form=form)
+    return [r.estimate.value for r in found if r.site in sites]
+
+
+def predicted(found: Prediction) -> tuple[tuple[str, Estimate, str], ...]:
+    """What is foretold of a design: name, number, meaning."""
+    c = found.chain
+    return (
+        ("exponent gap", found.gap, "μ₁ - μ₂ per layer, without normalisation"),
+        ("collapse depth", found.collapse, "layers to σ₂ ≤ width * 1e-7 σ₁"),
+        ("singular ratio", found.ratio, "σ₂/σ₁ at this depth, without normalisation"),
+        ("surviving directions", found.surviving, "Lyapunov exponents that are zero, normalised"),
+        ("participation ratio", c.participation_ratio, "average over normalised layers"),
+        ("soft rank", c.soft_rank, f"eigenvalues of M at least {c.tau:g}, average"),
+        ("frobenius sq", c.frobenius_sq, "E‖M‖²"),
+        ("regularity", c.regularity, "α = E Tr(diag(M²)²) / E Tr(M³)"),
+    )
+
+
+def thinned(sigma: list[float]) -> dict[str, Any]:
+    """The leading values and an even choice of the rest, to six digits, with their indices."""
+    chosen = list(range(len(sigma)))
+    if len(sigma) > POINTS:
+        step = (len(sigma) - 1 - HEAD) / (POINTS - HEAD - 1)
+        chosen = chosen[:HEAD] + [round(HEAD + i * step) for i in range(POINTS - HEAD)]
+    return {
+        "count": len(sigma),
+        "zeros": sigma.count(0.0),
+        "at": [i + 1 for i in chosen],
+        "sigma": [strict(float(f"{sigma[i]:.6g}")) for i in chosen],
+    }
