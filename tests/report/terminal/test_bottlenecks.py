@@ -13,7 +13,7 @@ from tests.diagnosis.test_bottlenecks import narrow, samples
 def test_the_text_says_it_first_and_lists_every_layer():
     model, x = narrow(2, passes=3), samples()
     found = bottleneck(model, x, targets=model(x).detach())
-    said = report.bottleneck_text(found)
+    said = report.text(found)
     assert said.startswith("OVERESTIMATING  The function uses 2 dimensions")
     assert "passes on" in said
     firsts = [line.split()[:1] for line in said.splitlines()]
@@ -22,7 +22,7 @@ def test_the_text_says_it_first_and_lists_every_layer():
 
 def test_the_form_is_strict_json():
     found = bottleneck(narrow(1), samples())
-    form = json.loads(json.dumps(report.bottleneck_form(found), allow_nan=False))
+    form = json.loads(json.dumps(report.json_form(found), allow_nan=False))
     assert form["schema"] == "sigmascope/bottleneck/1"
     assert form["rank"]["value"] == 1
     assert {e["name"] for e in form["evidence"]} >= {"inner dimension", "relative weight rank"}

@@ -3,7 +3,7 @@ import math
 from hypothesis import given, strategies as st
 
 from sigmascope.records import Estimate
-from sigmascope.report.numbers import compact, measured, risk, within
+from sigmascope.report.terminal.numbers import compact, measured, risk, within
 
 
 @given(st.floats(-1e308, 1e308))

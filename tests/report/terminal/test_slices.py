@@ -22,13 +22,13 @@ def test_surfaces_and_lines_as_text_and_form():
     plane = survey.landscape.loss_surface(net, x, points=5, **say)
     line = survey.landscape.loss_line(net, other, x, points=9, **say)
     found = (survey.landscape.landscape(net, x),)
-    text = report.landscape_text(found, scenery=report.Scenery(surface=plane))
+    text = report.text(found[0], found[1:], scenery=report.Scenery(surface=plane))
     assert "random direction, -1 to 1" in text
     assert "on the plane." in text
-    text = report.landscape_text(found, scenery=report.Scenery(surface=line))
+    text = report.text(found[0], found[1:], scenery=report.Scenery(surface=line))
     assert "share of the way, -0.25 to 1.25" in text
     assert "on the line." in text
-    form = report.landscape_form(found, scenery=report.Scenery(surface=plane))["surface"]
+    form = report.json_form(found[0], found[1:], scenery=report.Scenery(surface=plane))["surface"]
     assert len(form["losses"]) == len(form["ys"]) == 5
 
 
@@ -38,9 +38,9 @@ def test_losses_that_overflow_are_counted():
     losses[0, 0], losses[2, 2] = float("inf"), float("nan")
     surface = Surface("a plane", "a", "b", axis, axis, losses)
     found = (survey.landscape.landscape(*net_and_data()[:2]),)
-    text = report.landscape_text(found, scenery=report.Scenery(surface=surface))
+    text = report.text(found[0], found[1:], scenery=report.Scenery(surface=surface))
     assert "not finite at 2 of 9 points" in text
-    form = report.landscape_form(found, scenery=report.Scenery(surface=surface))
+    form = report.json_form(found[0], found[1:], scenery=report.Scenery(surface=surface))
     assert json.loads(json.dumps(form, allow_nan=False))["surface"]["losses"][0][0] == "Infinity"
 
 
@@ -49,9 +49,9 @@ def test_regions_as_text_and_form():
     regions = survey.landscape.input_regions(net, x)
     found = (survey.landscape.landscape(net, x),)
     many = len(regions.partition.polygons)
-    text = report.landscape_text(found, scenery=report.Scenery(regions=regions))
+    text = report.text(found[0], found[1:], scenery=report.Scenery(regions=regions))
     assert f"meets {many} regions" in " ".join(text.split())
-    form = report.landscape_form(found, scenery=report.Scenery(regions=regions))["regions"]
+    form = report.json_form(found[0], found[1:], scenery=report.Scenery(regions=regions))["regions"]
     assert len(form["polygons"]) == len(form["classes"]) == many
     assert len(form["cuts"]) == len(form["by"])
     json.dumps(form, allow_nan=False)

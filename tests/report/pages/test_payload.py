@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sigmascope.records import Estimate, Profile, SiteSpectrum, Spectrum
-from sigmascope.report.payloads import payload
+from sigmascope.report.pages.payload import payload
 
 
 def test_a_bound_is_placed_on_the_curve_it_bounds(profile, findings):

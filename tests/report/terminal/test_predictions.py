@@ -12,7 +12,7 @@ def found():
 
 
 def test_the_text_answers_first(found):
-    lines = report.prediction_text(found, width=100).splitlines()
+    lines = report.text(found, width=100).splitlines()
     assert lines[0] == (
         "Random linear layers of width 8, depth 400, no skip connections, gaussian weights."
     )
@@ -22,7 +22,7 @@ def test_the_text_answers_first(found):
 
 
 def test_the_form_is_strict_json(found):
-    form = json.loads(json.dumps(report.prediction_form(found), allow_nan=False))
+    form = json.loads(json.dumps(report.json_form(found), allow_nan=False))
     assert form["schema"] == "sigmascope/prediction/1"
     assert form["gamma"] is None
     assert form["collapse_depth"]["value"] == found.collapse.value

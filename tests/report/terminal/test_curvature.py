@@ -25,13 +25,13 @@ def parts():
 
 def test_the_text_has_every_number_and_the_learning_rate(parts):
     found, whole, each = parts
-    text = report.landscape_text(found, scenery=report.Scenery(whole), loss="cross-entropy")
+    text = report.text(found[0], found[1:], scenery=report.Scenery(whole), loss="cross-entropy")
     assert "Hessian of cross-entropy" in text
     assert "(all layers)" in text
     assert "diverges above a learning rate of" in text
     assert "agree with finite differences" in text
     assert "±" in text  # sampled
-    text = report.landscape_text(found, scenery=report.Scenery(each))
+    text = report.text(found[0], found[1:], scenery=report.Scenery(each))
     assert all(layer in text for layer in ("hidden.1.linear", "readout"))
     assert text.count("%") >= 6
 
@@ -39,13 +39,13 @@ def test_the_text_has_every_number_and_the_learning_rate(parts):
 def test_a_doubtful_second_derivative_is_said(parts):
     found, whole, _ = parts
     doubtful = survey.landscape.Bends(whole.kind, whole.parts, SelfCheck(0.3, 1e-5))
-    text = report.landscape_text(found, scenery=report.Scenery(doubtful))
+    text = report.text(found[0], found[1:], scenery=report.Scenery(doubtful))
     assert "differ from finite differences by 3e-01" in text
 
 
 def test_the_form_is_strict_json_with_the_distribution(parts):
     found, whole, _ = parts
-    form = report.landscape_form(found, scenery=report.Scenery(whole))
+    form = report.json_form(found[0], found[1:], scenery=report.Scenery(whole))
     read = json.loads(json.dumps(form, allow_nan=False))["curvature"]
     part = read["parts"][0]
     assert read["kind"] == "hessian"

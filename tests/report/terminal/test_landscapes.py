@@ -1,6 +1,6 @@
 import json
 
-from tests.survey.test_landscapes import data, net
+from tests.survey.landscape.test_layer_conditioning import data, net
 
 from sigmascope import report, survey
 
@@ -10,7 +10,7 @@ def found():
 
 
 def test_the_text_shows_every_layer_and_every_variant():
-    text = report.landscape_text(found())
+    text = report.text(found()[0], found()[1:])
     assert "under squared error, as it is" in text
     for layer in found()[0].layers:
         assert text.count(f"\n{layer.site} ") == 2
@@ -23,7 +23,7 @@ def test_one_variant_has_no_comparison_and_says_what_is_left_out():
     only = survey.landscape.landscape(
         net(), data()[0], targets=data()[1], loss=lambda out, _: out.sum()
     )
-    text = report.landscape_text([only], loss="cross-entropy")
+    text = report.text(only, loss="cross-entropy")
     assert "under cross-entropy" in text
     assert "What it would be" not in text
     assert "No layer of this model" in text
@@ -31,7 +31,7 @@ def test_one_variant_has_no_comparison_and_says_what_is_left_out():
 
 
 def test_the_form_is_strict_json():
-    form = json.loads(json.dumps(report.landscape_form(found()), allow_nan=False))
+    form = json.loads(json.dumps(report.json_form(found()[0], found()[1:]), allow_nan=False))
     assert form["schema"] == "sigmascope/landscape/1"
     assert [v["rho"] for v in form["variants"]] == [0, 1]
     layer = form["variants"][0]["layers"][0]

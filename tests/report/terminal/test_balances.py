@@ -3,7 +3,7 @@
 import json
 
 import torch
-from tests.diagnosis.test_balances import Custom
+from tests.diagnosis.rules.test_balances import Custom
 from torch import nn
 
 from sigmascope import report, survey
@@ -25,7 +25,7 @@ X = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
 
 
 def test_formulas_and_reasons_are_readable():
-    said = report.balances_text(le2022.conserved(net(), X))
+    said = report.text(le2022.conserved(net(), X))
     assert "‖2.weight[:, u]‖² - ‖0.weight[u]‖² - 0.bias[u]²" in said
     assert "W₂ᵀW₂ - W₁W₁ᵀ with W₂ = 3.weight, W₁ = 2.weight" in said
     assert "only linear maps between" in said
@@ -35,7 +35,7 @@ def test_formulas_and_reasons_are_readable():
 def test_long_lists_are_cut_and_whole_on_request():
     model = resnet(inputs=(3, 16, 16), outputs=4, width=4)
     found = le2022.conserved(model, torch.randn(2, 3, 16, 16))
-    short, whole = report.balances_text(found), report.balances_text(found, whole=True)
+    short, whole = report.text(found), report.text(found, whole=True)
     assert "more (--whole lists them)" in short
     assert "more" not in whole.replace("more than", "")
     assert whole.count("\n") > short.count("\n")
@@ -43,14 +43,14 @@ def test_long_lists_are_cut_and_whole_on_request():
 
 def test_a_broken_balance_comes_first():
     found = le2022.conserved(Custom(Wrong.apply), X)
-    said = report.balances_text(found)
+    said = report.text(found)
     assert said.index("BROKEN") < said.index("In no balance")
     assert "conserves nothing" in said
-    assert report.balances_form(found)["broken"][0]["tensors"] == ["b.weight", "a.weight", "a.bias"]
+    assert report.json_form(found)["broken"][0]["tensors"] == ["b.weight", "a.weight", "a.bias"]
 
 
 def test_its_json_is_strict():
-    form = report.balances_form(le2022.conserved(net(), X))
+    form = report.json_form(le2022.conserved(net(), X))
     assert json.loads(json.dumps(form, allow_nan=False)) == form
 
 
@@ -68,19 +68,19 @@ def test_comparisons_show_the_most_changed_first():
         after[2].weight *= 1.2
     found = survey.compare(before, after, batch=X, learning_rate=0.01, loss_drop=0.1)
     findings = broken_balances(found.drifts)
-    said = report.comparison_text(found, findings)
+    said = report.text(found, findings)
     table = said[said.index("before") :]
     assert table.index("0.weight") < table.index("2.weight")
     assert "balance-broken at 2.weight ~ 0.weight ~ 0.bias" in said
     assert "violated" in said
-    form = report.comparison_form(found, findings)
+    form = report.json_form(found, findings)
     assert json.loads(json.dumps(form, allow_nan=False)) == form
     assert form["findings"][0]["name"] == "balance-broken"
 
 
 def test_comparisons_without_a_verdict_say_why():
     found = survey.compare(net(), net(1), batch=X)
-    said = " ".join(report.comparison_text(found).split())
+    said = " ".join(report.text(found).split())
     assert "not so: steps are known (but the learning rate and the fall of the loss" in said
 
 

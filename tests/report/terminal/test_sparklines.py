@@ -2,7 +2,7 @@ import math
 
 from hypothesis import given, strategies as st
 
-from sigmascope.report.sparklines import spans_decades, sparkline
+from sigmascope.report.terminal.sparklines import spans_decades, sparkline
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 

@@ -17,7 +17,7 @@ def treatment():
 
 
 def test_findings_and_curves_of_both(treatment):
-    text = report.treatment_text(treatment, width=100)
+    text = report.text(treatment, width=100)
     assert "rank-collapse" in text
     assert "→  cured" in text
     assert "Probability that plain training fits: 0." in text
@@ -27,13 +27,13 @@ def test_findings_and_curves_of_both(treatment):
 
 
 def test_the_list_names_what_does_not_apply(treatment):
-    text = report.treatments_text([treatment], {"x": "It needs y."}, None, width=80)
+    text = report.text(report.Trials((treatment,), {"x": "It needs y."}), width=80)
     assert "Not applicable" in text
     assert "It needs y." in text
 
 
 def test_forms_are_strict_json(treatment):
-    form = report.treatments_form([treatment], {"x": "It needs y."}, None)
+    form = report.json_form(report.Trials((treatment,), {"x": "It needs y."}))
     again = json.loads(json.dumps(form, allow_nan=False))
     assert again["treatments"][0]["remedy"] == "batch-norm"
     assert again["normalisation"] is None
