@@ -14,6 +14,7 @@ from sigmascope.records.profile import (
     Skipped,
     View,
 )
+from sigmascope.records.shown import Shown
 from sigmascope.records.spectrum import Spectrum
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Reading",
     "Sense",
     "Severity",
+    "Shown",
     "SiteSpectrum",
     "Skipped",
     "Spectrum",

@@ -7,6 +7,7 @@ from typing import Literal
 
 from sigmascope.records.check import Check
 from sigmascope.records.estimate import Estimate
+from sigmascope.records.shown import Shown
 from sigmascope.records.spectrum import Spectrum
 
 View = Literal[
@@ -82,8 +83,8 @@ class SiteSpectrum:
 Item = Reading | Skipped | SiteSpectrum
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+@dataclass(frozen=True, slots=True, repr=False)
+class Profile(Shown):
     """Everything measured in one pass over a model.
 
     Attributes:

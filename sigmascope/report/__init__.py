@@ -7,7 +7,7 @@ from sigmascope.report.pictures import coordinates_picture, tree_picture
 from sigmascope.report.results import Checks, Scenery, Trials
 from sigmascope.report.schema import SCHEMA
 from sigmascope.report.tables import table
-from sigmascope.report.terminal import text, theorems_text
+from sigmascope.report.terminal import html, text, theorems_text
 
 __all__ = [
     "SCHEMA",
@@ -17,6 +17,7 @@ __all__ = [
     "Trials",
     "coordinates_picture",
     "coverage",
+    "html",
     "json_form",
     "landscape_page",
     "page",

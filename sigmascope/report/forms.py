@@ -15,6 +15,7 @@ import torch
 
 from sigmascope.diagnosis import Bottleneck, Treatment
 from sigmascope.diagnosis.compression import Compression
+from sigmascope.diagnosis.rules import broken_balances, diagnose
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.linalg.krylov import Density
 from sigmascope.records import Finding, Profile
@@ -61,7 +62,8 @@ def json_form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
 
 
 @json_form.register
-def _profile(profile: Profile, findings: Sequence[Finding] = ()) -> dict[str, Any]:
+def _profile(profile: Profile, findings: Sequence[Finding] | None = None) -> dict[str, Any]:
+    findings = diagnose(profile) if findings is None else findings
     depth = depths(profile)
     placed = lambda form: {**form, "depth": depth.get(form["site"])}
     form = encoded(profile)
@@ -97,7 +99,8 @@ def _bottleneck(found: Bottleneck) -> dict[str, Any]:
 
 
 @json_form.register
-def _comparison(found: Comparison, findings: Sequence[Finding] = ()) -> dict[str, Any]:
+def _comparison(found: Comparison, findings: Sequence[Finding] | None = None) -> dict[str, Any]:
+    findings = broken_balances(found.drifts) if findings is None else findings
     return {
         "schema": "sigmascope/comparison/1",
         "changes": [{**encoded(c), "moved": c.moved} for c in found.changes],

@@ -20,7 +20,7 @@ from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import called, module_name, still
 from sigmascope.probes.samples import Batch, as_tensor, chosen, sample_count
-from sigmascope.records import Estimate
+from sigmascope.records import Estimate, Shown
 
 ROUNDS = 12  # of halving the interval of the threshold, on a logarithmic scale
 
@@ -52,8 +52,8 @@ class Truncation:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Compression:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compression(Shown):
     """A network with layers of lower rank.
 
     Attributes:

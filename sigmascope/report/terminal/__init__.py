@@ -15,7 +15,7 @@ from sigmascope.report.terminal import (  # each says what its results look like
     theorems,
     treatments,
 )
-from sigmascope.report.terminal.screens import text
+from sigmascope.report.terminal.screens import html, text
 from sigmascope.report.terminal.theorems import theorems_text
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "comparisons",
     "compressions",
     "curvature",
+    "html",
     "landscapes",
     "predictions",
     "profile",

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.gate import printable
 from sigmascope.records import Finding
 from sigmascope.report.terminal.console import Part
@@ -20,8 +21,9 @@ NAME = 44  # columns that a name is given
 
 @parts.register
 def _comparison(
-    found: Comparison, screen: Screen, findings: Sequence[Finding] = ()
+    found: Comparison, screen: Screen, findings: Sequence[Finding] | None = None
 ) -> Iterator[Part]:
+    findings = broken_balances(found.drifts) if findings is None else findings
     moved = [c for c in found.changes if c.moved]
     yield Text(f"{len(moved)} of {len(found.changes)} quantities moved.", "bold")
     for f in findings:

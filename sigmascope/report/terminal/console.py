@@ -1,4 +1,4 @@
-"""Rich renderables as plain or coloured text, the same on every machine."""
+"""Rich renderables as plain or coloured text or HTML, the same on every machine."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -6,8 +6,18 @@ from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
+from rich.terminal_theme import TerminalTheme
 
 from sigmascope.gate import printable_lines
+
+# What the pages look like by day: their card and ink, and their colours in the place of ANSI's.
+_INKS = ((26, 30, 35), (179, 38, 30), (28, 107, 60), (133, 83, 0), (31, 91, 143), (124, 58, 237))
+_THEME = TerminalTheme((255, 255, 255), _INKS[0], [*_INKS, (11, 122, 107), (88, 97, 107)])
+_CARD = (
+    '<pre style="background:#fff;color:#1a1e23;border:1px solid #dfe1e3;border-radius:10px;'
+    "padding:1rem 1.25rem;overflow-x:auto;line-height:1.35;font-family:ui-monospace,'SF Mono',"
+    "Menlo,Consolas,'Liberation Mono','DejaVu Sans Mono',monospace\">{code}</pre>"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,20 @@ Part = RenderableType | Code
 def rendered(parts: Iterable[Part], *, colour: bool, width: int) -> str:
     """Lines of at most `width` columns, with escape sequences only if `colour`."""
     file = io.StringIO()
-    console = Console(
+    _print(parts, _console(file, colour=colour, width=width))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def rendered_html(parts: Iterable[Part], *, width: int) -> str:
+    """The same as one element of HTML that needs nothing beside it."""
+    console = _console(io.StringIO(), colour=True, width=width)
+    console.record = True
+    _print(parts, console)
+    return console.export_html(theme=_THEME, code_format=_CARD, inline_styles=True)
+
+
+def _console(file: io.StringIO, *, colour: bool, width: int) -> Console:
+    return Console(
         file=file,
         width=width,
         force_terminal=colour,
@@ -36,12 +59,14 @@ def rendered(parts: Iterable[Part], *, colour: bool, width: int) -> str:
         legacy_windows=False,
         _environ={},
     )
+
+
+def _print(parts: Iterable[Part], console: Console) -> None:
     for part in parts:
         if isinstance(part, Code):
-            file.write(printable_lines(f"{part.lines}\n"))
-            continue
-        console.print(Segments(_harmless(console.render(part))), end="")
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+            console.out(printable_lines(part.lines), highlight=False)
+        else:
+            console.print(Segments(_harmless(console.render(part))), end="")
 
 
 def _harmless(segments: Iterable[Segment]) -> Iterator[Segment]:

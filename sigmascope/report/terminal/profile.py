@@ -6,6 +6,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope.diagnosis.rules import diagnose
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Profile, Reading
@@ -22,8 +23,11 @@ _EVIDENCE = 4  # readings shown with a finding; the rest are counted
 
 
 @parts.register
-def _profile(profile: Profile, screen: Screen, findings: Sequence[Finding] = ()) -> Iterator[Part]:
+def _profile(
+    profile: Profile, screen: Screen, findings: Sequence[Finding] | None = None
+) -> Iterator[Part]:
     """Coverage, findings, curves, layers, theorems, what is missing."""
+    findings = diagnose(profile) if findings is None else findings
     seen = coverage(profile)
     yield Text(seen.says, "bold")
     if profile.about:

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.report.terminal.console import Part, rendered
+from sigmascope.report.terminal.console import Part, rendered, rendered_html
 
 T = TypeVar("T")
 
@@ -60,6 +60,18 @@ def text(
     return rendered(
         parts(result, Screen(width, whole), *beside, **more), colour=colour, width=width
     )
+
+
+def html(result: Any, *beside: Any, width: int = 100, **more: Any) -> str:
+    """A result as one small element of HTML, as a notebook shows it.
+
+    Args:
+        result: As for `text`.
+        beside: As for `text`.
+        width: Columns.
+        more: As for `text`.
+    """
+    return rendered_html(parts(result, Screen(width), *beside, **more), width=width)
 
 
 def grid(*titles: str, right: Collection[str] = (), fold: bool = False) -> Table:

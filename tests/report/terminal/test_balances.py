@@ -3,13 +3,13 @@
 import json
 
 import torch
-from tests.diagnosis.rules.test_balances import Custom
 from torch import nn
 
 from sigmascope import report, survey
 from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.networks import resnet
 from sigmascope.theory import le2022
+from tests.diagnosis.rules.test_balances import Custom
 from tests.theory.le2022.test_invariants import Wrong
 
 

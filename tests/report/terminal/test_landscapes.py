@@ -1,8 +1,7 @@
 import json
 
-from tests.survey.landscape.test_layer_conditioning import data, net
-
 from sigmascope import report, survey
+from tests.survey.landscape.test_layer_conditioning import data, net
 
 
 def found():
