@@ -8,6 +8,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
+import torch
 from torch import Tensor
 
 from sigmascope.records.encoding.columns import flat, hinted, is_array, is_record, parts
@@ -33,7 +34,7 @@ def encoded(value: Any) -> Any:
 
 
 def built(kind: type, cells: Mapping[str, Any]) -> Any:
-    """A record from its columns, each as `encoded` writes it, but tensors as they are.
+    """The inverse of `encoded`: a record from its columns; tensors may be there as they are.
 
     Args:
         kind: The class of the record.
@@ -83,12 +84,18 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
     if is_record(hint):
         return lambda value: built(hint, _of(Mapping, value))
     if is_array(hint):
-        return lambda value: value
+        return _array
     if hint in (bool, int):
         return lambda value: _of(hint, value)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return hint
     return lambda value: _of(str, value)
+
+
+def _array(value: Any) -> Tensor | None:
+    if isinstance(value, Tensor | None):
+        return value
+    return torch.tensor([float(each) for each in _of(list, value)], dtype=torch.float64)
 
 
 def _of(kind: Any, value: Any) -> Any:
