@@ -48,7 +48,7 @@ def remedy(
         raise gate.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
     chosen = _named(apply)
     opened, data, other = _opened(model, source)
-    treatments, declined = _tried(opened, data, other, source, chosen)
+    treatments, declined = _tried(opened, (data, other), source, chosen)
     if apply == "best" and treatments and not treatments[0].found_before:
         raise gate.Refusal(
             f"Nothing was found in `{model}` to cure: name the remedy, as in `--apply batch-norm`."
@@ -87,13 +87,13 @@ def _opened(model: str, source: Source) -> "tuple[Model, Data, Data]":
 
 def _tried(
     opened: "Model",
-    data: "Data",
-    other: "Data",
+    halves: "tuple[Data, Data]",
     source: Source,
     chosen: "tuple[Remedy, ...]",
 ) -> "tuple[list[Treatment], dict[str, str]]":
     from sigmascope import diagnosis
 
+    data, other = halves
     with progress_bar() as progress:
         return diagnosis.trial(
             opened.module,

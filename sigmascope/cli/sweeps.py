@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+    from sigmascope.sources import Data
     from sigmascope.survey.bottleneck import DepthSweep
 
 SPREAD = 0.4  # of the targets: what the usual ridge is right for
@@ -61,18 +62,12 @@ def train(
         ray: Share the networks on Ray instead: the address of a cluster, or `local`.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    import torch
-
-    from sigmascope import gate, sources, survey
+    from sigmascope import sources, survey
 
     require_targets(file=file, picture=picture, json=json, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
-    inputs = found.inputs
-    if not isinstance(inputs, torch.Tensor) or found.targets is None:
-        raise gate.Refusal(
-            f"`{data}` must hold one tensor of inputs, and targets. Name a file that has both."
-        )
-    x, y = standardised(inputs.flatten(1)), _values(found.targets)
+    inputs, targets = _both(found, data)
+    x, y = standardised(inputs.flatten(1)), _values(targets)
     factory = Stacks(x.shape[1], y.shape[1], width)
     with progress_bar() as progress:
         sweep = survey.bottleneck.depth_sweep(
@@ -88,8 +83,21 @@ def train(
         )
     code = finish(sweep, json=json)
     if picture is not None:
-        _draw_clearest(sweep, found.targets, picture)
+        _draw_clearest(sweep, targets, picture)
     return code
+
+
+def _both(found: "Data", name: str) -> "tuple[Tensor, Tensor]":
+    """Inputs and targets of data that have both."""
+    import torch
+
+    from sigmascope import gate
+
+    if isinstance(found.inputs, torch.Tensor) and found.targets is not None:
+        return found.inputs, found.targets
+    raise gate.Refusal(
+        f"`{name}` must hold one tensor of inputs, and targets. Name a file that has both."
+    )
 
 
 def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:

@@ -11,13 +11,10 @@ from dataclasses import fields
 from functools import singledispatch
 from typing import Any
 
-import torch
-
 from sigmascope.diagnosis import Bottleneck, Treatment
 from sigmascope.diagnosis.compression import Compression
 from sigmascope.diagnosis.rules import broken_balances, diagnose
 from sigmascope.diagnosis.trainability import probability
-from sigmascope.linalg.krylov import Density
 from sigmascope.records import Finding, Profile
 from sigmascope.records.encoding import encoded, strict
 from sigmascope.report.coverage import coverage, coverage_form
@@ -29,6 +26,7 @@ from sigmascope.report.results import (
     Checks,
     Scenery,
     Trials,
+    distribution,
     layer_values,
     predicted,
     thinned,
@@ -38,8 +36,6 @@ from sigmascope.survey import Comparison
 from sigmascope.survey.bottleneck import DepthSweep, Prediction
 from sigmascope.survey.landscape import Bends, Landscape, LayerCurvature, Regions, Surface
 from sigmascope.theory import le2022, riedi2022
-
-POINTS = 160  # at which a distribution is given
 
 
 @singledispatch
@@ -183,7 +179,7 @@ def _landscape(
 
 @json_form.register
 def _curvature(bends: Bends) -> dict[str, Any]:
-    parts = [{**encoded(p), "density": _distribution(p.density)} for p in bends.parts]
+    parts = [{**encoded(p), "density": distribution(p.density)} for p in bends.parts]
     return {**encoded(bends), "title": MATRICES[bends.kind], "parts": parts}
 
 
@@ -235,19 +231,3 @@ def _variant(found: Landscape) -> dict[str, Any]:
 def _layer(layer: LayerCurvature) -> dict[str, Any]:
     names = ("site", "floor", *(name for _, name, _ in LAYER_NUMBERS), "rate")
     return {**_some(layer, *names), "axes": thinned(layer.root.sigma.tolist())}
-
-
-def _distribution(density: Density) -> dict[str, Any]:
-    """Share of eigenvalues up to each threshold, where the samples have their nodes."""
-    nodes = density.nodes.flatten().sort().values
-    at = torch.linspace(0, len(nodes) - 1, min(POINTS, len(nodes))).round().long()
-    chosen = nodes[at].unique().tolist()
-    found = [density.below(t) for t in chosen]
-    return {
-        "how": density.how,
-        "risk": density.risk,
-        "at": [float(f"{t:.9g}") for t in chosen],
-        "below": [e.value for e in found],
-        "low": [e.low for e in found],
-        "high": [e.high for e in found],
-    }

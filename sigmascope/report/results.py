@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import torch
+
 from sigmascope.diagnosis import Treatment
 from sigmascope.diagnosis.remedies import NormalisationEffect
+from sigmascope.linalg.krylov import Density
 from sigmascope.records import Check, Estimate, Profile
 from sigmascope.records.encoding import strict
 from sigmascope.survey.bottleneck import Prediction
@@ -14,6 +17,8 @@ from sigmascope.survey.landscape import Bends, Regions, Surface
 
 POINTS = 200  # of a spectrum on a page; all of them are in the JSON form
 HEAD = 64  # of those, how many leading values are kept one by one
+
+QUANTILES = 160  # at which a distribution is given
 
 MATRICES: Mapping[str, str] = MappingProxyType(
     {
@@ -131,4 +136,20 @@ def thinned(sigma: list[float]) -> dict[str, Any]:
         "zeros": sigma.count(0.0),
         "at": [i + 1 for i in chosen],
         "sigma": [strict(float(f"{sigma[i]:.6g}")) for i in chosen],
+    }
+
+
+def distribution(density: Density) -> dict[str, Any]:
+    """Share of eigenvalues up to each threshold, where the samples have their nodes."""
+    nodes = density.nodes.flatten().sort().values
+    at = torch.linspace(0, len(nodes) - 1, min(QUANTILES, len(nodes))).round().long()
+    chosen = nodes[at].unique().tolist()
+    found = [density.below(t) for t in chosen]
+    return {
+        "how": density.how,
+        "risk": density.risk,
+        "at": [float(f"{t:.9g}") for t in chosen],
+        "below": [e.value for e in found],
+        "low": [e.low for e in found],
+        "high": [e.high for e in found],
     }

@@ -31,16 +31,9 @@ def tree_picture(network: TreeNetwork, *, names: tuple[str, ...] = ()) -> str:
     width = MARGIN * 2 + STEP_X * max(across)
     height = MARGIN * 2 + STEP_Y * max(down)
     at = lambda v: (MARGIN + STEP_X * across[v], MARGIN + STEP_Y * down[v])
-    lines = [
-        _line(at(v), at(tree.parent[v]), float(network.weights[v]))
-        for v in range(1, len(tree.vertex))
-    ]
-    order = {v: i for i, v in enumerate(sorted({tree.vertex[leaf] for leaf in tree.leaves}))}
-    leaves = set(tree.leaves)
-    dots = [
-        _dot(at(v), tree, v, _name(names, order[tree.vertex[v]]) if v in leaves else "")
-        for v in range(len(tree.vertex))
-    ]
+    below, named = range(1, len(tree.vertex)), _leaf_names(tree, names)
+    lines = [_line(at(v), at(tree.parent[v]), float(network.weights[v])) for v in below]
+    dots = [_dot(at(v), tree, v, named.get(v, "")) for v in (0, *below)]
     style = "font: 11px sans-serif; background: white"
     legend = (
         f'<text x="{MARGIN}" y="{height + 6:g}" fill="#555">blue: weight above 0 · red: below · '
@@ -101,5 +94,8 @@ def _dot(at: tuple[float, float], tree: Tree, v: int, name: str) -> str:
     return mark + (words if name else "")
 
 
-def _name(names: tuple[str, ...], place: int) -> str:
-    return names[place] if place < len(names) else f"x{place}"
+def _leaf_names(tree: Tree, names: tuple[str, ...]) -> dict[int, str]:
+    """The input that each leaf is."""
+    inputs = sorted({tree.vertex[leaf] for leaf in tree.leaves})
+    known = {v: names[i] if i < len(names) else f"x{i}" for i, v in enumerate(inputs)}
+    return {leaf: known[tree.vertex[leaf]] for leaf in tree.leaves}

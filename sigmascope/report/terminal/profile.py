@@ -10,7 +10,7 @@ from sigmascope.diagnosis.rules import diagnose
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Profile, Reading
-from sigmascope.report.coverage import coverage, no_findings
+from sigmascope.report.coverage import Coverage, coverage, no_findings
 from sigmascope.report.terminal.balances import readings_grid
 from sigmascope.report.terminal.console import Part
 from sigmascope.report.terminal.layers import layers_grid, sparklines_grid
@@ -28,7 +28,24 @@ def _profile(
 ) -> Iterator[Part]:
     """Coverage, findings, curves, layers, theorems, what is missing."""
     findings = diagnose(profile) if findings is None else findings
-    seen = coverage(profile)
+    yield from _opening(profile, coverage(profile), findings, screen)
+    sites = frozenset(f.site for f in findings)
+    for title, table in (
+        ("Over depth", sparklines_grid(profile, screen)),
+        ("Layers", layers_grid(profile, sites, screen)),
+        ("Balances", readings_grid(profile, "balances", screen)),
+        ("Bottleneck", readings_grid(profile, "bottleneck", screen)),
+        ("Theorems", checks_grid(profile)),
+        ("Not measured", skipped_grid(profile, screen)),
+    ):
+        yield from () if table is None else section(title, table)
+        if title == "Theorems":
+            yield from (Text(line, "bold red") for line in violations(profile))
+
+
+def _opening(
+    profile: Profile, seen: Coverage, findings: Sequence[Finding], screen: Screen
+) -> Iterator[Part]:
     yield Text(seen.says, "bold")
     if profile.about:
         yield Text(_about(profile), "dim")
@@ -45,18 +62,6 @@ def _profile(
     if seen.unseen:
         yield from ([""] if findings else [])
         yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
-    sites = frozenset(f.site for f in findings)
-    for title, table in (
-        ("Over depth", sparklines_grid(profile, screen)),
-        ("Layers", layers_grid(profile, sites, screen)),
-        ("Balances", readings_grid(profile, "balances", screen)),
-        ("Bottleneck", readings_grid(profile, "bottleneck", screen)),
-        ("Theorems", checks_grid(profile)),
-        ("Not measured", skipped_grid(profile, screen)),
-    ):
-        yield from () if table is None else section(title, table)
-        if title == "Theorems":
-            yield from (Text(line, "bold red") for line in violations(profile))
 
 
 def _about(profile: Profile) -> str:
