@@ -16,7 +16,10 @@ class Shown:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        lines = _report().text(self).rstrip().split("\n")
+        try:
+            lines = _report().text(self).rstrip().split("\n")
+        except Exception as error:  # noqa: BLE001 (a debugger shows what is half made, too)
+            return f"<{type(self).__name__} that cannot be shown: {type(error).__name__}: {error}>"
         if len(lines) <= LINES:
             return "\n".join(lines)
         more = f"… {len(lines) - LINES + 1} more lines: print(sigmascope.text(result))"

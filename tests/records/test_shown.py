@@ -57,6 +57,11 @@ def test_a_profile_that_is_shown_without_findings_is_looked_at_first():
     assert "ERROR" in shown or "WARNING" in shown
 
 
+def test_what_cannot_be_shown_says_so_and_does_not_raise(as_users_see_it):
+    broken = Check("t", "s", "a", "fc", None, None, "at most", None, Verdict.HOLDS)
+    assert repr(broken).startswith("<Check that cannot be shown: TypeError: ")
+
+
 def test_a_notebook_gets_one_element_in_which_names_are_text():
     card = FINDING._repr_html_()
     assert card.startswith("<pre ")
