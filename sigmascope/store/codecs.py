@@ -1,7 +1,7 @@
 """Between records and the cells of a table."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
@@ -35,26 +35,34 @@ RECORDS: Mapping[Table, type] = MappingProxyType(
 def cells(table: Table, record: Any) -> tuple[Cell, ...]:
     """A record, or a row that holds one, as the cells of a table."""
     record = record.record if isinstance(record, Row) else record
-    named = {column.name: column.of(record) for column in wide(RECORDS[table])}
+    named = {name: of(record) for name, of in _readers(table)}
     for column in _woven(table):
         named[column.name] = _cell(named[column.name])
     for end in ("low", "high") if table == "spectra" else ():
         if named[end] == named["sigma"]:
             named[end] = None
-    return tuple(named[name] for name in COLUMNS[table])
+    return tuple(named.values())
 
 
 def row(table: Table, step: int, time: str, *cells: Cell) -> Row[Any]:
     """Cells of a table as the record that they were."""
     named = dict(zip(COLUMNS[table], cells, strict=True))
-    woven = {column.name: _plain(column, named) for column in _woven(table)}
-    sides = {name: _side(name, named) for name in ("measured", "limit") if table == "checks"}
-    return Row(step, _time(time), built(RECORDS[table], named | woven | sides))
+    plain: dict[str, Any] = {c.name: _plain(c, named) for c in _woven(table)}
+    if table == "checks":
+        plain |= {name: _side(name, named) for name in ("measured", "limit")}
+    return Row(step, _time(time), built(RECORDS[table], named | plain))
 
 
 def numbers(blob: bytes) -> list[float]:
     """The float64 values of a blob."""
     return np.frombuffer(blob, "<f8").tolist()
+
+
+@cache
+def _readers(table: Table) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """What takes each cell of a table from a record, in the order of the format."""
+    by_name = {column.name: column.of for column in wide(RECORDS[table])}
+    return tuple((name, by_name[name]) for name in COLUMNS[table])
 
 
 @cache

@@ -1,6 +1,6 @@
 """Records as plain values and back, derived from their fields: a new field is one line."""
 
-from sigmascope.records.encoding.columns import Column, columns, flat, is_array, is_record, wide
+from sigmascope.records.encoding.columns import Column, columns, is_array, is_record, wide
 from sigmascope.records.encoding.plain import built, encoded, strict
 from sigmascope.records.encoding.schemas import object_of, schema_of
 
@@ -9,7 +9,6 @@ __all__ = [
     "built",
     "columns",
     "encoded",
-    "flat",
     "is_array",
     "is_record",
     "object_of",

@@ -21,14 +21,16 @@ class Column:
     Attributes:
         name: Under which it stands.
         hint: Its type.
-        of: Takes it from a record.
         owner: The class that declares it, whose docstring says what it is.
+        path: The attributes that lead to it.
+        of: Takes it from a record.
     """
 
     name: str
     hint: Any
-    of: Callable[[Any], Any]
     owner: type
+    path: str
+    of: Callable[[Any], Any]
 
 
 @cache
@@ -52,11 +54,6 @@ def hinted(kind: type) -> tuple[tuple[Field, Any], ...]:
     """The fields of a class, each with its type."""
     hints = get_type_hints(kind)
     return tuple((f, hints[f.name]) for f in fields(kind))
-
-
-def flat(record: Any) -> dict[str, Any]:
-    """A record as its columns, their values as they are."""
-    return {column.name: column.of(record) for column in columns(type(record))}
 
 
 def parts(field: Field) -> Any:
@@ -83,17 +80,27 @@ def _widened(column: Column) -> Iterator[Column]:
         of = lambda record, part=part: (
             None if (value := column.of(record)) is None else part.of(value)
         )
-        yield Column(f"{column.name}_{part.name}", part.hint, of, part.owner)
+        path = f"{column.path}.{part.path}"
+        yield Column(f"{column.name}_{part.name}", part.hint, part.owner, path, of)
 
 
 def _columns(kind: type, field: Field, hint: Any) -> Iterator[Column]:
-    inline, of = parts(field), attrgetter(field.name)
+    inline, name = parts(field), field.name
     if inline is None:
-        exact = (lambda record: float(of(record))) if hint is float else of
-        yield Column(field.name, hint, exact, kind)
+        yield _column(name, hint, kind, path=name)
     elif is_record(hint):
         for c in columns(hint):
-            yield Column(c.name, c.hint, lambda record, c=c: c.of(of(record)), c.owner)
+            yield _column(c.name, c.hint, c.owner, path=f"{name}.{c.path}")
     else:
-        for i, (name, part) in enumerate(zip(inline, get_args(hint), strict=True)):
-            yield Column(name, part, lambda record, i=i: of(record)[i], kind)
+        for i, (part, of_part) in enumerate(zip(inline, get_args(hint), strict=True)):
+            yield _column(part, of_part, kind, path=f"{name}.{i}")
+
+
+def _column(name: str, hint: Any, owner: type, *, path: str) -> Column:
+    *inside, last = path.split(".")
+    if last.isdecimal():  # a part of a tuple
+        whole, i = attrgetter(".".join(inside)), int(last)
+        return Column(name, hint, owner, path, lambda record: whole(record)[i])
+    of = attrgetter(path)
+    exact = (lambda record: float(of(record))) if hint is float else of
+    return Column(name, hint, owner, path, exact)

@@ -6,12 +6,12 @@ from dataclasses import Field, is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import torch
 from torch import Tensor
 
-from sigmascope.records.encoding.columns import flat, hinted, is_array, is_record, parts
+from sigmascope.records.encoding.columns import columns, hinted, is_array, is_record, parts
 
 
 def encoded(value: Any) -> Any:
@@ -27,7 +27,7 @@ def encoded(value: Any) -> Any:
     if isinstance(value, str | int | NoneType):
         return value.value if isinstance(value, StrEnum) else value
     if is_dataclass(value):
-        return {name: encoded(cell) for name, cell in flat(value).items()}
+        return {name: write(of(value)) for name, of, write in _writers(type(value))}
     if isinstance(value, Mapping):
         return {key: encoded(cell) for key, cell in value.items()}
     return [encoded(cell) for cell in (value.tolist() if isinstance(value, Tensor) else value)]
@@ -53,6 +53,22 @@ def strict(number: float) -> float | str:
     if math.isfinite(number):
         return float(number)
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+@cache
+def _writers(kind: type) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...]:
+    """For each column of a class its name, what takes it from a record, and what encodes it."""
+    return tuple((c.name, c.of, _writer(c.hint)) for c in columns(kind))
+
+
+def _writer(hint: Any) -> Callable[[Any], Any]:
+    if hint is float:
+        return strict
+    return _as_it_is if hint in (str, int) or get_origin(hint) is Literal else encoded
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 @cache
