@@ -229,5 +229,5 @@ def _variant(found: Landscape) -> dict[str, Any]:
 
 
 def _layer(layer: LayerCurvature) -> dict[str, Any]:
-    names = ("site", "floor", *(name for _, name, _ in LAYER_NUMBERS), "rate")
+    names = ("site", "floor", *(title.replace(" ", "_") for title in LAYER_NUMBERS), "rate")
     return {**_some(layer, *names), "axes": thinned(layer.root.sigma.tolist())}

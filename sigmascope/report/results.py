@@ -27,29 +27,15 @@ MATRICES: Mapping[str, str] = MappingProxyType(
         "fisher": "Empirical Fisher matrix",
     }
 )
-LAYER_NUMBERS = (  # of a landscape: title, name, meaning
-    (
-        "condition",
-        "condition",
-        "κ(Q): the longest over the shortest axis of the loss in this layer's weights",
-    ),
-    (
-        "layer factor",
-        "layer_factor",
-        "what the layers after it contribute: κ of M D over the samples",
-    ),
-    (
-        "data factor",
-        "data_factor",
-        "what the layers before it contribute: κ of the features it reads",
-    ),
-    ("top", "top", "largest curvature"),
-    (
-        "step limit",
-        "step_limit",
-        "learning rate above which this layer diverges, 2 / largest curvature",
-    ),
-    ("flat", "flat", "directions in its weights along which the loss is flat"),
+LAYER_NUMBERS: Mapping[str, str] = MappingProxyType(  # of a landscape, with their meaning
+    {
+        "condition": "κ(Q): the longest over the shortest axis of the loss in this layer's weights",
+        "layer factor": "what the layers after it contribute: κ of M D over the samples",
+        "data factor": "what the layers before it contribute: κ of the features it reads",
+        "top": "largest curvature",
+        "step limit": "learning rate above which this layer diverges, 2 / largest curvature",
+        "flat": "directions in its weights along which the loss is flat",
+    }
 )
 CURVES = (  # what is shown before and after a remedy, and which end of the network tells most
     ("participation ratio", "samples", -1),

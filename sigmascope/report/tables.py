@@ -9,10 +9,12 @@ from sigmascope.diagnosis.compression import Compression, Truncation
 from sigmascope.records import Check, Finding, Profile, Reading
 from sigmascope.records.encoding import wide
 from sigmascope.report.depths import depths
+from sigmascope.report.forms import json_form
 from sigmascope.report.results import Checks
 from sigmascope.survey import Change, Comparison, compare
 from sigmascope.survey.bottleneck import DepthSweep, Trained
-from sigmascope.survey.landscape import Landscape, LayerCurvature
+from sigmascope.survey.landscape import Bend, Bends, Landscape, LayerCurvature
+from sigmascope.theory import le2022
 
 # Which of its parts are the rows of a result that is not one row itself.
 _ROWS: Mapping[type, tuple[type, str]] = MappingProxyType(
@@ -23,6 +25,7 @@ _ROWS: Mapping[type, tuple[type, str]] = MappingProxyType(
         Comparison: (Change, "changes"),
         Bottleneck: (Evidence, "evidence"),
         Landscape: (LayerCurvature, "layers"),
+        Bends: (Bend, "parts"),
         Compression: (Truncation, "layers"),
         DepthSweep: (Trained, "networks"),
     }
@@ -47,6 +50,9 @@ def table(result: Any) -> dict[str, list[Any]]:
     """
     if isinstance(result, Treatment):
         return table(compare(result.before, result.after))
+    if isinstance(result, le2022.Conserved):  # each balance with its formula
+        balances = json_form(result)["invariants"]
+        return {name: [row[name] for row in balances] for name in balances[0]} if balances else {}
     kind, name = _ROWS.get(type(result), (type(result), ""))
     rows = getattr(result, name) if name else (result,)
     found = {column.name: [column.of(row) for row in rows] for column in wide(kind)}

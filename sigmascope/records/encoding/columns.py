@@ -76,7 +76,7 @@ def _widened(column: Column) -> Iterator[Column]:
     if inner is None or get_origin(column.hint) is tuple:
         yield column
         return
-    for part in columns(inner):
+    for part in wide(inner):
         of = lambda record, part=part: (
             None if (value := column.of(record)) is None else part.of(value)
         )

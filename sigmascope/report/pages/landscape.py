@@ -40,7 +40,7 @@ def landscape_page(
     data = {
         **json_form(found[0], found[1:], scenery=scenery, loss=loss),
         "about": words,
-        "columns": list(LAYER_NUMBERS),
+        "columns": [[t, t.replace(" ", "_"), says] for t, says in LAYER_NUMBERS.items()],
     }
     title = printable(words.get("name", "landscape"))
     return write_page(path, title=title, data=data, template="landscape.html", scripts=_SCRIPTS)

@@ -29,7 +29,7 @@ def _landscape(
     yield ""
     yield _layers(found)
     yield ""
-    yield from (Text(f"{head:>12}  {says}", "dim") for head, _, says in LAYER_NUMBERS)
+    yield from (Text(f"{head:>12}  {says}", "dim") for head, says in LAYER_NUMBERS.items())
     yield ""
     yield Text(_worst(found))
     if variants:
@@ -45,10 +45,9 @@ def _landscape(
 
 
 def _layers(one: Landscape) -> Table:
-    heads = [head for head, *_ in LAYER_NUMBERS]
-    table = grid("layer", *heads, right=heads)
+    table = grid("layer", *LAYER_NUMBERS, right=[*LAYER_NUMBERS])
     for layer in one.layers:
-        cells = (_shown(getattr(layer, name)) for _, name, _ in LAYER_NUMBERS)
+        cells = (_shown(getattr(layer, head.replace(" ", "_"))) for head in LAYER_NUMBERS)
         table.add_row(printable(layer.site), *cells)
     return table
 
