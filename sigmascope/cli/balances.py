@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sigmascope.cli.losses import fitting_loss
-from sigmascope.cli.options import DEFAULT, Source, open_named
-from sigmascope.cli.outputs import FOUND, HEALTHY, draw, require_targets, show, terminal, write
+from sigmascope.cli.ends import finish
+from sigmascope.cli.options import DEFAULT, Source, open_named, task
+from sigmascope.cli.outputs import draw, require_targets
 from sigmascope.cli.ranges import Index
 
 if TYPE_CHECKING:
@@ -42,23 +42,17 @@ def balances(
         json: Write the list here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a balance is broken by a wrong backward pass.
     """
-    from sigmascope import report
     from sigmascope.theory import le2022
 
     require_targets(picture=tree, json=json, inputs=source.files)
     opened, data = open_named(model, source)
     dag = None if tree is None else _neurons(opened.module, data.inputs, output)
-    loss = None if data.targets is None else fitting_loss
-    found = le2022.conservation.conserved(
-        opened.module, data.inputs, targets=data.targets, loss=loss
-    )
-    if json != "-":
-        show(report.balances_text(found, whole=whole, **terminal()))
-    if json is not None:
-        write(json, report.balances_form(found))
+    found = le2022.conservation.conserved(opened.module, data.inputs, **task(data))
+    failed = strict and bool(found.broken)
+    code = finish(found, json=json, failed=failed, printed={"whole": whole})
     if tree is not None and dag is not None:
         _draw(opened.module, dag, tree)
-    return FOUND if strict and found.broken else HEALTHY
+    return code
 
 
 def _neurons(module: "nn.Module", inputs: "Batch", output: int) -> "Dag":

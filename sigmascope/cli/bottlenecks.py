@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sigmascope.cli.ends import finish
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import HEALTHY, draw, require_targets, show, terminal, write
+from sigmascope.cli.outputs import draw, require_targets
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,7 +37,7 @@ def bottleneck(
         picture: Draw the samples in the coordinates of the narrowest layer (SVG).
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import diagnosis, report
+    from sigmascope import diagnosis
 
     require_targets(picture=picture, json=json, inputs=source.files)
     opened, data = open_named(model, source)
@@ -48,13 +49,10 @@ def bottleneck(
         batch_dim=source.batch_dim,
         generator=seeded(source.seed),
     )
-    if json != "-":
-        show(report.bottleneck_text(found, **terminal()))
-    if json is not None:
-        write(json, report.bottleneck_form(found))
+    code = finish(found, json=json)
     if picture is not None:
         _draw(opened.module, data, found.layers, picture)
-    return HEALTHY
+    return code
 
 
 def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path) -> None:

@@ -1,7 +1,8 @@
 """`sigmascope check` and `sigmascope theorems`."""
 
+from sigmascope.cli.ends import finish
 from sigmascope.cli.options import DEFAULT, Source, open_named, subject_of
-from sigmascope.cli.outputs import FOUND, HEALTHY, require_targets, show, terminal, write
+from sigmascope.cli.outputs import HEALTHY, require_targets, show, terminal
 from sigmascope.cli.ranges import Names
 
 
@@ -37,13 +38,8 @@ def check(
         )
     opened, data = open_named(model, source)
     found = tuple(theory.check(subject_of(opened, data, source), only=theorem))
-    if json != "-":
-        show(report.checks_text(found, **terminal()))
-    if json is not None:
-        write(json, report.checks_form(found))
-    return (
-        FOUND if strict and any(c.verdict == records.Verdict.VIOLATED for c in found) else HEALTHY
-    )
+    failed = strict and any(c.verdict == records.Verdict.VIOLATED for c in found)
+    return finish(report.Checks(found), json=json, failed=failed)
 
 
 def theorems() -> int:

@@ -1,11 +1,11 @@
 """`sigmascope compare`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sigmascope.cli.losses import fitting_loss
-from sigmascope.cli.options import DEFAULT, Source, open_named
-from sigmascope.cli.outputs import FOUND, HEALTHY, require_targets, show, terminal, write
+from sigmascope.cli.ends import finish
+from sigmascope.cli.options import DEFAULT, Source, open_named, task
+from sigmascope.cli.outputs import require_targets
 from sigmascope.cli.ranges import Above, AtLeast, Count, Momentum
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def compare(
         json: Write the comparison here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a balance is violated.
     """
-    from sigmascope import diagnosis, gate, report, sources, survey
+    from sigmascope import diagnosis, gate, sources, survey
 
     require_targets(json=json, inputs=(before, after, *source.files))
     if model is None:
@@ -59,22 +59,18 @@ def compare(
         found = survey.compare(sources.read_checkpoint(before), sources.read_checkpoint(after))
     else:
         judged = {"learning_rate": learning_rate, "loss_drop": loss_drop}
-        found = _of_model(model, source, (before, after), judged, momentum, steps)
+        training = {**judged, "momentum": momentum, "steps": steps}
+        found = _of_model(model, source, (before, after), training)
     findings = diagnosis.rules.broken_balances(found.drifts)
-    if json != "-":
-        show(report.comparison_text(found, findings, whole=whole, **terminal()))
-    if json is not None:
-        write(json, report.comparison_form(found, findings))
-    return FOUND if strict and findings else HEALTHY
+    failed = strict and bool(findings)
+    return finish(found, findings, json=json, failed=failed, printed={"whole": whole})
 
 
 def _of_model(
     model: str,
     source: Source,
     files: tuple[Path, Path],
-    judged: dict[str, float | None],
-    momentum: float,
-    steps: int,
+    training: dict[str, Any],
 ) -> "Comparison":
     from sigmascope import probes, sources, survey
 
@@ -84,12 +80,4 @@ def _of_model(
         twin = probes.execution.duplicate(opened.module)
         sources.load_checkpoint(twin, file)
         states.append(twin)
-    return survey.compare(
-        *states,
-        batch=data.inputs,
-        targets=data.targets,
-        loss=None if data.targets is None else fitting_loss,
-        momentum=momentum,
-        steps=steps,
-        **judged,
-    )
+    return survey.compare(*states, batch=data.inputs, **task(data), **training)

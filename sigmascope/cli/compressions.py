@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from sigmascope.cli import outputs
+from sigmascope.cli.ends import finish
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import HEALTHY, require_targets, show, terminal, write
+from sigmascope.cli.outputs import require_targets
 from sigmascope.cli.ranges import Chance
 
 
@@ -32,7 +33,7 @@ def compress(
             that are shown were run on it.
         json: Write the results here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import diagnosis, report
+    from sigmascope import diagnosis
 
     require_targets(save=save, json=json, inputs=source.files)
     opened, data = open_named(model, source)
@@ -47,10 +48,7 @@ def compress(
         batch_dim=source.batch_dim,
         generator=seeded(source.seed),
     )
-    if json != "-":
-        show(report.compression_text(found, **terminal()))
-    if json is not None:
-        write(json, report.compression_form(found))
+    code = finish(found, json=json)
     if save is not None:
         outputs.save(save, found.model.state_dict())
-    return HEALTHY
+    return code

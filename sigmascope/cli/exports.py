@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
+from sigmascope.cli.ends import refusing
 from sigmascope.cli.outputs import FOUND, HEALTHY, note, wrote
 
 Format = Literal["parquet", "csv", "json"]
@@ -32,13 +33,12 @@ def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "re
     target = out or run.with_name(f"{run.stem}-{table}.{to}")
     asked: dict[str, Any] = {"to": to, "path": target, "table": table}
     try:
-        store.export(run, **asked)
+        with refusing(ImportError):
+            store.export(run, **asked)
     except store.Damaged as damage:
         said = store.salvage(run, **asked)
         note(f"{run} is damaged: {damage.what}. It was left as it is.")
         note(f"Wrote {target}: {said}")
         return FOUND
-    except ImportError as error:
-        raise gate.Refusal(str(error)) from error
     wrote(target)
     return HEALTHY

@@ -1,21 +1,22 @@
 """`sigmascope landscape`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
-from sigmascope.cli.losses import fitting_loss
-from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import HEALTHY, note, require_targets, show, terminal, write
+from sigmascope.cli.ends import finish
+from sigmascope.cli.options import DEFAULT, Source, open_named, seeded, task
+from sigmascope.cli.outputs import require_targets, wrote
 from sigmascope.cli.ranges import Extent, Names, Points, Strengths
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from sigmascope.report import Scenery
     from sigmascope.sources import Data, Model
+    from sigmascope.survey.landscape import Bends, Surface
 
 RHOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 Activation = Literal["relu", "leaky", "abs", "tanh", "gelu", "linear"]
@@ -94,22 +95,20 @@ def landscape(
     name, loss = _loss(data, squared)
     module = probes.execution.duplicate(opened.module).double() if double else opened.module
     of = {**loss, "batch_dim": source.batch_dim}
+    on = lambda measure, *beside, **more: measure(module, *beside, data.inputs, **of, **more)
     if skip is None and activation is None:
-        found = (survey.landscape.landscape(module, data.inputs, **of),)
+        found = (on(survey.landscape.landscape),)
     else:
-        found = survey.landscape.what_if(
-            module, data.inputs, skip=skip, rhos=tuple(rho or RHOS), activation=activation, **of
-        )
-    scenery = _scenery(module, data, of, source, sights)
-    if json != "-":
-        show(report.landscape_text(found, scenery=scenery, loss=name, **terminal()))
+        rhos = tuple(rho or RHOS)
+        found = on(survey.landscape.what_if, skip=skip, rhos=rhos, activation=activation)
+    regions = survey.landscape.input_regions(module, data.inputs) if sights.regions else None
+    curved = _curved(on, source, sights)
+    scenery = report.Scenery(curved, _surface(on, module, source, sights), regions)
+    code = finish(found[0], found[1:], json=json, scenery=scenery, loss=name)
     if html is not None:
         about = _about(opened, data, name)
-        report.landscape_page(found, html, scenery=scenery, loss=name, about=about)
-        note(f"Wrote {html}")
-    if json is not None:
-        write(json, report.landscape_form(found, scenery=scenery, loss=name))
-    return HEALTHY
+        wrote(report.landscape_page(found, html, scenery=scenery, loss=name, about=about))
+    return code
 
 
 def _loss(data: "Data", squared: bool) -> tuple[str, dict[str, Any]]:
@@ -118,42 +117,33 @@ def _loss(data: "Data", squared: bool) -> tuple[str, dict[str, Any]]:
     if targets is None:
         return "", {"targets": None, "loss": None}
     name = "mean squared error" if targets.is_floating_point() else "cross-entropy"
-    return name, {"targets": targets, "loss": fitting_loss}
+    return name, task(data)
 
 
-def _scenery(
-    module: "nn.Module", data: "Data", of: dict[str, Any], source: Source, sights: Sights
-) -> "Scenery":
-    from sigmascope import report, survey
+def _curved(on: Callable[..., Any], source: Source, sights: Sights) -> "Bends | None":
+    """Eigenvalues of all weights, or of those of some layers; `on` measures the model."""
+    from sigmascope import survey
 
-    bends = surface = regions = None
-    if sights.curvature is not None:
-        bends = survey.landscape.curvature(
-            module,
-            data.inputs,
-            kind=sights.curvature,
-            layers=sights.layers,
-            generator=seeded(source.seed),
-            **of,
-        )
-    if sights.surface in ("random", "hessian"):
-        surface = survey.landscape.loss_surface(
-            module,
-            data.inputs,
-            plane=sights.surface,
-            points=sights.points,
-            extent=sights.extent,
-            generator=seeded(source.seed),
-            **of,
-        )
-    elif sights.surface is not None:
+    if sights.curvature is None:
+        return None
+    chosen = {"kind": sights.curvature, "layers": sights.layers}
+    return on(survey.landscape.curvature, **chosen, generator=seeded(source.seed))
+
+
+def _surface(
+    on: Callable[..., Any], module: "nn.Module", source: Source, sights: Sights
+) -> "Surface | None":
+    """The loss on a plane through the weights, or on the line to other weights."""
+    from sigmascope import survey
+
+    if sights.surface is None:
+        return None
+    if sights.surface not in ("random", "hessian"):
         other = _weights(module, Path(sights.surface))
-        surface = survey.landscape.loss_line(
-            module, other, data.inputs, points=2 * sights.points + 1, **of
-        )
-    if sights.regions:
-        regions = survey.landscape.input_regions(module, data.inputs)
-    return report.Scenery(bends, surface, regions)
+        return on(survey.landscape.loss_line, other, points=2 * sights.points + 1)
+    size = {"points": sights.points, "extent": sights.extent}
+    seed = seeded(source.seed)
+    return on(survey.landscape.loss_surface, plane=sights.surface, **size, generator=seed)
 
 
 def _weights(module: "nn.Module", file: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
@@ -82,6 +82,12 @@ def seeded(seed: int) -> "torch.Generator":
     return torch.Generator().manual_seed(seed)
 
 
+def task(data: "Data") -> dict[str, Any]:
+    """What the output is compared with, and how; nothing where the data have no targets."""
+    loss = None if data.targets is None else fitting_loss
+    return {"targets": data.targets, "loss": loss}
+
+
 def measure(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Profile":
     """A profile that knows the names the user gave."""
     from sigmascope import diagnosis, survey
@@ -90,8 +96,7 @@ def measure(opened: "Model", data: "Data", source: Source, views: list[View] | N
         measured = survey.profile(
             opened.module,
             data.inputs,
-            targets=data.targets,
-            loss=None if data.targets is None else fitting_loss,
+            **task(data),
             views=views or ALL,
             outputs=source.outputs,
             batch_dim=source.batch_dim,
@@ -119,8 +124,7 @@ def subject_of(opened: "Model", data: "Data", source: Source) -> "Subject":
     return probes.Subject(
         opened.module,
         data.inputs,
-        data.targets,
-        None if data.targets is None else fitting_loss,
+        *task(data).values(),
         outputs=source.outputs,
         batch_dim=source.batch_dim,
         generator=seeded(source.seed),

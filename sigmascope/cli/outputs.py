@@ -11,9 +11,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sigmascope import gate
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 HEALTHY, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -203,19 +206,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A bar with the time left, on a terminal, once two seconds have passed."""
     from threading import Timer
 
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description:>16}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    bar = _bar()
     task = bar.add_task("", total=1)
     timer = Timer(2.0, bar.start)
     timer.daemon = True
@@ -227,3 +218,19 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     finally:
         timer.cancel()
         bar.stop()
+
+
+def _bar() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description:>16}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

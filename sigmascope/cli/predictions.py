@@ -3,8 +3,9 @@
 import math
 from typing import Literal
 
+from sigmascope.cli.ends import finish, refusing
 from sigmascope.cli.options import seeded
-from sigmascope.cli.outputs import HEALTHY, progress_bar, require_targets, show, terminal, write
+from sigmascope.cli.outputs import progress_bar, require_targets
 from sigmascope.cli.ranges import Count, Gain
 
 Law = Literal["gaussian", "uniform", "asymmetric"]
@@ -41,26 +42,19 @@ def predict(
         seed: For weights and inputs.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import gate, report, survey
+    from sigmascope import survey
 
     require_targets(json=json)
-    try:
-        with progress_bar() as progress:
-            found = survey.bottleneck.predict(
-                width,
-                depth,
-                gamma,
-                weights=weights,
-                samples=samples,
-                layers=layers,
-                chains=chains,
-                generator=seeded(seed),
-                progress=progress,
-            )
-    except ValueError as error:
-        raise gate.Refusal(str(error)) from error
-    if json != "-":
-        show(report.prediction_text(found, **terminal()))
-    if json is not None:
-        write(json, report.prediction_form(found))
-    return HEALTHY
+    with refusing(), progress_bar() as progress:
+        found = survey.bottleneck.predict(
+            width,
+            depth,
+            gamma,
+            weights=weights,
+            samples=samples,
+            layers=layers,
+            chains=chains,
+            generator=seeded(seed),
+            progress=progress,
+        )
+    return finish(found, json=json)

@@ -5,17 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from sigmascope.cli.ends import finish
 from sigmascope.cli.options import DEFAULT, Source, View, measure, open_named
-from sigmascope.cli.outputs import (
-    FOUND,
-    HEALTHY,
-    note,
-    require_run,
-    require_targets,
-    show,
-    terminal,
-    write,
-)
+from sigmascope.cli.outputs import note, require_run, require_targets, wrote
 from sigmascope.cli.ranges import Step
 
 Views = Annotated[list[View] | None, Parameter(consume_multiple=1)]  # one or more
@@ -57,15 +49,12 @@ def profile(
     opened, data = open_named(model, source)
     measured = measure(opened, data, source, views)
     findings = diagnosis.rules.diagnose(measured)
-    if json != "-":
-        show(report.text(measured, findings, **terminal()))
-    if json is not None:
-        write(json, report.json_form(measured, findings))
+    failed = strict and any(f.severity == "error" for f in findings)
+    code = finish(measured, findings, json=json, failed=failed)
     if html is not None:
-        report.page(measured, findings, html)
-        note(f"Wrote {html}")
+        wrote(report.page(measured, findings, html))
     if run is not None:
         with store.Run(run) as file:
             file.add_profile(measured, findings, step=step)
         note(f"Appended step {step} to {run}")
-    return FOUND if strict and any(f.severity == "error" for f in findings) else HEALTHY
+    return code

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sigmascope.cli import outputs
-from sigmascope.cli.losses import fitting_loss
-from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import HEALTHY, progress_bar, require_targets, show, terminal, write
+from sigmascope.cli.ends import finish, refusing
+from sigmascope.cli.options import DEFAULT, Source, open_named, seeded, task
+from sigmascope.cli.outputs import progress_bar, require_targets
 
 if TYPE_CHECKING:
     from sigmascope.diagnosis import Treatment
@@ -48,35 +48,30 @@ def remedy(
         raise gate.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
     chosen = _named(apply)
     opened, data, other = _opened(model, source)
-    treatments, declined = _tried(opened, data, other, source, chosen)
+    treatments, declined = _tried(opened, (data, other), source, chosen)
     if apply == "best" and treatments and not treatments[0].found_before:
         raise gate.Refusal(
             f"Nothing was found in `{model}` to cure: name the remedy, as in `--apply batch-norm`."
         )
     if not treatments and len(declined) == 1:
         raise gate.Refusal(next(iter(declined.values())))
-    effect = _effect(opened, data) if apply is None else None
-    shown = treatments if apply is None else treatments[:1]
-    if json != "-" and apply is None:
-        show(report.treatments_text(shown, declined, effect, **terminal()))
-    elif json != "-":
-        show(report.treatment_text(shown[0], **terminal()))
-    if json is not None:
-        write(json, report.treatments_form(shown, declined, effect))
+    if apply is None:
+        trials = report.Trials(tuple(treatments), declined, _effect(opened, data))
+        return finish(trials, json=json)
+    tried = report.Trials((treatments[0],), declined)
+    code = finish(tried, json=json, shown=treatments[0])
     if save is not None:
-        _save(shown[0], save)
-    return HEALTHY
+        _save(treatments[0], save)
+    return code
 
 
 def _named(apply: str | None) -> "tuple[Remedy, ...]":
-    from sigmascope import diagnosis, gate
+    from sigmascope import diagnosis
 
     if apply in (None, "best"):
         return tuple(kind() for kind in diagnosis.remedies.REMEDIES)
-    try:
+    with refusing():
         return (diagnosis.remedies.remedy(apply),)
-    except ValueError as error:
-        raise gate.Refusal(str(error)) from error
 
 
 def _opened(model: str, source: Source) -> "tuple[Model, Data, Data]":
@@ -92,20 +87,13 @@ def _opened(model: str, source: Source) -> "tuple[Model, Data, Data]":
 
 def _tried(
     opened: "Model",
-    data: "Data",
-    other: "Data",
+    halves: "tuple[Data, Data]",
     source: Source,
     chosen: "tuple[Remedy, ...]",
 ) -> "tuple[list[Treatment], dict[str, str]]":
     from sigmascope import diagnosis
 
-    options: dict[str, Any] = {
-        "targets": data.targets,
-        "loss": None if data.targets is None else fitting_loss,
-        "outputs": source.outputs,
-        "batch_dim": source.batch_dim,
-        "optimiser": source.optimiser,
-    }
+    data, other = halves
     with progress_bar() as progress:
         return diagnosis.trial(
             opened.module,
@@ -114,7 +102,10 @@ def _tried(
             batches=other.inputs,
             generator=seeded(source.seed),
             progress=progress,
-            **options,
+            outputs=source.outputs,
+            batch_dim=source.batch_dim,
+            optimiser=source.optimiser,
+            **task(data),
         )
 
 

@@ -42,7 +42,6 @@ def reproduce(
         workers: Processes to share the rows among.
     """
     import sigmascope_experiments as experiments
-    from sigmascope import gate
 
     if figure is None and not everything:
         show("\n\n".join(_listed(f) for f in experiments.FIGURES))
@@ -51,13 +50,10 @@ def reproduce(
     for one in experiments.FIGURES if everything else (_named(figure or ""),):
         place = Path(f"{one.name}-quick" if quick else one.name)
         target = (out or Path("results")) / place if everything or out is None else out
-        try:
-            with progress_bar() as progress:
-                found = experiments.reproduce(
-                    one, target, quick=quick, workers=workers, data=folder, progress=progress
-                )
-        except gate.Refusal as error:
-            raise gate.Refusal(str(error)) from error
+        with progress_bar() as progress:
+            found = experiments.reproduce(
+                one, target, quick=quick, workers=workers, data=folder, progress=progress
+            )
         show("\n".join(_said(one, found.claims)))
         if found.picture is None:
             note("For a plot: pip install 'sigmascope[figures]', and say the same again.")

@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from sigmascope.cli.outputs import HEALTHY, require_targets, show, terminal, write
+from sigmascope.cli.ends import finish, refusing
+from sigmascope.cli.outputs import require_targets
 from sigmascope.cli.ranges import Finite, Units
 
 Kind = Literal["relu", "leaky", "abs", "linear"]
@@ -37,24 +38,12 @@ def scale(
             sharper and right for wide layers.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import gate, report
     from sigmascope.theory import riedi2022
 
     require_targets(json=json)
-    try:
+    wanted = {"condition": condition, "probability": probability}
+    with refusing():
         found = riedi2022.random_weights.weight_scale(
-            width,
-            condition=condition,
-            activation=activation,
-            slope=slope,
-            probability=probability,
-            law=law,
+            width, activation=activation, slope=slope, law=law, **wanted
         )
-    except ValueError as error:
-        raise gate.Refusal(str(error)) from error
-    if json != "-":
-        words = {"width_of_layer": width, "condition": condition, "probability": probability}
-        show(report.scale_text(found, **words, **terminal()))
-    if json is not None:
-        write(json, report.scale_form(found))
-    return HEALTHY
+    return finish(found, json=json, printed={"units": width, **wanted})

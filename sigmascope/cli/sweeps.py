@@ -7,23 +7,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sigmascope.cli.ends import finish, refusing
 from sigmascope.cli.options import seeded
-from sigmascope.cli.outputs import (
-    HEALTHY,
-    draw,
-    note,
-    progress_bar,
-    require_targets,
-    show,
-    terminal,
-    write,
-)
+from sigmascope.cli.outputs import draw, note, progress_bar, require_targets
 from sigmascope.cli.ranges import Count, Depths, Ridges, Workers
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+    from sigmascope.sources import Data
     from sigmascope.survey.bottleneck import DepthSweep
 
 SPREAD = 0.4  # of the targets: what the usual ridge is right for
@@ -69,18 +62,12 @@ def train(
         ray: Share the networks on Ray instead: the address of a cluster, or `local`.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    import torch
-
-    from sigmascope import gate, report, sources, survey
+    from sigmascope import sources, survey
 
     require_targets(file=file, picture=picture, json=json, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
-    inputs = found.inputs
-    if not isinstance(inputs, torch.Tensor) or found.targets is None:
-        raise gate.Refusal(
-            f"`{data}` must hold one tensor of inputs, and targets. Name a file that has both."
-        )
-    x, y = standardised(inputs.flatten(1)), _values(found.targets)
+    inputs, targets = _both(found, data)
+    x, y = standardised(inputs.flatten(1)), _values(targets)
     factory = Stacks(x.shape[1], y.shape[1], width)
     with progress_bar() as progress:
         sweep = survey.bottleneck.depth_sweep(
@@ -94,13 +81,23 @@ def train(
             mapper=_mapper(workers, ray),
             progress=progress,
         )
-    if json != "-":
-        show(report.sweep_text(sweep, **terminal()))
-    if json is not None:
-        write(json, report.sweep_form(sweep))
+    code = finish(sweep, json=json)
     if picture is not None:
-        _draw_clearest(sweep, found.targets, picture)
-    return HEALTHY
+        _draw_clearest(sweep, targets, picture)
+    return code
+
+
+def _both(found: "Data", name: str) -> "tuple[Tensor, Tensor]":
+    """Inputs and targets of data that have both."""
+    import torch
+
+    from sigmascope import gate
+
+    if isinstance(found.inputs, torch.Tensor) and found.targets is not None:
+        return found.inputs, found.targets
+    raise gate.Refusal(
+        f"`{name}` must hold one tensor of inputs, and targets. Name a file that has both."
+    )
 
 
 def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
@@ -119,14 +116,10 @@ def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
 
 
 def _mapper(workers: int, ray: str | None) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
-    from sigmascope import gate
-
     if ray is None:
         return map if workers == 1 else Sharing(workers)
-    try:
+    with refusing(ImportError):
         from sigmascope.integrations.ray import RayMap
-    except ImportError as error:
-        raise gate.Refusal(str(error)) from error
     return RayMap(None if ray == "local" else ray)
 
 

@@ -13,7 +13,7 @@ from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject, weight_spectra
 from sigmascope.probes.samples import Batch
 from sigmascope.probes.structure import Stack
-from sigmascope.records import Estimate
+from sigmascope.records import Estimate, Shown
 from sigmascope.survey.bottleneck import Fit, fit_of, inner_dimension
 from sigmascope.survey.views import counted, middle_half
 from sigmascope.theory import jacot2023
@@ -43,8 +43,8 @@ class Evidence:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Bottleneck:
+@dataclass(frozen=True, slots=True, repr=False)
+class Bottleneck(Shown):
     """The inner dimension of a trained network.
 
     Attributes:

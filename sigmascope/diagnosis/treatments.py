@@ -15,7 +15,7 @@ from sigmascope.diagnosis.trainability.model import foretold, probability
 from sigmascope.diagnosis.trainability.short_runs import Optimiser
 from sigmascope.probes.execution import in_words
 from sigmascope.probes.samples import Batch
-from sigmascope.records import Finding, Profile
+from sigmascope.records import Finding, Profile, Shown
 from sigmascope.survey import Progress
 
 ENOUGH = 0.9  # probability of fitting above which one remedy is enough
@@ -29,8 +29,8 @@ SAME: tuple[set[str], ...] = (  # the second does what the first did, or undoes 
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Treatment:
+@dataclass(frozen=True, slots=True, repr=False)
+class Treatment(Shown):
     """A model before and after a remedy.
 
     Attributes:

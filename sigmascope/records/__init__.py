@@ -12,6 +12,7 @@ from sigmascope.records.profile import (
     SiteSpectrum,
     Skipped,
 )
+from sigmascope.records.shown import Shown
 from sigmascope.records.spectrum import Spectrum
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Reading",
     "Sense",
     "Severity",
+    "Shown",
     "SiteSpectrum",
     "Skipped",
     "Spectrum",

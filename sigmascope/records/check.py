@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from sigmascope.records.estimate import Estimate
+from sigmascope.records.shown import Shown
 
 Sense = Literal["at most", "at least"]
 
@@ -26,8 +27,8 @@ class Assumption:
     met: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+@dataclass(frozen=True, slots=True, repr=False)
+class Check(Shown):
     """The outcome of checking one theorem once.
 
     Attributes:

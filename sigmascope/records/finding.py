@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sigmascope.records.profile import Reading
+from sigmascope.records.shown import Shown
 
 Severity = Literal["error", "warning", "note"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding(Shown):
     """Something worth a reader's attention, with the readings that show it.
 
     Attributes:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from sigmascope.quantities import View, quantity
 from sigmascope.records.check import Check
 from sigmascope.records.estimate import Estimate
+from sigmascope.records.shown import Shown
 from sigmascope.records.spectrum import Spectrum
 
 
@@ -25,7 +26,7 @@ class Reading:
 
     site: str
     quantity: str
-    estimate: Estimate
+    estimate: Estimate = field(metadata={"inline": True})
     view: View
     form: str = ""
 
@@ -63,14 +64,14 @@ class SiteSpectrum:
     site: str
     view: View
     form: str
-    spectrum: Spectrum
+    spectrum: Spectrum = field(metadata={"inline": True})
 
 
 Item = Reading | Skipped | SiteSpectrum
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+@dataclass(frozen=True, slots=True, repr=False)
+class Profile(Shown):
     """Everything measured in one pass over a model.
 
     Attributes:

@@ -1,6 +1,6 @@
 """The singular values of one matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxtyping import Float64
 from torch import Tensor
@@ -20,7 +20,7 @@ class Spectrum:
     """
 
     sigma: Float64[Tensor, " r"]
-    shape: tuple[int, int]
+    shape: tuple[int, int] = field(metadata={"inline": ("rows", "cols")})
     how: str
     # None stands for sigma and is replaced at once, so that readers always find tensors
     low: Float64[Tensor, " r"] = None  # pyright: ignore[reportAssignmentType]

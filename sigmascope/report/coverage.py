@@ -1,9 +1,10 @@
 """How much of a model the numbers speak of."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from sigmascope.quantities import EVERY
-from sigmascope.records import Profile, Skipped
+from sigmascope.records import EVERY, Profile, Skipped
+from sigmascope.records.encoding import encoded
 
 NAMED = 3  # places that are named in a sentence; the rest are counted
 
@@ -15,7 +16,7 @@ class Coverage:
     Attributes:
         layers: Layers of the model, and weights that it applies outside of any layer.
         layers_measured: Those with at least one reading, of themselves or of a weight they apply.
-        layers_in_part: Those of them of which something was not measured.
+        layers_in_part: Measured layers of which something is under `skipped`.
         weights: Weights of the model.
         weights_measured: Those with at least one reading that a layer which was called applies.
         weights_wanted: Whether the weights were among the views that were asked for.
@@ -91,6 +92,17 @@ def no_findings(seen: Coverage) -> str:
     if seen.unseen:
         return "No findings in what was measured: no rule saw anything there that hinders training."
     return "No findings: every rule looked, and saw nothing that hinders training."
+
+
+def coverage_form(seen: Coverage) -> dict[str, Any]:
+    """The same as strict JSON, with what it says in words."""
+    form = encoded(seen)
+    del form["weights_wanted"]
+    return form | {
+        "says": seen.says,
+        "unseen": list(seen.unseen),
+        "no_findings": no_findings(seen),
+    }
 
 
 def _in_part(sites: tuple[str, ...], gaps: list[Skipped]) -> bool:

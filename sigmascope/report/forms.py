@@ -1,112 +1,236 @@
-"""The published JSON form of a profile and its findings."""
+"""Results as strict JSON. What is not said here follows from the fields of the records.
+
+Numbers are written in full. JSON has no infinities: they are the strings `"Infinity"` and
+`"-Infinity"`, which `float` in Python and `Number` in JavaScript read back; an end of an interval
+is infinite where nothing is known on that side.
+"""
 
 import math
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import singledispatch
 from typing import Any
 
-from sigmascope.records import Check, Estimate, Finding, Profile, Reading, SiteSpectrum
-from sigmascope.report.coverage import coverage, no_findings
-from sigmascope.report.places import depths
+from sigmascope.diagnosis import Bottleneck, Treatment
+from sigmascope.diagnosis.compression import Compression
+from sigmascope.diagnosis.rules import broken_balances, diagnose
+from sigmascope.diagnosis.trainability import probability
+from sigmascope.records import Finding, Profile
+from sigmascope.records.encoding import encoded, strict
+from sigmascope.report.coverage import coverage, coverage_form
+from sigmascope.report.depths import depths
+from sigmascope.report.results import (
+    CURVES,
+    LAYER_NUMBERS,
+    MATRICES,
+    Checks,
+    Scenery,
+    Trials,
+    distribution,
+    layer_values,
+    predicted,
+    thinned,
+)
 from sigmascope.report.schema import VERSION
+from sigmascope.survey import Comparison
+from sigmascope.survey.bottleneck import DepthSweep, Prediction
+from sigmascope.survey.landscape import Bends, Landscape, LayerCurvature, Regions, Surface
+from sigmascope.theory import le2022, riedi2022
 
 
-def json_form(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    """Everything in a profile and its findings as strict JSON, valid against `SCHEMA`.
+@singledispatch
+def json_form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
+    """A result as strict JSON, as `--json` of its command writes it.
 
-    Numbers are written in full. JSON has no infinities: they are the strings `"Infinity"` and
-    `"-Infinity"`, which `float` in Python and `Number` in JavaScript read back; an end of an
-    interval is infinite where nothing is known on that side.
+    Args:
+        result: A profile, which is then valid against `SCHEMA`, or another result of this library.
+        beside: What it is shown with, as the findings of a profile or a comparison.
+        more: The same by name.
+
+    Raises:
+        TypeError: If it has no such form.
 
     Example:
         >>> json_form(Profile(readings=()), ())["schema"]
         'sigmascope/profile/1'
     """
-    depth, covered = depths(profile), coverage(profile)
+    raise TypeError(f"A result of this library was expected, got {type(result).__name__}.")
+
+
+@json_form.register
+def _profile(profile: Profile, findings: Sequence[Finding] | None = None) -> dict[str, Any]:
+    findings = diagnose(profile) if findings is None else findings
+    depth = depths(profile)
+    placed = lambda form: {**form, "depth": depth.get(form["site"])}
+    form = encoded(profile)
+    del form["views"]  # those that were not asked for are under `coverage`
     return {
+        **form,
         "schema": VERSION,
-        "about": dict(profile.about),
-        "coverage": {
-            "says": covered.says,
-            "layers": covered.layers,
-            "layers_measured": covered.layers_measured,
-            "layers_in_part": covered.layers_in_part,
-            "weights": covered.weights,
-            "weights_measured": covered.weights_measured,
-            "skipped": covered.skipped,
-            "uncovered": list(covered.uncovered),
-            "unasked": list(covered.unasked),
-            "unseen": list(covered.unseen),
-            "no_findings": no_findings(covered),
-        },
-        "findings": [_finding(f, depth) for f in findings],
-        "layers": [
-            {"site": s.site, "kind": s.kind, "depth": s.depth, "parameters": list(s.parameters)}
-            for s in profile.layers
+        "coverage": coverage_form(coverage(profile)),
+        "findings": [
+            {**placed(finding), "evidence": [placed(r) for r in finding["evidence"]]}
+            for finding in encoded(findings)
         ],
-        "readings": [_reading(r, depth) for r in profile.readings],
-        "spectra": [_spectrum(s) for s in profile.spectra],
-        "checks": [check_form(c) for c in profile.checks],
-        "skipped": [{"site": s.site, "what": s.what, "why": s.why} for s in profile.skipped],
+        "readings": [placed(reading) for reading in form["readings"]],
     }
 
 
-def strict(number: float) -> float | str:
-    """`number`, or the word for it where JSON has no number."""
-    if math.isfinite(number):
-        return float(number)
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+@json_form.register
+def _checks(found: Checks) -> dict[str, Any]:
+    return {"schema": "sigmascope/checks/1", **encoded(found)}
 
 
-def check_form(c: Check) -> dict[str, Any]:
-    """One check, as `SCHEMA` has it."""
+@json_form.register
+def _balances(found: le2022.conservation.Conserved) -> dict[str, Any]:
+    names = ("kind", "tensors", "count", "rate", "tolerance")
+    each = lambda i: (
+        _some(i, *names)
+        | {"formula": le2022.conservation.formula(i), "reason": le2022.conservation.reason(i)}
+    )
+    form = {"invariants": [*map(each, found.invariants)], "broken": [*map(each, found.broken)]}
+    return {"schema": "sigmascope/balances/1", **form, "fixed": encoded(found.fixed)}
+
+
+@json_form.register
+def _bottleneck(found: Bottleneck) -> dict[str, Any]:
+    return {"schema": "sigmascope/bottleneck/1", **encoded(found)}
+
+
+@json_form.register
+def _comparison(found: Comparison, findings: Sequence[Finding] | None = None) -> dict[str, Any]:
+    findings = broken_balances(found.drifts) if findings is None else findings
     return {
-        "theorem": c.theorem,
-        "source": c.source,
-        "statement": c.statement,
-        "site": c.site,
-        "sense": c.sense,
-        "verdict": str(c.verdict),
-        "measured": None if c.measured is None else estimate_form(c.measured),
-        "limit": None if c.limit is None else estimate_form(c.limit),
-        "assumptions": [{"says": a.says, "met": a.met} for a in c.assumptions],
+        "schema": "sigmascope/comparison/1",
+        "changes": [{**encoded(c), "moved": c.moved} for c in found.changes],
+        "drifts": [
+            {**encoded(d.check()), "drift": strict(d.drift), "kind": d.invariant.kind}
+            for d in found.drifts
+        ],
+        **_some(found, "signs", "missing"),
+        "findings": [_some(f, "name", "site", "says") for f in findings],
     }
 
 
-def estimate_form(e: Estimate) -> dict[str, Any]:
-    """One number with its interval."""
-    ends = {"value": strict(e.value), "low": strict(e.low), "high": strict(e.high)}
-    return {**ends, "how": e.how, "risk": float(e.risk)}
+@json_form.register
+def _compression(found: Compression) -> dict[str, Any]:
+    names = (f.name for f in fields(found) if f.name != "model")
+    patch = found.patch().splitlines()
+    return {"schema": "sigmascope/compression/1", **_some(found, *names), "patch": patch}
 
 
-def _reading(r: Reading, depth: dict[str, int]) -> dict[str, Any]:
-    place = {"site": r.site, "depth": depth.get(r.site), "view": r.view, "form": r.form}
-    return {**place, "quantity": r.quantity, **estimate_form(r.estimate)}
-
-
-def _finding(f: Finding, depth: dict[str, int]) -> dict[str, Any]:
+@json_form.register
+def _prediction(found: Prediction) -> dict[str, Any]:
     return {
-        "name": f.name,
-        "site": f.site,
-        "depth": depth.get(f.site),
-        "severity": f.severity,
-        "says": f.says,
-        "source": f.source,
-        "remedies": list(f.remedies),
-        "follows": f.follows,
-        "evidence": [_reading(r, depth) for r in f.evidence],
+        "schema": "sigmascope/prediction/1",
+        **_some(found, "width", "depth", "checks"),
+        "gamma": None if math.isinf(found.gamma) else found.gamma,
+        **_some(found.chain, "weights", "samples", "chains", "layers", "burn_in"),
+        **{name.replace(" ", "_"): encoded(e) for name, e, _ in predicted(found)},
     }
 
 
-def _spectrum(s: SiteSpectrum) -> dict[str, Any]:
-    rows, cols = s.spectrum.shape
+@json_form.register
+def _scale(found: riedi2022.random_weights.WeightScale) -> dict[str, Any]:
+    return {"schema": "sigmascope/scale/1", **encoded(found)}
+
+
+@json_form.register
+def _sweep(found: DepthSweep) -> dict[str, Any]:
+    networks = [{**encoded(n), "kind": n.kind} for n in found.networks]
+    return {"schema": "sigmascope/sweep/1", **encoded(found), "networks": networks}
+
+
+@json_form.register
+def _trials(found: Trials) -> dict[str, Any]:
     return {
-        "site": s.site,
-        "view": s.view,
-        "form": s.form,
-        "rows": rows,
-        "cols": cols,
-        "how": s.spectrum.how,
-        "risk": float(s.spectrum.risk),
-        "sigma": [strict(v) for v in s.spectrum.sigma.tolist()],
-        "low": [strict(v) for v in s.spectrum.low.tolist()],
-        "high": [strict(v) for v in s.spectrum.high.tolist()],
+        "schema": "sigmascope/treatments/1",
+        "treatments": [*map(json_form, found.treatments)],
+        **_some(found, "declined", "normalisation"),
     }
+
+
+@json_form.register
+def _treatment(found: Treatment) -> dict[str, Any]:
+    return {
+        "remedy": found.remedy.name,
+        **_some(found.remedy, "says", "source"),
+        **_some(found, "cured", "new"),
+        "before": _side(found.before, found.found_before),
+        "after": _side(found.after, found.found_after),
+    }
+
+
+@json_form.register
+def _landscape(
+    found: Landscape,
+    variants: Sequence[Landscape] = (),
+    *,
+    scenery: Scenery | None = None,
+    loss: str = "",
+) -> dict[str, Any]:
+    seen = scenery or Scenery()
+    return {
+        "schema": "sigmascope/landscape/1",
+        "loss": loss or "squared error",
+        "variants": [_variant(each) for each in (found, *variants)],
+        "curvature": None if seen.curvature is None else json_form(seen.curvature),
+        "surface": None if seen.surface is None else json_form(seen.surface),
+        "regions": None if seen.regions is None else json_form(seen.regions),
+    }
+
+
+@json_form.register
+def _curvature(bends: Bends) -> dict[str, Any]:
+    parts = [{**encoded(p), "density": distribution(p.density)} for p in bends.parts]
+    return {**encoded(bends), "title": MATRICES[bends.kind], "parts": parts}
+
+
+@json_form.register
+def _surface(surface: Surface) -> dict[str, Any]:
+    return encoded(surface)
+
+
+@json_form.register
+def _regions(regions: Regions) -> dict[str, Any]:
+    """The polygons; coordinates are in half sides of the square."""
+    found = regions.partition
+    many = found.outputs.shape[1] > 1
+    classes = found.outputs.argmax(1) if many else (found.outputs[:, 0] > 0).long()
+    rounded = lambda each: [[round(v, 6) for v in x.flatten().tolist()] for x in each]
+    return {
+        **_some(regions, "samples", "at", "half"),
+        **_some(found, "counts", "by"),
+        "activations": list(found.names),
+        "polygons": rounded(found.polygons),
+        "classes": classes.tolist(),
+        "cuts": rounded(found.cuts),
+    }
+
+
+def _some(result: Any, *names: str) -> dict[str, Any]:
+    return {name: encoded(getattr(result, name)) for name in names}
+
+
+def _side(profile: Profile, findings: Sequence[Finding]) -> dict[str, Any]:
+    trains = probability(profile)
+    curves = {quantity: layer_values(profile, quantity, form) for quantity, form, _ in CURVES}
+    return {
+        "probability_of_fitting": None if trains is None else encoded(trains.estimate),
+        "findings": [_some(f, "name", "site", "severity") for f in findings],
+        "curves": {quantity.replace(" ", "_"): v for quantity, v in curves.items() if v},
+    }
+
+
+def _variant(found: Landscape) -> dict[str, Any]:
+    skipped = [_some(s, "site", "why") for s in found.skipped]
+    return {
+        **_some(found, "says", "rho"),
+        "layers": [*map(_layer, found.layers)],
+        "skipped": skipped,
+    }
+
+
+def _layer(layer: LayerCurvature) -> dict[str, Any]:
+    names = ("site", "floor", *(title.replace(" ", "_") for title in LAYER_NUMBERS), "rate")
+    return {**_some(layer, *names), "axes": thinned(layer.root.sigma.tolist())}

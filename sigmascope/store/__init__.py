@@ -2,34 +2,20 @@
 
 from sigmascope.store.exports import Format, export, salvage
 from sigmascope.store.refusals import Damaged, Unwritable
-from sigmascope.store.rows import (
-    StoredCheck,
-    StoredFinding,
-    StoredLayer,
-    StoredReading,
-    StoredSkip,
-    StoredSpectrum,
-    StoredView,
-    StoredWord,
-)
+from sigmascope.store.rows import Asked, Row, Word
 from sigmascope.store.runs import Run
 from sigmascope.store.tables import VERSION, Table
 
 __all__ = [
     "VERSION",
+    "Asked",
     "Damaged",
     "Format",
+    "Row",
     "Run",
-    "StoredCheck",
-    "StoredFinding",
-    "StoredLayer",
-    "StoredReading",
-    "StoredSkip",
-    "StoredSpectrum",
-    "StoredView",
-    "StoredWord",
     "Table",
     "Unwritable",
+    "Word",
     "export",
     "salvage",
 ]

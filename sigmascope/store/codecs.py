@@ -1,161 +1,56 @@
-"""Between the types of the library and the cells of a table."""
+"""Between records and the cells of a table."""
 
 import json
-import math
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.records import Estimate, Spectrum
-from sigmascope.store.rows import (
-    StoredCheck,
-    StoredFinding,
-    StoredLayer,
-    StoredReading,
-    StoredSkip,
-    StoredSpectrum,
-    StoredView,
-    StoredWord,
-)
-from sigmascope.store.shapes import AnyCheck, AnyFinding, AnyLayer, AnyReading, AnySkip, AnySpectrum
+from sigmascope.records import Check, Estimate, Finding, Layer, Reading, SiteSpectrum, Skipped
+from sigmascope.records.encoding import Column, built, columns, encoded, is_array, is_record, wide
+from sigmascope.store.rows import Asked, Row, Word
+from sigmascope.store.tables import COLUMNS, Table
 
 Cell = str | int | float | bytes | None
-Cells = tuple[Cell, ...]
+
+RECORDS: Mapping[Table, type] = MappingProxyType(
+    {
+        "environment": Word,
+        "views": Asked,
+        "layers": Layer,
+        "readings": Reading,
+        "spectra": SiteSpectrum,
+        "checks": Check,
+        "findings": Finding,
+        "skipped": Skipped,
+    }
+)
 
 
-def strict(number: float) -> float | str:
-    """`number` as strict JSON allows it: infinities and nan become words that `float` reads."""
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+def cells(table: Table, record: Any) -> tuple[Cell, ...]:
+    """A record, or a row that holds one, as the cells of a table."""
+    record = record.record if isinstance(record, Row) else record
+    named = {name: of(record) for name, of in _readers(table)}
+    for column in _woven(table):
+        named[column.name] = _cell(named[column.name])
+    for end in ("low", "high") if table == "spectra" else ():
+        if named[end] == named["sigma"]:
+            named[end] = None
+    return tuple(named.values())
 
 
-def reading(r: AnyReading) -> Cells:
-    """Cells of the table `readings`."""
-    return (r.site, r.view, r.form, r.quantity, *_estimate(r.estimate))
-
-
-def spectrum(s: AnySpectrum) -> Cells:
-    """Cells of the table `spectra`."""
-    rows, cols = s.spectrum.shape
-    sigma = _blob(s.spectrum.sigma)
-    ends = (_blob(end) for end in (s.spectrum.low, s.spectrum.high))
-    kept = (None if end == sigma else end for end in ends)
-    return (s.site, s.view, s.form, rows, cols, s.spectrum.how, s.spectrum.risk, sigma, *kept)
-
-
-def check(c: AnyCheck) -> Cells:
-    """Cells of the table `checks`."""
-    assumptions = _json([[a.says, a.met] for a in c.assumptions])
-    words = (c.theorem, c.source, c.statement, c.site, c.sense, str(c.verdict), assumptions)
-    return (*words, *_side(c.measured), *_side(c.limit))
-
-
-def finding(f: AnyFinding) -> Cells:
-    """Cells of the table `findings`."""
-    evidence = _json(
-        [[c if isinstance(c, str) else strict(c) for c in _plain(r)] for r in f.evidence]
-    )
-    return (
-        f.name,
-        f.site,
-        f.severity,
-        f.says,
-        f.source,
-        evidence,
-        _json(list(f.remedies)),
-        f.follows,
-    )
-
-
-def skip(s: AnySkip) -> Cells:
-    """Cells of the table `skipped`."""
-    return (s.site, s.what, s.why)
-
-
-def layer(place: AnyLayer) -> Cells:
-    """Cells of the table `layers`."""
-    return (place.site, place.kind, place.depth, _json(list(place.parameters)))
-
-
-def as_reading(step: int, time: str, *cells: Cell) -> StoredReading:
-    """A row of `readings` as a value."""
-    site, view, form, quantity, *numbers = cells
-    return StoredReading(
-        step, _time(time), _str(site), _str(quantity), _as_estimate(numbers), _str(view), _str(form)
-    )
-
-
-def as_spectrum(
-    step: int,
-    time: str,
-    site: str,
-    view: str,
-    form: str,
-    rows: int,
-    cols: int,
-    how: str,
-    risk: float,
-    sigma: bytes,
-    low: bytes | None,
-    high: bytes | None,
-) -> StoredSpectrum:
-    """A row of `spectra` as a value."""
-    ends = [_tensor(sigma if blob is None else blob) for blob in (low, high)]
-    value = Spectrum(_tensor(sigma), (rows, cols), how, *ends, risk=risk)
-    return StoredSpectrum(step, _time(time), site, view, form, value)
-
-
-def as_check(step: int, time: str, *cells: Cell) -> StoredCheck:
-    """A row of `checks` as a value."""
-    theorem, source, statement, site, sense, verdict, assumptions = map(_str, cells[:7])
-    return StoredCheck(
-        step,
-        _time(time),
-        theorem,
-        source,
-        statement,
-        site,
-        _as_side(cells[7:12]),
-        _as_side(cells[12:]),
-        sense,
-        tuple(_assumption(*pair) for pair in _listed(assumptions)),
-        verdict,
-    )
-
-
-def as_finding(step: int, time: str, *cells: Cell) -> StoredFinding:
-    """A row of `findings` as a value."""
-    name, site, severity, says, source, evidence, remedies, follows = map(_str, cells)
-    shown = tuple(as_reading(step, time, *row) for row in _listed(evidence))
-    cures = _words(remedies)
-    when = _time(time)
-    return StoredFinding(
-        step, when, name, site, severity, shown, says, source, cures, follows=follows
-    )
-
-
-def as_skip(step: int, time: str, site: str, what: str, why: str) -> StoredSkip:
-    """A row of `skipped` as a value."""
-    return StoredSkip(step, _time(time), site, what, why)
-
-
-def as_layer(step: int, time: str, site: str, kind: str, depth: int, names: str) -> StoredLayer:
-    """A row of `layers` as a value."""
-    return StoredLayer(step, _time(time), site, kind, depth, _words(names))
-
-
-def as_view(step: int, time: str, view: str) -> StoredView:
-    """A row of `views` as a value."""
-    return StoredView(step, _time(time), view)
-
-
-def as_word(step: int, time: str, name: str, value: str) -> StoredWord:
-    """A row of `environment` as a value."""
-    return StoredWord(step, _time(time), name, value)
+def row(table: Table, step: int, time: str, *cells: Cell) -> Row[Any]:
+    """Cells of a table as the record that they were."""
+    named = dict(zip(COLUMNS[table], cells, strict=True))
+    plain: dict[str, Any] = {c.name: _plain(c, named) for c in _woven(table)}
+    if table == "checks":
+        plain |= {name: _side(name, named) for name in ("measured", "limit")}
+    return Row(step, _time(time), built(RECORDS[table], named | plain))
 
 
 def numbers(blob: bytes) -> list[float]:
@@ -163,55 +58,63 @@ def numbers(blob: bytes) -> list[float]:
     return np.frombuffer(blob, "<f8").tolist()
 
 
-def _plain(r: AnyReading) -> tuple[str | float, ...]:
-    return (r.site, r.view, r.form, r.quantity, *_estimate(r.estimate))
+@cache
+def _readers(table: Table) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """What takes each cell of a table from a record, in the order of the format."""
+    by_name = {column.name: column.of for column in wide(RECORDS[table])}
+    return tuple((name, by_name[name]) for name in COLUMNS[table])
 
 
-def _estimate(e: Estimate) -> tuple[float, float, float, str, float]:
-    return (float(e.value), float(e.low), float(e.high), e.how, float(e.risk))
+@cache
+def _woven(table: Table) -> tuple[Column, ...]:
+    """The columns of a record that are not one cell as they are."""
+    kinds = (str, int, float)
+    every = wide(RECORDS[table])
+    return tuple(c for c in every if c.hint not in kinds and get_origin(c.hint) is not Literal)
 
 
-def _as_estimate(cells: Iterable[Cell]) -> Estimate:
-    value, low, high, how, risk = cells
-    return Estimate(_float(value), _float(low), _float(high), _str(how), _float(risk))
+def _cell(value: Any) -> Cell:
+    if isinstance(value, Tensor):
+        return value.detach().cpu().double().numpy().astype("<f8").tobytes()
+    if isinstance(value, tuple):
+        return json.dumps([_listed(each) for each in value], allow_nan=False)
+    return str(value)
 
 
-def _side(e: Estimate | None) -> Cells:
-    """A side of a check; NULL throughout where the theorem does not apply."""
-    return (None,) * 5 if e is None else _estimate(e)
+def _plain(column: Column, named: Mapping[str, Cell]) -> Any:
+    """The inverse: what `built` takes for a column."""
+    cell = named[column.name]
+    if is_array(column.hint):
+        return _tensor(named["sigma"] if cell is None else cell)
+    if get_origin(column.hint) is not tuple:
+        return cell
+    (part, _), values = get_args(column.hint), json.loads(str(cell))
+    if not is_record(part):
+        return values
+    return [dict(zip(_order(part), each, strict=True)) for each in values]
 
 
-def _as_side(cells: tuple[Cell, ...]) -> Estimate | None:
-    return None if all(cell is None for cell in cells) else _as_estimate(cells)
+def _side(name: str, named: Mapping[str, Cell]) -> dict[str, Cell] | None:
+    """A number of a check; NULL throughout where the theorem does not apply."""
+    side = {part.name: named[f"{name}_{part.name}"] for part in columns(Estimate)}
+    return None if all(cell is None for cell in side.values()) else side
 
 
-def _blob(values: Tensor) -> bytes:
-    return values.detach().cpu().double().numpy().astype("<f8").tobytes()
+def _listed(value: Any) -> Any:
+    """A word, or a record as a list of its cells."""
+    if isinstance(value, str):
+        return value
+    plain = encoded(value)
+    return [plain[name] for name in _order(type(value))]
 
 
-def _tensor(blob: bytes) -> Tensor:
+def _order(kind: type) -> list[str]:
+    """The columns of a record within a cell; those of a reading stand as in their own table."""
+    return [*COLUMNS["readings"]] if kind is Reading else [c.name for c in columns(kind)]
+
+
+def _tensor(blob: Any) -> Tensor:
     return torch.from_numpy(np.frombuffer(blob, "<f8").astype("=f8"))
-
-
-def _json(value: list) -> str:
-    return json.dumps(value, allow_nan=False)
-
-
-def _listed(text: str) -> list:
-    found = json.loads(text)
-    if not isinstance(found, list):
-        raise TypeError(f"a list was expected, got {type(found).__name__}")
-    return found
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(map(_str, _listed(text)))
-
-
-def _assumption(says: Cell, met: bool | None) -> tuple[str, bool | None]:
-    if met is not None and not isinstance(met, bool):
-        raise TypeError(f"true, false or null was expected, got {met!r}")
-    return _str(says), met
 
 
 def _time(text: str) -> datetime:
@@ -219,15 +122,3 @@ def _time(text: str) -> datetime:
     if when.tzinfo is None:
         raise ValueError(f"a time in UTC was expected, got {text!r}")
     return when
-
-
-def _str(cell: Cell) -> str:
-    if not isinstance(cell, str):
-        raise TypeError(f"text was expected, got {type(cell).__name__}")
-    return cell
-
-
-def _float(cell: Cell) -> float:
-    if not isinstance(cell, str | int | float):
-        raise TypeError(f"a number was expected, got {type(cell).__name__}")
-    return float(cell)

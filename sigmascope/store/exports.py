@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sigmascope.gate import Mark, Refusal, replacing, require_target
+from sigmascope.records.encoding import strict
 from sigmascope.store import codecs
 from sigmascope.store.refusals import require_file
 from sigmascope.store.runs import Run
@@ -166,8 +167,8 @@ def _parquet(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> Non
 
 def _strict(cell: Any) -> Any:
     if isinstance(cell, list):
-        return [codecs.strict(number) for number in cell]
-    return codecs.strict(cell) if isinstance(cell, float) else cell
+        return [strict(number) for number in cell]
+    return strict(cell) if isinstance(cell, float) else cell
 
 
 _WRITERS: Mapping[str, Callable[[Path, Table, Iterator[dict[str, Any]]], None]] = MappingProxyType(

@@ -3,40 +3,22 @@
 import operator
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sigmascope.gate import Closing
+from sigmascope.records import Check, Finding, Layer, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.store import codecs
 from sigmascope.store.appends import Rows, append
 from sigmascope.store.creations import create
 from sigmascope.store.images import ALONE, Picture, fetched, signature
 from sigmascope.store.refusals import Unwritable, require_file, require_rights, sound
-from sigmascope.store.rows import (
-    StoredCheck,
-    StoredFinding,
-    StoredLayer,
-    StoredReading,
-    StoredSkip,
-    StoredSpectrum,
-    StoredView,
-    StoredWord,
-)
+from sigmascope.store.rows import Asked, Row, Word
 from sigmascope.store.seals import require_kinds
-from sigmascope.store.shapes import (
-    AnyCheck,
-    AnyFinding,
-    AnyLayer,
-    AnyProfile,
-    AnyReading,
-    AnySkip,
-    AnySpectrum,
-)
 from sigmascope.store.tables import VERSION, Table, selection, tables
 from sigmascope.store.wholes import view
-
-T = TypeVar("T")
 
 
 class Run(Closing):
@@ -88,12 +70,12 @@ class Run(Closing):
         self,
         *,
         step: int,
-        readings: Iterable[AnyReading] = (),
-        spectra: Iterable[AnySpectrum] = (),
-        checks: Iterable[AnyCheck] = (),
-        findings: Iterable[AnyFinding] = (),
-        skipped: Iterable[AnySkip] = (),
-        layers: Iterable[AnyLayer] = (),
+        readings: Iterable[Reading | Row[Reading]] = (),
+        spectra: Iterable[SiteSpectrum | Row[SiteSpectrum]] = (),
+        checks: Iterable[Check | Row[Check]] = (),
+        findings: Iterable[Finding | Row[Finding]] = (),
+        skipped: Iterable[Skipped | Row[Skipped]] = (),
+        layers: Iterable[Layer | Row[Layer]] = (),
         about: Mapping[str, str] | None = None,
         views: Iterable[str] = (),
     ) -> None:
@@ -105,22 +87,20 @@ class Run(Closing):
             Unwritable: If they cannot be written, as on a full disk; the file is as it was.
             Damaged: If another hand has changed the file and left it damaged.
         """
-        self._append(
-            step,
-            {
-                "environment": (about or {}).items(),
-                "views": ((view,) for view in views),
-                "layers": map(codecs.layer, layers),
-                "readings": map(codecs.reading, readings),
-                "spectra": map(codecs.spectrum, spectra),
-                "checks": map(codecs.check, checks),
-                "findings": map(codecs.finding, findings),
-                "skipped": map(codecs.skip, skipped),
-            },
-        )
+        given: dict[Table, Iterable[Any]] = {
+            "environment": (Word(*item) for item in (about or {}).items()),
+            "views": map(Asked, views),
+            "layers": layers,
+            "readings": readings,
+            "spectra": spectra,
+            "checks": checks,
+            "findings": findings,
+            "skipped": skipped,
+        }
+        self._append(step, {t: map(partial(codecs.cells, t), rows) for t, rows in given.items()})
 
     def add_profile(
-        self, profile: AnyProfile, findings: Iterable[AnyFinding] = (), *, step: int = 0
+        self, profile: Profile, findings: Iterable[Finding | Row[Finding]] = (), *, step: int = 0
     ) -> None:
         """Append everything a profile holds, and what was found in it, all or none."""
         self.add(
@@ -141,37 +121,37 @@ class Run(Closing):
         query = " UNION ".join(f"SELECT step FROM {name}" for name in tables(picture.version))
         return tuple(step for (step,) in file.execute(f"{query} ORDER BY step"))
 
-    def readings(self) -> Iterator[StoredReading]:
+    def readings(self) -> Iterator[Row[Reading]]:
         """Readings in the order in which they were added, as for every table below."""
-        return self._rows("readings", codecs.as_reading)
+        return self._rows("readings")
 
-    def spectra(self) -> Iterator[StoredSpectrum]:
+    def spectra(self) -> Iterator[Row[SiteSpectrum]]:
         """Singular values, bit for bit."""
-        return self._rows("spectra", codecs.as_spectrum)
+        return self._rows("spectra")
 
-    def checks(self) -> Iterator[StoredCheck]:
+    def checks(self) -> Iterator[Row[Check]]:
         """Theorems compared with facts."""
-        return self._rows("checks", codecs.as_check)
+        return self._rows("checks")
 
-    def findings(self) -> Iterator[StoredFinding]:
+    def findings(self) -> Iterator[Row[Finding]]:
         """What was found."""
-        return self._rows("findings", codecs.as_finding)
+        return self._rows("findings")
 
-    def skipped(self) -> Iterator[StoredSkip]:
+    def skipped(self) -> Iterator[Row[Skipped]]:
         """What was not measured."""
-        return self._rows("skipped", codecs.as_skip)
+        return self._rows("skipped")
 
-    def layers(self) -> Iterator[StoredLayer]:
+    def layers(self) -> Iterator[Row[Layer]]:
         """The layers of the model."""
-        return self._rows("layers", codecs.as_layer)
+        return self._rows("layers")
 
-    def about(self) -> Iterator[StoredWord]:
+    def about(self) -> Iterator[Row[Word]]:
         """The circumstances."""
-        return self._rows("environment", codecs.as_word)
+        return self._rows("environment")
 
-    def views(self) -> Iterator[StoredView]:
+    def views(self) -> Iterator[Row[Asked]]:
         """The views that were asked for."""
-        return self._rows("views", codecs.as_view)
+        return self._rows("views")
 
     def cells(self, table: Table) -> Iterator[tuple]:
         """The bare cells of a table, `(step, time, *COLUMNS[table])` each."""
@@ -181,10 +161,10 @@ class Run(Closing):
                 require_kinds(table, cells)
                 yield cells
 
-    def _rows(self, table: Table, decode: Callable[..., T]) -> Iterator[T]:
+    def _rows(self, table: Table) -> Iterator[Row[Any]]:
         for cells in self.cells(table):
             with sound(self.path, f"the {table} of step {cells[0]} cannot be read"):
-                row = decode(*cells)
+                row = codecs.row(table, *cells)
             yield row
 
     def _look(self) -> tuple[Picture, sqlite3.Connection]:

@@ -11,8 +11,7 @@ from sigmascope.gate import Refusal
 from sigmascope.probes import Weight, as_matrix
 from sigmascope.probes.execution import plain
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.quantities import View
-from sigmascope.records import Estimate, Profile, Reading
+from sigmascope.records import Estimate, Profile, Reading, Shown, View
 from sigmascope.survey.profiling import profile
 from sigmascope.survey.views.balances import rank_one_readings
 from sigmascope.theory import le2022
@@ -56,8 +55,8 @@ class Change:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
     """What changed between two states.
 
     Attributes:

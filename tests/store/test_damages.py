@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from sigmascope.gate import Refusal
+from sigmascope.records import Finding, Profile
 from sigmascope.store import Damaged, Run, wholes
 from sigmascope.store.salvages import rows, salvaged
 from tests.store import damages
 from tests.store.rewrites import CELLS, TABLES, THROUGH_SQLITE
-from tests.store.test_fields import FINDING, WHOLE
 from tests.store.test_versions import OLD
+from tests.test_records import made
 
 # wrong, but of the right kind: only a checksum can tell
 NUMBERS = {"another number", "nearly the same number", "another word", "step", "count"}
@@ -45,10 +46,11 @@ def look(folder):
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    whole = replace(WHOLE, readings=WHOLE.readings * 60)  # over several pages
+    profile = made(Profile)
+    whole = replace(profile, readings=profile.readings * 60)  # over several pages
     folder = tmp_path_factory.mktemp("damages") / "base"
     folder.mkdir()
-    damages.build(folder, whole, [FINDING])
+    damages.build(folder, whole, [made(Finding)])
     return folder
 
 

@@ -58,8 +58,7 @@ def test_checks_and_findings_come_back(path, profile, findings):
         run.add_profile(profile, findings)
         (check,), (finding,) = run.checks(), run.findings()
     assert (check.measured, check.limit) == (profile.checks[0].measured, profile.checks[0].limit)
-    assert check.assumptions == (("H is not zero", True), ("cannot be told", None))
-    assert check.verdict == "holds"
+    assert check.record == profile.checks[0]
     assert finding.remedies == findings[0].remedies
     assert [r.estimate for r in finding.evidence] == [r.estimate for r in findings[0].evidence]
 
@@ -146,9 +145,9 @@ def test_a_reader_leaves_no_file_behind(path, readings):
 
 def test_a_killed_writer_leaves_whole_steps(path):
     writer = (
-        "import sys; from datetime import datetime; from sigmascope.linalg import Estimate\n"
-        "from sigmascope.store import Run, StoredReading\n"
-        "row = StoredReading(0, datetime.now(), 'fc', 'x', Estimate.exactly(1.0), 'weights', '')\n"
+        "import sys; from sigmascope.records import Estimate, Reading\n"
+        "from sigmascope.store import Run\n"
+        "row = Reading('fc', 'x', Estimate.exactly(1.0), 'weights', '')\n"
         "with Run(sys.argv[1]) as run:\n"
         "    for step in range(10**6):\n"
         "        def rows():\n"

@@ -16,12 +16,12 @@ from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import module_name
 from sigmascope.probes.samples import Batch, chosen, sample_count
-from sigmascope.records import Estimate
+from sigmascope.records import Estimate, Shown
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Compression:
+@dataclass(frozen=True, slots=True, repr=False)
+class Compression(Shown):
     """A network with layers of lower rank.
 
     Attributes:

@@ -15,7 +15,7 @@ from sigmascope.networks.chains import (
     Weights,
     forgetting,
 )
-from sigmascope.records import Check, Estimate
+from sigmascope.records import Check, Estimate, Shown
 from sigmascope.theory import check_chain, daneshmand2020
 
 Progress = Callable[[str, int, int], None]
@@ -23,8 +23,8 @@ LARGEST = 1e6  # gamma; beyond it a skip connection adds nothing that float64 co
 MOST = 20_000  # layers that a chain may take to forget its start
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+@dataclass(frozen=True, slots=True, repr=False)
+class Prediction(Shown):
     """What random linear layers do to a batch, with and without batch normalisation.
 
     Attributes:

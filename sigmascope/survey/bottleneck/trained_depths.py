@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from scipy import stats
 
-from sigmascope.records import Estimate
+from sigmascope.records import Estimate, Shown
 from sigmascope.survey.bottleneck.inner_dimensions import RISK as DIMENSION_RISK
 
 RISK = 0.05
@@ -81,8 +81,8 @@ class Segment:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class DepthSweep:
+@dataclass(frozen=True, slots=True, repr=False)
+class DepthSweep(Shown):
     """What training at several depths showed.
 
     Attributes:

@@ -18,7 +18,7 @@ from sigmascope.linalg.krylov import (
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Curvature, SelfCheck
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import Estimate
+from sigmascope.records import Estimate, Shown
 
 Kind = Literal["hessian", "gauss-newton", "fisher"]
 WHOLE = "(all layers)"
@@ -53,8 +53,8 @@ class Bend:
     density: Density
 
 
-@dataclass(frozen=True, slots=True)
-class Bends:
+@dataclass(frozen=True, slots=True, repr=False)
+class Bends(Shown):
     """The curvature of one loss.
 
     Attributes:

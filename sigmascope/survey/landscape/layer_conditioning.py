@@ -10,7 +10,7 @@ from sigmascope.linalg import condition_number, matrix_rank
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Conditioning
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import Estimate, Skipped, Spectrum
+from sigmascope.records import Estimate, Shown, Skipped, Spectrum
 
 AS_IT_IS = "as it is"
 
@@ -44,8 +44,8 @@ class LayerCurvature:
     root: Spectrum
 
 
-@dataclass(frozen=True, slots=True)
-class Landscape:
+@dataclass(frozen=True, slots=True, repr=False)
+class Landscape(Shown):
     """The layers of one variant of a model.
 
     Attributes:

@@ -14,12 +14,13 @@ from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Direction, losses_at
 from sigmascope.probes.execution import require_real
 from sigmascope.probes.samples import Batch, Loss
+from sigmascope.records import Shown
 
 Plane = Literal["random", "hessian"]
 
 
-@dataclass(frozen=True, slots=True)
-class Surface:
+@dataclass(frozen=True, slots=True, repr=False)
+class Surface(Shown):
     """The loss on a plane, or on a line, through the weights.
 
     Attributes:

@@ -10,12 +10,13 @@ from sigmascope.gate import Refusal
 from sigmascope.probes.execution import duplicate
 from sigmascope.probes.piecewise_affine import Partition, partition
 from sigmascope.probes.samples import Batch, prepared
+from sigmascope.records import Shown
 
 SHOWN = 0.6  # of the half side of the square: how far out the farthest of the samples lies
 
 
-@dataclass(frozen=True, slots=True)
-class Regions:
+@dataclass(frozen=True, slots=True, repr=False)
+class Regions(Shown):
     """The regions around three samples.
 
     Attributes:

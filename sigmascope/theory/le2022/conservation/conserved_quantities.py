@@ -8,13 +8,14 @@ from torch import nn
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.probes.symmetry import Fixed
+from sigmascope.records import Shown
 from sigmascope.theory.le2022.conservation.invariants import Invariant, claims
 from sigmascope.theory.le2022.conservation.rate_trials import judged
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Conserved:
+@dataclass(frozen=True, slots=True, repr=False)
+class Conserved(Shown):
     """What training conserves in a network, what it does not, and why.
 
     Attributes:

@@ -1,0 +1,73 @@
+"""Self-contained interactive pages."""
+
+import base64
+import hashlib
+import html
+import json
+import os
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from plotly.offline import get_plotlyjs
+
+from sigmascope.gate import Mark, write_text
+
+MARK = Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n")
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    *,
+    title: str,
+    data: dict,
+    template: str,
+    scripts: tuple[str, ...],
+) -> Path:
+    """Write one HTML file that opens anywhere, without a network.
+
+    Args:
+        path: The file; it appears complete or not at all.
+        title: Of the window; printable.
+        data: What the scripts draw, as strict JSON.
+        template: An asset with places for all of these.
+        scripts: Assets that are joined into one script, in this order.
+
+    Raises:
+        Refusal: If there is no folder for it, something that is not such a page is there, or the
+            disk is full; what was there is then as it was.
+    """
+    return write_text(path, _written(title, data, template, scripts), mark=MARK)
+
+
+def _written(title: str, data: dict, template: str, scripts: tuple[str, ...]) -> str:
+    plotly = get_plotlyjs().replace("\r\n", "\n")  # as a browser reads it, or the hash is wrong
+    script = "\n".join(map(_asset, scripts))
+    return Template(_asset(template)).substitute(
+        title=html.escape(title),
+        policy=_policy(plotly, script),
+        style=_asset("page.css"),
+        data=_harmless(data),
+        plotly=plotly,
+        script=script,
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("sigmascope.report.pages").joinpath("assets", name).read_text("utf-8")
+
+
+def _harmless(data: dict) -> str:
+    """JSON that cannot end the element it stands in, nor open another."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # ASCII: U+2028 is escaped
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _policy(*scripts: str) -> str:
+    """A Content-Security-Policy under which only these scripts run and nothing is fetched."""
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )

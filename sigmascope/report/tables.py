@@ -1,0 +1,63 @@
+"""Results as columns, for a data frame."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from sigmascope.diagnosis import Bottleneck, Evidence, Treatment
+from sigmascope.diagnosis.compression import Compression, Truncation
+from sigmascope.records import Check, Finding, Profile, Reading
+from sigmascope.records.encoding import wide
+from sigmascope.report.depths import depths
+from sigmascope.report.forms import json_form
+from sigmascope.report.results import Checks
+from sigmascope.survey import Change, Comparison, compare
+from sigmascope.survey.bottleneck import DepthSweep, Trained
+from sigmascope.survey.landscape import Bend, Bends, Landscape, LayerCurvature
+from sigmascope.theory import le2022
+
+# Which of its parts are the rows of a result that is not one row itself.
+_ROWS: Mapping[type, tuple[type, str]] = MappingProxyType(
+    {
+        Profile: (Reading, "readings"),
+        Finding: (Reading, "evidence"),
+        Checks: (Check, "checks"),
+        Comparison: (Change, "changes"),
+        Bottleneck: (Evidence, "evidence"),
+        Landscape: (LayerCurvature, "layers"),
+        Bends: (Bend, "parts"),
+        Compression: (Truncation, "layers"),
+        DepthSweep: (Trained, "networks"),
+    }
+)
+_FIRST = ("site", "depth", "view", "form", "quantity")  # who and what, then numbers
+
+
+def table(result: Any) -> dict[str, list[Any]]:
+    """The rows of a result as equally long columns: readings of a profile, changes, layers.
+
+    Returns:
+        The fields of the records, numbers as `value, low, high, how, risk`. Readings of a profile
+        have a `depth` besides, the order of the layer that is, or applies, the site; one past the
+        last for the network's output; None where the site belongs to no layer.
+
+    Example:
+        >>> from sigmascope.records import Estimate
+        >>> from sigmascope.records import Reading
+        >>> row = Reading("fc", "stable rank", Estimate.exactly(3.0), "weights", "matrix")
+        >>> table(Profile(readings=(row,)))["value"]
+        [3.0]
+    """
+    if isinstance(result, Treatment):
+        return table(compare(result.before, result.after))
+    if isinstance(result, le2022.conservation.Conserved):  # each balance with its formula
+        balances = json_form(result)["invariants"]
+        return {name: [row[name] for row in balances] for name in balances[0]} if balances else {}
+    kind, name = _ROWS.get(type(result), (type(result), ""))
+    rows = getattr(result, name) if name else (result,)
+    found = {column.name: [column.of(row) for row in rows] for column in wide(kind)}
+    if isinstance(result, Profile):
+        depth = depths(result)
+        found["depth"] = [depth.get(r.site) for r in rows]
+    first = [name for name in _FIRST if name in found]
+    return {name: found[name] for name in (*first, *(n for n in found if n not in first))}

@@ -1,0 +1,38 @@
+"""Results as text."""
+
+from sigmascope.report.terminal import (  # each says what its results look like
+    balances,
+    bottlenecks,
+    comparisons,
+    compressions,
+    curvature,
+    landscapes,
+    predictions,
+    profile,
+    scales,
+    slices,
+    sweeps,
+    theorems,
+    treatments,
+)
+from sigmascope.report.terminal.screens import html, text
+from sigmascope.report.terminal.theorems import theorems_text
+
+__all__ = [
+    "balances",
+    "bottlenecks",
+    "comparisons",
+    "compressions",
+    "curvature",
+    "html",
+    "landscapes",
+    "predictions",
+    "profile",
+    "scales",
+    "slices",
+    "sweeps",
+    "text",
+    "theorems",
+    "theorems_text",
+    "treatments",
+]

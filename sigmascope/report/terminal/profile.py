@@ -1,0 +1,111 @@
+"""A profile, and what was found in it."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from sigmascope.diagnosis.rules import diagnose
+from sigmascope.diagnosis.trainability import probability
+from sigmascope.gate import printable
+from sigmascope.records import Finding, Profile, Reading
+from sigmascope.report.coverage import Coverage, coverage, no_findings
+from sigmascope.report.terminal.balances import readings_grid
+from sigmascope.report.terminal.console import Part
+from sigmascope.report.terminal.layers import layers_grid, sparklines_grid
+from sigmascope.report.terminal.numbers import measured, risk
+from sigmascope.report.terminal.remainders import checks_grid, skipped_grid, violations
+from sigmascope.report.terminal.screens import Screen, parts, section
+
+_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
+_EVIDENCE = 4  # readings shown with a finding; the rest are counted
+
+
+@parts.register
+def _profile(
+    profile: Profile, screen: Screen, findings: Sequence[Finding] | None = None
+) -> Iterator[Part]:
+    """Coverage, findings, curves, layers, theorems, what is missing."""
+    findings = diagnose(profile) if findings is None else findings
+    yield from _opening(profile, coverage(profile), findings, screen)
+    sites = frozenset(f.site for f in findings)
+    for title, table in (
+        ("Over depth", sparklines_grid(profile, screen)),
+        ("Layers", layers_grid(profile, sites, screen)),
+        ("Balances", readings_grid(profile, "balances", screen)),
+        ("Bottleneck", readings_grid(profile, "bottleneck", screen)),
+        ("Theorems", checks_grid(profile)),
+        ("Not measured", skipped_grid(profile, screen)),
+    ):
+        yield from () if table is None else section(title, table)
+        if title == "Theorems":
+            yield from (Text(line, "bold red") for line in violations(profile))
+
+
+def _opening(
+    profile: Profile, seen: Coverage, findings: Sequence[Finding], screen: Screen
+) -> Iterator[Part]:
+    yield Text(seen.says, "bold")
+    if profile.about:
+        yield Text(_about(profile), "dim")
+    yield ""
+    trains = probability(profile)
+    if trains is not None:
+        yield Text(f"Probability that plain training fits these data: {measured(trains.estimate)}")
+        yield ""
+    if not findings:
+        yield Text(no_findings(seen), "yellow" if seen.unseen else "bold green")
+    for i, finding in enumerate(findings):
+        yield from ([""] if i and not finding.follows else [])
+        yield from parts(finding, screen)
+    if seen.unseen:
+        yield from ([""] if findings else [])
+        yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
+
+
+def _about(profile: Profile) -> str:
+    words = ((printable(key), printable(value)) for key, value in profile.about.items())
+    return " · ".join(f"{key} {value}" for key, value in words)
+
+
+@parts.register
+def _finding(finding: Finding, _: Screen) -> Iterator[Part]:
+    if finding.follows:
+        yield from _consequence(finding)
+        return
+    style = _STYLES[finding.severity]
+    place = f" at {printable(finding.site)}" if finding.site else ""
+    yield Text.assemble((finding.severity.upper(), style), f"  {printable(finding.name)}{place}")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column()
+    grid.add_row("", Text(printable(finding.says)))
+    grid.add_row("evidence", Text("\n".join(_evidence(finding.evidence))))
+    grid.add_row("source", Text(printable(finding.source)))
+    if finding.remedies:
+        grid.add_row("do", Text("\n".join(map(printable, finding.remedies))))
+    yield Padding(grid, (0, 0, 0, 2))
+
+
+def _consequence(finding: Finding) -> Iterator[Part]:
+    """One line and its sentence, under the cause that it follows from."""
+    place = f" at {printable(finding.site)}" if finding.site else ""
+    head = Text.assemble(
+        ("└ ", "dim"),
+        (finding.severity, _STYLES[finding.severity]),
+        f"  {printable(finding.name)}{place}",
+        (f"  follows from {printable(finding.follows)}", "dim"),
+    )
+    yield Padding(head, (0, 0, 0, 2))
+    yield Padding(Text(printable(finding.says), "dim"), (0, 0, 0, 4))
+
+
+def _evidence(readings: tuple[Reading, ...]) -> Iterator[str]:
+    shown = readings[:_EVIDENCE]
+    for r in shown:
+        yield f"{printable(r.site)}: {r.quantity} {measured(r.estimate)}"
+    if len(readings) > _EVIDENCE:
+        yield f"and {len(readings) - _EVIDENCE} more"
+    if any(r.estimate.risk for r in shown):
+        yield risk(max((r.estimate for r in shown), key=lambda e: e.risk))

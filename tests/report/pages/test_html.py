@@ -1,0 +1,35 @@
+import json
+import re
+
+import pytest
+
+from sigmascope.gate import Refusal
+from sigmascope.report.pages.html import write_page
+
+ASSETS = {"template": "page.html", "scripts": ("words.js", "theme.js")}
+
+
+def test_data_cannot_leave_the_element_they_stand_in(tmp_path):
+    data = {"name": "</script><script>alert(1)</script>&\u2028"}
+    path = write_page(tmp_path / "a.html", title="<t>", data=data, **ASSETS)
+    text = path.read_text("utf-8")
+    assert text.startswith("<!doctype html>\n<!-- a page of sigmascope -->\n")
+    assert "<title>&lt;t&gt;" in text
+    held = re.search(r"<script[^>]*application/json[^>]*>(.*?)</script>", text, re.DOTALL)[1]
+    assert json.loads(held) == data
+    assert "alert(1)</script>" not in text
+
+
+def test_only_the_two_scripts_written_here_may_run(tmp_path):
+    text = write_page(tmp_path / "a.html", title="t", data={}, **ASSETS).read_text("utf-8")
+    policy = re.search(r"default-src 'none'; script-src ([^;]*);", text)[1]
+    assert len(re.findall("sha256-", policy)) == 2
+    assert "unsafe" not in policy
+
+
+def test_another_file_is_left_alone(tmp_path):
+    mine = tmp_path / "a.html"
+    mine.write_text("<p>mine</p>")
+    with pytest.raises(Refusal):
+        write_page(mine, title="t", data={}, **ASSETS)
+    assert mine.read_text() == "<p>mine</p>"

@@ -1,0 +1,48 @@
+import copy
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope import report, survey
+
+
+@pytest.fixture(scope="module")
+def found():
+    torch.manual_seed(0)
+    before = nn.Sequential(*(nn.Linear(3, 3) for _ in range(30)))
+    after = copy.deepcopy(before)
+    with torch.no_grad():
+        for layer in after:
+            layer.weight.neg_().mul_(2)
+    return survey.compare(before.state_dict(), after.state_dict())
+
+
+def test_what_moved_is_counted_and_the_rest_is_left_to_whole(found):
+    short, whole = report.text(found), report.text(found, whole=True)
+    moved = sum(c.moved for c in found.changes)
+    assert short.startswith(f"{moved} of {len(found.changes)} quantities moved.")
+    assert "more (--whole lists them)" in short
+    assert "more" not in whole
+    assert len(whole.splitlines()) > len(short.splitlines())
+
+
+def test_signs_are_shares(found):
+    assert "100.00%" in report.text(found)
+
+
+def test_nothing_that_moved_is_said(found):
+    same = survey.compare({"w": torch.eye(3)}, {"w": torch.eye(3)})
+    assert report.text(same).startswith("0 of ")
+    assert "factor" not in report.text(same)
+
+
+def test_the_form_says_of_each_change_whether_it_is_one(found):
+    form = json.loads(json.dumps(report.json_form(found), allow_nan=False))
+    assert form["schema"] == "sigmascope/comparison/1"
+    assert {c["moved"] for c in form["changes"]} <= {True, False}
+    assert set(form["changes"][0]) == {
+        "site", "quantity", "view", "form", "before", "after", "moved",
+    }  # fmt: skip
+    assert form["findings"] == []

@@ -1,0 +1,41 @@
+import json
+
+from sigmascope import report, survey
+from tests.survey.landscape.test_layer_conditioning import data, net
+
+
+def found():
+    return survey.landscape.what_if(net(), data()[0], skip="hidden.2", rhos=[0, 1.0])
+
+
+def test_the_text_shows_every_layer_and_every_variant():
+    text = report.text(found()[0], found()[1:])
+    assert "under squared error, as it is" in text
+    for layer in found()[0].layers:
+        assert text.count(f"\n{layer.site} ") == 2
+    assert "skip 1 around hidden.2" in text
+    assert "Learning is worst conditioned in" in text
+    assert "worst layer is best conditioned with" in text or "None of the variants" in text
+
+
+def test_one_variant_has_no_comparison_and_says_what_is_left_out():
+    only = survey.landscape.landscape(
+        net(), data()[0], targets=data()[1], loss=lambda out, _: out.sum()
+    )
+    text = report.text(only, loss="cross-entropy")
+    assert "under cross-entropy" in text
+    assert "What it would be" not in text
+    assert "No layer of this model" in text
+    assert "hidden.0.linear: the loss does not depend on its weights" in text
+
+
+def test_the_form_is_strict_json():
+    form = json.loads(json.dumps(report.json_form(found()[0], found()[1:]), allow_nan=False))
+    assert form["schema"] == "sigmascope/landscape/1"
+    assert [v["rho"] for v in form["variants"]] == [0, 1]
+    layer = form["variants"][0]["layers"][0]
+    assert set(layer) == {
+        "site", "floor", "condition", "layer_factor", "data_factor", "top", "step_limit", "flat",
+        "rate", "axes",
+    }  # fmt: skip
+    assert layer["condition"]["value"] > 1

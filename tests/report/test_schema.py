@@ -1,0 +1,46 @@
+import pytest
+
+from sigmascope.records import EVERY, Profile
+from sigmascope.report import SCHEMA, json_form
+
+DEFINITIONS = SCHEMA["$defs"]
+
+
+def test_it_is_version_1_and_names_every_part_of_the_form():
+    assert SCHEMA["$id"] == "urn:sigmascope:profile:1"
+    assert SCHEMA["properties"]["schema"] == {"const": "sigmascope/profile/1"}
+    assert set(SCHEMA["required"]) == set(json_form(Profile(()), ()))
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("reading", "site depth view form quantity value low high how risk"),
+        ("layer", "site kind depth parameters"),
+        ("spectrum", "site view form rows cols how risk sigma low high"),
+        ("check", "theorem source statement site sense verdict measured limit assumptions"),
+        ("finding", "name site depth severity says source remedies follows evidence"),
+        ("skipped", "site what why"),
+        ("estimate", "value low high how risk"),
+        (
+            "coverage",
+            "says layers layers_measured layers_in_part weights weights_measured skipped "
+            "uncovered unasked unseen no_findings",
+        ),
+    ],
+)
+def test_version_1_has_these_fields_and_no_others(name, fields):
+    """Readers of version 1 were promised them: another field needs another version."""
+    assert set(DEFINITIONS[name]["required"]) == set(fields.split())
+    assert DEFINITIONS[name]["additionalProperties"] is False
+
+
+def test_words_that_may_stand_in_a_field_are_listed():
+    assert DEFINITIONS["reading"]["properties"]["view"]["enum"] == list(EVERY)
+    assert DEFINITIONS["finding"]["properties"]["severity"]["enum"] == ["error", "warning", "note"]
+    assert "violated" in DEFINITIONS["check"]["properties"]["verdict"]["enum"]
+
+
+def test_fields_say_what_they_mean():
+    assert "one past the last" in DEFINITIONS["finding"]["properties"]["depth"]["description"]
+    assert "Route" in DEFINITIONS["reading"]["properties"]["how"]["description"]
