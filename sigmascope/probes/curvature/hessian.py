@@ -7,7 +7,7 @@ differentiated (torch 2.13).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Float64
@@ -22,12 +22,9 @@ from sigmascope.probes.execution.double_backward import (
     joined,
     pushforward,
 )
-from sigmascope.probes.execution.forward import called
 from sigmascope.probes.execution.hooks import module_name
 from sigmascope.probes.execution.refusals import require_real
-from sigmascope.probes.samples.batches import Batch, as_tensor
-from sigmascope.probes.samples.matrices import samples_first
-from sigmascope.probes.samples.targets import Loss, scalar_loss
+from sigmascope.probes.scene import Scene
 
 Kind = Literal["hessian", "gauss-newton", "fisher"]
 KINDS: tuple[Kind, ...] = ("hessian", "gauss-newton", "fisher")
@@ -50,50 +47,6 @@ class Curvature:
     operator: Operator
     parameters: tuple[str, ...]
     gradient: Float64[Tensor, " n"]
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A model, a batch and a loss: what curvature is taken of.
-
-    Attributes:
-        model: The model.
-        batch: What it is run on.
-        targets: What the loss compares the output with; None for squared error.
-        loss: The loss; None for squared error.
-        count: Samples in the batch.
-        batch_dim: Where the output has them.
-    """
-
-    model: nn.Module
-    batch: Batch
-    targets: Any
-    loss: Loss | None
-    count: int
-    batch_dim: int
-
-    def output(self) -> Tensor:
-        """The output tensor, on the tape."""
-        return as_tensor(called(self.model, self.batch))[0]
-
-    def value(self, output: Tensor) -> Tensor:
-        """The loss of an output; of squared error only the curvature by the output is meant."""
-        if self.loss is None or self.targets is None:
-            return output.square().sum() / self.count
-        return scalar_loss(self.loss, output, self.targets)
-
-    def losses(self) -> Tensor:
-        """The loss of each sample."""
-        output = samples_first(self.output(), count=self.count, batch_dim=self.batch_dim)
-        if output is None or not isinstance(self.targets, Tensor) or self.loss is None:
-            raise Refusal(
-                'The curvature "fisher" needs one loss per sample: an output with one row per '
-                'sample, targets that are a tensor, and a loss. Ask for "gauss-newton" instead.'
-            )
-        each = range(self.count)
-        return torch.stack(
-            [scalar_loss(self.loss, output[i : i + 1], self.targets[i : i + 1]) for i in each]
-        )
 
 
 def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> Curvature:

@@ -6,7 +6,7 @@ from sigmascope.probes.execution.freeze import ALONE, apart, still
 from sigmascope.probes.execution.hooks import Call, is_repeated, module_name, recording
 from sigmascope.probes.execution.layers import layers, normalisers
 from sigmascope.probes.execution.refusals import in_words, plain, require_real
-from sigmascope.probes.execution.weights_outside import is_matrix
+from sigmascope.probes.execution.trace import is_matrix
 
 __all__ = [
     "ALONE",

@@ -2,19 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.freeze import still
-from sigmascope.probes.execution.hooks import Call, module_name, recording
-from sigmascope.probes.execution.layers import Statisticians
+from sigmascope.probes.execution.hooks import Call, module_name
 from sigmascope.probes.execution.refusals import failure
-from sigmascope.probes.samples.batches import Batch, as_tensor, call, tensors
+from sigmascope.probes.samples.batches import Batch, call, tensors
 
 
 def require_samples(calls: Sequence[Call], batch: Batch, output: Tensor, *, count: int) -> None:
@@ -57,55 +53,6 @@ def _dimensions(module: nn.Module, output: Tensor, count: int) -> int:
         return 2
     apart = output.shape[:1] == (count,)  # a layer of the user's own may well read single numbers
     return 1 if isinstance(module, nn.Embedding | nn.EmbeddingBag) or apart else 2
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What one run of a model gave.
-
-    Attributes:
-        calls: Of the layers, in the order in which they end.
-        frozen: Statistics of the batch normalisers that use those of the batch.
-        output: The output tensor that is studied.
-        rule: How it was chosen from what the model returns.
-        entries: How many numbers layers and normalisers wrote.
-    """
-
-    calls: tuple[Call, ...]
-    frozen: Statisticians
-    output: Tensor
-    rule: str
-    entries: int
-
-
-def forward_pass(
-    model: nn.Module, batch: Batch, layers: dict[str, nn.Module], listened: dict[str, nn.Module]
-) -> Pass:
-    """Run a model held still; twice where it changes in place what was recorded.
-
-    Args:
-        model: The model.
-        batch: What it is run on.
-        layers: Whose calls are kept.
-        listened: What is recorded: layers and normalisers.
-
-    Raises:
-        Refusal: If the model raises anything, with what it was given.
-    """
-    for copy in (False, True):
-        frozen = Statisticians()
-        with (
-            still(model),
-            torch.no_grad(),
-            recording(listened, copy=copy, rewrite=frozen.rewrite) as tape,
-        ):
-            output, rule = as_tensor(called(model, batch))
-        if not any(c.spoiled for c in tape.calls):
-            break
-    kept = set(layers.values())
-    wrote = sum(c.output.numel() for c in tape.calls)
-    calls = tuple(c for c in tape.calls if c.module in kept)
-    return Pass(calls, frozen, output.detach(), rule, wrote)
 
 
 def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = None) -> Any:

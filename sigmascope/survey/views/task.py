@@ -10,7 +10,6 @@ from torch import Tensor
 
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Loss
-from sigmascope.probes.structure import closing_operation
 from sigmascope.records import Estimate, Item, Reading, View
 
 VIEW: View = "setup"
@@ -163,7 +162,7 @@ def _reach(
     if constant > 0 and math.isfinite(now):
         ratio = Estimate.rounded(max(now, 0.0) / constant, ulps=2**20)
         yield Reading("(loss)", "first loss over a constant's", ratio, VIEW)
-    closing = CLOSING.get(closing_operation(subject.model, subject.batch), "")
+    closing = CLOSING.get(subject.closing_operation, "")
     if closing:
         yield Reading(OUTPUT, closing, Estimate.exactly(1.0), VIEW)
         best = _nearest(output, targets, *RANGES[closing])
