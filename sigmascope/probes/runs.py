@@ -46,7 +46,6 @@ MIXED = (
     "along another dimension."
 )
 T = TypeVar("T")
-GRAPH = ("branches", "closing operation")  # what the graph tells without a backward pass
 
 
 @dataclass(frozen=True)
@@ -287,47 +286,43 @@ class Runs:
         """Make a common run, unless there was one, and ask all that it can answer without cost."""
         if question in self._answers:
             return
-        questions = self._questions()
-        if question in GRAPH:
-            questions = {q: questions[q] for q in GRAPH}
-        if question != "adjoints" or self._piece(self.outputs) < self.count:
-            questions.pop("adjoints", None)
+        questions = self._questions(question)
         self._answers.update(dict.fromkeys((question, *questions)))
-        operations = Operations(sizes=False)
+        operations = Operations(sizes=not self._trace.frozen.seen)
         # whatever fails here fails again, with its words, where it is asked by itself
         with suppress(Exception), with_leaves(self._scene).on_tape(watch=operations) as run:
             for name, ask in questions.items():
                 with suppress(Exception):
                     self._answers[name] = ask(run, operations)
 
-    def _questions(self) -> dict[str, Callable[[Taped, Operations], Any]]:
+    def _questions(self, first: str) -> dict[str, Callable[[Taped, Operations], Any]]:
+        """What a common run is asked that is made for one of the questions."""
         asked: dict[str, Callable[[Taped, Operations], Any]] = {
             "branches": self._branches_on,
             "closing operation": lambda run, _: self._closing(run.output),
-            "leaks": lambda run, _: leaking(run),
-            "unaccounted": lambda run, _: self._unaccounted_on(run),
-            "collinearity": lambda run, _: collinearity(run),
-            "adjoints": lambda run, _: self._adjoints_on(run),
         }
-        if self.loss is None or self.targets is None:
-            del asked["collinearity"]
+        if first in asked:  # which take no backward pass
+            return asked
+        gaps = Gaps.of(self.model)  # a run may give the model more parameters
+        asked["leaks"] = lambda run, _: leaking(run)
+        asked["unaccounted"] = lambda run, _: gaps.added(run)
+        if self.loss is not None and self.targets is not None:
+            asked["collinearity"] = lambda run, _: collinearity(run)
+        if first == "adjoints" and self._piece(self.outputs) >= self.count:
+            asked["adjoints"] = lambda run, _: self._adjoints_on(run)
         return asked
 
     def _branches_on(self, run: Taped, operations: Operations) -> tuple[Branch, ...]:
         """With the sizes of the run in which normalisers take the statistics of the batch."""
-        measured = self._trace.operations
-        assert measured is not None
-        pairs = zip(operations.sums, measured.sums, strict=True)
-        sums = [replace(taped, sizes=sized.sizes) for taped, sized in pairs]
+        sums, first = operations.sums, self._trace.operations
+        if self._trace.frozen.seen:
+            if first is None:
+                raise Refusal("Sizes must be had of the first run, got one without.")
+            sums = [replace(s, sizes=t.sizes) for s, t in zip(sums, first.sums, strict=True)]
         return branches_of(self.model, sums, run.calls)
 
     def _closing(self, output: Tensor) -> str:
         return closing_operation(output, [p for p in self.model.parameters() if p.requires_grad])
-
-    def _unaccounted_on(self, run: Taped) -> frozenset[str]:
-        gaps = Gaps.of(self.model)
-        gaps.add(run)
-        return gaps.names
 
     def _adjoints_on(self, run: Taped) -> Sweep:
         unknown = self._answers["unaccounted"]

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.probes.execution.forward import called
-from sigmascope.probes.execution.freeze import still
+from sigmascope.probes.execution.freeze import still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call, recording
 from sigmascope.probes.execution.layers import Statisticians
 from sigmascope.probes.samples.batches import Batch, as_tensor, tensors
@@ -164,7 +164,8 @@ def run_once(
     Raises:
         Refusal: If anything is raised.
     """
-    frozen, seen, used = Statisticians(), Operations(), Outside(model, batch)
+    live = any(map(uses_batch_statistics, listened.values()))  # else a later run measures the same
+    frozen, seen, used = Statisticians(), Operations(sizes=live), Outside(model, batch)
     with (
         still(model),
         torch.no_grad(),

@@ -42,7 +42,7 @@ def jacobians(scene: Scene, generator: torch.Generator) -> Jacobians:
         Refusal: If samples cannot be told apart, or the output depends on no input.
     """
     found: list[Tensor] = []
-    by, mix = "the input", None
+    by, mix, mixed = "the input", None, None
     floating = [t for t in tensors(scene.batch) if t.is_floating_point()]
     width = sum(t[0].numel() for t in floating if t.ndim)
     size = scene.fitting(entries=scene.count * max(width, 1), columns=MOST)

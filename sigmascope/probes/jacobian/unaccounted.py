@@ -32,7 +32,7 @@ def unaccounted(scene: Scene) -> frozenset[str]:
     gaps = Gaps.of(scene.model)
     for piece, _ in scene.pieces(PIECE) if gaps.gaps else ():
         with explaining(), piece.on_tape() as run:
-            gaps.add(run)
+            gaps.added(run)
     return gaps.names
 
 
@@ -65,11 +65,11 @@ class Gaps:
         apart = lambda p: _norm(self.gaps[p]) > _room(p) * self.sizes[p]
         return frozenset(name for name, p in self.trained.items() if apart(p))
 
-    def add(self, run: Taped) -> None:
-        """Fold in one run, whose tape is kept."""
+    def added(self, run: Taped) -> frozenset[str]:
+        """Fold in one run, whose tape is kept; the names then."""
         flat = run.flat
         if not flat.requires_grad:
-            return
+            return self.names
         seed = torch.randn(flat.shape, generator=self.generator).to(flat)
         # a forward pass may call layers without gradients, or freeze weights
         calls = [c for c in run.calls if c.output.requires_grad]
@@ -83,6 +83,7 @@ class Gaps:
         for call, delta in zip(calls, grads, strict=False):
             if delta is not None and not call.spoiled:
                 self._explain(call, delta, run.scene.frozen)
+        return self.names
 
     def _explain(self, call: Call, delta: Tensor, frozen: Statisticians) -> None:
         module, x = call.module, call.input
