@@ -190,7 +190,7 @@ def test_profile(kind, seeds):
     told = {key: [] for key in whole if key[1] != "adjoint log pseudo-determinant"}
     for seed in range(seeds):
         subject = probes.Subject(model, x, outputs=1 + seed % 4, generator=fresh(seed))
-        for r in survey.features.feature_items(subject):
+        for r in survey.views.features.feature_items(subject):
             if isinstance(r, records.Reading):
                 told[r.site, r.quantity].append(r.estimate)
     for key, found in told.items():

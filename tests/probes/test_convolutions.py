@@ -1,5 +1,7 @@
 """Convolutions as matrices, against the matrix found by applying them to every unit vector."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -111,7 +113,7 @@ def test_patches_times_kernel_is_the_convolution(kind):
 def test_a_convolution_too_dear_is_left_out_and_said_so(monkeypatch):
     from sigmascope import survey
 
-    monkeypatch.setattr("sigmascope.probes.weights.OPERATOR_WORK", 1.0)
+    monkeypatch.setattr(sys.modules["sigmascope.probes.weights"], "OPERATOR_WORK", 1.0)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 2))
     measured = survey.profile(model, torch.randn(2, 1, 8, 8), views=["weights"])
     assert {r.form for r in measured.readings} == {"kernel", "matrix"}

@@ -48,7 +48,7 @@ def leaking(run: Taped) -> Whole:
         run: Of a scene `with_leaves`, with a tape that is kept.
     """
     out = run.scene.split(run.output)
-    if out is None:
+    if out is None or run.scene.count < 2:
         return Whole(None, leaks=False)
     leaves = [t for t in tensors(run.scene.batch) if t.requires_grad]
     sources = leaves or [c.output for c in run.calls[:1]]

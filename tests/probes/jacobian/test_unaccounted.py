@@ -113,7 +113,7 @@ def check(names, model, x):
             _ = subject.ntk_trace
     else:
         torch.testing.assert_close(subject.ntk_trace, expected, rtol=1e-9, atol=1e-12)
-    items = [*survey.features.feature_items(subject)]
+    items = [*survey.views.features.feature_items(subject)]
     shares = [i.estimate for i in items if getattr(i, "quantity", "") == "NTK trace"]
     unread = [i for i in items if getattr(i, "what", "") == "NTK trace"]
     assert not unread, names

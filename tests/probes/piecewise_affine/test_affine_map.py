@@ -107,7 +107,7 @@ def test_large_maps_are_products_and_agree(monkeypatch):
 def test_smooth_parts_are_refused_by_name_and_have_a_jacobian(module, says):
     model = nn.Sequential(nn.Linear(5, 6), module, nn.Linear(6, 2)).double()
     x = torch.randn(1, 5, dtype=D)
-    with pytest.raises(Refusal, match=says + r".*probes\.jacobian"):
+    with pytest.raises(Refusal, match=says + r".*probes\.piecewise_affine\.jacobian"):
         local_affine(model, x)
     with pytest.raises(Refusal, match="boundaries of the regions must be known"):
         region_distance(model, x)

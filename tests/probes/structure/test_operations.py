@@ -1,4 +1,4 @@
-"""What the operations of a run tell: branches by their last weight, saturated units, the last one."""
+"""What the operations of a run tell: branches, saturated units, what comes last."""
 
 import pytest
 import torch
