@@ -9,7 +9,7 @@ more by itself, so that sharing a run costs no answer and changes none.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -17,27 +17,25 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.forward import called, require_samples
-from sigmascope.probes.execution.freeze import ALONE, still, uses_batch_statistics
-from sigmascope.probes.execution.hooks import Call, module_name
-from sigmascope.probes.execution.layers import layers, normalisers
-from sigmascope.probes.execution.refusals import require_finite_batch, require_model
-from sigmascope.probes.execution.trace import Operations, Trace, run_once, traced
+from sigmascope.probes.execution.freeze import still
+from sigmascope.probes.execution.hooks import module_name
+from sigmascope.probes.execution.refusals import (
+    called,
+)
+from sigmascope.probes.execution.trace import Operations
 from sigmascope.probes.jacobian.backward import Sweep, sweep
 from sigmascope.probes.jacobian.ntk_shares import covers
 from sigmascope.probes.jacobian.per_sample_gradients import Collinearity, collinearity
 from sigmascope.probes.jacobian.sample_mixing import Whole, leaking, mixing, with_leaves
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
-from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, sample_count, tensors
-from sigmascope.probes.samples.targets import Loss, require_finite_targets, require_task
+from sigmascope.probes.observed import Observed
+from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.scene import Scene, Taped
 from sigmascope.probes.structure.operations import (
     Branch,
-    Squash,
     branches,
     branches_of,
     closing_operation,
-    squashes,
 )
 
 MIXED = (
@@ -49,71 +47,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Runs:
-    """A model held still on one batch, and its runs; each is made once, when it is needed."""
-
-    model: nn.Module
-    batch: Batch
-    targets: Any = None
-    loss: Loss | None = None
-    outputs: int | Sequence[int] = 16
-    batch_dim: int = 0
-    generator: torch.Generator | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.outputs, int) and self.outputs < 1:
-            raise Refusal(
-                f"`outputs` must be 1 or more, got {self.outputs}. It is how many columns of the "
-                "output to differentiate."
-            )
-        with ALONE:
-            original = getattr(self.model, "_orig_mod", self.model)  # what torch.compile wraps
-            if isinstance(original, nn.parallel.DistributedDataParallel):
-                original = original.module
-            object.__setattr__(self, "model", original)
-            require_model(self.model)
-            object.__setattr__(self, "batch", prepared(self.model, self.batch))
-            require_finite_batch(tensors(self.batch))
-            if isinstance(self.targets, Tensor):  # a loss may work in place
-                object.__setattr__(self, "targets", self.targets.detach().clone())
-            require_finite_targets(self.targets)
-            sample_count(self.batch, batch_dim=self.batch_dim)
-
-    @property
-    def count(self) -> int:
-        """Samples in the batch."""
-        return sample_count(self.batch, batch_dim=self.batch_dim)
-
-    @cached_property
-    def modules(self) -> dict[str, nn.Module]:
-        """Every layer (see `probes.execution.layers`) by name, in the order of definition."""
-        found = layers(self.model)
-        if not found:
-            raise Refusal(
-                f"`model` must have a layer (a weight of two or more dimensions), got "
-                f"{type(self.model).__name__} with none. Pass the module that holds the layers."
-            )
-        return found
-
-    @cached_property
-    def _listened(self) -> dict[str, nn.Module]:
-        batches = {k: m for k, m in self.model.named_modules() if uses_batch_statistics(m)}
-        return self.modules | batches | normalisers(self.model)
-
-    @cached_property
-    def _trace(self) -> Trace:
-        trace = traced(self.model, self.batch, self._listened)
-        if self.batch_dim == 0:
-            require_samples(self._own(trace.calls), self.batch, trace.output, count=self.count)
-        if self.loss is not None and self.targets is not None:
-            require_task(
-                trace.output, self.targets, self.loss, count=self.count, batch_dim=self.batch_dim
-            )
-        return trace
-
-    def _own(self, calls: Sequence[Call]) -> tuple[Call, ...]:
-        kept = set(self.modules.values())
-        return tuple(c for c in calls if c.module in kept)
+class Runs(Observed):
+    """What is asked of one run on a tape, or where it must be of a run of its own."""
 
     @cached_property
     def _scene(self) -> Scene:
@@ -126,38 +61,6 @@ class Runs:
             self._listened,
             self._trace.frozen,
         )
-
-    @cached_property
-    def calls(self) -> tuple[Call, ...]:
-        """Every call of a layer, in the order in which they end."""
-        return self._own(self._trace.calls)
-
-    @property
-    def output(self) -> Tensor:
-        """The output tensor that is studied."""
-        return self._trace.output
-
-    @property
-    def output_rule(self) -> str:
-        """How the output tensor was chosen from what the model returns."""
-        return self._trace.rule
-
-    @cached_property
-    def uses_outside(self) -> tuple[str, ...]:
-        """Weights that are applied where no layer is called, by name."""
-        trace = self._trace
-        if trace.outside is None:  # which says why
-            trace = run_once(self.model, self.batch, self._listened, outside=True)
-        return trace.outside or ()
-
-    @cached_property
-    def squashes(self) -> tuple[Squash, ...]:
-        """Every layer that reads what a squashing activation wrote, in the order of calls."""
-        trace = self._trace
-        if trace.operations is None:
-            trace = run_once(self.model, self.batch, self._listened, operations=True)
-        wrote = [] if trace.operations is None else trace.operations.squashed
-        return squashes(self._own(trace.seen), wrote)
 
     @cached_property
     def branches(self) -> tuple[Branch, ...]:

@@ -11,10 +11,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.forward import called
 from sigmascope.probes.execution.freeze import still
 from sigmascope.probes.execution.hooks import Call, recording
 from sigmascope.probes.execution.layers import NORMALISERS, Statisticians
+from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.samples.batches import Batch, as_tensor, chosen, pieces, sample_count
 from sigmascope.probes.samples.matrices import samples_first
 from sigmascope.probes.samples.targets import Loss, scalar_loss

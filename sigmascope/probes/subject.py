@@ -1,10 +1,9 @@
 """What every measurement is made on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from jaxtyping import Float64
 from torch import Tensor
 
@@ -13,9 +12,7 @@ from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.curvature.conditioning import Conditioned, conditioning
 from sigmascope.probes.curvature.finite_differences import SelfCheck, self_check
 from sigmascope.probes.curvature.hessian import Curvature, Kind, chosen_parameters, curvature
-from sigmascope.probes.execution.freeze import still
 from sigmascope.probes.execution.hooks import module_name
-from sigmascope.probes.execution.layers import channel_dim
 from sigmascope.probes.execution.refusals import Unsplit
 from sigmascope.probes.jacobian.input_jacobian import Jacobians, jacobians
 from sigmascope.probes.jacobian.ntk import require_separate, tangent_kernel, trace_of
@@ -23,13 +20,6 @@ from sigmascope.probes.jacobian.per_sample_gradients import Collinearity
 from sigmascope.probes.jacobian.unaccounted import exact_shares
 from sigmascope.probes.piecewise_affine.affine_map import AffineMap, local_affine
 from sigmascope.probes.runs import MIXED, Runs
-from sigmascope.probes.samples.matrices import Rows, Spectra, rows, spectra_of
-from sigmascope.probes.structure.feedforward import stack_of
-from sigmascope.probes.structure.linear_stacks import Stack
-from sigmascope.probes.symmetry.rescalings import Symmetries, symmetries
-from sigmascope.probes.weights import Weight, operators, weights
-
-OUTPUT = "(output)"
 
 
 @dataclass(frozen=True)
@@ -56,62 +46,6 @@ class Subject(Runs):
     Raises:
         Refusal: If the model or the batch cannot be measured.
     """
-
-    @cached_property
-    def weights(self) -> tuple[Weight, ...]:
-        """Every weight as a matrix, tied weights once; convolutions as kernel and as operator.
-
-        The operator is taken on the periodic grid of what the layer reads here; one that would be
-        too dear is left out (`probes.parameters.OPERATOR_WORK`).
-        """
-        with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
-            return (*weights(self.model), *operators(self.calls))
-
-    @cached_property
-    def activations(self) -> Mapping[str, Rows]:
-        """What each layer reads, and the output: the representations, by site.
-
-        The representation at a layer is everything that came before it; token ids are left out.
-        """
-        found = {
-            c.site: self._rows(c.input, channel_dim(c.module, c.input))
-            for c in self.calls
-            if c.input.is_floating_point()
-        }
-        return {**found, OUTPUT: self._rows(self.output, self.output.ndim - 1)}
-
-    @cached_property
-    def preactivations(self) -> Mapping[str, Rows]:
-        """What each layer writes, by site."""
-        return {c.site: self._rows(c.output, channel_dim(c.module, c.output)) for c in self.calls}
-
-    def _rows(self, value: Tensor, channels: int) -> Rows:
-        return rows(value, channels=channels, count=self.count, batch_dim=self.batch_dim)
-
-    @cached_property
-    def spectra(self) -> Mapping[tuple[str, str], Spectra]:
-        """Singular values of every representation, by `(site, form)`, as it is and centred.
-
-        Sites whose representation is not finite are left out.
-        """
-        return {
-            (site, form): spectra_of(matrix)
-            for site, both in self.activations.items()
-            for form, matrix in both.forms().items()
-            if bool(matrix.isfinite().all())
-        }
-
-    @cached_property
-    def stack(self) -> Stack | str:
-        """The plain stack of layers that the model is; or why it is none."""
-        with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
-            return stack_of(self.calls, self.batch, self.output)
-
-    @cached_property
-    def symmetries(self) -> Symmetries:
-        """How the weights may be rescaled without changing what the model computes."""
-        _ = self._trace  # which refuses what the model or the loss misreads
-        return symmetries(self.model, self.batch, targets=self.targets, loss=self.loss)
 
     @cached_property
     def ntk_trace(self) -> Float64[Tensor, " n"]:

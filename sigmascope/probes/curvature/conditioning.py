@@ -17,9 +17,9 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.gate import Refusal
 from sigmascope.linalg.spectra import Route, spectra, spectrum
 from sigmascope.probes.curvature.gauss_newton_roots import feature_rows, root_rows, square_roots
-from sigmascope.probes.execution.double_backward import explaining
 from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import transposed
+from sigmascope.probes.execution.refusals import explaining
 from sigmascope.probes.jacobian.ntk_shares import acts_as_linear
 from sigmascope.probes.scene import Scene
 from sigmascope.records import Spectrum

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules import module as hooks_of_all
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -170,6 +171,16 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
         kept = _kept(reach, weights=weights)
         undo.callback(_give_back, reach, kept, RUNS.count)
         _quieten(reach.modules, model)
+        yield
+
+
+@contextmanager
+def alive(model: nn.Module) -> Iterator[None]:
+    """As `still`, but in the model's own modes: dropout draws, and is forgotten afterwards."""
+    modes = [(m, m.training) for m in model.modules()]
+    with still(model), sdpa_kernel(SDPBackend.MATH), torch.enable_grad():
+        for module, mode in modes:
+            module.training = mode
         yield
 
 

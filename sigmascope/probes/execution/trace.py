@@ -8,6 +8,7 @@ calls and outputs can still be had, and what only a mode could see is None.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,10 +16,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sigmascope.probes.execution.forward import called
 from sigmascope.probes.execution.freeze import still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call, recording
-from sigmascope.probes.execution.layers import Statisticians
+from sigmascope.probes.execution.layers import Statisticians, is_matrix
+from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.samples.batches import Batch, as_tensor, tensors
 
 FIXED = "(a fixed matrix)"  # neither a parameter nor a buffer
@@ -64,11 +65,7 @@ class Operations(TorchFunctionMode):
         self.squashed: list[tuple[str, Tensor]] = []
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
@@ -125,21 +122,17 @@ def traced(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) ->
     Raises:
         Refusal: If the model raises anything, with what it was given.
     """
-    trace = _watched(model, batch, listened)
+    for watch in ({"operations": True, "outside": True}, {"operations": True}, {}):
+        try:
+            trace = run_once(model, batch, listened, **watch)
+            break
+        except Exception:
+            if not watch:
+                raise
     if any(c.spoiled for c in trace.calls):
         again = run_once(model, batch, listened, copy=True)
-        trace = replace(again, operations=trace.operations, seen=trace.calls, outside=trace.outside)
+        return replace(again, operations=trace.operations, seen=trace.calls, outside=trace.outside)
     return trace
-
-
-def _watched(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) -> Trace:
-    """Seen by as many watchers as the model bears."""
-    for watching in ({"operations": True, "outside": True}, {"operations": True}):
-        try:
-            return run_once(model, batch, listened, **watching)
-        except Exception:  # noqa: BLE001 (what the model itself raises comes again below)
-            continue
-    return run_once(model, batch, listened)
 
 
 def run_once(
@@ -187,11 +180,6 @@ def run_once(
     )
 
 
-def is_matrix(tensor: Tensor) -> bool:
-    """Whether it is of two or more dimensions; a row with dimensions of size one is a vector."""
-    return sum(size > 1 for size in tensor.shape) >= 2
-
-
 class Outside(TorchDispatchMode):
     """Follows, by the memory that tensors lie in, what comes from the batch and from weights."""
 
@@ -214,26 +202,19 @@ class Outside(TorchDispatchMode):
     @contextmanager
     def inside(self, modules: Iterable[nn.Module]) -> Iterator[None]:
         """Count how deep in calls of these modules the run is."""
-
-        def enter(*_: Any) -> None:
-            self._depth += 1
-
-        def leave(*_: Any) -> None:
-            self._depth -= 1
-
         with ExitStack() as hooks:
             for module in dict.fromkeys(modules):
+                enter, leave = partial(self._step, 1), partial(self._step, -1)
                 before = module.register_forward_pre_hook(enter, prepend=True)
                 hooks.callback(before.remove)
                 hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
             yield
 
+    def _step(self, by: int, *_: Any) -> None:
+        self._depth += by
+
     def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
         read = [*tensors((args, kwargs))]

@@ -8,7 +8,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.double_backward import explaining
+from sigmascope.probes.execution.refusals import explaining
 from sigmascope.probes.jacobian.sample_mixing import with_leaves
 from sigmascope.probes.samples.batches import tensors
 from sigmascope.probes.scene import Scene, Taped

@@ -11,10 +11,10 @@ from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.execution.double_backward import (
     differentiable_twice,
-    explaining,
     pushforward,
 )
 from sigmascope.probes.execution.hooks import module_name
+from sigmascope.probes.execution.refusals import explaining
 from sigmascope.probes.jacobian.backward import Sweep
 from sigmascope.probes.scene import Scene
 

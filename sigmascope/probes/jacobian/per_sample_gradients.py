@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.probes.convolutions import patches
-from sigmascope.probes.execution.double_backward import explaining
 from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import transposed
-from sigmascope.probes.execution.refusals import Unsplit
+from sigmascope.probes.execution.refusals import Unsplit, explaining
 from sigmascope.probes.jacobian.ntk_shares import acts_as_linear
 from sigmascope.probes.scene import Taped
 

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.probes.execution.double_backward import explaining
 from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import NORMALISERS, Statisticians, standardised
+from sigmascope.probes.execution.refusals import explaining
 from sigmascope.probes.jacobian.ntk_shares import implied
 from sigmascope.probes.scene import Scene, Taped
 

@@ -13,10 +13,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.execution.copying import duplicate
-from sigmascope.probes.execution.double_backward import explaining, pushforward
-from sigmascope.probes.execution.forward import called
+from sigmascope.probes.execution.double_backward import pushforward
 from sigmascope.probes.execution.freeze import still, uses_batch_statistics
-from sigmascope.probes.execution.refusals import require_model
+from sigmascope.probes.execution.refusals import called, explaining, require_model
 from sigmascope.probes.piecewise_affine.autograd_nodes import between, handwritten
 from sigmascope.probes.piecewise_affine.breakpoints import Kink
 from sigmascope.probes.piecewise_affine.dispatch_trace import HELD, Trace, tracing

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes.execution.forward import called
 from sigmascope.probes.execution.freeze import still
 from sigmascope.probes.execution.hooks import Call, module_name, recording
 from sigmascope.probes.execution.layers import layers, normalisers
+from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.trace import ENDS, Operations, Sum
 from sigmascope.probes.samples.batches import Batch, mapped
 

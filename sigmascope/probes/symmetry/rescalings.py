@@ -7,13 +7,18 @@ import numpy as np
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.forward import called
-from sigmascope.probes.execution.refusals import require_finite_batch, require_model, require_real
+from sigmascope.probes.execution.freeze import alive
+from sigmascope.probes.execution.refusals import (
+    called,
+    require_finite_batch,
+    require_model,
+    require_real,
+)
 from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.samples.targets import Loss
 from sigmascope.probes.symmetry.families import Fixed, Symmetry, families
 from sigmascope.probes.symmetry.scaled_tensors import Shadows
-from sigmascope.probes.symmetry.symbolic_run import Trace, alive
+from sigmascope.probes.symmetry.symbolic_run import Trace
 from sigmascope.probes.symmetry.zero_gradient_sums import zero_sums
 
 
