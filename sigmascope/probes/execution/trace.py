@@ -6,7 +6,7 @@ calls and outputs can still be had, and what only a mode could see is None.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -122,17 +122,18 @@ def traced(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) ->
     Raises:
         Refusal: If the model raises anything, with what it was given.
     """
-    for watch in ({"operations": True, "outside": True}, {"operations": True}, {}):
-        try:
-            trace = run_once(model, batch, listened, **watch)
-            break
-        except Exception:
-            if not watch:
-                raise
+    trace = _watched(model, batch, listened)
     if any(c.spoiled for c in trace.calls):
         again = run_once(model, batch, listened, copy=True)
         return replace(again, operations=trace.operations, seen=trace.calls, outside=trace.outside)
     return trace
+
+
+def _watched(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) -> Trace:
+    for outside in (True, False):
+        with suppress(Exception):  # a watcher's; the model's own comes again below
+            return run_once(model, batch, listened, operations=True, outside=outside)
+    return run_once(model, batch, listened)
 
 
 def run_once(
@@ -151,7 +152,7 @@ def run_once(
         batch: What it is run on.
         listened: Layers and normalisers.
         copy: Whether to keep copies of what they read.
-        operations: Whether to watch operations as Python spells them.
+        operations: Whether to watch operations.
         outside: Whether to watch where weights are applied.
 
     Raises:
