@@ -205,13 +205,7 @@ def _layer(group: list[Use], roots: Tensor) -> Conditioning:
     first = group[0].call
     module, dtype = first.module, first.output.dtype
     biased = any(p.ndim == 1 and p.requires_grad for p in module.parameters(recurse=False))
-    # what a float32 model computed is rounded once more when it is multiplied, unless that is done
-    # in float64, for which there is room while Q is small
-    entries = group[0].J.shape[:2].numel() * sum(
-        p.numel() for p in module.parameters(recurse=False)
-    )
-    small = entries <= EXACT
-    wide = torch.float64 if small else torch.promote_types(dtype, torch.float32)
+    wide = _precision(group[0])
     rows, after, features, rounding = [], [], [], 0.0
     for use in group:
         x, J = use.x.to(wide), use.J.to(wide)
@@ -234,6 +228,17 @@ def _layer(group: list[Use], roots: Tensor) -> Conditioning:
         precision,
         not transposed(module) and getattr(module, "groups", 1) == 1,
     )
+
+
+def _precision(use: Use) -> torch.dtype:
+    """In which Q is formed.
+
+    What a float32 model computed is rounded once more when it is multiplied, unless that is done in
+    float64, for which there is room while Q is small.
+    """
+    own = sum(p.numel() for p in use.call.module.parameters(recurse=False))
+    small = use.J.shape[:2].numel() * own <= EXACT
+    return torch.float64 if small else torch.promote_types(use.call.output.dtype, torch.float32)
 
 
 def _rounding(J: Tensor, Z: Tensor) -> float:

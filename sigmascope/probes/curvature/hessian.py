@@ -56,13 +56,7 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
         Refusal: If the kind is unknown, if targets or loss are missing where they matter, or if the
             loss depends on none of the parameters.
     """
-    if kind not in KINDS:
-        raise Refusal(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}.")
-    if kind != "gauss-newton" and (scene.loss is None or scene.targets is None):
-        raise Refusal(
-            f'The curvature "{kind}" depends on targets and a loss, got none. Pass `targets=` and '
-            '`loss=`, or ask for "gauss-newton", which is then that of squared error.'
-        )
+    _require_kind(scene, kind)
     owned = list(parameters.values())
     with differentiable_twice(scene.model):
         if kind == "fisher":
@@ -90,6 +84,16 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
 
     operator = Operator((size, size), apply, apply, owned[0].detach())
     return Curvature(kind, operator, (*parameters,), gradient)
+
+
+def _require_kind(scene: Scene, kind: Kind) -> None:
+    if kind not in KINDS:
+        raise Refusal(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}.")
+    if kind != "gauss-newton" and (scene.loss is None or scene.targets is None):
+        raise Refusal(
+            f'The curvature "{kind}" depends on targets and a loss, got none. Pass `targets=` and '
+            '`loss=`, or ask for "gauss-newton", which is then that of squared error.'
+        )
 
 
 def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Parameter]:

@@ -73,8 +73,12 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
             f"`{name}` must not be empty, got shape {tuple(tensor.shape)}: a layer of width zero. "
             "Give every layer at least one unit."
         )
-    values = plain(tensor)
-    if finite and not bool(values.isfinite().all()):
+    if finite:
+        _require_finite(name, plain(tensor))
+
+
+def _require_finite(name: str, values: Tensor) -> None:
+    if not bool(values.isfinite().all()):
         bad = int((~values.isfinite()).sum())
         first = tuple((~values.isfinite()).nonzero()[0].tolist())
         raise Refusal(

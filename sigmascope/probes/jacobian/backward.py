@@ -1,6 +1,7 @@
 """The adjoints of every layer, in one sweep."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -202,32 +203,31 @@ def _passes(
         stacked: Whether to try all at once.
         last: Whether the tape may go.
     """
-    sizes = torch.zeros(len(owned), seeds.count, dtype=torch.float64)
-    if not flat.requires_grad or not (helds or owned):
-        return [None] * len(helds), sizes
-    dead = [k for k, held in enumerate(helds) if not held.requires_grad]
-    if dead:  # layers that ran inside of torch.no_grad
-        live = [held for held in helds if held.requires_grad]
-        found, sizes = _passes(flat, live, owned, seeds, stacked=stacked, last=last)
-        for k in dead:
-            found.insert(k, None)
-        return found, sizes
+    live = [held for held in helds if held.requires_grad]  # the others ran without gradients
+    if not flat.requires_grad or not (live or owned):
+        return [None] * len(helds), torch.zeros(len(owned), seeds.count, dtype=torch.float64)
+    rows, sizes = None, torch.zeros(0, seeds.count, dtype=torch.float64)
     if stacked and not owned and flat.numel() * seeds.count <= STACKED:
-        try:
-            return _all_at_once(flat, helds, seeds), sizes
-        except RuntimeError:  # an operation between the layers cannot be batched
-            pass
+        with suppress(RuntimeError):  # an operation between the layers cannot be batched
+            rows = _all_at_once(flat, live, seeds)
+    if rows is None:
+        rows, sizes = _one_by_one(flat, live, owned, seeds, last=last)
+    found = iter(rows)
+    return [next(found) if held.requires_grad else None for held in helds], sizes
+
+
+def _one_by_one(
+    flat: Tensor, live: list[Tensor], owned: Sequence[Tensor], seeds: Seeds, *, last: bool
+) -> tuple[list[Gradients], Float64[Tensor, "owned k"]]:
+    sizes = torch.zeros(len(owned), seeds.count, dtype=torch.float64)
     kept = []
     for k in range(seeds.count):
-        found = torch.autograd.grad(
-            flat,
-            [*helds, *owned],
-            seeds.at(k, flat),
-            retain_graph=not last or k < seeds.count - 1,
-            allow_unused=True,
+        keep = not last or k < seeds.count - 1
+        grads = torch.autograd.grad(
+            flat, [*live, *owned], seeds.at(k, flat), retain_graph=keep, allow_unused=True
         )
-        kept.append(found[: len(helds)])
-        for place, g in enumerate(found[len(helds) :]):
+        kept.append(grads[: len(live)])
+        for place, g in enumerate(grads[len(live) :]):
             sizes[place, k] = 0.0 if g is None else _square(g)
     per_site = zip(*kept, strict=True)
     return [None if any(g is None for g in site) else list(site) for site in per_site], sizes
