@@ -119,8 +119,8 @@ def convolution_operator(module: nn.Module, *, grid: tuple[int, ...]) -> Operato
 
 def _convolved(module: _ConvNd, weight: Tensor, x: Tensor) -> Tensor:
     """With another weight, in another precision, and without a bias."""
-    spatial, ends = weight.ndim - 2, (module.groups, module.dilation)
+    spatial, stride, groups, apart = weight.ndim - 2, module.stride, module.groups, module.dilation
     if isinstance(module, _ConvTransposeNd):
-        steps = module.stride, _margins(module), module.output_padding
-        return TRANSPOSE[spatial](x, weight, None, *steps, *ends)
-    return CONVOLVE[spatial](_padded(module, x), weight, None, module.stride, 0, *ends[::-1])
+        ends = _margins(module), module.output_padding
+        return TRANSPOSE[spatial](x, weight, None, stride, *ends, groups, apart)
+    return CONVOLVE[spatial](_padded(module, x), weight, None, stride, 0, apart, groups)

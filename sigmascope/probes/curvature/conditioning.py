@@ -206,15 +206,15 @@ def _layer(group: list[Use], roots: Tensor) -> Conditioning:
     module, dtype = first.module, first.output.dtype
     biased = any(p.ndim == 1 and p.requires_grad for p in module.parameters(recurse=False))
     wide = _precision(group[0])
-    rows, after, features, rounding = [], [], [], 0.0
+    rows, after, features = [], [], []
     for use in group:
         x, J = use.x.to(wide), use.J.to(wide)
         J = torch.einsum("njk,nk...->nj...", roots.to(x.device, wide), J)
         rows.append(root_rows(module, x, J, biased=biased))
         after.append(J.flatten(2))
         features.append(feature_rows(module, x, biased=biased))
-        rounding += _rounding(after[-1], features[-1])
     Q = torch.stack(rows).sum(0).flatten(0, 1)
+    rounding = sum(map(_rounding, after, features))
     precision = torch.finfo(dtype).eps
     # below the rounding of a float32 model there is nothing for an exact factorisation to find
     fine: Route = "gram" if precision > BLIND else "auto"

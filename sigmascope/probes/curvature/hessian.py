@@ -59,31 +59,37 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
     _require_kind(scene, kind)
     owned = list(parameters.values())
     with differentiable_twice(scene.model):
-        if kind == "fisher":
-            losses = scene.losses()
-            value = losses.mean()
-            product = _gauss_newton(losses, lambda w: w / scene.count, owned)
-        else:
-            output = scene.output()
-            value = scene.value(output)
-            product = None
-            if kind == "gauss-newton":
-                product = _gauss_newton(output, _second_derivative(scene, output), owned)
+        value, product = _taped(scene, kind, owned)
         if not value.requires_grad:
             raise Refusal("The loss must depend on the parameters, got one that does not.")
         slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
-        product = product or (lambda parts: again(slopes, owned, parts))
+        multiplied = product or (lambda parts: again(slopes, owned, parts))
     gradient = joined(slopes, owned).detach().double()
     size = sum(p.numel() for p in owned)
 
     def apply(block: Tensor) -> Tensor:
         columns = [_split(column, owned) for column in block.T]
         with differentiable_twice(scene.model, recorded=True):
-            found = [product(parts) for parts in columns]
-        return torch.stack([joined(parts, owned) for parts in found], dim=1)
+            products = [multiplied(parts) for parts in columns]
+        return torch.stack([joined(parts, owned) for parts in products], dim=1)
 
     operator = Operator((size, size), apply, apply, owned[0].detach())
     return Curvature(kind, operator, (*parameters,), gradient)
+
+
+Product = Callable[[list[Tensor]], Parts]
+
+
+def _taped(scene: Scene, kind: Kind, owned: list[nn.Parameter]) -> tuple[Tensor, Product | None]:
+    """The loss, and products with its curvature; None where they are those of the gradient."""
+    if kind == "fisher":
+        losses = scene.losses()
+        return losses.mean(), _gauss_newton(losses, lambda w: w / scene.count, owned)
+    output = scene.output()
+    value = scene.value(output)
+    if kind == "hessian":
+        return value, None
+    return value, _gauss_newton(output, _second_derivative(scene, output), owned)
 
 
 def _require_kind(scene: Scene, kind: Kind) -> None:
@@ -124,7 +130,7 @@ def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[st
 
 def _gauss_newton(
     outputs: Tensor, second: Callable[[Tensor], Tensor], owned: list[nn.Parameter]
-) -> Callable[[list[Tensor]], Parts]:
+) -> Product:
     push = pushforward(outputs, owned)
 
     def product(parts: list[Tensor]) -> Parts:

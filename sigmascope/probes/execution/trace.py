@@ -69,13 +69,11 @@ class Operations(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name in SUMS and len(args) > 1:
-            a, b = args[:2]
-            if isinstance(a, Tensor) and isinstance(b, Tensor) and a.shape == b.shape:
-                with torch._C.DisableTorchFunction():
-                    by = abs(float(kwargs.get("alpha", 1)))
-                    sizes = self._size(a), by * self._size(b)
-                    self.sums.append(Sum((a.grad_fn, b.grad_fn), sizes))
+        a, b = args[:2] if name in SUMS and len(args) > 1 else (None, None)
+        if isinstance(a, Tensor) and isinstance(b, Tensor) and a.shape == b.shape:
+            with torch._C.DisableTorchFunction():
+                sizes = self._size(a), abs(float(kwargs.get("alpha", 1))) * self._size(b)
+                self.sums.append(Sum((a.grad_fn, b.grad_fn), sizes))
         out = func(*args, **kwargs)
         if name.rstrip("_") in ENDS and isinstance(out, Tensor):
             self.squashed.append((name.rstrip("_"), out))
@@ -98,8 +96,8 @@ class Trace:
         operations: What was seen of operations; None where they refuse to be watched.
         seen: Calls of the run in which they were watched, which hold no copies.
         outside: Names of weights that meet what comes from the batch while no layer is called:
-            parameters of two or more dimensions that anything is done with; buffers, and matrices
-            that are neither, only where they are multiplied with. None as for operations.
+            parameters of two or more dimensions that anything is done with; buffers, and fixed
+            matrices, only where they are multiplied with. None as for operations.
     """
 
     calls: tuple[Call, ...]

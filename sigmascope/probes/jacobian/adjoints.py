@@ -1,11 +1,13 @@
 """Adjoints: the derivative of the output with respect to a preactivation, reduced per sample."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import NORMALISERS, standardised
 from sigmascope.probes.jacobian import ntk_shares as kernels
@@ -44,6 +46,52 @@ class Adjoint:
     def norm_sq(self) -> Float64[Tensor, "m j"]:
         """Squared norm of row k of J for every sample."""
         return (self.gram.diagonal(dim1=1, dim2=2) * self.scale[:, None].square()).cpu()
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """What the backward passes start from: single outputs, or normal mixtures of all of them.
+
+    Attributes:
+        columns: The outputs, if single ones.
+        count: Of the passes.
+        generator: Draws the mixtures.
+    """
+
+    columns: tuple[int, ...] | None
+    count: int
+    generator: torch.Generator
+
+    def at(self, place: int, flat: Tensor) -> Tensor:
+        """The seed of one pass, of the shape of the flat output."""
+        if self.columns is not None:
+            seed = torch.zeros_like(flat)
+            seed[:, self.columns[place]] = 1.0
+            return seed
+        scale = flat.shape[1] ** -0.5
+        drawn = torch.randn(flat.shape, generator=self.generator, device=self.generator.device)
+        return (scale * drawn).to(flat)
+
+
+def seeds_for(total: int, wanted: int | Sequence[int], generator: torch.Generator) -> Seeds:
+    """The outputs to differentiate: those named, all if they are few, else mixtures of all."""
+    if not isinstance(wanted, int):
+        bad = [k for k in wanted if not 0 <= k < total]
+        if bad or not wanted:
+            raise Refusal(
+                f"`outputs` must name columns of the output, from 0 to {total - 1}, got "
+                f"{bad or 'none'}. Pass a number to have that many mixtures of all."
+            )
+        if len(set(wanted)) < len(wanted):
+            raise Refusal(
+                f"`outputs` must name every column once, got {list(wanted)}. Repeat none."
+            )
+        return Seeds(tuple(wanted), len(wanted), generator)
+    if wanted < 1:
+        raise Refusal(f"`outputs` must be at least 1, got {wanted}. Leave it out for 16.")
+    if total <= wanted:
+        return Seeds(tuple(range(total)), total, generator)
+    return Seeds(None, wanted, generator)
 
 
 @dataclass(slots=True)

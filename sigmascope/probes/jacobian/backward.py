@@ -1,4 +1,15 @@
-"""The adjoints of every layer, in one sweep."""
+"""The adjoints of every layer, in one sweep.
+
+The idea: what a layer writes is kept on the tape, so that one backward pass from an output gives
+its derivative by the preactivations of every layer at once, and from these and what the layer read
+its share of the tangent kernel, sample by sample, without any gradient of single samples. The
+invariant: samples do not mix (normalisers are held at the statistics of the whole batch), so that
+the batch may be cut into pieces, and rows of a gradient are those of single samples. Outputs that
+are too many are replaced by normal mixtures of all, whose squared norms are unbiased for the sum.
+
+Source: Novak et al. 2022, Fast finite width neural tangent kernel, for the products per layer;
+Hutchinson 1990 for the mixtures.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -9,8 +20,14 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
-from sigmascope.probes.jacobian.adjoints import Adjoint, Gradients, Sums, reduce_piece
+from sigmascope.probes.jacobian.adjoints import (
+    Adjoint,
+    Gradients,
+    Seeds,
+    Sums,
+    reduce_piece,
+    seeds_for,
+)
 from sigmascope.probes.scene import Scene, Taped
 
 STACKED = 2**22  # entries of seeds that are passed back all at once, at most
@@ -50,52 +67,6 @@ class Sweep:
     def whole(self) -> bool:
         """Whether every output was differentiated by itself."""
         return not self.mixed and len(self.outputs) == self.total
-
-
-@dataclass(frozen=True, slots=True)
-class Seeds:
-    """What the backward passes start from: single outputs, or normal mixtures of all of them.
-
-    Attributes:
-        columns: The outputs, if single ones.
-        count: Of the passes.
-        generator: Draws the mixtures.
-    """
-
-    columns: tuple[int, ...] | None
-    count: int
-    generator: torch.Generator
-
-    def at(self, place: int, flat: Tensor) -> Tensor:
-        """The seed of one pass, of the shape of the flat output."""
-        if self.columns is not None:
-            seed = torch.zeros_like(flat)
-            seed[:, self.columns[place]] = 1.0
-            return seed
-        scale = flat.shape[1] ** -0.5
-        drawn = torch.randn(flat.shape, generator=self.generator, device=self.generator.device)
-        return (scale * drawn).to(flat)
-
-
-def seeds_for(total: int, wanted: int | Sequence[int], generator: torch.Generator) -> Seeds:
-    """The outputs to differentiate: those named, all if they are few, else mixtures of all."""
-    if not isinstance(wanted, int):
-        bad = [k for k in wanted if not 0 <= k < total]
-        if bad or not wanted:
-            raise Refusal(
-                f"`outputs` must name columns of the output, from 0 to {total - 1}, got "
-                f"{bad or 'none'}. Pass a number to have that many mixtures of all."
-            )
-        if len(set(wanted)) < len(wanted):
-            raise Refusal(
-                f"`outputs` must name every column once, got {list(wanted)}. Repeat none."
-            )
-        return Seeds(tuple(wanted), len(wanted), generator)
-    if wanted < 1:
-        raise Refusal(f"`outputs` must be at least 1, got {wanted}. Leave it out for 16.")
-    if total <= wanted:
-        return Seeds(tuple(range(total)), total, generator)
-    return Seeds(None, wanted, generator)
 
 
 def sweep(

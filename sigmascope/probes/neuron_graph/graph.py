@@ -1,7 +1,8 @@
 """Small networks as graphs of neurons, one vertex a neuron and one edge a weight."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import torch
@@ -66,17 +67,11 @@ class Dag:
 
     def arriving(self) -> dict[int, list[int]]:
         """For each vertex that has any, the numbers of the edges that arrive at it."""
-        found: dict[int, list[int]] = {}
-        for i, e in enumerate(self.edges):
-            found.setdefault(e.head, []).append(i)
-        return found
+        return _grouped(e.head for e in self.edges)
 
     def leaving(self) -> dict[int, list[int]]:
         """For each vertex that has any, the numbers of the edges that leave it."""
-        found: dict[int, list[int]] = {}
-        for i, e in enumerate(self.edges):
-            found.setdefault(e.tail, []).append(i)
-        return found
+        return _grouped(e.tail for e in self.edges)
 
     def order(self) -> list[int]:
         """Vertices, each after all that it reads.
@@ -84,22 +79,23 @@ class Dag:
         Raises:
             Refusal: If there is a cycle.
         """
-        waiting = [0] * len(self.slopes)
+        before: dict[int, list[int]] = {v: [] for v in range(len(self.slopes))}
         for e in self.edges:
-            waiting[e.head] += 1
-        found = [v for v, n in enumerate(waiting) if n == 0]
-        leaving = self.leaving()
-        for v in found:
-            for head in (self.edges[i].head for i in leaving.get(v, ())):
-                waiting[head] -= 1
-                if waiting[head] == 0:
-                    found.append(head)
-        if len(found) < len(self.slopes):
+            before[e.head].append(e.tail)
+        try:
+            return [*TopologicalSorter(before).static_order()]
+        except CycleError as error:
             raise Refusal(
-                f"The graph must have no cycle, got one among {len(self.slopes) - len(found)} "
+                f"The graph must have no cycle, got one among {len(set(error.args[1]))} "
                 "vertices. Unroll a recurrent network in time first."
-            )
-        return found
+            ) from error
+
+
+def _grouped(ends: Iterable[int]) -> dict[int, list[int]]:
+    groups: dict[int, list[int]] = {}
+    for i, end in enumerate(ends):
+        groups.setdefault(end, []).append(i)
+    return groups
 
 
 def bend(z: Tensor, slopes: tuple[float, float]) -> Tensor:

@@ -76,13 +76,7 @@ def symmetries(
     require_model(model)
     batch = prepared(model, batch)
     require_finite_batch(tensors(batch))
-    learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    if not learnable:
-        raise Refusal(
-            "`model` must have parameters that are trained, got none that need a gradient. "
-            "Call requires_grad_() on those that the optimiser changes."
-        )
-    require_real(learnable, "What is conserved")
+    learnable = _learnable(model)
     shadows = Shadows()
     shadows.own(learnable)
     frozen = {n: p for n, p in model.named_parameters() if not p.requires_grad}
@@ -102,6 +96,17 @@ def symmetries(
     )
     scalings, fixed = families(shadows)
     return Symmetries(tuple(scalings), tuple(stills), tuple(fixed))
+
+
+def _learnable(model: nn.Module) -> dict[str, nn.Parameter]:
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if not trained:
+        raise Refusal(
+            "`model` must have parameters that are trained, got none that need a gradient. "
+            "Call requires_grad_() on those that the optimiser changes."
+        )
+    require_real(trained, "What is conserved")
+    return trained
 
 
 def _still(name: str, parameter: Tensor, axes: list[int]) -> StillSum:

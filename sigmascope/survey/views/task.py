@@ -50,8 +50,14 @@ def task_items(subject: Subject) -> Iterator[Item]:
         size = targets.double().square().mean().sqrt().item()
         yield Reading("(targets)", "target size", Estimate.rounded(size, ulps=64), VIEW)
     yield from _reach(subject, targets, loss, wanted)
-    if rows is None or not bool(rows.isfinite().all()) or subject.count < FEWEST:
-        return
+    if rows is not None and bool(rows.isfinite().all()) and subject.count >= FEWEST:
+        yield from _told_by_inputs(subject, first, rows, wanted)
+
+
+def _told_by_inputs(
+    subject: Subject, first: str, rows: Tensor, wanted: Float64[Tensor, "n k"]
+) -> Iterator[Item]:
+    """What inputs tell of the targets, and layer by layer what representations do."""
     signal = target_signal(rows, wanted)
     if signal is not None:
         yield Reading(first, "target signal", Estimate.rounded(signal, ulps=64), VIEW)
