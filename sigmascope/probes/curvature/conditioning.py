@@ -202,8 +202,7 @@ def _why_not(one: Call) -> str | None:
 
 def _layer(group: list[Use], roots: Tensor) -> Conditioning:
     """Q and its factors, from all uses of a weight; they add up, as positions do."""
-    first = group[0].call
-    module, dtype = first.module, first.output.dtype
+    module, dtype = group[0].call.module, group[0].call.output.dtype
     biased = any(p.ndim == 1 and p.requires_grad for p in module.parameters(recurse=False))
     wide = _precision(group[0])
     rows, after, features = [], [], []
@@ -220,7 +219,7 @@ def _layer(group: list[Use], roots: Tensor) -> Conditioning:
     fine: Route = "gram" if precision > BLIND else "auto"
     root = spectrum(Q, route="exact" if fine == "auto" and Q.numel() <= EXACT else "gram")
     return Conditioning(
-        first.site,
+        group[0].call.site,
         replace(root, low=(root.low - rounding).clamp_min(0), high=root.high + rounding),
         Q.shape[1],
         tuple(spectra(list(torch.cat(after, dim=2)), route=fine)),
