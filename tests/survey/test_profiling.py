@@ -3,13 +3,13 @@ import gc
 import pytest
 import torch
 from models_zoo import MODELS
-from tests.probes.test_stillness import assert_same, snapshot
 from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import records, survey
 from sigmascope.gate import Refusal
 from sigmascope.networks import mlp, resnet
+from tests.probes.execution.test_freeze import assert_same, snapshot
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -154,7 +154,7 @@ def run_once(
         outside: Whether to watch where weights are applied.
 
     Raises:
-        Refusal: If anything is raised.
+        Refusal: If anything is.
     """
     live = any(map(uses_batch_statistics, listened.values()))  # else a later run measures the same
     frozen, seen, used = Statisticians(), Operations(sizes=live), Outside(model, batch)
@@ -175,28 +175,27 @@ def run_once(
         rule,
         seen if operations else None,
         calls if operations else (),
-        used.names if outside else None,
+        tuple(used.found) if outside else None,
     )
 
 
 class Outside(TorchDispatchMode):
-    """Follows, by the memory that tensors lie in, what comes from the batch and from weights."""
+    """Follows, by the memory that tensors lie in, what comes from the batch and from weights.
+
+    Attributes:
+        found: Names of the weights, once each.
+    """
 
     def __init__(self, model: nn.Module, batch: Batch) -> None:
         super().__init__()
         self._depth = 0
-        self._found: dict[str, None] = {}
+        self.found: dict[str, None] = {}
         self._data = {_place(t) for t in tensors(batch)}
         self._names: dict[int, frozenset[str]] = {}
         self._parameters = {name for name, _ in model.named_parameters()}
         for name, t in (*model.named_buffers(), *model.named_parameters()):
             if is_matrix(t):
                 self._names[_place(t)] = frozenset((name,))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the weights, once each."""
-        return tuple(self._found)
 
     @contextmanager
     def inside(self, modules: Iterable[nn.Module]) -> Iterator[None]:
@@ -219,10 +218,10 @@ class Outside(TorchDispatchMode):
         read = [*tensors((args, kwargs))]
         places = [_place(t) for t in read]
         data = any(place in self._data for place in places)
-        still_weights = [(t, p) for t, p in zip(read, places, strict=True) if p not in self._data]
-        names = frozenset[str]().union(*(self._names.get(p, ()) for _, p in still_weights))
+        others = [t for t, p in zip(read, places, strict=True) if p not in self._data]
+        names = frozenset[str]().union(*(self._names.get(_place(t), ()) for t in others))
         if data and self._depth == 0:
-            self._note(func, [t for t, _ in still_weights], names)
+            self._note(func, others, names)
         out = func(*args, **kwargs)
         for place in {_place(t) for t in tensors(out)}:
             fresh = place not in places
@@ -232,9 +231,9 @@ class Outside(TorchDispatchMode):
 
     def _note(self, func: Callable[..., Any], others: list[Tensor], names: frozenset[str]) -> None:
         product = func.__name__.split(".")[0] in PRODUCTS
-        self._found |= dict.fromkeys(sorted(names if product else names & self._parameters))
+        self.found |= dict.fromkeys(sorted(names if product else names & self._parameters))
         if product and not names and any(is_matrix(t) for t in others):
-            self._found[FIXED] = None
+            self.found[FIXED] = None
 
     def _keep(self, place: int, data: bool, names: frozenset[str], *, fresh: bool) -> None:
         """What an operation wrote comes from what it read; a view also from what it looks at."""

@@ -184,12 +184,7 @@ def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:
 
 
 def implied(
-    module: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    delta: Tensor,
-    *,
-    normal: Tensor | None = None,
+    module: nn.Module, x: Tensor, y: Tensor, delta: Tensor, *, normal: Tensor | None = None
 ) -> Iterator[tuple[nn.Parameter, Tensor, float]]:
     """What the formulas of `share` take for the gradient of each parameter in one call.
 

@@ -2,12 +2,12 @@ import copy
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from tests.survey.test_landscapes import data, net
 from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.gate import Refusal
+from tests.survey.landscape.test_hessians import data, net
 
 
 class Skipped(nn.Module):
