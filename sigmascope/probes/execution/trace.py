@@ -152,9 +152,6 @@ def run_once(
         copy: Whether to keep copies of what they read.
         operations: Whether to watch operations.
         outside: Whether to watch where weights are applied.
-
-    Raises:
-        Refusal: If anything is.
     """
     live = any(map(uses_batch_statistics, listened.values()))  # else a later run measures the same
     frozen, seen, used = Statisticians(), Operations(sizes=live), Outside(model, batch)

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.gate import Refusal
-from tests.survey.landscape.test_hessians import data, net
+from tests.survey.landscape.test_layer_conditioning import data, net
 
 
 class Skipped(nn.Module):
