@@ -137,7 +137,7 @@ class Observed:
         """Every weight as a matrix, tied weights once; convolutions as kernel and as operator.
 
         The operator is taken on the periodic grid of what the layer reads here; one that would be
-        too dear is left out (`probes.parameters.OPERATOR_WORK`).
+        too dear is left out (`probes.weights.OPERATOR_WORK`).
         """
         with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
             return (*weights(self.model), *operators(self.calls))

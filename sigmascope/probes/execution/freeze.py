@@ -157,9 +157,9 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
     Inside the block every module is in evaluation mode, except batch normalisers found in training
     mode, which go on using the statistics of the batch. Afterwards everything a forward pass can
     reach is as it was, bit for bit and also after an error or Ctrl-C: modules, their modes, hooks
-    and attributes, what those hold (see `probes.reaches`), parameters and buffers with what is in
-    them (`probes.keepsakes`) and their gradients, random states of torch, NumPy and Python, and
-    settings of the process (`probes.settings`). Measurements in several threads take turns here.
+    and attributes, what those hold (see `reachable_state`), parameters and buffers with what is in
+    them (`tensor_state`) and their gradients, random states of torch, NumPy and Python, and
+    settings of the process (`settings`). Measurements in several threads take turns here.
 
     Args:
         model: The model.
