@@ -26,11 +26,8 @@ FIXED = "(a fixed matrix)"  # neither a parameter nor a buffer
 PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "linear", "convolution"))
 SUMS = frozenset(("add", "add_", "__add__", "__radd__", "__iadd__"))
 ENDS = {  # where activations squash to
-    "sigmoid": (0.0, 1.0),
-    "hardsigmoid": (0.0, 1.0),
-    "tanh": (-1.0, 1.0),
-    "hardtanh": (-1.0, 1.0),
-    "softsign": (-1.0, 1.0),
+    **dict.fromkeys(("sigmoid", "hardsigmoid"), (0.0, 1.0)),
+    **dict.fromkeys(("tanh", "hardtanh", "softsign"), (-1.0, 1.0)),
 }
 
 
@@ -165,6 +162,8 @@ def run_once(
     ):
         output, rule = as_tensor(called(model, batch))
     calls = tuple(tape.calls)
+    read = {_place(c.input) for c in calls}  # the rest need not be held
+    seen.squashed = [(kind, t) for kind, t in seen.squashed if _place(t) in read]
     return Trace(
         calls,
         frozen,
