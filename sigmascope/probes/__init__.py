@@ -11,7 +11,8 @@ from sigmascope.probes import (
     symmetry,
 )
 from sigmascope.probes.convolutions import convolution_operator
-from sigmascope.probes.subject import OUTPUT, Subject
+from sigmascope.probes.observed import OUTPUT
+from sigmascope.probes.subject import Subject
 from sigmascope.probes.weights import Weight, as_matrix, weight_spectra, weights
 
 __all__ = [

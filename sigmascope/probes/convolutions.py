@@ -1,6 +1,7 @@
 """Convolutions as the linear maps that they are."""
 
 import math
+from functools import partial
 from itertools import product
 
 import torch
@@ -100,26 +101,8 @@ def convolution_operator(module: nn.Module, *, grid: tuple[int, ...]) -> Operato
     """The convolution as it is, with its own padding and stride, on inputs of size `grid`."""
     assert isinstance(module, _ConvNd)
     weight = module.weight.detach().double()
+    forward = partial(_convolved, module, weight)
     channels = (module.in_channels, *grid)
-
-    def forward(x: Tensor) -> Tensor:
-        spatial = len(grid)
-        if isinstance(module, _ConvTransposeNd):
-            return TRANSPOSE[spatial](
-                x,
-                weight,
-                None,
-                module.stride,
-                _margins(module),
-                module.output_padding,
-                module.groups,
-                module.dilation,
-            )
-        padded = _padded(module, x)
-        return CONVOLVE[spatial](
-            padded, weight, None, module.stride, 0, module.dilation, module.groups
-        )
-
     zero = torch.zeros(1, *channels, dtype=torch.float64, device=weight.device)
     shape = forward(zero).shape[1:]
 
@@ -132,3 +115,12 @@ def convolution_operator(module: nn.Module, *, grid: tuple[int, ...]) -> Operato
         return pulled.flatten(1).mT
 
     return Operator((math.prod(shape), math.prod(channels)), apply, adjoint, weight)
+
+
+def _convolved(module: _ConvNd, weight: Tensor, x: Tensor) -> Tensor:
+    """With another weight, in another precision, and without a bias."""
+    spatial, stride, groups, apart = weight.ndim - 2, module.stride, module.groups, module.dilation
+    if isinstance(module, _ConvTransposeNd):
+        ends = _margins(module), module.output_padding
+        return TRANSPOSE[spatial](x, weight, None, stride, *ends, groups, apart)
+    return CONVOLVE[spatial](_padded(module, x), weight, None, stride, 0, apart, groups)

@@ -1,51 +1,29 @@
 """What every measurement is made on."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-import torch
 from jaxtyping import Float64
-from torch import Tensor, nn
+from torch import Tensor
 
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.curvature.conditioning import Conditioned, conditioning
 from sigmascope.probes.curvature.finite_differences import SelfCheck, self_check
-from sigmascope.probes.curvature.hessian import Curvature, Kind, Scene, chosen_parameters, curvature
-from sigmascope.probes.execution.forward import Pass, forward_pass, require_samples
-from sigmascope.probes.execution.freeze import ALONE, still, uses_batch_statistics
-from sigmascope.probes.execution.hooks import Call, module_name
-from sigmascope.probes.execution.layers import channel_dim, layers, normalisers
-from sigmascope.probes.execution.refusals import Unsplit, require_finite_batch, require_model
-from sigmascope.probes.execution.weights_outside import uses_outside
-from sigmascope.probes.jacobian.backward import Sweep, sweep
+from sigmascope.probes.curvature.hessian import Curvature, Kind, chosen_parameters, curvature
+from sigmascope.probes.execution.hooks import module_name
+from sigmascope.probes.execution.refusals import Unsplit
 from sigmascope.probes.jacobian.input_jacobian import Jacobians, jacobians
 from sigmascope.probes.jacobian.ntk import require_separate, tangent_kernel, trace_of
-from sigmascope.probes.jacobian.ntk_shares import covers
-from sigmascope.probes.jacobian.per_sample_gradients import Collinearity, collinearity
-from sigmascope.probes.jacobian.sample_mixing import mixing
-from sigmascope.probes.jacobian.unaccounted import exact_shares, leftovers, unaccounted
+from sigmascope.probes.jacobian.per_sample_gradients import Collinearity
+from sigmascope.probes.jacobian.unaccounted import exact_shares
 from sigmascope.probes.piecewise_affine.affine_map import AffineMap, local_affine
-from sigmascope.probes.samples.batches import Batch, prepared, sample_count, tensors
-from sigmascope.probes.samples.matrices import Rows, Spectra, rows, samples_first, spectra_of
-from sigmascope.probes.samples.targets import Loss, require_finite_targets, require_task
-from sigmascope.probes.structure.feedforward import stack_of
-from sigmascope.probes.structure.linear_stacks import Stack
-from sigmascope.probes.symmetry.rescalings import Symmetries, symmetries
-from sigmascope.probes.weights import Weight, operators, weights
-
-OUTPUT = "(output)"
-_MIXED = (
-    "`{}` must be asked of a model that treats every sample by itself, got one in which {}. Take "
-    "that operation over the batch out, or say `batch_dim=` (`--batch-dim`) if the samples lie "
-    "along another dimension."
-)
+from sigmascope.probes.runs import MIXED, Runs
 
 
 @dataclass(frozen=True)
-class Subject:
+class Subject(Runs):
     """A model held still on one batch; what is read from it is read once.
 
     The model is measured without dropout and without drift of its buffers. Batch normalisers found
@@ -69,178 +47,6 @@ class Subject:
         Refusal: If the model or the batch cannot be measured.
     """
 
-    model: nn.Module
-    batch: Batch
-    targets: Any = None
-    loss: Loss | None = None
-    outputs: int | Sequence[int] = 16
-    batch_dim: int = 0
-    generator: torch.Generator | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.outputs, int) and self.outputs < 1:
-            raise Refusal(
-                f"`outputs` must be 1 or more, got {self.outputs}. It is how many columns of the "
-                "output to differentiate."
-            )
-        with ALONE:
-            original = getattr(self.model, "_orig_mod", self.model)  # what torch.compile wraps
-            if isinstance(original, nn.parallel.DistributedDataParallel):
-                original = original.module
-            object.__setattr__(self, "model", original)
-            require_model(self.model)
-            object.__setattr__(self, "batch", prepared(self.model, self.batch))
-            require_finite_batch(tensors(self.batch))
-            if isinstance(self.targets, Tensor):  # a loss may work in place
-                object.__setattr__(self, "targets", self.targets.detach().clone())
-            require_finite_targets(self.targets)
-            sample_count(self.batch, batch_dim=self.batch_dim)
-
-    @property
-    def count(self) -> int:
-        """Samples in the batch."""
-        return sample_count(self.batch, batch_dim=self.batch_dim)
-
-    @cached_property
-    def modules(self) -> dict[str, nn.Module]:
-        """Every layer (see `probes.execution.layers`) by name, in the order of definition."""
-        found = layers(self.model)
-        if not found:
-            raise Refusal(
-                f"`model` must have a layer (a weight of two or more dimensions), got "
-                f"{type(self.model).__name__} with none. Pass the module that holds the layers."
-            )
-        return found
-
-    @cached_property
-    def _pass(self) -> Pass:
-        found = forward_pass(self.model, self.batch, self.modules, self._listened)
-        if self.batch_dim == 0:
-            require_samples(found.calls, self.batch, found.output, count=self.count)
-        if self.loss is not None and self.targets is not None:
-            require_task(
-                found.output, self.targets, self.loss, count=self.count, batch_dim=self.batch_dim
-            )
-        return found
-
-    @cached_property
-    def _batch_normalisers(self) -> dict[str, nn.Module]:
-        return {k: m for k, m in self.model.named_modules() if uses_batch_statistics(m)}
-
-    @cached_property
-    def _listened(self) -> dict[str, nn.Module]:
-        return self.modules | self._batch_normalisers | normalisers(self.model)
-
-    @cached_property
-    def uses_outside(self) -> tuple[str, ...]:
-        """Weights that are applied where no layer is called, by name; see `probes.uses`."""
-        return tuple(uses_outside(self.model, self.batch, self._listened))
-
-    @property
-    def calls(self) -> tuple[Call, ...]:
-        """Every call of a layer, in the order in which they end."""
-        return self._pass.calls
-
-    @property
-    def output(self) -> Tensor:
-        """The output tensor that is studied."""
-        return self._pass.output
-
-    @property
-    def output_rule(self) -> str:
-        """How the output tensor was chosen from what the model returns."""
-        return self._pass.rule
-
-    @cached_property
-    def weights(self) -> tuple[Weight, ...]:
-        """Every weight as a matrix, tied weights once; convolutions as kernel and as operator.
-
-        The operator is taken on the periodic grid of what the layer reads here; one that would be
-        too dear is left out (`probes.parameters.OPERATOR_WORK`).
-        """
-        with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
-            return (*weights(self.model), *operators(self.calls))
-
-    @cached_property
-    def activations(self) -> Mapping[str, Rows]:
-        """What each layer reads, and the output: the representations, by site.
-
-        The representation at a layer is everything that came before it; token ids are left out.
-        """
-        found = {
-            c.site: self._rows(c.input, channel_dim(c.module, c.input))
-            for c in self.calls
-            if c.input.is_floating_point()
-        }
-        return {**found, OUTPUT: self._rows(self.output, self.output.ndim - 1)}
-
-    @cached_property
-    def preactivations(self) -> Mapping[str, Rows]:
-        """What each layer writes, by site."""
-        return {c.site: self._rows(c.output, channel_dim(c.module, c.output)) for c in self.calls}
-
-    @cached_property
-    def mixing(self) -> str:
-        """How the samples of the batch mix, in words; empty where each is treated by itself.
-
-        What is asked of single samples is then refused; representations and weights are not.
-
-        Cost: three and a half forward passes and two backward passes, once.
-        """
-        return mixing(
-            self.model,
-            self.batch,
-            self._listened,
-            self._pass.frozen,
-            count=self.count,
-            batch_dim=self.batch_dim,
-        )
-
-    def _require_apart(self, asked: str) -> None:
-        if self.mixing:
-            raise Refusal(_MIXED.format(asked, self.mixing))
-
-    def _rows(self, value: Tensor, channels: int) -> Rows:
-        return rows(value, channels=channels, count=self.count, batch_dim=self.batch_dim)
-
-    @cached_property
-    def spectra(self) -> Mapping[tuple[str, str], Spectra]:
-        """Singular values of every representation, by `(site, form)`, as it is and centred.
-
-        Sites whose representation is not finite are left out.
-        """
-        return {
-            (site, form): spectra_of(matrix)
-            for site, both in self.activations.items()
-            for form, matrix in both.forms().items()
-            if bool(matrix.isfinite().all())
-        }
-
-    @cached_property
-    def stack(self) -> Stack | str:
-        """The plain stack of layers that the model is; or why it is none."""
-        with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
-            return stack_of(self.calls, self.batch, self.output)
-
-    @cached_property
-    def symmetries(self) -> Symmetries:
-        """How the weights may be rescaled without changing what the model computes."""
-        _ = self._pass  # which refuses what the model or the loss misreads
-        return symmetries(self.model, self.batch, targets=self.targets, loss=self.loss)
-
-    @cached_property
-    def adjoints(self) -> Sweep:
-        """`∂ output / ∂ preactivation` of every layer, for every sample on its own.
-
-        One forward pass, and one backward pass per output.
-        """
-        self._require_apart("adjoints")
-        try:
-            rest = self.leftovers
-        except Refusal:  # not differentiable by its parameters; by what layers write, perhaps
-            rest = {}
-        return self._swept(self.outputs, rest, grams=True)
-
     @cached_property
     def ntk_trace(self) -> Float64[Tensor, " n"]:
         """`Tr Θ(x, x)` of every sample over all outputs, exactly.
@@ -259,72 +65,7 @@ class Subject:
         rest = self.leftovers
         every = range(self.output.numel() // self.count)
         by_formula = trace_of(self._swept(every, {}, grams=False), self.count, without=rest)
-        return by_formula + exact_shares(
-            self.model,
-            self.batch,
-            self._listened,
-            self._pass.frozen,
-            [p for owned in rest.values() for p in owned],
-            count=self.count,
-            batch_dim=self.batch_dim,
-        )
-
-    def _swept(
-        self,
-        outputs: int | Sequence[int],
-        uncovered: Mapping[str, Sequence[Tensor]],
-        *,
-        grams: bool,
-    ) -> Sweep:
-        wanted = outputs if isinstance(outputs, int) else len(outputs)
-        return sweep(
-            self.model,
-            self.batch,
-            self._listened,
-            self._pass.frozen,
-            outputs=outputs,
-            count=self.count,
-            entries=self._pass.entries,
-            columns=min(wanted, self.output.numel() // self.count),
-            batch_dim=self.batch_dim,
-            uncovered=uncovered,
-            grams=grams,
-            generator=self._generator,
-        )
-
-    @property
-    def _generator(self) -> torch.Generator:
-        return self.generator or torch.Generator().manual_seed(0)
-
-    @property
-    def _uncovered(self) -> tuple[str, ...]:
-        """Layers whose share of the tangent kernel no formula covers, by name."""
-        split = lambda t: samples_first(t, count=self.count, batch_dim=self.batch_dim) is not None
-        whole = {module_name(c.site) for c in self.calls if not split(c.output)}
-        return tuple(n for n, m in self.modules.items() if n in whole or not covers(m))
-
-    @cached_property
-    def unaccounted(self) -> frozenset[str]:
-        """Trained parameters whose gradients the calls of layers do not explain, by name.
-
-        Raises:
-            Refusal: If autograd cannot differentiate by a parameter.
-
-        Cost: one forward and one backward pass, once.
-        """
-        return unaccounted(
-            self.model,
-            self.batch,
-            self._listened,
-            self._pass.frozen,
-            count=self.count,
-            batch_dim=self.batch_dim,
-        )
-
-    @property
-    def leftovers(self) -> dict[str, list[nn.Parameter]]:
-        """Trained parameters whose share of the tangent kernel no formula gives, by module."""
-        return leftovers(self.model, self.unaccounted, self._uncovered)
+        return by_formula + exact_shares(self._scene, [p for o in rest.values() for p in o])
 
     @cached_property
     def gradients(self) -> Collinearity | None:
@@ -341,18 +82,9 @@ class Subject:
         if self.loss is None or self.targets is None:
             return "no targets and loss were given"
         if self.mixing:
-            return _MIXED.format("gradients", self.mixing)
+            return MIXED.format("gradients", self.mixing)
         try:
-            found = collinearity(
-                self.model,
-                self.batch,
-                self.targets,
-                self.loss,
-                self.modules | self._batch_normalisers,
-                self._pass.frozen,
-                count=self.count,
-                batch_dim=self.batch_dim,
-            )
+            found = self._collinearity
         except Unsplit as reason:  # the rest of the model is measured all the same
             return str(reason)
         return self._used_again(found.site) or found
@@ -374,16 +106,7 @@ class Subject:
         One forward pass, and one backward pass for each output.
         """
         self._require_apart("conditioning")
-        return conditioning(
-            self.model,
-            self.batch,
-            self.modules | self._batch_normalisers,
-            self._pass.frozen,
-            targets=self.targets,
-            loss=self.loss,
-            count=self.count,
-            batch_dim=self.batch_dim,
-        )
+        return conditioning(self._scene)
 
     def curvature(
         self, kind: Kind = "hessian", *, layers: Sequence[str] | None = None
@@ -409,11 +132,6 @@ class Subject:
         """Second derivatives of this model by autograd against finite differences, once."""
         return self_check(self._scene)
 
-    @property
-    def _scene(self) -> Scene:
-        _ = self._pass  # which refuses what the model or the loss misreads
-        return Scene(self.model, self.batch, self.targets, self.loss, self.count, self.batch_dim)
-
     @cached_property
     def jacobians(self) -> Jacobians:
         """Singular values of `∂f(x)/∂x` at every sample.
@@ -421,15 +139,7 @@ class Subject:
         One forward pass, and one backward pass for each output, or 64 of mixtures of many.
         """
         self._require_apart("jacobians")
-        return jacobians(
-            self.model,
-            self.batch,
-            self._listened,
-            self._pass.frozen,
-            count=self.count,
-            batch_dim=self.batch_dim,
-            generator=self._generator,
-        )
+        return jacobians(self._scene, self._generator)
 
     def tangent_kernel(self, *, layers: Sequence[str] | None = None) -> Operator:
         """`Θ(X, X)` over the batch, every output of every sample after the other.
@@ -443,16 +153,9 @@ class Subject:
         Cost: two forward and three backward passes for each product, on 64 samples at a time.
         """
         self._require_apart("tangent_kernel")
-        return tangent_kernel(
-            self.model,
-            self.batch,
-            self._listened,
-            self._pass.frozen,
-            chosen_parameters(self.model, layers),
-            count=self.count,
-            outputs=self.output.numel() // self.count,
-            batch_dim=self.batch_dim,
-        )
+        columns = self.output.numel() // self.count
+        owned = chosen_parameters(self.model, layers)
+        return tangent_kernel(self._scene, owned, outputs=columns)
 
     def local_affine(
         self, index: int = 0, *, start: str | None = None, stop: str | None = None

@@ -78,25 +78,20 @@ def profile(
     Raises:
         Refusal: If the model or the batch cannot be measured.
 
-    Cost: a forward pass, a forward and backward pass for each differentiated output, one for the
-    loss, and the spectra; five forward and three backward passes to see whether samples mix and
-    which parameters are used as their layers say, and 16 backward passes if some are not;
-    the view `"setup"` runs the model three times more, and once back.
+    Cost: the model is run forward four times. Once without gradients, watched (calls, output,
+    weights outside of layers, saturated units); once on a tape of the whole batch, which is passed
+    back twice to see whether samples mix, once for the parameters that layers do not account for,
+    once for the loss, and once for each differentiated output; on half of the batch without
+    gradients, for mixing again; and, by the view `"setup"`, once forward and back in the model's
+    own modes for the loss. Where the differentiated outputs need more memory than a training step,
+    they take passes of their own, forward and back, piece by piece. To these come 16 backward
+    passes if layers do not account for some parameters; one run where a model overwrites what it
+    has read, up to two where it bears no watcher; and three where there are fewer than four
+    samples, or the half of them leaves doubts.
     """
-    unknown = sorted(set(views) - set(EVERY))
-    if unknown or not views:
-        raise Refusal(f"`views` must name some of {', '.join(EVERY)}, got {unknown or 'none'}.")
+    wanted = _wanted(views)
     start = time.perf_counter()
-    subject = Subject(
-        model,
-        batch,
-        targets,
-        loss,
-        outputs=outputs,
-        batch_dim=batch_dim,
-        generator=generator,
-    )
-    wanted: list[View] = [view for view in EVERY if view in views]
+    subject = Subject(model, batch, targets, loss, outputs, batch_dim, generator)
     tell = progress or (lambda *_: None)
     tell("forward pass", 0, len(wanted) + 2)
     layers, absent = covered(subject)
@@ -116,6 +111,13 @@ def profile(
         about=_about(subject, time.perf_counter() - start),
         views=tuple(wanted),
     )
+
+
+def _wanted(views: Collection[View]) -> list[View]:
+    unknown = sorted(set(views) - set(EVERY))
+    if unknown or not views:
+        raise Refusal(f"`views` must name some of {', '.join(EVERY)}, got {unknown or 'none'}.")
+    return [view for view in EVERY if view in views]
 
 
 def named(measured: Profile, about: Mapping[str, str]) -> Profile:

@@ -23,7 +23,7 @@ CLASSES = {
     "sigmascope.survey.bottleneck": ("Prediction", "DepthSweep"),
     "sigmascope.diagnosis": ("Treatment", "Bottleneck"),
     "sigmascope.diagnosis.compression": ("Compression",),
-    "sigmascope.theory.le2022": ("Conserved",),
+    "sigmascope.theory.le2022.conservation": ("Conserved",),
     "sigmascope.records": ("Profile", "Finding", "Check"),
 }
 

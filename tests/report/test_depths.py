@@ -11,5 +11,5 @@ def test_a_weight_lies_at_the_first_layer_that_applies_it():
 
 
 def test_a_checkpoint_has_its_sites_in_their_order():
-    rows = tuple(Reading(site, "matrix rank", ONE, "weights") for site in "bab")
+    rows = tuple(Reading(site, "stable rank", ONE, "weights") for site in "bab")
     assert depths(Profile(rows)) == {"b": 0, "a": 1}

@@ -9,7 +9,6 @@ derivative of the loss by the output. It is `Qᵀ Q` for the matrix Q of the squ
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +17,11 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.gate import Refusal
 from sigmascope.linalg.spectra import Route, spectra, spectrum
 from sigmascope.probes.curvature.gauss_newton_roots import feature_rows, root_rows, square_roots
-from sigmascope.probes.execution.double_backward import explaining
-from sigmascope.probes.execution.forward import called
-from sigmascope.probes.execution.freeze import still
-from sigmascope.probes.execution.hooks import Call, recording
-from sigmascope.probes.execution.layers import Statisticians, transposed
+from sigmascope.probes.execution.hooks import Call
+from sigmascope.probes.execution.layers import transposed
+from sigmascope.probes.execution.refusals import explaining
 from sigmascope.probes.jacobian.ntk_shares import acts_as_linear
-from sigmascope.probes.samples.batches import Batch, as_tensor
-from sigmascope.probes.samples.matrices import samples_first
-from sigmascope.probes.samples.targets import Loss
+from sigmascope.probes.scene import Scene
 from sigmascope.records import Spectrum
 
 OUTPUTS = 64  # columns of the output that are differentiated at most
@@ -76,17 +71,7 @@ class Conditioned:
     silent: dict[str, str]
 
 
-def conditioning(
-    model: nn.Module,
-    batch: Batch,
-    modules: dict[str, nn.Module],
-    frozen: Statisticians,
-    *,
-    targets: Any,
-    loss: Loss | None,
-    count: int,
-    batch_dim: int,
-) -> Conditioned:
+def conditioning(scene: Scene) -> Conditioned:
     """One forward pass, one backward pass for each output, one factorisation for each layer.
 
     Without targets and loss, the loss is `(1/n) Σ ‖f(x_i) - y_i‖²`, whose curvature is the same
@@ -96,36 +81,36 @@ def conditioning(
         Refusal: If the output has too many columns or no row per sample, if the adjoints do not
             fit in memory, or if the loss is not convex in the output or mixes samples.
     """
-    frozen.rewind()
-    with still(model), torch.enable_grad(), recording(modules, rewrite=frozen.rewrite) as tape:
-        out = as_tensor(called(model, batch))[0]
-        tape.listening = False
-        rows = samples_first(out, count=count, batch_dim=batch_dim)
-        flat = _columns(rows)
-        roots = square_roots(rows, loss, targets)
-        calls = [c for c in tape.calls if c.module not in frozen.seen]
-        _require_room(calls, flat.shape[1])
-        grads = _pulled(flat, [c.output for c in calls])
+    with scene.on_tape() as run:
+        flat = run.flat
+        _require_few(flat.shape[1])
+        roots = square_roots(scene.split(run.output), scene.loss, scene.targets)
+        _require_room(run.layers, flat.shape[1])
+        grads = _pulled(flat, [c.output for c in run.layers])
     uses, silent = [], {}
-    for one, per_output in zip(calls, grads, strict=True):
-        why = _why_not(one)
-        if any(g is None for g in per_output):
-            why = "the output does not depend on what it wrote"
-        split = [
-            samples_first(t, count=count, batch_dim=batch_dim)
-            for t in (one.input, *(g for g in per_output if g is not None))
-        ]
-        if why is None and any(t is None for t in split):
-            why = "what it reads or writes cannot be told apart by sample"
-        if why is None and not all(bool(t.isfinite().all()) for t in split if t is not None):
-            why = "what it reads or its derivatives are not finite"
-        if why is None:
-            x, *parts = (t.detach() for t in split if t is not None)
-            uses.append(Use(one, x, torch.stack(parts, dim=1)))
+    for call, per_output in zip(run.layers, grads, strict=True):
+        use = _use(scene, call, per_output)
+        if isinstance(use, Use):
+            uses.append(use)
         else:
-            silent[one.site] = why
-    found = tuple(_layer(group, roots) for group in _by_weight(uses, calls, silent))
-    return Conditioned(found, silent)
+            silent[call.site] = use
+    groups = _by_weight(uses, run.layers, silent)
+    return Conditioned(tuple(_layer(group, roots) for group in groups), silent)
+
+
+def _use(scene: Scene, call: Call, grads: tuple[Tensor | None, ...]) -> "Use | str":
+    """What one call of a layer adds to the curvature; or why nothing is known of it."""
+    whole = [g for g in grads if g is not None]
+    if len(whole) < len(grads):
+        return "the output does not depend on what it wrote"
+    if why := _why_not(call):
+        return why
+    split = [s.detach() for t in (call.input, *whole) if (s := scene.split(t)) is not None]
+    if len(split) < 1 + len(whole):
+        return "what it reads or writes cannot be told apart by sample"
+    if not all(bool(t.isfinite().all()) for t in split):
+        return "what it reads or its derivatives are not finite"
+    return Use(call, split[0], torch.stack(split[1:], dim=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +128,7 @@ class Use:
     J: Tensor
 
 
-def _by_weight(uses: list[Use], calls: list[Call], silent: dict[str, str]) -> list[list[Use]]:
+def _by_weight(uses: list[Use], calls: Sequence[Call], silent: dict[str, str]) -> list[list[Use]]:
     """The uses of each weight, whose curvature they make together; all of them, or none."""
     groups: dict[int, list[Use]] = {}
     for use in uses:
@@ -167,22 +152,15 @@ def _weight_of(call: Call) -> int:
     return id(owned[0] if len(owned) == 1 else call.module)
 
 
-def _columns(rows: Tensor | None) -> Tensor:
-    if rows is None:
-        raise Refusal(
-            "The output must have one row per sample to be differentiated sample by sample. "
-            "Return it with the batch dimension, or say `batch_dim=` (`--batch-dim`)."
-        )
-    flat = rows.reshape(len(rows), -1)
-    if flat.shape[1] > OUTPUTS:
+def _require_few(columns: int) -> None:
+    if columns > OUTPUTS:
         raise Refusal(
             f"The conditioning needs every output differentiated, {OUTPUTS} at most, got "
-            f"{flat.shape[1]} a sample. Wrap the model so that it returns fewer."
+            f"{columns} a sample. Wrap the model so that it returns fewer."
         )
-    return flat
 
 
-def _require_room(calls: list[Call], columns: int) -> None:
+def _require_room(calls: Sequence[Call], columns: int) -> None:
     held = sum(c.output.numel() * c.output.element_size() for c in calls) * columns
     if held > BYTES:
         raise Refusal(
@@ -224,31 +202,24 @@ def _why_not(one: Call) -> str | None:
 
 def _layer(group: list[Use], roots: Tensor) -> Conditioning:
     """Q and its factors, from all uses of a weight; they add up, as positions do."""
-    first = group[0].call
-    module, dtype = first.module, first.output.dtype
+    module, dtype = group[0].call.module, group[0].call.output.dtype
     biased = any(p.ndim == 1 and p.requires_grad for p in module.parameters(recurse=False))
-    # what a float32 model computed is rounded once more when it is multiplied, unless that is done
-    # in float64, for which there is room while Q is small
-    entries = group[0].J.shape[:2].numel() * sum(
-        p.numel() for p in module.parameters(recurse=False)
-    )
-    small = entries <= EXACT
-    wide = torch.float64 if small else torch.promote_types(dtype, torch.float32)
-    rows, after, features, rounding = [], [], [], 0.0
+    wide = _precision(group[0])
+    rows, after, features = [], [], []
     for use in group:
         x, J = use.x.to(wide), use.J.to(wide)
         J = torch.einsum("njk,nk...->nj...", roots.to(x.device, wide), J)
         rows.append(root_rows(module, x, J, biased=biased))
         after.append(J.flatten(2))
         features.append(feature_rows(module, x, biased=biased))
-        rounding += _rounding(after[-1], features[-1])
     Q = torch.stack(rows).sum(0).flatten(0, 1)
+    rounding = sum(map(_rounding, after, features))
     precision = torch.finfo(dtype).eps
     # below the rounding of a float32 model there is nothing for an exact factorisation to find
     fine: Route = "gram" if precision > BLIND else "auto"
     root = spectrum(Q, route="exact" if fine == "auto" and Q.numel() <= EXACT else "gram")
     return Conditioning(
-        first.site,
+        group[0].call.site,
         replace(root, low=(root.low - rounding).clamp_min(0), high=root.high + rounding),
         Q.shape[1],
         tuple(spectra(list(torch.cat(after, dim=2)), route=fine)),
@@ -256,6 +227,17 @@ def _layer(group: list[Use], roots: Tensor) -> Conditioning:
         precision,
         not transposed(module) and getattr(module, "groups", 1) == 1,
     )
+
+
+def _precision(use: Use) -> torch.dtype:
+    """In which Q is formed.
+
+    What a float32 model computed is rounded once more when it is multiplied, unless that is done in
+    float64, for which there is room while Q is small.
+    """
+    own = sum(p.numel() for p in use.call.module.parameters(recurse=False))
+    small = use.J.shape[:2].numel() * own <= EXACT
+    return torch.float64 if small else torch.promote_types(use.call.output.dtype, torch.float32)
 
 
 def _rounding(J: Tensor, Z: Tensor) -> float:

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.probes.curvature.displacement import moved
-from sigmascope.probes.curvature.hessian import Kind, Scene, chosen_parameters, curvature
+from sigmascope.probes.curvature.hessian import Kind, chosen_parameters, curvature
 from sigmascope.probes.execution.copying import duplicate
 from sigmascope.probes.execution.double_backward import differentiable_twice, joined, pushforward
 from sigmascope.probes.samples.batches import prepared
+from sigmascope.probes.scene import Scene
 
 STEPS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # of each parameter's own size
 GOOD = 1e-6  # a relative difference below which no other step is tried

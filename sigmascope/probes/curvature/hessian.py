@@ -7,7 +7,7 @@ differentiated (torch 2.13).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Float64
@@ -22,12 +22,9 @@ from sigmascope.probes.execution.double_backward import (
     joined,
     pushforward,
 )
-from sigmascope.probes.execution.forward import called
 from sigmascope.probes.execution.hooks import module_name
 from sigmascope.probes.execution.refusals import require_real
-from sigmascope.probes.samples.batches import Batch, as_tensor
-from sigmascope.probes.samples.matrices import samples_first
-from sigmascope.probes.samples.targets import Loss, scalar_loss
+from sigmascope.probes.scene import Scene
 
 Kind = Literal["hessian", "gauss-newton", "fisher"]
 KINDS: tuple[Kind, ...] = ("hessian", "gauss-newton", "fisher")
@@ -52,50 +49,6 @@ class Curvature:
     gradient: Float64[Tensor, " n"]
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A model, a batch and a loss: what curvature is taken of.
-
-    Attributes:
-        model: The model.
-        batch: What it is run on.
-        targets: What the loss compares the output with; None for squared error.
-        loss: The loss; None for squared error.
-        count: Samples in the batch.
-        batch_dim: Where the output has them.
-    """
-
-    model: nn.Module
-    batch: Batch
-    targets: Any
-    loss: Loss | None
-    count: int
-    batch_dim: int
-
-    def output(self) -> Tensor:
-        """The output tensor, on the tape."""
-        return as_tensor(called(self.model, self.batch))[0]
-
-    def value(self, output: Tensor) -> Tensor:
-        """The loss of an output; of squared error only the curvature by the output is meant."""
-        if self.loss is None or self.targets is None:
-            return output.square().sum() / self.count
-        return scalar_loss(self.loss, output, self.targets)
-
-    def losses(self) -> Tensor:
-        """The loss of each sample."""
-        output = samples_first(self.output(), count=self.count, batch_dim=self.batch_dim)
-        if output is None or not isinstance(self.targets, Tensor) or self.loss is None:
-            raise Refusal(
-                'The curvature "fisher" needs one loss per sample: an output with one row per '
-                'sample, targets that are a tensor, and a loss. Ask for "gauss-newton" instead.'
-            )
-        each = range(self.count)
-        return torch.stack(
-            [scalar_loss(self.loss, output[i : i + 1], self.targets[i : i + 1]) for i in each]
-        )
-
-
 def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> Curvature:
     """Record the tape; products hold on to it.
 
@@ -103,6 +56,43 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
         Refusal: If the kind is unknown, if targets or loss are missing where they matter, or if the
             loss depends on none of the parameters.
     """
+    _require_kind(scene, kind)
+    owned = list(parameters.values())
+    with differentiable_twice(scene.model):
+        value, product = _taped(scene, kind, owned)
+        if not value.requires_grad:
+            raise Refusal("The loss must depend on the parameters, got one that does not.")
+        slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
+        multiplied = product or (lambda parts: again(slopes, owned, parts))
+    gradient = joined(slopes, owned).detach().double()
+    size = sum(p.numel() for p in owned)
+
+    def apply(block: Tensor) -> Tensor:
+        columns = [_split(column, owned) for column in block.T]
+        with differentiable_twice(scene.model, recorded=True):
+            products = [multiplied(parts) for parts in columns]
+        return torch.stack([joined(parts, owned) for parts in products], dim=1)
+
+    operator = Operator((size, size), apply, apply, owned[0].detach())
+    return Curvature(kind, operator, (*parameters,), gradient)
+
+
+Product = Callable[[list[Tensor]], Parts]
+
+
+def _taped(scene: Scene, kind: Kind, owned: list[nn.Parameter]) -> tuple[Tensor, Product | None]:
+    """The loss, and products with its curvature; None where they are those of the gradient."""
+    if kind == "fisher":
+        losses = scene.losses()
+        return losses.mean(), _gauss_newton(losses, lambda w: w / scene.count, owned)
+    output = scene.output()
+    value = scene.value(output)
+    if kind == "hessian":
+        return value, None
+    return value, _gauss_newton(output, _second_derivative(scene, output), owned)
+
+
+def _require_kind(scene: Scene, kind: Kind) -> None:
     if kind not in KINDS:
         raise Refusal(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}.")
     if kind != "gauss-newton" and (scene.loss is None or scene.targets is None):
@@ -110,33 +100,6 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
             f'The curvature "{kind}" depends on targets and a loss, got none. Pass `targets=` and '
             '`loss=`, or ask for "gauss-newton", which is then that of squared error.'
         )
-    owned = list(parameters.values())
-    with differentiable_twice(scene.model):
-        if kind == "fisher":
-            losses = scene.losses()
-            value = losses.mean()
-            product = _gauss_newton(losses, lambda w: w / scene.count, owned)
-        else:
-            output = scene.output()
-            value = scene.value(output)
-            product = None
-            if kind == "gauss-newton":
-                product = _gauss_newton(output, _second_derivative(scene, output), owned)
-        if not value.requires_grad:
-            raise Refusal("The loss must depend on the parameters, got one that does not.")
-        slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
-        product = product or (lambda parts: again(slopes, owned, parts))
-    gradient = joined(slopes, owned).detach().double()
-    size = sum(p.numel() for p in owned)
-
-    def apply(block: Tensor) -> Tensor:
-        columns = [_split(column, owned) for column in block.T]
-        with differentiable_twice(scene.model, recorded=True):
-            found = [product(parts) for parts in columns]
-        return torch.stack([joined(parts, owned) for parts in found], dim=1)
-
-    operator = Operator((size, size), apply, apply, owned[0].detach())
-    return Curvature(kind, operator, (*parameters,), gradient)
 
 
 def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Parameter]:
@@ -167,7 +130,7 @@ def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[st
 
 def _gauss_newton(
     outputs: Tensor, second: Callable[[Tensor], Tensor], owned: list[nn.Parameter]
-) -> Callable[[list[Tensor]], Parts]:
+) -> Product:
     push = pushforward(outputs, owned)
 
     def product(parts: list[Tensor]) -> Parts:

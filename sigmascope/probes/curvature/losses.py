@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
 from sigmascope.probes.curvature.displacement import Direction, moved
-from sigmascope.probes.execution.forward import called
 from sigmascope.probes.execution.freeze import still
+from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.samples.targets import scalar_loss
 from sigmascope.probes.subject import Subject

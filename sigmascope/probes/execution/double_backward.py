@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from sigmascope.gate import Refusal
 from sigmascope.probes.execution.freeze import still, uses_batch_statistics
-from sigmascope.probes.execution.refusals import is_ours
+from sigmascope.probes.execution.refusals import explaining
 
 Parts = Sequence[Tensor | None]  # of a vector, one for each tensor; None for zeros
 
@@ -41,20 +40,6 @@ def differentiable_twice(model: nn.Module, *, recorded: bool = False) -> Iterato
                 # updated in place otherwise, which would spoil the tape that refers to them
                 module._buffers.update(dict.fromkeys(("running_mean", "running_var")))
         yield
-
-
-@contextmanager
-def explaining() -> Iterator[None]:
-    """What autograd says where it cannot differentiate, as a refusal."""
-    try:
-        yield
-    except Refusal:
-        raise
-    except Exception as error:
-        # a model that runs again on the way back (checkpoints) raises what it likes
-        if not isinstance(error, RuntimeError) and is_ours(error):
-            raise
-        raise Refusal(_explained(error)) from error
 
 
 def pushforward(
@@ -104,17 +89,3 @@ class _ByHand(TorchFunctionMode):
             v, g, dim = (*args, *(kwargs or {}).values())
             return v * (g / torch.norm_except_dim(v, 2, dim))
         return func(*args, **(kwargs or {}))
-
-
-def _explained(error: Exception) -> str:
-    words = " ".join(str(error).split())
-    if "modified by an inplace operation" in words:
-        return (
-            "A tensor that the derivative needs must stay as it was, got one that was changed in "
-            "place. If parameters have changed since, take the curvature again; else the model "
-            "itself changes what it has used (`x += ...`), and cannot be trained either."
-        )
-    return (
-        f"The model must be differentiable, got {type(error).__name__}: {words[:200].rstrip('.')}. "
-        "Exchange that operation, or measure a part of the model without it."
-    )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules import module as hooks_of_all
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -156,9 +157,9 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
     Inside the block every module is in evaluation mode, except batch normalisers found in training
     mode, which go on using the statistics of the batch. Afterwards everything a forward pass can
     reach is as it was, bit for bit and also after an error or Ctrl-C: modules, their modes, hooks
-    and attributes, what those hold (see `probes.reaches`), parameters and buffers with what is in
-    them (`probes.keepsakes`) and their gradients, random states of torch, NumPy and Python, and
-    settings of the process (`probes.settings`). Measurements in several threads take turns here.
+    and attributes, what those hold (see `reachable_state`), parameters and buffers with what is in
+    them (`tensor_state`) and their gradients, random states of torch, NumPy and Python, and
+    settings of the process (`settings`). Measurements in several threads take turns here.
 
     Args:
         model: The model.
@@ -170,6 +171,16 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
         kept = _kept(reach, weights=weights)
         undo.callback(_give_back, reach, kept, RUNS.count)
         _quieten(reach.modules, model)
+        yield
+
+
+@contextmanager
+def alive(model: nn.Module) -> Iterator[None]:
+    """As `still`, but in the model's own modes: dropout draws, and is forgotten afterwards."""
+    modes = [(m, m.training) for m in model.modules()]
+    with still(model), sdpa_kernel(SDPBackend.MATH), torch.enable_grad():
+        for module, mode in modes:
+            module.training = mode
         yield
 
 

@@ -45,6 +45,11 @@ def normalisers(model: nn.Module) -> dict[str, nn.Module]:
     }
 
 
+def is_matrix(tensor: Tensor) -> bool:
+    """Whether it is of two or more dimensions; a row with dimensions of size one is a vector."""
+    return sum(size > 1 for size in tensor.shape) >= 2
+
+
 def channel_dim(module: nn.Module, value: Tensor) -> int:
     """The dimension of a layer's input or output that counts channels (features)."""
     convolves = isinstance(module, _ConvNd | _BatchNorm | _InstanceNorm | nn.GroupNorm)

@@ -1,17 +1,23 @@
-"""Refusals: what the doors of `probes` say about models and batches they cannot measure."""
+"""Refusals: what the doors of `probes` say of models and batches that they cannot measure."""
 
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
 from sigmascope.gate import Refusal
+from sigmascope.probes.execution.hooks import Call, module_name
 from sigmascope.probes.execution.layers import layers
+from sigmascope.probes.samples.batches import Batch, call, tensors
 
 
 class Unsplit(Refusal):
@@ -67,8 +73,12 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
             f"`{name}` must not be empty, got shape {tuple(tensor.shape)}: a layer of width zero. "
             "Give every layer at least one unit."
         )
-    values = plain(tensor)
-    if finite and not bool(values.isfinite().all()):
+    if finite:
+        _require_finite(name, plain(tensor))
+
+
+def _require_finite(name: str, values: Tensor) -> None:
+    if not bool(values.isfinite().all()):
         bad = int((~values.isfinite()).sum())
         first = tuple((~values.isfinite()).nonzero()[0].tolist())
         raise Refusal(
@@ -94,9 +104,9 @@ def require_real(parameters: Mapping[str, Tensor], asked: str) -> None:
             )
 
 
-def require_finite_batch(tensors: Iterator[Tensor]) -> None:
+def require_finite_batch(parts: Iterator[Tensor]) -> None:
     """Raise if a tensor of the batch is empty or not finite."""
-    for tensor in tensors:
+    for tensor in parts:
         if tensor.numel() == 0:
             raise Refusal(
                 f"`batch` must hold at least one sample, got a tensor of shape "
@@ -110,7 +120,7 @@ def require_finite_batch(tensors: Iterator[Tensor]) -> None:
             )
 
 
-def failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) -> str:
+def _failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) -> str:
     """The sentence for what a model raised on a batch."""
     shapes = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in batch)
     first = next(iter(layers(model).items()), None)
@@ -132,7 +142,7 @@ def failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) -> 
 PACKAGE = Path(__file__).parents[1]
 
 
-def is_ours(error: Exception) -> bool:
+def _is_ours(error: Exception) -> bool:
     """Whether it was raised by a line of this package, and not by the model or by torch."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and PACKAGE in Path(frames[-1].filename).parents
@@ -152,3 +162,89 @@ def in_words(error: Exception) -> str:
     at = ours[-1] if ours else None
     place = "" if at is None else f" (at {Path(at.filename).relative_to(PACKAGE)}:{at.lineno})"
     return f"it failed with {said}{place}"
+
+
+def require_samples(calls: Sequence[Call], batch: Batch, output: Tensor, *, count: int) -> None:
+    """Raise if a layer takes the whole batch for one sample, as layers do of fewer dimensions.
+
+    A linear layer reads a vector, a convolution `[channels, height, width]`, a recurrent layer or
+    an attention `[steps, features]` as one sample; features, channels or steps would then be taken
+    for samples.
+
+    Args:
+        calls: Of the layers.
+        batch: What the model was run on.
+        output: What it gave.
+        count: Samples that the batch is said to hold.
+
+    Raises:
+        Refusal: With the layer, and the shape to pass.
+    """
+    first = next(tensors(batch))
+    times = Counter(module_name(c.site) for c in calls)
+    for c in calls:
+        short = c.input.ndim < _dimensions(c.module, output, count)
+        whole = c.input.shape[:1] == first.shape[:1] and c.input.ndim >= first.ndim
+        if short and whole and times[c.site] == 1:  # a loop over samples calls it again and again
+            raise Refusal(
+                f"`batch` must hold samples along a dimension of its own, got shape "
+                f"{tuple(first.shape)}, of which `{c.site}` ({type(c.module).__name__}) "
+                f"reads {tuple(c.input.shape)} as one sample. Pass `batch.unsqueeze(0)` for one "
+                f"sample, or {count} samples as {(count, *c.input.shape)}."
+            )
+
+
+def _dimensions(module: nn.Module, output: Tensor, count: int) -> int:
+    """Dimensions of what a layer reads where samples are among them."""
+    if isinstance(module, _ConvNd):
+        return 2 + len(module.kernel_size)
+    if isinstance(module, nn.RNNBase | nn.MultiheadAttention):
+        return 3
+    if isinstance(module, nn.Linear | nn.RNNCellBase):
+        return 2
+    apart = output.shape[:1] == (count,)  # a layer of the user's own may well read single numbers
+    return 1 if isinstance(module, nn.Embedding | nn.EmbeddingBag) or apart else 2
+
+
+def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = None) -> Any:
+    """The output of one call; whatever the model raises becomes a refusal that shows the batch.
+
+    Args:
+        model: What is named in the refusal.
+        batch: What it is run on.
+        run: What is called in its place.
+    """
+    try:
+        return call(run or model, batch)
+    except Refusal:
+        raise
+    except (Exception, SystemExit) as error:  # a user's forward may raise anything
+        raise Refusal(_failure(model, tuple(tensors(batch)), error)) from error
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """What autograd says where it cannot differentiate, as a refusal."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except Exception as error:
+        # a model that runs again on the way back (checkpoints) raises what it likes
+        if not isinstance(error, RuntimeError) and _is_ours(error):
+            raise
+        raise Refusal(_explained(error)) from error
+
+
+def _explained(error: Exception) -> str:
+    words = " ".join(str(error).split())
+    if "modified by an inplace operation" in words:
+        return (
+            "A tensor that the derivative needs must stay as it was, got one that was changed in "
+            "place. If parameters have changed since, take the curvature again; else the model "
+            "itself changes what it has used (`x += ...`), and cannot be trained either."
+        )
+    return (
+        f"The model must be differentiable, got {type(error).__name__}: {words[:200].rstrip('.')}. "
+        "Exchange that operation, or measure a part of the model without it."
+    )

@@ -1,15 +1,17 @@
 """Adjoints: the derivative of the output with respect to a preactivation, reduced per sample."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.probes.execution.hooks import Call
-from sigmascope.probes.execution.layers import NORMALISERS, Statisticians, standardised
+from sigmascope.probes.execution.layers import NORMALISERS, standardised
 from sigmascope.probes.jacobian import ntk_shares as kernels
-from sigmascope.probes.samples.matrices import samples_first
+from sigmascope.probes.scene import Scene
 
 SAFE = 1e-200  # squares above this, and below its inverse, have lost nothing
 Gradients = list[Tensor] | Tensor | None  # at one site: one per output, or all of them stacked
@@ -46,11 +48,57 @@ class Adjoint:
         return (self.gram.diagonal(dim1=1, dim2=2) * self.scale[:, None].square()).cpu()
 
 
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """What the backward passes start from: single outputs, or normal mixtures of all of them.
+
+    Attributes:
+        columns: The outputs, if single ones.
+        count: Of the passes.
+        generator: Draws the mixtures.
+    """
+
+    columns: tuple[int, ...] | None
+    count: int
+    generator: torch.Generator
+
+    def at(self, place: int, flat: Tensor) -> Tensor:
+        """The seed of one pass, of the shape of the flat output."""
+        if self.columns is not None:
+            seed = torch.zeros_like(flat)
+            seed[:, self.columns[place]] = 1.0
+            return seed
+        scale = flat.shape[1] ** -0.5
+        drawn = torch.randn(flat.shape, generator=self.generator, device=self.generator.device)
+        return (scale * drawn).to(flat)
+
+
+def seeds_for(total: int, wanted: int | Sequence[int], generator: torch.Generator) -> Seeds:
+    """The outputs to differentiate: those named, all if they are few, else mixtures of all."""
+    if not isinstance(wanted, int):
+        bad = [k for k in wanted if not 0 <= k < total]
+        if bad or not wanted:
+            raise Refusal(
+                f"`outputs` must name columns of the output, from 0 to {total - 1}, got "
+                f"{bad or 'none'}. Pass a number to have that many mixtures of all."
+            )
+        if len(set(wanted)) < len(wanted):
+            raise Refusal(
+                f"`outputs` must name every column once, got {list(wanted)}. Repeat none."
+            )
+        return Seeds(tuple(wanted), len(wanted), generator)
+    if wanted < 1:
+        raise Refusal(f"`outputs` must be at least 1, got {wanted}. Leave it out for 16.")
+    if total <= wanted:
+        return Seeds(tuple(range(total)), total, generator)
+    return Seeds(None, wanted, generator)
+
+
 @dataclass(slots=True)
 class Sums:
     """One site's pieces of the batch, until they are put together."""
 
-    width: int
+    width: int = 0
     gram: list[Tensor] = field(default_factory=list)
     scale: list[Tensor] = field(default_factory=list)
     share_sq: list[Tensor | None] = field(default_factory=list)
@@ -63,43 +111,30 @@ class Sums:
         return Adjoint(site, gram, scale, covered, self.width)
 
 
-def reduce_piece(
-    sums: dict[str, Sums],
-    silent: dict[str, str],
-    one: Call,
-    J: Gradients,
-    *,
-    count: int,
-    batch_dim: int,
-    frozen: Statisticians,
-    grams: bool,
-) -> None:
-    """Fold one piece's adjoints at one site into its sums, or say why they cannot be."""
+def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: Sums, *, grams: bool) -> str:
+    """Fold one piece's adjoints at one site into its sums; why they cannot be, or nothing."""
     if J is None:
-        silent[one.site] = "the output does not depend on what it wrote"
-        return
-    by_sample = _by_sample(J, count=count, batch_dim=batch_dim)
+        return "the output does not depend on what it wrote"
+    by_sample = _by_sample(scene, J)
     if by_sample is None:
-        shape = tuple(one.output.shape)
-        silent[one.site] = f"wrote a tensor of shape {shape}, which is not split by sample"
-        return
-    width = by_sample[0, 0].numel()
-    into = sums.setdefault(one.site, Sums(width))
+        shape = tuple(call.output.shape)
+        return f"wrote a tensor of shape {shape}, which is not split by sample"
+    sums.width = sums.width or by_sample[0, 0].numel()
     norm_sq = None
-    if grams and not isinstance(one.module, NORMALISERS):  # of those only the share is asked
-        gram, scale = _gram(by_sample.reshape(*by_sample.shape[:2], width))
-        into.gram.append(gram)
-        into.scale.append(scale)
+    if grams and not isinstance(call.module, NORMALISERS):  # of those only the share is asked
+        gram, scale = _gram(by_sample.reshape(*by_sample.shape[:2], sums.width))
+        sums.gram.append(gram)
+        sums.scale.append(scale)
         norm_sq = gram.diagonal(dim1=1, dim2=2) * scale.square()[:, None]
-    x = samples_first(one.input, count=count, batch_dim=batch_dim)
-    into.share_sq.append(_share(one, x, by_sample, norm_sq, frozen=frozen))
+    sums.share_sq.append(_share(scene, call, by_sample, norm_sq))
+    return ""
 
 
-def _by_sample(J: Gradients, *, count: int, batch_dim: int) -> Tensor | None:
+def _by_sample(scene: Scene, J: list[Tensor] | Tensor) -> Tensor | None:
     """`[samples, outputs, ...]`, or None where what was written is not split by sample."""
-    if isinstance(J, Tensor) and J.ndim == 3 and J.shape[1] == count:
+    if isinstance(J, Tensor) and J.ndim == 3 and J.shape[1] == scene.count:
         return J.transpose(0, 1)  # stacked already, of a flat layer
-    split = [samples_first(g, count=count, batch_dim=batch_dim) for g in J or ()]
+    split = [scene.split(g) for g in J]
     whole = [g for g in split if g is not None]
     return torch.stack(whole, dim=1) if len(whole) == len(split) else None
 
@@ -122,16 +157,12 @@ def _gram(J: Tensor) -> tuple[Tensor, Tensor]:
     return gram, scale
 
 
-def _share(
-    one: Call, x: Tensor | None, J: Tensor, norm_sq: Tensor | None, *, frozen: Statisticians
-) -> Tensor | None:
-    module = one.module
-    if (
-        x is None
-        or one.spoiled
-        or not kernels.acts_as_linear(module, one.input, one.output.detach())
-    ):
+def _share(scene: Scene, call: Call, J: Tensor, norm_sq: Tensor | None) -> Tensor | None:
+    module, x = call.module, scene.split(call.input)
+    linear = lambda: kernels.acts_as_linear(module, call.input, call.output.detach())
+    if x is None or call.spoiled or not linear():
         return None
-    normal = standardised(module, x, frozen.seen) if isinstance(module, NORMALISERS) else None
-    found = kernels.share(module, x, J, normal=normal, norm_sq=norm_sq)
-    return None if found is None else found.cpu()
+    frozen = scene.frozen.seen
+    normal = standardised(module, x, frozen) if isinstance(module, NORMALISERS) else None
+    share = kernels.share(module, x, J, normal=normal, norm_sq=norm_sq)
+    return None if share is None else share.cpu()

@@ -1,8 +1,18 @@
-"""The adjoints of every layer, in one sweep."""
+"""The adjoints of every layer, in one sweep.
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+The idea: what a layer writes is kept on the tape, so that one backward pass from an output gives
+its derivative by the preactivations of every layer at once, and from these and what the layer read
+its share of the tangent kernel, sample by sample, without any gradient of single samples. The
+invariant: samples do not mix (normalisers are held at the statistics of the whole batch), so that
+the batch may be cut into pieces, and rows of a gradient are those of single samples. Outputs that
+are too many are replaced by normal mixtures of all, whose squared norms are unbiased for the sum.
+
+Source: Novak et al. 2022, Fast finite width neural tangent kernel, for the products per layer;
+Hutchinson 1990 for the mixtures.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -10,16 +20,16 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
-from sigmascope.probes.execution.forward import called
-from sigmascope.probes.execution.freeze import still
-from sigmascope.probes.execution.hooks import Tape, recording
-from sigmascope.probes.execution.layers import Statisticians
-from sigmascope.probes.jacobian.adjoints import Adjoint, Gradients, Sums, reduce_piece
-from sigmascope.probes.samples.batches import Batch, as_tensor, pieces
-from sigmascope.probes.samples.matrices import samples_first
+from sigmascope.probes.jacobian.adjoints import (
+    Adjoint,
+    Gradients,
+    Seeds,
+    Sums,
+    reduce_piece,
+    seeds_for,
+)
+from sigmascope.probes.scene import Scene, Taped
 
-MEMORY_FLOOR = 2**16  # adjoint entries that are always held at once: half a megabyte in float64
 STACKED = 2**22  # entries of seeds that are passed back all at once, at most
 DRAWS = 16  # mixtures of all samples and outputs that sketch what no formula covers
 FLAT = (nn.Linear, nn.BatchNorm1d, nn.LayerNorm, nn.RMSNorm)
@@ -59,66 +69,15 @@ class Sweep:
         return not self.mixed and len(self.outputs) == self.total
 
 
-@dataclass(frozen=True, slots=True)
-class Seeds:
-    """What the backward passes start from: single outputs, or normal mixtures of all of them.
-
-    Attributes:
-        columns: The outputs, if single ones.
-        count: Of the passes.
-        generator: Draws the mixtures.
-    """
-
-    columns: tuple[int, ...] | None
-    count: int
-    generator: torch.Generator
-
-    def at(self, place: int, flat: Tensor) -> Tensor:
-        """The seed of one pass, of the shape of the flat output."""
-        if self.columns is not None:
-            seed = torch.zeros_like(flat)
-            seed[:, self.columns[place]] = 1.0
-            return seed
-        scale = flat.shape[1] ** -0.5
-        drawn = torch.randn(flat.shape, generator=self.generator, device=self.generator.device)
-        return (scale * drawn).to(flat)
-
-
-def seeds_for(total: int, wanted: int | Sequence[int], generator: torch.Generator) -> Seeds:
-    """The outputs to differentiate: those named, all if they are few, else mixtures of all."""
-    if not isinstance(wanted, int):
-        bad = [k for k in wanted if not 0 <= k < total]
-        if bad or not wanted:
-            raise Refusal(
-                f"`outputs` must name columns of the output, from 0 to {total - 1}, got "
-                f"{bad or 'none'}. Pass a number to have that many mixtures of all."
-            )
-        if len(set(wanted)) < len(wanted):
-            raise Refusal(
-                f"`outputs` must name every column once, got {list(wanted)}. Repeat none."
-            )
-        return Seeds(tuple(wanted), len(wanted), generator)
-    if wanted < 1:
-        raise Refusal(f"`outputs` must be at least 1, got {wanted}. Leave it out for 16.")
-    if total <= wanted:
-        return Seeds(tuple(range(total)), total, generator)
-    return Seeds(None, wanted, generator)
-
-
 def sweep(
-    model: nn.Module,
-    batch: Batch,
-    modules: dict[str, nn.Module],
-    frozen: Statisticians,
-    *,
+    scene: Scene,
     outputs: int | Sequence[int],
-    count: int,
-    entries: int,
-    columns: int,
-    batch_dim: int,
+    *,
+    size: int,
     uncovered: Mapping[str, Sequence[Tensor]] = MappingProxyType({}),
     grams: bool = True,
     generator: torch.Generator,
+    run: Taped | None = None,
 ) -> Sweep:
     """One forward and one backward pass per output, over the batch in pieces that fit in memory.
 
@@ -126,119 +85,74 @@ def sweep(
     outputs are differentiated anyway.
 
     Args:
-        model: Measured with the statistics in `frozen` held constant.
-        batch: All samples.
-        modules: Layers and normalisers to read at, by name.
-        frozen: Statistics of the batch normalisers on the whole batch.
+        scene: All samples.
         outputs: How many outputs to differentiate, or which.
-        count: Samples in the batch.
-        entries: What the modules write on the whole batch, for choosing the size of a piece.
-        columns: How many outputs will be differentiated, for the same.
-        batch_dim: Where the batch has its samples.
+        size: How many samples to take at once.
         uncovered: Parameters whose share of the tangent kernel is to be sketched, by their module.
         grams: Whether to keep `J Jᵀ` of every layer; without, only shares of the kernel.
         generator: Draws the mixtures of outputs.
+        run: Of all samples, with a tape that is kept, in the place of the forward passes.
     """
-    size = fitting(model, entries=entries, columns=columns, count=count)
-    sums: dict[str, Sums] = {}
-    silent: dict[str, str] = {}
-    owned = [p for group in uncovered.values() for p in group]
-    sketches: dict[str, list[Tensor]] = {name: [] for name in uncovered}
-    seeds: Seeds | None = None
-    total, rounding = 0, 0.0
-    for piece, part in pieces(batch, size=size, batch_dim=batch_dim):
-        with on_tape(model, modules, frozen) as tape:
-            here = part.stop - part.start
-            flat = flat_output(model, piece, count=here, batch_dim=batch_dim)
-            tape.listening = False
-            total, rounding = flat.shape[1], torch.finfo(flat.dtype).eps
-            seeds = seeds or seeds_for(total, outputs, generator)
-            flat_layers = all(type(c.module) in FLAT and c.input.ndim == 2 for c in tape.calls)
-            extra = owned and seeds.columns is not None
-            helds = [c.output for c in tape.calls]
-            rows, sizes = _passes(
-                flat, helds, () if extra else owned, seeds, stacked=flat_layers, last=not extra
-            )
-            if extra:
-                sizes = _passes(flat, [], owned, Seeds(None, DRAWS, generator), stacked=False)[1]
-            for place, one in enumerate(tape.calls):
-                J, rows[place] = rows[place], None  # let go of it once it is reduced
-                reduce_piece(
-                    sums,
-                    silent,
-                    one,
-                    J,
-                    count=here,
-                    batch_dim=batch_dim,
-                    frozen=frozen,
-                    grams=grams,
-                )
-            at = 0
-            for name, group in uncovered.items():
-                sketches[name].append(sizes[at : at + len(group)].sum(0))
-                at += len(group)
-    found = {site: s.whole(site) for site, s in sums.items() if site not in silent}
-    stacked = {name: torch.stack(parts) for name, parts in sketches.items()}
-    chosen = () if seeds is None else seeds.columns or tuple(range(seeds.count))
-    mixed = seeds is not None and seeds.columns is None
-    return Sweep(found, chosen, total, silent, stacked, mixed, rounding)
+    sweeping = Sweeping(outputs, uncovered, grams, generator)
+    if run is not None:
+        sweeping.add(run, keep=True)
+        return sweeping.whole()
+    for piece, _ in scene.pieces(size):
+        with piece.on_tape() as run:
+            sweeping.add(run)
+    return sweeping.whole()
 
 
-@contextmanager
-def on_tape(
-    model: nn.Module, modules: dict[str, nn.Module], frozen: Statisticians
-) -> Iterator[Tape]:
-    """The model held still and recorded, its batch normalisers with constant statistics.
+class Sweeping:
+    """A sweep in the making; each run adds its samples."""
 
-    Args:
-        model: The model.
-        modules: What to record, the batch normalisers among them.
-        frozen: Their statistics, taken on the whole batch.
-    """
-    frozen.rewind()
-    with (
-        still(model),
-        torch.enable_grad(),
-        _quiet(frozen),
-        recording(modules, rewrite=frozen.rewrite) as tape,
-    ):
-        yield tape
+    def __init__(
+        self,
+        outputs: int | Sequence[int],
+        uncovered: Mapping[str, Sequence[Tensor]],
+        grams: bool,
+        generator: torch.Generator,
+    ) -> None:
+        self._outputs, self._grams, self._generator = outputs, grams, generator
+        self._uncovered = uncovered
+        self._owned = [p for group in uncovered.values() for p in group]
+        self._sums: dict[str, Sums] = {}
+        self._silent: dict[str, str] = {}
+        self._sketches: dict[str, list[Tensor]] = {name: [] for name in uncovered}
+        self._seeds: Seeds | None = None
+        self._total, self._rounding = 0, 0.0
 
+    def add(self, run: Taped, *, keep: bool = False) -> None:
+        """Differentiate one run; its tape goes unless it is kept."""
+        flat = run.flat
+        self._total, self._rounding = flat.shape[1], torch.finfo(flat.dtype).eps
+        seeds = self._seeds or seeds_for(self._total, self._outputs, self._generator)
+        self._seeds = seeds
+        stacked = all(type(c.module) in FLAT and c.input.ndim == 2 for c in run.calls)
+        extra = bool(self._owned) and seeds.columns is not None
+        helds = [c.output for c in run.calls]
+        owned = [] if extra else self._owned
+        rows, sizes = _passes(flat, helds, owned, seeds, stacked=stacked, last=not (extra or keep))
+        if extra:
+            draws = Seeds(None, DRAWS, self._generator)
+            sizes = _passes(flat, [], self._owned, draws, stacked=False, last=not keep)[1]
+        for place, call in enumerate(run.calls):
+            J, rows[place] = rows[place], None  # let go of it once it is reduced
+            sums = self._sums.setdefault(call.site, Sums())
+            if why := reduce_piece(run.scene, call, J, sums, grams=self._grams):
+                self._silent[call.site] = why
+        parts = sizes.split([len(group) for group in self._uncovered.values()])
+        for sketch, part in zip(self._sketches.values(), parts, strict=True):
+            sketch.append(part.sum(0))
 
-def fitting(model: nn.Module, *, entries: int, columns: int, count: int) -> int:
-    """How many samples to take at once, so that memory stays near that of a training step."""
-    parameters = sum(p.numel() for p in model.parameters())
-    budget = max(MEMORY_FLOOR, 2 * (parameters + entries))
-    rounds = math.ceil(entries * columns / budget)
-    return max(1, math.ceil(count / max(1, rounds)))
-
-
-def flat_output(model: nn.Module, piece: Batch, *, count: int, batch_dim: int) -> Tensor:
-    """The output `[samples, columns]` of a piece of the batch."""
-    out = samples_first(as_tensor(called(model, piece))[0], count=count, batch_dim=batch_dim)
-    if out is None:
-        raise Refusal(
-            "The output must have one row per sample to be differentiated sample by sample. "
-            "Return it with the batch dimension, or say `batch_dim=` (`--batch-dim`)."
-        )
-    return out.reshape(len(out), -1)
-
-
-def _quiet(frozen: Statisticians) -> "_Evaluating":
-    """Batch normalisers in evaluation mode: their output is replaced, and one sample is enough."""
-    return _Evaluating(tuple(frozen.seen))
-
-
-@dataclass(frozen=True, slots=True)
-class _Evaluating:
-    modules: tuple[nn.Module, ...]
-
-    def __enter__(self) -> None:
-        for module in self.modules:
-            module.training = False
-
-    def __exit__(self, *_: object) -> None:
-        """`still`, which encloses this, restores the modes."""
+    def whole(self) -> Sweep:
+        """All samples together."""
+        adjoints = {k: s.whole(k) for k, s in self._sums.items() if k not in self._silent}
+        sketches = {name: torch.stack(parts) for name, parts in self._sketches.items()}
+        seeds = self._seeds
+        chosen = () if seeds is None else seeds.columns or tuple(range(seeds.count))
+        mixed = seeds is not None and seeds.columns is None
+        return Sweep(adjoints, chosen, self._total, self._silent, sketches, mixed, self._rounding)
 
 
 def _passes(
@@ -260,32 +174,31 @@ def _passes(
         stacked: Whether to try all at once.
         last: Whether the tape may go.
     """
-    sizes = torch.zeros(len(owned), seeds.count, dtype=torch.float64)
-    if not flat.requires_grad or not (helds or owned):
-        return [None] * len(helds), sizes
-    dead = [k for k, held in enumerate(helds) if not held.requires_grad]
-    if dead:  # layers that ran inside of torch.no_grad
-        live = [held for held in helds if held.requires_grad]
-        found, sizes = _passes(flat, live, owned, seeds, stacked=stacked, last=last)
-        for k in dead:
-            found.insert(k, None)
-        return found, sizes
+    live = [held for held in helds if held.requires_grad]  # the others ran without gradients
+    if not flat.requires_grad or not (live or owned):
+        return [None] * len(helds), torch.zeros(len(owned), seeds.count, dtype=torch.float64)
+    rows, sizes = None, torch.zeros(0, seeds.count, dtype=torch.float64)
     if stacked and not owned and flat.numel() * seeds.count <= STACKED:
-        try:
-            return _all_at_once(flat, helds, seeds), sizes
-        except RuntimeError:  # an operation between the layers cannot be batched
-            pass
+        with suppress(RuntimeError):  # an operation between the layers cannot be batched
+            rows = _all_at_once(flat, live, seeds)
+    if rows is None:
+        rows, sizes = _one_by_one(flat, live, owned, seeds, last=last)
+    found = iter(rows)
+    return [next(found) if held.requires_grad else None for held in helds], sizes
+
+
+def _one_by_one(
+    flat: Tensor, live: list[Tensor], owned: Sequence[Tensor], seeds: Seeds, *, last: bool
+) -> tuple[list[Gradients], Float64[Tensor, "owned k"]]:
+    sizes = torch.zeros(len(owned), seeds.count, dtype=torch.float64)
     kept = []
     for k in range(seeds.count):
-        found = torch.autograd.grad(
-            flat,
-            [*helds, *owned],
-            seeds.at(k, flat),
-            retain_graph=not last or k < seeds.count - 1,
-            allow_unused=True,
+        keep = not last or k < seeds.count - 1
+        grads = torch.autograd.grad(
+            flat, [*live, *owned], seeds.at(k, flat), retain_graph=keep, allow_unused=True
         )
-        kept.append(found[: len(helds)])
-        for place, g in enumerate(found[len(helds) :]):
+        kept.append(grads[: len(live)])
+        for place, g in enumerate(grads[len(live) :]):
             sizes[place, k] = 0.0 if g is None else _square(g)
     per_site = zip(*kept, strict=True)
     return [None if any(g is None for g in site) else list(site) for site in per_site], sizes

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64
-from torch import Tensor, nn
+from torch import Tensor
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.double_backward import explaining
-from sigmascope.probes.execution.layers import Statisticians
-from sigmascope.probes.jacobian.backward import fitting, flat_output, on_tape
-from sigmascope.probes.samples.batches import Batch, mapped, pieces, tensors
-from sigmascope.probes.samples.matrices import samples_first
+from sigmascope.probes.execution.refusals import explaining
+from sigmascope.probes.jacobian.sample_mixing import with_leaves
+from sigmascope.probes.samples.batches import tensors
+from sigmascope.probes.scene import Scene, Taped
 
 MOST = 64  # outputs, or random mixtures of them, that are differentiated
 
@@ -32,48 +31,30 @@ class Jacobians:
     mixtures: int | None
 
 
-def jacobians(
-    model: nn.Module,
-    batch: Batch,
-    modules: dict[str, nn.Module],
-    frozen: Statisticians,
-    *,
-    count: int,
-    batch_dim: int,
-    generator: torch.Generator,
-) -> Jacobians:
+def jacobians(scene: Scene, generator: torch.Generator) -> Jacobians:
     """One forward pass, and one backward pass for each output or mixture.
 
     Args:
-        model: Measured with the statistics in `frozen` held constant.
-        batch: All samples.
-        modules: What the pass over the batch listened to.
-        frozen: Statistics of the batch normalisers on the whole batch.
-        count: Samples in the batch.
-        batch_dim: Where it has them.
+        scene: All samples.
         generator: Draws the mixtures, if there are more outputs than 64.
 
     Raises:
         Refusal: If samples cannot be told apart, or the output depends on no input.
     """
     found: list[Tensor] = []
-    by, mixed = "the input", None
-    mix: Tensor | None = None
-    width = sum(t[0].numel() for t in tensors(batch) if t.is_floating_point() and t.ndim)
-    size = fitting(model, entries=count * max(width, 1), columns=MOST, count=count)
-    for piece, part in pieces(batch, size=size, batch_dim=batch_dim):
-        here = part.stop - part.start
-        leaf = lambda t: t.detach().requires_grad_() if t.is_floating_point() else t
-        with explaining(), on_tape(model, modules, frozen) as tape:
-            watched = mapped(piece, leaf)
-            flat = flat_output(model, watched, count=here, batch_dim=batch_dim)
-            sources = [t for t in tensors(watched) if t.requires_grad]
+    by, mix, mixed = "the input", None, None
+    floating = [t for t in tensors(scene.batch) if t.is_floating_point()]
+    width = sum(t[0].numel() for t in floating if t.ndim)
+    size = scene.fitting(entries=scene.count * max(width, 1), columns=MOST)
+    for piece, _ in scene.pieces(size):
+        with explaining(), with_leaves(piece).on_tape() as run:
+            sources = [t for t in tensors(run.scene.batch) if t.requires_grad]
             if not sources:
-                sources, by = [tape.calls[0].output], f"what {tape.calls[0].site} writes"
+                sources, by = [run.calls[0].output], f"what {run.calls[0].site} writes"
             if mix is None:
-                mix = _mixtures(flat.shape[1], generator).to(flat)
-                mixed = None if len(mix) == flat.shape[1] else len(mix)
-            found.append(_sigma(flat, sources, mix, here, batch_dim))
+                mix = _mixtures(run.flat.shape[1], generator).to(run.flat)
+            found.append(_sigma(run, sources, mix))
+            mixed = None if len(mix) == run.flat.shape[1] else len(mix)
     return Jacobians(torch.cat(found), by, mixed)
 
 
@@ -85,9 +66,8 @@ def _mixtures(outputs: int, generator: torch.Generator) -> Tensor:
     return torch.linalg.qr(normal)[0].mT * math.sqrt(outputs / MOST)
 
 
-def _sigma(
-    flat: Tensor, sources: list[Tensor], mix: Tensor, count: int, batch_dim: int
-) -> Float64[Tensor, "n r"]:
+def _sigma(run: Taped, sources: list[Tensor], mix: Tensor) -> Float64[Tensor, "n r"]:
+    flat, count = run.flat, run.scene.count
     if not flat.requires_grad:
         raise Refusal("The output must depend on the input, got one that does not.")
     rows: list[Tensor] = []
@@ -96,9 +76,7 @@ def _sigma(
         pulled = torch.autograd.grad(
             (flat @ weights).sum(), sources, retain_graph=not last, allow_unused=True
         )
-        split = [
-            samples_first(g, count=count, batch_dim=batch_dim) for g in pulled if g is not None
-        ]
+        split = [run.scene.split(g) for g in pulled if g is not None]
         if not split or any(g is None for g in split):
             raise Refusal(
                 "Every input that the output depends on must have one row per sample, got one "

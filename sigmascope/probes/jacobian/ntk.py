@@ -1,7 +1,7 @@
 """The neural tangent kernel of a batch as an operator; no Jacobian by the parameters is formed."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from jaxtyping import Float64
@@ -11,13 +11,12 @@ from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.execution.double_backward import (
     differentiable_twice,
-    explaining,
     pushforward,
 )
 from sigmascope.probes.execution.hooks import module_name
-from sigmascope.probes.execution.layers import Statisticians
-from sigmascope.probes.jacobian.backward import Sweep, flat_output, on_tape
-from sigmascope.probes.samples.batches import Batch, pieces
+from sigmascope.probes.execution.refusals import explaining
+from sigmascope.probes.jacobian.backward import Sweep
+from sigmascope.probes.scene import Scene
 
 PIECE = 64  # samples on a tape at once
 
@@ -72,15 +71,7 @@ _UNKNOWN = (
 
 
 def tangent_kernel(
-    model: nn.Module,
-    batch: Batch,
-    modules: dict[str, nn.Module],
-    frozen: Statisticians,
-    parameters: dict[str, nn.Parameter],
-    *,
-    count: int,
-    outputs: int,
-    batch_dim: int,
+    scene: Scene, parameters: Mapping[str, nn.Parameter], *, outputs: int
 ) -> Operator:
     """`Θ(X, X) = J Jᵀ`, with J the derivative of all outputs on all samples by the parameters.
 
@@ -88,41 +79,39 @@ def tangent_kernel(
     the batch, so that neither J nor a tape of the whole batch is held.
 
     Args:
-        model: Measured with the statistics in `frozen` held constant.
-        batch: All samples.
-        modules: What the pass over the batch listened to.
-        frozen: Statistics of the batch normalisers on the whole batch.
+        scene: All samples.
         parameters: By which to differentiate.
-        count: Samples in the batch.
         outputs: Entries of the output of one sample.
-        batch_dim: Where the batch has its samples.
     """
     owned = list(parameters.values())
+    size = scene.count * outputs
 
     def products(block: Tensor) -> Tensor:
-        vectors = block.reshape(count, outputs, -1)
-        pulled = [[torch.zeros_like(p) for p in owned] for _ in range(vectors.shape[2])]
-        for piece, part in pieces(batch, size=PIECE, batch_dim=batch_dim):
-            with explaining(), on_tape(model, modules, frozen):
-                flat = flat_output(model, piece, count=part.stop - part.start, batch_dim=batch_dim)
-                for column, sums in enumerate(pulled):
-                    u = vectors[part, :, column].to(flat)
-                    found = torch.autograd.grad(
-                        flat, owned, u, retain_graph=True, allow_unused=True
-                    )
-                    for total, g in zip(sums, found, strict=True):
-                        if g is not None:
-                            total += g
+        vectors = block.reshape(scene.count, outputs, -1)
+        pulled = _pulled(scene, owned, vectors)
         out = torch.zeros_like(vectors)
-        for piece, part in pieces(batch, size=PIECE, batch_dim=batch_dim):
-            with differentiable_twice(model), on_tape(model, modules, frozen):
-                flat = flat_output(model, piece, count=part.stop - part.start, batch_dim=batch_dim)
-                push = pushforward(flat, owned)
+        for piece, part in scene.pieces(PIECE):
+            with differentiable_twice(scene.model), piece.on_tape() as run:
+                push = pushforward(run.flat, owned)
                 for column, sums in enumerate(pulled):
                     pushed = push(sums)
                     if pushed is not None:
                         out[part, :, column] = pushed.to(out)
-        return out.reshape(count * outputs, -1)
+        return out.reshape(size, -1)
 
-    size = count * outputs
     return Operator((size, size), products, products, owned[0].detach())
+
+
+def _pulled(scene: Scene, owned: list[nn.Parameter], vectors: Tensor) -> list[list[Tensor]]:
+    """`Jᵀ v` of every column v, by parameter."""
+    pulled = [[torch.zeros_like(p) for p in owned] for _ in range(vectors.shape[2])]
+    for piece, part in scene.pieces(PIECE):
+        with explaining(), piece.on_tape() as run:
+            flat = run.flat
+            for column, sums in enumerate(pulled):
+                u = vectors[part, :, column].to(flat)
+                grads = torch.autograd.grad(flat, owned, u, retain_graph=True, allow_unused=True)
+                for total, g in zip(sums, grads, strict=True):
+                    if g is not None:
+                        total += g
+    return pulled

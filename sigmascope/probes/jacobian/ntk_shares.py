@@ -92,18 +92,23 @@ def _square_sum(parts: Float[Tensor, "n k *rest"]) -> PerSample:
     return torch.einsum("nkd,nkd->nk", wide, wide)
 
 
-def _convolution(module: _ConvNd, x: Tensor, J: Tensor) -> PerSample:
+def kernel_gradients(module: nn.Module, x: Tensor, J: Tensor) -> Float[Tensor, "n k g i w"]:
+    """The gradients of the outputs by a convolution's kernel, group by group."""
+    assert isinstance(module, _ConvNd)
     n, k = J.shape[:2]
     groups = module.groups
     if transposed(module):  # the adjoint of a convolution: its patches are taken of what it writes
         cut = patches(module, J.flatten(0, 1)).unflatten(0, (n, k))  # [n, k, g, w, p]
         fixed = x.flatten(2).unflatten(1, (groups, -1))[:, None]  # [n, 1, g, i, p]
-        grads = fixed @ cut.mT
-    else:
-        cut = patches(module, x)  # [n, g, w, p]
-        moving = J.flatten(3).unflatten(2, (groups, -1)).transpose(1, 2)  # [n, g, k, o, p]
-        stacked = moving.flatten(2, 3) @ cut.mT  # every output in one product
-        grads = stacked.unflatten(2, (k, -1)).transpose(1, 2)
+        return fixed @ cut.mT
+    cut = patches(module, x)  # [n, g, w, p]
+    moving = J.flatten(3).unflatten(2, (groups, -1)).transpose(1, 2)  # [n, g, k, o, p]
+    stacked = moving.flatten(2, 3) @ cut.mT  # every output in one product
+    return stacked.unflatten(2, (k, -1)).transpose(1, 2)
+
+
+def _convolution(module: _ConvNd, x: Tensor, J: Tensor) -> PerSample:
+    grads = kernel_gradients(module, x, J)
     total = _square_sum(grads) * float(module.weight.requires_grad)
     if module.bias is not None and module.bias.requires_grad:
         total = total + _square_sum(J.flatten(3).sum(3))
@@ -179,12 +184,7 @@ def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:
 
 
 def implied(
-    module: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    delta: Tensor,
-    *,
-    normal: Tensor | None = None,
+    module: nn.Module, x: Tensor, y: Tensor, delta: Tensor, *, normal: Tensor | None = None
 ) -> Iterator[tuple[nn.Parameter, Tensor, float]]:
     """What the formulas of `share` take for the gradient of each parameter in one call.
 

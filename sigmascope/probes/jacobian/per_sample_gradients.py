@@ -1,7 +1,6 @@
 """How alike the gradients of single samples are in the last layer."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
@@ -9,16 +8,11 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.probes.convolutions import patches
-from sigmascope.probes.execution.double_backward import explaining
-from sigmascope.probes.execution.forward import called
-from sigmascope.probes.execution.freeze import still
-from sigmascope.probes.execution.hooks import Call, recording
-from sigmascope.probes.execution.layers import Statisticians, transposed
-from sigmascope.probes.execution.refusals import Unsplit
+from sigmascope.probes.execution.hooks import Call
+from sigmascope.probes.execution.layers import transposed
+from sigmascope.probes.execution.refusals import Unsplit, explaining
 from sigmascope.probes.jacobian.ntk_shares import acts_as_linear
-from sigmascope.probes.samples.batches import Batch, as_tensor
-from sigmascope.probes.samples.matrices import samples_first
-from sigmascope.probes.samples.targets import Loss, scalar_loss
+from sigmascope.probes.scene import Taped
 
 UNITS = 32  # rows of the last weight matrix that are compared at most
 
@@ -43,41 +37,29 @@ class Collinearity:
     error: float
 
 
-def collinearity(
-    model: nn.Module,
-    batch: Batch,
-    targets: Any,
-    loss: Loss,
-    modules: dict[str, nn.Module],
-    frozen: Statisticians,
-    *,
-    count: int,
-    batch_dim: int,
-) -> Collinearity:
-    """Compare the per-sample gradients in the last layer that the model calls.
+def collinearity(run: Taped) -> Collinearity:
+    """Compare the per-sample gradients in the last layer that a model calls.
+
+    Args:
+        run: With targets and a loss, and a tape that is kept.
 
     Raises:
         Refusal: If the loss does not accept the targets, or is not a scalar.
         Unsplit: If the last layer's gradient cannot be split.
     """
-    frozen.rewind()
-    with still(model), torch.enable_grad(), recording(modules, rewrite=frozen.rewrite) as tape:
-        out = as_tensor(called(model, batch))[0]
-        tape.listening = False
-        last = next((c for c in reversed(tape.calls) if c.module not in frozen.seen), None)
-        if last is None:
-            raise Unsplit("no layer is called on this batch")
-        value = scalar_loss(loss, out, targets)
-        if not value.requires_grad:
-            raise Unsplit("the loss does not depend on any weight or layer, by autograd")
-        if not last.output.requires_grad:
-            raise Unsplit(f"the last layer `{last.site}` is called without gradients")
-        with explaining():
-            (delta,) = torch.autograd.grad(value, [last.output], allow_unused=True)
+    if not run.layers:
+        raise Unsplit("no layer is called on this batch")
+    last = run.layers[-1]
+    value = run.scene.value(run.output.clone())  # a loss may work in place
+    if not value.requires_grad:
+        raise Unsplit("the loss does not depend on any weight or layer, by autograd")
+    if not last.output.requires_grad:
+        raise Unsplit(f"the last layer `{last.site}` is called without gradients")
+    with explaining():
+        (delta,) = torch.autograd.grad(value, last.output, retain_graph=True, allow_unused=True)
     if delta is None:
         raise Unsplit(f"the loss does not depend on what the last layer `{last.site}` writes")
-    x = samples_first(last.input, count=count, batch_dim=batch_dim)
-    d = samples_first(delta, count=count, batch_dim=batch_dim)
+    x, d = run.scene.split(last.input), run.scene.split(delta)
     if x is None or d is None or not _covered(last):
         kind = type(last.module).__name__
         raise Unsplit(f"the gradient of {kind}, the last layer, cannot be taken sample by sample")

@@ -1,80 +1,96 @@
 """Whether the output for one sample depends on the other samples of the batch."""
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from sigmascope.probes.execution.forward import called
-from sigmascope.probes.execution.layers import Statisticians
-from sigmascope.probes.jacobian.backward import on_tape
-from sigmascope.probes.samples.batches import Batch, as_tensor, chosen, mapped
-from sigmascope.probes.samples.matrices import samples_first
+from sigmascope.probes.samples.batches import mapped, tensors
+from sigmascope.probes.scene import Scene, Taped
 
 ROUNDINGS = 256  # of the largest output, by which a row computed twice in its place may differ
 COARSE = 1e-2  # the same where another number of rows lets other kernels run
+FEW = 4  # samples below which a half of them tells nothing of places in the batch
 
 
-def mixing(
-    model: nn.Module,
-    batch: Batch,
-    modules: dict[str, nn.Module],
-    frozen: Statisticians,
-    *,
-    count: int,
-    batch_dim: int,
-) -> str:
-    """How samples mix, as the end of a sentence on the model; empty where they do not.
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What a run on the whole batch tells.
 
-    Either half of the samples, dealt at random, is watched: whether its outputs change when the
-    other half is replaced by copies of it, and whether they have a gradient by the other half. The
-    first also sees what `detach` hides from the second. Last, one half is run alone.
-
-    Args:
-        model: Measured with the statistics in `frozen` held constant, which mix nothing.
-        batch: All samples.
-        modules: What the pass over the batch listened to.
-        frozen: Statistics of the batch normalisers on the whole batch.
-        count: Samples in the batch.
-        batch_dim: Where the batch has them.
-
-    Cost: three and a half forward passes and two backward passes.
+    Attributes:
+        rows: Outputs, samples first; None where they cannot be split.
+        leaks: Whether the outputs of one half have a gradient by the other half.
     """
-    if count < 2:
-        return ""
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
-    first, second = order[: (count + 1) // 2], order[(count + 1) // 2 :]
-    halves = ((first, second), (second, first))
-    split = lambda t: samples_first(t, count=count, batch_dim=batch_dim)
-    sources: list[Tensor] = []
+
+    rows: Tensor | None
+    leaks: bool
+
+
+def with_leaves(scene: Scene) -> Scene:
+    """The same with a batch that can be differentiated by, where it holds floating numbers."""
 
     def leaf(t: Tensor) -> Tensor:
-        if not t.is_floating_point():
-            return t
-        sources.append(t.detach().requires_grad_())
-        return sources[-1].clone()  # the model may change it in place, which no leaf allows
+        return t.detach().requires_grad_() if t.is_floating_point() else t
 
-    with on_tape(model, modules, frozen) as tape:
-        out = split(as_tensor(called(model, mapped(batch, leaf)))[0])
-        if out is None:
-            return ""  # refused wherever it matters
-        sources = sources or [c.output for c in tape.calls[:1]]
-        leaks = any(_leaks(out, sources, *half, split) for half in halves)
-    apart = lambda rows: _rerun(model, batch, modules, frozen, rows, batch_dim)
-    before = out.detach().cpu()
-    eps = torch.finfo(out.dtype).eps
+    return replace(scene, batch=mapped(scene.batch, leaf))
+
+
+def _halves(count: int) -> tuple[tuple[Tensor, Tensor], ...]:
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+    first, second = order[: (count + 1) // 2], order[(count + 1) // 2 :]
+    return (first, second), (second, first)
+
+
+def leaking(run: Taped) -> Whole:
+    """Whether the outputs of either half of the samples have a gradient by the other.
+
+    Args:
+        run: Of a scene `with_leaves`, with a tape that is kept.
+    """
+    out = run.scene.split(run.output)
+    if out is None or run.scene.count < 2:
+        return Whole(None, leaks=False)
+    leaves = [t for t in tensors(run.scene.batch) if t.requires_grad]
+    sources = leaves or [c.output for c in run.calls[:1]]
+    halves = _halves(run.scene.count)
+    leaks = any(_leaks(run.scene, out, sources, *half) for half in halves)
+    return Whole(out.detach().cpu(), leaks)
+
+
+def mixing(scene: Scene, whole: Whole) -> str:
+    """How samples mix, as the end of a sentence on the model; empty where they do not.
+
+    Half of the samples, dealt at random, are run in other places than they had. If their outputs
+    are the same up to rounding, and the outputs of either half have no gradient by the other,
+    nothing mixes: neither the others nor their number nor the place of a sample tell. If not,
+    either half is run with copies of itself in the place of the other: the first also sees what
+    `detach` hides from the gradient. Last, one half is run alone.
+
+    Args:
+        scene: All samples.
+        whole: From `leaking`.
+
+    Cost: half a forward pass; three and a half if that leaves doubts.
+    """
+    before = whole.rows
+    if scene.count < 2 or before is None:
+        return ""
+    halves = _halves(scene.count)
+    eps = torch.finfo(before.dtype).eps
+    first = halves[0][0]
+    moved = first.sort().values.roll(-1)
+    fine = min(ROUNDINGS * eps, COARSE)
+    if scene.count >= FEW and not whole.leaks and _same(before, _alone(scene, moved), moved, fine):
+        return ""
     for ours, others in halves:
-        copied = torch.arange(count)
+        copied = torch.arange(scene.count)
         copied[others] = ours.repeat(2)[: len(others)]
-        after = split(apart(copied))
+        after = _outputs(scene, copied)
         if after is None or _differ(before[ours], after.cpu()[ours], ROUNDINGS * eps):
             return "the output for a sample changes when other samples of the batch are exchanged"
-    if leaks:
+    if whole.leaks:
         return "the output for a sample has a gradient by other samples of the batch"
-    try:
-        alone = samples_first(apart(first), count=len(first), batch_dim=batch_dim)
-    except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):  # one size only
-        return ""
+    alone = _alone(scene, first)
     if alone is None or alone.shape != before[first].shape:
         return ""
     if _differ(before[first], alone.cpu(), COARSE):
@@ -82,25 +98,26 @@ def mixing(
     return ""
 
 
-def _rerun(
-    model: nn.Module,
-    batch: Batch,
-    modules: dict[str, nn.Module],
-    frozen: Statisticians,
-    rows: Tensor,
-    batch_dim: int,
-) -> Tensor:
-    with on_tape(model, modules, frozen), torch.no_grad():
-        return as_tensor(called(model, chosen(batch, rows, batch_dim=batch_dim)))[0].detach()
+def _outputs(scene: Scene, rows: Tensor) -> Tensor | None:
+    """Of some samples, which may come more than once."""
+    with scene.chosen(rows).on_tape(grad=False) as run:
+        return run.scene.split(run.output.detach())
 
 
-def _leaks(
-    out: Tensor,
-    sources: Sequence[Tensor],
-    ours: Tensor,
-    others: Tensor,
-    split: Callable[[Tensor], Tensor | None],
-) -> bool:
+def _alone(scene: Scene, rows: Tensor) -> Tensor | None:
+    try:
+        return _outputs(scene, rows)
+    except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):  # one size only
+        return None
+
+
+def _same(before: Tensor, after: Tensor | None, rows: Tensor, tolerance: float) -> bool:
+    if after is None or after.shape != before[rows].shape or not bool(after.isfinite().all()):
+        return False
+    return not _differ(before[rows], after.cpu(), tolerance)
+
+
+def _leaks(scene: Scene, out: Tensor, sources: list[Tensor], ours: Tensor, others: Tensor) -> bool:
     """Whether the outputs of ours have a gradient by the others."""
     if not out.requires_grad or not sources:
         return False
@@ -112,7 +129,7 @@ def _leaks(
     except RuntimeError:  # what cannot be differentiated is said where it is asked for
         return False
     for grad in found:
-        rows = None if grad is None else split(grad)
+        rows = None if grad is None else scene.split(grad)
         if rows is not None:
             size = float(rows.abs().amax())
             theirs = float(rows[others.to(rows.device)].abs().amax())

@@ -1,87 +1,97 @@
 """Which trained parameters the formulas of `kernels` account for, and what the others add."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.probes.execution.double_backward import explaining
+from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import NORMALISERS, Statisticians, standardised
-from sigmascope.probes.jacobian.backward import flat_output, on_tape
+from sigmascope.probes.execution.refusals import explaining
 from sigmascope.probes.jacobian.ntk_shares import implied
-from sigmascope.probes.samples.batches import Batch, pieces
+from sigmascope.probes.scene import Scene, Taped
 
 ROUNDINGS = 100  # of what a gradient is added up from, that two ways to it may differ by
 PIECE = 64  # samples on a tape at once
 
-Groups = Mapping[str, Sequence[nn.Parameter]]
 
-
-def unaccounted(
-    model: nn.Module,
-    batch: Batch,
-    modules: dict[str, nn.Module],
-    frozen: Statisticians,
-    *,
-    count: int,
-    batch_dim: int,
-) -> frozenset[str]:
+def unaccounted(scene: Scene) -> frozenset[str]:
     """Names of trained parameters whose gradient is not what the calls of layers explain.
 
     The gradient of a random sum of all outputs, by autograd, is compared with the sum over calls of
     what the formulas say. They differ for a parameter that is used outside its layer, or in another
     form (a parametrisation, a transposed or scaled weight), and for one that no layer owns.
 
-    Args:
-        model: Measured with the statistics in `frozen` held constant.
-        batch: All samples.
-        modules: Layers and normalisers, by name.
-        frozen: Statistics of the batch normalisers on the whole batch.
-        count: Samples in the batch.
-        batch_dim: Where the batch has them.
-
     Raises:
         Refusal: If autograd cannot differentiate by a parameter.
 
     Cost: one forward and one backward pass.
     """
-    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    owned = list(trained.values())
-    if not owned:
-        return frozenset()
-    gaps = {p: torch.zeros_like(p) for p in owned}
-    sizes = dict.fromkeys(owned, 0.0)
-    g = torch.Generator().manual_seed(0)
-    for piece, part in pieces(batch, size=PIECE, batch_dim=batch_dim):
-        with explaining(), on_tape(model, modules, frozen) as tape:
-            flat = flat_output(model, piece, count=part.stop - part.start, batch_dim=batch_dim)
-            tape.listening = False
-            if not flat.requires_grad:
-                continue
-            seed = torch.randn(flat.shape, generator=g).to(flat)
-            # a forward pass may call layers without gradients, or freeze weights
-            calls = [c for c in tape.calls if c.output.requires_grad]
-            asked = [p for p in owned if p.requires_grad]
-            sources = [*(c.output for c in calls), *asked]
-            grads = torch.autograd.grad(flat, sources, seed, allow_unused=True)
-            for p, grad in zip(asked, grads[len(calls) :], strict=True):
-                if grad is not None:
-                    gaps[p] += grad
-                    sizes[p] += _norm(grad)
-            for one, delta in zip(calls, grads, strict=False):
-                if delta is None or one.spoiled:
-                    continue
-                normal = None
-                if isinstance(one.module, NORMALISERS):
-                    normal = standardised(one.module, one.input, frozen.seen)
-                written = one.output.detach()
-                for p, said, size in implied(one.module, one.input, written, delta, normal=normal):
-                    if p in gaps:
-                        gaps[p] -= said
-                        sizes[p] += size
-    apart = lambda p: _norm(gaps[p]) > _room(p) * sizes[p]
-    return frozenset(name for name, p in trained.items() if apart(p))
+    gaps = Gaps.of(scene.model)
+    for piece, _ in scene.pieces(PIECE) if gaps.gaps else ():
+        with explaining(), piece.on_tape() as run:
+            gaps.added(run)
+    return gaps.names
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """What autograd says of each parameter less what formulas say, added over runs.
+
+    Attributes:
+        trained: Parameters by name.
+        gaps: The differences.
+        sizes: Norms of what they were added up from.
+        generator: Draws the sums of outputs.
+    """
+
+    trained: dict[str, nn.Parameter]
+    gaps: dict[nn.Parameter, Tensor]
+    sizes: dict[nn.Parameter, float]
+    generator: torch.Generator
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Gaps":
+        """Before any run."""
+        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        zeros = {p: torch.zeros_like(p) for p in trained.values()}
+        return cls(trained, zeros, dict.fromkeys(zeros, 0.0), torch.Generator().manual_seed(0))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the parameters that the formulas do not explain."""
+        apart = lambda p: _norm(self.gaps[p]) > _room(p) * self.sizes[p]
+        return frozenset(name for name, p in self.trained.items() if apart(p))
+
+    def added(self, run: Taped) -> frozenset[str]:
+        """Fold in one run, whose tape is kept; the names then."""
+        flat = run.flat
+        if not flat.requires_grad:
+            return self.names
+        seed = torch.randn(flat.shape, generator=self.generator).to(flat)
+        # a forward pass may call layers without gradients, or freeze weights
+        calls = [c for c in run.calls if c.output.requires_grad]
+        asked = [p for p in self.gaps if p.requires_grad]
+        sources = [*(c.output for c in calls), *asked]
+        grads = torch.autograd.grad(flat, sources, seed, retain_graph=True, allow_unused=True)
+        for p, grad in zip(asked, grads[len(calls) :], strict=True):
+            if grad is not None:
+                self.gaps[p] += grad
+                self.sizes[p] += _norm(grad)
+        for call, delta in zip(calls, grads, strict=False):
+            if delta is not None and not call.spoiled:
+                self._explain(call, delta, run.scene.frozen)
+        return self.names
+
+    def _explain(self, call: Call, delta: Tensor, frozen: Statisticians) -> None:
+        module, x = call.module, call.input
+        normal = standardised(module, x, frozen.seen) if isinstance(module, NORMALISERS) else None
+        for p, said, size in implied(module, x, call.output.detach(), delta, normal=normal):
+            if p in self.gaps:
+                self.gaps[p] -= said
+                self.sizes[p] += size
 
 
 def _norm(t: Tensor) -> float:
@@ -129,35 +139,15 @@ def _owner(parameter: str, uncovered: Collection[str]) -> str:
     return min(inside, key=len, default=module)
 
 
-def exact_shares(
-    model: nn.Module,
-    batch: Batch,
-    modules: dict[str, nn.Module],
-    frozen: Statisticians,
-    parameters: Sequence[nn.Parameter],
-    *,
-    count: int,
-    batch_dim: int,
-) -> Float64[Tensor, " n"]:
+def exact_shares(scene: Scene, parameters: Sequence[nn.Parameter]) -> Float64[Tensor, " n"]:
     """`Σ_k ‖∂ f_k(x_i) / ∂ parameters‖²` of every sample, for parameters used in any way.
-
-    Args:
-        model: Measured with the statistics in `frozen` held constant.
-        batch: All samples.
-        modules: What the pass over the batch listened to.
-        frozen: Statistics of the batch normalisers on the whole batch.
-        parameters: By which to differentiate.
-        count: Samples in the batch.
-        batch_dim: Where the batch has them.
 
     Cost: one forward pass of each sample by itself, and one backward pass for each of its outputs.
     """
-    total = torch.zeros(count, dtype=torch.float64)
-    if not parameters:
-        return total
-    for piece, part in pieces(batch, size=1, batch_dim=batch_dim):
-        with explaining(), on_tape(model, modules, frozen):
-            flat = flat_output(model, piece, count=1, batch_dim=batch_dim)[0]
+    total = torch.zeros(scene.count, dtype=torch.float64)
+    for piece, part in scene.pieces(1) if parameters else ():
+        with explaining(), piece.on_tape() as run:
+            (flat,) = run.flat
             for k in range(len(flat) if flat.requires_grad else 0):
                 grads = torch.autograd.grad(
                     flat[k], parameters, retain_graph=k < len(flat) - 1, allow_unused=True

@@ -1,6 +1,7 @@
 """Small networks as graphs of neurons, and the paths through them."""
 
-from sigmascope.probes.neuron_graph.graph import Dag, Edge, dag_forward, dag_of
+from sigmascope.probes.neuron_graph.dense_networks import dag_of
+from sigmascope.probes.neuron_graph.graph import Dag, Edge, dag_forward
 from sigmascope.probes.neuron_graph.paths import (
     PathCount,
     Tree,

@@ -1,18 +1,14 @@
 """Small networks as graphs of neurons, one vertex a neuron and one edge a weight."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, fx, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from sigmascope.gate import Refusal
-
-MOST_EDGES = 100_000
-LINEAR = (1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +62,11 @@ class Dag:
 
     def arriving(self) -> dict[int, list[int]]:
         """For each vertex that has any, the numbers of the edges that arrive at it."""
-        found: dict[int, list[int]] = {}
-        for i, e in enumerate(self.edges):
-            found.setdefault(e.head, []).append(i)
-        return found
+        return _grouped(e.head for e in self.edges)
 
     def leaving(self) -> dict[int, list[int]]:
         """For each vertex that has any, the numbers of the edges that leave it."""
-        found: dict[int, list[int]] = {}
-        for i, e in enumerate(self.edges):
-            found.setdefault(e.tail, []).append(i)
-        return found
+        return _grouped(e.tail for e in self.edges)
 
     def order(self) -> list[int]:
         """Vertices, each after all that it reads.
@@ -84,22 +74,23 @@ class Dag:
         Raises:
             Refusal: If there is a cycle.
         """
-        waiting = [0] * len(self.slopes)
+        before: dict[int, list[int]] = {v: [] for v in range(len(self.slopes))}
         for e in self.edges:
-            waiting[e.head] += 1
-        found = [v for v, n in enumerate(waiting) if n == 0]
-        leaving = self.leaving()
-        for v in found:
-            for head in (self.edges[i].head for i in leaving.get(v, ())):
-                waiting[head] -= 1
-                if waiting[head] == 0:
-                    found.append(head)
-        if len(found) < len(self.slopes):
+            before[e.head].append(e.tail)
+        try:
+            return [*TopologicalSorter(before).static_order()]
+        except CycleError as error:
             raise Refusal(
-                f"The graph must have no cycle, got one among {len(self.slopes) - len(found)} "
+                f"The graph must have no cycle, got one among {len(set(error.args[1]))} "
                 "vertices. Unroll a recurrent network in time first."
-            )
-        return found
+            ) from error
+
+
+def _grouped(ends: Iterable[int]) -> dict[int, list[int]]:
+    groups: dict[int, list[int]] = {}
+    for i, end in enumerate(ends):
+        groups.setdefault(end, []).append(i)
+    return groups
 
 
 def bend(z: Tensor, slopes: tuple[float, float]) -> Tensor:
@@ -124,156 +115,3 @@ def dag_forward(
             terms = [w[i] * values[dag.edges[i].tail] for i in arriving.get(v, ())]
             values[v] = bend(sum(terms, torch.zeros((), dtype=w.dtype)), dag.slopes[v])
     return values[dag.output]
-
-
-Terms = list[tuple[int, tuple[str, int] | None]]  # what a neuron sums: vertices and weights
-
-
-class _Builder:
-    """Neurons as they are met; a sum stays open until something is applied to it."""
-
-    def __init__(self, model: nn.Module, features: int) -> None:
-        self.model = model
-        self.slopes: list[tuple[float, float]] = [LINEAR] * features
-        self.edges: list[Edge] = []
-        self.one: int | None = None
-
-    def vertex(self, terms: Terms, slopes: tuple[float, float] = LINEAR) -> int:
-        """A neuron that sums some terms; a single fixed 1 into a linear neuron adds none."""
-        if slopes == LINEAR and len(terms) == 1 and terms[0][1] is None:
-            return terms[0][0]
-        self.slopes.append(slopes)
-        head = len(self.slopes) - 1
-        self.edges.extend(Edge(tail, head, weight) for tail, weight in terms)
-        if len(self.edges) > MOST_EDGES:
-            raise Refusal(
-                f"The network must have at most {MOST_EDGES} weights to be drawn neuron by neuron, "
-                "got more. Take a smaller one; counts of paths of dense layers are products of "
-                "widths."
-            )
-        return head
-
-    def constant(self) -> int:
-        """The input that is always 1."""
-        if self.one is None:
-            self.slopes.append(LINEAR)
-            self.one = len(self.slopes) - 1
-        return self.one
-
-    def linear(self, layer: nn.Linear, name: str, read: list[Terms]) -> list[Terms]:
-        """A dense layer."""
-        tails = [self.vertex(terms) for terms in read]
-        width = layer.in_features
-        found: list[Terms] = []
-        for row in range(layer.out_features):
-            terms: Terms = [
-                (tail, (f"{name}.weight", row * width + k)) for k, tail in enumerate(tails)
-            ]
-            if layer.bias is not None:
-                terms.append((self.constant(), (f"{name}.bias", row)))
-            found.append(terms)
-        return found
-
-
-def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
-    """The neurons of a small network of dense layers.
-
-    Args:
-        model: Of linear layers, ReLU, leaky ReLU, the modulus, sums and concatenations; its input
-            is one vector.
-        inputs: How many features that has.
-        output: Which output is studied.
-
-    Raises:
-        Refusal: If it holds anything else, or too many weights.
-    """
-    try:
-        graph = fx.symbolic_trace(model).graph
-    except Exception as error:  # fx.Tracer raises many kinds
-        raise Refusal(
-            f"`model` must have a forward pass without branches on its data, got "
-            f"{type(model).__name__}, of which torch.fx says: {str(error)[:150]}. Write the path "
-            "that is taken as a module of its own."
-        ) from error
-    build = _Builder(model, inputs)
-    values: dict[fx.Node, list[Terms]] = {}
-    for node in graph.nodes:
-        if node.op == "placeholder":
-            values[node] = [[(i, None)] for i in range(inputs)]
-        elif node.op == "output":
-            end = build.vertex(_chosen(values, node.args[0], output))
-            entries = (*range(inputs), *(() if build.one is None else (build.one,)))
-            found = Dag(
-                entries, end, tuple(build.edges), tuple(build.slopes), build.one is not None
-            )
-            return _trimmed(found)
-        else:
-            values[node] = _applied(build, node, values)
-    raise AssertionError("a graph ends with its output")
-
-
-def _chosen(values: Mapping[fx.Node, list[Terms]], ends: Any, output: int) -> Terms:
-    """The output that is studied."""
-    if not isinstance(ends, fx.Node):
-        raise Refusal(
-            f"`model` must return one tensor, got a {type(ends).__name__}: wrap it in a module "
-            "that returns the part to be studied."
-        )
-    outputs = values[ends]
-    if not 0 <= output < len(outputs):
-        raise Refusal(
-            f"`output` must be from 0 to {len(outputs) - 1}, for the network has {len(outputs)} "
-            f"outputs, got {output}."
-        )
-    return outputs[output]
-
-
-def _applied(build: _Builder, node: fx.Node, values: Mapping[Any, list[Terms]]) -> list[Terms]:
-    target = build.model.get_submodule(str(node.target)) if node.op == "call_module" else None
-    read = [values[a] for a in node.all_input_nodes]
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    if isinstance(target, nn.Linear):
-        return build.linear(target, str(node.target), read[0])
-    if isinstance(target, nn.Identity | nn.Flatten | nn.Dropout) or name == "flatten":
-        return read[0]
-    slopes = _slopes(target, str(name), node)
-    if slopes is not None:
-        return [[(build.vertex(terms, slopes), None)] for terms in read[0]]
-    if target is None and name in ("add", "iadd") and len(read) == 2:
-        return [a + b for a, b in zip(*read, strict=True)]
-    if target is None and name in ("cat", "concat"):
-        return [terms for part in read for terms in part]
-    raise Refusal(
-        f"`{node.name}` must be a linear layer, an activation with two slopes, a sum or a "
-        f"concatenation, got {type(target).__name__ if target else name}. Only such networks are "
-        "drawn neuron by neuron."
-    )
-
-
-def _slopes(target: nn.Module | None, name: str, node: fx.Node) -> tuple[float, float] | None:
-    if isinstance(target, nn.ReLU) or name in ("relu", "relu_"):
-        return (1.0, 0.0)
-    if isinstance(target, nn.LeakyReLU):
-        return (1.0, float(target.negative_slope))
-    if node.target is F.leaky_relu:
-        slope = node.kwargs.get("negative_slope", node.args[1] if len(node.args) > 1 else 0.01)
-        return (1.0, float(slope))  # pyright: ignore[reportArgumentType]
-    return (1.0, -1.0) if name == "abs" else None
-
-
-def _trimmed(dag: Dag) -> Dag:
-    """Without the neurons that do not reach the output."""
-    useful, arriving = {dag.output}, dag.arriving()
-    for v in reversed(dag.order()):
-        if v in useful:
-            useful.update(dag.edges[i].tail for i in arriving.get(v, ()))
-    edges = tuple(e for e in dag.edges if e.head in useful)
-    kept = sorted(useful | set(dag.inputs))
-    place = {v: i for i, v in enumerate(kept)}
-    return Dag(
-        tuple(place[v] for v in dag.inputs),
-        place[dag.output],
-        tuple(Edge(place[e.tail], place[e.head], e.weight) for e in edges),
-        tuple(dag.slopes[v] for v in kept),
-        dag.constant,
-    )

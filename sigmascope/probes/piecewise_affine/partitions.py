@@ -81,17 +81,8 @@ def partition(
     regions = [plane.square()]
     cuts: Cuts = []
     counts: list[int] = []
-    names = plane.names
-    for index in range(len(names)):
-        after: list[Polygon] = []
-        for met in plane.met(regions, index):
-            after += islice(_pieces(met, index, cuts), REGIONS + 1 - len(after))
-            if len(after) > REGIONS:
-                raise Refusal(
-                    f"The plane must meet at most {REGIONS} regions, got more at activation "
-                    f"{index + 1} of {len(names)}. Take shorter axes, or a narrower network."
-                )
-        regions = after
+    for index in range(len(plane.names)):
+        regions = _cut(plane, regions, index, cuts)
         counts.append(len(regions))
     require_tiling(plane, regions)
     centres = torch.from_numpy(np.stack([p.corners.mean(0) for p in regions]))
@@ -102,8 +93,21 @@ def partition(
         torch.from_numpy(ends),
         torch.tensor([i for _, i in cuts], dtype=torch.int64),
         tuple(counts),
-        names,
+        plane.names,
     )
+
+
+def _cut(plane: Plane, regions: list[Polygon], index: int, cuts: Cuts) -> list[Polygon]:
+    """What one activation leaves of the regions of those before it."""
+    after: list[Polygon] = []
+    for met in plane.met(regions, index):
+        after += islice(_pieces(met, index, cuts), REGIONS + 1 - len(after))
+        if len(after) > REGIONS:
+            raise Refusal(
+                f"The plane must meet at most {REGIONS} regions, got more at activation "
+                f"{index + 1} of {len(plane.names)}. Take shorter axes, or a narrower network."
+            )
+    return after
 
 
 def _pieces(met: Met, index: int, cuts: Cuts) -> Iterator[Polygon]:

@@ -9,8 +9,8 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.forward import called
 from sigmascope.probes.execution.freeze import still
+from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.piecewise_affine.breakpoints import Kink
 from sigmascope.probes.piecewise_affine.dispatch_trace import tracing
 from sigmascope.probes.piecewise_affine.polygons import Polygon

@@ -1,4 +1,13 @@
-"""Convex polygons that are cut by lines, with the values of affine functions at their corners."""
+"""Convex polygons that are cut by lines, with the values of affine functions at their corners.
+
+The idea: in one region whatever enters an activation is affine, and so is known everywhere from its
+values at the corners; a line is where such a function is zero, and needs no equation. The
+invariant: a polygon stays convex and counterclockwise, and each of its functions is exact at every
+corner but for the rounding of interpolation; heights below `ROUNDING` of the largest are zero, so
+that no sliver is cut off at a corner that lies on a line already.
+
+Source: Sutherland & Hodgman 1974 for the clipping; Balestriero et al. 2019 for what is clipped.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

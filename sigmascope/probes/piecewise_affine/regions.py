@@ -120,10 +120,9 @@ def regions_along(
     line = a.double(), (b - a).double()
     at: list[float] = []
     t, beyond = 0.0, BEYOND
-    with segment(wide, a) as part:
-        require_known(part)
-        require_exact(part)
-        before = part
+    with segment(wide, a) as before:
+        require_known(before)
+        require_exact(before)
     draw = torch.Generator().manual_seed(0)
     while len(at) < STEPS:
         part, ahead = _next_kink(wide, line, t, float(torch.rand((), generator=draw)))
@@ -132,12 +131,10 @@ def regions_along(
             beyond *= 2
         else:
             beyond = BEYOND
-        before = part
-        t = t + ahead
-        if t >= 1:
+        if t + ahead >= 1:
             return Crossings(len(at) + 1, tuple(at))
-        at.append(t)
-        t += beyond
+        at.append(t + ahead)
+        before, t = part, at[-1] + beyond
     raise Refusal(f"The segment passes through more than {STEPS} regions. Take a shorter one.")
 
 

@@ -13,10 +13,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.execution.copying import duplicate
-from sigmascope.probes.execution.double_backward import explaining, pushforward
-from sigmascope.probes.execution.forward import called
+from sigmascope.probes.execution.double_backward import pushforward
 from sigmascope.probes.execution.freeze import still, uses_batch_statistics
-from sigmascope.probes.execution.refusals import require_model
+from sigmascope.probes.execution.refusals import called, explaining, require_model
 from sigmascope.probes.piecewise_affine.autograd_nodes import between, handwritten
 from sigmascope.probes.piecewise_affine.breakpoints import Kink
 from sigmascope.probes.piecewise_affine.dispatch_trace import HELD, Trace, tracing
@@ -98,14 +97,18 @@ def segment(
                 leave = _note(found)
                 hooks.callback(_named(model, stop).register_forward_hook(leave).remove)
             whole = as_tensor(called(model, z.clone()))[0]  # the model may work in place
-        for what, which in (("start", start), ("stop", stop)):
-            if which is not None and what not in found:
-                raise Refusal(
-                    f"`{what}` must be called on this sample, got {which!r}, which is not. Name "
-                    "another module."
-                )
+        _require_called(found, start=start, stop=stop)
         z, out = found.get("start", z), found.get("stop", whole)
         yield _followed(z, out, trace)
+
+
+def _require_called(found: dict[str, Tensor], **ends: str | None) -> None:
+    for what, which in ends.items():
+        if which is not None and what not in found:
+            raise Refusal(
+                f"`{what}` must be called on this sample, got {which!r}, which is not. Name "
+                "another module."
+            )
 
 
 def _followed(z: Tensor, out: Tensor, trace: Trace) -> Segment:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes.execution.forward import called
 from sigmascope.probes.execution.freeze import still
+from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.piecewise_affine.dispatch_trace import tracing
 from sigmascope.probes.samples.batches import Batch, mapped, prepared, tensors
 

@@ -21,28 +21,10 @@ SAME_SHAPE = (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss)
 CLASSES = (F.cross_entropy, F.nll_loss)
 SHARES = (F.binary_cross_entropy, F.binary_cross_entropy_with_logits)
 IGNORED = -100  # the class that torch's losses leave out unless told otherwise
-ARITHMETIC = frozenset(
-    [
-        "add",
-        "sub",
-        "subtract",
-        "rsub",
-        "mul",
-        "multiply",
-        "div",
-        "divide",
-        "true_divide",
-        "pow",
-        "eq",
-        "ne",
-        "gt",
-        "ge",
-        "lt",
-        "le",
-        "maximum",
-        "minimum",
-    ]
-)
+ARITHMETIC = {
+    "add", "sub", "subtract", "rsub", "mul", "multiply", "div", "divide", "true_divide",
+    "pow", "eq", "ne", "gt", "ge", "lt", "le", "maximum", "minimum",
+}  # fmt: skip
 
 
 def require_finite_targets(targets: Any) -> None:

@@ -25,6 +25,22 @@ def stack_of(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> Stack | s
         batch: What the model was run on.
         output: What it gave.
     """
+    slope = _why_none(calls, batch, output) or _slope(calls)
+    if isinstance(slope, str):
+        return slope
+    found = [m for c in calls if (m := _matrix(c)) is not None]
+    if len(found) < len(calls):
+        return "the matrix of a convolution is too large"
+    other = [c.site for c, m in zip(calls, found, strict=True) if not _computes(c, *m)]
+    if other:
+        return f"{other[0]} computes something else than its weight and its bias"
+    biased = any(getattr(c.module, "bias", None) is not None for c in calls)
+    weights, biases = zip(*found, strict=True)
+    return Stack(tuple(c.site for c in calls), weights, biases, slope, biased)
+
+
+def _why_none(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> str:
+    """Why layers are no stack, by their kinds and their ends alone; empty if they may be one."""
     if not calls:
         return "no layer is called on this batch"
     if any(is_repeated(c.site) for c in calls):
@@ -32,30 +48,14 @@ def stack_of(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> Stack | s
     odd = [c.site for c in calls if not isinstance(c.module, nn.Linear | _ConvNd)]
     if odd:
         return f"{odd[0]} is neither a linear layer nor a convolution"
+    first, last = calls[0].input, calls[-1].output
     if not isinstance(batch, Tensor) or not torch.equal(
-        calls[0].input.flatten(1), batch.flatten(1).to(calls[0].input)
+        first.flatten(1), batch.flatten(1).to(first)
     ):
         return f"{calls[0].site} does not read the input as it is"
-    ends = calls[-1].output, output
-    if ends[0].shape != ends[1].shape or not torch.equal(*ends):
+    if last.shape != output.shape or not torch.equal(last, output):
         return f"the output is not what {calls[-1].site} writes"
-    slope = _slope(calls)
-    if isinstance(slope, str):
-        return slope
-    matrices = [_matrix(c) for c in calls]
-    if any(m is None for m in matrices):
-        return "the matrix of a convolution is too large"
-    found = [m for m in matrices if m is not None]
-    other = [c.site for c, m in zip(calls, found, strict=True) if not _computes(c, *m)]
-    if other:
-        return f"{other[0]} computes something else than its weight and its bias"
-    return Stack(
-        tuple(c.site for c in calls),
-        tuple(W for W, _ in found),
-        tuple(b for _, b in found),
-        slope,
-        any(getattr(c.module, "bias", None) is not None for c in calls),
-    )
+    return ""
 
 
 def _slope(calls: tuple[Call, ...]) -> float | str:

@@ -153,7 +153,30 @@ def families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
     roots = np.array([r for r, _ in resolved])
     factors = np.array([f for _, f in resolved])
     marks = _marks(unknowns, roots, factors)
-    members: dict[int, list[tuple[int, int, float]]] = {}
+    members, fixed = _members(unknowns, sides, roots, factors, expressed)
+    tangled = {r for e in expressed.values() for r in e}
+    alike: dict[Any, list[int]] = {}
+    for root, places in members.items():
+        shape = tuple(sorted((p, f) for p, _, f in places))
+        alike.setdefault(shape, []).append(root)
+        if root in tangled:  # its scale is tied to two others: no mixing goes unnoticed
+            marks[0][root] = root
+    found = [_symmetry(unknowns, roots_of, members, marks, sides) for roots_of in alike.values()]
+    return found, list(_why_fixed(sides, fixed))
+
+
+Members = dict[int, list[tuple[int, int, float]]]  # by root: part, place in it, factor
+
+
+def _members(
+    unknowns: Any,
+    sides: _Sides,
+    roots: NDArray[np.int64],
+    factors: NDArray[np.float64],
+    expressed: Mapping[int, Mapping[int, float]],
+) -> tuple[Members, dict[tuple[int, str], int]]:
+    """What every free root multiplies; and how much of each part is fixed, with why."""
+    members: Members = {}
     fixed: dict[tuple[int, str], int] = {}
     for at, unknown in enumerate(sides.unknown.tolist()):
         root, factor = int(roots[unknown]), float(factors[unknown])
@@ -165,15 +188,7 @@ def families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
         for free, share in expressed.get(root, {root: 1.0}).items():
             place = (int(sides.part[at]), int(sides.index[at]), factor * share)
             members.setdefault(free, []).append(place)
-    tangled = {r for e in expressed.values() for r in e}
-    alike: dict[Any, list[int]] = {}
-    for root, places in members.items():
-        shape = tuple(sorted((p, f) for p, _, f in places))
-        alike.setdefault(shape, []).append(root)
-        if root in tangled:  # its scale is tied to two others: no mixing goes unnoticed
-            marks[0][root] = root
-    found = [_symmetry(unknowns, roots_of, members, marks, sides) for roots_of in alike.values()]
-    return found, list(_why_fixed(sides, fixed))
+    return members, fixed
 
 
 def _marks(
@@ -192,7 +207,7 @@ def _marks(
 def _symmetry(
     unknowns: Any,
     roots: list[int],
-    members: Mapping[int, list[tuple[int, int, float]]],
+    members: Members,
     marks: tuple[NDArray[np.uint64], NDArray[np.uint64]],
     sides: _Sides,
 ) -> Symmetry:

@@ -12,12 +12,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.forward import called
+from sigmascope.probes.execution.freeze import alive
 from sigmascope.probes.execution.layers import NORMALISERS
-from sigmascope.probes.execution.refusals import plain
+from sigmascope.probes.execution.refusals import called, plain
 from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.samples.targets import Loss
-from sigmascope.probes.symmetry.symbolic_run import alive
 
 Pull = Literal["loss", "reweighted", "random"]
 

@@ -176,10 +176,8 @@ def convolution(shadows: Shadows, arguments: Arguments, out: Tensor) -> None:
     transposed, groups = arguments[6], arguments[8]
     labels = shadows.of(x)
     why = f"its kernel reads {shadows.why(x)}"
-    channels = None
-    if labels is not None:
-        others = [d for d in range(x.ndim) if d != 1]
-        channels = joined(shadows, labels, others, why).flatten()
+    others = [d for d in range(x.ndim) if d != 1]
+    channels = None if labels is None else joined(shadows, labels, others, why).flatten()
     frame = shadows.kernel(weight, groups)
     if frame is None:
         if transposed:
@@ -187,9 +185,8 @@ def convolution(shadows: Shadows, arguments: Arguments, out: Tensor) -> None:
         gains = None if transposed else shadows.of(weight)
         found = _filtered(shadows, channels, gains, groups, out.shape[1])
     else:
-        rows = frame.rows + np.arange(frame.counts[0])
-        columns = frame.columns + np.arange(frame.counts[1])
-        inner, outer = (rows, columns) if transposed else (columns, rows)
+        sides = [first + np.arange(n) for first, n in zip(frame.firsts, frame.counts, strict=True)]
+        outer, inner = reversed(sides) if transposed else sides
         if channels is None:
             shadows.unknowns.pin(inner, why)
         else:

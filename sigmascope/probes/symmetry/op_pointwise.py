@@ -132,10 +132,8 @@ def scaled(power: float) -> Callable[[Shadows, Arguments, Tensor], None]:
         if len(arguments) > 2 and arguments[2] is not None:
             unknown(shadows, arguments, out, "a rounded quotient")
             return
-        tensors = isinstance(left, Tensor) and isinstance(right, Tensor)
-        if not tensors:
-            x = left if isinstance(left, Tensor) else right
-            shadows.write(out, shadows.of(x), shadows.why(x))
+        if not (isinstance(left, Tensor) and isinstance(right, Tensor)):
+            same(shadows, [left if isinstance(left, Tensor) else right], out)
             return
         a, b = shadows.of(left), shadows.of(right)
         for labels, other, theirs in ((a, right, b), (b, left, a)):

@@ -17,6 +17,15 @@ from sigmascope.probes.symmetry.scaled_tensors import Shadows
 
 Rule = Callable[[Shadows, Sequence[Any], Any], None]
 
+# linear maps of each channel by itself, by how many axes they act on
+AVERAGES = {
+    1: ("upsample_nearest1d", "upsample_linear1d", "reflection_pad1d", "replication_pad1d"),
+    2: (
+        *("avg_pool2d", "_adaptive_avg_pool2d", "reflection_pad2d", "replication_pad2d"),
+        *("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d"),
+    ),
+    3: ("avg_pool3d", "_adaptive_avg_pool3d", "upsample_nearest3d"),
+}
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "mm": contractions.mm,
@@ -27,25 +36,15 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "baddbmm": contractions.baddbmm,
         "convolution": contractions.convolution,
         "embedding": contractions.embedding,
-        "relu": pointwise.activation,
-        "leaky_relu": pointwise.activation,
+        **dict.fromkeys(("relu", "leaky_relu"), pointwise.activation),
         "_prelu_kernel": pointwise.learned_slope,
-        "rrelu_with_noise": pointwise.modulus,
-        "abs": pointwise.modulus,
-        "clamp": pointwise.clamp,
-        "clamp_min": pointwise.clamp,
-        "neg": pointwise.same,
-        "clone": pointwise.same,
-        "_to_copy": pointwise.same,
-        "contiguous": pointwise.same,
-        "tril": pointwise.same,
-        "triu": pointwise.same,
+        **dict.fromkeys(("rrelu_with_noise", "abs"), pointwise.modulus),
+        **dict.fromkeys(("clamp", "clamp_min"), pointwise.clamp),
+        **dict.fromkeys(["neg", "clone", "_to_copy", "contiguous", "tril", "triu"], pointwise.same),
         "masked_fill": pointwise.masked,
         "where": pointwise.choice,
         "native_dropout": pointwise.dropout,
-        "add": pointwise.add,
-        "sub": pointwise.add,
-        "rsub": pointwise.add,
+        **dict.fromkeys(("add", "sub", "rsub"), pointwise.add),
         "mul": pointwise.scaled(1.0),
         "div": pointwise.scaled(-1.0),
         "pow": pointwise.power,
@@ -53,34 +52,17 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "sqrt": pointwise.root(0.5),
         "rsqrt": pointwise.root(-0.5),
         "reciprocal": pointwise.root(-1.0),
-        "sum": pointwise.reduced,
-        "mean": pointwise.reduced,
-        "cumsum": pointwise.reduced,
-        "amax": pointwise.extreme,
-        "amin": pointwise.extreme,
-        "max": pointwise.extreme,
-        "min": pointwise.extreme,
+        **dict.fromkeys(("sum", "mean", "cumsum"), pointwise.reduced),
+        **dict.fromkeys(("amax", "amin", "max", "min"), pointwise.extreme),
         "linalg_vector_norm": pointwise.vector_norm,
         "native_layer_norm": normalisers.layer_norm,
         "_fused_rms_norm": normalisers.rms_norm,
         "native_group_norm": normalisers.group_norm,
-        "native_batch_norm": normalisers.batch_norm,
-        "cudnn_batch_norm": normalisers.batch_norm,
+        **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm"), normalisers.batch_norm),
         "_weight_norm_interface": normalisers.weight_norm,
-        "avg_pool2d": normalisers.pooled(2),
-        "avg_pool3d": normalisers.pooled(3),
-        "_adaptive_avg_pool2d": normalisers.pooled(2),
-        "_adaptive_avg_pool3d": normalisers.pooled(3),
-        "upsample_nearest1d": normalisers.pooled(1),
-        "upsample_nearest2d": normalisers.pooled(2),
-        "upsample_nearest3d": normalisers.pooled(3),
-        "upsample_linear1d": normalisers.pooled(1),
-        "upsample_bilinear2d": normalisers.pooled(2),
-        "upsample_bicubic2d": normalisers.pooled(2),
-        "reflection_pad1d": normalisers.pooled(1),
-        "reflection_pad2d": normalisers.pooled(2),
-        "replication_pad1d": normalisers.pooled(1),
-        "replication_pad2d": normalisers.pooled(2),
+        **dict.fromkeys(AVERAGES[1], normalisers.pooled(1)),
+        **dict.fromkeys(AVERAGES[2], normalisers.pooled(2)),
+        **dict.fromkeys(AVERAGES[3], normalisers.pooled(3)),
         "max_pool2d_with_indices": normalisers.pooled(2, largest=True),
         "max_pool3d_with_indices": normalisers.pooled(3, largest=True),
         "adaptive_max_pool2d": normalisers.pooled(2, largest=True),
@@ -88,44 +70,16 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     }
 )
 
-MOVES = frozenset(  # carried out on the labels themselves
-    (
-        "cat",
-        "stack",
-        "index",
-        "index_select",
-        "gather",
-        "flip",
-        "roll",
-        "repeat",
-        "repeat_interleave",
-        "pixel_shuffle",
-        "pixel_unshuffle",
-        "channel_shuffle",
-        "split_with_sizes_copy",
-        "unbind_copy",
-    )
-)
+# carried out on the labels themselves
+MOVES = {
+    "cat", "stack", "index", "index_select", "gather", "flip", "roll", "repeat",
+    "repeat_interleave", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+    "split_with_sizes_copy", "unbind_copy",
+}  # fmt: skip
 
-MADE = frozenset(  # what they write does not depend on the values of what they read
-    (
-        "zeros",
-        "empty_like",
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "rand_like",
-        "randn_like",
-        "new_zeros",
-        "new_ones",
-        "new_empty",
-        "new_full",
-        "bernoulli_",
-        "normal_",
-        "uniform_",
-        "zero_",
-        "fill_",
-        "exponential_",
-        "detach",
-    )
-)
+# what they write does not depend on the values of what they read
+MADE = {
+    "zeros", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
+    "new_zeros", "new_ones", "new_empty", "new_full", "bernoulli_", "normal_", "uniform_",
+    "zero_", "fill_", "exponential_", "detach",
+}  # fmt: skip

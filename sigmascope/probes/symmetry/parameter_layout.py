@@ -40,6 +40,11 @@ class Frame:
         before, after = self.shape[: self.split], self.shape[self.split :]
         return math.prod(before), math.prod(after)
 
+    @property
+    def firsts(self) -> tuple[int, int]:
+        """The unknowns of the first row and column."""
+        return self.rows, self.columns
+
     def slabs(self, tensor: Tensor, side: Side) -> Tensor:
         """The entries of each row or column of a tensor of the parameter's shape, as rows."""
         rows, columns = self.counts

@@ -7,13 +7,18 @@ import numpy as np
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.forward import called
-from sigmascope.probes.execution.refusals import require_finite_batch, require_model, require_real
+from sigmascope.probes.execution.freeze import alive
+from sigmascope.probes.execution.refusals import (
+    called,
+    require_finite_batch,
+    require_model,
+    require_real,
+)
 from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.samples.targets import Loss
 from sigmascope.probes.symmetry.families import Fixed, Symmetry, families
 from sigmascope.probes.symmetry.scaled_tensors import Shadows
-from sigmascope.probes.symmetry.symbolic_run import Trace, alive
+from sigmascope.probes.symmetry.symbolic_run import Trace
 from sigmascope.probes.symmetry.zero_gradient_sums import zero_sums
 
 
@@ -71,13 +76,7 @@ def symmetries(
     require_model(model)
     batch = prepared(model, batch)
     require_finite_batch(tensors(batch))
-    learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    if not learnable:
-        raise Refusal(
-            "`model` must have parameters that are trained, got none that need a gradient. "
-            "Call requires_grad_() on those that the optimiser changes."
-        )
-    require_real(learnable, "What is conserved")
+    learnable = _learnable(model)
     shadows = Shadows()
     shadows.own(learnable)
     frozen = {n: p for n, p in model.named_parameters() if not p.requires_grad}
@@ -97,6 +96,17 @@ def symmetries(
     )
     scalings, fixed = families(shadows)
     return Symmetries(tuple(scalings), tuple(stills), tuple(fixed))
+
+
+def _learnable(model: nn.Module) -> dict[str, nn.Parameter]:
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if not trained:
+        raise Refusal(
+            "`model` must have parameters that are trained, got none that need a gradient. "
+            "Call requires_grad_() on those that the optimiser changes."
+        )
+    require_real(trained, "What is conserved")
+    return trained
 
 
 def _still(name: str, parameter: Tensor, axes: list[int]) -> StillSum:

@@ -158,19 +158,22 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
             yield Skipped(owner, "NTK trace", why)
             continue
         covered = torch.stack([s for s in shares if s is not None])
-        if not bool(covered.isfinite().all()) or not _trains(subject, owner):
-            continue
-        alone = over_outputs(covered.sum(0), swept)
-        if len(shares) > 1:
-            most = covered.sqrt().sum(0).square()
-            least = (2 * covered.sqrt().amax(0) - covered.sqrt().sum(0)).clamp(min=0).square()
-            high = over_outputs(most, swept).high
-            low = over_outputs(least, swept, largest=float(most.sum(1).max())).low
-            how = f"{alone.how}, {len(shares)} uses, their angle unknown"
-            alone = Estimate(
-                alone.value, min(low, alone.value), max(high, alone.value), how, alone.risk
-            )
-        yield Reading(owner, "NTK trace", alone, "features")
+        if bool(covered.isfinite().all()) and _trains(subject, owner):
+            yield Reading(owner, "NTK trace", _added(covered, swept), "features")
+
+
+def _added(shares: Float64[Tensor, "uses n k"], swept: Sweep) -> Estimate:
+    """The share of a module from those of its uses, whose gradients add up at unknown angles."""
+    alone = over_outputs(shares.sum(0), swept)
+    if len(shares) == 1:
+        return alone
+    sizes = shares.sqrt()
+    most = sizes.sum(0).square()
+    least = (2 * sizes.amax(0) - sizes.sum(0)).clamp(min=0).square()
+    high = over_outputs(most, swept).high
+    low = over_outputs(least, swept, largest=float(most.sum(1).max())).low
+    how = f"{alone.how}, {len(shares)} uses, their angle unknown"
+    return Estimate(alone.value, min(low, alone.value), max(high, alone.value), how, alone.risk)
 
 
 def _sketched(subject: Subject, draws: Float64[Tensor, "pieces k"]) -> Estimate:

@@ -10,7 +10,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import plain
 from sigmascope.probes.samples import Rows
-from sigmascope.probes.structure import branches, squashes
 from sigmascope.probes.symmetry import trial_gradients
 from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
@@ -37,7 +36,7 @@ def setup_items(subject: Subject) -> Iterator[Item]:
 
 def _branches(subject: Subject) -> Iterator[Item]:
     """How strong branches are next to the stream that they are added to."""
-    for branch in branches(subject.model, subject.batch):
+    for branch in subject.branches:
         if math.isfinite(branch.strength):  # not of a stream that is zero, or overflows
             size = Estimate.rounded(branch.strength, ulps=64)
             yield Reading(branch.site or "(sum)", "branch strength", size, VIEW)
@@ -66,7 +65,7 @@ def _sizes(subject: Subject) -> Iterator[Item]:
 
 def _units(subject: Subject) -> Iterator[Item]:
     """Units at an end of their range, and units and rows of weights that are copies of others."""
-    for found in squashes(subject.model, subject.batch):
+    for found in subject.squashes:
         share = Estimate.exactly(found.saturated)
         yield Reading(found.site, "saturated share", share, VIEW, found.kind)
     yield from _constant(subject)

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Loss
-from sigmascope.probes.structure import closing_operation
-from sigmascope.quantities import View
-from sigmascope.records import Estimate, Item, Reading
+from sigmascope.records import Estimate, Item, Reading, View
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
@@ -52,8 +50,14 @@ def task_items(subject: Subject) -> Iterator[Item]:
         size = targets.double().square().mean().sqrt().item()
         yield Reading("(targets)", "target size", Estimate.rounded(size, ulps=64), VIEW)
     yield from _reach(subject, targets, loss, wanted)
-    if rows is None or not bool(rows.isfinite().all()) or subject.count < FEWEST:
-        return
+    if rows is not None and bool(rows.isfinite().all()) and subject.count >= FEWEST:
+        yield from _told_by_inputs(subject, first, rows, wanted)
+
+
+def _told_by_inputs(
+    subject: Subject, first: str, rows: Tensor, wanted: Float64[Tensor, "n k"]
+) -> Iterator[Item]:
+    """What inputs tell of the targets, and layer by layer what representations do."""
     signal = target_signal(rows, wanted)
     if signal is not None:
         yield Reading(first, "target signal", Estimate.rounded(signal, ulps=64), VIEW)
@@ -164,7 +168,7 @@ def _reach(
     if constant > 0 and math.isfinite(now):
         ratio = Estimate.rounded(max(now, 0.0) / constant, ulps=2**20)
         yield Reading("(loss)", "first loss over a constant's", ratio, VIEW)
-    closing = CLOSING.get(closing_operation(subject.model, subject.batch), "")
+    closing = CLOSING.get(subject.closing_operation, "")
     if closing:
         yield Reading(OUTPUT, closing, Estimate.exactly(1.0), VIEW)
         best = _nearest(output, targets, *RANGES[closing])

@@ -1,10 +1,11 @@
-"""Residual branches are found wherever a model adds to its stream, by their last weight."""
+"""What the operations of a run tell: branches, saturated units, what comes last."""
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.probes import Subject
 from sigmascope.probes.samples import prepared
 from sigmascope.probes.structure import branches
 from tests.models_zoo import MODELS, Net
@@ -94,3 +95,69 @@ def test_the_model_is_left_as_found():
     assert torch.equal(state, torch.random.get_rng_state())
     assert all(p.grad is None for p in model.parameters())
     assert not any(m._forward_hooks for m in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("last", "name"),
+    [
+        (nn.Softmax(-1), "Softmax"),
+        (nn.Sigmoid(), "Sigmoid"),
+        (nn.Tanh(), "Tanh"),
+        (nn.ReLU(), "Relu"),
+        (nn.Sequential(nn.ReLU(), nn.Unflatten(1, (1, 3))), "Relu"),
+        (nn.Identity(), "Addmm"),
+    ],
+)
+def test_the_last_operation_is_named(last, name):
+    model = nn.Sequential(nn.Linear(4, 3), last)
+    assert Subject(model, torch.randn(5, 4)).closing_operation == name
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_of_the_zoo_has_one(name):
+    model, batch = MODELS[name]()
+    closing = Subject(model, batch).closing_operation
+    assert closing or not any(p.requires_grad for p in model.parameters())
+
+
+SIGMOIDS = [nn.Sigmoid(), torch.sigmoid, F.sigmoid, torch.Tensor.sigmoid]
+
+
+def found(act, scale=1.0):
+    torch.default_generator.manual_seed(0)
+    parts = {"a": nn.Linear(4, 6), "b": nn.Linear(6, 2)}
+    if isinstance(act, nn.Module):
+        parts["act"] = act
+    model = Net(lambda self, x: self.b(act(scale * self.a(x))), **parts)
+    return Subject(model, torch.randn(40, 4)).squashes
+
+
+@pytest.mark.parametrize("act", SIGMOIDS, ids=["module", "torch", "functional", "method"])
+def test_sigmoids_are_seen_however_they_are_called(act):
+    (one,) = found(act)
+    assert (one.site, one.kind) == ("b", "sigmoid")
+    assert one.saturated == 0.0
+
+
+@pytest.mark.parametrize("act", [torch.tanh, F.hardtanh, torch.sigmoid])
+def test_large_signals_saturate(act):
+    assert found(act, 0.3)[0].saturated < 0.1
+    assert found(act, 1000.0)[0].saturated > 0.9
+
+
+@pytest.mark.parametrize("act", [F.relu, F.gelu, F.leaky_relu])
+def test_others_do_not_squash(act):
+    assert found(act) == ()
+
+
+def test_a_gate_is_not_what_a_layer_reads():
+    net = Net(
+        lambda self, x: self.b(x * torch.sigmoid(self.a(x))), a=nn.Linear(4, 4), b=nn.Linear(4, 2)
+    )
+    assert Subject(net, torch.randn(5, 4)).squashes == ()
+
+
+@pytest.mark.parametrize("name", RESIDUAL)
+def test_the_common_run_finds_the_same_branches(name):
+    model, batch = MODELS[name]()
+    assert Subject(model, batch).branches == branches(model, prepared(model, batch))

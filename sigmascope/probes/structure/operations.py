@@ -1,21 +1,24 @@
-"""Residual branches: where a model adds something to the stream that it was computed from."""
+"""What the operations of a run tell of a model: residual branches, saturated units, the last one.
 
-from collections.abc import Callable, Iterable, Iterator
+Each is read off a run that somebody made; `branches` can make one of its own.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from sigmascope.probes.execution.forward import called
 from sigmascope.probes.execution.freeze import still
-from sigmascope.probes.execution.hooks import module_name, recording
+from sigmascope.probes.execution.hooks import Call, module_name, recording
 from sigmascope.probes.execution.layers import layers, normalisers
+from sigmascope.probes.execution.refusals import called
+from sigmascope.probes.execution.trace import ENDS, Operations, Sum
 from sigmascope.probes.samples.batches import Batch, mapped
-from sigmascope.probes.structure.output_operation import operation
 
-SUMS = {"add", "add_", "__add__", "__radd__", "__iadd__"}
+NEAR = 0.01  # of the range of an activation, from an end
+SHAPES = {"View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "Clone", "Alias"}
 # operations that only move or scale: a stream is the same stream behind them
 MOVES = {
     *("Mul", "Div", "Clone", "View", "UnsafeView", "Permute", "Transpose", "T", "Reshape"),
@@ -45,33 +48,19 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
-    nodes: tuple[Any, Any]
-    sizes: tuple[float, float]
+class Squash:
+    """What a squashing activation gives to the layer that reads it.
 
+    Attributes:
+        site: The layer that reads it.
+        kind: E.g. `"sigmoid"`.
+        saturated: Share of the entries within a hundredth of an end of the range, where the
+            derivative is below a twenty-fifth of its largest.
+    """
 
-class _Sums(TorchFunctionMode):
-    """Keeps what every sum of two tensors of one shape adds up."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[_Sum] = []
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        options = kwargs or {}
-        if getattr(func, "__name__", "") in SUMS and len(args) > 1:
-            a, b = args[:2]
-            if isinstance(a, Tensor) and isinstance(b, Tensor) and a.shape == b.shape:
-                with torch._C.DisableTorchFunction():
-                    by = abs(float(options.get("alpha", 1)))
-                    self.seen.append(_Sum((a.grad_fn, b.grad_fn), (_size(a), by * _size(b))))
-        return func(*args, **options)
+    site: str
+    kind: str
+    saturated: float
 
 
 def branches(model: nn.Module, batch: Batch) -> tuple[Branch, ...]:
@@ -86,22 +75,79 @@ def branches(model: nn.Module, batch: Batch) -> tuple[Branch, ...]:
 
     Raises:
         Refusal: If the model cannot be run on the batch.
+
+    Cost: a forward pass.
     """
-    live = mapped(batch, lambda t: t.detach().requires_grad_().clone() if _real(t) else t)
+    live = mapped(batch, lambda t: t.detach().requires_grad_() if t.is_floating_point() else t)
+    heard = layers(model) | normalisers(model)
     # torch.Tensor.__add__ is seen where TorchFunctionMode is, hooks' clones included
-    with still(model), torch.enable_grad(), _watched(model) as tape, _Sums() as sums:
+    with still(model), torch.enable_grad(), recording(heard) as tape, Operations() as operations:
         called(model, live)
-    writers = {c.output.grad_fn: module_name(c.site) for c in tape.calls}
+    return branches_of(model, operations.sums, tape.calls)
+
+
+def branches_of(model: nn.Module, sums: Sequence[Sum], calls: Sequence[Call]) -> tuple[Branch, ...]:
+    """The residual branches of a run that is on the autograd tape.
+
+    Args:
+        model: What was run.
+        sums: Of the run.
+        calls: Of its layers and normalisers.
+    """
+    # a normaliser without parameters writes no branch: nothing of it could be scaled
+    own = [c for c in calls if next(c.module.parameters(), None) is not None]
+    writers = {c.output.grad_fn: module_name(c.site) for c in own}
     names = {id(p): name for name, p in model.named_parameters()}
-    return tuple(_found(model, sums.seen, writers, names))
+    return tuple(_found(model, sums, writers, names))
 
 
-def _watched(model: nn.Module) -> Any:
-    return recording(layers(model) | normalisers(model))
+def squashes(calls: Sequence[Call], squashed: Sequence[tuple[str, Tensor]]) -> tuple[Squash, ...]:
+    """Every layer that reads what a squashing activation wrote, in the order of calls.
+
+    Activations inside fused recurrent layers are not seen.
+
+    Args:
+        calls: Of layers.
+        squashed: What activations of the same run wrote, with their kind.
+    """
+    wrote = {t.untyped_storage().data_ptr(): (kind, t) for kind, t in squashed}
+    found = []
+    for c in calls:
+        kind, t = wrote.get(c.input.untyped_storage().data_ptr(), ("", None))
+        if t is not None and t.numel():
+            low, high = ENDS[kind]
+            edge = NEAR * (high - low)
+            share = ((t < low + edge) | (t > high - edge)).double().mean().item()
+            found.append(Squash(c.site, kind, share))
+    return tuple(found)
+
+
+def closing_operation(output: Tensor, trained: Collection[Tensor]) -> str:
+    """The operation that computes an output, changes of shape aside, in autograd's words.
+
+    Args:
+        output: On the autograd tape.
+        trained: Parameters, on one of which it must depend.
+
+    Returns:
+        E.g. `"Softmax"`, `"Addmm"`; empty where the output depends on none of them.
+    """
+    node = output.grad_fn
+    while node is not None and node.next_functions and operation(node) in SHAPES:
+        node = node.next_functions[0][0]
+    wanted = {id(p) for p in trained}
+    if node is None:
+        return ""
+    return operation(node) if any(id(_leaf(n)) in wanted for n in _behind(node)) else ""
+
+
+def operation(node: torch.autograd.graph.Node) -> str:
+    """What a node of the autograd graph computed, e.g. `"Addmm"`."""
+    return node.name().rstrip("0123456789").removesuffix("Backward")
 
 
 def _found(
-    model: nn.Module, sums: list[_Sum], writers: dict[Any, str], names: dict[int, str]
+    model: nn.Module, sums: Sequence[Sum], writers: dict[Any, str], names: dict[int, str]
 ) -> Iterator[Branch]:
     for one in sums:
         (a, b), (size_a, size_b) = one.nodes, one.sizes
@@ -127,7 +173,7 @@ def _writer(
     while node not in writers:
         kind = operation(node)
         inner = [f for f, _ in node.next_functions if f is not None]
-        own = [f for f in inner if id(getattr(f, "variable", None)) in names]
+        own = [f for f in inner if id(_leaf(f)) in names]
         if kind == "Mul" and own:  # a learned factor, as LayerScale
             name = names[id(own[0].variable)]
             return name.rpartition(".")[0] or name, (name,), linear
@@ -158,20 +204,20 @@ def _source(node: Any, writers: dict[Any, str]) -> Any:
 
 def _between(node: Any, other: Any) -> set[Any] | None:
     """What `node` was computed from, up to `other`; None if not from `other`."""
-    stack, seen, met = [node], {node}, False
+    seen = _behind(node, other)
+    return None if node is other or other not in seen else seen - {other}
+
+
+def _behind(node: Any, end: Any = None) -> set[Any]:
+    """A node and all that it was computed from, but what is behind an end."""
+    stack, seen = [node], {node}
     while stack:
         for f, _ in stack.pop().next_functions:
-            if f is other:
-                met = True
-            elif f is not None and f not in seen:
+            if f is not None and f not in seen:
                 seen.add(f)
-                stack.append(f)
-    return seen if met else None
+                stack += [f] if f is not end else []
+    return seen
 
 
-def _size(t: Tensor) -> float:
-    return t.detach().double().square().mean().sqrt().item() if t.numel() else 0.0
-
-
-def _real(t: Tensor) -> bool:
-    return t.is_floating_point()
+def _leaf(node: Any) -> Tensor | None:
+    return getattr(node, "variable", None)

@@ -1,0 +1,234 @@
+"""The runs of a model that everything is read from, and what they answer.
+
+One run without gradients gives the calls of layers, the output, what batch normalisers saw, weights
+that are applied outside of layers, activations at the ends of their range and the sizes of what is
+added up. One run on a tape, with the normalisers held at what they saw, is asked everything else
+that needs a graph of all samples at once. The invariant: what fails in the common run is asked once
+more by itself, so that sharing a run costs no answer and changes none.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.gate import Refusal
+from sigmascope.probes.execution.freeze import still
+from sigmascope.probes.execution.hooks import module_name
+from sigmascope.probes.execution.refusals import (
+    called,
+)
+from sigmascope.probes.execution.trace import Operations
+from sigmascope.probes.jacobian.backward import Sweep, sweep
+from sigmascope.probes.jacobian.ntk_shares import covers
+from sigmascope.probes.jacobian.per_sample_gradients import Collinearity, collinearity
+from sigmascope.probes.jacobian.sample_mixing import Whole, leaking, mixing, with_leaves
+from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
+from sigmascope.probes.observed import Observed
+from sigmascope.probes.samples.batches import as_tensor
+from sigmascope.probes.scene import Scene, Taped
+from sigmascope.probes.structure.operations import (
+    Branch,
+    branches,
+    branches_of,
+    closing_operation,
+)
+
+MIXED = (
+    "`{}` must be asked of a model that treats every sample by itself, got one in which {}. Take "
+    "that operation over the batch out, or say `batch_dim=` (`--batch-dim`) if the samples lie "
+    "along another dimension."
+)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Runs(Observed):
+    """What is asked of one run on a tape, or where it must be of a run of its own."""
+
+    @cached_property
+    def _scene(self) -> Scene:
+        return Scene(
+            self.model,
+            self.batch,
+            self.targets,
+            self.loss,
+            self.batch_dim,
+            self._listened,
+            self._trace.frozen,
+        )
+
+    @cached_property
+    def branches(self) -> tuple[Branch, ...]:
+        """Residual branches, in the order in which they are added; see `structure.branches`."""
+        return self._asked("branches", lambda: branches(self.model, self.batch))
+
+    @cached_property
+    def closing_operation(self) -> str:
+        """What computes the output, in autograd's words; empty if no trained parameter does."""
+
+        def alone() -> str:
+            with still(self.model), torch.enable_grad():
+                return self._closing(as_tensor(called(self.model, self.batch))[0])
+
+        return self._asked("closing operation", alone)
+
+    @cached_property
+    def mixing(self) -> str:
+        """How the samples of the batch mix, in words; empty where each is treated by itself.
+
+        What is asked of single samples is then refused; representations and weights are not.
+
+        Cost: two backward passes on the common tape and half a forward pass, once; three forward
+        passes more if these leave doubts.
+        """
+
+        def alone() -> Whole:
+            with with_leaves(self._scene).on_tape() as run:
+                return leaking(run)
+
+        return mixing(self._scene, self._asked("leaks", alone))
+
+    @cached_property
+    def unaccounted(self) -> frozenset[str]:
+        """Trained parameters whose gradients the calls of layers do not explain, by name.
+
+        Raises:
+            Refusal: If autograd cannot differentiate by a parameter.
+
+        Cost: one backward pass on the common tape, once.
+        """
+        return self._asked("unaccounted", lambda: unaccounted(self._scene))
+
+    @property
+    def leftovers(self) -> dict[str, list[nn.Parameter]]:
+        """Trained parameters whose share of the tangent kernel no formula gives, by module."""
+        return leftovers(self.model, self.unaccounted, self._uncovered)
+
+    @property
+    def _uncovered(self) -> tuple[str, ...]:
+        """Layers whose share of the tangent kernel no formula covers, by name."""
+        whole = {module_name(c.site) for c in self.calls if self._scene.split(c.output) is None}
+        return tuple(n for n, m in self.modules.items() if n in whole or not covers(m))
+
+    @cached_property
+    def _collinearity(self) -> Collinearity:
+        def alone() -> Collinearity:
+            with self._scene.on_tape() as run:
+                return collinearity(run)
+
+        return self._asked("collinearity", alone)
+
+    @cached_property
+    def adjoints(self) -> Sweep:
+        """`∂ output / ∂ preactivation` of every layer, for every sample on its own.
+
+        One forward pass, unless all samples fit on the common tape, and one backward pass per
+        output.
+        """
+        self._share("adjoints")
+        self._require_apart("adjoints")
+
+        def alone() -> Sweep:
+            try:
+                rest = self.leftovers
+            except Refusal:  # not differentiable by its parameters; by what layers write, perhaps
+                rest = {}
+            return self._swept(self.outputs, rest)
+
+        return self._asked("adjoints", alone)
+
+    def _require_apart(self, asked: str) -> None:
+        if self.mixing:
+            raise Refusal(MIXED.format(asked, self.mixing))
+
+    def _swept(
+        self,
+        outputs: int | Sequence[int],
+        uncovered: Mapping[str, Sequence[Tensor]],
+        *,
+        grams: bool = True,
+        run: Taped | None = None,
+    ) -> Sweep:
+        return sweep(
+            self._scene,
+            outputs,
+            size=self._piece(outputs),
+            uncovered=uncovered,
+            grams=grams,
+            generator=self._generator,
+            run=run,
+        )
+
+    def _piece(self, outputs: int | Sequence[int]) -> int:
+        wanted = outputs if isinstance(outputs, int) else len(outputs)
+        columns = min(wanted, self.output.numel() // self.count)
+        entries = sum(c.output.numel() for c in self._trace.calls)
+        return self._scene.fitting(entries=entries, columns=columns)
+
+    @property
+    def _generator(self) -> torch.Generator:
+        return self.generator or torch.Generator().manual_seed(0)
+
+    @cached_property
+    def _answers(self) -> dict[str, Any]:
+        """Of the common runs, by question; None where one failed."""
+        return {}
+
+    def _asked(self, question: str, alone: Callable[[], T]) -> T:
+        """The answer of a common run, or of a run of its own."""
+        self._share(question)
+        answer = self._answers[question]
+        return alone() if answer is None else answer
+
+    def _share(self, question: str) -> None:
+        """Make a common run, unless there was one, and ask all that it can answer without cost."""
+        if question in self._answers:
+            return
+        questions = self._questions(question)
+        self._answers.update(dict.fromkeys((question, *questions)))
+        operations = Operations(sizes=not self._trace.frozen.seen)
+        # whatever fails here fails again, with its words, where it is asked by itself
+        with suppress(Exception), with_leaves(self._scene).on_tape(watch=operations) as run:
+            for name, ask in questions.items():
+                with suppress(Exception):
+                    self._answers[name] = ask(run, operations)
+
+    def _questions(self, first: str) -> dict[str, Callable[[Taped, Operations], Any]]:
+        """What a common run is asked that is made for one of the questions."""
+        asked: dict[str, Callable[[Taped, Operations], Any]] = {
+            "branches": self._branches_on,
+            "closing operation": lambda run, _: self._closing(run.output),
+        }
+        if first in asked:  # which take no backward pass
+            return asked
+        gaps = Gaps.of(self.model)  # a run may give the model more parameters
+        asked["leaks"] = lambda run, _: leaking(run)
+        asked["unaccounted"] = lambda run, _: gaps.added(run)
+        if self.loss is not None and self.targets is not None:
+            asked["collinearity"] = lambda run, _: collinearity(run)
+        if first == "adjoints" and self._piece(self.outputs) >= self.count:
+            asked["adjoints"] = lambda run, _: self._adjoints_on(run)
+        return asked
+
+    def _branches_on(self, run: Taped, operations: Operations) -> tuple[Branch, ...]:
+        """With the sizes of the run in which normalisers take the statistics of the batch."""
+        sums, first = operations.sums, self._trace.operations
+        if self._trace.frozen.seen:
+            if first is None:
+                raise Refusal("Sizes must be had of the first run, got one without.")
+            sums = [replace(s, sizes=t.sizes) for s, t in zip(sums, first.sums, strict=True)]
+        return branches_of(self.model, sums, run.calls)
+
+    def _closing(self, output: Tensor) -> str:
+        return closing_operation(output, [p for p in self.model.parameters() if p.requires_grad])
+
+    def _adjoints_on(self, run: Taped) -> Sweep:
+        unknown = self._answers["unaccounted"]
+        assert unknown is not None
+        rest = leftovers(self.model, unknown, self._uncovered)
+        return self._swept(self.outputs, rest, run=run)

@@ -1,0 +1,80 @@
+"""Few runs answer everything, and what fails in a common run is asked by itself."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import survey
+from sigmascope.probes import Subject
+from tests.models_zoo import MODELS, call
+
+ASKED = {
+    "branches": lambda s: s.branches,
+    "closing operation": lambda s: s.closing_operation,
+    "leaks": lambda s: s.mixing,
+    "unaccounted": lambda s: s.unaccounted,
+    "collinearity": lambda s: s.gradients.cosines.tolist(),
+    "adjoints": lambda s: {k: a.gram.tolist() for k, a in s.adjoints.adjoints.items()},
+}
+
+
+def task(name):
+    model, batch = MODELS[name]()
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        out = call(model, batch)
+    return Subject(model, batch, torch.zeros_like(out), F.mse_loss)
+
+
+@pytest.mark.parametrize("name", ["relu-mlp", "small-resnet", "transformer-encoder-train"])
+def test_a_profile_runs_the_model_three_times_beside_the_derivatives_of_its_outputs(name):
+    subject = task(name)
+    runs = []
+    subject.model.register_forward_pre_hook(lambda *_: runs.append(torch.is_grad_enabled()))
+    survey.profile(subject.model, subject.batch, targets=subject.targets, loss=F.mse_loss)
+    # without a tape: the whole batch, half of it; on one: all derivatives but the loss's own, those
+    assert runs.count(False) == 2
+    assert runs.count(True) == 2
+
+
+@pytest.mark.parametrize("question", ASKED)
+@pytest.mark.parametrize("name", ["relu-mlp", "small-resnet", "transformer-pre-norm"])
+def test_a_question_by_itself_has_the_answer_of_the_common_run(name, question, monkeypatch):
+    common = ASKED[question](task(name))
+    monkeypatch.setattr(Subject, "_share", lambda self, q: self._answers.setdefault(q))
+    assert ASKED[question](task(name)) == common
+
+
+class Refuses(nn.Module):
+    """Reads numbers in a way that no tape and no mode allows."""
+
+    def __init__(self, fails):
+        super().__init__()
+        self.layer, self.head, self.fails = nn.Linear(4, 5), nn.Linear(5, 2), fails
+
+    def forward(self, x):
+        if self.fails():
+            raise RuntimeError("not here")
+        return self.head(self.layer(x).sigmoid())
+
+
+def test_a_model_that_bears_no_watcher_is_measured_without():
+    watched = lambda: torch._C._len_torch_dispatch_stack() > 0
+    subject = Subject(Refuses(watched), torch.randn(6, 4))
+    assert [c.site for c in subject.calls] == ["layer", "head"]
+    assert [s.kind for s in subject.squashes] == ["sigmoid"]
+    assert subject.mixing == ""
+    with pytest.raises(ValueError, match="not here"):
+        _ = subject.uses_outside
+
+
+def test_a_model_that_bears_no_leaves_is_asked_without():
+    model = Refuses(lambda: False)
+
+    def reads(_, args):
+        args[0].numpy()  # which a tensor that is differentiated by refuses
+
+    model.register_forward_pre_hook(reads)
+    subject = Subject(model, torch.randn(6, 4))
+    assert subject.unaccounted == frozenset()
+    assert subject.closing_operation == "Addmm"
