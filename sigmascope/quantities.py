@@ -113,6 +113,11 @@ def in_view(view: View) -> tuple[Quantity, ...]:
     return tuple(q for q in quantities().values() if view in q.views)
 
 
+def columns() -> tuple[Quantity, ...]:
+    """Those with a column in the terminal's table of layers, the most telling first."""
+    return tuple(q for q in quantities().values() if q.column)
+
+
 def families() -> Mapping[str, tuple[str, ...]]:
     """Names of the quantities that share a panel, by the panel's title."""
     found: dict[str, tuple[str, ...]] = {}

@@ -10,6 +10,7 @@ import torch
 from sigmascope.diagnosis import Treatment
 from sigmascope.diagnosis.remedies import NormalisationEffect
 from sigmascope.linalg.krylov import Density
+from sigmascope.quantities import quantities
 from sigmascope.records import Check, Estimate, Profile
 from sigmascope.records.encoding import strict
 from sigmascope.survey.bottleneck import Prediction
@@ -37,14 +38,11 @@ LAYER_NUMBERS: Mapping[str, str] = MappingProxyType(  # of a landscape, with the
         "flat": "directions in its weights along which the loss is flat",
     }
 )
-CURVES = (  # what is shown before and after a remedy, and which end of the network tells most
-    ("participation ratio", "samples", -1),
-    ("centred participation ratio", "samples", -1),
-    ("matrix rank", "samples", -1),
-    ("relative variation", "samples", -1),
-    ("mean square", "samples", -1),
-    ("adjoint norm", "", 0),
-    ("NTK trace", "", 0),
+# what is shown before and after a remedy: quantity, form, and the end that tells most
+CURVES: tuple[tuple[str, str, str], ...] = tuple(
+    (q.name, "samples" if "representations" in q.views else "", q.compared)
+    for q in quantities().values()
+    if q.compared
 )
 
 

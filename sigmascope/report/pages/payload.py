@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from sigmascope.quantities import EVERY, families
 from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
 from sigmascope.records.encoding import encoded, strict
 from sigmascope.report.forms import json_form
@@ -26,11 +27,13 @@ _BOUNDED: Mapping[str, Curve] = MappingProxyType(
 
 
 def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    """The JSON form, with readings by column, spectra thinned, and bounds placed on curves."""
+    """The JSON form, readings by column, spectra thinned, and what panels and curves are made of."""
     form = json_form(replace(profile, spectra=()), findings)
     readings = {name: encoded(column) for name, column in table(profile).items()}
     spectra = [_thinned(s) for s in profile.spectra]
-    return form | {"readings": readings, "spectra": spectra, "bounds": list(_bounds(profile))}
+    panels = [{"title": t, "quantities": names} for t, names in families().items()]
+    drawn = {"views": EVERY, "families": panels, "bounds": list(_bounds(profile))}
+    return form | {"readings": readings, "spectra": spectra, **drawn}
 
 
 def _thinned(s: SiteSpectrum) -> dict[str, Any]:

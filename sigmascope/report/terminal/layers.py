@@ -1,13 +1,12 @@
 """Quantities over the layers, as lines of blocks and as a table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
+from sigmascope.quantities import Quantity, columns
 from sigmascope.records import Layer, Profile, Reading
 from sigmascope.report.depths import OUTPUT
 from sigmascope.report.terminal.names import shortened
@@ -21,47 +20,24 @@ _LEAST = 16  # columns that it gets even where one quantity leaves no more
 _FORMS = ("samples", "operator", "matrix", "kernel", "channels", "")  # most telling first
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A quantity worth a column, most telling first."""
-
-    title: str
-    quantity: str
-    view: Literal["representations", "weights", "features"]
-
-
-_COLUMNS = (
-    _Column("partic. ratio", "participation ratio", "representations"),
-    _Column("centred ratio", "centred participation ratio", "representations"),
-    _Column("rank", "matrix rank", "representations"),
-    _Column("mean square", "mean square", "representations"),
-    _Column("adjoint norm", "adjoint norm", "features"),
-    _Column("NTK trace", "NTK trace", "features"),
-    _Column("rel. variation", "relative variation", "representations"),
-    _Column("weight norm", "spectral norm", "weights"),
-    _Column("dead units", "dead units", "representations"),
-    _Column("stable rank", "stable rank", "weights"),
-)
-
-
 def sparklines_grid(profile: Profile, screen: Screen) -> Table | None:
     """One line of blocks per quantity over the layers, with its ends; None without curves."""
     heads = ("first", "last", "least", "most", "scale")
     table = grid("", "", *heads, right=heads)
-    for column in _COLUMNS:
+    for column in columns():
         line = _line(profile, column)
         values = [v for v in line if v is not None]
         if len(values) > 1:
             blocks = sparkline(line, width=max(8, screen.width - 68))
             ends = (values[0], values[-1], min(values), max(values))
             scale = "log" if spans_decades(values) else "linear"
-            table.add_row(column.title, blocks, *map(compact, ends), Text(scale, "dim"))
+            table.add_row(column.column, blocks, *map(compact, ends), Text(scale, "dim"))
     return table if table.row_count else None
 
 
 def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table | None:
     """One row per layer; the middle of a deep net is left out but for the layers in `keep`."""
-    found = {c: sites for c in _COLUMNS if (sites := _by_site(profile, c))}
+    found = {c: sites for c in columns() if (sites := _by_site(profile, c))}
     if not profile.layers or not found:
         return None
     places = _rows(profile, keep, whole=screen.whole)
@@ -71,9 +47,9 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
         for place in places
         if isinstance(place, Layer)
     }
-    count, room = _fitting([[c.title for c in found], *cells.values()], [*cells], screen.width)
+    count, room = _fitting([[c.column for c in found], *cells.values()], [*cells], screen.width)
     table = ruled()
-    for title in ("", "layer", *(c.title for c in tuple(found)[:count])):
+    for title in ("", "layer", *(c.column for c in tuple(found)[:count])):
         table.add_column(title, justify="left" if title == "layer" else "right")
     for place in places:
         if isinstance(place, int):
@@ -93,20 +69,22 @@ def _fitting(rows: list[list[str]], sites: list[str], width: int) -> tuple[int, 
     return count, max(free(count), _LEAST)
 
 
-def _by_site(profile: Profile, column: _Column) -> dict[str, Reading]:
+def _by_site(profile: Profile, column: Quantity) -> dict[str, Reading]:
     """One reading of the quantity per site, in order, of the most telling form measured there."""
     chosen: dict[str, Reading] = {}
-    for r in profile.series(column.quantity, view=column.view):
+    for r in profile.series(column.name, view=column.views[0]):
         if r.site not in chosen or _order(r) < _order(chosen[r.site]):
             chosen[r.site] = r
     return chosen
 
 
-def _line(profile: Profile, column: _Column) -> list[float | None]:
+def _line(profile: Profile, column: Quantity) -> list[float | None]:
     """The quantity at every layer or weight, in order; None where it was not measured."""
     found = _by_site(profile, column)
     layers = sorted(profile.layers, key=lambda layer: layer.depth)
-    sites = [s for p in layers for s in (p.parameters if column.view == "weights" else (p.site,))]
+    sites = [
+        s for p in layers for s in (p.parameters if column.views[0] == "weights" else (p.site,))
+    ]
     places = dict.fromkeys(sites) or [site for site in found if site != OUTPUT]
     return [found[site].estimate.value if site in found else None for site in places]
 
@@ -139,16 +117,16 @@ def _rows(profile: Profile, keep: frozenset[str], *, whole: bool) -> list[Layer 
 
 
 def _cell(
-    found: Mapping[str, Reading], place: Layer, column: _Column, sizes: Mapping[str, int]
+    found: Mapping[str, Reading], place: Layer, column: Quantity, sizes: Mapping[str, int]
 ) -> str:
-    sites = place.parameters if column.view == "weights" else (place.site,)
+    sites = place.parameters if column.views[0] == "weights" else (place.site,)
     estimates = [found[site].estimate for site in sites if site in found]
     if not estimates:
         return ""
     if len(estimates) > 1:
         values = [e.value for e in estimates]
         return f"{compact(min(values), digits=3)}–{compact(max(values), digits=3)}"
-    ranked = column.quantity == "matrix rank" and place.site in sizes
+    ranked = column.name == "matrix rank" and place.site in sizes
     return within(estimates[0]) + (f"/{sizes[place.site]}" if ranked else "")
 
 

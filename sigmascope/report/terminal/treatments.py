@@ -14,8 +14,6 @@ from sigmascope.report.terminal.numbers import compact, measured
 from sigmascope.report.terminal.screens import Screen, grid, parts, section
 from sigmascope.report.terminal.sparklines import sparkline
 
-ENDS = {-1: "last", 0: "first"}
-
 
 @parts.register
 def _treatment(treatment: Treatment, screen: Screen) -> Iterator[Part]:
@@ -52,11 +50,9 @@ def _curves(treatment: Treatment, width: int) -> Table:
         sides = [layer_values(p, quantity, form) for p in (treatment.before, treatment.after)]
         if all(sides):
             lines = [sparkline(values, width=room) for values in sides]
-            ends = [compact(values[end]) for values in sides]
+            ends = [compact(values[-1 if end == "last" else 0]) for values in sides]
             change = f"{ends[0]} → {ends[1]}"
-            grid.add_row(
-                Text(quantity), Text(lines[0]), Text(lines[1]), Text(ENDS[end], "dim"), change
-            )
+            grid.add_row(Text(quantity), Text(lines[0]), Text(lines[1]), Text(end, "dim"), change)
     return grid
 
 

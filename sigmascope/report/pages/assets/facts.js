@@ -11,22 +11,12 @@ const rows = data.readings.site.map((site, i) => {
   return row;
 });
 
-const VIEWS = ["representations", "weights", "features", "gradients", "setup", "balances", "bottleneck", "conditioning"].filter((view) =>
+const VIEWS = data.views.filter((view) =>
   rows.some((row) => row.view === view)
 );
 
 // Quantities in one unit share a plot; each other quantity has its own.
-const FAMILIES = [
-  {
-    title: "Dimension",
-    quantities: [
-      "participation ratio", "centred participation ratio", "matrix rank", "soft rank",
-      "effective rank", "stable rank", "adjoint rank",
-    ],
-  },
-  { title: "Norm", quantities: ["spectral norm", "Frobenius norm"] },
-  { title: "Cosine between gradients", quantities: ["minimum |cos|", "mean |cos|"] },
-];
+const FAMILIES = data.families;
 
 const byDepth = new Map();
 for (const row of rows) {
