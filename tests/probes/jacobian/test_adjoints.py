@@ -7,6 +7,7 @@ from torch.func import functional_call, jacrev
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
+from tests.models_zoo import MODELS
 
 
 class Tokens(nn.Module):
@@ -190,3 +191,10 @@ def test_a_layer_that_the_output_ignores_is_named():
     swept = Subject(Ignores(), torch.randn(5, 4)).adjoints
     assert set(swept.adjoints) == {"used"}
     assert "does not depend" in swept.silent["ignored"]
+
+
+def test_a_layer_that_reads_some_of_the_samples_is_silent_and_the_others_are_not():
+    """All seeds at once, or one by one: of experts nothing is known, of what follows all."""
+    swept = Subject(*MODELS["mixture-of-experts"]()).adjoints
+    assert "readout" in swept.adjoints
+    assert {s for s, why in swept.silent.items() if "not split by sample" in why} >= {"experts.0"}
