@@ -27,7 +27,7 @@ _BOUNDED: Mapping[str, Curve] = MappingProxyType(
 
 
 def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    """The JSON form, readings by column, spectra thinned, and what panels and curves are made of."""
+    """The JSON form, readings by column, thinned spectra, and what panels and curves are of."""
     form = json_form(replace(profile, spectra=()), findings)
     readings = {name: encoded(column) for name, column in table(profile).items()}
     spectra = [_thinned(s) for s in profile.spectra]
