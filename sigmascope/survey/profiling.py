@@ -22,12 +22,10 @@ from sigmascope.survey.views.balances import balance_items
 from sigmascope.survey.views.bottleneck import bottleneck_items
 from sigmascope.survey.views.conditioning import conditioning_items
 from sigmascope.survey.views.features import feature_items
-from sigmascope.survey.views.representations import (
-    gradient_items,
-    representation_items,
-    weight_items,
-)
+from sigmascope.survey.views.gradients import gradient_items
+from sigmascope.survey.views.representations import representation_items
 from sigmascope.survey.views.setup import setup_items
+from sigmascope.survey.views.weights import weight_items
 
 Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
 

@@ -1,22 +1,18 @@
-"""Readings of the representations, the weights and the last-layer gradients."""
+"""Readings of the representations: ranks, participation, size, dead units."""
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sigmascope.linalg import (
-    condition_number,
     effective_rank,
     frobenius_norm,
     matrix_rank,
     participation_ratio,
-    schatten_norm,
     soft_rank,
-    stable_rank,
 )
-from sigmascope.probes import OUTPUT, Subject, Weight, weight_spectra
+from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Spectra
 from sigmascope.quantities import View
-from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
+from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
 
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 
@@ -81,63 +77,3 @@ def _variation(found: Spectra) -> Estimate | None:
         return None
     value, noise = part / whole, ROUNDINGS * found.precision
     return Estimate(value, max(value - noise, 0.0), value + noise, f"gram, rounding {noise:.1g}")
-
-
-def weight_items(subject: Subject) -> Iterator[Item]:
-    """Norms, ranks and condition of every weight."""
-    view: View = "weights"
-    for weight, s in zip(subject.weights, weight_spectra(subject.weights), strict=True):
-        yield SiteSpectrum(weight.site, view, weight.form, s)
-        quantities: tuple[tuple[str, Callable[[Spectrum], Estimate]], ...] = (
-            ("spectral norm", lambda s: schatten_norm(s, float("inf"))),
-            ("Frobenius norm", lambda s: schatten_norm(s, 2.0)),
-            ("stable rank", stable_rank),
-            ("effective rank", effective_rank),
-            ("condition number", condition_number),
-        )
-        if weight.form != "operator":
-            yield from _mean_shift(weight)
-        zero = not float(s.sigma[0]) > 0
-        for quantity, of in quantities[:2] if zero else quantities:
-            yield Reading(weight.site, quantity, of(s), view, weight.form)
-        if zero:
-            yield Skipped(weight.site, "ranks and condition number", "it is exactly zero")
-    convolutions = {w.site for w in subject.weights if w.form == "kernel"}
-    for site in sorted(convolutions - {w.site for w in subject.weights if w.form == "operator"}):
-        yield Skipped(site, "operator", "the whole convolution is too dear here, or never ran")
-
-
-def _mean_shift(weight: Weight) -> Iterator[Item]:
-    """Singular value of a weight's constant part over the largest that its spread would give.
-
-    A matrix `[m, n]` of equal entries has the singular value `|mean| √(mn)`; independent entries
-    of spread s and mean zero stay below `s (√m + √n)` (Bai & Yin 1993).
-    """
-    m, n = weight.shape
-    entries = weight.matrix.double()
-    spread = float(entries.std(correction=0))
-    if spread > 0:
-        value = abs(float(entries.mean())) * math.sqrt(m * n) / (spread * (m**0.5 + n**0.5))
-        shift = Estimate.rounded(value, ulps=64)
-        yield Reading(weight.site, "mean shift", shift, "weights", weight.form)
-    else:
-        yield Skipped(weight.site, "mean shift", "all its entries are equal")
-
-
-def gradient_items(subject: Subject) -> Iterator[Item]:
-    """|cos| between the gradients of single samples in the last layer."""
-    view: View = "gradients"
-    found = subject.gradients
-    if found is None:
-        yield Skipped("(last layer)", view, subject.unsplit)
-        return
-    if not len(found.cosines):
-        yield Skipped(found.site, view, "no pair of samples has a gradient that is not zero")
-        return
-    how = f"autograd, {len(found.cosines)} pairs"
-    for quantity, value in (
-        ("minimum |cos|", float(found.cosines.min())),
-        ("mean |cos|", float(found.cosines.mean())),
-    ):
-        low, high = max(value - found.error, 0.0), min(value + found.error, 1.0)
-        yield Reading(found.site, quantity, Estimate(value, low, high, how), view)
