@@ -131,6 +131,27 @@ def test_a_package_has_few_names(door):
     assert len(names) <= MOST_NAMES, names
 
 
+def lines_of(function):
+    """Lines of a body, its docstring aside."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f for f in FILES if f.relative_to(ROOT).parts[0].startswith("sigmascope")],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_files_and_functions_are_short_or_say_why_not(path):
+    code = path.read_text(encoding="utf-8")
+    lines = code.splitlines()
+    assert len(lines) <= 250 or any(line.startswith("# long: ") for line in lines[:12])
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.FunctionDef) and lines_of(node) > 25:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            assert lines[first - 2].strip().startswith("# long: "), f"{node.name} is long"
+
+
 def test_every_room_is_listed():
     rooms = {p.parent.name for p in ROOT.glob("sigmascope/*/__init__.py")}
     assert rooms == set(ROOMS) - {"__main__", "quantities"}
