@@ -10,7 +10,7 @@ from sigmascope.quantities import Quantity, columns
 from sigmascope.records import Layer, Profile, Reading
 from sigmascope.report.depths import OUTPUT
 from sigmascope.report.terminal.names import shortened
-from sigmascope.report.terminal.numbers import compact, within
+from sigmascope.report.terminal.numbers import compact, counted, within
 from sigmascope.report.terminal.screens import Screen, grid, ruled
 from sigmascope.report.terminal.sparklines import spans_decades, sparkline
 
@@ -126,8 +126,9 @@ def _cell(
     if len(estimates) > 1:
         values = [e.value for e in estimates]
         return f"{compact(min(values), digits=3)}–{compact(max(values), digits=3)}"
-    ranked = column.name == "matrix rank" and place.site in sizes
-    return within(estimates[0]) + (f"/{sizes[place.site]}" if ranked else "")
+    if column.name == "matrix rank" and place.site in sizes:
+        return f"{counted(estimates[0])}/{sizes[place.site]}"
+    return within(estimates[0])
 
 
 def _sizes(profile: Profile) -> dict[str, int]:

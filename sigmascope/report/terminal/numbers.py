@@ -43,6 +43,17 @@ def measured(estimate: Estimate) -> str:
     return f"{value} [{low}, {high}]"
 
 
+def counted(estimate: Estimate) -> str:
+    """A count, with both ends where they differ; for tables.
+
+    Example:
+        >>> counted(Estimate(3, 3, 7, "gram")), counted(Estimate.exactly(8))
+        ('3–7', '8')
+    """
+    ends = compact(estimate.low), compact(estimate.high)
+    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
 def within(estimate: Estimate) -> str:
     """The value, with the half-width of its interval in per cent where it matters; for tables.
 
