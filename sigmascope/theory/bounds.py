@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-from sigmascope.networks.chains import ChainStatistics
 from sigmascope.probes import Subject
 from sigmascope.records import Assumption, Check, Estimate, Sense, Verdict
 
@@ -72,12 +71,23 @@ class Bound(ABC):
 class OfFacts(Bound):
     """A theorem whose two sides are formulas of some measured facts: a row of a table."""
 
-    facts: Any
+    given: Any
 
     @property
     def site(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] (read only)
         """Where the facts were measured."""
-        return self.facts.site
+        return self.given.site
+
+    @classmethod
+    def speaks(cls, given: Any) -> bool:
+        """Whether the theorem says anything about these facts."""
+        return True
+
+    @classmethod
+    def facts(cls, given: Any) -> Iterator["OfFacts"]:
+        """The theorem for these facts; nothing is yielded where it says nothing."""
+        if cls.speaks(given):
+            yield cls(given)
 
 
 def row(
@@ -89,6 +99,7 @@ def row(
     measured: Callable[[Any], Estimate],
     limit: Callable[[Any], Estimate],
     assuming: Callable[[Any], Iterable[Assumption]] = lambda facts: (),
+    speaks: Callable[[Any], bool] = lambda facts: True,
     sense: Sense = "at most",
 ) -> type[OfFacts]:
     """A theorem that differs from its neighbours only in formulas.
@@ -101,6 +112,7 @@ def row(
         measured: The side that is bounded, of the facts.
         limit: The side that bounds it.
         assuming: The hypotheses.
+        speaks: Whether it says anything about these facts.
         sense: As for `Bound`.
     """
     body = {
@@ -110,9 +122,10 @@ def row(
         "source": source,
         "statement": statement,
         "sense": sense,
-        "assumptions": lambda self: tuple(assuming(self.facts)),
-        "measured": lambda self: measured(self.facts),
-        "limit": lambda self: limit(self.facts),
+        "assumptions": lambda self: tuple(assuming(self.given)),
+        "speaks": classmethod(lambda cls, given: speaks(given)),
+        "measured": lambda self: measured(self.given),
+        "limit": lambda self: limit(self.given),
     }
     return ABCMeta("".join(map(str.title, name.split("-"))), (OfFacts,), body)
 
@@ -126,23 +139,3 @@ class OfModels(Bound):
     @abstractmethod
     def facts(cls, subject: Subject) -> Iterator["OfModels"]:
         """Measure what the theorem needs; nothing is yielded where it says nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class OfChains(Bound):
-    """A theorem about time averages of a normalised chain of random layers."""
-
-    chain: ChainStatistics
-    site: str = "chain"
-
-    @classmethod
-    def speaks(cls, chain: ChainStatistics) -> bool:
-        """Whether the theorem says anything about this chain."""
-        return True
-
-    @classmethod
-    @final
-    def facts(cls, chain: ChainStatistics) -> Iterator["OfChains"]:
-        """The theorem for this chain; nothing is yielded where it says nothing."""
-        if cls.speaks(chain):
-            yield cls(chain)

@@ -6,7 +6,7 @@ from sigmascope.networks.chains import ChainStatistics
 from sigmascope.probes import Subject
 from sigmascope.records import Check
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
-from sigmascope.theory.bounds import Bound, OfChains, OfModels
+from sigmascope.theory.bounds import Bound, OfFacts, OfModels
 
 OF_MODELS: tuple[type[OfModels], ...] = (
     daneshmand2020.RankParticipation,
@@ -22,7 +22,7 @@ OF_MODELS: tuple[type[OfModels], ...] = (
     riedi2022.CurvatureFactors,
 )
 
-OF_CHAINS: tuple[type[OfChains], ...] = (
+OF_CHAINS: tuple[type[OfFacts], ...] = (
     daneshmand2020.ChainRank,
     daneshmand2020.ChainParticipation,
     daneshmand2020.ChainSize,

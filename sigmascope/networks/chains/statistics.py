@@ -1,6 +1,7 @@
 """What is averaged over the layers of a chain."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sigmascope.networks.chains.draws import Weights
 from sigmascope.records import Estimate
@@ -28,6 +29,8 @@ class ChainStatistics:
         rank: Of the batch that the chains started from, the least of all of them.
         settled: Whether the chains went through enough layers before to forget their start.
     """
+
+    site: ClassVar[str] = "chain"
 
     participation_ratio: Estimate
     soft_rank: Estimate

@@ -5,12 +5,11 @@ rank one. They are checked for the law that is reached from inputs of full rank,
 """
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, final
+from collections.abc import Iterator
 
 from sigmascope.networks.chains import ChainStatistics
-from sigmascope.records import Assumption, Estimate, Sense
-from sigmascope.theory.bounds import OfChains
+from sigmascope.records import Assumption, Estimate
+from sigmascope.theory.bounds import row
 
 SMALL = 0.3  # gamma * width up to which the expansions in gamma were found to hold
 SOURCE = "Daneshmand et al. 2020"
@@ -41,135 +40,85 @@ def _regular(chain: ChainStatistics, power: float) -> Estimate:
     return Estimate(value, low, high, "jackknife", chain.regularity.risk)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ChainRegularity(OfChains):
-    """The regularity of the law that the chain reaches is at most one, for every gamma."""
-
-    name: ClassVar[str] = "chain-regularity"
-    source: ClassVar[str] = f"{SOURCE}, Definition 3 and Lemma 10"
-    statement: ClassVar[str] = "α = E Tr(diag(M²)²) / E Tr(M³) ≤ 1"
-    sense: ClassVar[Sense] = "at most"
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        return ()
-
-    def measured(self) -> Estimate:
-        return self.chain.regularity
-
-    def limit(self) -> Estimate:
-        return Estimate.rounded(1.0, ulps=2**10)
+def _size(chain: ChainStatistics, share: float) -> Estimate:
+    """A share of `d^{3/2} / √(1 - α)`."""
+    return Estimate.rounded(share * chain.width**1.5, ulps=2) * _regular(chain, -0.5)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ChainSize(OfChains):
-    """Off-diagonal correlations stay small on average, as printed."""
-
-    name: ClassVar[str] = "chain-size"
-    source: ClassVar[str] = f"{SOURCE}, Lemma 13, (50)"
-    statement: ClassVar[str] = "E‖M‖² ≤ d^{3/2} / √(1 - α)"
-    sense: ClassVar[Sense] = "at most"
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        return _hypotheses(self.chain)
-
-    def measured(self) -> Estimate:
-        return self.chain.frobenius_sq
-
-    def limit(self) -> Estimate:
-        return Estimate.rounded(self.chain.width**1.5, ulps=2) * _regular(self.chain, -0.5)
+def _root(chain: ChainStatistics, share: float) -> Estimate:
+    """A share of `√((1 - α) d)`."""
+    return Estimate.rounded(share * math.sqrt(chain.width), ulps=4) * _regular(chain, 0.5)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ChainSizeSharp(OfChains):
-    """The same with the factor two that the printed derivation gives away."""
-
-    name: ClassVar[str] = "chain-size-sharp"
-    source: ClassVar[str] = f"after {SOURCE}, Lemma 13"
-    statement: ClassVar[str] = "E‖M‖² ≤ d^{3/2} / (2 √(1 - α))"
-    sense: ClassVar[Sense] = "at most"
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        return _hypotheses(self.chain)
-
-    def measured(self) -> Estimate:
-        return self.chain.frobenius_sq
-
-    def limit(self) -> Estimate:
-        return Estimate.rounded(self.chain.width**1.5 / 2, ulps=2) * _regular(self.chain, -0.5)
+def _drift(chain: ChainStatistics) -> Estimate:
+    e = chain.drift
+    ends = (abs(e.low), abs(e.high))
+    low = 0.0 if e.low <= 0 <= e.high else min(ends)
+    return Estimate(abs(e.value), low, max(ends), e.how, e.risk)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ChainRank(OfChains):
-    """The mean soft rank over depth is at least of the order of the square root of the width."""
-
-    name: ClassVar[str] = "chain-soft-rank"
-    source: ClassVar[str] = f"{SOURCE}, Theorem 14 (Theorem 2)"
-    statement: ClassVar[str] = "avg rank_τ(H) ≥ (1 - τ)² √((1 - α) d)"
-    sense: ClassVar[Sense] = "at least"
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        return _hypotheses(self.chain)
-
-    def measured(self) -> Estimate:
-        return self.chain.soft_rank
-
-    def limit(self) -> Estimate:
-        share = (1 - self.chain.tau) ** 2 * math.sqrt(self.chain.width)
-        return Estimate.rounded(share, ulps=4) * _regular(self.chain, 0.5)
+def _of_second_order(chain: ChainStatistics) -> Iterator[Assumption]:
+    yield from _hypotheses(chain)[:3]
+    yield Assumption("gamma² times the width is below 1", chain.gamma**2 * chain.width < 1)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ChainParticipation(OfChains):
-    """The mean participation ratio, by Jensen's inequality from the sharper Lemma 13."""
-
-    name: ClassVar[str] = "chain-participation-ratio"
-    source: ClassVar[str] = f"after {SOURCE}, Lemma 13 and Theorem 14"
-    statement: ClassVar[str] = "E r(H) ≥ 2 √((1 - α) d)"
-    sense: ClassVar[Sense] = "at least"
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        return _hypotheses(self.chain)
-
-    def measured(self) -> Estimate:
-        return self.chain.participation_ratio
-
-    def limit(self) -> Estimate:
-        return Estimate.rounded(2 * math.sqrt(self.chain.width), ulps=4) * _regular(self.chain, 0.5)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class StationaryDrift(OfChains):
+ChainRegularity = row(
+    "chain-regularity",
+    f"{SOURCE}, Definition 3 and Lemma 10",
+    "α = E Tr(diag(M²)²) / E Tr(M³) ≤ 1",
+    "The regularity of the law that the chain reaches is at most one, for every gamma.",
+    measured=lambda c: c.regularity,
+    limit=lambda c: Estimate.rounded(1.0, ulps=2**10),
+)
+ChainSize = row(
+    "chain-size",
+    f"{SOURCE}, Lemma 13, (50)",
+    "E‖M‖² ≤ d^{3/2} / √(1 - α)",
+    "Off-diagonal correlations stay small on average, as printed.",
+    measured=lambda c: c.frobenius_sq,
+    limit=lambda c: _size(c, 1),
+    assuming=_hypotheses,
+)
+ChainSizeSharp = row(
+    "chain-size-sharp",
+    f"after {SOURCE}, Lemma 13",
+    "E‖M‖² ≤ d^{3/2} / (2 √(1 - α))",
+    "The same with the factor two that the printed derivation gives away.",
+    measured=lambda c: c.frobenius_sq,
+    limit=lambda c: _size(c, 0.5),
+    assuming=_hypotheses,
+)
+ChainRank = row(
+    "chain-soft-rank",
+    f"{SOURCE}, Theorem 14 (Theorem 2)",
+    "avg rank_τ(H) ≥ (1 - τ)² √((1 - α) d)",
+    "The mean soft rank over depth is at least of the order of the square root of the width.",
+    measured=lambda c: c.soft_rank,
+    limit=lambda c: _root(c, (1 - c.tau) ** 2),
+    assuming=_hypotheses,
+    sense="at least",
+)
+ChainParticipation = row(
+    "chain-participation-ratio",
+    f"after {SOURCE}, Lemma 13 and Theorem 14",
+    "E r(H) ≥ 2 √((1 - α) d)",
+    "The mean participation ratio, by Jensen's inequality from the sharper Lemma 13.",
+    measured=lambda c: c.participation_ratio,
+    limit=lambda c: _root(c, 2),
+    assuming=_hypotheses,
+    sense="at least",
+)
+StationaryDrift = row(
+    "stationary-drift",
+    f"{SOURCE}, Lemma 7",
+    "|E δ_F(M)| ≤ γ² d · 2 d²",
     """In the law that the chain reaches, first-order growth cancels up to the remainder.
 
     The remainder of Lemma 7 is of second order in `gamma`, for odd orders vanish by symmetry. At
     widths 8 to 64 it was found below `0.1 gamma² d` of `2 d²`; `gamma² d` is taken for its size.
-    """
-
-    name: ClassVar[str] = "stationary-drift"
-    source: ClassVar[str] = f"{SOURCE}, Lemma 7"
-    statement: ClassVar[str] = "|E δ_F(M)| ≤ γ² d · 2 d²"
-    sense: ClassVar[Sense] = "at most"
-
-    def assumptions(self) -> tuple[Assumption, ...]:
-        small = self.chain.gamma**2 * self.chain.width < 1
-        short = Assumption("gamma² times the width is below 1", small)
-        return (*_hypotheses(self.chain)[:3], short)
-
-    def measured(self) -> Estimate:
-        e = self.chain.drift
-        ends = (abs(e.low), abs(e.high))
-        low = 0.0 if e.low <= 0 <= e.high else min(ends)
-        return Estimate(abs(e.value), low, max(ends), e.how, e.risk)
-
-    def limit(self) -> Estimate:
-        return Estimate.rounded(2 * self.chain.gamma**2 * self.chain.width**3, ulps=4)
-
-    @classmethod
-    def speaks(cls, chain: ChainStatistics) -> bool:
-        return math.isfinite(chain.gamma)
+    """,
+    measured=_drift,
+    limit=lambda c: Estimate.rounded(2 * c.gamma**2 * c.width**3, ulps=4),
+    assuming=_of_second_order,
+    speaks=lambda c: math.isfinite(c.gamma),
+)
