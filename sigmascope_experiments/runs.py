@@ -3,15 +3,15 @@
 import json
 import platform
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from sigmascope import __version__
 from sigmascope.gate import Mark, Refusal, Rows, replacing, require_target, write_text
+from sigmascope.integrations.processes import Processes
 from sigmascope_experiments.figures import Claim, Figure, Row, Task
 
 ROWS, PICTURE, CLAIMS = "rows.jsonl", "figure.png", "claims.json"
@@ -119,20 +119,12 @@ def _completed(
 
 
 def _computed(figure: Figure, todo: list[Task], workers: int, data: Path | None) -> Iterator[Row]:
-    if workers == 1 or len(todo) < 2:
-        yield from (_row(figure.row, task, data) for task in todo)
-        return
-    # a forked process would hang in torch's thread pool
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_alone) as pool:
-        for future in as_completed([pool.submit(_row, figure.row, t, data) for t in todo]):
-            yield future.result()
+    alone = workers == 1 or len(todo) < 2
+    shared = map if alone else Processes(workers)
+    yield from shared(partial(_row, figure.row, data), todo)
 
 
-def _alone() -> None:
-    torch.set_num_threads(1)
-
-
-def _row(row: Callable[[Task, Path | None], Row], task: Task, data: Path | None) -> Row:
+def _row(row: Callable[[Task, Path | None], Row], data: Path | None, task: Task) -> Row:
     return {"task": task, **row(task, data), "versions": VERSIONS}
 
 

@@ -1,9 +1,7 @@
 """`sigmascope bottleneck train`."""
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +115,9 @@ def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
 
 def _mapper(workers: int, ray: str | None) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
     if ray is None:
-        return map if workers == 1 else Sharing(workers)
+        from sigmascope.integrations.processes import Processes
+
+        return map if workers == 1 else Processes(workers)
     with refusing(ImportError):
         from sigmascope.integrations.ray import RayMap
     return RayMap(None if ray == "local" else ray)
@@ -143,24 +143,6 @@ class Stacks:
             init="he",
             generator=generator,
         )
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """A `map` in several processes."""
-
-    workers: int
-
-    def __call__(self, run: Any, many: Iterable[Any]) -> Iterable[Any]:
-        """Results in order, each as soon as those before it are there."""
-        with ProcessPoolExecutor(self.workers, get_context("spawn"), initializer=_alone) as pool:
-            yield from pool.map(run, many)
-
-
-def _alone() -> None:
-    import torch
-
-    torch.set_num_threads(1)
 
 
 def standardised(x: "Tensor", spread: float = 1.0) -> "Tensor":

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sigmascope.cli.sweeps import Sharing, Stacks, standardised
+from sigmascope.cli.sweeps import Stacks, standardised
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task
 
 SMALL = ("--depths", "2", "3", "--steps", "30", "--width", "8", "--samples", "40")
@@ -74,10 +74,6 @@ def test_columns_are_standardised_and_constants_stay_zero():
 def test_networks_have_the_depth_that_is_asked_for():
     net = Stacks(6, 2, 5)(4, torch.Generator().manual_seed(0))
     assert sum(isinstance(m, torch.nn.Linear) for m in net.modules()) == 4
-
-
-def test_work_is_shared_in_order():
-    assert list(Sharing(2)(abs, [-3, 2, -1])) == [3, 2, 1]
 
 
 def test_ray_is_optional(monkeypatch, task):
