@@ -1,4 +1,14 @@
-"""Trace and Frobenius norm of symmetric operators, with what is large in them taken out."""
+"""Trace and Frobenius norm of symmetric operators, with what is large in them taken out.
+
+The idea: a sampled trace strays by the Frobenius norm of what is sampled, so whatever is known is
+summed exactly first, and only the rest is left to chance. Three parts add up: what a Krylov space
+holds (the large eigenvalues), what half as many products with normal vectors span of the rest, and
+normal vectors less their part in both. The invariant: the three live in spaces at right angles, and
+each vector is projected out of the known ones before and after its product, so that nothing is
+counted twice and no rounding of a large eigenvalue leaks into the rest.
+
+Source: Hutchinson 1990; Meyer, Musco, Musco & Woodruff 2021, Hutch++.
+"""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,13 @@
-"""Golub-Kahan bidiagonalisation: leading singular values from products alone."""
+"""Golub-Kahan bidiagonalisation: leading singular values from products alone.
+
+The idea: products of a matrix and its transpose with one random vector build two orthonormal bases
+between which the matrix is bidiagonal, and the singular values of that small matrix approach the
+largest ones. The invariant: both bases are orthogonalised fully, so that Ritz values are those of a
+compression and never exceed the true ones; rounding is all that low ends lose. What an unfinished
+run may have missed is bounded from above by chance over the start, and by the energy that is left.
+
+Source: Golub & Kahan 1965; Kuczyński & Woźniakowski 1992, Theorem 4.2.
+"""
 
 import math
 
