@@ -54,3 +54,15 @@ def test_resnet_without_skip_connections_is_a_plain_convolutional_network():
     assert torch.equal(same(z), torch.relu(0.5 * z + same.second(same.first(z))))
     with pytest.raises(ValueError, match="`residual` must be a finite number, got nan"):
         build(float("nan"))
+
+
+@pytest.mark.parametrize("depth", [8, 20])
+def test_depth_counts_the_layers_with_a_weight(depth):
+    net = resnet(inputs=(1, 8, 8), outputs=3, depth=depth, width=2)
+    weights = [m for m in net.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)]
+    assert len(weights) == depth
+
+
+def test_modules_are_named_by_stage_block_and_place():
+    named = dict(resnet(inputs=(1, 8, 8), outputs=3).named_modules())
+    assert {"stem.conv", "stages.2.2.second.norm", "stages.0.0.activation"} <= set(named)

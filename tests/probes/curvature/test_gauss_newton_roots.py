@@ -1,76 +1,47 @@
+import math
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import networks
 from sigmascope.gate import Refusal
-from sigmascope.probes import Subject
+from sigmascope.probes.curvature.gauss_newton_roots import feature_rows, root_rows, square_roots
+
+D = torch.float64
 
 
-class Residual(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Conv2d(2, 2, 3, padding=1), nn.Linear(2 * 25, 3)
-
-    def forward(self, x):
-        return self.second((x + F.relu(self.first(x))).flatten(1))
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=D)
 
 
-class Tokens(nn.Module):
-    """A linear layer that is applied at every position."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 3), nn.Linear(3, 2, bias=False)
-
-    def forward(self, x):
-        return self.second(F.leaky_relu(self.first(x), 0.2)).mean(1)
+def squared(roots):
+    return roots.mT @ roots
 
 
-def convolutions(**options):
-    return nn.Sequential(nn.Conv2d(2, 4, 3, **options), nn.ReLU(), nn.Flatten(), nn.LazyLinear(3))
+def test_of_cross_entropy_it_is_the_covariance_of_the_classes():
+    f, y = drawn(5, 4), torch.tensor([0, 1, 2, 3, 0])
+    p = f.softmax(1)
+    expected = (torch.diag_embed(p) - p[:, :, None] * p[:, None]) / 5
+    found = square_roots(f, F.cross_entropy, y)
+    torch.testing.assert_close(squared(found), expected)
+    # a number added to all logits is lost, exactly
+    assert (found.sum(2).abs() < 1e-15).all()
+    assert (found.norm(dim=2).amin(1) == 0).all()
 
 
-NETWORKS = {
-    "linear": (lambda: nn.Linear(5, 3), (6, 5)),
-    "relu": (lambda: networks.mlp(inputs=5, outputs=3, depth=2, width=6), (6, 5)),
-    "leaky": (
-        lambda: networks.mlp(inputs=5, outputs=3, depth=2, width=4, activation="leaky"),
-        (6, 5),
-    ),
-    "abs": (lambda: networks.mlp(inputs=4, outputs=2, depth=3, width=4, activation="abs"), (3, 4)),
-    "skips": (lambda: networks.mlp(inputs=5, outputs=3, depth=3, width=5, residual=1.0), (6, 5)),
-    "no bias": (lambda: networks.mlp(inputs=5, outputs=3, depth=2, width=4, bias=False), (6, 5)),
-    "one sample": (lambda: networks.mlp(inputs=5, outputs=3, depth=1, width=4), (1, 5)),
-    "convolution": (lambda: convolutions(), (3, 2, 5, 5)),
-    "strided, padded, dilated": (
-        lambda: convolutions(stride=2, padding=2, dilation=2),
-        (3, 2, 6, 6),
-    ),
-    "grouped, without bias": (lambda: convolutions(groups=2, bias=False), (3, 2, 5, 5)),
-    "transposed": (
-        lambda: nn.Sequential(nn.ConvTranspose2d(2, 3, 2), nn.Flatten(), nn.LazyLinear(2)),
-        (3, 2, 3, 3),
-    ),
-    "pooled": (
-        lambda: nn.Sequential(nn.Conv2d(2, 3, 2), nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(2)),
-        (3, 2, 5, 5),
-    ),
-    "residual convolution": (Residual, (3, 2, 5, 5)),
-    "positions": (Tokens, (4, 5, 4)),
-}
+def test_of_squared_error_it_is_a_multiple_of_the_identity():
+    f, eye = drawn(3, 2), torch.eye(2, dtype=D).expand(3, 2, 2)
+    torch.testing.assert_close(square_roots(f, None, None), math.sqrt(2 / 3) * eye)
+    y = drawn(3, 2, seed=1).float()  # made float64, as the output is
+    torch.testing.assert_close(squared(square_roots(f, F.mse_loss, y)), eye / 3)
+    half = f[:, 0]
+    assert square_roots(half, F.mse_loss, y[:, 0].double()).shape == (3, 1, 1)
 
 
-def built(kind, seed):
-    make, shape = NETWORKS[kind]
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(shape, generator=generator, dtype=torch.float64)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = make().double()
-        outputs = model(x).shape[1]
-    return model, x, torch.randint(0, outputs, (shape[0],), generator=generator)
+def test_a_loss_that_is_linear_has_no_curvature():
+    assert not square_roots(drawn(3, 2), lambda out, _: out.sum(), 0).any()
+    assert not square_roots(drawn(3, 2), lambda out, _: (out * out.detach()).sum(), 0).any()
 
 
 @pytest.mark.parametrize(
@@ -78,15 +49,53 @@ def built(kind, seed):
     [
         (lambda out, y: out.sum(1).mean().square(), "mixes samples"),
         (lambda out, y: out.sin().sum(), "not convex in the output"),
+        (lambda out, y: (1000 * out.abs() + 1000).exp().sum(), "must be finite, got outputs up to"),
     ],
 )
 def test_losses_without_a_quadratic_form_are_refused(loss, says):
-    model, x, y = built("relu", 0)
     with pytest.raises(Refusal, match=says):
-        _ = Subject(model, x, y, loss).conditioning
+        square_roots(drawn(4, 3), loss, 0)
 
 
-def test_a_loss_that_is_linear_has_no_curvature():
-    model, x, y = built("relu", 0)
-    found = Subject(model, x, y, lambda out, _: out.sum()).conditioning.found
-    assert all(float(one.root.sigma[0]) == 0 for one in found)
+LAYERS = {
+    "linear": (nn.Linear(3, 4), (5, 3)),
+    "positions": (nn.Linear(3, 4), (5, 7, 3)),
+    "convolution": (nn.Conv2d(2, 4, 3, stride=2, padding=1), (5, 2, 6, 6)),
+    "transposed": (nn.ConvTranspose2d(2, 4, 3, stride=2), (5, 2, 4, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_rows_are_gradients_of_the_outputs_by_weight_and_bias(name):
+    layer, shape = LAYERS[name]
+    layer, x = layer.double(), drawn(*shape)
+    z = layer(x)
+    J = drawn(5, 2, *z.shape[1:], seed=1)  # of two outputs, by what the layer wrote
+    rows = root_rows(layer, x, J, biased=True)
+    assert torch.equal(root_rows(layer, x, J, biased=False), rows[:, :, :-4])
+    for i in range(5):
+        for k in range(2):
+            f = (layer(x[i : i + 1])[0] * J[i, k]).sum()
+            W, b = torch.autograd.grad(f, [layer.weight, layer.bias])
+            # sizes alone: a kernel's entries come in an order of their own
+            assert float(rows[i, k, :-4].norm()) == pytest.approx(float(W.norm()), rel=1e-12)
+            torch.testing.assert_close(rows[i, k, -4:], b)
+
+
+@pytest.mark.parametrize("name", ["linear", "positions", "convolution"])
+def test_features_times_the_weight_are_what_the_layer_writes(name):
+    layer, shape = LAYERS[name]
+    layer, x = layer.double(), drawn(*shape)
+    Z = feature_rows(layer, x, biased=True)
+    together = torch.cat([layer.weight.flatten(1), layer.bias[:, None]], 1)
+    wrote = layer(x)
+    flat = wrote.flatten(2).mT if name == "convolution" else wrote
+    torch.testing.assert_close(Z @ together.mT, flat.reshape(-1, 4))
+    assert torch.equal(feature_rows(layer, x, biased=False), Z[:, :-1])
+
+
+def test_a_transposed_convolution_reads_one_row_for_each_pixel():
+    x = drawn(5, 2, 4, 3)
+    found = feature_rows(nn.ConvTranspose2d(2, 4, 3), x, biased=True)
+    assert torch.equal(found[:, :-1], x.movedim(1, -1).reshape(-1, 2))
+    assert (found[:, -1] == 1).all()
