@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import probes
+from sigmascope.gate import Refusal
 
 
 def dense(*widths):
@@ -61,3 +62,48 @@ def test_extracted_graphs_compute_what_the_module_computes(output):
         ),
         f,
     )
+
+
+class Branching(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) if x.sum() > 0 else x
+
+
+def test_what_is_no_network_of_neurons_is_refused():
+    dag_of = probes.neuron_graph.dag_of
+    with pytest.raises(Refusal, match="got GELU"):
+        dag_of(nn.Sequential(nn.Linear(2, 2), nn.GELU()), inputs=2)
+    with pytest.raises(Refusal, match="at most 100000 weights"):
+        dag_of(nn.Sequential(nn.Linear(400, 300), nn.ReLU(), nn.Linear(300, 1)), inputs=400)
+    with pytest.raises(Refusal, match="without branches on its data"):
+        dag_of(nn.Sequential(Branching(2, 2)), inputs=2)
+    with pytest.raises(Refusal, match=r"`output` must be from 0 to 1, .* got 2"):
+        dag_of(nn.Linear(3, 2), inputs=3, output=2)
+    with pytest.raises(Refusal, match="must return one tensor, got a tuple"):
+        dag_of(Twice(), inputs=3)
+
+
+class Twice(nn.Module):
+    def forward(self, x):
+        return x, x
+
+
+def test_neurons_that_do_not_reach_the_output_are_left_out():
+    net = nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False))
+    dag = probes.neuron_graph.dag_of(net, inputs=2, output=1)
+    assert len(dag.slopes) == 2 + 3 + 1
+    assert len(dag.edges) == 6 + 3
+    assert {e.weight for e in dag.edges if e.head == dag.output} == {
+        ("2.weight", 3), ("2.weight", 4), ("2.weight", 5),
+    }  # fmt: skip
+    assert not dag.constant
+
+
+def test_a_lone_layer_is_a_network():
+    dag = probes.neuron_graph.dag_of(nn.Linear(2, 2), inputs=2, output=1)
+    assert dag.constant
+    assert [e.weight for e in dag.edges] == [("weight", 2), ("weight", 3), ("bias", 1)]
+    net = nn.Linear(2, 2).double()
+    x = torch.tensor([0.5, -2.0, 1.0], dtype=torch.float64)
+    found = probes.neuron_graph.dag_forward(dag, x, dag.weights(dict(net.named_parameters())))
+    assert close(found, net(x[:2])[1].detach())
