@@ -8,6 +8,7 @@ from sigmascope.probes.piecewise_affine import (
     jacobian,
     local_affine,
 )
+from sigmascope.probes.piecewise_affine.dispatch_trace import tracing
 
 
 @pytest.mark.parametrize("f", [lambda h: h * h.detach(), REFUSED["numpy"][0], lambda h: h * h.data])
@@ -34,3 +35,86 @@ def test_branches_that_do_not_reach_the_output_count_for_nothing():
     found = local_affine(model, x)
     on = (model.layer(x) > 0).double()
     assert torch.equal(found.matrix.dense(), on.mT * model.layer.weight)
+
+
+def followed(f, z=None):
+    """The steps behind what a function computes, by name."""
+    z = torch.tensor([-1.0, 2.0, 3.0], dtype=torch.float64) if z is None else z
+    z = z.requires_grad_()
+    with tracing() as trace:
+        trace.source(z)
+        out = f(z.clone())
+    return trace, out, trace.behind(out)
+
+
+def test_steps_are_known_by_their_dispatched_names_however_they_are_spelled():
+    for f in (lambda x: x.clip(min=0), lambda x: torch.clamp(x, 0), lambda x: x.clamp_(0)):
+        steps = followed(f)[2]
+        assert [s.name for s in steps if s.kink is not None] == ["clamp"]
+        assert not any(s.why for s in steps)
+
+
+def test_what_does_not_reach_a_tensor_is_not_behind_it():
+    def f(x):
+        x.exp()
+        return 2 * x
+
+    trace, out, steps = followed(f)
+    assert "exp" in {s.name for s in trace.steps}
+    assert {s.name for s in steps} == {"input", "clone", "mul"}
+    assert trace.behind(torch.ones(3)) is None
+    assert not trace.constant(out)
+
+
+def test_comparisons_are_the_same_throughout_a_region():
+    trace, out, steps = followed(lambda x: (x > 0).double())
+    assert trace.constant(out)
+    assert [s.name for s in steps if s.constant][0] == "gt"
+    assert not any(s.why for s in steps)
+
+
+@pytest.mark.parametrize(
+    ("f", "says"),
+    [
+        (lambda x: x * x, "a product (`Mul`) of two things that both depend on the input"),
+        (lambda x: x * torch.rand(3), ""),
+        (lambda x: x + torch.rand_like(x), "random numbers (`RandLike`)"),
+        (lambda x: x.round(), "`Round`"),
+        (lambda x: x * x.detach(), "a product (`Mul`)"),
+        (lambda x: x + x.detach().exp(), "cut off from the derivative (`detach`, `.data`"),
+        (lambda x: torch.view_as_complex(x[:2].clone()).real * 1, "complex numbers or bits"),
+        (lambda x: x.long().double(), "numbers that are rounded to integers (`ToCopy`)"),
+        (lambda x: x * float(x[0].detach()), "numbers that leave PyTorch (`item`)"),
+        (lambda x: x + torch.tensor(x.detach().numpy() * 2), "leave PyTorch (`numpy`)"),
+    ],
+)
+def test_what_keeps_a_network_from_pieces_is_named(f, says):
+    steps = followed(f)[2]
+    told = [s.why for s in steps if s.why]
+    assert any(says in why for why in told) if says else not told
+
+
+def test_the_least_precise_and_the_largest_numbers_are_noted():
+    trace, _, _ = followed(lambda x: x * 100)
+    assert (trace.eps, trace.size) == (2.0**-52, 300.0)
+    trace, _, _ = followed(lambda x: x.float() / 0 * 0 + x)
+    assert trace.eps == 2.0**-23
+
+
+def test_a_number_that_python_reads_is_behind_everything():
+    def f(x):
+        return 2 * torch.ones(3) if bool((x > 0).any()) else torch.ones(3)
+
+    trace, _, steps = followed(f)
+    assert trace.read
+    assert any(s.name == "_local_scalar_dense" for s in steps)
+
+
+def test_nothing_is_followed_while_deaf():
+    z = torch.ones(3, requires_grad=True)
+    with tracing() as trace:
+        trace.source(z)
+        with trace.deaf():
+            z.exp()
+        z.isnan()
+    assert [s.name for s in trace.steps] == ["input"]
