@@ -7,7 +7,8 @@ from torch.nn import functional as F
 from sigmascope.probes.piecewise_affine import (
     local_affine,
 )
-from sigmascope.probes.piecewise_affine.breakpoints import allowed, kink_on_tape
+from sigmascope.probes.piecewise_affine.breakpoints import _kink_of, allowed
+from sigmascope.probes.piecewise_affine.dispatch_trace import tracing
 
 
 class Pooled(nn.Module):
@@ -42,7 +43,7 @@ def test_the_winners_of_large_windows_are_told_apart():
 
 
 def kink(name, x, **more):
-    return kink_on_tape(name, {"self": x, **more})
+    return _kink_of(name, {"self": x, **more})
 
 
 X = torch.tensor([-2.0, -0.5, 0.0, 0.5, 2.0], dtype=D)
@@ -84,10 +85,15 @@ def test_what_has_no_kink_has_none():
 
 
 def test_off_the_tape_heights_are_not_known():
-    found = kink("relu", X)
-    assert not found.known
-    with torch.no_grad():  # where autograd is off only around the call
-        assert kink("relu", X.clone().requires_grad_()).known
+    x = X.clone().requires_grad_()
+    with tracing() as trace:
+        trace.source(x)
+        x.relu()
+        with torch.no_grad():
+            x.relu()
+        x.detach().relu()
+    kinks = [s.kink for s in trace.steps if s.kink is not None]
+    assert [k.known for k in kinks] == [True, True, False]
 
 
 @pytest.mark.parametrize("name", ["amax", "amin", "argmax"])
