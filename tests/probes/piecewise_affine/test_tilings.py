@@ -35,7 +35,7 @@ def test_the_regions_of_a_network_are_taken():
     ("regions", "says"),
     [
         ([box(-1, 0.25)], "polygons of an area of 2.5 in a square of 4"),
-        ([box(-1, 0.25), box(0.25, 1), box(0.9, 1)], "an area of 4.2 in a square of 4"),
+        ([box(-1, 0.25), box(0.25, 1), box(0.9, 1)], "polygons of an area of 4.2 in a square of 4"),
         ([box(-1, 0.25), box(-1, -0.25)], "[02] polygons at one point"),
         ([box(-1, 1)], "`relu` on two sides in one polygon"),
         ([box(-1, 0.2), box(0.2, 1)], "1 polygons on which it bends"),
