@@ -58,16 +58,6 @@ class Refuses(nn.Module):
         return self.head(self.layer(x).sigmoid())
 
 
-def test_a_model_that_bears_no_watcher_is_measured_without():
-    watched = lambda: torch._C._len_torch_dispatch_stack() > 0
-    subject = Subject(Refuses(watched), torch.randn(6, 4))
-    assert [c.site for c in subject.calls] == ["layer", "head"]
-    assert [s.kind for s in subject.squashes] == ["sigmoid"]
-    assert subject.mixing == ""
-    with pytest.raises(ValueError, match="not here"):
-        _ = subject.uses_outside
-
-
 def test_a_model_that_bears_no_leaves_is_asked_without():
     model = Refuses(lambda: False)
 

@@ -9,7 +9,6 @@ from torch.nn import functional as F
 
 from sigmascope import probes, survey
 from sigmascope.probes import Subject
-from sigmascope.probes.execution.hooks import recording
 
 VIEWS = ("representations", "features", "gradients", "setup")
 
@@ -54,16 +53,6 @@ def test_four_threads_agree_with_one_and_leave_the_model_as_found():
     assert not any(m._forward_hooks for m in net.modules())
     assert torch.backends.mha.get_fastpath_enabled() == fast
     assert torch.equal(torch.random.get_rng_state(), state)
-
-
-def test_calls_of_another_thread_are_not_recorded():
-    net, x = nn.Linear(3, 3), torch.randn(2, 3)
-    with recording({"it": net}) as tape:
-        net(x)
-        other = threading.Thread(target=lambda: [net(x + 1) for _ in range(5)])
-        other.start()
-        other.join()
-    assert len(tape.calls) == 1
 
 
 def test_a_normaliser_is_not_judged_while_it_is_held_still():

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.probes import Subject, weights
+from sigmascope.probes import Subject, as_matrix, weights
 
 
 def found(model):
@@ -66,3 +66,9 @@ def test_a_parameter_of_no_layer_is_still_a_weight():
             return self.inner(x + self.place)
 
     assert found(Placed())["place"].shape == (5, 4)
+
+
+def test_weights_as_maps_of_one_patch(as_users_see_it):
+    assert as_matrix(torch.ones(3)).shape == (1, 3)
+    assert as_matrix(torch.ones(3, 2)).shape == (3, 2)
+    assert as_matrix(torch.ones(3, 2, 5, 5)).shape == (3, 50)

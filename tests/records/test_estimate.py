@@ -135,3 +135,8 @@ def test_one_estimate_for_each_singular_value():
     found = entrywise(s.sigma, s.low, s.high, how=s.how)
     assert [round(e.value, 9) for e in found] == [3, 1]
     assert all(e.low <= e.value <= e.high and e.how == s.how for e in found)
+
+
+def test_powers_of_zero():
+    zero = Estimate.exactly(0.0)
+    assert [(zero**p).value for p in (2, 0, -1)] == [0.0, 1.0, math.inf]

@@ -18,7 +18,7 @@ class _Builder:
     """Neurons as they are met; a sum stays open until something is applied to it."""
 
     def __init__(self, model: nn.Module, features: int) -> None:
-        self.model = model
+        self.prefixes = {m: f"{n}." if n else "" for n, m in model.named_modules()}
         self.slopes: list[tuple[float, float]] = [LINEAR] * features
         self.edges: list[Edge] = []
         self.one: int | None = None
@@ -45,17 +45,17 @@ class _Builder:
             self.one = len(self.slopes) - 1
         return self.one
 
-    def linear(self, layer: nn.Linear, name: str, read: list[Terms]) -> list[Terms]:
+    def linear(self, layer: nn.Linear, read: list[Terms]) -> list[Terms]:
         """A dense layer."""
         tails = [self.vertex(terms) for terms in read]
-        width = layer.in_features
+        width, prefix = layer.in_features, self.prefixes[layer]
         found: list[Terms] = []
         for row in range(layer.out_features):
             terms: Terms = [
-                (tail, (f"{name}.weight", row * width + k)) for k, tail in enumerate(tails)
+                (tail, (f"{prefix}weight", row * width + k)) for k, tail in enumerate(tails)
             ]
             if layer.bias is not None:
-                terms.append((self.constant(), (f"{name}.bias", row)))
+                terms.append((self.constant(), (f"{prefix}bias", row)))
             found.append(terms)
         return found
 
@@ -72,8 +72,9 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
     Raises:
         Refusal: If it holds anything else, or too many weights.
     """
+    whole = nn.Sequential(model) if isinstance(model, nn.Linear) else model  # else fx enters it
     try:
-        graph = fx.symbolic_trace(model).graph
+        graph = fx.symbolic_trace(whole).graph
     except Exception as error:  # fx.Tracer raises many kinds
         raise Refusal(
             f"`model` must have a forward pass without branches on its data, got "
@@ -93,7 +94,8 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
             )
             return _trimmed(found)
         else:
-            values[node] = _applied(build, node, values)
+            target = whole.get_submodule(str(node.target)) if node.op == "call_module" else None
+            values[node] = _applied(build, node, target, values)
     raise AssertionError("a graph ends with its output")
 
 
@@ -113,12 +115,13 @@ def _chosen(values: Mapping[fx.Node, list[Terms]], ends: Any, output: int) -> Te
     return outputs[output]
 
 
-def _applied(build: _Builder, node: fx.Node, values: Mapping[Any, list[Terms]]) -> list[Terms]:
-    target = build.model.get_submodule(str(node.target)) if node.op == "call_module" else None
+def _applied(
+    build: _Builder, node: fx.Node, target: nn.Module | None, values: Mapping[Any, list[Terms]]
+) -> list[Terms]:
     read = [values[a] for a in node.all_input_nodes]
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     if isinstance(target, nn.Linear):
-        return build.linear(target, str(node.target), read[0])
+        return build.linear(target, read[0])
     if isinstance(target, nn.Identity | nn.Flatten | nn.Dropout) or name == "flatten":
         return read[0]
     slopes = _slopes(target, str(name), node)

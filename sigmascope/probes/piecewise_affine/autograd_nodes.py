@@ -15,6 +15,7 @@ def between(ends: Iterable[Any], z: Tensor) -> dict[Any, None]:
         node, done = stack.pop()
         if done:
             after = [n for n, _ in node.next_functions if n is not None]
+            del depends[node]  # to come after them
             depends[node] = any(depends.get(n, False) for n in after)
         elif node is not None and node not in depends:
             depends[node] = getattr(node, "variable", None) is z

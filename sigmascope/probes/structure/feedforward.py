@@ -48,6 +48,9 @@ def _why_none(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> str:
     odd = [c.site for c in calls if not isinstance(c.module, nn.Linear | _ConvNd)]
     if odd:
         return f"{odd[0]} is neither a linear layer nor a convolution"
+    many = [c.site for c in calls if isinstance(c.module, nn.Linear) and c.input.ndim != 2]
+    if many:
+        return f"{many[0]} is applied to more than one position of each sample"
     first, last = calls[0].input, calls[-1].output
     if not isinstance(batch, Tensor) or not torch.equal(
         first.flatten(1), batch.flatten(1).to(first)
@@ -99,8 +102,6 @@ def _computes(call: Call, W: Tensor, b: Tensor) -> bool:
 def _matrix(call: Call) -> tuple[Tensor, Tensor] | None:
     module = call.module
     if isinstance(module, nn.Linear):
-        if call.input.ndim != 2:
-            return None
         bias = torch.zeros(module.out_features) if module.bias is None else module.bias
         return module.weight.detach().double().cpu(), bias.detach().double().cpu()
     assert isinstance(module, _ConvNd)

@@ -2,7 +2,14 @@ import pytest
 import torch
 from zoo import SYMMETRIC, fresh
 
-from sigmascope.linalg.krylov import Operator, krylov_space, symmetric_moments, trace
+from sigmascope.linalg.krylov import (
+    Operator,
+    deflation,
+    krylov_space,
+    symmetric_moments,
+    trace,
+)
+from sigmascope.linalg.krylov.quadratic_forms import Chances
 
 
 def symmetric(n: int = 40) -> torch.Tensor:
@@ -87,3 +94,26 @@ def test_a_whole_space_needs_no_samples():
     assert trace_.how == norm.how == "exact"
     assert trace_.value == pytest.approx(A.trace().item(), rel=1e-12)
     assert norm.value == pytest.approx(A.norm().item(), rel=1e-12)
+
+
+def test_the_trace_spends_its_risk_once(monkeypatch):
+    """Half on what is known of the rest, and half on how far its forms then stray."""
+    spent = []
+
+    class Spent(Chances):
+        def bounds(self, mean, largest):
+            spent.append(("bounds", self.risk))
+            return Chances.bounds(self, mean, largest)
+
+        def deviation(self, square, top):
+            spent.append(("deviation", self.risk))
+            return Chances.deviation(self, square, top)
+
+    monkeypatch.setattr(deflation, "Chances", Spent)
+    g = torch.Generator().manual_seed(0)
+    A = Operator.of(torch.diag(torch.arange(1.0, 41.0, dtype=torch.float64)))
+    space = krylov_space(A, steps=3, generator=g)
+    symmetric_moments(A, within=space, samples=4, risk=0.08, generator=g)
+    square, *trace = spent
+    assert square == ("bounds", 0.08)
+    assert trace == [("bounds", 0.04), ("deviation", 0.04)]

@@ -2,7 +2,12 @@ import pytest
 import torch
 from zoo import SYMMETRIC, fresh
 
-from sigmascope.linalg.krylov import Operator, extreme_eigenvalues, krylov_space
+from sigmascope.linalg.krylov import (
+    Krylov,
+    Operator,
+    extreme_eigenvalues,
+    krylov_space,
+)
 
 
 def spread(n: int = 200, seed: int = 3) -> torch.Tensor:
@@ -136,3 +141,33 @@ def test_a_hint_where_to_start_helps_and_does_no_harm(risk):
     assert missed <= 200 * risk + 1
     zero = torch.zeros(len(A), dtype=torch.float64)
     assert krylov_space(Operator.of(A), steps=3, towards=zero, generator=fresh()).random == 1
+
+
+@pytest.mark.parametrize("power", [-60, 60])
+def test_intervals_of_eigenvalues_follow_the_scale(power):
+    basis = torch.eye(5, 2, dtype=torch.float64)
+    matrix = torch.tensor([[1.0, 0.5], [0.5, -1.0]], dtype=torch.float64)
+    plain, scaled = (
+        extreme_eigenvalues(Krylov(basis, scale * matrix, scale * 0.3, 2.0**-52))
+        for scale in (1.0, 2.0**power)
+    )
+    for one, other in zip(plain.top + plain.bottom, scaled.top + scaled.bottom, strict=True):
+        for name in ("low", "value", "high"):
+            assert getattr(other, name) == pytest.approx(2.0**power * getattr(one, name), rel=1e-9)
+        assert one.high - one.low > 1  # much is left open
+
+
+@pytest.mark.parametrize(("random", "reach"), [(1.0, 6.0), (0.5, 12.0)])
+def test_what_one_step_leaves_open_of_the_largest_eigenvalue(random, reach):
+    """`c |λ - θ| ≤ β`; in three dimensions the component c of a random direction is uniform.
+
+    With a chance of one half it is below 1/2, so that λ is up to `3 / (1/2)` away.
+    """
+    basis = torch.tensor([[1.0], [0.0], [0.0]], dtype=torch.float64)
+    space = Krylov(basis, torch.tensor([[2.0]], dtype=torch.float64), 3.0, 2.0**-52, random)
+    found = extreme_eigenvalues(space, risk=0.5)
+    assert found.top[0].value == found.bottom[0].value == 2
+    assert found.top[0].high == pytest.approx(2 + reach)
+    assert found.bottom[0].low == pytest.approx(2 - reach)
+    assert found.top[0].low == pytest.approx(2)
+    assert found.top[0].risk == 0.5

@@ -106,3 +106,13 @@ def test_what_cannot_be_a_law_is_refused():
         shifted_limits(1.0)
     with pytest.raises(ValueError, match="`n` must be 2 or more"):
         symmetric_edge(1)
+
+
+def test_edges_of_gaussian_matrices_by_hand():
+    """Johnstone's centre and scale at n = 2, and `√(8n - 4)`, `√2 (n - 1/2)^(-1/6)`."""
+    found = singular_edge(2)
+    root = 1 + math.sqrt(2)
+    assert found.centre == pytest.approx(root**2)
+    assert found.scale == pytest.approx(root * (1 + 1 / math.sqrt(2)) ** (1 / 3))
+    both = symmetric_edge(5)
+    assert (both.centre, both.scale) == pytest.approx((6, math.sqrt(2) * 4.5 ** (-1 / 6)))

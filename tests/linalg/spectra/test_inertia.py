@@ -7,6 +7,7 @@ from zoo import SYMMETRIC, fresh
 
 from sigmascope.linalg import soft_rank
 from sigmascope.linalg.spectra import count_above, counts_above, spectrum
+from sigmascope.linalg.spectra.inertia import _reaching
 
 
 @pytest.mark.parametrize("case", SYMMETRIC)
@@ -142,3 +143,11 @@ def test_many_counts_see_blocks_of_size_two():
     block = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
     M = torch.block_diag(block, block, block)[None]
     assert counts_above(M, 0.5).tolist() == [3]
+
+
+def test_the_growth_of_a_block_of_two():
+    """`[[0, 1], [1, 0]]` is one block: one value above 0, `|L||D||Lᵀ|` is the matrix itself."""
+    assert _reaching(torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64), 0.0) == (1, 1.0)
+    # twice the identity less one: two values at 1, no growth
+    assert _reaching(2 * torch.eye(2, dtype=torch.float64), 1.0) == (2, 1.0)
+    assert _reaching(torch.eye(2, dtype=torch.float64), 1.0)[0] == 2  # at zero counts

@@ -7,8 +7,6 @@ import torch
 
 from sigmascope.linalg import zero_exponents
 from sigmascope.networks.chains import BatchNormChain, random_numbers, random_weights
-from sigmascope.networks.chains.chain_steps import forgetting, measures_of
-from sigmascope.networks.chains.draws import product
 
 INF = math.inf
 # width, gamma, weights: alpha, E|M|^2, E r, mean soft rank at 1/2, each with its standard error
@@ -60,19 +58,6 @@ def test_one_step_is_what_a_plain_loop_does(gamma):
     assert torch.allclose(chain.singular_values()[0], direct, atol=1e-11)
 
 
-def test_measures_are_their_definitions():
-    chain = BatchNormChain(7, 0.3, samples=5, generator=seeded(3))
-    chain.step()
-    M = chain.state[0] @ chain.state[0].mT
-    assert torch.allclose(M.diagonal(), torch.ones(7, dtype=torch.float64), atol=1e-14)
-    ratio, rank, size, regular, cube = measures_of(chain.state, 0.5)[:, 0].tolist()
-    assert ratio == pytest.approx(49 / float(M.square().sum()), rel=1e-13)
-    assert rank == int((torch.linalg.eigvalsh(M) >= 0.5).sum())
-    assert size == pytest.approx(float(M.square().sum()), rel=1e-13)
-    assert regular == pytest.approx(float((M @ M).diagonal().square().sum()), rel=1e-13)
-    assert cube == pytest.approx(float(torch.trace(M @ M @ M)), rel=1e-13)
-
-
 def test_dropping_dead_directions_changes_nothing(monkeypatch):
     """The same weights with and without it: rounding is all that differs, until it has grown."""
     kept = BatchNormChain(12, weights="uniform", generator=seeded(4))
@@ -86,17 +71,6 @@ def test_dropping_dead_directions_changes_nothing(monkeypatch):
     assert torch.allclose(
         dropped.singular_values()[0], kept.singular_values()[0, :alive], atol=1e-6
     )
-
-
-def test_a_narrow_gaussian_has_the_law_of_the_whole_product():
-    """Second moments of W H, with the shortcut (few directions) and without it."""
-    H = torch.randn(1, 12, 3, generator=seeded(5), dtype=torch.float64).expand(4000, -1, -1)
-    drawn = product(H.contiguous(), "gaussian", random_numbers(seeded(6)))
-    covariance = (drawn.mT @ drawn).mean(0) / 12
-    exact = H[0].mT @ H[0]
-    assert torch.allclose(covariance, exact, atol=0.1 * float(exact.abs().max()))
-    mixed = (drawn[:, 0, 0] * drawn[:, 1, 0]).mean()
-    assert abs(float(mixed)) < 0.1 * float(exact.abs().max())  # rows are independent
 
 
 def test_rank_falls_with_fewer_samples_and_not_with_more():
@@ -176,16 +150,6 @@ def test_rounding_raises_no_rank(dtype):
     assert (found.rank, found.settled) == (2, True)
     full = BatchNormChain(8, 0.5, chains=3, generator=g)
     assert (full.rank, full.run(40, burn_in=0).settled) == (8, False)
-
-
-def test_a_start_that_is_nearly_collinear_takes_longer_to_forget():
-    g = seeded(5)
-    X = torch.randn(1, 6, generator=g, dtype=torch.float64).expand(9, 6)
-    X = X + 1e-9 * torch.randn(9, 6, generator=g, dtype=torch.float64)
-    chain = BatchNormChain(6, 0.5, inputs=X, generator=g)
-    assert chain.rank == 6
-    assert chain.spread < 1e-8
-    assert chain.run(60).burn_in > forgetting(6, 0.5) + 50
 
 
 @pytest.mark.parametrize(

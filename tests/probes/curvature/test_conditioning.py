@@ -201,25 +201,6 @@ def test_what_cannot_be_covered_is_said():
     }
 
 
-@pytest.mark.parametrize(
-    ("loss", "says"),
-    [
-        (lambda out, y: out.sum(1).mean().square(), "mixes samples"),
-        (lambda out, y: out.sin().sum(), "not convex in the output"),
-    ],
-)
-def test_losses_without_a_quadratic_form_are_refused(loss, says):
-    model, x, y = built("relu", 0)
-    with pytest.raises(Refusal, match=says):
-        _ = Subject(model, x, y, loss).conditioning
-
-
-def test_a_loss_that_is_linear_has_no_curvature():
-    model, x, y = built("relu", 0)
-    found = Subject(model, x, y, lambda out, _: out.sum()).conditioning.found
-    assert all(float(one.root.sigma[0]) == 0 for one in found)
-
-
 def test_too_many_outputs_are_refused():
     model = nn.Linear(3, 65)
     with pytest.raises(Refusal, match="every output differentiated, 64 at most, got 65"):

@@ -1,5 +1,4 @@
 import random
-import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,7 +8,6 @@ from torch import nn
 
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import apart, still
-from sigmascope.probes.execution.reachable_state import Reach
 
 
 def snapshot(model):
@@ -118,28 +116,6 @@ def test_a_compiled_call_is_suspended_and_kept():
     assert model._compiled_call_impl is compiled
     wrapped = torch.compile(model, backend="eager")
     assert Subject(wrapped, torch.randn(3, 4)).model is model
-
-
-def test_ctrl_c_waits_until_everything_is_back(monkeypatch):
-    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout()).train()
-    net.count = 0
-    give_back = Reach.give_back
-
-    def interrupted(self):
-        signal.raise_signal(signal.SIGINT)
-        give_back(self)
-
-    monkeypatch.setattr(Reach, "give_back", interrupted)
-    before = signal.getsignal(signal.SIGINT)
-    interrupt = pytest.raises(KeyboardInterrupt)
-    with interrupt, still(net):
-        net.count = 1
-        net[0].weight.data.zero_()
-    assert net.training
-    assert net[1].training
-    assert net.count == 0
-    assert net[0].weight.any()
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_the_fast_path_of_attention_is_back_after_many_threads_and_failures():

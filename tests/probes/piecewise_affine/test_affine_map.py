@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import pytest
 import torch
 from affine_zoo import NETWORKS, D, built
@@ -27,72 +25,6 @@ def test_the_map_is_the_network_inside_its_region(kind):
             assert torch.allclose(mapped, model(at).flatten(), rtol=0, atol=1e-12)
             here = local_affine(model, at).regions
             assert all(torch.equal(a, b) for a, b in zip(here, found.regions, strict=True))
-
-
-@pytest.mark.parametrize("kind", [k for k in NETWORKS if k != "linear"])
-def test_beyond_the_nearest_boundary_something_changes(kind):
-    """Along the segment, the pattern is another one in every region and one within each."""
-    model, x, y = built(kind)
-    found = regions_along(model, x, y)
-    assert found.count == len(found.at) + 1
-    assert found.count > 1
-    if found.at:
-        assert found.at[0] * float((y - x).norm()) >= region_distance(model, x) * (1 - 1e-9)
-    ends = [0.0, *found.at, 1.0]
-    before = None
-    for low, high in pairwise(ends[:13]):
-        if high - low < 1e-8:
-            continue
-        first, last = (local_affine(model, x + t * (y - x)) for t in _within(low, high))
-        assert all(torch.equal(a, b) for a, b in zip(first.regions, last.regions, strict=True))
-        if before is not None:
-            same = [torch.equal(a, b) for a, b in zip(before, first.regions, strict=True)]
-            assert not all(same)
-        before = last.regions
-
-
-def _within(low, high):
-    return low + 0.01 * (high - low), high - 0.01 * (high - low)
-
-
-def test_the_regions_of_one_layer_are_counted_by_hand():
-    model = nn.Sequential(nn.Linear(1, 3), nn.ReLU()).double()
-    with torch.no_grad():
-        model[0].weight.fill_(1)
-        model[0].bias.copy_(torch.tensor([-0.25, -0.5, -2.0]))
-    found = regions_along(model, torch.zeros(1, 1, dtype=D), torch.ones(1, 1, dtype=D))
-    assert found.count == 3
-    assert found.at == pytest.approx((0.25, 0.5))
-    assert region_distance(model, torch.zeros(1, 1, dtype=D)) == pytest.approx(0.25)
-
-
-def test_a_linear_network_has_one_region():
-    model, x, y = built("linear")
-    assert regions_along(model, x, y).count == 1
-    assert region_distance(model, x) == float("inf")
-
-
-def test_a_part_of_a_network():
-    model, x, _ = built("relu")
-    found = local_affine(model, x, start="hidden.1", stop="hidden.2.linear")
-    z = model.hidden[0](x)
-    assert found.matrix.shape == (7, 7)
-    assert torch.allclose(found.output, model.hidden[2].linear(model.hidden[1](z)).flatten())
-    W1, W2 = model.hidden[1].linear.weight, model.hidden[2].linear.weight
-    on = (model.hidden[1].linear(z) > 0).double()
-    assert torch.allclose(found.matrix.dense(), W2 @ (on.T * W1), atol=1e-14)
-
-
-def test_large_maps_are_products_and_agree(monkeypatch):
-    from sigmascope.probes.piecewise_affine import segments
-
-    model, x, _ = built("max-pooling")
-    dense = local_affine(model, x).matrix.dense()
-    monkeypatch.setattr(segments, "DENSE", 0)
-    free = local_affine(model, x).matrix
-    v, y = torch.randn(200, 3, dtype=D), torch.randn(4, 2, dtype=D)
-    assert torch.allclose(free.apply(v), dense @ v, atol=1e-13)
-    assert torch.allclose(free.adjoint(y), dense.mT @ y, atol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,13 @@ from itertools import pairwise
 
 import pytest
 import torch
-from affine_zoo import PIECEWISE, REFUSED, UNKNOWN, D, Doubled, Reversed, hooked, through
+from affine_zoo import PIECEWISE, REFUSED, UNKNOWN, D, through
 from hypothesis import given, settings, strategies as st
 from torch import nn
-from torch.nn import functional as F
 
 from sigmascope import networks
 from sigmascope.gate import Refusal
 from sigmascope.probes.piecewise_affine import (
-    activation_patterns,
-    jacobian,
     local_affine,
     partition,
     region_distance,
@@ -149,103 +146,6 @@ def test_where_boundaries_are_not_known_there_is_still_a_map(name):
         regions_along(model, x, y)
 
 
-@pytest.mark.parametrize("f", [lambda h: h * h.detach(), REFUSED["numpy"][0], lambda h: h * h.data])
-def test_a_derivative_of_a_part_is_refused(f):
-    model, x, _ = through(f)
-    with pytest.raises(Refusal, match=r"must follow everything.*got other .*measure a"):
-        jacobian(model, x)
-
-
-def test_a_function_with_its_own_derivative_is_tried_by_differences():
-    model, x, _ = through(Doubled.apply)
-    J = 2 * model.last.weight @ model.first.weight
-    assert torch.allclose(jacobian(model, x).dense(), J)
-    with pytest.raises(Refusal, match="got other differences with `Reversed`"):
-        jacobian(through(Reversed.apply)[0], x)
-
-
-def test_hooks_on_gradients_do_not_pass_for_slopes():
-    model, x, y = through(hooked)
-    with pytest.raises(Refusal, match="evaluated again, got other numbers"):
-        local_affine(model, x)
-    with pytest.raises(Refusal, match="evaluated again, got other numbers"):
-        regions_along(model, x, y)
-
-
-def test_what_mixes_samples_is_cut_along_lines_only():
-    mixing = (
-        lambda h: h.relu() - h.mean(0),
-        lambda h: h.relu() - h.max(),
-        lambda h: h * (h > 0).sum(),
-        PIECEWISE["branch"],
-    )
-    e = torch.eye(4, dtype=D)
-    for f in mixing:
-        model, x, y = through(f)
-        regions_along(model, x, y)
-        with pytest.raises(Refusal, match=r"one by one, .*got .*regions_along"):
-            partition(model, x, e[:1], e[1:2])
-
-
-def test_a_sample_on_a_boundary_has_no_map():
-    model = nn.Sequential(nn.Linear(4, 6, bias=False), nn.ReLU(), nn.Linear(6, 2)).double()
-    zero = torch.zeros(1, 4, dtype=D)
-    with pytest.raises(Refusal, match=r"must lie inside a region, got one where `relu`.*Move it"):
-        local_affine(model, zero)
-    assert region_distance(model, zero) == 0
-
-
-def test_branches_that_do_not_reach_the_output_count_for_nothing():
-    class Aside(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
-            self.kept = None
-
-        def forward(self, x):
-            h = self.layer(x)
-            self.kept = h.detach().tanh()
-            return h.relu(), h.exp()
-
-    x = torch.randn(1, 4, dtype=D)
-    model = Aside().double()
-    found = local_affine(model, x)
-    on = (model.layer(x) > 0).double()
-    assert torch.equal(found.matrix.dense(), on.mT * model.layer.weight)
-
-
-def test_an_output_is_taken_before_it_is_changed_in_place():
-    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(inplace=True), nn.Linear(6, 2)).double()
-    x = torch.randn(1, 4, dtype=D)
-    found = local_affine(model, x, stop="0")
-    assert torch.equal(found.matrix.dense(), model[0].weight)
-    assert torch.allclose(found.output, model[0](x)[0])
-    inner = local_affine(model, x, start="1")
-    assert inner.matrix.shape == (2, 6)
-
-
-def test_float32_is_answered_as_the_same_network_in_float64():
-    model, x, y = through(F.relu, PIECEWISE["clip"])
-    wide = region_distance(model, x), regions_along(model, x, y).at
-    J = local_affine(model, x).matrix.dense()
-    narrow = model.float()
-    state = torch.get_rng_state()
-    found = local_affine(narrow, x.float())
-    assert found.matrix.like.dtype == found.offset.dtype == found.output.dtype == torch.float32
-    assert torch.allclose(found.matrix.dense().double(), J, atol=1e-6)
-    assert region_distance(narrow, x.float()) == pytest.approx(wide[0], rel=1e-5)
-    assert regions_along(narrow, x.float(), y.float()).at == pytest.approx(wide[1], rel=1e-4)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert next(narrow.parameters()).dtype == torch.float32
-
-
-def test_casts_inside_are_refused_where_regions_must_be_told_apart():
-    model, x, y = through(lambda h: h.float().relu().double())
-    assert torch.isfinite(local_affine(model, x).offset).all()
-    with pytest.raises(Refusal, match=r"computed in float64.*got numbers rounded to 1.2e-07"):
-        regions_along(model, x, y)
-
-
 class Pooled(nn.Module):
     def __init__(self, size, *, side, relu=True, ceil=False):
         super().__init__()
@@ -269,24 +169,6 @@ def test_windows_of_dead_units_have_no_winner_by_chance(size, ceil):
         require_polygons(model, axes, partition(model, *axes))
 
 
-def test_the_winners_of_large_windows_are_told_apart():
-    model = Pooled(17, side=19, relu=False).double()
-    x = torch.randn(1, 1, 19, 19, dtype=D)
-    (winners,) = local_affine(model, x).regions
-    assert torch.equal(winners.flatten(), model.conv(x).flatten(2).argmax(2).flatten())
-    other = x + 0
-    first = int(winners.flatten()[0])
-    seen = set()
-    for place in (first, (first + 256) % 289):
-        big = nn.functional.one_hot(torch.tensor(place), 289).reshape(1, 1, 17, 17)
-        other = nn.functional.pad(100.0 * big.double(), (1, 1, 1, 1))
-        with torch.no_grad():
-            model.conv.weight.fill_(0)[:, :, 1, 1] = 1
-        (winners,) = local_affine(model, other).regions
-        seen.add(int(winners.flatten()[0]))
-    assert len(seen) == 2
-
-
 def test_a_recurrent_layer_has_the_kinks_of_its_units():
     class Last(nn.Module):
         def __init__(self):
@@ -302,14 +184,6 @@ def test_a_recurrent_layer_has_the_kinks_of_its_units():
         x, y = torch.randn(2, 1, 4, 3, dtype=D)
     require_distance(model, x, region_distance(model, x))
     require_crossings(model, x, y, regions_along(model, x, y))
-
-
-def test_patterns_are_seen_in_every_spelling():
-    model, x, _ = through(PIECEWISE["where"], PIECEWISE["mask"], F.relu)
-    found = activation_patterns(model, x)
-    assert list(found) == ["gt #1", "gt #2", "relu #3"]
-    hidden = model.first(x)
-    assert torch.equal(found["gt #1"], hidden.sign().to(torch.int8))
 
 
 def test_the_zoo_of_the_house_keeps_its_answers():

@@ -45,3 +45,15 @@ def test_the_largest_of_several_functions_wins_and_ties_go_to_the_first():
     parts = list(square.won_by(np.arange(5)))
     assert [p.area for p in parts] == [2, 2]  # the third ties the first, the others never lead
     assert sum(p.area for p in square.won_by(np.array([3, 4, 0]))) == 4
+
+
+def test_a_function_that_is_largest_on_an_edge_only_wins_no_part():
+    """`x` and `-x` on the triangle `x ≥ 0`: they tie on one edge."""
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    triangle = Polygon(corners, np.column_stack([corners[:, 0], -corners[:, 0]]))
+    (part,) = triangle.won_by(np.array([0, 1]))
+    assert part.area == pytest.approx(0.5)
+    # x and 1/2 - x share it along x = 1/4: (3/4)² / 2 is left to the right
+    values = np.column_stack([corners[:, 0], 0.5 - corners[:, 0]])
+    areas = [p.area for p in Polygon(corners, values).won_by(np.array([0, 1]))]
+    assert areas == pytest.approx([9 / 32, 7 / 32])

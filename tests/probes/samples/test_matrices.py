@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.samples.matrices import rows, samples_first
+from sigmascope.probes.samples.matrices import rows, samples_first, spectra_of
 
 
 def test_images_have_a_row_per_sample_and_a_row_per_pixel():
@@ -67,3 +67,18 @@ def test_an_input_overwritten_in_place_is_read_before():
     with torch.no_grad():
         expected = model.first(x)
     assert torch.equal(Subject(model, x).activations["second"].samples, expected)
+
+
+def test_squares_of_a_representation_neither_overflow_nor_vanish():
+    wide = torch.tensor([[1e150, 1e-150]], dtype=torch.float64)
+    assert spectra_of(wide).mean_square == pytest.approx(5e299)
+    assert spectra_of(torch.tensor([[3.0, 4.0]])).mean_square == pytest.approx(12.5)
+    assert spectra_of(torch.zeros(2, 2)).mean_square == 0
+
+
+def test_the_centred_spectrum_is_that_of_rows_less_their_mean():
+    rows = torch.tensor([[1.0, 5.0], [3.0, 5.0]]).double()
+    found = spectra_of(rows)
+    assert found.centred.sigma.tolist() == pytest.approx([2**0.5, 0], abs=1e-7)
+    assert found.raw.sigma.square().sum().item() == pytest.approx(60)
+    assert found.precision == 2.0**-52

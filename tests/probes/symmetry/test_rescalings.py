@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.symmetry import Passed, symmetries
+from sigmascope.probes.symmetry import symmetries
 from tests.models_zoo import Net
 
 
@@ -68,99 +68,9 @@ def test_how_many_units_may_be_rescaled(name):
     assert sum(f.units for f in found.scalings) == units, found.fixed
 
 
-def test_units_that_are_treated_alike_may_be_mixed():
-    (family,) = hidden(lambda h: 3 * h).scalings
-    assert bool(family.mask.all())
-    assert family.passed == 0
-    (scaled,) = hidden(lambda h: h * torch.tensor([1.0, 1, 2, 2, 2, 3], dtype=h.dtype)).scalings
-    assert scaled.mask.sum(1).tolist() == [2, 2, 3, 3, 3, 1]
-    assert scaled.passed == Passed.DATA
-
-
-def test_channels_flattened_with_their_positions_are_one_unit_each():
-    net = nn.Sequential(nn.Conv2d(1, 3, 2), nn.Flatten(), nn.Linear(3 * 9, 2))
-    (family,) = symmetries(net, torch.randn(2, 1, 4, 4)).scalings
-    columns = next(p for p in family.parts if p.side == "columns")
-    assert columns.index.tolist() == [list(range(9 * c, 9 * c + 9)) for c in range(3)]
-    assert columns.slabs(net[2].weight).shape == (3, 18)
-
-
-def test_zero_channels_of_a_shortcut_belong_to_no_unit():
-    def forward(net, x):
-        h = net.a(x)
-        return net.c(F.pad(h, (0, 3)) + net.b(h))
-
-    net = Net(forward, a=nn.Linear(4, 5), b=nn.Linear(5, 8), c=nn.Linear(8, 2))
-    sizes = sorted(f.units for f in symmetries(net, torch.randn(3, 4)).scalings)
-    assert sizes == [3, 5]
-
-
-def test_padding_tokens_do_not_lend_their_gradient():
-    net = Net(
-        lambda n, t: n.out(n.words(t).mean(1)),
-        words=nn.Embedding(9, 4, padding_idx=0),
-        out=nn.Linear(4, 2),
-    )
-    tokens = torch.tensor([[1, 2, 0], [3, 0, 0]])
-    assert len(symmetries(net, tokens).scalings) == 1  # the row of zeros stays zero
-    with torch.no_grad():
-        net.words.weight[0] = 1.0
-    assert symmetries(net, tokens).scalings == ()
-    assert len(symmetries(net, tokens.clamp(min=1)).scalings) == 1
-
-
-def test_weights_that_are_multiplied_first_are_not_followed():
-    net = Net(
-        lambda n, x: F.linear(x, n.a.weight.T @ n.b.weight), a=nn.Linear(3, 4), b=nn.Linear(5, 4)
-    )
-    found = symmetries(net, torch.randn(2, 5))
-    assert found.scalings == ()
-    assert any("multiplied by another weight" in f.why for f in found.fixed)
-
-
-def test_dropout_keeps_units_apart_in_training_only():
-    net = nn.Sequential(nn.Linear(4, 9), nn.Dropout(0.5), nn.Linear(9, 2))
-    x = torch.randn(6, 4)
-    (training,) = symmetries(net, x).scalings
-    (evaluation,) = symmetries(net.eval(), x).scalings
-    assert int(training.mask.sum()) < 81
-    assert bool(evaluation.mask.all())
-
-
 def test_what_cannot_be_followed_is_refused():
     frozen = nn.Linear(3, 2).requires_grad_(False)
     with pytest.raises(Refusal, match="none that need a gradient"):
         symmetries(frozen, torch.ones(1, 3))
     with pytest.raises(Refusal, match="must run on the batch"):
         symmetries(nn.Linear(3, 2), torch.ones(1, 4))
-
-
-def test_units_of_a_relu_may_be_mixed_where_they_are_on_together():
-    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(5))
-    net = nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 2))
-    with torch.no_grad():
-        on = net[0](x) > 0
-    (family,) = symmetries(net, x).scalings
-    alike = (on[:, :, None] == on[:, None]).all(0)
-    assert 12 < int(alike.sum()) < 144
-    assert torch.equal(family.mask, alike)
-
-
-@pytest.mark.parametrize("pool", [nn.AvgPool2d(2), nn.AvgPool2d((4, 1)), nn.AdaptiveAvgPool2d(2)])
-def test_averages_over_both_axes_of_an_image_keep_channels_apart(pool):
-    net = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), pool, nn.Flatten(), nn.Linear(12, 2))
-    (family,) = symmetries(net, torch.randn(2, 1, 4, 4)).scalings
-    columns = next(p for p in family.parts if p.side == "columns")
-    assert columns.index.tolist() == [list(range(4 * c, 4 * c + 4)) for c in range(3)]
-    assert bool(family.mask.all())
-
-
-def test_weights_that_are_not_trained_are_constants():
-    net = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(3, 2))
-    assert len(symmetries(net, torch.randn(2, 4)).scalings) == 2
-    net[1].requires_grad_(False)
-    assert symmetries(net, torch.randn(2, 4)).scalings == ()
-    net[1].requires_grad_(True)
-    net[0].requires_grad_(False)
-    (family,) = symmetries(net, torch.randn(2, 4)).scalings
-    assert {p.tensor for p in family.parts} == {"1.weight", "1.bias", "2.weight"}

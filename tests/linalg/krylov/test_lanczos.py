@@ -1,0 +1,80 @@
+import pytest
+import torch
+from zoo import SYMMETRIC, fresh
+
+from sigmascope.linalg.krylov import Operator, krylov_space
+
+
+def symmetric(n=40):
+    A = torch.randn(n, n, generator=fresh(9), dtype=torch.float64)
+    return A + A.mT
+
+
+@pytest.mark.parametrize("case", SYMMETRIC)
+def test_a_whole_space_holds_the_matrix(case):
+    M = SYMMETRIC[case].double()
+    size = float(torch.linalg.matrix_norm(M, 2))
+    found = krylov_space(Operator.of(M), steps=10**6, generator=fresh())
+    assert found.complete
+    assert found.steps == len(M)
+    eye = torch.eye(len(M), dtype=torch.float64)
+    assert torch.allclose(found.basis.mT @ found.basis, eye, atol=1e-13)
+    inside = found.basis @ found.matrix @ found.basis.mT
+    assert float((inside - M).abs().max()) <= found.rounding + 1e-300
+    values, _, residuals = found.ritz()
+    assert torch.allclose(values, torch.linalg.eigvalsh(M), rtol=0, atol=1e-12 * size)
+    assert float(residuals.max()) <= 1e-12 * size
+
+
+def test_a_part_of_the_space_knows_what_it_leaves_out():
+    A = symmetric()
+    found = krylov_space(Operator.of(A), steps=7, generator=fresh())
+    V, T = found.basis, found.matrix
+    assert not found.complete
+    outside = A @ V - V @ T
+    assert float(outside.norm()) == pytest.approx(found.rest, rel=1e-10)
+    assert float(outside[:, :-1].norm()) <= 1e-12 * found.rest  # all of it is in the last column
+    values, vectors, residuals = found.ritz()
+    pairs = V @ vectors
+    assert torch.allclose((A @ pairs - pairs * values).norm(dim=0), residuals, atol=1e-12)
+
+
+def test_a_space_that_is_exhausted_begins_again():
+    found = krylov_space(Operator.of(3 * torch.eye(6, dtype=torch.float64)), generator=fresh())
+    assert found.complete
+    assert torch.allclose(found.matrix, 3 * torch.eye(6, dtype=torch.float64), atol=1e-14)
+
+
+def test_a_start_half_way_to_a_direction():
+    u = torch.zeros(40, dtype=torch.float64)
+    u[3] = 5.0
+    found = krylov_space(Operator.of(symmetric()), steps=1, towards=u, generator=fresh())
+    drawn = found.basis[:, 0] - found.random * u / 5
+    assert float(drawn.norm()) == pytest.approx(found.random, rel=1e-12)
+    plain = krylov_space(Operator.of(symmetric()), steps=1, generator=fresh())
+    assert torch.allclose(drawn / found.random, plain.basis[:, 0], atol=1e-14)
+    assert plain.random == 1
+    nothing = krylov_space(Operator.of(symmetric()), steps=1, towards=0 * u, generator=fresh())
+    assert (nothing.random, nothing.basis.tolist()) == (1, plain.basis.tolist())
+
+
+def test_it_stops_when_the_ends_that_were_asked_for_have_settled():
+    values = torch.cat([torch.linspace(-1, 1, 120), torch.tensor([9.0, -1.2])]).double()
+    A = Operator.of(torch.diag(values))
+    steps = {}
+    for sides, end in (("top", 9.0), ("both", -1.2), ("bottom", -1.2)):
+        found = krylov_space(A, steps=100, tolerance=1e-3, sides=sides, generator=fresh())
+        ritz = found.ritz()[0]
+        assert abs(float(ritz[-1] if end > 0 else ritz[0]) - end) <= 9e-3
+        steps[sides] = found.steps
+    assert steps["top"] < steps["bottom"] <= steps["both"] < 100
+
+
+def test_refusals(as_users_see_it):
+    with pytest.raises(ValueError, match=r"`A` must be square, got shape \(2, 3\)"):
+        krylov_space(Operator.of(torch.ones(2, 3)))
+    with pytest.raises(ValueError, match="`steps` must be at least 1, got 0"):
+        krylov_space(Operator.of(torch.eye(3)), steps=0)
+    bad = Operator((3, 3), lambda x: x * float("nan"), lambda y: y, torch.ones(1))
+    with pytest.raises(ValueError, match="finite"):
+        krylov_space(bad)

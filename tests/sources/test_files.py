@@ -1,0 +1,154 @@
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from sigmascope.gate import Refusal
+from sigmascope.sources import open_data
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def numbers(*shape, seed=1):
+    return torch.randn(*shape, generator=generator(seed))
+
+
+def test_idx_files_are_read_exactly(fashion):
+    folder, images = fashion
+    data = open_data("fashion-mnist", folder=folder, samples=None)
+    assert torch.equal((data.inputs[:, 0] * 255).round().byte(), torch.from_numpy(images))
+
+
+def test_uncompressed_idx_files_are_read_too(fashion):
+    folder, _ = fashion
+    for path in folder.glob("*.gz"):
+        path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+        path.unlink()
+    assert len(open_data("fashion-mnist", folder=folder).inputs) == 30
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda content: content[: len(content) // 2], "is damaged"),
+        (lambda content: b"not gzip", "is damaged"),
+        (lambda content: b"", "not an idx file|is damaged"),
+        (lambda content: gzip.compress(b"\0\0\x08"), "not an idx file"),
+        (lambda content: gzip.compress(b"<html>not found</html>"), "not an idx file"),
+        (lambda content: gzip.compress(gzip.decompress(content)[:-5]), "must hold 23520 bytes"),
+    ],
+)
+def test_damaged_idx_files_are_refused(fashion, damage, says):
+    folder, _ = fashion
+    path = folder / "train-images-idx3-ubyte.gz"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(Refusal, match=says):
+        open_data("fashion-mnist", folder=folder)
+
+
+def test_every_kind_of_file_gives_the_same_batch(tmp_path):
+    x, y = numbers(9, 4), torch.arange(9) % 3
+    np.save(tmp_path / "a.npy", x.numpy())
+    np.savez(tmp_path / "a.npz", x=x.numpy(), y=y.numpy())
+    torch.save({"inputs": x, "targets": y}, tmp_path / "a.pt")
+    torch.save((x, y), tmp_path / "b.pt")
+    torch.save(x, tmp_path / "c.pt")
+    save_file({"images": x, "labels": y}, tmp_path / "a.safetensors")
+    for name in ("a.npy", "a.npz", "a.pt", "b.pt", "c.pt", "a.safetensors"):
+        data = open_data(str(tmp_path / name))
+        assert torch.equal(data.inputs, x), name
+        if name not in ("a.npy", "c.pt"):
+            assert torch.equal(data.targets, y), name
+            assert data.outputs == 3
+        assert data.name == f"{name}, all 9 samples"
+
+
+def test_values_are_left_as_they_are(tmp_path):
+    for dtype in ("uint8", "float64", "float16", ">f4", "int32"):
+        array = np.arange(6).reshape(3, 2).astype(dtype)
+        np.save(tmp_path / "a.npy", array)
+        inputs = open_data(str(tmp_path / "a.npy")).inputs
+        assert str(inputs.dtype).removeprefix("torch.") == np.dtype(dtype).newbyteorder("=").name
+        assert inputs.tolist() == array.tolist()
+
+
+class Evil:
+    def __reduce__(self):
+        return (Path.touch, (Path("i-was-here"),))
+
+
+def _files(folder):
+    """Files that are not data, each with what is said about it."""
+    np.save(folder / "objects.npy", np.array([{}, None], dtype=object))
+    np.savez(folder / "objects.npz", x=np.array([{}, None], dtype=object))
+    np.save(folder / "words.npy", np.array(["a", "b"]))
+    np.save(folder / "one.npy", np.float64(3))
+    np.save(folder / "empty.npy", np.zeros((0, 3)))
+    np.savez(folder / "keys.npz", a=np.ones(3), b=np.ones(3))
+    np.savez(folder / "twice.npz", x=np.ones(3), data=np.ones(3))
+    np.savez(folder / "none.npz")
+    np.savez(folder / "uneven.npz", x=np.ones((3, 2)), y=np.ones(4))
+    torch.save(Evil(), folder / "evil.pt")
+    torch.save({"x": torch.ones(2), "y": Evil()}, folder / "evil-inside.pt")
+    torch.save(torch.nn.Linear(2, 2), folder / "module.pt")
+    torch.save({"x": "words"}, folder / "words.pt")
+    torch.save(torch.ones(50), folder / "whole.pt")
+    whole = (folder / "whole.pt").read_bytes()
+    (folder / "cut.pt").write_bytes(whole[: len(whole) // 2])
+    (folder / "text.pt").write_text("hello")
+    (folder / "nothing.npy").write_bytes(b"")
+    (folder / "text.npy").write_text("hello")
+    (folder / "text.npz").write_text("hello")
+    save_file({"x": torch.ones(50)}, folder / "whole.safetensors")
+    whole = (folder / "whole.safetensors").read_bytes()
+    (folder / "cut.safetensors").write_bytes(whole[:-60])
+    (folder / "text.safetensors").write_text("hello, this is not it")
+    (folder / "table.csv").write_text("1,2")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("objects.npy", "Python objects"),
+        ("objects.npz", "Python objects"),
+        ("words.npy", "must hold numbers, got an array of <U1"),
+        ("one.npy", "single number 3.0"),
+        ("empty.npy", r"is empty: its shape is \(0, 3\)"),
+        ("keys.npz", "must name its inputs `x`.*it has `a`, `b`"),
+        ("twice.npz", "`x`, `data`, any of which"),
+        ("none.npz", "is empty"),
+        ("uneven.npz", "4 targets for 3 inputs"),
+        ("evil.pt", "could run code"),
+        ("evil-inside.pt", "could run code"),
+        ("module.pt", "could run code"),
+        ("words.pt", "must hold numbers"),
+        ("cut.pt", "is damaged"),
+        ("text.pt", "could run code|is damaged"),
+        ("nothing.npy", "it has no bytes"),
+        ("text.npy", "damaged or not a NumPy file|Python objects"),
+        ("text.npz", "damaged or not a NumPy file|Python objects"),
+        ("cut.safetensors", "is damaged"),
+        ("text.safetensors", "is damaged"),
+        ("table.csv", "must be a file of kind .npy"),
+        ("wohle.pt", "no file .*Did you mean `whole.pt`"),
+        ("nowhere/a.pt", "there is no folder"),
+    ],
+)
+def test_a_file_that_is_not_data_is_refused(tmp_path, monkeypatch, name, says):
+    _files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refusal, match=says) as refusal:
+        open_data(str(tmp_path / name))
+    assert "\n" not in str(refusal.value)
+    assert not Path("i-was-here").exists()
+
+
+def test_a_folder_is_no_file(tmp_path):
+    (tmp_path / "a.npy").mkdir()
+    with pytest.raises(Refusal, match="is a folder"):
+        open_data(str(tmp_path / "a.npy"))

@@ -1,0 +1,109 @@
+import json
+
+import pytest
+import torch
+
+from sigmascope.gate import Refusal
+from sigmascope.sources import open_model
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+BERT = {
+    "model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 30,
+    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+    "max_position_embeddings": 16, "num_labels": 3,
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    pytest.importorskip("transformers")
+
+    def write(**changes):
+        home = tmp_path / "bert"
+        home.mkdir(exist_ok=True)
+        (home / "config.json").write_text(json.dumps({**BERT, **changes}))
+        return home
+
+    return write
+
+
+def test_a_folder_with_a_config_alone_has_random_weights(folder):
+    before = torch.get_rng_state()
+    first, second = (open_model(str(folder()), generator=generator()) for _ in "ab")
+    assert type(first.module).__name__ == "BertForSequenceClassification"
+    assert not first.module.training
+    assert first.origin == "hugging face"
+    assert "random" in first.weights
+    pairs = zip(first.module.parameters(), second.module.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_folder_with_weights_has_those(folder, tmp_path, capfd):
+    model = open_model(str(folder())).module
+    model.save_pretrained(tmp_path / "saved")
+    capfd.readouterr()
+    again = open_model(str(tmp_path / "saved"))
+    assert again.weights == "from saved"
+    assert not again.module.training
+    pairs = zip(model.parameters(), again.module.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_weights_that_are_not_in_the_folder_are_named(folder, tmp_path):
+    model = open_model(str(folder())).module
+    model.bert.save_pretrained(tmp_path / "saved")
+    path = tmp_path / "saved" / "config.json"
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "architectures": BERT["architectures"]})
+    )
+    assert "except `classifier.bias`, `classifier.weight`" in open_model(str(path.parent)).weights
+
+
+def test_a_folder_is_left_as_it_was(folder):
+    home = folder()
+    before = {p: p.read_bytes() for p in home.rglob("*")}
+    open_model(str(home))
+    assert {p: p.read_bytes() for p in home.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"model_type": "no-such-model"}, "transformers cannot build"),
+        ({"architectures": ["NoSuchModel"]}, "needs the class `NoSuchModel`.*is not run"),
+        ({"hidden_size": 15}, "transformers cannot build"),
+        ({"hidden_size": "wide"}, "transformers cannot build"),
+    ],
+)
+def test_a_config_that_makes_no_model_is_refused(folder, changes, says):
+    with pytest.raises(Refusal, match=says) as refusal:
+        open_model(str(folder(**changes)))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_folder_that_is_no_model_is_refused(folder, tmp_path):
+    with pytest.raises(Refusal, match=r"without a config.json.*it holds nothing"):
+        open_model(str(tmp_path))
+    home = folder()
+    (home / "config.json").write_text("{")
+    with pytest.raises(Refusal, match="not valid JSON"):
+        open_model(str(home))
+    (home / "config.json").write_text("[]")
+    with pytest.raises(Refusal, match="no `model_type`"):
+        open_model(str(home))
+    folder()
+    (home / "model.safetensors").write_bytes(b"cut off")
+    with pytest.raises(Refusal, match="transformers cannot build"):
+        open_model(str(home))
+
+
+def test_without_transformers_the_refusal_says_how_to_get_it(folder, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    with pytest.raises(Refusal, match=r"pip install 'sigmascope\[hf\]'"):
+        open_model(str(folder()))

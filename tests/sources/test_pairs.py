@@ -1,0 +1,32 @@
+import pytest
+import torch
+
+from sigmascope.sources import open_both
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "shape", "words"),
+    [
+        ("linear", None, (8, 64), "digits"),
+        ("linear", "gaussian", (8, 64), "gaussian 64"),
+        ("narrow", "gaussian", (8, 6), "gaussian 6"),
+        ("double", None, (8, 64), "as float64"),
+        ("conv", None, (8, 1, 8, 8), "digits"),
+        ("words", None, (8, 32), "random tokens"),
+        ("colour", "gaussian?shape=3x5x5", (8, 3, 5, 5), "gaussian 3x5x5"),
+    ],
+)
+def test_data_are_found_for_a_model(mine, name, data, shape, words):
+    model, found = open_both(mine(name), data=data, samples=8)
+    assert found.inputs.shape == shape
+    assert words in found.name
+    model.module(found.inputs)
+
+
+def test_a_built_in_network_is_given_digits():
+    model, data = open_both("mlp?depth=1", samples=8, generator=generator())
+    assert model.module(data.inputs).shape == (8, 10)

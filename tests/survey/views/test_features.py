@@ -1,0 +1,67 @@
+import torch
+from torch import nn
+
+from sigmascope import survey
+
+
+def test_sampled_outputs_have_an_interval_that_covers_the_whole():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 200)), torch.randn(6, 5)
+    whole = survey.profile(model, x, views=["features"], outputs=200)
+    exact = {r.site: r.estimate for r in whole.readings if r.quantity == "NTK trace"}
+    misses = 0
+    for seed in range(40):
+        g = torch.Generator().manual_seed(seed)
+        part = survey.profile(model, x, views=["features"], outputs=12, generator=g)
+        for r in part.readings:
+            if r.quantity == "NTK trace":
+                assert r.estimate.risk > 0
+                misses += not r.estimate.low <= exact[r.site].value <= r.estimate.high
+    assert misses <= 4  # 80 intervals at risk 0.01
+    assert any("16 of" in s.why or "12 of" in s.why for s in part.skipped)
+
+
+def test_mixtures_cover_the_share_of_fused_layers():
+    """The recurrent layer's share, against one backward pass per sample and output."""
+    torch.manual_seed(0)
+
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn, self.head = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 6)
+
+        def forward(self, x):
+            return self.head(self.rnn(x)[1][0][-1])
+
+    model, x = Reads().double(), torch.randn(5, 7, 3).double()
+    total = 0.0
+    for i in range(5):
+        for k in range(6):
+            grads = torch.autograd.grad(model(x[i : i + 1])[0, k], list(model.rnn.parameters()))
+            total += sum(float(g.square().sum()) for g in grads) / 5
+    misses = 0
+    for seed in range(40):
+        g = torch.Generator().manual_seed(seed)
+        measured = survey.profile(model, x, views=["features"], generator=g)
+        found = next(r.estimate for r in measured.series("NTK trace") if r.site == "rnn")
+        misses += not found.low <= total <= found.high
+    assert misses <= 2  # 40 intervals at risk 0.01: more with a chance of 1 %
+    assert "normal mixtures" in found.how
+
+
+def test_tied_uses_lie_between_opposed_and_aligned_gradients():
+    torch.manual_seed(0)
+    layer = nn.Linear(5, 5)
+    model, x = (
+        nn.Sequential(layer, nn.Tanh(), layer, nn.Tanh(), nn.Linear(5, 2)).double(),
+        torch.randn(4, 5).double(),
+    )
+    total = 0.0
+    for i in range(4):
+        for k in range(2):
+            grads = torch.autograd.grad(model(x[i : i + 1])[0, k], list(layer.parameters()))
+            total += sum(float(g.square().sum()) for g in grads) / 4
+    measured = survey.profile(model, x, views=["features"])
+    found = next(r.estimate for r in measured.series("NTK trace") if r.site == "0")
+    assert found.low <= total <= found.high
+    assert "2 uses" in found.how

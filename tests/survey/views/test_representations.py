@@ -1,0 +1,51 @@
+import torch
+from torch import nn
+
+from sigmascope import survey
+from sigmascope.networks import mlp, resnet
+
+
+def small():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), torch.randn(8, 4)
+
+
+def test_the_float32_formula_underflows_and_ours_does_not():
+    """32 default layers without bias on normal input: 1.02-1.03, where float32 has nan."""
+    model = mlp(
+        inputs=128,
+        outputs=10,
+        depth=32,
+        width=128,
+        bias=False,
+        generator=torch.Generator().manual_seed(1),
+    )
+    x = torch.randn(128, 128, generator=torch.Generator().manual_seed(2))
+    H = x
+    with torch.no_grad():
+        for block in model.hidden:
+            H = block(H)
+    M = H.T @ H / len(H)
+    assert not (M.trace() ** 2 / M.square().sum()).isfinite()
+    measured = survey.profile(model, x, views=["representations"])
+    last = next(r for r in measured.series("participation ratio") if r.site == "readout")
+    assert 1.01 < last.estimate.value < 1.04
+    assert last.estimate.high - last.estimate.low < 1e-9
+
+
+def test_operator_and_kernel_are_both_read():
+    model = resnet(inputs=(1, 8, 8), outputs=3, depth=8, width=4)
+    measured = survey.profile(model, torch.randn(4, 1, 8, 8), views=["weights"])
+    forms = {r.form for r in measured.readings}
+    assert forms == {"matrix", "kernel", "operator"}
+    norms = {(r.site, r.form): r.estimate.value for r in measured.series("spectral norm")}
+    bigger = [norms[s, "operator"] / norms[s, "kernel"] for s, f in norms if f == "operator"]
+    assert max(bigger) > 1.3
+
+
+def test_overflow_inside_is_read_not_raised():
+    model, x = small()
+    with torch.no_grad():
+        model[0].weight.fill_(3e38)
+    measured = survey.profile(model, x.abs() + 1)
+    assert measured.series("non-finite entries")[0].site == "2"
