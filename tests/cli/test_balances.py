@@ -89,3 +89,25 @@ def test_refusals(sigmascope, words, says):
     assert (code, out) == (2, "")
     assert says in err
     assert err.count("\n") == 1
+
+
+def test_a_model_that_draws_leaves_nothing_drawn(sigmascope):
+    Path("draws.py").write_text(
+        "import torch\n"
+        "from torch import nn\n\n"
+        "class Draws(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.a, self.seen = nn.Linear(6, 3), 0\n"
+        "    def forward(self, x):\n"
+        "        torch.rand(())\n"
+        "        self.seen += 1\n"
+        "        return self.a(x)\n\n"
+        "model = Draws()\n"
+    )
+    state = torch.get_rng_state()
+    code, _, err = sigmascope(
+        "balances", "draws.py:model", "--data", "mine.py:batch", "--tree", "t.svg"
+    )
+    assert (code, Path("t.svg").exists()) == (0, True), err
+    assert torch.equal(torch.get_rng_state(), state)

@@ -1,6 +1,8 @@
 """Each rule has a network that shows it and one that does not."""
 
+import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -276,3 +278,38 @@ def test_errors_stand_where_the_network_is_known_not_to_fit(value, high, found):
 def test_errors_that_no_progress_takes_back_stand():
     trains = reading("probability of fitting", 0.9, "(model)", "setup")
     assert diagnosed(reading("out of reach", 0.6), trains, count=1) == {"out-of-reach": "error"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"depth": 12}, {"depth": 17, "residual": 2.0, "bias": False}], ids=str
+)
+def test_of_a_profile_with_holes_a_rule_is_silent_and_never_fails(options):
+    """Whatever could not be read: some readings, some quantities, a layer, all spectra."""
+    data = sources.open_data("digits", samples=24)
+    g = torch.Generator().manual_seed(0)
+    model = mlp(inputs=64, outputs=10, width=12, generator=g, **options)
+    whole = survey.profile(
+        model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=records.EVERY
+    )
+    named = {f.name for f in diagnose(whole)}
+    assert {"rank-collapse", "directional-gradient-vanishing"} <= named
+    quantities = sorted({r.quantity for r in whole.readings})
+    drawn = random.Random(0)
+    for trial in range(120):
+        share = drawn.choice([0.1, 0.5, 0.9])
+        without = set(drawn.sample(quantities, drawn.randrange(1, len(quantities))))
+        kept = [
+            r
+            for r in whole.readings
+            if (r.quantity not in without if trial % 2 else drawn.random() < share)
+        ]
+        layers = tuple(x for x in whole.layers if trial % 3 or drawn.random() < share)
+        spectra = whole.spectra if trial % 5 else ()
+        found = diagnose(replace(whole, readings=tuple(kept), layers=layers, spectra=spectra))
+        assert all(f.evidence for f in found)
+        assert {r for f in found for r in f.evidence} <= {*kept, *_rates(whole)}
+
+
+def _rates(profile):
+    """What a violated check is shown by, beside the readings."""
+    return [r for f in diagnose(replace(profile, readings=())) for r in f.evidence]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sigmascope.diagnosis.rules.collapse import directional_gradient, rank_collapse
+from sigmascope.diagnosis.rules.collapse import alike_inputs, directional_gradient, rank_collapse
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.records import Estimate, SiteSpectrum
 from tests.diagnosis.readings import ABOVE, BELOW, ones, profile, reading, said, series
@@ -104,3 +104,41 @@ def test_excess_that_rounding_made_is_not_fitted():
     ratios = [5.0, *(1 + 10.0**-k for k in (1, 2, 3, 4)), 1 + 1e-13, 1 + 1e-13]
     (found,) = collapse(ratios, [20.0] + [3.0] * 6)
     assert "by a factor 0.1 (" in found.says
+
+
+def holes(*missing):
+    """A collapse over four layers, without the variation at some of them."""
+    facts = [
+        *series("participation ratio", 5.0, 4.0, 1.0, 1.0, form="samples"),
+        *series("centred participation ratio", 20.0, 20.0, 3.0, 3.0, form="samples"),
+    ]
+    facts += [
+        r
+        for r in series("relative variation", 1.0, 1.0, 0.01, 0.01, form="samples")
+        if r.site not in missing
+    ]
+    return said(rank_collapse, *facts, count=4)
+
+
+def test_where_it_was_not_read_how_much_samples_differ_there_is_no_collapse():
+    """Rows of zero size have no relative variation."""
+    assert holes() == {"rank-collapse": "error"}
+    assert holes("layer 1") == {"rank-collapse": "error"}
+    assert holes("layer 0") == holes("layer 3") == holes(*(f"layer {i}" for i in range(4))) == {}
+    # where only the last is known to be collapsed, and alike, that is where it begins
+    assert holes("layer 2") == {"rank-collapse": "error"}
+
+
+def test_gradients_are_parallel_whether_or_not_their_mean_was_read():
+    least = reading("minimum |cos|", 1.0, view="gradients")
+    (found,) = directional_gradient(profile(least))
+    assert found.evidence == (least,)
+
+
+@pytest.mark.parametrize("least", [1e-6, 0.0])
+def test_of_equal_samples_no_gradient_is_blamed(least):
+    alike = reading("relative variation", least, form="samples")
+    cosines = [reading(f"{which} |cos|", 1.0, view="gradients") for which in ("minimum", "mean")]
+    (found,) = alike_inputs(profile(alike))
+    assert "speaks of the batch, not of the network" in found.says
+    assert said(directional_gradient, alike, *cosines) == {}

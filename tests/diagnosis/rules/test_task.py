@@ -9,7 +9,12 @@ from torch.nn import functional as F
 
 from sigmascope import networks, sources, survey
 from sigmascope.diagnosis.rules import diagnose
-from sigmascope.diagnosis.rules.task import forgotten_targets, overestimated_rank, tangent_size
+from sigmascope.diagnosis.rules.task import (
+    forgotten_targets,
+    no_tangents,
+    overestimated_rank,
+    tangent_size,
+)
 from sigmascope.records import Estimate, Reading
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
