@@ -1,13 +1,9 @@
 import json
 from pathlib import Path
 
-import pytest
 import torch
-from torch import nn
 
-from sigmascope.networks import build
-
-NET = "mlp?depth=2&width=8"
+from tests.cli.networks import NET
 
 
 def test_it_lists_what_is_conserved_and_what_is_not(sigmascope):
@@ -38,57 +34,6 @@ def test_it_draws_the_tree_of_a_tiny_network(sigmascope):
     assert svg.count("<rect") + svg.count("<circle") == 1 + 5 + 5 * 6 + 5 + 1
     refused = sigmascope("balances", NET, "--data", "digits", "--tree", "u.svg")
     assert refused[:2] == (2, "")  # before anything is measured
-
-
-def checkpoints(scale=1.0):
-    g = torch.Generator().manual_seed(0)
-    net = build(NET, inputs=(64,), outputs=10, generator=g)
-    torch.save(net.state_dict(), "a.pt")
-    with torch.no_grad():
-        first = next(m for m in net.modules() if isinstance(m, nn.Linear))
-        first.weight *= scale
-    torch.save(net.state_dict(), "b.pt")
-
-
-def test_checkpoints_are_compared_without_a_model(sigmascope):
-    checkpoints(2.0)
-    code, out, err = sigmascope("compare", "a.pt", "b.pt")
-    assert (code, err) == (0, "")
-    assert "1 of " in out
-    assert "hidden.0.linear.weight" in out
-    form = json.loads(sigmascope("compare", "a.pt", "b.pt", "--json", "-")[1])
-    moved = [c for c in form["changes"] if c["moved"]]
-    assert [c["quantity"] for c in moved] == ["Frobenius norm"]
-    assert moved[0]["after"]["value"] == pytest.approx(2 * moved[0]["before"]["value"], rel=1e-6)
-
-
-def test_balances_between_checkpoints_are_judged(sigmascope):
-    checkpoints(1.5)
-    of = ("--model", NET, "--data", "digits", "--learning-rate", "0.01", "--loss-drop", "0.1")
-    code, out, _ = sigmascope("compare", "a.pt", "b.pt", *of, "--strict")
-    assert code == 1
-    assert "balance-broken" in out
-    checkpoints(1.0)
-    code, out, _ = sigmascope("compare", "a.pt", "b.pt", *of, "--strict")
-    assert code == 0
-    assert "holds" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("a.pt", "none.pt"), "none.pt"),
-        (("a.pt", "b.pt", "--learning-rate", "0.1"), "which need `--model`"),
-        (("a.pt", "b.pt", "--momentum", "1"), "Must be < 1"),
-        (("a.pt", "b.pt", "--model", "mlp?depth=3&width=8"), "does not fit the model"),
-    ],
-)
-def test_refusals(sigmascope, words, says):
-    checkpoints()
-    code, out, err = sigmascope("compare", *words)
-    assert (code, out) == (2, "")
-    assert says in err
-    assert err.count("\n") == 1
 
 
 def test_a_model_that_draws_leaves_nothing_drawn(sigmascope):
