@@ -17,10 +17,14 @@ from sigmascope.probes import Subject
 from tests.diagnosis.compression.images import images
 
 
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
 def test_the_loss_of_every_layer_is_what_is_measured_at_every_rank(trained):
     cases = [
         (trained[0].double(), trained[1][:300].double()),
-        (images(), torch.randn(40, 2, 8, 8, dtype=torch.float64)),
+        (images(), drawn(40, 2, 8, 8)),
     ]
     for model, x in cases:
         subject = Subject(model, x)
@@ -38,7 +42,7 @@ def test_the_loss_of_every_layer_is_what_is_measured_at_every_rank(trained):
 
 
 def test_no_other_map_of_that_rank_loses_less():
-    model, x = images(), torch.randn(40, 2, 8, 8, dtype=torch.float64)
+    model, x = images(), drawn(40, 2, 8, 8)
     layer = directions_of(Subject(model, x))[0]
     rows = model[0](x).movedim(1, -1).reshape(-1, 12).detach()
     rest = rows - rows.mean(0)
@@ -69,10 +73,6 @@ class Odd(nn.Module):
         for part in (self.twice, self.plain, self.twice, self.other, self.tied, self.normed):
             x = part(x)
         return self.grouped(self.doubled(x).unflatten(1, (2, 3))).flatten(1)
-
-
-def drawn(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def test_only_plain_layers_that_are_called_once_are_taken_apart():

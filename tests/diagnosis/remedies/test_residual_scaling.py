@@ -13,7 +13,7 @@ from tests.models_zoo import MODELS
 def test_residual_branches_of_images_are_scaled():
     g = torch.Generator().manual_seed(0)
     model = networks.resnet(inputs=(1, 8, 8), outputs=3, depth=8, width=4, generator=g)
-    new = RescaleResidual().apply(model, torch.randn(4, 1, 8, 8))
+    new = RescaleResidual().apply(model, torch.randn(4, 1, 8, 8, generator=g))
     blocks = [m for m in model.modules() if isinstance(m, networks.ResidualBlock)]
     scaled = [m for m in new.modules() if isinstance(m, networks.ResidualBlock)]
     for old, now in zip(blocks, scaled, strict=True):
