@@ -24,7 +24,6 @@ ROOMS = {  # what each room may import besides itself
     "sources": {"gate", "networks"},
 }
 EVERY = set(ROOMS)
-MIRRORED = ("probes", "survey", "linalg", "networks", "sources")  # rooms with a test file a module
 MOST_NAMES = 20  # that a package shows, subpackages aside
 ROOMS |= {
     "integrations": EVERY,
@@ -158,10 +157,9 @@ def test_every_room_is_listed():
     assert rooms == set(ROOMS) - {"__main__", "quantities"}
 
 
-@pytest.mark.parametrize("room", MIRRORED)
-def test_every_module_has_its_tests_where_its_path_says(room):
-    modules = [p.relative_to(ROOT / "sigmascope") for p in ROOT.glob(f"sigmascope/{room}/**/*.py")]
+def test_every_module_has_its_tests_where_its_path_says():
+    modules = [p.relative_to(ROOT / "sigmascope") for p in ROOT.glob("sigmascope/**/*.py")]
     mirrored = [ROOT / "tests" / p.parent / f"test_{p.name}" for p in modules if p.stem[:2] != "__"]
-    assert mirrored
     missing = [str(file.relative_to(ROOT)) for file in mirrored if not file.exists()]
+    assert len(mirrored) > 300
     assert not missing

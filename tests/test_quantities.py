@@ -1,7 +1,6 @@
 """The table of quantities says the truth about what is read."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from torch.nn import functional as F
 
 from sigmascope import quantities, survey
 from sigmascope.quantities import ALL, EVERY, quantity
-from sigmascope.records import Estimate, Profile, Reading
 
 TABLE = quantities.quantities()
 ROOT = Path(__file__).parents[1]
@@ -62,19 +60,3 @@ def test_ranges_in_words_come_from_the_ends():
     assert quantity("target signal").range == "any"
     assert quantity("ends in tanh").range == "1"
     assert quantity("target signal").least == -math.inf
-
-
-def test_an_unknown_quantity_is_refused_by_its_nearest_name():
-    with pytest.raises(
-        ValueError, match=r"got 'participation ration'\. Did you mean 'participation"
-    ):
-        Profile(()).series("participation ration")
-
-
-def test_a_profile_takes_no_reading_that_the_table_does_not_have():
-    r = Reading("a", "gain", Estimate.exactly(1.0), "setup")
-    assert Profile((r,)).series("gain") == (r,)
-    with pytest.raises(ValueError, match="must be read in setup, got it in weights"):
-        Profile((replace(r, view="weights"),))
-    with pytest.raises(ValueError, match="A quantity must be one of"):
-        Profile((replace(r, quantity="gian of what"),))

@@ -1,13 +1,9 @@
 """What attacks on the command line found, each by its kind."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 X = np.random.default_rng(0).normal(size=(12, 6)).astype("f4")
 CLASSES = np.arange(12) % 3
@@ -67,30 +63,6 @@ def test_what_we_wrote_is_written_again(kept):
             assert kept(*words)[0] == 0
 
 
-@pytest.mark.parametrize("columns", ["0", "1", "2", "-5", "x"])
-def test_help_fits_any_terminal(columns):
-    for words in (("profile", "--help"), ("--help",)):
-        done = subprocess.run(
-            [sys.executable, "-m", "sigmascope", *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, "COLUMNS": columns},
-        )
-        assert done.returncode == 0
-        assert "Usage" in done.stdout
-
-
-def test_a_working_folder_that_is_gone(tmp_path):
-    line = f"mkdir gone; cd gone; rmdir ../gone; exec {sys.executable} -m sigmascope theorems"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 2
-    assert "working folder is gone" in done.stderr
-
-
 LABELS = {
     "as a sign": CLASSES.astype("i8") % 2 * 2 - 1,
     "negative": CLASSES - 1,
@@ -135,18 +107,6 @@ def test_unsigned_targets_are_classes(sigmascope, kind):
     np.savez("d.npz", x=X, y=CLASSES.astype(kind))
     code, _, err = sigmascope("compress", "mine.py:build", "--data", "d.npz", "--tolerance", "0.5")
     assert code == 0, err
-
-
-def test_weights_of_eight_bits_and_of_no_rows_are_compared(sigmascope):
-    state = {"a": torch.randn(4, 4), "none": torch.zeros(0, 4)}
-    torch.save({k: v.to(torch.float8_e4m3fn) for k, v in state.items()}, "eight.pt")
-    code, out, err = sigmascope("compare", "eight.pt", "eight.pt", "--json", "-")
-    assert code == 0, err
-    assert "nan" not in out.lower()
-    torch.save({"none": torch.zeros(0, 4)}, "none.pt")
-    code, _, err = sigmascope("compare", "none.pt", "none.pt")
-    assert code == 2
-    assert "must hold a weight" in err
 
 
 def test_a_skip_connection_beyond_telling_is_refused(sigmascope):

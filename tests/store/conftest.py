@@ -16,6 +16,8 @@ from sigmascope.records import (
     Spectrum,
     Verdict,
 )
+from sigmascope.store import Run
+from tests.store.one_reading import READING
 
 HOSTILE = "a'; DROP TABLE readings;--\n\x00<script>\u2028ℓ₀"
 
@@ -72,3 +74,10 @@ def findings(readings):
             ("Add BatchNorm.", "Use fewer layers."),
         ),
     )
+
+
+@pytest.fixture
+def path(tmp_path):
+    with Run(tmp_path / "a.run") as run:
+        run.add(step=0, readings=[READING])
+    return tmp_path / "a.run"

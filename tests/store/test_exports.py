@@ -109,3 +109,16 @@ def test_refusals_name_what_is_allowed(path, tmp_path, as_users_see_it):
         export(path, to="xml", path=tmp_path / "out")
     with pytest.raises(FileNotFoundError, match="mkdir -p"):
         export(path, to="csv", path=tmp_path / "nowhere" / "out.csv")
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
+def test_an_export_never_replaces_the_run_file(path, end):
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="is the run file itself"):
+        export(path, to="csv", path=f"{path}{end}")
+    assert path.read_bytes() == before
+
+
+def test_an_export_never_replaces_a_device(path):
+    with pytest.raises(ValueError, match="must be a file or nothing"):
+        export(path, to="csv", path="/dev/null")

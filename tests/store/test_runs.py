@@ -1,15 +1,12 @@
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from sigmascope.records import Estimate, Reading
-from sigmascope.store import VERSION, Run, Unwritable
-
-TABLES = ("environment", "layers", "readings", "spectra", "checks", "findings", "skipped")
+from sigmascope.store import Run, Unwritable
+from tests.store.one_reading import READING, values
 
 
 @pytest.fixture
@@ -100,19 +97,6 @@ def test_a_step_that_fails_leaves_nothing(path):
         assert run.steps() == (0, 2)
 
 
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("verb", ["UPDATE {} SET step = 9", "DELETE FROM {}", "REPLACE INTO {}"])
-def test_nothing_in_a_run_can_be_changed(path, profile, findings, table, verb):
-    with Run(path) as run:
-        run.add_profile(profile, findings)
-    with closing(sqlite3.connect(path)) as db:
-        sql = verb.format(table)
-        if verb.startswith("REPLACE"):
-            sql += f" SELECT * FROM {table}"
-        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-            db.execute(sql)
-
-
 def test_another_process_reads_a_run_while_it_grows(path):
     count = (
         "import sys; from sigmascope.store import Run\n"
@@ -170,44 +154,22 @@ def test_a_killed_writer_leaves_whole_steps(path):
         assert run.steps()[-1] == 5
 
 
-def foreign_sqlite(path):
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE photos (name TEXT)")
+def test_a_link_to_a_run_file_is_that_run_file(path, tmp_path):
+    with Run(path) as run:
+        run.add(step=0, readings=[READING])
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "other" / "link.run"
+    link.symlink_to(path)
+    with Run(link) as run:
+        run.add(step=1, readings=[READING])
+    assert values(link) == values(path) == [(0, 1.5), (1, 1.5)]
+    assert sorted(tmp_path.rglob("*")) == sorted([path, link.parent, link])
 
 
-def newer_run(path):
-    Run(path).close()
-    with closing(sqlite3.connect(path)) as db:
-        db.execute(f"PRAGMA user_version = {VERSION + 1}")
-        db.execute("PRAGMA journal_mode = DELETE")
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda path: path.write_bytes(b""), "not a sigmascope run file: it is empty"),
-        (lambda path: path.write_text("step,site\n" * 50), "it is not SQLite"),
-        (foreign_sqlite, "an SQLite file of another program"),
-        (newer_run, "newer sigmascope .run format 3"),
-    ],
-)
-@pytest.mark.parametrize("write", [True, False])
-def test_foreign_files_are_refused_and_left_alone(path, make, says, write):
-    make(path)
-    before = path.read_bytes(), path.stat().st_mtime_ns, sorted(path.parent.iterdir())
-    with pytest.raises(ValueError, match=says):
-        Run(path, write=write)
-    assert before == (path.read_bytes(), path.stat().st_mtime_ns, sorted(path.parent.iterdir()))
-
-
-def test_a_missing_folder_and_a_missing_file_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="mkdir -p"):
-        Run(tmp_path / "nowhere" / "a.run")
-    with pytest.raises(FileNotFoundError, match="There is no run file"):
-        Run(tmp_path / "a.run", write=False)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_is_no_run_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="There is no run file"):
-        Run(tmp_path)
+def test_a_run_that_was_closed_says_so(path):
+    run = Run(path)
+    run.close()
+    with pytest.raises(ValueError, match="was closed"):
+        run.add(step=1, readings=[READING])
+    with pytest.raises(ValueError, match="was closed"):
+        run.steps()

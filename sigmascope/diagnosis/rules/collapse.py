@@ -35,12 +35,18 @@ class _Directions:
         )
 
     def collapsed(self) -> list[int]:
-        """Depths at which the samples lie on one line although those of the input do not."""
+        """Depths at which the samples lie on one line although those of the input do not.
+
+        Where it was not read how much samples differ (rows of zero size), none is told of.
+        """
         first = self.ratio.readings[0].site
+        if first not in self.variation:
+            return []
         return [
             depth
             for depth, r in zip(self.ratio.depths[1:], self.ratio.readings[1:], strict=True)
-            if _collapsed(
+            if r.site in self.variation
+            and _collapsed(
                 r,
                 self.centred.get(r.site),
                 self.variation[r.site],
@@ -151,14 +157,14 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
     if any(alike_inputs(profile)):
         return
     least = profile.series("minimum |cos|", view="gradients")
-    mean = profile.series("mean |cos|", view="gradients")
-    for r, m in zip(least, mean, strict=True):
+    mean = {r.site: r for r in profile.series("mean |cos|", view="gradients")}
+    for r in least:
         if r.estimate.low >= COLLINEAR_WARNING:
             yield Finding(
                 "directional-gradient-vanishing",
                 r.site,
                 "error" if r.estimate.low >= COLLINEAR_ERROR else "warning",
-                (r, m),
+                (r, mean[r.site]) if r.site in mean else (r,),
                 f"The gradients of any two samples in the last layer {r.site} are parallel (least "
                 f"|cos| {r.estimate.value:.6g}): whatever the labels, each step moves its weights "
                 "along one line, and samples cannot be learned apart.",

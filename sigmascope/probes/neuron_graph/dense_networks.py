@@ -7,6 +7,7 @@ from torch import fx, nn
 from torch.nn import functional as F
 
 from sigmascope.gate import Refusal
+from sigmascope.probes.execution import still
 from sigmascope.probes.neuron_graph.graph import Dag, Edge
 
 MOST_EDGES = 100_000
@@ -65,7 +66,7 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
 
     Args:
         model: Of linear layers, ReLU, leaky ReLU, the modulus, sums and concatenations; its input
-            is one vector.
+            is one vector. Left as it was found, and so are random states.
         inputs: How many features that has.
         output: Which output is studied.
 
@@ -74,7 +75,8 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
     """
     whole = nn.Sequential(model) if isinstance(model, nn.Linear) else model  # else fx enters it
     try:
-        graph = fx.symbolic_trace(whole).graph
+        with still(model):  # its forward pass is run, and may draw or write
+            graph = fx.symbolic_trace(whole).graph
     except Exception as error:  # fx.Tracer raises many kinds
         raise Refusal(
             f"`model` must have a forward pass without branches on its data, got "

@@ -3,78 +3,18 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from sigmascope import sources
 from sigmascope.diagnosis.compression import compression
-from sigmascope.diagnosis.compression.low_rank_layers import directions_of, truncated
 from sigmascope.gate import Refusal
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import chosen, sample_count
+from tests.diagnosis.compression.images import images
 from tests.models_zoo import MODELS
-
-
-@pytest.fixture(scope="module")
-def trained():
-    data = sources.open_data("digits", samples=1500)
-    g = torch.Generator().manual_seed(0)
-    model = mlp(inputs=64, outputs=10, depth=3, width=96, generator=g)
-    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
-    x, y = data.inputs.float(), data.targets
-    for _ in range(200):
-        rows = torch.randint(1000, (64,), generator=g)
-        optimiser.zero_grad()
-        F.cross_entropy(model(x[rows]), y[rows]).backward()
-        optimiser.step()
-    return model, x, y
 
 
 def relative(a, b):
     return float((a - b).square().mean().sqrt() / (b - b.mean(0)).square().mean().sqrt())
-
-
-def images():
-    torch.default_generator.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(2, 12, 3, stride=2, padding=1, padding_mode="circular"),
-        nn.Tanh(),
-        nn.Conv2d(12, 6, 3, bias=False),
-        nn.Flatten(),
-        nn.Linear(24, 4, bias=False),
-    ).double()
-
-
-def test_the_loss_of_every_layer_is_what_is_measured_at_every_rank(trained):
-    cases = [
-        (trained[0].double(), trained[1][:300].double()),
-        (images(), torch.randn(40, 2, 8, 8, dtype=torch.float64)),
-    ]
-    for model, x in cases:
-        subject = Subject(model, x)
-        for layer in directions_of(subject):
-            call = next(c for c in subject.calls if c.site == layer.site)
-            for rank in (1, 3, len(layer.energies)):
-                thin = truncated(model, [layer], {layer.site: rank}).get_submodule(layer.site)
-                lost = (thin(call.input) - call.output).detach()
-                around = call.output.detach()
-                if layer.module.bias is not None:
-                    dims = [0] if lost.ndim == 2 else [0, 2, 3]
-                    around = around - around.mean(dims, keepdim=True)
-                measured = float(lost.square().sum().sqrt() / around.square().sum().sqrt())
-                assert measured == pytest.approx(layer.error(rank), rel=1e-6, abs=1e-7)
-
-
-def test_no_other_map_of_that_rank_loses_less():
-    model, x = images(), torch.randn(40, 2, 8, 8, dtype=torch.float64)
-    layer = directions_of(Subject(model, x))[0]
-    rows = model[0](x).movedim(1, -1).reshape(-1, 12).detach()
-    rest = rows - rows.mean(0)
-    g = torch.Generator().manual_seed(0)
-    for _ in range(50):
-        Q = torch.linalg.qr(torch.randn(12, 3, generator=g, dtype=torch.float64))[0]
-        lost = float((rest - rest @ Q @ Q.mT).norm() / rest.norm())
-        assert lost >= layer.error(3) - 1e-12
 
 
 @pytest.mark.parametrize("tolerance", [0.01, 0.05, 0.2])

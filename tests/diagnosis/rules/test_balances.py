@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.diagnosis.rules import diagnose
-from tests.theory.le2022.conservation.test_invariants import Wrong
+from tests.theory.le2022.conservation.wrong_backward import Wrong
 
 
 def found(model, x):

@@ -1,6 +1,8 @@
 """Each rule has a network that shows it and one that does not."""
 
+import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,8 @@ from torch.nn import functional as F
 from sigmascope import diagnosis, records, sources, survey
 from sigmascope.diagnosis.rules import diagnose
 from sigmascope.networks import mlp, resnet
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return sources.open_data("digits", samples=128)
+from sigmascope.records import Estimate
+from tests.diagnosis.readings import ABOVE, BELOW, diagnosed, reading
 
 
 def findings(model, data, views=records.ALL):
@@ -200,3 +199,117 @@ def test_advice_and_remedies_are_one(digits):
     rules = Path(diagnosis.rules.__file__).parent
     for file in rules.glob("[a-z]*.py"):
         assert "--apply" not in file.read_text(encoding="utf-8") or file.stem == "catalogue"
+
+
+# quantity, view, form: values at which the finding has this severity; None for silence
+SINGLE = [
+    ("unscaled-inputs", "input size", "", 30.0, None),
+    ("unscaled-inputs", "input size", "", 30.0 * ABOVE, "warning"),
+    ("unscaled-inputs", "input size", "", 0.01, None),
+    ("unscaled-inputs", "input size", "", 0.01 * BELOW, "warning"),
+    ("unrelated-targets", "target signal", "", 2.0, None),
+    ("unrelated-targets", "target signal", "", 2.0 * BELOW, "warning"),
+    ("out-of-reach", "out of reach", "", 0.05 * BELOW, None),
+    ("out-of-reach", "out of reach", "", 0.05, "warning"),
+    ("out-of-reach", "out of reach", "", 0.5 * BELOW, "warning"),
+    ("out-of-reach", "out of reach", "", 0.5, "error"),
+    ("out-of-reach", "variance out of reach", "", 0.05 * BELOW, None),
+    ("out-of-reach", "variance out of reach", "", 0.05, "warning"),
+    ("out-of-reach", "variance out of reach", "", 0.5, "error"),
+    ("unscaled-targets", "target size", "", 100.0, None),
+    ("unscaled-targets", "target size", "", 100.0 * ABOVE, "warning"),
+    ("unscaled-targets", "target size", "", 0.01, None),
+    ("unscaled-targets", "target size", "", 0.01 * BELOW, "warning"),
+    ("loud-output", "first loss over a constant's", "", 20.0, None),
+    ("loud-output", "first loss over a constant's", "", 20.0 * ABOVE, "warning"),
+    ("saturated-units", "saturated share", "tanh", 0.5 * BELOW, None),
+    ("saturated-units", "saturated share", "tanh", 0.5, "warning"),
+    ("saturated-units", "saturated share", "tanh", 0.75 * BELOW, "warning"),
+    ("saturated-units", "saturated share", "tanh", 0.75, "error"),
+    ("alike-inputs", "relative variation", "samples", 1e-6 * ABOVE, None),
+    ("alike-inputs", "relative variation", "samples", 1e-6, "warning"),
+    ("dead-units", "dead units", "", 0.75 * BELOW, None),
+    ("dead-units", "dead units", "", 0.75, "warning"),
+    ("dead-units", "dead units", "", 0.95 * BELOW, "warning"),
+    ("dead-units", "dead units", "", 0.95, "error"),
+    ("equal-units", "distinct units", "matrix", 0.5 * ABOVE, None),
+    ("equal-units", "distinct units", "matrix", 0.5, "error"),
+    ("equal-units", "distinct units", "samples", 0.5, "warning"),
+]
+
+
+@pytest.mark.parametrize(("name", "quantity", "form", "value", "severity"), SINGLE)
+def test_one_number_decides(name, quantity, form, value, severity):
+    assert diagnosed(reading(quantity, value, form=form)) == ({name: severity} if severity else {})
+
+
+@pytest.mark.parametrize(
+    ("quantity", "view", "value", "found"),
+    [
+        ("condition of learning", "conditioning", 1e4, {}),
+        (
+            "condition of learning",
+            "conditioning",
+            1e4 * ABOVE,
+            {"ill-conditioned-layer": "warning"},
+        ),
+        ("operator-to-Frobenius ratio", "balances", 0.95 * BELOW, {}),
+        ("operator-to-Frobenius ratio", "balances", 0.95, {"rank-one-layer": "note"}),
+    ],
+)
+def test_one_number_of_a_view_decides(quantity, view, value, found):
+    assert diagnosed(reading(quantity, value, view=view)) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "high", "found"),
+    [
+        (0.5, 0.6, {"dead-units": "warning"}),
+        (0.5 * BELOW, 0.5, {"dead-units": "warning", "no-progress": "warning"}),
+        (0.5 * BELOW, 0.5 * BELOW, {"dead-units": "error", "no-progress": "error"}),
+    ],
+)
+def test_errors_stand_where_the_network_is_known_not_to_fit(value, high, found):
+    chance = Estimate(value, 0.1, high, "told")
+    trains = reading("probability of fitting", chance, "(model)", "setup")
+    assert diagnosed(reading("dead units", 0.96), trains, count=1) == found
+
+
+def test_errors_that_no_progress_takes_back_stand():
+    trains = reading("probability of fitting", 0.9, "(model)", "setup")
+    assert diagnosed(reading("out of reach", 0.6), trains, count=1) == {"out-of-reach": "error"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"depth": 12}, {"depth": 17, "residual": 2.0, "bias": False}], ids=str
+)
+def test_of_a_profile_with_holes_a_rule_is_silent_and_never_fails(options):
+    """Whatever could not be read: some readings, some quantities, a layer, all spectra."""
+    data = sources.open_data("digits", samples=24)
+    g = torch.Generator().manual_seed(0)
+    model = mlp(inputs=64, outputs=10, width=12, generator=g, **options)
+    whole = survey.profile(
+        model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=records.EVERY
+    )
+    named = {f.name for f in diagnose(whole)}
+    assert {"rank-collapse", "directional-gradient-vanishing"} <= named
+    quantities = sorted({r.quantity for r in whole.readings})
+    drawn = random.Random(0)
+    for trial in range(60):
+        share = drawn.choice([0.1, 0.5, 0.9])
+        without = set(drawn.sample(quantities, drawn.randrange(1, len(quantities))))
+        kept = [
+            r
+            for r in whole.readings
+            if (r.quantity not in without if trial % 2 else drawn.random() < share)
+        ]
+        layers = tuple(x for x in whole.layers if trial % 3 or drawn.random() < share)
+        spectra = whole.spectra if trial % 5 else ()
+        found = diagnose(replace(whole, readings=tuple(kept), layers=layers, spectra=spectra))
+        assert all(f.evidence for f in found)
+        assert {r for f in found for r in f.evidence} <= {*kept, *_rates(whole)}
+
+
+def _rates(profile):
+    """What a violated check is shown by, beside the readings."""
+    return [r for f in diagnose(replace(profile, readings=())) for r in f.evidence]

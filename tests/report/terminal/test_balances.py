@@ -10,7 +10,7 @@ from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.networks import resnet
 from sigmascope.theory import le2022
 from tests.diagnosis.rules.test_balances import Custom
-from tests.theory.le2022.conservation.test_invariants import Wrong
+from tests.theory.le2022.conservation.wrong_backward import Wrong
 
 
 def net(seed=0):

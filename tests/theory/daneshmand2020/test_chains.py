@@ -11,6 +11,7 @@ from sigmascope.records import Estimate, Verdict
 from sigmascope.theory import check_chain
 from sigmascope.theory.catalogue import OF_CHAINS
 from sigmascope.theory.daneshmand2020 import ChainSize, ChainSizeSharp, StationaryDrift
+from tests.theory.daneshmand2020.told import PART, told
 
 GOOD = {Verdict.HOLDS, Verdict.CONSISTENT}
 
@@ -123,3 +124,52 @@ def test_stationary_drift_is_small_as_in_the_reference():
     scaled = found.drift.value / (2 * 16**2)
     error = (found.drift.high - found.drift.low) / 4 / (2 * 16**2)
     assert abs(scaled + 0.013) <= 3 * math.hypot(error, 0.003)
+
+
+@pytest.fixture(scope="module")
+def chain():
+    g = torch.Generator().manual_seed(0)
+    return BatchNormChain(4, 0.07, chains=4, generator=g).run(60)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "low", "high"),
+    [((0.75, 0.64, 0.84), 8 / 0.6, 8 / 0.4), ((0.9, 0.5, 1.1), 8 / 0.5**0.5, math.inf)],
+)
+def test_an_interval_of_regularity_passes_to_the_limits(chain, alpha, low, high):
+    known = replace(chain, regularity=Estimate(*alpha, "told", 0.05))
+    limit = ChainSize(known).limit()
+    assert (limit.low, limit.value, limit.high) == pytest.approx(
+        (low, 8 / math.sqrt(1 - alpha[0]), high)
+    )
+    assert limit.risk == 0.05
+
+
+def test_the_smallest_drift_within_an_interval(chain):
+    for ends, low in (((-3.0, 1.0, 2.0), 0.0), ((-3.0, -2.0, -1.0), 1.0), ((1.0, 2.0, 3.0), 1.0)):
+        bound = StationaryDrift(replace(chain, drift=Estimate(ends[1], ends[0], ends[2], "told")))
+        found = bound.measured()
+        assert (found.low, found.high) == (low, 3.0)
+        assert found.value == abs(ends[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"gamma": 0.3 / 4 * (1 + PART)}, "gamma is small"),
+        ({"regularity": Estimate(0.9, 0.8, 1.0, "told")}, "regularity"),
+        ({"settled": False}, "stationary"),
+    ],
+)
+def test_hypotheses_of_chains_that_cannot_be_decided(chain, change, says):
+    good = replace(chain, gamma=0.3 / 4, settled=True, regularity=told(0.75))
+    assert all(a.met for a in ChainSize(good).assumptions())
+    unknown = [a.says for a in ChainSize(replace(good, **change)).assumptions() if a.met is None]
+    assert len(unknown) == 1
+    assert says in unknown[0]
+
+
+@pytest.mark.parametrize(("gamma", "speaks"), [(0.5 * (1 - PART), True), (0.5, False)])
+def test_the_drift_of_a_chain_needs_gamma_squared_times_width_below_one(chain, gamma, speaks):
+    found = StationaryDrift(replace(chain, gamma=gamma)).check()
+    assert (found.verdict is not Verdict.INAPPLICABLE) is speaks

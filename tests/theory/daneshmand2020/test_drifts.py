@@ -8,6 +8,7 @@ import torch
 
 from sigmascope.records import Estimate, Verdict
 from sigmascope.theory.daneshmand2020 import LayerDrift, drift, drift_of_spectrum, layer_growth
+from tests.theory.daneshmand2020.told import PART, told
 
 
 def correlation(d, seed=0, samples=None):
@@ -93,3 +94,39 @@ def test_what_is_not_normalised_is_refused(as_users_see_it):
         layer_growth(torch.ones(2, 3, dtype=torch.float64), 0.1)
     with pytest.raises(ValueError, match="add up to their number"):
         drift_of_spectrum(torch.ones(3, dtype=torch.float64) * 2)
+
+
+def test_the_drift_of_two_correlated_rows():
+    """`M = [[1, c], [c, 1]]`: ‖M‖² = 2 + 2c², Tr M³ = 2 + 6c², (M²)ᵢᵢ = 1 + c²."""
+    c = 0.5
+    expected = 8 - 2 * (2 + 2 * c**2) - 8 * (2 + 6 * c**2) + 16 * (1 + c**2) ** 2
+    M = torch.tensor([[1.0, c], [c, 1.0]])
+    assert drift(M).value == pytest.approx(expected)
+    assert drift_of_spectrum(torch.tensor([1 + c, 1 - c])).value == pytest.approx(expected)
+    with pytest.raises(ValueError, match="must add up to"):
+        drift_of_spectrum(torch.tensor([1 + c, 1 - c + 1e-8], dtype=torch.float64))
+    with pytest.raises(ValueError, match="unit diagonal"):
+        drift(torch.diag(torch.tensor([1.0, 1 + 1e-8], dtype=torch.float64)))
+
+
+@pytest.mark.parametrize(("slope", "size"), [(3.0, 16.0), (-40.0, 40.0)])
+def test_how_far_growth_may_be_from_the_drift(slope, size):
+    """`γ² d² max(|δ|, d²)` at γ = 1/10 and d = 4."""
+    limit = 0.01 * 16 * size
+    theorem = LayerDrift("one layer", told(0), told(slope), 0.1, 4, "gaussian")
+    for sign in (1, -1):
+        for factor, verdict in ((1 + PART, Verdict.VIOLATED), (1 - PART, Verdict.HOLDS)):
+            moved = replace(theorem, growth=told(slope + sign * factor * limit))
+            assert moved.check().verdict is verdict
+    wide = Estimate(slope + 1, slope - 3, slope + 2, "told", 0.05)
+    found = replace(theorem, growth=wide).measured()
+    assert (found.value, found.low, found.high, found.risk) == pytest.approx((1, 0, 3, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("gamma", "weights", "speaks"),
+    [(0.25, "gaussian", True), (0.2501, "gaussian", False), (0.1, "asymmetric", False)],
+)
+def test_where_the_drift_of_a_layer_is_known(gamma, weights, speaks):
+    found = LayerDrift("one layer", told(0), told(0), gamma, 4, weights).check()
+    assert (found.verdict is not Verdict.INAPPLICABLE) is speaks

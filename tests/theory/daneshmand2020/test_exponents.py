@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import mpmath
 import pytest
 import torch
 
@@ -15,6 +16,7 @@ from sigmascope.theory.daneshmand2020 import (
     small_gamma_exponents,
     top_exponent,
 )
+from tests.theory.daneshmand2020.told import PART, told
 
 
 def chain(width, gamma=math.inf, chains=16, **options):
@@ -110,3 +112,44 @@ def test_rank_one_products_have_teeth():
 
 def test_rank_one_products_decline_with_one_unit():
     assert RankOneProducts.of(chain(1), layers=64).check().verdict == Verdict.INAPPLICABLE
+
+
+def test_exponents_of_products_by_hand():
+    """`ψ(1) = -γ`, `ψ(1/2) = -γ - 2 ln 2`: width 2, variances 1 and 4."""
+    euler = 0.5772156649015329
+    for variance in (1.0, 4.0):
+        first, second = product_exponents(2, variance=variance)
+        assert first.value == pytest.approx((math.log(2 * variance) - euler) / 2)
+        assert second.value == pytest.approx(first.value - math.log(2))
+    gap = RankOneProducts.known(2)
+    assert gap.gap.value == pytest.approx(math.log(2))
+    for value, verdict in ((-PART, Verdict.VIOLATED), (PART, Verdict.HOLDS)):
+        assert replace(gap, gap=told(value)).check().verdict is verdict
+    assert replace(gap, width=1).check().verdict is Verdict.INAPPLICABLE
+    # σ₂/σ₁ = 2e-7 after ln(5e6) / ln 2 layers
+    assert gap.collapse().value == pytest.approx(math.log(5e6) / math.log(2))
+
+
+def test_exponents_at_small_gamma():
+    """`γ² (d - 2i) / 2`, known to `γ⁴ d²`."""
+    found = small_gamma_exponents(4, 0.1)
+    assert [e.value for e in found] == pytest.approx([0.01, 0.0, -0.01, -0.02])
+    assert found[0].high - found[0].value == pytest.approx(0.0016)
+    assert found[0].value - found[0].low == pytest.approx(0.0016)
+
+
+@pytest.mark.parametrize(("width", "gamma"), [(1, 0.7), (3, 0.5), (6, 2.0), (4, 0.15)])
+def test_the_largest_exponent_is_the_mean_logarithm_of_a_non_central_chi_square(width, gamma):
+    """`(ln 2γ² + Σ_j P(j) ψ(d/2 + j)) / 2` with P Poisson of mean `1/2γ²`, in 30 digits."""
+    with mpmath.workdps(30):
+        square = mpmath.mpf(gamma) ** 2
+        mean = 1 / (2 * square)
+        term = lambda j: (
+            mpmath.exp(j * mpmath.log(mean) - mean - mpmath.loggamma(j + 1))
+            * mpmath.digamma(mpmath.mpf(width) / 2 + j)
+        )
+        total = mpmath.fsum(term(j) for j in range(200))
+        expected = float((mpmath.log(2 * square) + total) / 2)
+    found = top_exponent(width, gamma)
+    assert found.value == pytest.approx(expected, rel=1e-9)
+    assert found.low <= expected <= found.high

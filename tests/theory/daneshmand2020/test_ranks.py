@@ -18,6 +18,7 @@ from sigmascope.theory.daneshmand2020 import (
     SoftRank,
     SoftRankAnyScale,
 )
+from tests.theory.daneshmand2020.told import PART, flips, told
 
 GOOD = {Verdict.HOLDS, Verdict.CONSISTENT}
 seeds = st.integers(0, 2**32)
@@ -45,7 +46,7 @@ def normalised(H):
 
 
 def at_input(theorem, H):
-    return next(iter(theorem.facts(subject(H))))
+    return next(iter(theorem.facts(subject(H.double()))))
 
 
 @given(seeds, sizes, sizes, sizes, scales, st.booleans())
@@ -210,3 +211,84 @@ def test_a_part_in_a_million_decides_of_collinear_gradients():
     for factor, verdict in ((1 - 1e-6, Verdict.VIOLATED), (1 + 1e-6, Verdict.HOLDS)):
         moved = replace(found, cosine=Estimate.exactly(factor * limit))
         assert moved.check().verdict is verdict
+
+
+def test_a_rank_is_at_least_the_participation_ratio():
+    flips(RankParticipation("here", told(0), told(2.5)), "rank", 2.5)
+
+
+def test_a_soft_rank_is_at_least_a_quarter_of_the_participation_ratio():
+    """`(1 - 1/2)² r`, less what a deviation of 1e-3 leaves open: `(1 - 1/1.998)²`."""
+    theorem = SoftRank("here", told(0), told(6.0), 1e-3)
+    limit = theorem.limit()
+    assert (limit.value, limit.high) == pytest.approx((1.5, 1.5))
+    assert limit.low == pytest.approx(6 * (1 - 0.5 / 0.999) ** 2)
+    for rank, verdict in (
+        (limit.low * (1 - PART), Verdict.VIOLATED),
+        (limit.low * (1 + PART), Verdict.CONSISTENT),
+        (1.5 * (1 + PART), Verdict.HOLDS),
+    ):
+        assert replace(theorem, rank=told(rank)).check().verdict is verdict
+
+
+def test_a_soft_rank_at_any_scale():
+    """`(1 - τ/t)²` is 9/16 at t = 2."""
+    flips(SoftRankAnyScale("here", told(0), told(4.0), told(2)), "rank", 2.25)
+    for t, speaks in ((0.5 * (1 - PART), False), (0.5 * (1 + PART), True)):
+        found = SoftRankAnyScale("here", told(1), told(1), told(t)).check()
+        assert (found.verdict is not Verdict.INAPPLICABLE) is speaks
+
+
+@pytest.mark.parametrize("theorem", [SoftRank, Regularity])
+@pytest.mark.parametrize(("size", "met"), [(1.0009, True), (1.0011, False), (0.9989, False)])
+def test_every_feature_must_be_normalised(theorem, size, met):
+    """One feature of four has another mean square."""
+    H = torch.randn(9, 4, generator=torch.Generator().manual_seed(0)).double()
+    H = H / H.square().mean(0).sqrt()
+    H[:, 2] *= math.sqrt(size)
+    found = at_input(theorem, H)
+    assert found.deviation == pytest.approx(abs(size - 1), rel=1e-9)
+    assert (found.check().verdict is not Verdict.INAPPLICABLE) is met
+
+
+def test_regularity_is_at_most_one():
+    theorem = Regularity("here", told(0), 1e-3)
+    assert theorem.limit().value == 1
+    for alpha, verdict in (
+        (1.001 * (1 + PART), Verdict.VIOLATED),  # what the deviation leaves open
+        (1.001 * (1 - PART), Verdict.CONSISTENT),
+        (1 - PART, Verdict.HOLDS),
+    ):
+        assert replace(theorem, alpha=told(alpha)).check().verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("second", "shortest", "limit"),
+    [
+        (0.1, 1.0, 0.98),  # cos(2 asin s) = 1 - 2 s²
+        (0.3, 1.5, 1 - 2 * 0.04),
+        (0.6, 1.0, 0.28),
+        (0.8, 1.0, 0.0),  # beyond a right angle nothing is said
+        (3.0, 1.0, 0.0),
+        (0.1, 0.0, 0.0),
+    ],
+)
+def test_how_parallel_gradients_are(second, shortest, limit):
+    theorem = GradientCollinearity("here", told(0), told(1), second, shortest, 3)
+    assert theorem.limit().value == pytest.approx(limit, abs=1e-15)
+    if limit:
+        flips(theorem, "cosine", limit)
+
+
+def test_how_parallel_gradients_are_needs_one_direction_and_a_pair():
+    theorem = GradientCollinearity("here", told(1), told(1), 0.0, 1.0, 1)
+    assert theorem.check().verdict is not Verdict.INAPPLICABLE
+    assert replace(theorem, rank=told(1 + PART)).check().verdict is Verdict.INAPPLICABLE
+    assert replace(theorem, pairs=0).check().verdict is Verdict.INAPPLICABLE
+
+
+def test_the_rank_that_is_compared_counts_directions_above_rounding():
+    found = at_input(RankParticipation, torch.diag(torch.tensor([3.0, 2.0, 0.0, 0.0])))
+    assert (found.rank.low, found.rank.value, found.rank.high) == (2, 2, 4)
+    found = at_input(RankParticipation, torch.diag(torch.tensor([3.0, 2.0, 1.0, 0.0])))
+    assert (found.rank.low, found.rank.value) == (3, 3)

@@ -1,11 +1,14 @@
 """Random stacks of every depth, width, slope and scale."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
 
 from sigmascope.probes.structure import Stack
+from sigmascope.records import Verdict
+from sigmascope.theory.jacot2023.facts import singular_values
 
 SLOPES = (0.0, 0.1, -0.6)
 
@@ -23,3 +26,35 @@ def stack(seed, *, slope=None, biased=None, depth=None, width=8):
     biases = tuple(0.3 * biased * draw(b) for b in widths[1:])
     sites = tuple(f"layer {i}" for i in range(depth))
     return Stack(sites, weights, biases, slope, biased), draw(widths[0]), draw(widths[0])
+
+
+COUNT = 300  # the adversary draws many more
+
+
+GOOD = (Verdict.HOLDS, Verdict.CONSISTENT)
+
+
+def points(slope=None, count=COUNT, **options):
+    """Points at which the Jacobian has a direction."""
+    found = seed = 0
+    while found < count:
+        net, x, y = stack(seed, slope=slope, **options)
+        seed += 1
+        if singular_values(net.at(x).spectrum):
+            found += 1
+            yield net, net.at(x), net.at(y)
+
+
+def chain(*factors, slope=0.0):
+    """Layers of one unit."""
+    weights = tuple(torch.full((1, 1), f, dtype=torch.float64) for f in factors)
+    zeros = (torch.zeros(1, dtype=torch.float64),) * len(weights)
+    return Stack(tuple(f"layer {i}" for i in range(len(weights))), weights, zeros, slope, False)
+
+
+def faked(point, **changes):
+    """A point whose facts do not fit together."""
+    fake = replace(point, stack=changes.pop("stack", point.stack))
+    for name in ("jacobian", "slopes", "preactivations", "forwards", "backwards", "errors"):
+        fake.__dict__[name] = changes.get(name, getattr(point, name))
+    return fake

@@ -12,6 +12,7 @@ from sigmascope.probes import Subject
 from sigmascope.probes.structure import Stack
 from sigmascope.records import Verdict
 from sigmascope.theory import jacot2023
+from sigmascope.theory.jacot2023 import ProductCorrection
 
 THEOREM = jacot2023.ProductCorrection
 
@@ -102,3 +103,19 @@ def test_it_is_silent_on_networks_that_bend():
         Subject(nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.Linear(3, 2)), torch.randn(3, 3))
     )
     assert declined.check().verdict == Verdict.INAPPLICABLE
+
+
+def test_corrections_add_up_only_where_every_layer_in_between_is_as_wide_as_the_rank():
+    """Widths 2 and 6 between: determinants multiply at the first, not for certain at the second."""
+    eye = torch.eye(6, 2, dtype=torch.float64)
+    S = torch.diag(torch.tensor([2.0, 0.5]).double())
+    zeros = tuple(torch.zeros(n, dtype=torch.float64) for n in (2, 6, 2))
+    stack = Stack(("a", "b", "c"), (S, eye, eye.mT), zeros, 1.0, False)
+    (found,) = ProductCorrection.on(stack, torch.ones(1, 2).double())
+    assert found.assumptions()[-1].met is None
+    narrow = Stack(("a", "b"), (S, S), (zeros[0],) * 2, 1.0, False)
+    (sure,) = ProductCorrection.on(narrow, torch.ones(1, 2).double())
+    assert sure.assumptions()[-1].met is True
+    # √(2 Σ log² s): of diag(4, 1/4) and twice diag(2, 1/2)
+    assert sure.check().measured.value == pytest.approx(2 * math.log(4))
+    assert sure.check().limit.value == pytest.approx(4 * math.log(2))

@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 from sigmascope.records import Verdict
 from sigmascope.theory.riedi2022 import OF_ACTIVATIONS, Activation, checks
 from tests.theory.riedi2022.matrices import gaussian, structured
+from tests.theory.riedi2022.told import ACTIVATIONS, PART, known
 
 FINE = {Verdict.HOLDS, Verdict.CONSISTENT}
 SPEAKS = {  # by slope: the theorems whose assumptions are met
@@ -66,3 +67,41 @@ def test_units_that_are_off_can_worsen_a_singular_matrix():
 def test_one_slope_per_column(as_users_see_it):
     with pytest.raises(ValueError, match="one number for each column"):
         Activation.of(torch.eye(3), torch.ones(2))
+
+
+# matrix, slopes, the singular values of `M D`, and the direction in which they may not move
+ATTAINED = {
+    "absolute-value-keeps": ((4.0, 2.0, 1.0), (1.0, -1.0, 1.0), (4.0, 2.0, 1.0), 1),
+    "activation-shrinks": ((4.0, 2.0, 1.0), (1.0, 0.5, 1.0), (4.0, 1.0, 1.0), 1),
+    "activation-leaks": ((4.0, 2.0, 1.0), (0.5, 0.5, 0.5), (2.0, 1.0, 0.5), -1),
+    "activation-condition": ((4.0, 2.0, 1.0), (1.0, 1.0, 0.5), (4.0, 2.0, 0.5), 1),
+    "activation-loss": ((4.0, 2.0, 1.0), (1.0, 1.0, 0.0), (4.0, 2.0, 0.0), 1),
+    "activation-shift": ((4.0, 2.0, 1.0), (1.0, 1.0, 0.0), (4.0, 2.0, 0.0), 0),
+}
+
+
+@pytest.mark.parametrize("name", ATTAINED)
+def test_every_bound_of_an_activation_is_attained_and_flips_next_to_it(name):
+    diagonal, slopes, after, sign = ATTAINED[name]
+    facts = Activation.of(torch.diag(torch.tensor(diagonal)).double(), torch.tensor(slopes))
+    assert facts.after.sigma.tolist() == pytest.approx(after)
+    assert ACTIVATIONS[name](facts).check().verdict is not Verdict.VIOLATED
+    # shifts are squared: one of 0.002 next to that of 1
+    moved = (after[0] * (1 + sign * PART), *after[1:]) if sign else (4.0, 2.0 - 2e-3, 0.0)
+    wrong = replace(facts, after=known(facts.after, *moved))
+    assert ACTIVATIONS[name](wrong).check().verdict is Verdict.VIOLATED
+
+
+def test_two_sides_of_an_activation_agree_to_a_part_in_a_million():
+    facts = Activation.of(gaussian(4, 4, seed=1), torch.tensor([1.0, 0.5, 0.0, -1.0]))
+    s = facts.other.sigma.tolist()
+    wrong = replace(facts, other=known(facts.other, s[0], s[1] * (1 + PART), *s[2:]))
+    assert ACTIVATIONS["activation-sides"](wrong).check().verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize(("slopes", "kappa"), [((1.0, 1.0, 0.5), 8.0), ((1.0, 0.0, 1.0), 4.0)])
+def test_what_bounds_the_condition_after_an_activation(slopes, kappa):
+    facts = Activation.of(torch.diag(torch.tensor([4.0, 2.0, 1.0])).double(), torch.tensor(slopes))
+    found = ACTIVATIONS["activation-condition"](facts).check()
+    assert found.limit.value == pytest.approx(kappa, rel=1e-12)
+    assert found.measured.value == pytest.approx(kappa, rel=1e-12)

@@ -5,8 +5,9 @@ import torch
 from hypothesis import given, strategies as st
 
 from sigmascope.records import Verdict
-from sigmascope.theory.riedi2022 import OF_SKIPS, Skip, checks, skip_condition_bounds
+from sigmascope.theory.riedi2022 import OF_SKIPS, Skip, checks
 from tests.theory.riedi2022.matrices import gaussian, structured
+from tests.theory.riedi2022.told import PART, SKIPS, known
 
 FINE = {Verdict.HOLDS, Verdict.CONSISTENT}
 
@@ -54,35 +55,40 @@ def test_condition_bounds_decline_outside_their_conditions():
         assert any(a.met is False and "ρ > 0" in a.says for a in backwards[name].assumptions)
 
 
-def test_bounds_are_ordered_and_above_the_truth():
-    for seed in range(200):
-        found = skip_condition_bounds(Skip.of(0.15 * gaussian(5, 5, seed=seed)))
-        assert found.kappa <= found.by_norm <= found.by_norm_alone
-        assert found.kappa <= found.by_symmetric_part <= found.by_symmetric_part_alone
-
-
-def test_bounds_of_a_weaker_skip_are_those_of_a_larger_layer():
-    M = 0.1 * gaussian(5, 5, seed=3)
-    weak, strong = (skip_condition_bounds(Skip.of(a * M, a)) for a in (0.5, 1.0))
-    assert weak.by_norm == pytest.approx(strong.by_norm)
-    assert weak.by_symmetric_part == pytest.approx(strong.by_symmetric_part)
-
-
-def test_the_second_bound_needs_less_than_is_printed():
-    """`τ₋ < -1` and still `1 + τ₋ + sₙ² > 0`."""
-    M = torch.tensor([[-0.9, -0.6], [0.6, -0.9]])
-    skip = Skip.of(M)
-    assert skip.ends[0] < -1
-    found = skip_condition_bounds(skip)
-    assert found.by_symmetric_part_alone == float("inf")
-    assert found.kappa <= found.by_symmetric_part < float("inf")
-
-
-def test_a_negative_strength_and_a_rectangle_are_refused():
-    with pytest.raises(ValueError, match="`rho` must be above 0"):
-        skip_condition_bounds(Skip.of(torch.eye(2), -1.0))
-
-
 def test_a_rectangle_is_refused(as_users_see_it):
     with pytest.raises(ValueError, match="`M` must be square"):
         Skip.of(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("theorem", OF_SKIPS, ids=lambda t: t.name)
+@pytest.mark.parametrize(("t", "rho"), [(0.25, 1.0), (0.125, 0.5)])
+def test_every_bound_of_a_skip_is_attained_and_flips_next_to_it(theorem, t, rho):
+    """`M = diag(t, -t)`: all inequalities are equalities there."""
+    skip = Skip.of(torch.diag(torch.tensor([t, -t])), rho)
+    wide = [(rho + t) * (1 + PART), (rho - t) * (1 - PART)]
+    narrow = [(rho + t) * (1 - PART), (rho - t) * (1 + PART)]
+    assert theorem(skip).check().verdict in {Verdict.CONSISTENT, Verdict.HOLDS}
+    for sigma, verdict in ((wide, Verdict.VIOLATED), (narrow, Verdict.HOLDS)):
+        moved = replace(skip, after=known(skip.after, *sigma))
+        assert theorem(moved).check().verdict is verdict
+
+
+@pytest.mark.parametrize("name", ["skip-growth", "skip-fall", "skip-top", "skip-bottom"])
+def test_a_skip_that_subtracts_changes_the_ends(name):
+    """`M = diag(1, -1/2)`, `ρ = -1/4`: values 3/4 and 3/4, τ of 2 and -1."""
+    skip = Skip.of(torch.diag(torch.tensor([1.0, -0.5])), -0.25)
+    found = SKIPS[name](skip).check()
+    # ρ² + ρ τ is 1/16 + 1/4 for τ₋ and 1/16 - 1/2 for τ⁺
+    limit = {
+        "skip-growth": 5 / 16,
+        "skip-fall": -7 / 16,
+        "skip-top": 21 / 16,
+        "skip-bottom": -3 / 16,
+    }
+    assert found.limit.value == pytest.approx(limit[name], rel=1e-12)
+    assert found.measured.value == pytest.approx(
+        {"skip-growth": 5 / 16, "skip-fall": -7 / 16, "skip-top": 9 / 16, "skip-bottom": 9 / 16}[
+            name
+        ],
+        rel=1e-12,
+    )

@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, strategies as st
 
 from sigmascope.records import Verdict
-from sigmascope.theory.riedi2022 import OF_WEIGHTS, Weights, checks, hard_bounds
+from sigmascope.theory.riedi2022 import OF_WEIGHTS, Weights, checks
 from tests.theory.riedi2022.matrices import gaussian
+from tests.theory.riedi2022.told import PART, WEIGHTS, known, small_weights
 
 FINE = {Verdict.HOLDS, Verdict.CONSISTENT}
 
@@ -29,13 +30,6 @@ def facts(*, n, cn, m, eta, depth=2, seed=0):
 def test_they_hold_for_the_largest_weights_allowed(seed, n, cn, eta, share):
     for check in checks(facts(n=n, cn=cn, m=int(share * n), eta=eta, seed=seed)):
         assert check.verdict is not Verdict.VIOLATED, check
-
-
-@given(n=st.integers(1, 40), cn=st.floats(0, 0.999), eta=st.floats(-1, 1), share=st.floats(0, 1))
-def test_the_best_is_never_above_the_printed_ones(n, cn, eta, share):
-    found = hard_bounds(cn / n, n, m=int(share * n), eta=eta)
-    for bound in (*found.printed.values(), found.sharper):
-        assert found.best <= bound * (1 + 1e-12)
 
 
 WHERE_THEY_SPEAK = {
@@ -76,19 +70,40 @@ def test_weights_too_large_are_declined(theorem):
     assert any("c < 1/n" in a.says and a.met is False for a in found.assumptions)
 
 
-def test_the_example_of_section_6_3():
-    """A quarter of the units off, weights up to 1/(3n): 8 as printed, 2 by interlacing."""
-    found = hard_bounds(1 / 24, 8, m=2, eta=0.0)
-    assert found.printed["(90)"] == pytest.approx(8)
-    assert found.best == pytest.approx(2)
+LIMITS = {  # at c = 0.002, n = 10, m = 2
+    "hard-absolute": (-1.0, 1.02 / 0.98),
+    "hard-relu-any": (0.0, 1.02 / math.sqrt(0.56)),
+    "hard-relu-share": (0.0, 1.02 / (0.98 - math.sqrt(0.2))),
+    "hard-relu-count": (0.0, 1.02 / math.sqrt(0.8)),
+    "hard-leaky-squares": (0.9, 1.02 / math.sqrt(0.9604 - 0.4 * math.sqrt(2))),
+    "hard-leaky": (0.9, 1.02 / (0.98 - 0.1 * math.sqrt(2.012))),
+    "hard-any": (0.9, 1.02 / 0.98 / 0.9),
+}
 
 
-def test_nothing_is_promised_when_no_unit_is_on():
-    assert hard_bounds(0.01, 4, m=4, eta=0.0).best == math.inf
+@pytest.mark.parametrize("name", LIMITS)
+def test_sure_bounds_flip_a_part_in_a_million_past_their_constants(name):
+    eta, limit = LIMITS[name]
+    facts = small_weights(10, 0.002, 2, eta)
+    for kappa, verdict in (
+        (limit * (1 + PART), Verdict.VIOLATED),
+        (limit * (1 - PART), Verdict.HOLDS),
+    ):
+        # with ReLU the last two values are zero by construction and do not count
+        sigma = [kappa] + [1.0] * (7 if eta == 0 else 9) + [1e-3] * (2 if eta == 0 else 0)
+        moved = replace(facts, read=known(facts.read, *sigma))
+        assert WEIGHTS[name](moved).check().verdict is verdict
 
 
-def test_what_does_not_fit_is_refused(as_users_see_it):
-    with pytest.raises(ValueError, match="`hard_bounds` needs"):
-        hard_bounds(0.1, 4, m=5, eta=0.0)
-    with pytest.raises(ValueError, match="`weights` must be square"):
-        Weights.of([torch.ones(2, 3)], [torch.ones(2)], off=torch.zeros(2), eta=0.0)
+def test_equal_entries_attain_the_bounds_of_products():
+    facts = small_weights(8, 0.0625, 0, 1.0)  # s₁ = cn = 1/2 and s₁(M(1)) = 3/2
+    for name, moved in (
+        ("entries-norm", replace(facts, bypassed=known(facts.bypassed, 0.5 * (1 + PART)))),
+        ("entries-product", replace(facts, largest_entry=0.0625 * (1 + PART))),
+        ("entries-skip", replace(facts, skipped=known(facts.skipped, 1.5 + PART, *[1.0] * 7))),
+        ("entries-skip", replace(facts, skipped=known(facts.skipped, *[1.0] * 7, 0.5 - PART))),
+    ):
+        assert WEIGHTS[name](facts).check().measured.value == pytest.approx(
+            0.0625 if name == "entries-product" else 0.5, rel=1e-12
+        )
+        assert WEIGHTS[name](moved).check().verdict is Verdict.VIOLATED

@@ -1,13 +1,12 @@
+import math
 from itertools import pairwise
 
 import pytest
 import torch
 
 from sigmascope.theory import jacot2023
-
-
-def draw(seed, m=5, n=4):
-    return torch.randn(m, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from sigmascope.theory.jacot2023.constructions import corrections
+from tests.theory.jacot2023.constructions.drawn import draw
 
 
 @pytest.mark.usefixtures("as_users_see_it")
@@ -61,91 +60,6 @@ def test_refusals():
         jacot2023.constructions.balanced_factors(draw(0), 3, [4, 3])
 
 
-# Complete positivity
-
-
-def proves(X, found):
-    rank = int(torch.linalg.matrix_rank(X.double()))
-    U = torch.linalg.svd(X.double())[2][:rank]
-    assert float((X.double() @ found.embedding.mT).min()) > -1e-7
-    assert torch.allclose(found.embedding.mT @ found.embedding, U.mT @ U, atol=1e-6)
-
-
-def rotated(X, seed):
-    Q = torch.linalg.qr(draw(seed, X.shape[1], X.shape[1]))[0]
-    return X.double() @ Q
-
-
-def test_hidden_orthants_are_found():
-    found = 0
-    for seed in range(40):
-        k = 2 + seed % 3
-        X = rotated(draw(seed, 12, k).abs(), seed)
-        answer = jacot2023.constructions.complete_positivity(X)
-        assert answer.answer != "no"
-        if answer.answer == "yes":
-            found += 1
-            proves(X, answer)
-    assert found == 40
-
-
-def test_planar_sets_of_acute_angles_always_are():
-    for seed in range(100):
-        g = torch.Generator().manual_seed(seed)
-        angles = torch.rand(9, generator=g, dtype=torch.float64) * torch.pi / 2
-        X = torch.stack([angles.cos(), angles.sin()], dim=1) @ draw(seed, 2, 2).new_tensor(
-            [[0.6, 0.8], [-0.8, 0.6]]
-        )
-        answer = jacot2023.constructions.complete_positivity(X)
-        assert answer.answer == "yes"
-        proves(X, answer)
-
-
-def test_obtuse_angles_are_not():
-    X = torch.tensor([[1.0, 0, 0], [0, 1, 0], [-0.1, -0.2, 1]])
-    answer = jacot2023.constructions.complete_positivity(X)
-    assert answer.answer == "no"
-    i, j = answer.pair
-    assert float(X[i] @ X[j]) < 0
-
-
-def test_a_five_cycle_is_unknown():
-    """Doubly non-negative and not completely positive: no embedding is claimed."""
-    cycle = torch.eye(5) + 0.0
-    for i in range(5):
-        cycle[i, (i + 1) % 5] = cycle[(i + 1) % 5, i] = 0.615
-    lam, V = torch.linalg.eigh(cycle.double())
-    assert float(lam[0]) > 0
-    assert jacot2023.constructions.complete_positivity((V * lam.sqrt()) @ V.mT).answer == "unknown"
-
-
-def test_points_that_are_not_finite_are_refused():
-    X = torch.ones(4, 2)
-    X[2, 1] = torch.nan
-    with pytest.raises(ValueError, match="not in row 2"):
-        jacot2023.constructions.complete_positivity(X)
-
-
-def test_the_pair_names_rows_of_the_points_as_they_were_given():
-    X = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.5, 0.5], [-1.0, 0.2]])
-    assert set(jacot2023.constructions.complete_positivity(X).pair) == {1, 4}
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_rounding_of_the_points_rules_nothing_out(dtype):
-    """Orthogonal points in any precision: their inner products are rounding, of either sign."""
-    for seed in range(40):
-        g = torch.Generator().manual_seed(seed)
-        Q = torch.linalg.qr(torch.randn(5, 5, generator=g, dtype=torch.float64))[0]
-        answer = jacot2023.constructions.complete_positivity((7.3 * Q).to(dtype)).answer
-        assert answer != "no"
-        wrong = (Q[0] - 1e-3 * Q[1]).to(dtype)
-        assert (
-            jacot2023.constructions.complete_positivity(torch.stack([wrong, Q[1].to(dtype)])).answer
-            == "no"
-        )
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_corrections_know_the_precision_of_the_map(dtype):
     g = torch.Generator().manual_seed(0)
@@ -154,3 +68,17 @@ def test_corrections_know_the_precision_of_the_map(dtype):
     assert rank == 2
     s = torch.linalg.svdvals(A.double())[:2].log()
     assert (first, second) == pytest.approx((2 * float(s.sum()), 2 * float(s.square().sum())))
+
+
+def test_zero_is_what_rounding_of_the_largest_value_could_make():
+    """Eight roundings for each row: in float64 of 2 rows `3.6e-15`, in float32 `1.9e-6`."""
+    for dtype, below, above in (
+        (torch.float64, 3.5e-15, 3.6e-15),
+        (torch.float32, 1.8e-6, 2.0e-6),
+    ):
+        for small, rank in ((below, 1), (above, 2)):
+            A = torch.diag(torch.tensor([1.0, small], dtype=dtype))
+            assert corrections(A)[0] == rank
+    assert corrections(torch.diag(torch.tensor([4.0, 0.5]).double())) == pytest.approx(
+        (2, 2 * math.log(2), 2 * (math.log(4) ** 2 + math.log(2) ** 2))
+    )

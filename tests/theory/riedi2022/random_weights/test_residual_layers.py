@@ -9,9 +9,12 @@ from sigmascope.theory.riedi2022 import Skip, checks, skip_condition_bounds
 from sigmascope.theory.riedi2022.random_weights import (
     OF_RESIDUAL_LAYERS,
     ResidualLayer,
+    chance_of_negative,
+    chance_of_norm,
     weight_spread,
 )
 from tests.theory.riedi2022.matrices import gaussian
+from tests.theory.riedi2022.told import LAYERS, PART, conditioned, residual
 
 FINE = {Verdict.HOLDS, Verdict.CONSISTENT}
 
@@ -105,6 +108,76 @@ def test_table_6_4(r, n, kappa, symmetric, norm):
         assert sample.mean().item() == pytest.approx(known, abs=3.5 * error + 5e-4)
 
 
-def test_sizes_are_refused(as_users_see_it):
-    with pytest.raises(ValueError, match="`W` must be square"):
-        ResidualLayer.of(torch.eye(3), torch.ones(2), torch.ones(3), r=2.0)
+# name: r, room = 2 + 2 taken + θ, size of the weights; 7 units, 2 off before and 3 after,
+# so that ν = 5 - 6/7 = 29/7
+RANDOM = {
+    "residual-relu": (20.0, 6.5 + 58 / 7, 1 / 20),
+    "residual-relu-norm": (20.0, 6.5 + 58 / 7, 0.03),
+    "residual-everywhere": (40.0, 6.5 + 14, 1 / 40),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_likely_bounds_flip_a_part_in_a_million_past_their_constants(name):
+    r, room, top = RANDOM[name]
+    limit = 2 * (1 + top) / (1 - room / r)
+    layer = residual(r=r, before=2, after=3, weight=0.03)
+    for kappa, verdict in ((1 + PART, Verdict.VIOLATED), (1 - PART, Verdict.HOLDS)):
+        assert LAYERS[name](conditioned(layer, kappa * limit)).check().verdict is verdict
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_likely_bounds_ask_for_an_r_above_their_room(name):
+    for sign, met in ((1, True), (-1, False)):
+        layer = residual(r=RANDOM[name][1] * (1 + sign * PART), before=2, after=3)
+        assert (LAYERS[name](layer).check().verdict is not Verdict.INAPPLICABLE) is met
+
+
+@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize(
+    ("n", "before", "after", "speaks"),
+    [(5, 1, 1, True), (4, 1, 1, False), (7, 0, 0, False), (7, 7, 0, True), (7, 0, 7, False)],
+)
+def test_likely_bounds_speak_where_the_theorem_does(name, n, before, after, speaks):
+    layer = residual(n=n, r=100.0, before=before, after=after)
+    assert (LAYERS[name](layer).check().verdict is not Verdict.INAPPLICABLE) is speaks
+
+
+@pytest.mark.parametrize(("n", "theta"), [(5, 2 * math.sqrt(5)), (6, 4.5)])
+def test_how_often_likely_bounds_fail(n, theta):
+    """`2 exp(-θ²/2)`, and the chance that the weights are larger than assumed."""
+    layer = residual(n=n, r=30.0, before=1, after=1)
+    nu = 2 - 1 / n
+    limit = LAYERS["residual-relu"](layer).check().limit
+    assert limit.value == pytest.approx(2 * (1 + 1 / 30) / (1 - (2 + 2 * nu + theta) / 30))
+    fails = 2 * math.exp(-(theta**2) / 2)
+    for name, chance in (
+        ("residual-relu", chance_of_norm(n, 30.0, norm=1 / 30)),
+        ("residual-relu-norm", chance_of_negative(n, 2.0)),
+        ("residual-everywhere", chance_of_norm(n, 30.0, norm=1 / 30)),
+    ):
+        assert LAYERS[name](layer).check().limit.risk == pytest.approx(min(1, fails + chance))
+
+
+@pytest.mark.parametrize("slope", [0.5, 1.0])
+def test_the_sure_bound_of_a_residual_layer_flips_next_to_its_constant(slope):
+    """`s₁(W) = 1/4`: `(5/4) / (3/4)` over the least slope."""
+    W, ones = 0.25 * torch.eye(5, dtype=torch.float64), torch.ones(5)
+    outer = torch.tensor([1.0, 1.0, 1.0, 1.0, slope])
+    layer = ResidualLayer.of(W, ones, outer, r=3.0)
+    limit = 5 / 3 / slope
+    for kappa, verdict in ((1 + PART, Verdict.VIOLATED), (1 - PART, Verdict.HOLDS)):
+        assert LAYERS["residual-sure"](conditioned(layer, limit * kappa)).check().verdict is verdict
+
+
+@pytest.mark.parametrize(("kappa", "speaks"), [(3 - PART, False), (3 + PART, True)])
+def test_a_skip_improves_layers_that_are_bad_enough(kappa, speaks):
+    """`s₁(W) = 1/2`: (152) asks for `κ(W) ≥ 3`."""
+    W = torch.diag(torch.tensor([0.5, 0.5 / kappa], dtype=torch.float64))
+    layer = ResidualLayer.of(W, torch.ones(2), torch.ones(2), r=3.0)
+    found = LAYERS["residual-improves"](layer).check()
+    assert (found.verdict is not Verdict.INAPPLICABLE) is speaks
+    if speaks:
+        assert found.limit.value == pytest.approx(kappa)
+        wrong = conditioned(layer, kappa * (1 + PART))
+        assert LAYERS["residual-improves"](wrong).check().verdict is Verdict.VIOLATED

@@ -1,0 +1,64 @@
+"""The application: help, versions, and what becomes of what commands raise."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sigmascope import __version__
+
+COMMANDS = ("profile", "check", "theorems", "export")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_a_line_to_paste(sigmascope, command):
+    code, out, _ = sigmascope(command, "--help")
+    assert code == 0
+    assert f"Example: sigmascope {command}" in out
+    assert "--no-" not in out
+    assert "--empty-" not in out
+
+
+def test_help_names_every_command_and_the_version(sigmascope):
+    code, out, _ = sigmascope("--help")
+    assert code == 0
+    assert all(command in out for command in COMMANDS)
+    assert sigmascope("--version")[1].strip() == __version__
+
+
+def test_help_does_not_wait_for_torch():
+    words = (
+        "import sys; from sigmascope import cli; sys.argv = ['sigmascope', 'profile', '--help']\n"
+        "try: cli.main()\nfinally: print('torch' in sys.modules)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", words], capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 0
+    assert ended.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "2", "-5", "x"])
+def test_help_fits_any_terminal(columns):
+    for words in (("profile", "--help"), ("--help",)):
+        done = subprocess.run(
+            [sys.executable, "-m", "sigmascope", *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "COLUMNS": columns},
+        )
+        assert done.returncode == 0
+        assert "Usage" in done.stdout
+
+
+def test_a_working_folder_that_is_gone(tmp_path):
+    line = f"mkdir gone; cd gone; rmdir ../gone; exec {sys.executable} -m sigmascope theorems"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 2
+    assert "working folder is gone" in done.stderr

@@ -1,0 +1,89 @@
+"""Profiles by command: text, JSON and page, and the numbers of the Python route."""
+
+import json
+import re
+
+import pytest
+import torch
+from jsonschema import Draft202012Validator
+from torch.nn import functional as F
+
+from sigmascope import diagnosis, report, sources
+from tests.cli.forms import SMALL, numbers, strictly
+
+COLLAPSING = ("profile", "mlp?depth=32&width=24", "--samples", "32", "--views", "representations")
+
+
+def test_the_first_line_is_the_coverage(sigmascope):
+    code, out, err = sigmascope(*SMALL)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == ("Measured 3 of 3 layers (weights 3 of 3); nothing left out.")
+
+
+def test_json_on_standard_output_is_alone_strict_and_valid(sigmascope):
+    code, out, err = sigmascope(*SMALL, "--json", "-")
+    assert (code, err) == (0, "")
+    form = strictly(out)
+    schema = report.SCHEMA
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(form)
+    assert sigmascope(*SMALL, "--json=-")[1].splitlines()[:2] == out.splitlines()[:2]
+
+
+def test_json_in_a_file_is_what_would_be_printed(sigmascope, tmp_path):
+    code, out, err = sigmascope(*SMALL, "--json", "a b.json")
+    assert (code, err) == (0, "Wrote a b.json\n")
+    assert out.startswith("Measured")
+    written = (tmp_path / "my models" / "a b.json").read_text()
+    assert numbers(written) == numbers(sigmascope(*SMALL, "--json", "-")[1])
+
+
+def test_a_page_is_written_and_nothing_beside_it(sigmascope, tmp_path):
+    code, out, err = sigmascope(*SMALL, "--html", "a page.html", "--json", "-")
+    assert (code, err) == (0, "Wrote a page.html\n")
+    strictly(out)
+    home = tmp_path / "my models"
+    assert sorted(p.name for p in home.iterdir()) == ["a page.html", "mine.py"]
+    assert (home / "a page.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_python_route_gives_the_same_numbers(sigmascope):
+    out = sigmascope("profile", "mlp?depth=3&width=8&norm=batch", "--samples", "16", "--json", "-")[
+        1
+    ]
+    g = torch.Generator().manual_seed(0)
+    model, data = sources.open_both("mlp?depth=3&width=8&norm=batch", samples=16, generator=g)
+    measured = diagnosis.assess(
+        model.module, data.inputs, targets=data.targets, loss=F.cross_entropy
+    )
+    form = report.json_form(measured, diagnosis.rules.diagnose(measured))
+    assert numbers(out) == numbers(json.dumps(form))
+
+
+def test_strict_tells_the_collapsing_network_from_the_healthy_one(sigmascope):
+    code, out, _ = sigmascope(*COLLAPSING, "--strict")
+    assert code == 1
+    assert re.search("ERROR +rank-collapse", out)
+    assert sigmascope(*COLLAPSING)[0] == 0
+    healthy = ("profile", "mlp?depth=32&width=24&norm=batch", *COLLAPSING[2:])
+    code, out, _ = sigmascope(*healthy, "--strict")
+    assert code == 0
+    assert "No findings" in out
+
+
+def test_some_views_are_measured_without_the_others(sigmascope):
+    out = sigmascope(*SMALL, "--views", "weights", "gradients", "--json", "-")[1]
+    assert {r["view"] for r in strictly(out)["readings"]} == {"weights", "gradients"}
+
+
+def test_a_local_hugging_face_folder_is_measured(sigmascope):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        vocab_size=40, n_embd=8, n_layer=1, n_head=2, n_positions=16, bos_token_id=0, eos_token_id=0
+    )
+    config.architectures = ["GPT2LMHeadModel"]
+    config.save_pretrained("tiny gpt2")
+    code, out, err = sigmascope("profile", "tiny gpt2", "--samples", "4", "--outputs", "2")
+    assert (code, err) == (0, "")
+    assert "GPT2LMHeadModel" in out
+    assert "weights random" in out

@@ -1,0 +1,69 @@
+"""Numbers outside of their ranges are refused by name before anything is opened."""
+
+import cyclopts
+import pytest
+
+from sigmascope.cli import ranges
+
+TOP = 2**31 - 1
+RANGES = {  # the ends that are taken, and the nearest that are not
+    "Fitting": (ranges.Fitting, [-TOP, TOP], [TOP + 1]),  # the door says the rest
+    "Count": (ranges.Count, [1, TOP], [0, TOP + 1]),
+    "Index": (ranges.Index, [0, TOP], [-1, TOP + 1]),
+    "Step": (ranges.Step, [0, 2**63 - 1], [-1, 2**63]),
+    "Points": (ranges.Points, [-5, 2001], [2002]),
+    "Units": (ranges.Units, [2, TOP], [1, TOP + 1]),
+    "Workers": (ranges.Workers, [1, 1024], [0, 1025]),
+    "Depths": (ranges.Depths, [-1, 10_000], [10_001]),
+    "Extent": (ranges.Extent, [1e-300, 1e6], [0.0, 1000000.1, "nan"]),
+    "Gain": (ranges.Gain, [1e-300, "inf"], [0.0, -1.0, "nan"]),
+    "Finite": (ranges.Finite, [-1e308, 1e308], ["inf", "-inf", "nan"]),
+    "Chance": (ranges.Chance, [1e-9, 1 - 1e-9], [0.0, 1.0, "nan"]),
+    "Momentum": (ranges.Momentum, [0.0, 1 - 1e-9], [-1e-9, 1.0, "nan"]),
+    "Above": (ranges.Above, [1e-300, 1e308], [0.0, "inf", "nan"]),
+    "AtLeast": (ranges.AtLeast, [0.0, 1e308], [-1e-300, "inf", "nan"]),
+    "Ridges": (ranges.Ridges, [1e-300, 1e308], [0.0, "inf", "nan"]),
+    "Strengths": (ranges.Strengths, [-1e6, 1e6], [1000000.1, -1000000.1, "nan"]),
+}
+
+
+def number(value):
+    return float(value) if isinstance(value, str) else value
+
+
+def parsed(kind, *values):
+    app = cyclopts.App()
+
+    def command(*, x):
+        return x
+
+    command.__annotations__ = {"x": kind}
+    app.default(command)
+    words = [word for value in values for word in ("--x", str(value))]
+    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    return bound.kwargs["x"]
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_range_ends_where_it_says(name):
+    kind, taken, refused = RANGES[name]
+    for value in taken:
+        found = parsed(kind, value)
+        assert (found[0] if isinstance(found, list) else found) == number(value)
+    for value in refused:
+        with pytest.raises(cyclopts.ValidationError, match="Must be"):
+            parsed(kind, value)
+
+
+def test_of_several_numbers_each_is_in_range():
+    assert parsed(ranges.Depths, 2, 3) == [2, 3]
+    with pytest.raises(cyclopts.ValidationError, match="Must be"):
+        parsed(ranges.Depths, 2, 10_001)
+
+
+def test_a_number_out_of_range_is_one_sentence_with_its_name(sigmascope):
+    code, out, err = sigmascope("profile", "nothing.py:here", "--step", "-1")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--step" in err
+    assert "Must be >= 0" in err
+    assert "nothing.py" not in err

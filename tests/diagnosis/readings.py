@@ -1,0 +1,43 @@
+"""Profiles that are made up, so that each number stands next to a threshold or on it."""
+
+import torch
+
+from sigmascope.diagnosis.rules import diagnose
+from sigmascope.quantities import quantity
+from sigmascope.records import Estimate, Layer, Profile, Reading
+
+PART = 1e-6
+
+
+ABOVE, BELOW = 1 + PART, 1 - PART
+
+
+def reading(name, value, site="layer 0", view=None, form=""):
+    estimate = value if isinstance(value, Estimate) else Estimate.exactly(float(value))
+    return Reading(site, name, estimate, view or quantity(name).views[0], form)
+
+
+def layers(count):
+    return tuple(Layer(f"layer {i}", "Linear", i, (f"layer {i}.weight",)) for i in range(count))
+
+
+def profile(*readings, count=None, spectra=()):
+    sites = {r.site for r in readings}
+    return Profile(readings, layers=layers(count or len(sites)), spectra=spectra)
+
+
+def series(quantity, *values, **where):
+    return [reading(quantity, v, f"layer {i}", **where) for i, v in enumerate(values)]
+
+
+def said(rule, *readings, **options):
+    """Severities of what a rule finds, by name."""
+    return {f.name: f.severity for f in rule(profile(*readings, **options))}
+
+
+def diagnosed(*readings, **options):
+    return {f.name: f.severity for f in diagnose(profile(*readings, **options))}
+
+
+def ones(*shape):
+    return torch.ones(shape, dtype=torch.float64)

@@ -1,0 +1,16 @@
+"""Deep networks on digits, and what remedies make of them."""
+
+import torch
+from torch.nn import functional as F
+
+from sigmascope import networks
+from sigmascope.diagnosis import treat
+
+
+def network(depth=16, width=64, seed=0, **options):
+    g = torch.Generator().manual_seed(seed)
+    return networks.mlp(inputs=64, outputs=10, depth=depth, width=width, generator=g, **options)
+
+
+def treated(model, data, remedy, **options):
+    return treat(model, data.inputs, remedy, targets=data.targets, loss=F.cross_entropy, **options)

@@ -1,0 +1,64 @@
+"""Each remedy cures what it claims and leaves the given model alone; all are found by name."""
+
+import pytest
+import torch
+
+from sigmascope import diagnosis, sources, survey
+from sigmascope.diagnosis.remedies import REMEDIES, RankPretraining
+from tests.diagnosis.remedies.networks import network, treated
+
+CURES = {
+    "standardise-inputs": {"shift": 100.0, "depth": 3},
+    "unit-scale": {},
+    "layer-norm": {"bias": False, "depth": 24},
+    "skip-connections": {},
+    "zero-branches": {"residual": 3.0, "depth": 32, "activation": "linear"},
+    "quiet-output": {"loud": 1000.0, "depth": 2},
+    "rank-pretraining": {},
+    "batch-norm": {},
+    "reinitialise": {},
+    "recentre-weights": {"norm": "batch", "init": "asymmetric"},
+    "rescale-residual": {"residual": 3.0, "depth": 32},
+}
+
+
+@pytest.mark.parametrize("kind", REMEDIES, ids=lambda k: k.name)
+def test_each_cures_what_it_claims_and_leaves_the_model_alone(digits, kind):
+    options = dict(CURES[kind.name])
+    shift, loud = options.pop("shift", 0.0), options.pop("loud", 1.0)
+    model = network(**options)
+    model.readout.weight.data.mul_(loud)
+    digits = sources.Data(digits.inputs + shift, digits.targets, "digits", 10)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    state = torch.random.get_rng_state()
+    t = treated(model, digits, kind())
+    assert t.found_before
+    claimed = {f.name for f in t.found_before} & set(kind.cures)
+    assert claimed
+    assert claimed <= set(t.cured)
+    assert not t.new
+    assert t.model is not model
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert model.training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert all(p.requires_grad and p.grad is None for p in t.model.parameters())
+
+
+def test_remedies_are_found_by_name_and_by_finding(digits):
+    assert diagnosis.remedies.remedy("rank-pretraining", steps=3) == RankPretraining(steps=3)
+    with pytest.raises(ValueError, match="Did you mean `batch-norm`"):
+        diagnosis.remedies.remedy("batchnorm")
+    profile = survey.profile(network(32), digits.inputs, views=["representations"])
+    (found,) = (f for f in diagnosis.rules.diagnose(profile) if f.name == "rank-collapse")
+    names = [r.name for r in diagnosis.remedies.remedies_for(found)]
+    assert names[:2] == ["batch-norm", "rank-pretraining"]
+
+
+def test_every_cured_finding_exists():
+    from pathlib import Path
+
+    page = Path(__file__).parents[3].joinpath("docs/findings.md").read_text()
+    for kind in REMEDIES:
+        for name in kind.cures:
+            assert f"`{name}`" in page, name

@@ -1,0 +1,30 @@
+"""What stands in the place of a layer lends its weights to code that looks at them."""
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.diagnosis.remedies.wrapping import Around
+
+
+class Plus(Around):
+    def forward(self, x):
+        return self.layer(x) + 1
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_weights_are_those_of_the_layer_itself(bias):
+    layer = nn.Linear(3, 2, bias=bias)
+    around = Plus(layer)
+    assert around.weight is layer.weight
+    assert around.bias is layer.bias
+    names = ["layer.weight", "layer.bias"] if bias else ["layer.weight"]
+    assert list(around.state_dict()) == list(dict(around.named_parameters())) == names
+    layer.weight = nn.Parameter(torch.ones(2, 3))
+    assert around.weight is layer.weight
+
+
+def test_a_layer_without_a_weight_lends_none():
+    with pytest.raises(AttributeError, match="has no attribute"):
+        _ = Plus(nn.ReLU()).weight
+    assert Plus(nn.ReLU()).bias is None

@@ -1,0 +1,19 @@
+"""What is found in small networks on digits."""
+
+import torch
+from torch.nn import functional as F
+
+from sigmascope import networks, records, survey
+from sigmascope.diagnosis.rules import diagnose
+
+
+def found(model, data, views=records.ALL):
+    measured = survey.profile(
+        model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=views
+    )
+    return {f.name: f for f in diagnose(measured)}
+
+
+def mlp(depth=3, seed=0, **options):
+    g = torch.Generator().manual_seed(seed)
+    return networks.mlp(inputs=64, outputs=10, depth=depth, width=64, generator=g, **options)

@@ -1,0 +1,108 @@
+"""Theorems on a stack at one sample hold, and have teeth; other networks are declined."""
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.networks import mlp
+from sigmascope.probes import Subject
+from sigmascope.records import Verdict
+from sigmascope.theory import check, jacot2023
+from tests.models_zoo import MODELS
+from tests.theory.jacot2023.stacks import GOOD, chain, faked, points
+
+ONE_POINT = {
+    jacot2023.JacobianCost: None,
+    jacot2023.JacobianRank: None,
+    jacot2023.BottleneckFrames: None,
+    jacot2023.OneFrame: 0.0,
+    jacot2023.TangentCurvature: 0.0,
+}
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+@pytest.mark.parametrize("theorem", ONE_POINT, ids=lambda t: t.name)
+def test_it_holds_on_random_networks(theorem):
+    for _, point, _ in points(ONE_POINT[theorem]):
+        found = theorem("here", point).check()
+        assert found.verdict in GOOD, found
+        assert any(a.met is not None for a in found.assumptions)
+
+
+def at_equality(theorem):
+    """A network and an input at which a theorem is an equality."""
+    if theorem in (jacot2023.JacobianCost, jacot2023.TangentCurvature):
+        return chain(1.3, 1.3, 1.3, 1.3).at(torch.ones(1).double())
+    return chain(1.0, 1.0, 1.0, 1.0).at(torch.ones(1).double())
+
+
+@pytest.mark.parametrize("theorem", ONE_POINT, ids=lambda t: t.name)
+def test_it_has_teeth(theorem):
+    """At equality nothing is proved; a Jacobian that is a part in a million off decides."""
+    point = at_equality(theorem)
+    found = theorem("here", point).check()
+    assert found.verdict in GOOD
+    assert found.measured.value == pytest.approx(found.limit.value, abs=1e-12)
+    for factor, verdict in ((1 + 1e-6, Verdict.VIOLATED), (1 - 1e-6, Verdict.HOLDS)):
+        fake = faked(point, jacobian=factor * point.jacobian)
+        assert theorem("here", fake).check().verdict == verdict
+
+
+def model(**options):
+    g = torch.Generator().manual_seed(0)
+    return mlp(inputs=6, outputs=3, depth=3, width=10, init="he", generator=g, **options).double()
+
+
+X = torch.randn(9, 6, generator=torch.Generator().manual_seed(1)).double()
+
+
+NAMES = [t.name for t in jacot2023.THEOREMS]
+
+
+def test_models_are_checked():
+    found = list(check(Subject(model(), X), only=NAMES))
+    straight = list(check(Subject(model(activation="linear"), X), only=NAMES))
+    said = {c.theorem for c in found + straight}
+    assert said >= set(NAMES) - {"representation-rank"}
+    assert Verdict.VIOLATED not in {c.verdict for c in found}
+    assert Verdict.HOLDS in {c.verdict for c in found if c.theorem == "bottleneck-frames"}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"norm": "batch"}, "something else than one activation"),
+        ({"activation": "tanh"}, "something else than one activation"),
+        ({"residual": 0.5}, "something else than one activation"),
+    ],
+)
+def test_other_networks_are_declined_with_the_reason(options, says):
+    found = list(check(Subject(model(**options), X), only=NAMES))
+    assert {c.verdict for c in found} == {Verdict.INAPPLICABLE}
+    assert all(says in c.assumptions[0].says for c in found)
+
+
+def test_a_convolution_is_unfolded():
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3, padding=1), nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(32, 3)
+    ).double()
+    x = torch.randn(4, 1, 4, 4, generator=torch.Generator().manual_seed(0)).double()
+    found = Subject(net, x).stack
+    assert found.slope == 0.2
+    assert [tuple(w.shape) for w in found.weights] == [(32, 16), (3, 32)]
+    for i in range(4):
+        assert torch.allclose(found.at(x[i].flatten()).preactivations[-1], net(x)[i])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_stacks_of_the_zoo_compute_what_the_model_does_or_say_why_not(name):
+    net, batch = MODELS[name]()
+    subject = Subject(net, batch)
+    found = subject.stack
+    if isinstance(found, str):
+        assert len(found) > 10
+        return
+    out, rows = subject.output.flatten(1).double(), subject.batch.flatten(1).double()
+    for i in range(3):
+        got = found.at(rows[i]).preactivations[-1]
+        assert torch.allclose(got, out[i], rtol=1e-2, atol=1e-3)

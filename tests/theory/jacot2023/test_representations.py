@@ -1,0 +1,125 @@
+"""What a balanced network with a small tangent kernel keeps small."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sigmascope.probes.structure import Stack
+from sigmascope.records import Estimate, Verdict
+from sigmascope.theory import jacot2023
+from sigmascope.theory.jacot2023 import RepresentationRank, RepresentationSize, ntk_trace
+from sigmascope.theory.jacot2023.facts import singular_values
+from tests.theory.jacot2023.stacks import COUNT, GOOD, chain, faked, points, stack
+from tests.theory.jacot2023.units import at, sides, units
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_a_balanced_network_of_small_kernel_has_small_representations():
+    for net, point, _ in points():
+        even = jacot2023.balance(net).at(point.x)
+        assert even.stack.balance_defect() < 1e-6
+        found = jacot2023.RepresentationSize("here", even).check()
+        assert found.verdict in GOOD, found
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_most_representations_of_a_balanced_network_have_few_directions():
+    held = seed = 0
+    while held < COUNT:
+        net, x, y = stack(seed, depth=2 + seed % 4, width=5)
+        seed += 1
+        even = jacot2023.balance(net, rounds=300)
+        for theorem in jacot2023.RepresentationRank.on(even, torch.stack([x, y, (x + y) / 2])):
+            found = theorem.check()
+            assert found.verdict in (*GOOD, Verdict.INAPPLICABLE), found
+            held += found.verdict in GOOD
+
+
+def test_representation_rank_has_teeth_and_needs_balance():
+    both = lambda net, x, y: list(jacot2023.RepresentationRank.on(net, torch.stack([x, y])))
+    drawn = (stack(seed, depth=4, biased=False) for seed in range(20))
+    net, x, y = next(d for d in drawn if both(*d))
+    (theorem,) = both(jacot2023.balance(net), x, y)
+    assert theorem.check().verdict in GOOD
+    limit = theorem.check().limit
+    for factor, verdict in ((1 + 1e-6, Verdict.VIOLATED), (1 - 1e-6, Verdict.HOLDS)):
+        moved = (Estimate.exactly(factor * limit.value),) * len(theorem.values)
+        assert replace(theorem, values=moved).check().verdict == verdict
+    top_heavy = replace(net, weights=(10 * net.weights[0], *net.weights[1:]))
+    (uneven,) = both(top_heavy, x, y)
+    assert uneven.check().verdict == Verdict.INAPPLICABLE
+
+
+def test_representation_size_has_teeth():
+    """Of units of weight one it is an equality; rising weights let the share of norm be proved."""
+    factors = [math.exp(1e-9 * k) for k in range(5)]
+    point = chain(*factors, slope=1.0).at(torch.ones(1).double())
+    for factor, verdict in ((1 + 1e-6, Verdict.VIOLATED), (1 - 1e-6, Verdict.HOLDS)):
+        fake = faked(point, jacobian=factor * point.jacobian)
+        assert jacot2023.RepresentationSize("here", fake).check().verdict == verdict
+
+
+def test_of_balance_only_the_shares_of_the_norm_count():
+    falling = chain(*[math.exp(-1e-6 * k) for k in range(5)], slope=1.0)
+    for net, verdicts in ((falling, (Verdict.INAPPLICABLE,)), (chain(*[1.0] * 5), GOOD)):
+        found = jacot2023.RepresentationSize("here", net.at(torch.ones(1).double())).check()
+        assert found.verdict in verdicts
+    # a network that is not balanced, and whose first layers are small
+    held = 0
+    for net, x, _ in (stack(seed, slope=1.0, depth=4) for seed in range(200)):
+        weights = tuple(10.0 ** (k / 2) * w for k, w in enumerate(net.weights))
+        point = replace(net, weights=weights).at(x)
+        if singular_values(point.spectrum):
+            found = jacot2023.RepresentationSize("here", point).check()
+            assert found.verdict in (*GOOD, Verdict.INAPPLICABLE)
+            held += found.verdict == Verdict.HOLDS
+    assert held > 50
+
+
+def test_the_printed_factor_1_over_n_and_missing_balance_are_caught():
+    eye = (torch.eye(1, dtype=torch.float64),) * 5
+    zeros = (torch.zeros(1, dtype=torch.float64),) * 5
+    chain = Stack(tuple("abcde"), eye, zeros, 1.0, False).at(torch.ones(1).double())
+    found = jacot2023.RepresentationSize("here", chain).check()
+    assert found.measured.value == pytest.approx(5)
+    assert found.limit.value == pytest.approx(5)  # with 1/64 before it, 5 > 5/64
+    up, down = (math.exp(0.1) * eye[0],) * 20, (math.exp(-0.1) * eye[0],) * 20
+    names = tuple(map(str, range(40)))
+    uneven = Stack(names, up + down, zeros[:1] * 40, 1.0, False).at(torch.ones(1).double())
+    theorem = jacot2023.RepresentationSize("here", uneven)
+    assert theorem.check().verdict == Verdict.INAPPLICABLE
+    assert theorem.measured().value == pytest.approx(538, rel=0.01)
+    assert theorem.limit().value < 100  # 91 without what is allowed for the missing balance
+
+
+def test_how_large_balanced_representations_are():
+    """`‖α₀‖² + ‖α₁‖² = 1 + 4`, against `Tr Θ e^{c₁/k} / (k |Jf|^{2/k})`, `Tr Θ = 9 + 4`."""
+    assert sides(RepresentationSize, at(1.0, 2.0, 3.0)) == pytest.approx(
+        (5, 13 * math.exp(11) / 36)
+    )
+    assert ntk_trace(at(1.0, 2.0, 3.0)) == pytest.approx((13, 0))
+    # with biases of 1 the unit is at 3, and each layer adds ‖∂f/∂z_l‖²
+    assert ntk_trace(at(1.0, 2.0, 3.0, bias=1.0)) == pytest.approx((9 + 9, 9 + 1))
+    biased = sides(RepresentationSize, at(1.0, 2.0, 3.0, bias=1.0))
+    assert biased == pytest.approx((1 + 9, 28 * math.exp(13) / 36))
+
+
+@pytest.mark.parametrize(("first", "met"), [(1 - 1e-6, True), (1 + 1e-6, False)])
+def test_balance_is_the_share_of_norm_that_the_first_layers_may_have(first, met):
+    found = RepresentationSize("here", at(1.0, first, 1.0)).check()
+    assert (found.verdict is not Verdict.INAPPLICABLE) is met
+
+
+def test_how_many_directions_balanced_representations_have():
+    """At 1 and 2: mean trace 13 (1 + 4) / 2 = 32.5; `(1/2 √L)^{-1} √(c (11 - 2 log 6) ...)`."""
+    stack = units(2.0, 3.0)
+    rows = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
+    (theorem,) = RepresentationRank.on(stack, rows)
+    found = theorem.check()
+    c = 32.5 / 2
+    limit = math.sqrt(c * (11 - 2 * math.log(6)) * math.exp(11) / 36) / (0.5 * math.sqrt(2))
+    assert found.limit.value == pytest.approx(limit)
+    assert found.measured.value == 0
+    assert theorem.directions == 1

@@ -1,0 +1,34 @@
+"""The rate of a balance: zero up to rounding, and the eps of normalisers."""
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from sigmascope.probes import Subject
+from sigmascope.records import Verdict
+from sigmascope.theory import le2022
+from tests.theory.le2022.networks import KINDS
+
+
+def test_rates_hold_and_have_teeth_and_are_silent():
+    model, batch = KINDS["pre_norm_block"](0)
+    theorems = list(le2022.conservation.BalanceRate.facts(Subject(model, batch)))
+    assert theorems
+    assert {t.check().verdict for t in theorems} == {Verdict.HOLDS}
+    limit = theorems[0].invariant.tolerance
+    for factor, verdict in ((1 + 1e-6, Verdict.VIOLATED), (1 - 1e-6, Verdict.HOLDS)):
+        moved = replace(theorems[0].invariant, rate=factor * limit)
+        assert replace(theorems[0], invariant=moved).check().verdict == verdict
+    frozen = nn.Linear(3, 2).requires_grad_(False)
+    assert list(le2022.conservation.BalanceRate.facts(Subject(frozen, torch.ones(2, 3)))) == []
+
+
+def test_rates_within_eps_are_consistent():
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, eps=1e-2), nn.Linear(6, 2)).double()
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(9, 4, generator=g).double()
+    verdicts = {
+        t.site: t.check().verdict for t in le2022.conservation.BalanceRate.facts(Subject(net, x))
+    }
+    assert verdicts["0.weight ~ 0.bias"] == Verdict.CONSISTENT

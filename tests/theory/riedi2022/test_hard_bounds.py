@@ -1,0 +1,114 @@
+"""What small weights promise of a skip layer, as printed and at best."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, strategies as st
+
+from sigmascope.theory.riedi2022 import Weights, hard_bounds
+from tests.theory.riedi2022.told import PART
+
+
+def test_the_printed_bounds_are_those_of_the_paper():
+    """Width 10, entries up to 0.002, two units on the negative side."""
+    relu = hard_bounds(0.002, 10, m=2, eta=0.0)
+    assert relu.printed["(89)"] == pytest.approx(1.02 / math.sqrt(0.56))  # 2 cn (1 + n) = 0.44
+    assert relu.printed["(90)"] == pytest.approx(1.02 / (0.98 - math.sqrt(0.2)))
+    assert relu.printed["(91)"] == pytest.approx(1.02 / math.sqrt(0.8))  # 2 cn (1 + 2m) = 0.2
+    assert relu.best == pytest.approx(1.02 / 0.98)
+    assert {relu.printed["(88)"], relu.printed["(100)"], relu.printed["(101)"]} == {math.inf}
+    absolute = hard_bounds(0.002, 10, m=2, eta=-1.0)
+    assert absolute.printed["(88)"] == absolute.best == pytest.approx(1.02 / 0.98)
+    leaky = hard_bounds(0.002, 10, m=2, eta=0.9)
+    squares = 0.9604 - 0.4 * math.sqrt(2)
+    assert leaky.printed["(100)"] == pytest.approx(1.02 / math.sqrt(squares))
+    assert leaky.printed["(101)"] == pytest.approx(1.02 / (0.98 - 0.2 * 1.006))
+    assert leaky.sharper == pytest.approx(1.02 / (0.98 - 0.1 * math.sqrt(2.012)))
+    assert leaky.best == pytest.approx(1.02 / 0.98 / 0.9)
+
+
+@pytest.mark.parametrize(
+    ("equation", "n", "m", "eta", "edge"),
+    [  # the `cn` at which what is under the line reaches 0
+        ("(88)", 6, 2, -1.0, 1.0),
+        ("(89)", 6, 2, 0.0, 1 / 14),
+        ("(90)", 9, 4, 0.0, 1 / 3),
+        ("(91)", 6, 2, 0.0, 1 / 10),
+        ("(100)", 16, 4, 0.98, 1 - math.sqrt(0.16)),
+        ("(101)", 6, 2, 0.8, 0.6 / 1.2),  # 1 - cn = 0.4 (cn / 2 + 1)
+    ],
+)
+def test_the_printed_bounds_end_where_the_paper_says(equation, n, m, eta, edge):
+    below, above = (
+        hard_bounds(edge * (1 + sign * PART) / n, n, m=m, eta=eta).printed[equation]
+        for sign in (-1, 1)
+    )
+    assert 100 < below < math.inf
+    assert above == math.inf
+
+
+@pytest.mark.parametrize(
+    ("equation", "n", "m", "eta"),
+    [
+        ("(89)", 6, 0, 0.0),
+        ("(89)", 6, 6, 0.0),
+        ("(90)", 6, 0, 0.0),
+        ("(91)", 6, 0, 0.0),
+        ("(91)", 6, 6, 0.0),
+        ("(100)", 4, 1, 0.99),
+        ("(100)", 6, 1, 0.0),
+        ("(100)", 6, 1, -1.0),
+        ("(101)", 6, 1, 0.0),
+    ],
+)
+def test_printed_bounds_are_not_said_outside_their_statements(equation, n, m, eta):
+    assert hard_bounds(0.0001, n, m=m, eta=eta).printed[equation] == math.inf
+
+
+def test_printed_bounds_are_said_up_to_the_ends_of_their_statements():
+    for m in (1, 5):
+        relu = hard_bounds(0.0001, 6, m=m, eta=0.0).printed
+        assert max(relu["(89)"], relu["(90)"], relu["(91)"]) < math.inf
+    for eta in (0.99, 1.0):
+        leaky = hard_bounds(0.0001, 5, m=1, eta=eta).printed
+        assert max(leaky["(100)"], leaky["(101)"]) < math.inf
+
+
+@pytest.mark.parametrize("cn", [1 - PART, 1.0])
+def test_interlacing_needs_weights_below_one_over_the_width(cn):
+    assert math.isfinite(hard_bounds(cn / 4, 4, m=1, eta=0.0).best) is (cn < 1)
+
+
+@pytest.mark.parametrize(
+    ("m", "eta", "best"),
+    [(0, 0.0, 3.0), (0, 0.25, 3.0), (3, 0.0, 3.0), (3, -1.0, 3.0), (4, 0.5, 6.0), (1, -0.5, 6.0)],
+)
+def test_interlacing_divides_by_the_slope_of_the_units_that_are_off(m, eta, best):
+    """Width 4 and `cn = 1/2`: `(1 + cn) / (1 - cn) = 3`."""
+    assert hard_bounds(0.125, 4, m=m, eta=eta).best == pytest.approx(best)
+
+
+@given(n=st.integers(1, 40), cn=st.floats(0, 0.999), eta=st.floats(-1, 1), share=st.floats(0, 1))
+def test_the_best_is_never_above_the_printed_ones(n, cn, eta, share):
+    found = hard_bounds(cn / n, n, m=int(share * n), eta=eta)
+    for bound in (*found.printed.values(), found.sharper):
+        assert found.best <= bound * (1 + 1e-12)
+
+
+def test_the_example_of_section_6_3():
+    """A quarter of the units off, weights up to 1/(3n): 8 as printed, 2 by interlacing."""
+    found = hard_bounds(1 / 24, 8, m=2, eta=0.0)
+    assert found.printed["(90)"] == pytest.approx(8)
+    assert found.best == pytest.approx(2)
+
+
+def test_nothing_is_promised_when_no_unit_is_on():
+    assert hard_bounds(0.01, 4, m=4, eta=0.0).best == math.inf
+
+
+def test_what_does_not_fit_is_refused(as_users_see_it):
+    with pytest.raises(ValueError, match="`hard_bounds` needs"):
+        hard_bounds(0.1, 4, m=5, eta=0.0)
+    with pytest.raises(ValueError, match="`weights` must be square"):
+        Weights.of([torch.ones(2, 3)], [torch.ones(2)], off=torch.zeros(2), eta=0.0)
