@@ -161,5 +161,5 @@ def test_every_module_has_its_tests_where_its_path_says():
     modules = [p.relative_to(ROOT / "sigmascope") for p in ROOT.glob("sigmascope/**/*.py")]
     mirrored = [ROOT / "tests" / p.parent / f"test_{p.name}" for p in modules if p.stem[:2] != "__"]
     missing = [str(file.relative_to(ROOT)) for file in mirrored if not file.exists()]
-    assert len(mirrored) > 300
+    assert len(mirrored) > 250
     assert not missing
