@@ -238,7 +238,7 @@ WITHOUT = {
     "linalg.krylov.krylov_space": "a space, of which others give intervals",
     "probes.symmetry.trial_gradients": "numbers, without intervals",
     "survey.landscape.loss_surface": "losses, each of which is exact",
-    "survey.bottleneck.predict": "averages along chains: tests/linalg/test_averages.py",
+    "survey.bottleneck.predict": "averages along chains: tests/linalg/test_lyapunov.py",
     "survey.bottleneck.settle": "trains",
 }
 
