@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from sigmascope import report
+from sigmascope.quantities import quantities
 from sigmascope.records import (
     Assumption,
     Check,
@@ -63,7 +64,11 @@ def sample(hint, numbers):
 
 def fields_of(kind, numbers):
     hints = get_type_hints(kind)
-    return {f.name: sample(hints[f.name], numbers) for f in dataclasses.fields(kind)}
+    found = {f.name: sample(hints[f.name], numbers) for f in dataclasses.fields(kind)}
+    if kind is Reading:  # a profile takes those of the table alone
+        known = list(quantities().values())[next(numbers) % len(quantities())]
+        found |= {"quantity": known.name, "view": known.views[0]}
+    return found
 
 
 def made(kind):
