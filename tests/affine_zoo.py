@@ -15,6 +15,19 @@ from sigmascope.networks import Abs
 D = torch.float64
 
 
+class Pooled(nn.Module):
+    def __init__(self, size, *, side, relu=True, ceil=False):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 3, 3)
+        self.between = nn.ReLU() if relu else nn.Identity()
+        self.pool = nn.MaxPool2d(size, ceil_mode=ceil)
+        left = self.pool(torch.zeros(1, 3, side - 2, side - 2)).numel()
+        self.last = nn.Linear(left, 2)
+
+    def forward(self, x):
+        return self.last(self.pool(self.between(self.conv(x))).flatten(1))
+
+
 class Dense(nn.Module):
     """Everything that went before is read again (DenseNet), with functions for activations."""
 

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.probes import Subject
 from tests.models_zoo import MODELS, call
+from tests.probes.refusing import Refuses
 
 ASKED = {
     "branches": lambda s: s.branches,
@@ -43,19 +43,6 @@ def test_a_question_by_itself_has_the_answer_of_the_common_run(name, question, m
     common = ASKED[question](task(name))
     monkeypatch.setattr(Subject, "_share", lambda self, q: self._answers.setdefault(q))
     assert ASKED[question](task(name)) == common
-
-
-class Refuses(nn.Module):
-    """Reads numbers in a way that no tape and no mode allows."""
-
-    def __init__(self, fails):
-        super().__init__()
-        self.layer, self.head, self.fails = nn.Linear(4, 5), nn.Linear(5, 2), fails
-
-    def forward(self, x):
-        if self.fails():
-            raise RuntimeError("not here")
-        return self.head(self.layer(x).sigmoid())
 
 
 def test_a_model_that_bears_no_leaves_is_asked_without():

@@ -6,19 +6,7 @@ from torch.nn import functional as F
 from sigmascope.probes import Subject
 from sigmascope.probes.execution.trace import FIXED, Operations, run_once, traced
 from sigmascope.probes.samples.batches import RUNS
-
-
-class Refuses(nn.Module):
-    """Reads numbers in a way that no tape and no mode allows."""
-
-    def __init__(self, fails):
-        super().__init__()
-        self.layer, self.head, self.fails = nn.Linear(4, 5), nn.Linear(5, 2), fails
-
-    def forward(self, x):
-        if self.fails():
-            raise RuntimeError("not here")
-        return self.head(self.layer(x).sigmoid())
+from tests.probes.refusing import Refuses
 
 
 def test_a_model_that_bears_no_watcher_is_measured_without():

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from affine_zoo import D
+from affine_zoo import D, Pooled
 from torch import nn
 from torch.nn import functional as F
 
@@ -9,19 +9,6 @@ from sigmascope.probes.piecewise_affine import (
 )
 from sigmascope.probes.piecewise_affine.breakpoints import _kink_of, allowed
 from sigmascope.probes.piecewise_affine.dispatch_trace import tracing
-
-
-class Pooled(nn.Module):
-    def __init__(self, size, *, side, relu=True, ceil=False):
-        super().__init__()
-        self.conv = nn.Conv2d(1, 3, 3)
-        self.between = nn.ReLU() if relu else nn.Identity()
-        self.pool = nn.MaxPool2d(size, ceil_mode=ceil)
-        left = self.pool(torch.zeros(1, 3, side - 2, side - 2)).numel()
-        self.last = nn.Linear(left, 2)
-
-    def forward(self, x):
-        return self.last(self.pool(self.between(self.conv(x))).flatten(1))
 
 
 def test_the_winners_of_large_windows_are_told_apart():

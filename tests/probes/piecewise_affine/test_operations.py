@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from affine_zoo import PIECEWISE, REFUSED, UNKNOWN, D, through
+from affine_zoo import PIECEWISE, REFUSED, UNKNOWN, D, Pooled, through
 from hypothesis import given, settings, strategies as st
 from torch import nn
 
@@ -144,19 +144,6 @@ def test_where_boundaries_are_not_known_there_is_still_a_map(name):
         region_distance(model, x)
     with pytest.raises(Refusal, match="boundaries of the regions must be known"):
         regions_along(model, x, y)
-
-
-class Pooled(nn.Module):
-    def __init__(self, size, *, side, relu=True, ceil=False):
-        super().__init__()
-        self.conv = nn.Conv2d(1, 3, 3)
-        self.between = nn.ReLU() if relu else nn.Identity()
-        self.pool = nn.MaxPool2d(size, ceil_mode=ceil)
-        left = self.pool(torch.zeros(1, 3, side - 2, side - 2)).numel()
-        self.last = nn.Linear(left, 2)
-
-    def forward(self, x):
-        return self.last(self.pool(self.between(self.conv(x))).flatten(1))
 
 
 @pytest.mark.parametrize(("size", "ceil"), [(2, False), (2, True), (3, False)])

@@ -1,6 +1,6 @@
 """One balance, and how one step changes it if the theory is right."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,21 +61,25 @@ def advance(account: Account, gradients: Tensors, group: Group, buffers: Tensors
     rate, decay = float(group["lr"]), float(group["weight_decay"])
     friction = float(group["momentum"])
     invariant, now = account.invariant, account.expected
-    linear = isinstance(invariant.what, StillSum)
-    zero = torch.zeros_like(now)
     if not gradients:  # nothing moves
         return
-    square = lambda left, right: zero if linear else invariant.form(left, right)
     moved = {n: buffers[n] for n in gradients if n in buffers} if friction else gradients
-    vv = square(moved, moved)
+    vv = _form(account, moved, moved)
     if invariant.slack:
         size = float(vv.max()) if invariant.kind == "norm" else invariant.size(moved, moved)
         account.slack += 2 * rate * SLACKS * invariant.slack * size**0.5 * account.length
     if friction == 0:
-        shrink = 1 - rate * decay
-        account.expected = now * (shrink if linear else shrink**2) + rate**2 * vv
+        shrink = (1 - rate * decay) ** (1 if isinstance(invariant.what, StillSum) else 2)
+        account.expected = now * shrink + rate**2 * vv
     else:
-        _advance_momentum(account, gradients, group, moved, square)
+        _advance_momentum(account, gradients, group, moved, vv)
+
+
+def _form(account: Account, left: Tensors, right: Tensors) -> Tensor:
+    """`<left, S right>`; zero for a sum, which is linear in the weights."""
+    if isinstance(account.invariant.what, StillSum):
+        return torch.zeros_like(account.expected)
+    return account.invariant.form(left, right)
 
 
 def _advance_momentum(
@@ -83,17 +87,17 @@ def _advance_momentum(
     gradients: Tensors,
     group: Group,
     moved: Tensors,
-    square: Callable[[Tensors, Tensors], Tensor],
+    vv: Tensor,
 ) -> None:
     """The same step where there is momentum: `<θ, S v>` goes along, and is kept too."""
     rate, decay = float(group["lr"]), float(group["weight_decay"])
-    friction, now, vv = float(group["momentum"]), account.expected, square(moved, moved)
+    friction, now = float(group["momentum"]), account.expected
     weight = 1 - float(group["dampening"]) if account.begun else 1.0
     account.begun = True
     along = friction * account.momentum + weight * decay * now  # <θ, S v₊>
     if group["nesterov"]:
-        gv = square({n: gradients[n] for n in moved}, moved) + decay * along
-        gg = square(gradients, gradients) + decay**2 * now
+        gv = _form(account, {n: gradients[n] for n in moved}, moved) + decay * along
+        gg = _form(account, gradients, gradients) + decay**2 * now
         uu, uv = gg + 2 * friction * gv + friction**2 * vv, gv + friction * vv
         along_u = decay * now + friction * along
     else:
