@@ -376,3 +376,13 @@ def test_a_weight_with_a_use_that_is_not_covered_is_left_out():
     found = Subject(nn.Sequential(first, second), torch.randn(4, 5)).conditioning
     assert set(found.silent) == {"0", "1"}
     assert "with another bias" in found.silent["0"]
+
+
+@pytest.mark.parametrize(("outputs", "few"), [(64, True), (65, False)])
+def test_as_many_outputs_as_are_said_are_differentiated(outputs, few):
+    subject = Subject(nn.Sequential(nn.Linear(2, outputs)), torch.randn(3, 2))
+    if few:
+        assert len(subject.conditioning.found) == 1
+    else:
+        with pytest.raises(Refusal, match="64 at most, got 65 a sample"):
+            _ = subject.conditioning

@@ -105,3 +105,13 @@ def test_what_bounds_the_condition_after_an_activation(slopes, kappa):
     found = ACTIVATIONS["activation-condition"](facts).check()
     assert found.limit.value == pytest.approx(kappa, rel=1e-12)
     assert found.measured.value == pytest.approx(kappa, rel=1e-12)
+
+
+def test_where_every_unit_is_off_there_is_no_condition_number():
+    (told,) = [
+        c
+        for c in checks(Activation.of(torch.eye(3), torch.zeros(3)))
+        if c.theorem == "activation-condition"
+    ]
+    assert told.verdict is Verdict.INAPPLICABLE
+    assert [a.says for a in told.assumptions if a.met is False] == ["some unit is on"]

@@ -112,3 +112,20 @@ def test_what_does_not_fit_is_refused(as_users_see_it):
         hard_bounds(0.1, 4, m=5, eta=0.0)
     with pytest.raises(ValueError, match="`weights` must be square"):
         Weights.of([torch.ones(2, 3)], [torch.ones(2)], off=torch.zeros(2), eta=0.0)
+
+
+@pytest.mark.parametrize(
+    ("off", "expected"),
+    [
+        ([False, False, False], 1.1 / 0.9),
+        ([False, True, False], 1.1),  # the smallest is deleted, and not counted as zero
+        ([True, False, True], 1.0),
+        ([True, True, True], math.inf),
+    ],
+)
+def test_the_condition_number_is_of_the_values_that_are_not_zero_by_construction(off, expected):
+    W = torch.diag(torch.tensor([0.1, -0.1, 0.0], dtype=torch.float64))
+    facts = Weights.of([W], [torch.ones(3)], off=torch.tensor(off), eta=0.0)
+    kappa = facts.condition
+    assert kappa.low <= expected <= kappa.high
+    assert kappa.value == pytest.approx(expected, rel=1e-12)
