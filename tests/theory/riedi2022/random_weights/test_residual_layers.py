@@ -181,3 +181,13 @@ def test_a_skip_improves_layers_that_are_bad_enough(kappa, speaks):
         assert found.limit.value == pytest.approx(kappa)
         wrong = conditioned(layer, kappa * (1 + PART))
         assert LAYERS["residual-improves"](wrong).check().verdict is Verdict.VIOLATED
+
+
+def test_each_says_what_its_weights_must_be():
+    told = {
+        c.theorem: [a.says for a in c.assumptions if a.says.startswith("r ")]
+        for c in checks(ResidualLayer.of(0.01 * torch.eye(6), torch.ones(6), torch.ones(6), r=9.0))
+    }
+    assert told["residual-relu"] == ["r > 2 + 2ν + θ"]
+    assert told["residual-relu-norm"] == ["r > r' + r'ν + θ"]
+    assert told["residual-everywhere"] == ["r > 2 + 2n + θ"]
