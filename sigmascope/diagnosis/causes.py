@@ -20,7 +20,19 @@ COLLAPSE = ("rank-collapse", "directional-gradient-vanishing", "forgotten-target
 BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "alike-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
-        "out-of-reach": (),
+        "constant-output": (
+            "no-tangents", "no-gradient", "out-of-reach", "unscaled-targets", *COLLAPSE,
+            "squared-error-for-classes",
+        ),
+        "indifferent-loss": ("no-gradient", "classes-on-one-output", *COLLAPSE),
+        "single-target": ("unrelated-targets", *COLLAPSE),
+        "classes-on-one-output": ("out-of-reach", "unscaled-targets"),
+        "spread-targets": ("out-of-reach", "directional-gradient-vanishing"),
+        "shared-classes": ("out-of-reach", "squared-error-for-classes"),
+        "raw-output": ("loud-output",),
+        "unsuited-closing": ("out-of-reach",),
+        "double-softmax": ("out-of-reach",),
+        "out-of-reach": ("unscaled-targets", "loud-output", "squared-error-for-classes"),
         "unscaled-targets": ("loud-output",),
         "zero-weights": (
             *SIZES, *COLLAPSE, "equal-units", "dead-units", "no-gradient",

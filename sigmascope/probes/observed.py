@@ -27,6 +27,7 @@ from sigmascope.probes.structure.operations import (
     Squash,
     squashes,
 )
+from sigmascope.probes.structure.tails import Tail, tail
 from sigmascope.probes.symmetry.rescalings import Symmetries, symmetries
 from sigmascope.probes.weights import Weight, operators, weights
 
@@ -131,6 +132,14 @@ class Observed:
             trace = run_once(self.model, self.batch, self._listened, operations=True)
         wrote = [] if trace.operations is None else trace.operations.squashed
         return squashes(self._own(trace.seen), wrote)
+
+    @cached_property
+    def tail(self) -> Tail | None:
+        """The operations behind the last weight; None where they cannot be run by themselves."""
+        try:
+            return tail(self.model, self.batch)
+        except Exception:  # noqa: BLE001 (operations of the user's may refuse to be watched)
+            return None
 
     @cached_property
     def weights(self) -> tuple[Weight, ...]:

@@ -11,6 +11,19 @@ from sigmascope.diagnosis.causes import NO_PROGRESS, grouped
 from sigmascope.diagnosis.remedies.catalogue import remedies_for
 from sigmascope.diagnosis.rules.balances import rank_one_layer, unaligned_layers, wrong_backward
 from sigmascope.diagnosis.rules.collapse import alike_inputs, directional_gradient, rank_collapse
+from sigmascope.diagnosis.rules.fit import (
+    classes_on_one_output,
+    constant_output,
+    indifferent_loss,
+    out_of_reach,
+    raw_output,
+    shared_classes,
+    single_target,
+    spread_targets,
+    squared_error_for_classes,
+    too_narrow,
+    unsuited_closing,
+)
 from sigmascope.diagnosis.rules.initialisation import asymmetric_weights
 from sigmascope.diagnosis.rules.magnitudes import adjoint_size, dead_units, non_finite, signal_size
 from sigmascope.diagnosis.rules.saturation import (
@@ -34,7 +47,6 @@ from sigmascope.diagnosis.rules.task import (
     ill_conditioned,
     loud_output,
     no_tangents,
-    out_of_reach,
     overestimated_rank,
     tangent_size,
     unrelated_targets,
@@ -50,7 +62,17 @@ RULES: tuple[Rule, ...] = (
     alike_inputs,
     unscaled_inputs,
     unrelated_targets,
+    constant_output,
+    indifferent_loss,
+    single_target,
+    classes_on_one_output,
+    spread_targets,
+    shared_classes,
+    raw_output,
+    unsuited_closing,
     out_of_reach,
+    too_narrow,
+    squared_error_for_classes,
     unscaled_targets,
     untouched_statistics,
     frozen_layers,
@@ -83,7 +105,10 @@ RULES: tuple[Rule, ...] = (
 
 MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
 # errors that no progress in the first steps takes back
-CERTAIN = ("non-finite", "out-of-reach", "wrong-backward", "frozen-layer", "no-tangents")
+CERTAIN = (
+    "non-finite", "out-of-reach", "wrong-backward", "frozen-layer", "no-tangents",
+    "constant-output", "indifferent-loss", "spread-targets",
+)  # fmt: skip
 
 
 def diagnose(profile: Profile) -> tuple[Finding, ...]:

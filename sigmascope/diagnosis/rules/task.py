@@ -10,7 +10,6 @@ JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"
 CHANCE = 2.0  # standard deviations of what permuted targets give
 CLEAR = 5.0
 LOUD = 20.0  # times the loss of the best constant
-BEYOND_ERROR, BEYOND_WARNING = 0.5, 0.05  # of that loss, out of reach
 ALIGNED = 0.05  # with the targets, of inputs that can be forgotten
 LARGE_TARGET, SMALL_TARGET = 100.0, 0.01  # root mean square
 SMALL_TANGENTS, LARGE_TANGENTS = 1e-6, 1e9  # trace of the tangent kernel; healthy nets 1e2 to 1e5
@@ -35,38 +34,6 @@ def unrelated_targets(profile: Profile) -> Iterator[Finding]:
                     "samples (`--samples`).",
                 ),
             )
-
-
-def out_of_reach(profile: Profile) -> Iterator[Finding]:
-    """Targets that the last layer cannot express, whatever the weights."""
-    for r in (*profile.series("out of reach"), *profile.series("variance out of reach")):
-        if r.estimate.value < BEYOND_WARNING:
-            continue
-        inside = r.quantity == "out of reach"
-        closing = [c for c in profile.readings if inside and c.quantity.startswith("ends in ")]
-        what = (
-            f"The output {closing[0].quantity.replace('ends in', 'ends in a')}, and the loss "
-            if closing
-            else f"What {r.site} reads has fewer columns than the targets have directions: the loss"
-        )
-        yield Finding(
-            "out-of-reach",
-            r.site,
-            "error" if r.estimate.value >= BEYOND_ERROR else "warning",
-            (r, *closing),
-            f"{what.rstrip()} stays at {r.estimate.value:.0%} of that of the best constant at "
-            "least, whatever the weights.",
-            "Arithmetic: the best output within the range of the last layer",
-            (_reaching(closing[0].quantity if closing else ""),),
-        )
-
-
-def _reaching(closing: str) -> str:
-    if not closing:
-        return "Widen the layer before the last."
-    if closing == "ends in softmax":
-        return "Leave the softmax out: `cross_entropy` takes scores."
-    return "End in a linear layer, or scale the targets into the range of the last operation."
 
 
 def unscaled_targets(profile: Profile) -> Iterator[Finding]:

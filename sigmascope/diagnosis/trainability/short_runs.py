@@ -21,7 +21,7 @@ from sigmascope.probes.samples import (
     run,
     sample_count,
 )
-from sigmascope.survey.views import constant_loss
+from sigmascope.survey.task import constant_loss
 
 Optimiser = Literal["sgd", "adam"]
 RATES: dict[Optimiser, tuple[float, ...]] = {

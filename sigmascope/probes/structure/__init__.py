@@ -2,11 +2,14 @@
 
 from sigmascope.probes.structure.linear_stacks import Point, Stack
 from sigmascope.probes.structure.operations import Branch, Squash, branches
+from sigmascope.probes.structure.tails import Tail, tail
 
 __all__ = [
     "Branch",
     "Point",
     "Squash",
     "Stack",
+    "Tail",
     "branches",
+    "tail",
 ]

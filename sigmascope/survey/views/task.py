@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from jaxtyping import Float64
@@ -10,24 +9,15 @@ from torch import Tensor
 
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Loss
-from sigmascope.records import Estimate, Item, Reading, View
+from sigmascope.records import Estimate, Item, Reading, Skipped, View
+from sigmascope.survey.task import Fit, fit_of
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
 FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
-CLOSING = {  # what the output comes from, by the last step of autograd
-    "Softmax": "ends in softmax",
-    "Sigmoid": "ends in sigmoid",
-    "Tanh": "ends in tanh",
-    "Relu": "ends in ReLU",
-}
-RANGES = {
-    "ends in softmax": (0.0, 1.0),
-    "ends in sigmoid": (0.0, 1.0),
-    "ends in tanh": (-1.0, 1.0),
-    "ends in ReLU": (0.0, math.inf),
-}
+UNBOUNDED = 1e3  # times the size of a constant's loss, below which nothing seems to hold a loss
+ONE = Estimate.exactly(1.0)
 
 
 def task_items(subject: Subject) -> Iterator[Item]:
@@ -44,12 +34,12 @@ def task_items(subject: Subject) -> Iterator[Item]:
     if loss is None or not isinstance(targets, Tensor):
         return
     wanted = target_rows(targets, subject.count)
-    if wanted is None:
-        return
-    if targets.is_floating_point():
+    if targets.is_floating_point() and wanted is not None:
         size = targets.double().square().mean().sqrt().item()
         yield Reading("(targets)", "target size", Estimate.rounded(size, ulps=64), VIEW)
     yield from _reach(subject, targets, loss, wanted)
+    if wanted is None:
+        return
     if rows is not None and bool(rows.isfinite().all()) and subject.count >= FEWEST:
         yield from _told_by_inputs(subject, first, rows, wanted)
 
@@ -158,60 +148,71 @@ def _told(
 
 
 def _reach(
-    subject: Subject, targets: Tensor, loss: Loss, wanted: Float64[Tensor, "n k"]
+    subject: Subject, targets: Tensor, loss: Loss, wanted: Float64[Tensor, "n k"] | None
 ) -> Iterator[Item]:
-    """The first loss next to the best constant's, and what no weights could reach."""
-    output = subject.output
-    if not bool(output.isfinite().all()):
-        return
-    now, constant = _value(loss, output, targets), constant_loss(output, targets, loss)
-    if constant > 0 and math.isfinite(now):
-        ratio = Estimate.rounded(max(now, 0.0) / constant, ulps=2**20)
+    """What outputs, targets and loss ask of one another, and what no weights could reach."""
+    fit = fit_of(subject, loss, targets)
+    yield from _asked(fit)
+    if fit.same > 0 and math.isfinite(fit.now) and math.isfinite(fit.same):
+        ratio = Estimate.rounded(max(fit.now, 0.0) / fit.same, ulps=2**20)
         yield Reading("(loss)", "first loss over a constant's", ratio, VIEW)
-    closing = CLOSING.get(subject.closing_operation, "")
-    if closing:
-        yield Reading(OUTPUT, closing, Estimate.exactly(1.0), VIEW)
-        best = _nearest(output, targets, *RANGES[closing])
-        if best is not None and constant > 0:
-            left = max(_value(loss, best, targets), 0.0) / constant
-            yield Reading(OUTPUT, "out of reach", Estimate.rounded(left, ulps=64), VIEW)
+    if fit.known:
+        yield from _possible(fit)
+    elif subject.tail is None:
+        why = "the operations behind the last weight cannot be run by themselves"
+        yield Skipped(OUTPUT, "range of the output", why)
+    if not fit.closing and wanted is not None:
+        yield from _too_narrow(subject, targets, wanted)
+
+
+def _asked(fit: Fit) -> Iterator[Item]:
+    """What targets are, what the loss asks of outputs, and how low it gets."""
+    if fit.labels is not None:
+        distinct = Estimate.exactly(fit.labels.distinct)
+        yield Reading("(targets)", "distinct targets", distinct, VIEW, fit.labels.kind)
+    if fit.spread:
+        yield Reading("(loss)", "spread targets", ONE, VIEW)
+    if fit.needs is None:
+        yield Skipped("(loss)", "what the loss asks", "it bears no outputs that are made up")
+        return
+    if fit.needs.indifferent:
+        yield Reading("(loss)", "indifferent loss", ONE, VIEW)
+    wanted = Estimate.exactly(float(fit.needs.probabilities))
+    yield Reading("(loss)", "loss of probabilities", wanted, VIEW, fit.needs.coupling)
+    for name, value in (("least loss", fit.free), ("least loss of a constant", fit.same)):
+        if math.isfinite(value):
+            yield Reading("(loss)", name, Estimate.rounded(value, ulps=2**30), VIEW)
+    if fit.free < -UNBOUNDED * (1 + abs(fit.now)):
+        yield Reading("(loss)", "unbounded loss", ONE, VIEW)
+
+
+def _possible(fit: Fit) -> Iterator[Item]:
+    """Which outputs the model can have, whatever its weights, and how low the loss gets there."""
+    form = fit.closing
+    yield Reading(OUTPUT, "last operation", ONE, VIEW, form or "none")
+    for name, end in (("least output", fit.least), ("greatest output", fit.most)):
+        if math.isfinite(end):
+            yield Reading(OUTPUT, name, Estimate.rounded(end, ulps=2**30), VIEW, form)
+    if fit.constant:
+        yield Reading(OUTPUT, "constant output", ONE, VIEW, form)
+    if fit.shares:
+        yield Reading(OUTPUT, "rows that sum to one", ONE, VIEW, form)
+    if math.isfinite(fit.beyond):
+        beyond = Estimate.within(fit.beyond, 1e-3 * fit.beyond, how="quasi-newton")
+        yield Reading(OUTPUT, "out of reach", beyond, VIEW, form)
+        if fit.undecided > 0:
+            wrong = Estimate.exactly(fit.undecided)
+            yield Reading(OUTPUT, "wrong at the best", wrong, VIEW, form)
+
+
+def _too_narrow(
+    subject: Subject, targets: Tensor, wanted: Float64[Tensor, "n k"]
+) -> Iterator[Item]:
+    """Directions of the targets beyond the columns that the last layer reads."""
     last = [c for c in subject.calls if c.input.is_floating_point()][-1:]
-    if targets.is_floating_point() and last and targets.shape == output.shape:
+    if targets.is_floating_point() and last and targets.shape == subject.output.shape:
         width = last[0].input.shape[-1]
         s = torch.linalg.svdvals(wanted).square()
-        if type(last[0].module).__name__ == "Linear" and width < len(s) and not closing:
-            lost = (s[width:].sum() / s.sum()).item()
-            yield Reading(
-                last[0].site, "variance out of reach", Estimate.rounded(lost, ulps=64), VIEW
-            )
-
-
-def _nearest(output: Tensor, targets: Tensor, low: float, high: float) -> Tensor | None:
-    """The outputs within a range that fit the targets best."""
-    if targets.is_floating_point():
-        return targets.to(output).clamp(low, high) if targets.shape == output.shape else None
-    if targets.ndim == 1 and output.ndim == 2 and high < math.inf:
-        best = torch.full_like(output, low)
-        return best.scatter(1, targets[:, None].long(), high)
-    return None
-
-
-def _value(loss: Loss, output: Tensor, targets: Any) -> float:
-    with torch.no_grad():
-        return float(loss(output.detach(), targets))
-
-
-def constant_loss(output: Tensor, targets: Any, loss: Loss) -> float:
-    """The least loss of an output that is the same for every sample; infinite if it fails."""
-    one = torch.zeros_like(output[:1], requires_grad=True)
-    best = torch.optim.LBFGS([one], max_iter=40, line_search_fn="strong_wolfe")
-
-    def value() -> Tensor:
-        best.zero_grad()
-        found = loss(one.expand(output.shape), targets)
-        (one.grad,) = torch.autograd.grad(found, [one])  # a loss may have weights of its own
-        return found
-
-    with torch.enable_grad():
-        best.step(value)
-        return value().item()
+        if type(last[0].module).__name__ == "Linear" and width < len(s):
+            lost = Estimate.rounded((s[width:].sum() / s.sum()).item(), ulps=64)
+            yield Reading(last[0].site, "variance out of reach", lost, VIEW)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import sources, survey
-from sigmascope.survey.views import constant_loss
+from sigmascope.survey.task import constant_loss
 from sigmascope.survey.views.task import RIDGE, target_alignment, target_rows, target_signal
 
 

@@ -1,0 +1,354 @@
+"""Rules on whether outputs, targets and loss suit one another, whatever the weights.
+
+They speak in an order: what makes an output or a loss meaningless comes first, and silences what
+would only repeat it.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sigmascope.records import Finding, Profile, Reading, Severity
+
+REACH_ERROR, REACH_WARNING = 0.5, 0.05  # of the way from the least loss to the best constant's
+GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
+BISHOP = "Bishop 2006, Sec. 4.3"
+CLASSES = ("classes", "one of many")
+UNIT = 1.0 + 1e-3  # outputs up to this lie between 0 and 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a profile tells of outputs, targets and loss."""
+
+    readings: dict[str, Reading]
+
+    @classmethod
+    def of(cls, profile: Profile) -> "_Task":
+        return cls({r.quantity: r for r in reversed(profile.readings) if r.view == "setup"})
+
+    def has(self, name: str) -> bool:
+        return name in self.readings
+
+    def form(self, name: str) -> str:
+        return self.readings[name].form if name in self.readings else ""
+
+    def value(self, name: str, default: float = math.nan) -> float:
+        return self.readings[name].estimate.value if name in self.readings else default
+
+    def evidence(self, *names: str) -> tuple[Reading, ...]:
+        return tuple(self.readings[n] for n in names if n in self.readings)
+
+    @property
+    def kind(self) -> str:
+        return self.form("distinct targets")
+
+    @property
+    def coupling(self) -> str:
+        return self.form("loss of probabilities")
+
+    @property
+    def probabilities(self) -> bool:
+        return self.value("loss of probabilities", 0.0) == 1.0
+
+    @property
+    def closing(self) -> str:
+        """The last operation, in words; empty where nothing is done behind the last weight."""
+        return self.form("last operation").replace("none", "")
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known which outputs the model can have."""
+        return self.has("last operation")
+
+    @property
+    def within_unit(self) -> bool:
+        """Whether all outputs lie between 0 and 1."""
+        least, most = self.value("least output", -math.inf), self.value("greatest output", math.inf)
+        return least > -1e-3 and most < UNIT
+
+    @property
+    def meaningless(self) -> bool:
+        """Whether no weights could matter."""
+        return self.has("constant output") or self.has("indifferent loss")
+
+
+def constant_output(profile: Profile) -> Iterator[Finding]:
+    """A last operation that makes the same of everything, as softmax over one unit."""
+    task = _Task.of(profile)
+    if task.has("constant output"):
+        value = task.value("least output")
+        yield Finding(
+            "constant-output",
+            "(output)",
+            "error",
+            task.evidence("constant output", "out of reach"),
+            f"The model ends in {task.closing} of what its last weight writes, and that is "
+            f"{value:.3g} whatever the weights: nothing can be learned.",
+            "Arithmetic: exp(z) / exp(z) = 1",
+            ("For one probability end in a sigmoid; for a value, in the linear layer itself.",),
+        )
+
+
+def indifferent_loss(profile: Profile) -> Iterator[Finding]:
+    """A loss that no output changes."""
+    task = _Task.of(profile)
+    if task.has("indifferent loss") and not task.has("constant output"):
+        kind, classes = task.kind, f"{task.value('distinct targets'):.0f}"
+        many = f" There are {classes} different targets." if kind == "ids as values" else ""
+        yield Finding(
+            "indifferent-loss",
+            "(loss)",
+            "error",
+            task.evidence("indifferent loss", "distinct targets"),
+            "The loss does not change with the outputs, whatever these are: its gradient is zero. "
+            f"A softmax over one output is always 1, and its cross-entropy 0.{many}",
+            "Arithmetic: a constant has no slope",
+            ("Give the model one output for each class, or take a loss for one output.",),
+        )
+
+
+def classes_on_one_output(profile: Profile) -> Iterator[Finding]:
+    """Classes by number, of which one output is to be a probability."""
+    task = _Task.of(profile)
+    if task.kind != "ids as values" or task.meaningless:
+        return
+    probability = task.probabilities or (task.known and task.within_unit)
+    count = task.value("distinct targets")
+    yield Finding(
+        "classes-on-one-output",
+        "(targets)",
+        "error" if probability else "note",
+        task.evidence("distinct targets", "loss of probabilities", "greatest output"),
+        f"The targets are {count:.0f} whole numbers that come again and again, on one output"
+        + (
+            " that is to be a probability: of several classes one number between 0 and 1 cannot "
+            "tell which."
+            if probability
+            else ". If they name classes, the distance between their numbers means nothing."
+        ),
+        BISHOP,
+        (f"Take one output for each of the {count:.0f} classes, and cross-entropy.",),
+    )
+
+
+def spread_targets(profile: Profile) -> Iterator[Finding]:
+    """Outputs and targets of different shapes, that the loss compares all the same."""
+    task = _Task.of(profile)
+    if task.has("spread targets"):
+        yield Finding(
+            "spread-targets",
+            "(loss)",
+            "error",
+            task.evidence("spread targets"),
+            "The output has more numbers than the targets, and the loss compares each with each by "
+            "spreading the targets (broadcasting): every output of a sample is drawn to the same "
+            "value.",
+            "Arithmetic of shapes",
+            ("Give the last layer as many outputs as the targets have columns.",),
+        )
+
+
+def raw_output(profile: Profile) -> Iterator[Finding]:
+    """A loss of probabilities, and outputs that are not held between 0 and 1."""
+    task = _Task.of(profile)
+    if not task.known or task.meaningless or task.closing:
+        return
+    logs = task.has("unbounded loss")
+    if not (task.probabilities or logs):
+        return
+    what = "a logarithm of probabilities" if logs and not task.probabilities else "probabilities"
+    yield Finding(
+        "raw-output",
+        "(output)",
+        "error",
+        task.evidence("last operation", "loss of probabilities", "unbounded loss"),
+        f"The loss takes {what}, and the model ends in its last layer as it is: outputs below 0 "
+        "and above 1 are none. Where they are cut off, nothing is learned.",
+        GOODFELLOW,
+        (f"{_closing_for(task)}, or take the loss that has it inside.",),
+    )
+
+
+def _closing_for(task: _Task) -> str:
+    exclusive = task.kind in CLASSES or task.coupling in ("shares", "picked", "scores")
+    return f"End in a {'softmax' if exclusive else 'sigmoid'}"
+
+
+def unsuited_closing(profile: Profile) -> Iterator[Finding]:
+    """A last operation that does not go with the loss."""
+    task = _Task.of(profile)
+    if not task.known or not task.closing or task.meaningless:
+        return
+    why = _unsuited(task)
+    if not why:
+        return
+    beyond = task.value("out of reach", 0.0)
+    yield Finding(
+        "double-softmax" if why is DOUBLE else "unsuited-closing",
+        "(output)",
+        "error" if beyond >= REACH_ERROR and why is not DOUBLE else "warning",
+        task.evidence("last operation", "loss of probabilities", "out of reach", "greatest output"),
+        why.format(op=task.closing, beyond=beyond),
+        GOODFELLOW,
+        (_instead(task),),
+    )
+
+
+DOUBLE = (
+    "The model ends in {op}, and the loss takes scores, of which it makes probabilities by a "
+    "softmax of its own: of numbers between 0 and 1 it makes probabilities that are nearly equal. "
+    "{beyond:.0%} of the way to the best constant's loss is out of reach, and gradients are small."
+)
+SCORES = (
+    "The model ends in {op}, and the loss takes scores of any size, of which it makes "
+    "probabilities by a softmax of its own: {op} keeps them in a range, and units at its end "
+    "learn nothing."
+)
+BEYOND_UNIT = (
+    "The loss takes probabilities, and the model ends in {op}, which goes beyond 0 or 1: there the "
+    "loss is cut off or undefined, and units that {op} switches off learn nothing."
+)
+APART = (
+    "One class of many holds for each row, and the loss takes the probability of each class; the "
+    "model ends in {op}, whose outputs do not sum to one: what is said of one class says nothing "
+    "of the others."
+)
+LOGS = (
+    "The loss takes logarithms of probabilities, and the model ends in {op}: it is no logarithm, "
+    "and the loss has no steep slope where the answer is wrong."
+)
+
+
+def _unsuited(task: _Task) -> str:
+    shares, exclusive = task.has("rows that sum to one"), task.kind in CLASSES
+    bounded = task.has("greatest output") or task.has("least output")
+    if task.coupling == "scores":
+        logs = task.value("greatest output") <= 0.0 and task.value("out of reach", 0.0) < 1e-3
+        if shares:
+            return DOUBLE
+        return SCORES if bounded and not logs else ""
+    if task.has("unbounded loss") and not task.probabilities:
+        return LOGS if task.within_unit else ""
+    if not task.probabilities:
+        return ""
+    if task.coupling in ("shares", "picked") or exclusive:
+        if not shares:
+            return APART if task.within_unit else BEYOND_UNIT
+        return ""
+    return "" if task.within_unit else BEYOND_UNIT
+
+
+def _instead(task: _Task) -> str:
+    if task.coupling == "scores":
+        return f"Leave out the {task.closing}: the loss takes scores as they are."
+    if task.has("unbounded loss") and not task.probabilities:
+        return "End in a log_softmax, or leave it out and take cross-entropy of scores."
+    return f"{_closing_for(task)} in place of {task.closing}."
+
+
+def shared_classes(profile: Profile) -> Iterator[Finding]:
+    """Several labels at once, under a softmax that shares one among them."""
+    task = _Task.of(profile)
+    softmax = task.has("rows that sum to one") or task.coupling in ("scores", "shares")
+    if task.kind == "several of many" and softmax and not task.meaningless:
+        where = "The model ends" if task.has("rows that sum to one") else "The loss begins"
+        yield Finding(
+            "shared-classes",
+            "(output)",
+            "error" if task.value("out of reach", 0.0) >= REACH_ERROR else "warning",
+            task.evidence("distinct targets", "rows that sum to one", "out of reach"),
+            f"Several labels can hold at once, or none. {where} in a softmax, which shares a "
+            "probability of one among them.",
+            BISHOP,
+            ("End in a sigmoid for each label, and take binary cross-entropy.",),
+        )
+
+
+def single_target(profile: Profile) -> Iterator[Finding]:
+    """Targets that are all the same."""
+    task = _Task.of(profile)
+    told = profile.series("distinct targets")
+    if told and told[0].estimate.value == 1 and _samples(profile) > 1:
+        yield Finding(
+            "single-target",
+            "(targets)",
+            "error" if _samples(profile) >= 8 else "warning",
+            task.evidence("distinct targets"),
+            "All targets are the same: there is nothing to tell apart, and a constant fits them.",
+            "Arithmetic: a constant has no variance",
+            ("Look at what made the targets; read samples in random order.",),
+        )
+
+
+def _samples(profile: Profile) -> int:
+    words = profile.about.get("batch", "").split()
+    return int(words[0]) if words and words[0].isdigit() else 0
+
+
+def out_of_reach(profile: Profile) -> Iterator[Finding]:
+    """Targets that the operations behind the last weight cannot express."""
+    task = _Task.of(profile)
+    beyond = task.value("out of reach", 0.0)
+    repeated = task.meaningless or task.has("spread targets") or bool(_unsuited(task))
+    if beyond < REACH_WARNING or repeated or any(shared_classes(profile)):
+        return
+    decided = task.kind in CLASSES and not task.has("wrong at the best")
+    severity: Severity = "error" if beyond >= REACH_ERROR and not decided else "warning"
+    yield Finding(
+        "out-of-reach",
+        "(output)",
+        severity,
+        task.evidence("out of reach", "least output", "greatest output", "wrong at the best"),
+        f"The model ends in {task.closing or 'its last layer'}, and cannot put out what is wanted: "
+        f"{_amount(beyond)} is out of reach, whatever the weights."
+        + (" Classes can still be told apart." if decided else ""),
+        "Arithmetic: the best outputs within the range of the last operation",
+        (
+            "End in the linear layer itself, or scale the targets into the range of the last "
+            "operation.",
+        ),
+    )
+
+
+def _amount(beyond: float) -> str:
+    if beyond > 1.0:
+        return f"even the loss of the best constant ({beyond:.2g} times as far)"
+    return f"{beyond:.0%} of the way from the best constant's loss to the least one"
+
+
+def too_narrow(profile: Profile) -> Iterator[Finding]:
+    """A last layer that reads fewer columns than the targets have directions."""
+    for r in profile.series("variance out of reach"):
+        if r.estimate.value >= REACH_WARNING:
+            yield Finding(
+                "out-of-reach",
+                r.site,
+                "error" if r.estimate.value >= REACH_ERROR else "warning",
+                (r,),
+                f"What {r.site} reads has fewer columns than the targets have directions: "
+                f"{r.estimate.value:.0%} of their variance is out of reach, whatever the weights.",
+                "Arithmetic: the rank of a product",
+                ("Widen the layer before the last.",),
+            )
+
+
+def squared_error_for_classes(profile: Profile) -> Iterator[Finding]:
+    """Classes, and a loss that takes their numbers for values."""
+    task = _Task.of(profile)
+    classes = task.kind in (*CLASSES, "yes or no", "several of many")
+    plain = task.has("loss of probabilities") and not task.probabilities
+    if not classes or not plain or task.coupling == "scores" or task.meaningless:
+        return
+    if task.has("unbounded loss") or task.value("least loss", 1.0) > 1e-6:  # no error of values
+        return
+    yield Finding(
+        "squared-error-for-classes",
+        "(loss)",
+        "note",
+        task.evidence("distinct targets", "loss of probabilities", "last operation"),
+        "The targets are classes, and the loss takes outputs for values, as a squared error does: "
+        "its slope vanishes where a wrong class is put out with certainty.",
+        GOODFELLOW,
+        ("Take cross-entropy: for classes of scores, or a binary one for each label.",),
+    )

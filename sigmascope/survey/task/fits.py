@@ -1,0 +1,162 @@
+"""Whether what a model can put out, its targets and its loss suit one another."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sigmascope.probes import Subject
+from sigmascope.probes.samples import Loss
+from sigmascope.probes.structure import Tail
+from sigmascope.survey.task.infima import constant_loss, free_starts, least_loss, tail_starts
+from sigmascope.survey.task.labels import Labels, labels_of
+from sigmascope.survey.task.losses import Needs, needs_of
+
+LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not searched for
+DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write
+GROWS = 10.0  # times, from the third of these to the last: then there is no end
+SAME = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What was seen of outputs, targets and loss together.
+
+    Attributes:
+        labels: What the targets are; None where shapes do not tell.
+        needs: What the loss asks of outputs; None where it bears none that were made up.
+        closing: The last operation behind the last weight; empty where there is none.
+        known: Whether the operations behind the last weight could be run by themselves.
+        least: Outputs that the model can have are not below this.
+        most: Nor above this.
+        constant: Whether they are the same, whatever the weights.
+        shares: Whether each row of them sums to one.
+        now: The loss as it is.
+        free: The least loss of any output.
+        same: The least loss of one output for all samples.
+        reach: The least loss of outputs that the model can have.
+        undecided: Share of the rows whose class is wrong even there.
+        spread: Whether the loss spreads targets over outputs of another shape.
+    """
+
+    labels: Labels | None
+    needs: Needs | None
+    closing: str = ""
+    known: bool = False
+    least: float = -math.inf
+    most: float = math.inf
+    constant: bool = False
+    shares: bool = False
+    now: float = math.nan
+    free: float = math.nan
+    same: float = math.nan
+    reach: float = math.nan
+    undecided: float = 0.0
+    spread: bool = False
+
+    @property
+    def beyond(self) -> float:
+        """How far the least loss in reach is above the least, in steps to the best constant's."""
+        room = self.same - self.free
+        if not (room > 0 and math.isfinite(room) and math.isfinite(self.reach)):
+            return math.nan
+        return max(self.reach - self.free, 0.0) / room
+
+
+def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
+    """What outputs, targets and loss ask of one another.
+
+    Cost: one forward pass, and some hundred evaluations of the loss.
+    """
+    output = subject.output
+    labels = labels_of(output, targets)
+    needs = needs_of(loss, output, targets, labels)
+    spread = needs is not None and _is_spread(output, targets, needs)
+    known = {"labels": labels, "needs": needs, "spread": spread}
+    if output.numel() > LARGEST or not bool(output.isfinite().all()):
+        return Fit(**known)
+    ending = subject.tail
+    free, _ = least_loss(lambda o: o, free_starts(output, targets, labels), targets, loss)
+    known |= {"now": value_of(loss, output, targets), "free": free}
+    known |= {"same": constant_loss(output, targets, loss)}
+    if ending is None:
+        return Fit(**known, reach=free)
+    start = bounded(ending)
+    reach, best = free, None
+    if ending.names or math.isfinite(ending.bound):
+        starts = tail_starts(ending.start, output, labels)
+        reach, best = least_loss(start, starts, targets, loss)
+    return Fit(
+        **known,
+        **_possible(ending, start),
+        known=True,
+        closing=ending.closing,
+        reach=max(reach, free) if math.isfinite(free) else reach,
+        undecided=_undecided(best, labels),
+    )
+
+
+def value_of(loss: Loss, output: Tensor, targets: Tensor) -> float:
+    """The loss of an output."""
+    with torch.no_grad():
+        return float(loss(output.detach(), targets))
+
+
+def bounded(ending: Tail) -> Callable[[Tensor], Tensor]:
+    """The operations behind the last weight, of what it can write."""
+    if math.isfinite(ending.bound):
+        return lambda start: ending(ending.bound * start.tanh())
+    return ending
+
+
+def _is_spread(output: Tensor, targets: Tensor, needs: Needs) -> bool:
+    """Values of fewer numbers than the output, that a loss compares number by number."""
+    return (
+        targets.is_floating_point()
+        and targets.numel() < output.numel()
+        and targets.ndim == output.ndim
+        and needs.coupling == "none"
+        and not needs.indifferent
+    )
+
+
+def _possible(ending: Tail, start: Callable[[Tensor], Tensor]) -> dict[str, float | bool]:
+    """The range of outputs, whether it is one point, and whether rows sum to one."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(ending.start.shape, generator=generator).to(ending.start)
+    with torch.no_grad():
+        made = [start(size * drawn) for size in DRAWS]
+    ends = [(float(m[m.isfinite()].min()), float(m[m.isfinite()].max()))
+            for m in made if bool(m.isfinite().any())]  # fmt: skip
+    if len(ends) < len(DRAWS):
+        return {}
+    size = max(abs(end) for end in ends[0])
+    constant = all(float((m - made[0]).abs().max()) <= SAME * size for m in made)
+    sums = made[0].sum(-1) if made[0].ndim > 1 and made[0].shape[-1] > 1 else None
+    return {
+        "least": _end([-low for low, _ in ends], -1.0),
+        "most": _end([high for _, high in ends], 1.0),
+        "constant": constant and bool((made[0] == made[0].flatten()[0]).all()),
+        "shares": sums is not None and bool(((sums - 1).abs() < 1e-4).all()) and not constant,
+    }
+
+
+def _end(reached: list[float], sign: float) -> float:
+    """An end of the range; infinite where it goes on to grow."""
+    grown = reached[-1] > GROWS * max(reached[-2], 1.0)
+    return sign * math.inf if grown else sign * max(reached)
+
+
+def _undecided(best: Tensor | None, labels: Labels | None) -> float:
+    if best is None or labels is None or labels.wanted is None:
+        return 0.0
+    wanted = labels.wanted
+    if wanted.shape[labels.dim] > 1 and labels.exclusive:
+        wrong = best.argmax(labels.dim) != wanted.to(best).argmax(labels.dim)
+        rows = wrong if labels.counted is None else wrong[labels.counted.to(wrong.device)]
+        return rows.double().mean().item()
+    if not bool(wanted.any()) or bool(wanted.all()):
+        return 0.0
+    return 0.0 if float(best[wanted].mean()) > float(best[~wanted].mean()) + SAME else 1.0
