@@ -16,9 +16,12 @@ from . import (
     theory as theory,
 )
 from .diagnosis import (
+    Diagnosis as Diagnosis,
+    Program as Program,
     Treatment as Treatment,
     assess as assess,
     bottleneck as bottleneck,
+    diagnose as diagnose,
     layer_rates as layer_rates,
     treat as treat,
     trial as trial,
@@ -30,9 +33,6 @@ from .diagnosis.remedies import (
     REMEDIES as REMEDIES,
     remedies_for as remedies_for,
     remedy as remedy,
-)
-from .diagnosis.rules import (
-    diagnose as diagnose,
 )
 from .diagnosis.trainability import (
     foretold as foretold,

@@ -25,6 +25,7 @@ View = Literal[
     "balances",
     "bottleneck",
     "conditioning",
+    "training",
 ]
 ALL: Final[tuple[View, ...]] = ("representations", "weights", "features", "gradients", "setup")
 EVERY: Final[tuple[View, ...]] = get_args(View)  # those after `ALL` on request

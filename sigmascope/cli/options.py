@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import Parameter
 
 from sigmascope import gate
-from sigmascope.cli.losses import fitting_loss
 from sigmascope.cli.outputs import progress_bar
 from sigmascope.cli.ranges import Fitting
 from sigmascope.quantities import ALL, View
@@ -84,6 +83,8 @@ def seeded(seed: int) -> "torch.Generator":
 
 def task(data: "Data") -> dict[str, Any]:
     """What the output is compared with, and how; nothing where the data have no targets."""
+    from sigmascope.diagnosis.programs import fitting_loss
+
     loss = None if data.targets is None else fitting_loss
     return {"targets": data.targets, "loss": loss}
 
@@ -91,6 +92,7 @@ def task(data: "Data") -> dict[str, Any]:
 def measure(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Profile":
     """A profile that knows the names the user gave."""
     from sigmascope import diagnosis, survey
+    from sigmascope.diagnosis.programs import fitting_loss
 
     with progress_bar() as progress:
         measured = survey.profile(

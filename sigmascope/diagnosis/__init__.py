@@ -1,8 +1,11 @@
 """Profiles in, findings and remedies out."""
 
-from sigmascope.diagnosis import compression, remedies, rules, trainability
+from sigmascope.diagnosis import compression, programs, remedies, rules, trainability
 from sigmascope.diagnosis.bottlenecks import Bottleneck, Evidence, bottleneck
+from sigmascope.diagnosis.diagnoses import Diagnosis, diagnose
 from sigmascope.diagnosis.learning_rates import layer_rates
+from sigmascope.diagnosis.programs import Program
+from sigmascope.diagnosis.trainability import probability
 from sigmascope.diagnosis.treatments import (
     Treatment,
     assess,
@@ -15,14 +18,19 @@ from sigmascope.diagnosis.treatments import (
 
 __all__ = [
     "Bottleneck",
+    "Diagnosis",
     "Evidence",
+    "Program",
     "Treatment",
     "assess",
     "bottleneck",
     "compression",
+    "diagnose",
     "last_ratio",
     "layer_rates",
     "pairs",
+    "probability",
+    "programs",
     "ranked",
     "remedies",
     "rules",

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from sigmascope.records import Finding, Severity
 
-NO_PROGRESS = "no-progress"
+NO_PROGRESS, STUCK = "no-progress", "stuck"
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 SIZES = (
     "exploding-signal",
@@ -15,24 +15,32 @@ SIZES = (
     "vanishing-adjoints",
     "tangent-size",
 )
+TRAINING = (
+    "rate-too-high",
+    "rate-too-low",
+    "few-steps",
+    "other-optimiser",
+    "large-batch",
+)
 COLLAPSE = ("rank-collapse", "directional-gradient-vanishing", "forgotten-targets")
 # every cause with what it brings, the deepest causes first
 BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "alike-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
         "constant-output": (
+            *TRAINING,
             "no-tangents", "no-gradient", "out-of-reach", "unscaled-targets", *COLLAPSE,
             "squared-error-for-classes",
         ),
-        "indifferent-loss": ("no-gradient", "classes-on-one-output", *COLLAPSE),
-        "single-target": ("unrelated-targets", *COLLAPSE),
-        "classes-on-one-output": ("out-of-reach", "unscaled-targets"),
-        "spread-targets": ("out-of-reach", "directional-gradient-vanishing"),
-        "shared-classes": ("out-of-reach", "squared-error-for-classes"),
-        "raw-output": ("loud-output",),
-        "unsuited-closing": ("out-of-reach",),
-        "double-softmax": ("out-of-reach",),
-        "out-of-reach": ("unscaled-targets", "loud-output", "squared-error-for-classes"),
+        "indifferent-loss": (*TRAINING, "no-gradient", "classes-on-one-output", *COLLAPSE),
+        "single-target": (*TRAINING, "unrelated-targets", *COLLAPSE),
+        "classes-on-one-output": (*TRAINING, "out-of-reach", "unscaled-targets"),
+        "spread-targets": (*TRAINING, "out-of-reach", "directional-gradient-vanishing"),
+        "shared-classes": (*TRAINING, "out-of-reach", "squared-error-for-classes"),
+        "raw-output": (*TRAINING, "loud-output",),
+        "unsuited-closing": (*TRAINING, "out-of-reach",),
+        "double-softmax": (*TRAINING, "out-of-reach",),
+        "out-of-reach": (*TRAINING, "unscaled-targets", "loud-output", "squared-error-for-classes"),
         "unscaled-targets": ("loud-output",),
         "zero-weights": (
             *SIZES, *COLLAPSE, "equal-units", "dead-units", "no-gradient",
@@ -84,9 +92,10 @@ def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     roots = {f.name: _root(f.name, names) for f in found}
     rank = {name: place for place, name in enumerate(BRINGS)}
     causes = [f for f in found if roots[f.name] == f.name != NO_PROGRESS]
-    if NO_PROGRESS in names and causes:  # which every cause may bring: the likeliest is blamed
+    causes = [f for f in causes if f.name != STUCK]
+    if causes:  # what every cause may bring: the likeliest is blamed
         first = min(causes, key=lambda f: (_severity(f), rank.get(f.name, len(rank))))
-        roots[NO_PROGRESS] = first.name
+        roots |= {name: first.name for name in (NO_PROGRESS, STUCK) if name in names}
     groups: dict[str, list[Finding]] = {}
     for f in found:
         root = roots[f.name]

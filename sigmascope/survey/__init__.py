@@ -1,7 +1,8 @@
 """Models in, profiles out."""
 
-from sigmascope.survey import bottleneck, landscape, views
+from sigmascope.survey import bottleneck, landscape, task, views
 from sigmascope.survey.comparing import Change, Comparison, compare
+from sigmascope.survey.coverage import tried
 from sigmascope.survey.monitor import Monitor
 from sigmascope.survey.profiling import Progress, named, profile
 
@@ -15,5 +16,7 @@ __all__ = [
     "landscape",
     "named",
     "profile",
+    "task",
+    "tried",
     "views",
 ]

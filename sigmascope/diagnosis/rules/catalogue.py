@@ -22,6 +22,7 @@ from sigmascope.diagnosis.rules.fit import (
     spread_targets,
     squared_error_for_classes,
     too_narrow,
+    unfit_targets,
     unsuited_closing,
 )
 from sigmascope.diagnosis.rules.initialisation import asymmetric_weights
@@ -52,6 +53,15 @@ from sigmascope.diagnosis.rules.task import (
     unrelated_targets,
     unscaled_targets,
 )
+from sigmascope.diagnosis.rules.training import (
+    few_steps,
+    large_batch,
+    other_optimiser,
+    rate_too_high,
+    rate_too_low,
+    stuck,
+    trains,
+)
 from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Finding, Profile, Reading
 
@@ -62,6 +72,7 @@ RULES: tuple[Rule, ...] = (
     alike_inputs,
     unscaled_inputs,
     unrelated_targets,
+    unfit_targets,
     constant_output,
     indifferent_loss,
     single_target,
@@ -100,6 +111,12 @@ RULES: tuple[Rule, ...] = (
     wrong_backward,
     unaligned_layers,
     rank_one_layer,
+    rate_too_high,
+    rate_too_low,
+    few_steps,
+    other_optimiser,
+    large_batch,
+    stuck,
 )
 
 
@@ -108,6 +125,11 @@ MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
 CERTAIN = (
     "non-finite", "out-of-reach", "wrong-backward", "frozen-layer", "no-tangents",
     "constant-output", "indifferent-loss", "spread-targets",
+)  # fmt: skip
+# what a loss that falls takes nothing of: the task is another one than is meant
+STANDS = (
+    *CERTAIN, "classes-on-one-output", "shared-classes", "raw-output", "unsuited-closing",
+    "double-softmax", "out-of-reach", "single-target", "unrelated-targets", "alike-inputs",
 )  # fmt: skip
 
 
@@ -118,9 +140,16 @@ def diagnose(profile: Profile) -> tuple[Finding, ...]:
     probability of fitting (`foretold`), findings that would stop training are errors only if its
     interval lies below one half, and a probability below one half is a finding itself.
     """
-    found = [_advised(f, profile) for rule in RULES for f in rule(profile)]
-    trains = probability(profile)
-    return grouped(found if trains is None else _weighed(found, trains))
+    findings = [_advised(f, profile) for rule in RULES for f in rule(profile)]
+    if trains(profile):
+        findings = [_borne(f) for f in findings]
+    chance = probability(profile)
+    return grouped(findings if chance is None else _weighed(findings, chance, profile))
+
+
+def _borne(f: Finding) -> Finding:
+    """What the user's own training overcomes is a note, unless it is wrong whatever is trained."""
+    return f if f.name in STANDS else replace(f, severity="note")
 
 
 def _advised(f: Finding, profile: Profile) -> Finding:
@@ -130,19 +159,19 @@ def _advised(f: Finding, profile: Profile) -> Finding:
     return replace(f, remedies=(*f.remedies, *told))
 
 
-def _weighed(found: list[Finding], trains: Reading) -> Iterator[Finding]:
-    stopped = trains.estimate.high < EVEN
-    for f in found:
+def _weighed(findings: list[Finding], chance: Reading, profile: Profile) -> Iterator[Finding]:
+    stopped = chance.estimate.high < EVEN
+    for f in findings:
         eased = not stopped and f.severity == "error" and f.name not in CERTAIN
         yield replace(f, severity="warning") if eased else f
-    if trains.estimate.value < EVEN:
+    if chance.estimate.value < EVEN and not trains(profile):
         yield Finding(
             NO_PROGRESS,
-            trains.site,
-            "error" if stopped else "warning",
-            (trains,),
+            chance.site,
+            "error" if stopped and findings else "warning",  # alone it names no cause
+            (chance,),
             "Of four learning rates none made progress worth the name in its first steps: plain "
-            f"training fits these data with a probability of {trains.estimate.value:.2g}.",
+            f"training fits these data with a probability of {chance.estimate.value:.2g}.",
             "Fitted to trained networks, docs/trainability.md",
             ("Try the remedies on copies: `sigmascope remedy MODEL`.",),
         )

@@ -14,6 +14,7 @@ REACH_ERROR, REACH_WARNING = 0.5, 0.05  # of the way from the least loss to the 
 GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
 BISHOP = "Bishop 2006, Sec. 4.3"
 CLASSES = ("classes", "one of many")
+UNFIT = "unfit targets"  # what was not measured where targets do not go with the output
 UNIT = 1.0 + 1e-3  # outputs up to this lie between 0 and 1
 
 
@@ -71,6 +72,20 @@ class _Task:
     def meaningless(self) -> bool:
         """Whether no weights could matter."""
         return self.has("constant output") or self.has("indifferent loss")
+
+
+def unfit_targets(profile: Profile) -> Iterator[Finding]:
+    """Targets that the loss does not take, or sets against outputs of other samples."""
+    for gap in profile.skipped:
+        if gap.what == UNFIT:
+            yield Finding(
+                "unfit-targets",
+                gap.site,
+                "error",
+                (),
+                f"Output, targets and loss do not go together: {gap.why}",
+                "Arithmetic of shapes",
+            )
 
 
 def constant_output(profile: Profile) -> Iterator[Finding]:

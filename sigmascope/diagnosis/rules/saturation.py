@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sigmascope.diagnosis.rules.collapse import rank_collapse
 from sigmascope.diagnosis.rules.setup import MOST
 from sigmascope.records import Finding, Profile
 
@@ -30,7 +31,8 @@ def sigmoid_stack(profile: Profile) -> Iterator[Finding]:
     """Sigmoids between most layers of a deep network without normalisation to undo them."""
     found = [r for r in profile.series("saturated share") if r.form in ("sigmoid", "hardsigmoid")]
     layers = len(profile.layers)
-    if len(found) >= 4 and len(found) >= MOST * layers:
+    explains = len(found) >= 2 and any(rank_collapse(profile))  # fewer, where samples are alike
+    if (len(found) >= 4 or explains) and len(found) >= MOST * layers:
         yield Finding(
             "sigmoid-stack",
             found[0].site,

@@ -7,6 +7,7 @@ from sigmascope.probes.samples.batches import (
     chosen,
     prepared,
     sample_count,
+    tensors,
 )
 from sigmascope.probes.samples.matrices import Rows, Spectra
 from sigmascope.probes.samples.targets import Loss, require_finite_targets, require_task
@@ -23,4 +24,5 @@ __all__ = [
     "require_task",
     "run",
     "sample_count",
+    "tensors",
 ]

@@ -1,0 +1,173 @@
+"""Samples of whatever holds a user's data: a batch, a data set, a loader."""
+
+from collections.abc import Iterable, Mapping, Sized
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, default_collate
+
+from sigmascope.gate import Refusal
+from sigmascope.probes.samples import Batch, chosen, sample_count, tensors
+
+LABELS = ("labels", "label", "targets", "target", "y")
+FEW = 2  # parts of an item that are inputs and targets
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Samples that were taken of a user's data.
+
+    Attributes:
+        batch: What the model takes.
+        targets: Theirs; None where there are none.
+        total: How many samples there are in all; None where that cannot be told.
+        size: Samples in a batch of the loader; None where there is no loader.
+    """
+
+    batch: Batch
+    targets: Any
+    total: int | None
+    size: int | None = None
+
+
+def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
+    """Samples of a batch `(inputs, targets)`, a data set, or a loader.
+
+    Args:
+        data: Inputs, a pair of inputs and targets, a mapping that may hold `labels`, a data set
+            that gives such for each index, or an iterable of such batches. Random states are left
+            as they are.
+        samples: How many, where there are more; drawn with seed 0 where they can be chosen.
+        batch_dim: Where batches have their samples.
+
+    Raises:
+        Refusal: If it is none of these, or holds nothing.
+    """
+    with torch.random.fork_rng(devices=[]):  # loaders draw, and so may data sets
+        if isinstance(data, DataLoader):
+            return _of_loader(data, samples, batch_dim)
+        if isinstance(data, Tensor | tuple | list | Mapping) or hasattr(data, "inputs"):
+            return _of_batch(data, samples, batch_dim)
+        if hasattr(data, "__getitem__") and isinstance(data, Sized):
+            return _of_set(data, samples)
+        if isinstance(data, Iterable):
+            return _of_iterable(data, None, samples, batch_dim)
+    raise Refusal(
+        "`data` must be a batch (inputs, targets), a data set or a loader, got "
+        f"{type(data).__name__}."
+    )
+
+
+def parted(item: Any) -> tuple[Any, Any]:
+    """Inputs and targets of what a loader or a data set gives."""
+    if isinstance(item, Mapping):
+        key = next((k for k in LABELS if k in item), None)
+        if key is None:
+            return item, None
+        return {k: v for k, v in item.items() if k != key}, item[key]
+    if isinstance(item, tuple | list) and len(item) == FEW:
+        return item[0], item[1]
+    if isinstance(item, tuple | list) and len(item) > FEW:
+        return tuple(item[:-1]), item[-1]
+    if isinstance(item, tuple | list) and len(item) == 1:
+        return item[0], None
+    return item, None
+
+
+def _of_batch(data: Any, samples: int, batch_dim: int) -> Taken:
+    if hasattr(data, "inputs"):  # what `sources.open_data` gives
+        batch, targets = data.inputs, data.targets
+    else:
+        batch, targets = parted(data)
+    count = sample_count(batch, batch_dim=batch_dim)
+    batch, targets = _fewer(batch, targets, count, samples, batch_dim)
+    return Taken(batch, targets, count)
+
+
+def _fewer(
+    batch: Batch, targets: Any, count: int, samples: int, batch_dim: int
+) -> tuple[Batch, Any]:
+    if count <= samples:
+        return batch, targets
+    rows = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:samples]
+    if isinstance(targets, Tensor):
+        targets = chosen(targets, rows.to(targets.device)) if len(targets) == count else targets
+    return chosen(batch, rows, batch_dim=batch_dim), targets
+
+
+def _of_set(data: Any, samples: int) -> Taken:
+    total = len(data)
+    if not total:
+        raise Refusal("`data` must hold samples, got a data set of none.")
+    rows = torch.randperm(total, generator=torch.Generator().manual_seed(0))[:samples]
+    batch, targets = parted(_joined([data[int(i)] for i in rows]))
+    return Taken(batch, _numbers(targets), total)
+
+
+def _joined(items: list[Any]) -> Any:
+    try:
+        return default_collate(items)
+    except (TypeError, RuntimeError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise Refusal(
+            f"Samples of the data set must be joined to a batch, torch says: {words}. Pass a "
+            "DataLoader with a `collate_fn`."
+        ) from error
+
+
+def _of_loader(loader: DataLoader[Any], samples: int, batch_dim: int) -> Taken:
+    try:
+        total = len(loader.dataset)  # type: ignore[arg-type]
+    except TypeError:  # a stream
+        total = None
+    found = _of_iterable(loader, total, samples, batch_dim)
+    return Taken(found.batch, found.targets, total, loader.batch_size or found.size)
+
+
+def _of_iterable(data: Iterable[Any], total: int | None, samples: int, batch_dim: int) -> Taken:
+    parts: list[tuple[Any, Any]] = []
+    count = 0
+    for item in islice(data, samples):
+        parts.append(parted(item))
+        count += sample_count(parts[-1][0], batch_dim=batch_dim)
+        if count >= samples:
+            break
+    if not parts:
+        raise Refusal("`data` must give batches, got an iterable that gives none.")
+    size = sample_count(parts[0][0], batch_dim=batch_dim)
+    parts = [p for p in parts if _form(p, batch_dim) == _form(parts[0], batch_dim)]
+    batch = _together([b for b, _ in parts], batch_dim)
+    targets = _together([t for _, t in parts], 0)
+    batch, targets = _fewer(batch, targets, sample_count(batch, batch_dim=batch_dim), samples,
+                            batch_dim)  # fmt: skip
+    return Taken(batch, _numbers(targets), total, size)
+
+
+def _form(part: tuple[Any, Any], dim: int) -> list[list[int]]:
+    """Sizes of the tensors of a batch, but for its samples: ragged sequences differ in them."""
+    return [
+        [n for d, n in enumerate(t.shape) if d != along]
+        for along, whole in zip((dim, 0), part, strict=True)
+        for t in tensors(whole)
+    ]
+
+
+def _together(parts: list[Any], dim: int) -> Any:
+    """Batches of one form, one behind the other."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        return torch.cat(parts, dim) if first.ndim else torch.stack(parts)
+    if isinstance(first, Mapping):
+        return {k: _together([p[k] for p in parts], dim) for k in first}
+    if isinstance(first, tuple | list):
+        return tuple(_together([p[i] for p in parts], dim) for i in range(len(first)))
+    return first
+
+
+def _numbers(targets: Any) -> Any:
+    return targets if targets is None or isinstance(targets, Tensor | Mapping | tuple) else (
+        torch.as_tensor(targets)
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""Losses by name, and the one that fits targets where none is named."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sigmascope.gate import Refusal
+from sigmascope.probes.samples import Loss
+
+LossSpec = str | Loss | nn.Module
+# short names beside those of `torch.nn.functional` and of the classes of `torch.nn`
+SHORT: dict[str, Callable[..., Tensor]] = {
+    "mse": F.mse_loss,
+    "mae": F.l1_loss,
+    "bce": F.binary_cross_entropy,
+    "bce_with_logits": F.binary_cross_entropy_with_logits,
+    "nll": F.nll_loss,
+    "huber": F.huber_loss,
+}
+
+
+def loss_of(loss: LossSpec) -> Loss:
+    """A loss by its name, or as it is.
+
+    Args:
+        loss: `cross_entropy`, `mse`, `bce_with_logits`, the name of any loss in
+            `torch.nn.functional` or of its class (`CrossEntropyLoss`), a function of output and
+            targets, or a module.
+
+    Raises:
+        Refusal: If there is no such loss.
+    """
+    if not isinstance(loss, str):
+        return loss
+    named = SHORT.get(loss) or _functional(loss)
+    if named is not None:
+        return _whole(named)
+    kind = getattr(nn, loss, None)
+    if isinstance(kind, type) and issubclass(kind, nn.modules.loss._Loss):
+        return kind()
+    names = loss_names()
+    close = get_close_matches(loss, names, n=1)
+    hint = f" Did you mean `{close[0]}`?" if close else ""
+    raise Refusal(
+        f"There is no loss `{loss}`; there are {', '.join(names)}, and `file.py:function`.{hint}"
+    )
+
+
+def loss_names() -> tuple[str, ...]:
+    """Names that `loss_of` takes, but for those of classes."""
+    functional = (name for name in dir(F) if _functional(name) is not None)
+    return tuple(sorted({*SHORT, *functional}))
+
+
+def _functional(name: str) -> Callable[..., Tensor] | None:
+    three = ("embedding", "margin_ranking", "triplet", "ctc", "gaussian", "with_distance")
+    ends = name.endswith(("_loss", "cross_entropy", "_with_logits"))
+    if not ends or name.startswith("_") or any(word in name for word in three):
+        return None
+    return getattr(F, name, None)
+
+
+def _whole(named: Callable[..., Tensor]) -> Loss:
+    """Scores of sequences `[n, T, classes]` with classes `[n, T]` as torch wants them."""
+
+    def loss(output: Tensor, targets: Any) -> Tensor:
+        if named in (F.cross_entropy, F.nll_loss) and isinstance(targets, Tensor):
+            rows = output.ndim > 2 and targets.shape == output.shape[:-1]
+            if rows and not targets.is_floating_point():
+                return named(output.flatten(0, -2), targets.flatten().long())
+            if not targets.is_floating_point():
+                return named(output, targets.long())
+        if isinstance(targets, Tensor) and not targets.is_floating_point():
+            targets = targets.to(output.dtype)  # losses of values take no whole numbers
+        return named(output, targets)
+
+    loss.__name__ = named.__name__
+    return loss
+
+
+def is_language(batch: Any, output: Tensor, targets: Any) -> bool:
+    """Whether a model gives scores for every token of its input, and nobody gave targets."""
+    ids = tokens_of(batch)
+    return (
+        targets is None
+        and ids is not None
+        and output.ndim == 3
+        and output.shape[:2] == ids.shape
+        and output.shape[2] > int(ids.max())
+    )
+
+
+def tokens_of(batch: Any) -> Tensor | None:
+    """The token ids of a batch: whole numbers `[n, T]`."""
+    ids = batch.get("input_ids") if hasattr(batch, "get") else batch
+    ids = ids[0] if isinstance(ids, tuple) and ids else ids
+    whole = isinstance(ids, Tensor) and ids.ndim == 2 and not ids.is_floating_point()
+    return ids if whole and ids.dtype != torch.bool else None
+
+
+def shifted(ids: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The next token of each; -100, which losses leave out, behind the last and for padding."""
+    following = torch.full_like(ids, -100, dtype=torch.long)
+    following[:, :-1] = ids[:, 1:]
+    if mask is not None and mask.shape == ids.shape:
+        following[:, :-1][mask[:, 1:] == 0] = -100
+    return following

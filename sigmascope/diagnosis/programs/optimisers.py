@@ -1,0 +1,156 @@
+"""How a user's optimiser is made again for a copy of the model, at another rate."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from sigmascope.gate import Refusal
+
+Spec = str | Optimizer | Callable[[Iterator[nn.Parameter]], Optimizer]
+DEFAULT_RATES = {"sgd": 0.01, "adagrad": 0.01, "adadelta": 1.0, "rmsprop": 0.01}  # others: 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """An optimiser, as it can be made for any copy of a model.
+
+    Attributes:
+        name: Of its class, in lower case.
+        rate: The learning rate of its first group.
+        options: What else its class was given.
+    """
+
+    name: str
+    rate: float
+    options: Mapping[str, Any] = field(default_factory=dict)
+    _make: Callable[[nn.Module, float], Optimizer] | None = field(default=None, repr=False)
+
+    def make(self, model: nn.Module, *, times: float = 1.0) -> Optimizer:
+        """The optimiser for a copy, all its rates multiplied.
+
+        Args:
+            model: A copy of the user's model.
+            times: Factor of every learning rate.
+
+        Raises:
+            Refusal: If nothing is trained.
+        """
+        trained = [p for p in model.parameters() if p.requires_grad]
+        if not trained:
+            raise Refusal("There must be parameters to train, got none that require gradients.")
+        if self._make is not None:
+            return self._make(model, times)
+        return _class(self.name)(trained, lr=self.rate * times, **self.options)
+
+    def says(self) -> str:
+        """E.g. `sgd at 0.01, momentum 0.9`."""
+        told = "".join(f", {k} {v:g}" for k, v in self.options.items()
+                       if isinstance(v, float | int) and not isinstance(v, bool) and v)  # fmt: skip
+        return f"{self.name} at {self.rate:g}{told}"
+
+
+def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: Any) -> Recipe:
+    """What makes the user's optimiser again.
+
+    Args:
+        optimizer: A name of `torch.optim` in lower case (`adam`, `sgd`, `rmsprop`), an optimiser
+            that was made for the model, or a function that makes one of parameters.
+        model: The user's.
+        lr: The learning rate that goes with a name; torch's own where there is none.
+        options: What else goes with a name: `momentum`, `weight_decay` and so on.
+
+    Raises:
+        Refusal: If there is no such optimiser, or it takes no such option.
+    """
+    if isinstance(optimizer, str):
+        return _named(optimizer.lower(), lr, options)
+    if lr is not None or options:
+        raise Refusal(
+            "A rate and options go with the name of an optimiser, got them beside one that has "
+            "its own. Leave them out."
+        )
+    if not isinstance(optimizer, Optimizer):
+        made = optimizer(iter([p for p in model.parameters() if p.requires_grad]))
+        if not isinstance(made, Optimizer):
+            raise Refusal(
+                "`optimizer` must be a name, an optimiser, or a function that makes one of "
+                f"parameters, got one that makes {type(made).__name__}."
+            )
+        again = lambda copy, times: _scaled(optimizer(copy.parameters()), times)  # type: ignore[operator]
+        return Recipe(_name(made), _rate(made), {}, again)
+    return Recipe(_name(optimizer), _rate(optimizer), {}, _copier(optimizer, model))
+
+
+def _named(name: str, lr: float | None, options: Mapping[str, Any]) -> Recipe:
+    kind = _class(name)
+    takes = inspect.signature(kind).parameters
+    unknown = sorted(set(options) - set(takes))
+    if unknown:
+        raise Refusal(
+            f"`{name}` takes no {', '.join(unknown)}; it takes "
+            f"{', '.join(k for k in takes if k not in ('params', 'lr'))}."
+        )
+    rate = DEFAULT_RATES.get(name, 1e-3) if lr is None else float(lr)
+    if not rate >= 0 or rate == float("inf"):
+        raise Refusal(f"The learning rate must be a number from 0, got {rate}.")
+    return Recipe(name, rate, MappingProxyType(dict(options)))
+
+
+def _class(name: str) -> Callable[..., Optimizer]:
+    kinds = {
+        k.lower(): v
+        for k, v in vars(torch.optim).items()
+        if isinstance(v, type) and issubclass(v, Optimizer) and v is not Optimizer
+    }
+    del kinds["lbfgs"]  # which takes a closure, and no steps of minibatches
+    if name not in kinds:
+        close = get_close_matches(name, kinds, n=1)
+        hint = f" Did you mean `{close[0]}`?" if close else ""
+        raise Refusal(
+            f"There is no optimiser `{name}`; there are {', '.join(sorted(kinds))}.{hint}"
+        )
+    return kinds[name]
+
+
+def _name(optimizer: Optimizer) -> str:
+    return type(optimizer).__name__.lower()
+
+
+def _rate(optimizer: Optimizer) -> float:
+    return float(optimizer.param_groups[0].get("lr", float("nan")))
+
+
+def _scaled(optimizer: Optimizer, times: float) -> Optimizer:
+    for group in optimizer.param_groups:
+        if "lr" in group:
+            group["lr"] = group["lr"] * times
+    return optimizer
+
+
+def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module, float], Optimizer]:
+    """The same class with the same groups, of the copy's parameters, from a fresh state."""
+    names = {id(p): name for name, p in model.named_parameters()}
+    groups = [
+        {**{k: v for k, v in g.items() if k not in ("params", "initial_lr")},
+         "params": [names[id(p)] for p in g["params"] if id(p) in names]}
+        for g in optimizer.param_groups
+    ]  # fmt: skip
+    if not any(g["params"] for g in groups):
+        raise Refusal("`optimizer` must hold parameters of the model, got one that holds none.")
+    kind, defaults = type(optimizer), dict(optimizer.defaults)
+
+    def again(copy: nn.Module, times: float) -> Optimizer:
+        own = dict(copy.named_parameters())
+        mine = [{**g, "params": [own[n] for n in g["params"]]} for g in groups if g["params"]]
+        takes = inspect.signature(kind).parameters
+        made = kind(mine, **{k: v for k, v in defaults.items() if k in takes})
+        return _scaled(made, times)
+
+    return again

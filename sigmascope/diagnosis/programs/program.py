@@ -1,0 +1,161 @@
+"""A whole program: what is trained, on what, by what, for how long."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from sigmascope.diagnosis.programs.losses import LossSpec
+from sigmascope.diagnosis.programs.optimisers import Recipe, Spec, recipe_of
+from sigmascope.gate import Refusal
+
+WORDS = {"optimiser": "optimizer", "batch": "batch_size", "rate": "lr", "learning_rate": "lr"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a user trains, as a training script says it.
+
+    Attributes:
+        model: At its initial weights.
+        data: A batch `(inputs, targets)`, a data set, or a loader.
+        loss: A name, a function of output and targets, or a module; the one that fits the targets
+            if not given.
+        optimizer: A name of `torch.optim` in lower case, one that was made for the model, or a
+            function that makes one of parameters; None if nothing is to be said of training.
+        lr: The learning rate that goes with a name.
+        batch_size: Samples in a step; that of the loader, else 32.
+        epochs: For which training is planned.
+        options: What else goes with the name of an optimiser: `momentum`, `weight_decay`, ….
+        clip: Norm to which gradients are clipped.
+        samples: How many samples there are in all, where `data` are some of them.
+    """
+
+    model: nn.Module
+    data: Any
+    loss: LossSpec | None = None
+    optimizer: Spec | None = None
+    lr: float | None = None
+    batch_size: int | None = None
+    epochs: float | None = None
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    clip: float | None = None
+    samples: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "epochs", "clip", "samples"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise Refusal(f"`{name}` must be above 0, got {value}.")
+
+    def recipe(self) -> Recipe | None:
+        """How its optimiser is made again; None where it names none."""
+        if self.optimizer is None:
+            return None
+        return recipe_of(self.optimizer, self.model, self.lr, **self.options)
+
+    def planned(self, total: int | None, size: int) -> int | None:
+        """Steps of the whole training; None where it is not known how many."""
+        total = self.samples or total
+        if self.epochs is None or total is None:
+            return None
+        return max(1, round(self.epochs * -(-total // size)))
+
+
+def program_of(made: Any) -> Program:
+    """A program as users write one down: this class, a mapping, a tuple, a trainer.
+
+    Args:
+        made: A `Program`; a mapping or an object with `model`, `data` and so on (`optimiser`,
+            `batch` and `learning_rate` are taken for `optimizer`, `batch_size` and `lr`); a tuple
+            `(model, data)`, `(model, data, loss)` or `(model, data, loss, optimizer)`; a Trainer of
+            Hugging Face; a pair of a Lightning module and its data module.
+
+    Raises:
+        Refusal: If it is none of these, or names what is not known.
+    """
+    if isinstance(made, Program):
+        return made
+    if isinstance(made, Mapping):
+        return _of_mapping(made)
+    if hasattr(made, "model") and hasattr(made, "train_dataset") and hasattr(made, "args"):
+        return _of_trainer(made)
+    if isinstance(made, tuple) and len(made) == 2 and hasattr(made[1], "train_dataloader"):
+        return _of_lightning(*made)
+    if hasattr(made, "configure_optimizers") and hasattr(made, "train_dataloader"):
+        return _of_lightning(made, made)
+    if isinstance(made, tuple) and 2 <= len(made) <= 4:
+        return Program(*made)
+    if hasattr(made, "model") and hasattr(made, "data"):
+        return _of_mapping({k: getattr(made, k) for k in dir(made) if not k.startswith("_")
+                            and not callable(getattr(type(made), k, None))})  # fmt: skip
+    raise Refusal(
+        "A program must be a mapping or an object with `model`, `data`, `loss`, `optimizer` and "
+        "so on, a tuple of these, a Trainer, or a Lightning module with its data module; got "
+        f"{type(made).__name__}."
+    )
+
+
+def _of_mapping(made: Mapping[str, Any]) -> Program:
+    known = {f.name for f in fields(Program)}
+    named = {WORDS.get(k, k): v for k, v in made.items()}
+    extra = {k: named.pop(k) for k in ("momentum", "weight_decay") if k in named}
+    unknown = sorted(set(named) - known)
+    if unknown or not {"model", "data"} <= set(named):
+        raise Refusal(
+            f"A program has {', '.join(sorted(known | {'momentum', 'weight_decay'}))}, of which "
+            f"`model` and `data` must be there; got {', '.join(map(str, made)) or 'nothing'}."
+        )
+    made_of = Program(**named)
+    return replace(made_of, options={**made_of.options, **extra}) if extra else made_of
+
+
+def _of_trainer(trainer: Any) -> Program:
+    """Model, data, optimiser and plan of a Trainer of Hugging Face; nothing of it is run."""
+    args = trainer.args
+    kind, options = trainer.get_optimizer_cls_and_kwargs(args)
+    options = {k: v for k, v in options.items() if k != "optimizer_dict"}
+    options.setdefault("weight_decay", args.weight_decay)
+    steps = args.max_steps if args.max_steps and args.max_steps > 0 else None
+    size, total = args.per_device_train_batch_size, len(trainer.train_dataset)
+    epochs = steps * size / total if steps else args.num_train_epochs
+    return Program(
+        trainer.model,
+        trainer.get_train_dataloader(),
+        getattr(trainer, "compute_loss_func", None),
+        lambda parameters: kind(parameters, **options),
+        batch_size=size * args.gradient_accumulation_steps,
+        epochs=epochs,
+        clip=args.max_grad_norm or None,
+    )
+
+
+def _of_lightning(module: Any, data: Any) -> Program:
+    """A Lightning module and the data module (or itself) that has its loader."""
+    if hasattr(data, "prepare_data"):
+        data.prepare_data()
+    if hasattr(data, "setup"):
+        data.setup("fit")
+    found = module.configure_optimizers()
+    while isinstance(found, tuple | list | Mapping):  # schedulers stand behind
+        found = found["optimizer"] if isinstance(found, Mapping) else found[0]
+    if not isinstance(found, Optimizer):
+        raise Refusal(
+            "`configure_optimizers` must give an optimiser, a list of them or a mapping, got "
+            f"{type(found).__name__}."
+        )
+    names = ("loss", "loss_fn", "criterion", "loss_function")
+    own = (getattr(module, name, None) for name in names)
+    loss = next((found for found in own if callable(found)), None)
+    trainer = getattr(module, "_trainer", None)
+    return Program(
+        module,
+        data.train_dataloader(),
+        loss,
+        found,
+        epochs=getattr(trainer, "max_epochs", None) or None,
+        clip=getattr(trainer, "gradient_clip_val", None),
+    )

@@ -1,0 +1,209 @@
+"""Rules on how a program trains: its rate, its optimiser, its batches, how long.
+
+All of them compare the user's run with another that had the same data and as many samples.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sigmascope.diagnosis.training.evidence import BATCH, FORM, GOOD, OTHER, PLANNED
+from sigmascope.records import Estimate, Finding, Profile, Reading
+
+STUCK = 0.95  # of the best constant's loss is left: nothing was learned
+BETTER = 0.8  # left by another run, at most, if it is to show that it learns
+CLEARLY = 0.7  # times what the user's run had left by then
+FALLS = 0.05  # of the loss, in a quarter of the steps: on its way
+BOTTOU = "Bottou, Curtis & Nocedal 2018, Sec. 4"
+LECUN = "LeCun et al. 1998, Sec. 4.7"
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """What a profile tells of training at the user's settings and beside them."""
+
+    readings: dict[tuple[str, str], Reading]
+
+    @classmethod
+    def of(cls, profile: Profile) -> "_Runs":
+        own = (r for r in profile.readings if r.view == "training")
+        return cls({(r.quantity, r.form): r for r in own})
+
+    def left(self, form: str = PLANNED) -> float:
+        """What a run left of the best constant's loss; infinite if it broke, nan if not made."""
+        if ("broke at step", form) in self.readings:
+            return math.inf
+        return self.value("loss left", form)
+
+    def value(self, name: str, form: str = PLANNED) -> float:
+        found = self.readings.get((name, form))
+        return math.nan if found is None else found.estimate.value
+
+    def estimate(self, name: str) -> Estimate | None:
+        found = self.readings.get((name, PLANNED))
+        return None if found is None else found.estimate
+
+    @property
+    def falling(self) -> bool:
+        """Whether the user's loss was still on its way down, beyond doubt."""
+        fall = self.estimate("last fall of the loss")
+        return fall is not None and fall.low > FALLS
+
+    @property
+    def steps(self) -> int:
+        return int(self.value("steps tried")) if self.readings else 0
+
+    def better(self, form: str) -> bool:
+        """Whether another run learned where the user's had not, by as many samples."""
+        theirs, then = self.left(form), self.value("loss left by then", form)
+        mine = self.left() if math.isnan(then) else then
+        return theirs < BETTER and theirs < CLEARLY * mine
+
+    def evidence(self, *forms: str) -> tuple[Reading, ...]:
+        names = ("loss left", "broke at step", "loss left by then")
+        keys = [(n, f) for f in (PLANNED, *forms) for n in names]
+        return tuple(self.readings[k] for k in keys if k in self.readings)
+
+    def says(self) -> str:
+        """The user's run in words."""
+        left = self.left()
+        if left == math.inf:
+            return f"At your settings the loss is not finite after {self._broke()} steps"
+        return (
+            f"After {self.steps} steps at your settings {left:.0%} of the loss of the best "
+            "constant is left"
+        )
+
+    def _broke(self) -> str:
+        return f"{self.value('broke at step'):.0f}"
+
+
+def trains(profile: Profile) -> bool:
+    """Whether training at the user's settings got under way."""
+    return _Runs.of(profile).left() < GOOD
+
+
+def rate_too_high(profile: Profile) -> Iterator[Finding]:
+    """A rate at which training breaks or stands still, and a smaller one that learns."""
+    runs = _Runs.of(profile)
+    left = runs.left()
+    if not left >= STUCK or runs.falling:
+        return
+    smaller = [FORM[f] for f in (0.1, 0.01) if not math.isnan(runs.left(FORM[f]))]
+    bears = [f for f in smaller if runs.better(f) or (left == math.inf > runs.left(f))]
+    if not bears:
+        return
+    best = min(bears, key=runs.left)
+    yield Finding(
+        "rate-too-high",
+        "(training)",
+        "error" if left == math.inf else "warning",
+        runs.evidence(*bears),
+        f"{runs.says()}; at {runs.value('rate', best):.2g}, {best.replace('rate x', 'times')}, "
+        f"{runs.left(best):.0%}: the learning rate is too high.",
+        LECUN,
+        (f"Lower the learning rate to {runs.value('rate', best):.2g}.",),
+    )
+
+
+def rate_too_low(profile: Profile) -> Iterator[Finding]:
+    """A rate at which training creeps, and a larger one that is far ahead by then."""
+    runs = _Runs.of(profile)
+    left, planned = runs.left(), runs.value("planned steps")
+    if not GOOD <= left < math.inf:
+        return
+    larger = [FORM[f] for f in (10.0, 100.0) if runs.better(FORM[f])]
+    if not larger:
+        return
+    best = min(larger, key=runs.left)
+    short = planned <= runs.steps  # the whole of the plan was run
+    yield Finding(
+        "rate-too-low",
+        "(training)",
+        "warning" if short else "note",
+        runs.evidence(best),
+        f"{runs.says()}; at {runs.value('rate', best):.2g}, {best.replace('rate x', 'times')}, "
+        f"{runs.left(best):.0%} after fewer"
+        + (": the learning rate is too low for so few steps." if short else "."),
+        LECUN,
+        (f"Raise the learning rate to {runs.value('rate', best):.2g}.",),
+    )
+
+
+def few_steps(profile: Profile) -> Iterator[Finding]:
+    """A plan that ends while the loss is still on its way."""
+    runs = _Runs.of(profile)
+    left, planned = runs.left(), runs.value("planned steps")
+    if not (GOOD <= left < math.inf and planned <= runs.steps and runs.falling):
+        return
+    fall = runs.estimate("last fall of the loss")
+    assert fall is not None
+    yield Finding(
+        "few-steps",
+        "(training)",
+        "warning",
+        runs.evidence(),
+        f"{runs.says()}, which are all that you plan, and the last quarter of them took "
+        f"{fall.value:.0%} off: training ends before it has learned.",
+        BOTTOU,
+        ("Train for more epochs, or take smaller batches, which make more steps of an epoch.",),
+    )
+
+
+def other_optimiser(profile: Profile) -> Iterator[Finding]:
+    """An optimiser that learns at no rate, where another does at its usual one."""
+    runs = _Runs.of(profile)
+    left = runs.left()
+    if not left >= BETTER or runs.falling or not runs.better(OTHER):
+        return
+    if runs.left(OTHER) > GOOD or any(runs.left(f) < BETTER for f in FORM.values()):
+        return
+    yield Finding(
+        "other-optimiser",
+        "(training)",
+        "warning",
+        runs.evidence(OTHER),
+        f"{runs.says()}, and no rate from a hundredth to a hundred times yours does better; the "
+        f"other family of optimisers leaves {runs.left(OTHER):.0%} after fewer.",
+        BOTTOU,
+        ("Take Adam at 0.001 in place of SGD, or SGD with momentum in place of Adam.",),
+    )
+
+
+def large_batch(profile: Profile) -> Iterator[Finding]:
+    """Batches of which an epoch has so few that smaller ones learn far more of it."""
+    runs = _Runs.of(profile)
+    if not GOOD <= runs.left() < math.inf or not runs.better(BATCH):
+        return
+    if runs.left(BATCH) > GOOD:
+        return
+    yield Finding(
+        "large-batch",
+        "(training)",
+        "note" if runs.falling else "warning",
+        runs.evidence(BATCH),
+        f"{runs.says()}; with batches of an eighth, and as many samples, "
+        f"{runs.left(BATCH):.0%}: there are too few steps in an epoch.",
+        BOTTOU,
+        ("Take batches of an eighth.",),
+    )
+
+
+def stuck(profile: Profile) -> Iterator[Finding]:
+    """Training at the user's settings that learns nothing, nor does anything beside them."""
+    runs = _Runs.of(profile)
+    left = runs.left()
+    if not left >= STUCK or runs.falling or runs.steps < 100:
+        return
+    tried = [f for f in (*FORM.values(), OTHER, BATCH) if not math.isnan(runs.left(f))]
+    if any(runs.better(f) for f in tried):
+        return
+    yield Finding(
+        "stuck",
+        "(training)",
+        "warning",
+        runs.evidence(*tried),
+        f"{runs.says()}, and no other rate, optimiser or batch that was tried learns more: what is "
+        "trained is at fault, not how.",
+        "Measured: training of copies",
+    )

@@ -1,0 +1,6 @@
+"""Training as the user means to, tried on copies for some dozens of steps."""
+
+from sigmascope.diagnosis.training.evidence import GOOD, training_items
+from sigmascope.diagnosis.training.runs import Data
+
+__all__ = ["GOOD", "Data", "training_items"]

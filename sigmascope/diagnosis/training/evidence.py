@@ -1,0 +1,201 @@
+"""What training shows of a user's settings, from some dozens of steps at them and beside them."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.diagnosis.programs.optimisers import Recipe
+from sigmascope.diagnosis.training.runs import Data, Run, started, work_of
+from sigmascope.probes.execution import still
+from sigmascope.records import Estimate, Item, Reading, View
+from sigmascope.survey.task import constant_loss, free_starts, labels_of, least_loss
+
+VIEW: View = "training"
+SITE = "(training)"
+RATES = (0.1, 10.0, 0.01, 100.0)  # times the user's, in the order in which they are tried
+PASSES = 8  # over the samples at hand that the user's settings get, however large the model
+FEWEST, LEAST, MOST = 16, 60, 1000  # steps at least; with small batches; of small models
+WORK = 4e9  # multiplications, forward, that a run of a small model may take
+SHARE = 0.4  # of these steps for every other setting
+GOOD = 0.5  # of the loss of the best constant that is left: training got under way
+FORM = {0.01: "rate x 0.01", 0.1: "rate x 0.1", 10.0: "rate x 10", 100.0: "rate x 100"}
+PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Between which losses training goes.
+
+    Attributes:
+        free: The least of all outputs.
+        same: The least of one output for all samples.
+    """
+
+    free: float
+    same: float
+
+    @classmethod
+    def of(cls, output: Tensor, data: Data) -> "Scale":
+        labels = labels_of(output, data.targets)
+        starts = free_starts(output, data.targets, labels)
+        free, _ = least_loss(lambda o: o, starts, data.targets, data.loss)
+        return cls(free, constant_loss(output, data.targets, data.loss))
+
+    def left(self, loss: float) -> float:
+        """Share of the best constant's loss that is left; above 1 where it is worse."""
+        room = self.same - self.free
+        return (loss - self.free) / room if room > 0 and math.isfinite(room) else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """The user's run and those beside it.
+
+    Attributes:
+        mine: At the user's settings.
+        others: By what is different, in words.
+        scale: Of losses.
+    """
+
+    mine: Run
+    others: dict[str, Run]
+    scale: Scale
+
+
+def training_items(
+    model: nn.Module,
+    data: Data,
+    recipe: Recipe,
+    *,
+    planned: int | None,
+    clip: float | None = None,
+) -> Iterator[Item]:
+    """Readings of training at a user's settings and beside them.
+
+    Args:
+        model: At its initial weights; left as it is.
+        data: Samples at hand.
+        recipe: The user's optimiser.
+        planned: Steps that the user means to make; None if it is not known.
+        clip: Norm to which gradients are clipped.
+
+    Cost: 8 passes over the samples for the user's settings and about 12 for the others; small
+    models get up to 1000 steps.
+    """
+    steps = steps_for(work_of(model, data), data, planned)
+    with still(model):
+        trials = tried(model, data, recipe, steps, clip=clip)
+    yield from _readings(trials, data, steps, planned)
+
+
+def steps_for(work: float, data: Data, planned: int | None) -> int:
+    """Steps at the user's settings: more of small models, and no more than are planned."""
+    size = min(data.size, data.count)
+    base = min(max(PASSES * data.count // size, FEWEST), LEAST)
+    afford = int(WORK / max(work * size, 1.0))
+    return min(max(base, min(afford, MOST)), planned or MOST)
+
+
+def tried(
+    model: nn.Module, data: Data, recipe: Recipe, steps: int, *, clip: float | None
+) -> Trials:
+    """The runs, as many as are wanted to tell what would be better."""
+    mine = started(model, recipe, data.size, clip=clip)
+    mine.go_on(data, steps)
+    scale = Scale.of(mine.output(data), data)
+    others: dict[str, Run] = {}
+    trials = Trials(mine, others, scale)
+    if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
+        return trials
+    fewer = max(min(FEWEST, steps), int(SHARE * steps))
+    for times in RATES:
+        if _worth(times, trials):
+            others[FORM[times]] = started(model, recipe, data.size, times=times, clip=clip)
+            others[FORM[times]].go_on(data, fewer)
+    for form, other, size in _elsewhere(data, recipe):
+        others[form] = started(model, other, size, clip=clip)
+        samples = fewer * min(data.size, data.count)
+        others[form].go_on(data, fewer if form == OTHER else samples // size)
+    return trials
+
+
+def _worth(times: float, trials: Trials) -> bool:
+    """The outer rates are tried where the one before them was better than the user's."""
+    inner = {0.01: 0.1, 100.0: 10.0}.get(times)
+    if inner is None:
+        return True
+    before = trials.others[FORM[inner]]
+    return before.after(before.steps) < trials.mine.after(before.steps) or not before.finite
+
+
+def _elsewhere(data: Data, recipe: Recipe) -> Iterator[tuple[str, Recipe, int]]:
+    """Another family of optimisers at its usual rate, and smaller batches where there are few."""
+    adaptive = recipe.name not in ("sgd", "asgd")
+    other = Recipe("sgd", 0.01, {"momentum": 0.9}) if adaptive else Recipe("adam", 1e-3)
+    yield OTHER, other, data.size
+    size = min(data.size, data.count)
+    if size >= 8 and 4 * size > data.count:  # few steps in an epoch
+        yield BATCH, recipe, max(size // 8, 1)
+
+
+def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> Iterator[Item]:
+    mine, scale = trials.mine, trials.scale
+    yield Reading(SITE, "steps tried", Estimate.exactly(mine.steps), VIEW, PLANNED)
+    if planned is not None:
+        yield Reading(SITE, "planned steps", Estimate.exactly(planned), VIEW, PLANNED)
+    yield from _left(mine, scale, steps, PLANNED)
+    for form, other in trials.others.items():
+        yield from _left(other, scale, other.steps, form)
+        at_same = max(1, round(other.steps * other.size / max(mine.size, 1)))
+        then = scale.left(mine.after(min(at_same, mine.steps)))
+        if math.isfinite(then):
+            yield Reading(SITE, "loss left by then", Estimate.exactly(max(then, 0.0)), VIEW, form)
+    slope = falling(mine)
+    if slope is not None:
+        yield Reading(SITE, "last fall of the loss", slope, VIEW, PLANNED)
+    score = _score(mine, data)
+    if score is not None:
+        yield Reading(SITE, "score", Estimate.exactly(score), VIEW, PLANNED)
+
+
+def _left(run: Run, scale: Scale, steps: int, form: str) -> Iterator[Item]:
+    left = scale.left(run.after(max(steps, 1))) if run.finite else math.inf
+    if not run.finite:
+        yield Reading(SITE, "broke at step", Estimate.exactly(run.steps), VIEW, form)
+    elif math.isfinite(left):
+        yield Reading(SITE, "rate", Estimate.exactly(run.rate), VIEW, form)
+        yield Reading(SITE, "loss left", Estimate.exactly(max(left, 0.0)), VIEW, form)
+
+
+def falling(run: Run) -> Estimate | None:
+    """Share of the loss that the last half of the steps took off, with its standard errors."""
+    seen = run.losses[len(run.losses) // 2 :]
+    if len(seen) < 8:
+        return None
+    half = len(seen) // 2
+    a, b = (torch.tensor(part, dtype=torch.float64) for part in (seen[:half], seen[half:]))
+    size = float(a.abs().mean())
+    if not size > 0:
+        return None
+    gap = 2 * float((a.var() / len(a) + b.var() / len(b)).sqrt()) / size
+    return replace(Estimate.within(float(a.mean() - b.mean()) / size, gap), risk=0.05)
+
+
+def _score(run: Run, data: Data) -> float | None:
+    """Accuracy, or share of the targets' variance that is explained, on the samples at hand."""
+    output = run.output(data)
+    labels = labels_of(output, data.targets)
+    if not bool(output.isfinite().all()) or labels is None:
+        return None
+    if labels.wanted is not None and labels.wanted.shape[labels.dim] > 1 and labels.exclusive:
+        right = output.argmax(labels.dim) == labels.wanted.to(output).argmax(labels.dim)
+        right = right if labels.counted is None else right[labels.counted.to(right.device)]
+        return right.double().mean().item()
+    if data.targets.shape != output.shape:
+        return None
+    y = data.targets.double()
+    error, spread = (y - output.double()).square().sum(), (y - y.mean(0)).square().sum()
+    return max(1.0 - float(error / spread), -1.0) if float(spread) > 0 else None

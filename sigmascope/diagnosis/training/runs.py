@@ -1,0 +1,160 @@
+"""Training of copies as the user trains, and at other settings beside it.
+
+A run goes on where it stopped, step by step on batches of the user's size, drawn from the samples
+that are at hand in an order of its own. Everything is decided by counts and by seeded draws, so
+that two diagnoses of one program are the same.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.diagnosis.programs.optimisers import Recipe
+from sigmascope.probes.execution import called, duplicate, layers, recording, still
+from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
+
+WINDOW = 5  # steps over which a loss is smoothed, at least
+NORMS = (nn.modules.batchnorm._BatchNorm,)
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The samples at hand, and how training takes them.
+
+    Attributes:
+        batch: All of them.
+        targets: Theirs.
+        loss: What is minimised.
+        size: Samples in a step.
+        batch_dim: Where the batch has its samples.
+    """
+
+    batch: Batch
+    targets: Tensor
+    loss: Loss
+    size: int
+    batch_dim: int = 0
+
+    @property
+    def count(self) -> int:
+        """Samples at hand."""
+        return sample_count(self.batch, batch_dim=self.batch_dim)
+
+    def draws(self) -> Iterator[tuple[Batch, Tensor]]:
+        """Batches of the size of a step, epoch after epoch, without end."""
+        generator = torch.Generator().manual_seed(0)
+        size = min(self.size, self.count)
+        while True:
+            order = torch.randperm(self.count, generator=generator)
+            for rows in order.split(size):
+                if len(rows) == size or len(rows) > 1:
+                    yield self._taken(rows)
+
+    def _taken(self, rows: Tensor) -> tuple[Batch, Tensor]:
+        if len(rows) == self.count:
+            return self.batch, self.targets
+        part = chosen(self.batch, rows, batch_dim=self.batch_dim)
+        return part, self.targets[rows.to(self.targets.device)]
+
+
+@dataclass(slots=True)
+class Run:
+    """Training of a copy at some settings.
+
+    Attributes:
+        recipe: Makes the optimiser.
+        times: Factor of the user's rates.
+        size: Samples in a step.
+        losses: Before every step.
+        finite: Whether every loss was.
+        model: The copy.
+    """
+
+    recipe: Recipe
+    times: float
+    size: int
+    model: nn.Module
+    losses: list[float] = field(default_factory=list)
+    finite: bool = True
+    clip: float | None = None
+    _by: torch.optim.Optimizer | None = None
+    _draws: Iterator[tuple[Batch, Tensor]] | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many were made."""
+        return len(self.losses)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.recipe.rate * self.times
+
+    def after(self, steps: int) -> float:
+        """The loss around a step, over a quarter of the steps before it; infinite if it broke."""
+        if not self.finite and steps >= self.steps:
+            return math.inf
+        seen = self.losses[:steps]
+        width = max(WINDOW, len(seen) // 4)
+        return math.fsum(seen[-width:]) / max(len(seen[-width:]), 1) if seen else math.inf
+
+    def go_on(self, data: Data, steps: int) -> None:
+        """Up to so many steps in all."""
+        if self._by is None:
+            self.model.train()
+            self._by = self.recipe.make(self.model, times=self.times)
+            self._draws = Data(data.batch, data.targets, data.loss, self.size, data.batch_dim).draws()
+        assert self._draws is not None
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.default_generator.manual_seed(self.steps)  # dropout; restored behind the block
+            while self.finite and self.steps < steps:
+                self._step(data.loss, *next(self._draws))
+
+    def _step(self, loss: Loss, batch: Batch, targets: Tensor) -> None:
+        assert self._by is not None
+        self._by.zero_grad()
+        value = loss(as_tensor(run(self.model, batch))[0], targets)
+        if not bool(value.isfinite()):
+            self.finite = False
+            return
+        self.losses.append(value.item())
+        if not value.requires_grad:
+            return
+        value.backward()
+        if self.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        self._by.step()
+
+    @torch.no_grad()
+    def output(self, data: Data) -> Tensor:
+        """On all samples at hand, as in training but without dropout."""
+        modes = {m: m.training for m in self.model.modules()}
+        for m in modes:
+            m.training = isinstance(m, NORMS) and m.training
+        try:
+            return as_tensor(run(self.model, data.batch))[0]
+        finally:
+            for m, mode in modes.items():
+                m.training = mode
+
+
+def started(model: nn.Module, recipe: Recipe, size: int, *, times: float = 1.0,
+            clip: float | None = None) -> Run:  # fmt: skip
+    """A run that has made no step."""
+    return Run(recipe, times, size, duplicate(model), clip=clip)
+
+
+@torch.no_grad()
+def work_of(model: nn.Module, data: Data) -> float:
+    """Multiplications that layers need for one sample, forward; measured in one run."""
+    total = 0.0
+    with still(model), recording(layers(model)) as tape:
+        called(model, data.batch)
+    for c in tape.calls:
+        own = [p for p in c.module.parameters() if p.ndim > 1]
+        channels = max(next((p.shape[0] for p in own), 1), 1)
+        total += c.output.numel() / channels * sum(p.numel() for p in own)
+    return total / max(data.count, 1)
