@@ -1,45 +1,27 @@
 """The door: a whole program in, a diagnosis out."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
-import torch
 from torch import Tensor, nn
 
 from sigmascope import survey
-from sigmascope.diagnosis.programs.data import Taken, taken
-from sigmascope.diagnosis.programs.fitting import fitting_loss
-from sigmascope.diagnosis.programs.losses import (
-    LossSpec,
-    is_language,
-    loss_of,
-    shifted,
-    tokens_of,
-)
-from sigmascope.diagnosis.programs.optimisers import Spec
+from sigmascope.diagnosis.programs.losses import LossSpec
+from sigmascope.diagnosis.programs.opened import Opened, opened
+from sigmascope.diagnosis.programs.optimisers import Recipe, Spec
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.catalogue import diagnose as findings_of
 from sigmascope.diagnosis.rules.fit import UNFIT
 from sigmascope.diagnosis.trainability.model import foretold
 from sigmascope.diagnosis.trainability.short_runs import Optimiser
 from sigmascope.diagnosis.training import Data, training_items
-from sigmascope.gate import Refusal
-from sigmascope.probes.execution import called, still
-from sigmascope.probes.samples import (
-    Loss,
-    as_tensor,
-    prepared,
-    require_finite_targets,
-    require_task,
-    sample_count,
-)
+from sigmascope.probes.samples import prepared
 from sigmascope.quantities import ALL, View
-from sigmascope.records import Finding, Profile, Reading, Shown, Skipped
+from sigmascope.records import Finding, Item, Profile, Reading, Shown, Skipped
 from sigmascope.survey import tried
 
 SAMPLES = 128  # that are measured
-SIZE = 32  # samples in a step, where nobody says
 PLAIN = ("sgd", "asgd")  # all other optimisers are of Adam's kind
 
 
@@ -145,88 +127,54 @@ def _examined(
     progress: survey.Progress | None,
 ) -> Diagnosis:
     """Everything that can be measured of the program; what cannot is said."""
-    known = taken(program.data, samples=samples, batch_dim=batch_dim)
-    known = _completed(program.model, known)
-    loss = fitting_loss if program.loss is None else loss_of(program.loss)
-    why = _unfit(program.model, known, loss, batch_dim)
-    task: dict[str, Any] = {"batch_dim": batch_dim}
-    if known.targets is not None and not why:
-        task |= {"targets": known.targets, "loss": loss}
-    measured = survey.profile(
-        program.model, known.batch, **task, views=views, progress=progress
-    )
-    recipe = program.recipe()
-    size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
-    if why:
-        gap = Skipped("(targets)", UNFIT, why)
+    known = opened(program, samples=samples, batch_dim=batch_dim)
+    task, recipe = known.task, program.recipe()
+    measured = survey.profile(program.model, known.batch, **task, views=views, progress=progress)
+    if known.unfit:
+        gap = Skipped("(targets)", UNFIT, known.unfit)
         measured = replace(measured, skipped=(*measured.skipped, gap))
     else:
         family: Optimiser = "sgd" if recipe is not None and recipe.name in PLAIN else "adam"
         measured = foretold(measured, program.model, known.batch, **task, optimiser=family)
-        measured = _trained(measured, program, known, size, task)
-    settings = "" if recipe is None else f"{recipe.says()}, batches of {size}"
-    if settings and program.epochs is not None:
-        settings += f", {program.epochs:g} epochs"
-    about = {"loss": getattr(loss, "__name__", type(loss).__name__)} if task.get("loss") else {}
-    about |= {"training": settings} if settings else {}
+    measured = _trained(measured, program, known, recipe)
+    settings = _settings(program, known, recipe)
+    about = {"loss": getattr(known.loss, "__name__", type(known.loss).__name__)}
+    about = (about if "loss" in task else {}) | ({"training": settings} if settings else {})
     measured = survey.named(measured, {**measured.about, **about})
     return Diagnosis(measured, findings_of(measured), settings)
 
 
-def _completed(model: nn.Module, known: Taken) -> Taken:
-    """Next tokens as the targets of a language model, where nobody gave any."""
-    ids = tokens_of(known.batch)
-    if ids is None:
-        return known
-    same = isinstance(known.targets, Tensor) and known.targets.shape == ids.shape
-    if known.targets is not None and not (same and bool((known.targets == ids).all())):
-        return known
-    own = isinstance(known.batch, Mapping)  # labels that are the inputs: the model shifts them
-    if known.targets is not None and not own:
-        return known
-    with still(model), torch.no_grad():
-        output = as_tensor(called(model, prepared(model, known.batch)))[0]
-    if not is_language(known.batch, output, None):
-        return known
-    mask = known.batch.get("attention_mask") if own else None
-    return replace(known, targets=shifted(ids, mask))
-
-
-def _unfit(model: nn.Module, known: Taken, loss: Loss, batch_dim: int) -> str:
-    """Why targets and loss do not go with the output; empty where they do, or there are none."""
-    if known.targets is None:
+def _settings(program: Program, known: Opened, recipe: Recipe | None) -> str:
+    if recipe is None:
         return ""
-    with still(model), torch.no_grad():
-        output = as_tensor(called(model, prepared(model, known.batch)))[0]
-    count = sample_count(known.batch, batch_dim=batch_dim)
-    try:
-        require_finite_targets(known.targets)
-        require_task(output, known.targets, loss, count=count, batch_dim=batch_dim)
-    except Refusal as refusal:
-        return str(refusal)
-    return ""
+    epochs = "" if program.epochs is None else f", {program.epochs:g} epochs"
+    return f"{recipe.says()}, batches of {known.size}{epochs}"
 
 
 def _trained(
-    measured: Profile, program: Program, known: Taken, size: int, task: dict[str, Any]
+    measured: Profile, program: Program, known: Opened, recipe: Recipe | None
 ) -> Profile:
     """The profile with what training at the user's settings showed, or why it did not."""
-    why, recipe = "", program.recipe()
+    items: list[Item] = []
     if recipe is None:
-        why = "no optimiser was given"
-    elif not isinstance(task.get("targets"), Tensor):
-        why = "no targets were given"
-    if why or recipe is None:
-        gap = Skipped("(training)", "training", why)
-        return replace(measured, skipped=(*measured.skipped, gap))
-    batch = prepared(program.model, known.batch)
-    data = Data(batch, task["targets"], task["loss"], size, task["batch_dim"])
-    planned = program.planned(known.total, size)
-    items = [*tried(training_items(program.model, data, recipe, planned=planned,
-                                   clip=program.clip), "training")]  # fmt: skip
+        items.append(Skipped("(training)", "training", "no optimiser was given"))
+    elif not isinstance(known.task.get("targets"), Tensor):
+        items.append(Skipped("(training)", "training", "no targets were given that it could fit"))
+    else:
+        data = data_of(program, known)
+        seen = training_items(
+            program.model, data, recipe, planned=known.planned, clip=program.clip
+        )
+        items += tried(seen, "training")
     return replace(
         measured,
         readings=(*measured.readings, *(i for i in items if isinstance(i, Reading))),
         skipped=(*measured.skipped, *(i for i in items if isinstance(i, Skipped))),
-        views=(*measured.views, "training"),
+        views=(*measured.views, "training") if recipe is not None else measured.views,
     )
+
+
+def data_of(program: Program, known: Opened) -> Data:
+    """The samples at hand, as training takes them."""
+    batch = prepared(program.model, known.batch)
+    return Data(batch, known.targets, known.loss, known.size, known.batch_dim)

@@ -9,7 +9,7 @@ from torch import nn
 
 from sigmascope import survey
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
-from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together
+from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy
 from sigmascope.diagnosis.rules.catalogue import diagnose
 from sigmascope.diagnosis.trainability.model import foretold, probability
 from sigmascope.diagnosis.trainability.short_runs import Optimiser
@@ -132,7 +132,8 @@ def trial(
     Raises:
         Refusal: If the model or the batch cannot be measured.
     """
-    queue: list[Remedy] = [kind() for kind in REMEDIES] if remedies is None else [*remedies]
+    targets = options.get("targets")
+    queue: list[Remedy] = every_remedy(targets) if remedies is None else [*remedies]
     tell = progress or (lambda *_: None)
     tell("as it is", 0, len(queue) + 1)
     state = (generator or torch.Generator().manual_seed(0)).get_state()

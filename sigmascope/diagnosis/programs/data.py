@@ -1,7 +1,7 @@
 """Samples of whatever holds a user's data: a batch, a data set, a loader."""
 
-from collections.abc import Iterable, Mapping, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sized
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -33,6 +33,19 @@ class Taken:
     size: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A user's data with other targets.
+
+    Attributes:
+        data: As for `taken`.
+        change: What is made of the targets.
+    """
+
+    data: Any
+    change: Callable[[Tensor], Tensor]
+
+
 def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
     """Samples of a batch `(inputs, targets)`, a data set, or a loader.
 
@@ -46,6 +59,9 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
     Raises:
         Refusal: If it is none of these, or holds nothing.
     """
+    if isinstance(data, Mapped):
+        inner = taken(data.data, samples=samples, batch_dim=batch_dim)
+        return replace(inner, targets=data.change(inner.targets))
     with torch.random.fork_rng(devices=[]):  # loaders draw, and so may data sets
         if isinstance(data, DataLoader):
             return _of_loader(data, samples, batch_dim)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,6 @@ from torch.optim import Optimizer
 
 from sigmascope.gate import Refusal
 
-Spec = str | Optimizer | Callable[[Iterator[nn.Parameter]], Optimizer]
 DEFAULT_RATES = {"sgd": 0.01, "adagrad": 0.01, "adadelta": 1.0, "rmsprop": 0.01}  # others: 1e-3
 
 
@@ -49,11 +48,24 @@ class Recipe:
             return self._make(model, times)
         return _class(self.name)(trained, lr=self.rate * times, **self.options)
 
+    def at(self, times: float) -> "Recipe":
+        """The same at other rates.
+
+        Args:
+            times: Factor of every learning rate.
+        """
+        make = self._make
+        again = None if make is None else lambda copy, more: make(copy, more * times)
+        return replace(self, rate=self.rate * times, _make=again)
+
     def says(self) -> str:
         """E.g. `sgd at 0.01, momentum 0.9`."""
         told = "".join(f", {k} {v:g}" for k, v in self.options.items()
                        if isinstance(v, float | int) and not isinstance(v, bool) and v)  # fmt: skip
         return f"{self.name} at {self.rate:g}{told}"
+
+
+Spec = str | Optimizer | Recipe | Callable[[Iterator[nn.Parameter]], Optimizer]
 
 
 def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: Any) -> Recipe:
@@ -69,6 +81,8 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
     Raises:
         Refusal: If there is no such optimiser, or it takes no such option.
     """
+    if isinstance(optimizer, Recipe):
+        return optimizer
     if isinstance(optimizer, str):
         return _named(optimizer.lower(), lr, options)
     if lr is not None or options:
@@ -147,8 +161,10 @@ def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module, floa
     kind, defaults = type(optimizer), dict(optimizer.defaults)
 
     def again(copy: nn.Module, times: float) -> Optimizer:
-        own = dict(copy.named_parameters())
-        mine = [{**g, "params": [own[n] for n in g["params"]]} for g in groups if g["params"]]
+        own = {n: p for n, p in copy.named_parameters() if p.requires_grad}
+        mine = [{**g, "params": [own.pop(n) for n in g["params"] if n in own]} for g in groups]
+        mine[0]["params"] += [p for n, p in own.items() if n not in names.values()]  # a changed copy
+        mine = [g for g in mine if g["params"]]
         takes = inspect.signature(kind).parameters
         made = kind(mine, **{k: v for k, v in defaults.items() if k in takes})
         return _scaled(made, times)

@@ -4,10 +4,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, final
 
-from torch import nn
+from torch import Tensor, nn
 
 from sigmascope.diagnosis.remedies.base import Remedy
 from sigmascope.diagnosis.remedies.batch_normalisation import BatchNormalisation, LayerNormalisation
+from sigmascope.diagnosis.remedies.closings import (
+    EndInLinear,
+    EndInSigmoid,
+    EndInSoftmax,
+    StandardiseTargets,
+)
 from sigmascope.diagnosis.remedies.rank_pretraining import RankPretraining
 from sigmascope.diagnosis.remedies.reinitialisation import RecentreWeights, Reinitialise
 from sigmascope.diagnosis.remedies.residual_scaling import RescaleResidual
@@ -17,7 +23,11 @@ from sigmascope.probes.samples import Batch
 from sigmascope.records import Finding, Profile
 
 REMEDIES: tuple[type[Remedy], ...] = (
+    EndInSigmoid,
+    EndInSoftmax,
+    EndInLinear,
     StandardiseInputs,
+    StandardiseTargets,
     BatchNormalisation,
     RankPretraining,
     RescaleResidual,
@@ -67,6 +77,16 @@ class Together(Remedy):
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
         for part in self.parts:
             part.change(model, batches)
+
+
+def every_remedy(targets: Any = None) -> list[Remedy]:
+    """One of each kind.
+
+    Args:
+        targets: Of the task, for remedies that work with them.
+    """
+    known = {StandardiseTargets: {"targets": targets if isinstance(targets, Tensor) else None}}
+    return [kind(**known.get(kind, {})) for kind in REMEDIES]
 
 
 def remedy(name: str, **options: Any) -> Remedy:

@@ -22,6 +22,7 @@ WORK = 4e9  # multiplications, forward, that a run of a small model may take
 SHARE = 0.4  # of these steps for every other setting
 GOOD = 0.5  # of the loss of the best constant that is left: training got under way
 FORM = {0.01: "rate x 0.01", 0.1: "rate x 0.1", 10.0: "rate x 10", 100.0: "rate x 100"}
+ROOM = 1e-6  # share of the first loss that a constant must leave, to be compared with
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
 
 
@@ -38,11 +39,13 @@ class Scale:
     same: float
 
     @classmethod
-    def of(cls, output: Tensor, data: Data) -> "Scale":
+    def of(cls, output: Tensor, data: Data, first: float) -> "Scale":
+        """Of a task; where a constant fits it, as a single sample, `first` is the loss to beat."""
         labels = labels_of(output, data.targets)
         starts = free_starts(output, data.targets, labels)
         free, _ = least_loss(lambda o: o, starts, data.targets, data.loss)
-        return cls(free, constant_loss(output, data.targets, data.loss))
+        same = constant_loss(output, data.targets, data.loss)
+        return cls(free, same if same - free > ROOM * abs(first) else first)
 
     def left(self, loss: float) -> float:
         """Share of the best constant's loss that is left; above 1 where it is worse."""
@@ -105,7 +108,7 @@ def tried(
     """The runs, as many as are wanted to tell what would be better."""
     mine = started(model, recipe, data.size, clip=clip)
     mine.go_on(data, steps)
-    scale = Scale.of(mine.output(data), data)
+    scale = Scale.of(mine.output(data), data, next(iter(mine.losses), math.nan))
     others: dict[str, Run] = {}
     trials = Trials(mine, others, scale)
     if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
@@ -133,12 +136,16 @@ def _worth(times: float, trials: Trials) -> bool:
 
 def _elsewhere(data: Data, recipe: Recipe) -> Iterator[tuple[str, Recipe, int]]:
     """Another family of optimisers at its usual rate, and smaller batches where there are few."""
-    adaptive = recipe.name not in ("sgd", "asgd")
-    other = Recipe("sgd", 0.01, {"momentum": 0.9}) if adaptive else Recipe("adam", 1e-3)
-    yield OTHER, other, data.size
+    yield OTHER, other_family(recipe), data.size
     size = min(data.size, data.count)
     if size >= 8 and 4 * size > data.count:  # few steps in an epoch
         yield BATCH, recipe, max(size // 8, 1)
+
+
+def other_family(recipe: Recipe) -> Recipe:
+    """Adam in place of SGD, SGD with momentum in place of all others, at their usual rates."""
+    plain = recipe.name in ("sgd", "asgd")
+    return Recipe("adam", 1e-3) if plain else Recipe("sgd", 0.01, {"momentum": 0.9})
 
 
 def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> Iterator[Item]:
@@ -156,7 +163,7 @@ def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> It
     slope = falling(mine)
     if slope is not None:
         yield Reading(SITE, "last fall of the loss", slope, VIEW, PLANNED)
-    score = _score(mine, data)
+    score = score_of(mine, data)
     if score is not None:
         yield Reading(SITE, "score", Estimate.exactly(score), VIEW, PLANNED)
 
@@ -184,18 +191,36 @@ def falling(run: Run) -> Estimate | None:
     return replace(Estimate.within(float(a.mean() - b.mean()) / size, gap), risk=0.05)
 
 
-def _score(run: Run, data: Data) -> float | None:
+def score_of(run: Run, data: Data) -> float | None:
     """Accuracy, or share of the targets' variance that is explained, on the samples at hand."""
     output = run.output(data)
     labels = labels_of(output, data.targets)
-    if not bool(output.isfinite().all()) or labels is None:
+    if labels is None or not bool(output.isfinite().all()):
         return None
-    if labels.wanted is not None and labels.wanted.shape[labels.dim] > 1 and labels.exclusive:
-        right = output.argmax(labels.dim) == labels.wanted.to(output).argmax(labels.dim)
+    wanted = labels.wanted
+    if wanted is not None and wanted.shape[labels.dim] > 1 and labels.exclusive:
+        right = output.argmax(labels.dim) == wanted.to(output).argmax(labels.dim)
         right = right if labels.counted is None else right[labels.counted.to(right.device)]
         return right.double().mean().item()
+    if wanted is not None:
+        return ((output > boundary(output, data)) == wanted).double().mean().item()
     if data.targets.shape != output.shape:
         return None
     y = data.targets.double()
     error, spread = (y - output.double()).square().sum(), (y - y.mean(0)).square().sum()
     return max(1.0 - float(error / spread), -1.0) if float(spread) > 0 else None
+
+
+def boundary(output: Tensor, data: Data) -> float:
+    """Between no and yes: the output at which the loss of both is the same, 0 or one half."""
+
+    def gap(at: float) -> float:
+        made = torch.full_like(output, at)
+        with torch.no_grad():
+            yes, no = (float(data.loss(made, torch.full_like(data.targets, y))) for y in (1.0, 0.0))
+        return abs(yes - no)
+
+    try:
+        return min((0.5, 0.0), key=gap)
+    except Exception:  # noqa: BLE001 (a loss may raise anything of targets that are made up)
+        return 0.5

@@ -17,6 +17,7 @@ NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
 FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
 UNBOUNDED = 1e3  # times the size of a constant's loss, below which nothing seems to hold a loss
+ROOM = 1e-6  # share of the loss that a constant must leave, to be compared with
 ONE = Estimate.exactly(1.0)
 
 
@@ -153,7 +154,8 @@ def _reach(
     """What outputs, targets and loss ask of one another, and what no weights could reach."""
     fit = fit_of(subject, loss, targets)
     yield from _asked(fit)
-    if fit.same > 0 and math.isfinite(fit.now) and math.isfinite(fit.same):
+    apart = fit.same > 0 and fit.same - fit.free > ROOM * abs(fit.now)  # one sample fits a constant
+    if apart and math.isfinite(fit.now) and math.isfinite(fit.same):
         ratio = Estimate.rounded(max(fit.now, 0.0) / fit.same, ulps=2**20)
         yield Reading("(loss)", "first loss over a constant's", ratio, VIEW)
     if fit.known:

@@ -1,0 +1,115 @@
+"""A program's samples, targets and loss, ready to be measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.diagnosis.programs.data import Taken, taken
+from sigmascope.diagnosis.programs.fitting import fitting_loss
+from sigmascope.diagnosis.programs.losses import is_language, loss_of, shifted, tokens_of
+from sigmascope.diagnosis.programs.program import Program
+from sigmascope.gate import Refusal
+from sigmascope.probes.execution import called, still
+from sigmascope.probes.samples import (
+    Batch,
+    Loss,
+    as_tensor,
+    prepared,
+    require_finite_targets,
+    require_task,
+    sample_count,
+)
+
+SIZE = 32  # samples in a step, where nobody says
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is at hand of a program.
+
+    Attributes:
+        batch: Samples.
+        targets: Theirs; None where there are none.
+        loss: What compares outputs with them.
+        size: Samples in a step of the user's.
+        planned: Steps of the whole training; None where it is not known.
+        unfit: Why targets and loss do not go with the output; empty where they do.
+        batch_dim: Where the batch has its samples.
+    """
+
+    batch: Batch
+    targets: Any
+    loss: Loss
+    size: int
+    planned: int | None
+    unfit: str
+    batch_dim: int = 0
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """What measurements take of it."""
+        known = self.targets is not None and not self.unfit
+        named = {"targets": self.targets, "loss": self.loss} if known else {}
+        return {**named, "batch_dim": self.batch_dim}
+
+
+def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
+    """Samples of a program, with the targets that belong to them.
+
+    Args:
+        program: The whole of it; left as it is.
+        samples: How many to take, where there are more.
+        batch_dim: Where batches have their samples.
+
+    Raises:
+        Refusal: If its data hold no samples, or there is no such loss.
+    """
+    known = _completed(program.model, taken(program.data, samples=samples, batch_dim=batch_dim))
+    loss = fitting_loss if program.loss is None else loss_of(program.loss)
+    size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
+    planned = program.planned(known.total, size)
+    why = _unfit(program.model, known, loss, batch_dim)
+    return Opened(known.batch, known.targets, loss, size, planned, why, batch_dim)
+
+
+def _completed(model: nn.Module, known: Taken) -> Taken:
+    """Next tokens as the targets of a language model, where nobody gave any.
+
+    Labels that are the inputs, beside a mapping of arguments, mean the same: the models of Hugging
+    Face shift them inside.
+    """
+    ids = tokens_of(known.batch)
+    own = isinstance(known.batch, Mapping)
+    same = ids is not None and isinstance(known.targets, Tensor) and _is_same(known.targets, ids)
+    if ids is None or not (known.targets is None or (own and same)):
+        return known
+    if not is_language(known.batch, _output(model, known), None):
+        return known
+    mask = known.batch.get("attention_mask") if isinstance(known.batch, Mapping) else None
+    return replace(known, targets=shifted(ids, mask))
+
+
+def _is_same(labels: Tensor, ids: Tensor) -> bool:
+    """Whether labels are the inputs, but for what they leave out."""
+    return labels.shape == ids.shape and bool(((labels == ids) | (labels == -100)).all())
+
+
+def _unfit(model: nn.Module, known: Taken, loss: Loss, batch_dim: int) -> str:
+    if known.targets is None:
+        return ""
+    count = sample_count(known.batch, batch_dim=batch_dim)
+    output = _output(model, known)
+    try:
+        require_finite_targets(known.targets)
+        require_task(output, known.targets, loss, count=count, batch_dim=batch_dim)
+    except Refusal as refusal:
+        return str(refusal)
+    return ""
+
+
+def _output(model: nn.Module, known: Taken) -> Tensor:
+    with still(model), torch.no_grad():
+        return as_tensor(called(model, prepared(model, known.batch)))[0]

@@ -1,0 +1,196 @@
+"""Another last operation, or another number of outputs."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
+from sigmascope.diagnosis.remedies.wrapping import Around
+from sigmascope.probes.execution import called, module_name, still
+from sigmascope.probes.samples import Batch, as_tensor
+from sigmascope.probes.structure import tail
+
+GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
+LEAST = 1e-6  # spread of targets that are scaled
+
+
+def closing_site(model: nn.Module, batch: Batch) -> str:
+    """Name of the module without weights that makes the output; empty where none does.
+
+    Args:
+        model: Left as it is.
+        batch: What it is run on.
+    """
+    wrote: list[tuple[str, Tensor]] = []
+    plain = {
+        name: m
+        for name, m in model.named_modules()
+        if name and not [*m.children()] and next(m.parameters(), None) is None
+    }
+
+    def note(name: str, _m: nn.Module, args: tuple[object, ...], out: object) -> None:
+        moved = isinstance(out, Tensor) and args and out is args[0]
+        if isinstance(out, Tensor) and not moved:
+            wrote.append((name, out))
+
+    hooks = [
+        m.register_forward_hook(lambda m, a, o, name=name: note(name, m, a, o))
+        for name, m in plain.items()
+        if not isinstance(m, nn.Dropout | nn.Flatten | nn.Identity)
+    ]
+    try:
+        with still(model), torch.no_grad():
+            output = as_tensor(called(model, batch))[0]
+    finally:
+        for hook in hooks:
+            hook.remove()
+    name, made = wrote[-1] if wrote else ("", output[:0])
+    same = made.numel() == output.numel() and torch.equal(made.flatten(), output.flatten())
+    return name if same else ""
+
+
+class EndIn(Remedy):
+    """Another last operation: a module in the place of the one that closes the model, or behind it.
+
+    Attributes:
+        closing: What the model is to end in; None for the last layer as it is.
+    """
+
+    closing: ClassVar[type[nn.Module] | None] = None
+    source: ClassVar[str] = GOODFELLOW
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        ending = tail(model, batches[0])
+        site = closing_site(model, batches[0])
+        kind = type(self).closing
+        self._require_use(ending.output, ending.closing, site)
+        fresh = nn.Identity() if kind is None else self._made(kind)
+        if site:
+            _put(model, site, fresh)
+        elif isinstance(model, nn.Sequential):
+            model.append(fresh)
+        else:
+            last = calls(model, batches[0])[-1]
+            name = module_name(last.site)
+            if not name or last.output.shape != ending.output.shape:
+                raise Inapplicable(
+                    "The layer that writes the output must be a part of the model that can be "
+                    f"replaced, got {type(last.module).__name__} at {last.site or 'the top'}. Add "
+                    "the operation at the end of `forward`."
+                )
+            _put(model, name, nn.Sequential(last.module, fresh))
+
+    def _made(self, kind: type[nn.Module]) -> nn.Module:
+        return kind(-1) if kind is nn.Softmax else kind()
+
+    def _require_use(self, output: Tensor, closing: str, site: str) -> None:
+        kind = type(self).closing
+        wanted = "" if kind is None else kind.__name__.lower()
+        if closing == wanted:
+            raise Inapplicable(f"The model ends in {closing or 'its last layer'} already.")
+        if closing and not site:
+            raise Inapplicable(
+                f"The last operation, {closing}, is written in `forward`, where no remedy reaches "
+                f"it: write {wanted or 'nothing'} there in its place."
+            )
+        if kind is nn.Softmax and (output.ndim < 2 or output.shape[-1] < 2):
+            raise Inapplicable("A softmax needs two outputs or more, got one: it would be 1.")
+
+
+def _put(model: nn.Module, site: str, fresh: nn.Module) -> None:
+    """Set a module in the place of another; containers by key, others by attribute."""
+    parent, _, name = site.rpartition(".")
+    setattr(model.get_submodule(parent), name, fresh)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EndInLinear(EndIn):
+    """Leave the last operation out."""
+
+    name: ClassVar[str] = "end-in-linear"
+    cures: ClassVar[tuple[str, ...]] = (
+        "double-softmax",
+        "out-of-reach",
+        "constant-output",
+        "unsuited-closing",
+        "spread-targets",
+    )
+    says: ClassVar[str] = "Leave out the last operation: end in the linear layer."
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EndInSigmoid(EndIn):
+    """End in a sigmoid for each output."""
+
+    name: ClassVar[str] = "end-in-sigmoid"
+    cures: ClassVar[tuple[str, ...]] = (
+        "constant-output",
+        "raw-output",
+        "unsuited-closing",
+        "shared-classes",
+    )
+    says: ClassVar[str] = "End in a sigmoid."
+    closing: ClassVar[type[nn.Module] | None] = nn.Sigmoid
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EndInSoftmax(EndIn):
+    """End in a softmax over the outputs of a row."""
+
+    name: ClassVar[str] = "end-in-softmax"
+    cures: ClassVar[tuple[str, ...]] = ("raw-output", "unsuited-closing")
+    says: ClassVar[str] = "End in a softmax over the classes."
+    closing: ClassVar[type[nn.Module] | None] = nn.Softmax
+
+
+class Unscaled(Around):
+    """A layer whose outputs are brought to the scale of the targets by two constants."""
+
+    def __init__(self, layer: nn.Module, mean: Tensor, spread: Tensor) -> None:
+        super().__init__(layer)
+        self.register_buffer("mean", mean)
+        self.register_buffer("spread", spread)
+
+    def forward(self, *args: object, **named: object) -> Tensor:
+        """`layer(x) * spread + mean`."""
+        made = self.layer(*args, **named)
+        return made * self.get_buffer("spread") + self.get_buffer("mean")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StandardiseTargets(Remedy):
+    """Learn targets less their mean, over their spread, and undo that on the outputs.
+
+    Attributes:
+        targets: Values, from which mean and spread are taken.
+    """
+
+    name: ClassVar[str] = "standardise-targets"
+    cures: ClassVar[tuple[str, ...]] = ("unscaled-targets", "loud-output")
+    says: ClassVar[str] = "Learn targets less their mean, over their spread."
+    source: ClassVar[str] = "LeCun et al. 1998, Sec. 4.5"
+    needs: ClassVar[str] = "target size"
+    rebuilds: ClassVar[bool] = True
+
+    targets: Tensor | None = field(default=None, repr=False)
+
+    def change(self, model: nn.Module, batches: list[Batch]) -> None:
+        last = calls(model, batches[0])[-1]
+        ending, name = tail(model, batches[0]), module_name(last.site)
+        y = self.targets
+        if y is None or not y.is_floating_point() or y.shape[1:] != ending.output.shape[1:]:
+            raise Inapplicable("Scaling outputs needs targets that are values of their shape.")
+        if ending.closing or not name or last.output.shape != ending.output.shape:
+            raise Inapplicable(
+                "Scaling outputs needs a model that ends in a layer of its own, got one that ends "
+                f"in {ending.closing or type(last.module).__name__}. Scale the targets instead."
+            )
+        mean = y.detach().to(ending.output).mean(0)
+        spread = (y.detach().to(ending.output) - mean).square().mean(0).sqrt().clamp(min=LEAST)
+        _put(model, name, Unscaled(last.module, mean, spread))
