@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as ss
-from sigmascope.diagnosis.cures import Cure, cures
+from sigmascope.diagnosis.cures import Cure, cured as cure_of
 from sigmascope.records import Finding, Reading
 
 SAMPLES, IMAGES = 128, 64  # measured on: the default of the command line; of images
@@ -100,7 +100,7 @@ def as_program(
         lambda parameters: kit.optimiser(program, list(parameters)),
         batch_size=program.batch,
         epochs=None if unknown else program.epochs,
-        samples=total,
+        total=total,
     )
 
 
@@ -154,7 +154,7 @@ def cured(case: Any, scores: dict[str, float]) -> dict[str, Any]:
     """The program, changed by the cure that ranks first, trained on all of its data."""
     kit, _ = _rooms()
     X, Y = kit.prepared(case.bug, case.data())
-    tried, _ = cures(as_program(case.bug, case.bug.model(0), X, Y), samples=size_of(X))
+    tried = cure_of(as_program(case.bug, case.bug.model(0), X, Y), samples=size_of(X)).tried
     if not tried:
         return {"cure": None, "cured": False}
     score = _trained(case, tried[0])
@@ -178,7 +178,8 @@ def _trained(case: Any, cure: Cure) -> float:
     plan = replace(case.bug, loss=loss, batch=changed.batch_size or case.bug.batch,
                    epochs=max(1, round(changed.epochs or case.bug.epochs)), read=read)  # fmt: skip
     model = changed.model
-    make, kit.optimiser = kit.optimiser, lambda _p, _parameters: recipe.make(model)
+    by = recipe.make(model)
+    make, kit.optimiser = kit.optimiser, lambda _p, _parameters: by
     try:
         kit.train(plan, model, X, Y, 0)
     finally:
@@ -220,7 +221,9 @@ def _line(row: dict[str, Any], scores: dict[str, float]) -> str:
         words.append(f"{kind} p={shown} {said or 'nothing'} ({row[kind]['seconds']} s)")
     words.append(f"{scores['bug']:.2f}->{scores['fix']:.2f}")
     cure = row.get("remedy", {})
-    words += [f"{cure['cure']} {cure.get('score')} {'CURED' if cure['cured'] else ''}"] if cure else []
+    words += (
+        [f"{cure['cure']} {cure.get('score')} {'CURED' if cure['cured'] else ''}"] if cure else []
+    )
     return " | ".join(words)
 
 

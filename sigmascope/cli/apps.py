@@ -17,6 +17,7 @@ from sigmascope.cli.bottlenecks import bottleneck
 from sigmascope.cli.checks import check, theorems
 from sigmascope.cli.comparisons import compare
 from sigmascope.cli.compressions import compress
+from sigmascope.cli.diagnoses import diagnose
 from sigmascope.cli.exports import export
 from sigmascope.cli.landscapes import landscape
 from sigmascope.cli.outputs import (
@@ -44,6 +45,7 @@ app = cyclopts.App(
 )
 COMMANDS = (
     profile,
+    diagnose,
     check,
     remedy,
     balances,

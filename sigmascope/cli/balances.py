@@ -47,7 +47,7 @@ def balances(
     require_targets(picture=tree, json=json, inputs=source.files)
     opened, data = open_named(model, source)
     dag = None if tree is None else _neurons(opened.module, data.inputs, output)
-    found = le2022.conservation.conserved(opened.module, data.inputs, **task(data))
+    found = le2022.conservation.conserved(opened.module, data.inputs, **task(data, source))
     failed = strict and bool(found.broken)
     code = finish(found, json=json, failed=failed, printed={"whole": whole})
     if tree is not None and dag is not None:

@@ -80,4 +80,4 @@ def _of_model(
         twin = probes.execution.duplicate(opened.module)
         sources.load_checkpoint(twin, file)
         states.append(twin)
-    return survey.compare(*states, batch=data.inputs, **task(data), **training)
+    return survey.compare(*states, batch=data.inputs, **task(data, source), **training)

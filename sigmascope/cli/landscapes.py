@@ -92,7 +92,7 @@ def landscape(
     if sights.layers is not None and sights.curvature is None:
         raise gate.Refusal("`--layers` needs `--curvature`: say which, e.g. `--curvature hessian`.")
     opened, data = open_named(model, source)
-    name, loss = _loss(data, squared)
+    name, loss = _loss(data, source, squared)
     module = probes.execution.duplicate(opened.module).double() if double else opened.module
     of = {**loss, "batch_dim": source.batch_dim}
     on = lambda measure, *beside, **more: measure(module, *beside, data.inputs, **of, **more)
@@ -111,13 +111,13 @@ def landscape(
     return code
 
 
-def _loss(data: "Data", squared: bool) -> tuple[str, dict[str, Any]]:
+def _loss(data: "Data", source: Source, squared: bool) -> tuple[str, dict[str, Any]]:
     """The loss's name, and it with its targets."""
     targets = None if squared else data.targets
     if targets is None:
         return "", {"targets": None, "loss": None}
-    name = "mean squared error" if targets.is_floating_point() else "cross-entropy"
-    return name, task(data)
+    own = "mean squared error" if targets.is_floating_point() else "cross-entropy"
+    return source.loss or own, task(data, source)
 
 
 def _curved(on: Callable[..., Any], source: Source, sights: Sights) -> "Bends | None":

@@ -2,20 +2,21 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from sigmascope import gate
 from sigmascope.cli.outputs import progress_bar
-from sigmascope.cli.ranges import Fitting
+from sigmascope.cli.ranges import Above, AtLeast, Fitting
 from sigmascope.quantities import ALL, View
 
 if TYPE_CHECKING:
     import torch
 
+    from sigmascope.diagnosis import Diagnosis, Program
     from sigmascope.probes import Subject
-    from sigmascope.records import Profile
     from sigmascope.sources import Data, Model
 
 
@@ -33,7 +34,16 @@ class Source:
         seed: For the weights of a network that is built here, and for the choice of samples.
         batch_dim: Where the model wants its samples; the data always have them first.
         outputs: How many outputs to differentiate; as many mixtures of all where there are more.
-        optimiser: With which training is foretold: `adam`, or `sgd` with momentum 0.9.
+        loss: A name (`cross_entropy`, `mse`, `bce_with_logits`, any loss of torch's) or
+            `file.py:function`; the one that fits the targets if not given.
+        device: Where to measure: `cpu`, `cuda`, `cuda:1`, `mps`.
+        optimiser: Yours (`--optimizer` too): `adam`, `sgd`, `rmsprop` or another of torch's. Adam
+            of usual rates is tried if not given, and nothing is said of how you train.
+        lr: Its learning rate; torch's own if not given.
+        momentum: Its momentum.
+        weight_decay: Its weight decay.
+        batch: Samples in a step.
+        epochs: For how many you mean to train.
         memory: How much the model and the data may take, e.g. `8GB`; half of the machine's.
     """
 
@@ -44,7 +54,14 @@ class Source:
     seed: int = 0
     batch_dim: Fitting = 0
     outputs: Fitting = 16
-    optimiser: Literal["adam", "sgd"] = "adam"
+    loss: str | None = None
+    device: str | None = None
+    optimiser: Annotated[str | None, Parameter(name=("--optimizer", "--optimiser"))] = None
+    lr: AtLeast = None
+    momentum: AtLeast = None
+    weight_decay: AtLeast = None
+    batch: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    epochs: Above = None
     memory: str | None = None
 
     @property
@@ -61,7 +78,7 @@ def open_named(model: str, source: Source) -> "tuple[Model, Data]":
     from sigmascope import sources
 
     with gate.memory(source.memory):
-        return sources.open_both(
+        found = sources.open_both(
             model,
             data=source.data,
             checkpoint=source.checkpoint,
@@ -70,6 +87,18 @@ def open_named(model: str, source: Source) -> "tuple[Model, Data]":
             batch_dim=source.batch_dim,
             generator=seeded(source.seed),
         )
+    if source.device is not None:
+        _move(found[0].module, source.device)
+    return found
+
+
+def _move(module: "torch.nn.Module", device: str) -> None:
+    """To a device; the data follow the model."""
+    try:
+        module.to(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch says why
+        words = str(error).split("\n")[0]
+        raise gate.Refusal(f"`--device {device}` cannot be used, torch says: {words}") from error
 
 
 def seeded(seed: int) -> "torch.Generator":
@@ -81,42 +110,74 @@ def seeded(seed: int) -> "torch.Generator":
     return torch.Generator().manual_seed(seed)
 
 
-def task(data: "Data") -> dict[str, Any]:
+def task(data: "Data", source: Source) -> dict[str, Any]:
     """What the output is compared with, and how; nothing where the data have no targets."""
-    from sigmascope.diagnosis.programs import fitting_loss
-
-    loss = None if data.targets is None else fitting_loss
+    loss = None if data.targets is None else loss_of(source)
     return {"targets": data.targets, "loss": loss}
 
 
-def measure(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Profile":
-    """A profile that knows the names the user gave."""
+def loss_of(source: Source) -> Any:
+    """The loss that the user names, or the one that fits the targets."""
+    from sigmascope.diagnosis import programs
+    from sigmascope.sources import open_program
+
+    if source.loss is None:
+        return programs.fitting_loss
+    if ":" not in source.loss:
+        return programs.loss_of(source.loss)
+    made = open_program(source.loss, called=False)
+    if not callable(made):
+        raise gate.Refusal(f"`--loss {source.loss}` must be a function of output and targets.")
+    return made() if isinstance(made, type) else made
+
+
+def family(source: Source) -> Literal["adam", "sgd"]:
+    """The kind of optimiser at whose usual rates training is foretold."""
+    return "sgd" if source.optimiser in ("sgd", "asgd") else "adam"
+
+
+def program_of(opened: "Model", data: "Data", source: Source) -> "Program":
+    """The user's program, as far as the words of the command line tell of it."""
+    from sigmascope.diagnosis import Program
+
+    named = {"momentum": source.momentum, "weight_decay": source.weight_decay}
+    options = {k: v for k, v in named.items() if v is not None}
+    if source.optimiser is None and (options or source.lr is not None):
+        raise gate.Refusal(
+            "A rate, momentum or weight decay go with an optimiser: add `--optimizer adam`."
+        )
+    return Program(
+        opened.module,
+        data,
+        loss_of(source),
+        source.optimiser,
+        source.lr,
+        source.batch,
+        source.epochs,
+        options,
+        total=data.total,
+    )
+
+
+def measure(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Diagnosis":
+    """A diagnosis whose profile knows the names the user gave."""
+    from dataclasses import replace
+
     from sigmascope import diagnosis, survey
-    from sigmascope.diagnosis.programs import fitting_loss
 
     with progress_bar() as progress:
-        measured = survey.profile(
-            opened.module,
-            data.inputs,
-            **task(data),
+        found = diagnosis.diagnose(
+            program_of(opened, data, source),
+            samples=source.samples,
             views=views or ALL,
             outputs=source.outputs,
             batch_dim=source.batch_dim,
             generator=seeded(source.seed),
             progress=progress,
         )
-    if "setup" in (views or ALL):
-        measured = diagnosis.trainability.foretold(
-            measured,
-            opened.module,
-            data.inputs,
-            targets=data.targets,
-            loss=fitting_loss,
-            optimiser=source.optimiser,
-            batch_dim=source.batch_dim,
-        )
+    measured = found.profile
     about = {"name": opened.name, "weights": opened.weights, "data": data.name, **measured.about}
-    return survey.named(measured, about)
+    return replace(found, profile=survey.named(measured, about))
 
 
 def subject_of(opened: "Model", data: "Data", source: Source) -> "Subject":
@@ -126,7 +187,7 @@ def subject_of(opened: "Model", data: "Data", source: Source) -> "Subject":
     return probes.Subject(
         opened.module,
         data.inputs,
-        *task(data).values(),
+        *task(data, source).values(),
         outputs=source.outputs,
         batch_dim=source.batch_dim,
         generator=seeded(source.seed),

@@ -30,7 +30,12 @@ def profile(
     MODEL is `package.module:factory` or `file.py:factory` (a module, or a function that returns
     one), a built-in network (`mlp?depth=32&width=128&norm=none`), or a local Hugging Face folder.
 
+    With `--optimizer` (and `--lr`, `--momentum`, `--batch`, `--epochs`) copies are trained as you
+    train, and beside it: whether the rate, the optimiser, the batches or the plan are at fault.
+
     Example: sigmascope profile 'mlp?depth=32' --data digits --html report.html
+
+    Example: sigmascope profile net.py:build --data set.npz --loss mse --optimizer adam --lr 3e-4
 
     Args:
         model: What to measure.
@@ -42,13 +47,13 @@ def profile(
         step: Step of training to file it under in the run file.
         strict: End with exit code 1 if a finding is of severity error.
     """
-    from sigmascope import diagnosis, report, store
+    from sigmascope import report, store
 
     require_targets(html=html, run=run, json=json, inputs=source.files)
     require_run(run)
     opened, data = open_named(model, source)
-    measured = measure(opened, data, source, views)
-    findings = diagnosis.rules.diagnose(measured)
+    found = measure(opened, data, source, views)
+    measured, findings = found.profile, found.findings
     failed = strict and any(f.severity == "error" for f in findings)
     code = finish(measured, findings, json=json, failed=failed)
     if html is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sigmascope.cli import outputs
 from sigmascope.cli.ends import finish, refusing
-from sigmascope.cli.options import DEFAULT, Source, open_named, seeded, task
+from sigmascope.cli.options import DEFAULT, Source, family, open_named, seeded, task
 from sigmascope.cli.outputs import progress_bar, require_targets
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ def _tried(
             progress=progress,
             outputs=source.outputs,
             batch_dim=source.batch_dim,
-            optimiser=source.optimiser,
-            **task(data),
+            optimiser=family(source),
+            **task(data, source),
         )
 
 

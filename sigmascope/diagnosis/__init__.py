@@ -1,6 +1,6 @@
 """Profiles in, findings and remedies out."""
 
-from sigmascope.diagnosis import compression, programs, remedies, rules, trainability
+from sigmascope.diagnosis import compression, cures, programs, remedies, rules, trainability
 from sigmascope.diagnosis.bottlenecks import Bottleneck, Evidence, bottleneck
 from sigmascope.diagnosis.diagnoses import Diagnosis, diagnose
 from sigmascope.diagnosis.learning_rates import layer_rates
@@ -10,8 +10,6 @@ from sigmascope.diagnosis.treatments import (
     Treatment,
     assess,
     last_ratio,
-    pairs,
-    ranked,
     treat,
     trial,
 )
@@ -25,13 +23,12 @@ __all__ = [
     "assess",
     "bottleneck",
     "compression",
+    "cures",
     "diagnose",
     "last_ratio",
     "layer_rates",
-    "pairs",
     "probability",
     "programs",
-    "ranked",
     "remedies",
     "rules",
     "trainability",

@@ -64,6 +64,8 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "denormal-values", "no-gradient", "unaligned-layers",
         ),
         "sigmoid-stack": (*COLLAPSE, *SIZES, "saturated-units"),
+        "silent-samples": ("dead-units", *COLLAPSE, "no-gradient", "vanishing-signal"),
+        "linear-network": ("linear-pair",),
         "dead-units": (*COLLAPSE, *SIZES, "no-gradient", "no-tangents"),
         "saturated-units": (*COLLAPSE, *SIZES, "no-gradient"),
         "frozen-layer": ("unaligned-layers",),

@@ -1,9 +1,10 @@
 """The door: a whole program in, a diagnosis out."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
+import torch
 from torch import Tensor, nn
 
 from sigmascope import survey
@@ -46,7 +47,9 @@ class Diagnosis(Shown):
 
 
 @overload
-def diagnose(program: Profile) -> tuple[Finding, ...]: ...
+def diagnose(  # pyright: ignore[reportOverlappingOverload] (a profile is no program)
+    program: Profile,
+) -> tuple[Finding, ...]: ...
 @overload
 def diagnose(
     program: nn.Module | Program | Any,
@@ -59,7 +62,9 @@ def diagnose(
     epochs: float | None = None,
     samples: int = SAMPLES,
     views: Collection[View] = ALL,
+    outputs: int | Sequence[int] = 16,
     batch_dim: int = 0,
+    generator: torch.Generator | None = None,
     progress: survey.Progress | None = None,
     **options: Any,
 ) -> Diagnosis: ...
@@ -74,7 +79,9 @@ def diagnose(
     epochs: float | None = None,
     samples: int = SAMPLES,
     views: Collection[View] = ALL,
+    outputs: int | Sequence[int] = 16,
     batch_dim: int = 0,
+    generator: torch.Generator | None = None,
     progress: survey.Progress | None = None,
     **options: Any,
 ) -> Diagnosis | tuple[Finding, ...]:
@@ -93,11 +100,13 @@ def diagnose(
         batch_size: Samples in a step; the loader's, else 32.
         epochs: For which training is planned.
         samples: On how many samples to measure.
-        views: As for `survey.profile`.
+        views: As for `survey.profile`; without `"setup"` nothing is trained.
+        outputs: As for `survey.profile`.
         batch_dim: Where batches have their samples.
+        generator: As for `survey.profile`.
         progress: As for `survey.profile`.
         options: What else goes with the name of an optimiser (`momentum`, `weight_decay`), or
-            belongs to the program (`clip`).
+            belongs to the program (`clip`, and `total`, the number of all samples).
 
     Returns:
         Findings, the profile they rest on, and the program's settings in words. The model, its
@@ -112,31 +121,26 @@ def diagnose(
     if isinstance(program, Profile):
         return findings_of(program)
     if isinstance(program, nn.Module) and data is not None:
-        own = {k: options.pop(k) for k in ("clip",) if k in options}
+        own = {k: options.pop(k) for k in ("clip", "total") if k in options}
         whole = Program(program, data, loss, optimizer, lr, batch_size, epochs, options, **own)
     else:
         whole = program_of(program)
-    return _examined(whole, samples, views, batch_dim, progress)
+    known = opened(whole, samples=samples, batch_dim=batch_dim)
+    asked = {"views": views, "outputs": outputs, "generator": generator, "progress": progress}
+    return _examined(whole, known, asked)
 
 
-def _examined(
-    program: Program,
-    samples: int,
-    views: Collection[View],
-    batch_dim: int,
-    progress: survey.Progress | None,
-) -> Diagnosis:
+def _examined(program: Program, known: Opened, asked: dict[str, Any]) -> Diagnosis:
     """Everything that can be measured of the program; what cannot is said."""
-    known = opened(program, samples=samples, batch_dim=batch_dim)
     task, recipe = known.task, program.recipe()
-    measured = survey.profile(program.model, known.batch, **task, views=views, progress=progress)
+    measured = survey.profile(program.model, known.batch, **task, **asked)
     if known.unfit:
         gap = Skipped("(targets)", UNFIT, known.unfit)
         measured = replace(measured, skipped=(*measured.skipped, gap))
-    else:
+    elif "setup" in asked["views"]:
         family: Optimiser = "sgd" if recipe is not None and recipe.name in PLAIN else "adam"
         measured = foretold(measured, program.model, known.batch, **task, optimiser=family)
-    measured = _trained(measured, program, known, recipe)
+        measured = _trained(measured, program, known, recipe)
     settings = _settings(program, known, recipe)
     about = {"loss": getattr(known.loss, "__name__", type(known.loss).__name__)}
     about = (about if "loss" in task else {}) | ({"training": settings} if settings else {})
@@ -151,26 +155,22 @@ def _settings(program: Program, known: Opened, recipe: Recipe | None) -> str:
     return f"{recipe.says()}, batches of {known.size}{epochs}"
 
 
-def _trained(
-    measured: Profile, program: Program, known: Opened, recipe: Recipe | None
-) -> Profile:
+def _trained(measured: Profile, program: Program, known: Opened, recipe: Recipe | None) -> Profile:
     """The profile with what training at the user's settings showed, or why it did not."""
+    if recipe is None:  # of which the report says that nothing was heard
+        return measured
     items: list[Item] = []
-    if recipe is None:
-        items.append(Skipped("(training)", "training", "no optimiser was given"))
-    elif not isinstance(known.task.get("targets"), Tensor):
+    if not isinstance(known.task.get("targets"), Tensor):
         items.append(Skipped("(training)", "training", "no targets were given that it could fit"))
     else:
         data = data_of(program, known)
-        seen = training_items(
-            program.model, data, recipe, planned=known.planned, clip=program.clip
-        )
+        seen = training_items(program.model, data, recipe, planned=known.planned, clip=program.clip)
         items += tried(seen, "training")
     return replace(
         measured,
         readings=(*measured.readings, *(i for i in items if isinstance(i, Reading))),
         skipped=(*measured.skipped, *(i for i in items if isinstance(i, Skipped))),
-        views=(*measured.views, "training") if recipe is not None else measured.views,
+        views=(*measured.views, "training"),
     )
 
 

@@ -36,6 +36,7 @@ from sigmascope.probes.structure.operations import (
     branches,
     branches_of,
     closing_operation,
+    is_affine,
 )
 
 MIXED = (
@@ -76,6 +77,16 @@ class Runs(Observed):
                 return self._closing(as_tensor(called(self.model, self.batch))[0])
 
         return self._asked("closing operation", alone)
+
+    @cached_property
+    def is_affine(self) -> bool:
+        """Whether what the last weight writes comes from the inputs by linear operations alone."""
+
+        def alone() -> bool:
+            with self._scene.on_tape() as run:
+                return is_affine(run.output)
+
+        return self._asked("linearity", alone)
 
     @cached_property
     def mixing(self) -> str:
@@ -203,6 +214,7 @@ class Runs(Observed):
         asked: dict[str, Callable[[Taped, Operations], Any]] = {
             "branches": self._branches_on,
             "closing operation": lambda run, _: self._closing(run.output),
+            "linearity": lambda run, _: is_affine(run.output),
         }
         if first in asked:  # which take no backward pass
             return asked

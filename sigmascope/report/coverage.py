@@ -1,8 +1,10 @@
 """How much of a model the numbers speak of."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from sigmascope.diagnosis.rules import Unheard, unheard
 from sigmascope.records import EVERY, Profile, Skipped
 from sigmascope.records.encoding import encoded
 
@@ -23,6 +25,7 @@ class Coverage:
         skipped: How many things were not measured, each with a reason in `Profile.skipped`.
         uncovered: Layers and weights that no call of a layer covers, by name.
         unasked: Views that were not asked for.
+        silent: Rules that could not speak though what they read was asked for, and why.
     """
 
     layers: int
@@ -34,6 +37,7 @@ class Coverage:
     skipped: int
     uncovered: tuple[str, ...]
     unasked: tuple[str, ...]
+    silent: tuple[str, ...] = ()
 
     @property
     def says(self) -> str:
@@ -56,6 +60,7 @@ class Coverage:
         left = self.skipped - len(self.uncovered)
         if left:
             said.append(f"{left} {'entry' if left == 1 else 'entries'} listed as not measured")
+        said += self.silent
         if self.unasked:
             said.append(f"not asked for: {_named(self.unasked, most=len(self.unasked))}")
         return tuple(said)
@@ -83,8 +88,14 @@ def coverage(profile: Profile) -> Coverage:
         weights_wanted=wanted,
         skipped=len(profile.skipped),
         uncovered=tuple(s.site for s in uncovered),
-        unasked=tuple(view for view in EVERY if view not in asked),
+        unasked=tuple(view for view in EVERY if view not in asked and view != "training"),
+        silent=tuple(u.says for u in unheard(profile) if _is_asked(u, asked)),
     )
+
+
+def _is_asked(silent: Unheard, asked: Collection[str]) -> bool:
+    """Not what is told by naming its view as not asked for."""
+    return silent.need in asked or (silent.need in ("task", "training") and "setup" in asked)
 
 
 def no_findings(seen: Coverage) -> str:

@@ -11,8 +11,9 @@ from dataclasses import fields
 from functools import singledispatch
 from typing import Any
 
-from sigmascope.diagnosis import Bottleneck, Treatment
+from sigmascope.diagnosis import Bottleneck, Diagnosis, Treatment
 from sigmascope.diagnosis.compression import Compression
+from sigmascope.diagnosis.cures import Cures
 from sigmascope.diagnosis.rules import broken_balances, diagnose
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.records import Finding, Profile
@@ -73,6 +74,23 @@ def _profile(profile: Profile, findings: Sequence[Finding] | None = None) -> dic
             for finding in encoded(findings)
         ],
         "readings": [placed(reading) for reading in form["readings"]],
+    }
+
+
+@json_form.register
+def _diagnosis(found: Diagnosis, cures: Cures | None = None) -> dict[str, Any]:
+    form = json_form(found.profile, found.findings)
+    return form if cures is None else {**form, "cures": json_form(cures)}
+
+
+@json_form.register
+def _cures(found: Cures) -> dict[str, Any]:
+    names = ("name", "cause", "patch", "after", "steps")
+    before = lambda c: None if math.isnan(c.before) else c.before
+    return {
+        "schema": "sigmascope/cures/1",
+        "tried": [{**_some(c, *names), "before": before(c)} for c in found.tried],
+        **_some(found, "declined"),
     }
 
 

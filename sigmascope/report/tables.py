@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sigmascope.diagnosis import Bottleneck, Evidence, Treatment
+from sigmascope.diagnosis import Bottleneck, Diagnosis, Evidence, Treatment
 from sigmascope.diagnosis.compression import Compression, Truncation
+from sigmascope.diagnosis.cures import Cure, Cures
 from sigmascope.records import Check, Finding, Profile, Reading
 from sigmascope.records.encoding import wide
 from sigmascope.report.depths import depths
@@ -20,6 +21,8 @@ from sigmascope.theory import le2022
 _ROWS: Mapping[type, tuple[type, str]] = MappingProxyType(
     {
         Profile: (Reading, "readings"),
+        Diagnosis: (Finding, "findings"),
+        Cures: (Cure, "tried"),
         Finding: (Reading, "evidence"),
         Checks: (Check, "checks"),
         Comparison: (Change, "changes"),

@@ -7,6 +7,7 @@ from sigmascope.sources.datasets import DATASETS
 from sigmascope.sources.defaults import default_data, input_shape
 from sigmascope.sources.models import Model, open_model
 from sigmascope.sources.pairs import open_both
+from sigmascope.sources.programs import open_program
 from sigmascope.sources.samples import Data
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "open_both",
     "open_data",
     "open_model",
+    "open_program",
     "read_checkpoint",
 ]

@@ -19,12 +19,14 @@ class Data:
         targets: Class labels or values, one row a sample; nothing where there are none.
         name: What it is and which samples were taken, in words.
         outputs: Outputs a model of these targets has: the number of classes, or of values a sample.
+        total: How many samples the source holds; None where that is not known.
     """
 
     inputs: Batch
     targets: Tensor | None
     name: str
     outputs: int | None
+    total: int | None = None
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -46,7 +48,7 @@ def chosen_data(
     if taken is not None:
         _require_known(taken, rows, name)
     words = described(name, len(rows), total, balanced=labels is not None, generator=generator)
-    return Data(take(inputs, rows), taken, words, outputs_for(targets))
+    return Data(take(inputs, rows), taken, words, outputs_for(targets), total)
 
 
 def _require_known(targets: Tensor, rows: Tensor, name: str) -> None:

@@ -1,6 +1,6 @@
 """Losses by name, and the one that fits targets where none is named."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -96,10 +96,11 @@ def is_language(batch: Any, output: Tensor, targets: Any) -> bool:
 
 def tokens_of(batch: Any) -> Tensor | None:
     """The token ids of a batch: whole numbers `[n, T]`."""
-    ids = batch.get("input_ids") if hasattr(batch, "get") else batch
-    ids = ids[0] if isinstance(ids, tuple) and ids else ids
-    whole = isinstance(ids, Tensor) and ids.ndim == 2 and not ids.is_floating_point()
-    return ids if whole and ids.dtype != torch.bool else None
+    ids: Any = batch.get("input_ids") if isinstance(batch, Mapping) else batch
+    first: Any = ids[0] if isinstance(ids, tuple) and ids else ids
+    if not isinstance(first, Tensor) or first.ndim != 2 or first.is_floating_point():
+        return None
+    return None if first.dtype == torch.bool else first
 
 
 def shifted(ids: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -163,7 +163,9 @@ def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module, floa
     def again(copy: nn.Module, times: float) -> Optimizer:
         own = {n: p for n, p in copy.named_parameters() if p.requires_grad}
         mine = [{**g, "params": [own.pop(n) for n in g["params"] if n in own]} for g in groups]
-        mine[0]["params"] += [p for n, p in own.items() if n not in names.values()]  # a changed copy
+        mine[0]["params"] += [
+            p for n, p in own.items() if n not in names.values()
+        ]  # a changed copy
         mine = [g for g in mine if g["params"]]
         takes = inspect.signature(kind).parameters
         made = kind(mine, **{k: v for k, v in defaults.items() if k in takes})

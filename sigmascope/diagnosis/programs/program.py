@@ -31,7 +31,7 @@ class Program:
         epochs: For which training is planned.
         options: What else goes with the name of an optimiser: `momentum`, `weight_decay`, ….
         clip: Norm to which gradients are clipped.
-        samples: How many samples there are in all, where `data` are some of them.
+        total: How many samples there are in all, where `data` are some of them.
     """
 
     model: nn.Module
@@ -43,10 +43,10 @@ class Program:
     epochs: float | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     clip: float | None = None
-    samples: int | None = None
+    total: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "epochs", "clip", "samples"):
+        for name in ("batch_size", "epochs", "clip", "total"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise Refusal(f"`{name}` must be above 0, got {value}.")
@@ -59,7 +59,7 @@ class Program:
 
     def planned(self, total: int | None, size: int) -> int | None:
         """Steps of the whole training; None where it is not known how many."""
-        total = self.samples or total
+        total = self.total or total
         if self.epochs is None or total is None:
             return None
         return max(1, round(self.epochs * -(-total // size)))
@@ -149,7 +149,7 @@ def _of_lightning(module: Any, data: Any) -> Program:
         )
     names = ("loss", "loss_fn", "criterion", "loss_function")
     own = (getattr(module, name, None) for name in names)
-    loss = next((found for found in own if callable(found)), None)
+    loss: Any = next((found for found in own if callable(found)), None)
     trainer = getattr(module, "_trainer", None)
     return Program(
         module,

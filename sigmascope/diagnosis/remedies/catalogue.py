@@ -85,8 +85,8 @@ def every_remedy(targets: Any = None) -> list[Remedy]:
     Args:
         targets: Of the task, for remedies that work with them.
     """
-    known = {StandardiseTargets: {"targets": targets if isinstance(targets, Tensor) else None}}
-    return [kind(**known.get(kind, {})) for kind in REMEDIES]
+    values = targets if isinstance(targets, Tensor) else None
+    return [StandardiseTargets(values) if k is StandardiseTargets else k() for k in REMEDIES]
 
 
 def remedy(name: str, **options: Any) -> Remedy:

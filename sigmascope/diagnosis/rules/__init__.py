@@ -2,5 +2,6 @@
 
 from sigmascope.diagnosis.rules.balances import broken_balances
 from sigmascope.diagnosis.rules.catalogue import RULES, diagnose
+from sigmascope.diagnosis.rules.hearing import Unheard, unheard
 
-__all__ = ["RULES", "broken_balances", "diagnose"]
+__all__ = ["RULES", "Unheard", "broken_balances", "diagnose", "unheard"]

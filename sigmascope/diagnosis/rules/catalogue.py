@@ -26,12 +26,14 @@ from sigmascope.diagnosis.rules.fit import (
     unsuited_closing,
 )
 from sigmascope.diagnosis.rules.initialisation import asymmetric_weights
+from sigmascope.diagnosis.rules.linearity import linear_network, linear_pair
 from sigmascope.diagnosis.rules.magnitudes import adjoint_size, dead_units, non_finite, signal_size
 from sigmascope.diagnosis.rules.saturation import (
     equal_units,
     hidden_collapse,
     saturated_units,
     sigmoid_stack,
+    silent_samples,
 )
 from sigmascope.diagnosis.rules.setup import (
     cut_weights,
@@ -90,8 +92,11 @@ RULES: tuple[Rule, ...] = (
     stuck_weights,
     cut_weights,
     equal_units,
+    linear_network,
+    linear_pair,
     weight_scale,
     strong_residual,
+    silent_samples,
     sigmoid_stack,
     saturated_units,
     rank_collapse,

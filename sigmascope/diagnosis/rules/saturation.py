@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 from sigmascope.diagnosis.rules.collapse import rank_collapse
 from sigmascope.diagnosis.rules.setup import MOST
+from sigmascope.diagnosis.rules.trends import over_depth
 from sigmascope.records import Finding, Profile
 
 SATURATED, NEARLY = 0.75, 0.5  # share of entries at an end of the range: error, warning
 COPIES = 0.5  # share of units that are no copies
+SILENT = 0.25  # of the samples
 HIDDEN = 1e-3  # variation before batch normalisation that hides a collapse
 
 
@@ -43,6 +45,23 @@ def sigmoid_stack(profile: Profile) -> Iterator[Finding]:
             "that samples become alike.",
             "Glorot & Bengio 2010, Sec. 3.1",
             ("Use ReLU, GELU or tanh between layers; keep the sigmoid for gates and the end.",),
+        )
+
+
+def silent_samples(profile: Profile) -> Iterator[Finding]:
+    """Samples of which a layer passes nothing on: all of its units are off."""
+    found = [r for r in over_depth(profile, "silent samples").readings[1:] if r.estimate.value > 0]
+    first = next((r for r in found if r.estimate.value >= SILENT), None)
+    if first is not None:
+        yield Finding(
+            "silent-samples",
+            first.site,
+            "warning",
+            (first,),
+            f"{first.estimate.value:.0%} of the samples reach {first.site} as zeros: all units "
+            "before it are off for them, and what comes behind cannot tell them apart.",
+            "Lu et al. 2019, Sec. 3",
+            ("Take more units in the layer before, or an activation that is never off.",),
         )
 
 

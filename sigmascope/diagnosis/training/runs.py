@@ -106,7 +106,9 @@ class Run:
         if self._by is None:
             self.model.train()
             self._by = self.recipe.make(self.model, times=self.times)
-            self._draws = Data(data.batch, data.targets, data.loss, self.size, data.batch_dim).draws()
+            self._draws = Data(
+                data.batch, data.targets, data.loss, self.size, data.batch_dim
+            ).draws()
         assert self._draws is not None
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.default_generator.manual_seed(self.steps)  # dropout; restored behind the block

@@ -25,6 +25,13 @@ MOVES = {
     *("ReshapeAlias", "NativeDropout", "Expand", "Squeeze", "Unsqueeze", "Slice", "Alias"),
     *("ToCopy", "ConstantPadNd"),
 }
+# operations that are linear in what comes from the data, one side of a product being no data
+LINEAR = {
+    *MOVES, "Addmm", "Mm", "Convolution", "Add", "Sub", "Neg", "Mean", "Sum", "AvgPool2D", "Select",
+    "Cat", "Split", "AdaptiveAvgPool2D", "MkldnnConvolution", "Linear", "Index", "Unbind",
+} - {"NativeDropout"}  # fmt: skip
+FORMS = {*SHAPES, "T", "Permute", "Transpose"}
+WEIGHTED = {"Addmm", "Mm", "Convolution", "MkldnnConvolution", "Linear"}
 # what may lie between the last weight of a branch and the sum: a positive factor goes through
 THROUGH = {*MOVES, "Relu", "LeakyRelu"}
 
@@ -139,6 +146,36 @@ def closing_operation(output: Tensor, trained: Collection[Tensor]) -> str:
     if node is None:
         return ""
     return operation(node) if any(id(_leaf(n)) in wanted for n in _behind(node)) else ""
+
+
+def is_affine(output: Tensor) -> bool:
+    """Whether what the last weight writes comes from the inputs by linear operations alone.
+
+    Args:
+        output: On the autograd tape; what follows the last weight does not count.
+    """
+    node = output.grad_fn
+    while node is not None and operation(node) not in WEIGHTED:
+        inner = [f for f, _ in node.next_functions if f is not None]
+        if len(inner) != 1:
+            return False
+        node = inner[0]
+    return node is not None and all(map(_is_linear, _behind(node)))
+
+
+def _is_linear(node: Any) -> bool:
+    """Whether a node is linear in what comes from data; a factor that is a leaf is none of it."""
+    inner = [f for f, _ in node.next_functions if f is not None]
+    if _leaf(node) is not None:
+        return True
+    if operation(node) not in LINEAR:
+        return False
+    return operation(node) not in ("Mul", "Div", *WEIGHTED) or sum(map(_is_data, inner)) <= 1
+
+
+def _is_data(node: Any) -> bool:
+    """Whether more than the form of a single leaf, as a transposed weight, is behind a node."""
+    return not all(_leaf(f) is not None or operation(f) in FORMS for f in _behind(node))
 
 
 def operation(node: torch.autograd.graph.Node) -> str:

@@ -116,7 +116,7 @@ class _Watch(TorchFunctionMode):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self._weights = {id(p): p for p in model.parameters()}
+        self._weights: dict[int, Tensor] = {id(p): p for p in model.parameters()}
         self._alive: dict[int, Tensor] = {}
         self._starts: tuple[tuple[Tensor, Tensor], ...] = ()
         self.steps: list[_Step] = []

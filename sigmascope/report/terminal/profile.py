@@ -34,6 +34,7 @@ def _profile(
         ("Over depth", sparklines_grid(profile, screen)),
         ("Layers", layers_grid(profile, sites, screen)),
         ("Balances", readings_grid(profile, "balances", screen)),
+        ("Training", readings_grid(profile, "training", screen)),
         ("Bottleneck", readings_grid(profile, "bottleneck", screen)),
         ("Theorems", checks_grid(profile)),
         ("Not measured", skipped_grid(profile, screen)),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,7 +75,7 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     labels = labels_of(output, targets)
     needs = needs_of(loss, output, targets, labels)
     spread = needs is not None and _is_spread(output, targets, needs)
-    known = {"labels": labels, "needs": needs, "spread": spread}
+    known: dict[str, Any] = {"labels": labels, "needs": needs, "spread": spread}
     if output.numel() > LARGEST or not bool(output.isfinite().all()):
         return Fit(**known)
     ending = subject.tail
@@ -122,7 +123,7 @@ def _is_spread(output: Tensor, targets: Tensor, needs: Needs) -> bool:
     )
 
 
-def _possible(ending: Tail, start: Callable[[Tensor], Tensor]) -> dict[str, float | bool]:
+def _possible(ending: Tail, start: Callable[[Tensor], Tensor]) -> dict[str, Any]:
     """The range of outputs, whether it is one point, and whether rows sum to one."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(ending.start.shape, generator=generator).to(ending.start)

@@ -113,7 +113,7 @@ def free_starts(output: Tensor, targets: Tensor, labels: Labels | None) -> list[
 
 
 def tail_starts(start: Tensor, output: Tensor, labels: Labels | None) -> list[Tensor]:
-    """What the last weight could write: what it does, nothing, noise, and one side for each label."""
+    """What the last weight could write: what it does, nothing, noise, a side for each label."""
     base = start.detach()
     noise = torch.randn(base.shape, generator=torch.Generator().manual_seed(0)).to(base)
     starts = [base, torch.zeros_like(base), noise, noise.abs()]

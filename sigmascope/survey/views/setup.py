@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import plain
+from sigmascope.probes.execution import Call, plain
 from sigmascope.probes.samples import Rows
 from sigmascope.probes.symmetry import trial_gradients
 from sigmascope.quantities import View
@@ -28,6 +29,7 @@ def setup_items(subject: Subject) -> Iterator[Item]:
         ("units", _units(subject)),
         ("running statistics", _statistics(subject)),
         ("branches", _branches(subject)),
+        ("linearity", _linear(subject)),
         ("relative gradient", _trained(subject)),
         ("the task", task_items(subject)),
     ):
@@ -77,6 +79,27 @@ def _units(subject: Subject) -> Iterator[Item]:
         distinct = _distinct(units)
         if distinct is not None:
             yield Reading(site, "distinct units", Estimate.exactly(distinct), VIEW)
+        silent = 0.0 if both.samples is None else (both.samples == 0).all(1).double().mean().item()
+        if silent:
+            yield Reading(site, "silent samples", Estimate.exactly(silent), VIEW)
+
+
+def _linear(subject: Subject) -> Iterator[Item]:
+    """Linear layers that read what another wrote, and a network that is affine as a whole."""
+    for first, second in pairwise(subject.calls):
+        both = {type(c.module).__name__ for c in (first, second)} == {"Linear"}
+        same = both and first.output.numel() == second.input.numel()
+        if same and torch.equal(first.output.flatten(), second.input.flatten()):
+            wasted = Estimate.exactly(_wasted(first, second))
+            yield Reading(second.site, "linear pair", wasted, VIEW)
+    if len(subject.calls) > 1 and subject.is_affine:
+        yield Reading(subject.calls[1].site, "affine network", Estimate.exactly(1.0), VIEW)
+
+
+def _wasted(first: Call, second: Call) -> float:
+    """Width between two linear layers, over the least that would let everything through."""
+    between = first.output.shape[-1]
+    return between / min(first.input.shape[-1], second.output.shape[-1])
 
 
 def _constant(subject: Subject) -> Iterator[Item]:

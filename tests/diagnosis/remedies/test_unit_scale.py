@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from sigmascope import diagnosis, sources
 from sigmascope.diagnosis.remedies import Inapplicable, QuietOutput, StandardiseInputs, UnitScale
+from sigmascope.diagnosis.treatments import pairs
 from sigmascope.probes.execution import recording
 from sigmascope.probes.samples import prepared
 from tests.models_zoo import MODELS, call
@@ -126,7 +127,7 @@ def test_pairs_are_proposed_where_no_single_remedy_is_enough():
     options = {"targets": data.targets, "loss": F.cross_entropy}
     kinds = (UnitScale, diagnosis.remedies.Reinitialise, diagnosis.remedies.LayerNormalisation)
     found = [diagnosis.treat(model, data.inputs, k(), **options) for k in kinds]
-    assert diagnosis.pairs(found) == ()  # each is enough
-    assert diagnosis.pairs([]) == ()
+    assert pairs(found) == ()  # each is enough
+    assert pairs([]) == ()
     without = [diagnosis.treat(model, data.inputs, k()) for k in kinds]
-    assert diagnosis.pairs(without) == ()  # nothing was foretold
+    assert pairs(without) == ()  # nothing was foretold

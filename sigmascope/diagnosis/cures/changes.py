@@ -1,40 +1,30 @@
-"""Remedies of a whole program: each changes it, is trained as the user trains, and is compared.
+"""Changes of a program: another rate, another loss, another number of outputs, and so on.
 
-A remedy of a network (`remedies`) knows no loss, no targets and no optimiser. What cures a program
-may change any of them, so that a cure is a function from a program to a program, with the few lines
-by which the user would write the same.
+Each is a function from a program to a changed one, with the few lines by which the user would write
+the same. Models are copies; nothing is trained here.
 """
 
-import math
-import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.diagnoses import SAMPLES, Diagnosis, data_of, diagnose
 from sigmascope.diagnosis.programs.data import Mapped
-from sigmascope.diagnosis.programs.opened import Opened, opened
+from sigmascope.diagnosis.programs.opened import Opened
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
-from sigmascope.diagnosis.remedies.catalogue import every_remedy
-from sigmascope.diagnosis.remedies.closings import EndInLinear, closing_site
+from sigmascope.diagnosis.remedies.closings import EndIn, EndInLinear, closing_site
 from sigmascope.diagnosis.remedies.unit_scale import StandardiseInputs
-from sigmascope.diagnosis.training.evidence import other_family, score_of, steps_for
-from sigmascope.diagnosis.training.runs import started, work_of
+from sigmascope.diagnosis.training.evidence import other_family
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution import called, duplicate, in_words, module_name, still
+from sigmascope.probes.execution import called, duplicate, module_name, still
 from sigmascope.probes.samples import as_tensor, prepared
-from sigmascope.records import Finding, Shown
 
-MOST = 8  # cures that are tried
-LIKE = 0.03  # of a score, within which the cure of the deeper cause goes first
 MORE = 10.0  # times the epochs
-ENOUGH = 0.9  # a score that needs no second cure
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,180 +44,38 @@ class Change:
     program: Program
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Cure(Shown):
-    """A program before and after a change, both trained as the user trains.
-
-    Attributes:
-        name: Of the cure.
-        cause: The finding that it is meant for.
-        patch: Lines for the user's code.
-        program: The changed program, its model at its initial weights.
-        before: Accuracy, or share of the targets' variance explained, of the program as it is.
-        after: The same of the changed one, after as many steps.
-        steps: So many.
-    """
-
-    name: str
-    cause: str
-    patch: tuple[str, ...]
-    program: Program
-    before: float
-    after: float
-    steps: int
-
-
-def cures(
-    program: Program, found: Diagnosis | None = None, *, samples: int = SAMPLES
-) -> tuple[tuple[Cure, ...], Mapping[str, str]]:
-    """Cures of a program that were tried on copies, the best first.
-
-    Args:
-        program: Left as it is.
-        found: Its diagnosis, if it was made.
-        samples: On how many samples.
-
-    Returns:
-        What was tried, by the score after as many steps as the plan, or up to 1000 of small
-        models; scores within 0.03 stand in the order of causes. And why others do not apply.
-
-    Raises:
-        Refusal: If the program names no optimiser or holds no targets.
-
-    Cost: for each of up to eight cures 8 passes over the samples; more for small models.
-    """
-    if program.optimizer is None:
-        raise Refusal("Cures are trained as the user trains: name an optimiser.")
-    found = found or diagnose(program, samples=samples)
-    known = opened(program, samples=samples)
-    bench = _Bench(samples, math.nan if known.unfit else _trained(program, known)[0])
-    for maker in _makers(found.findings, known):
-        if len(bench.made) < MOST:
-            bench.put(maker, program, known)
-    for cure in _worth_more(bench.made):
-        again = opened(cure.program, samples=samples)
-        for name, make in SECOND:
-            bench.put(_Named(f"{cure.name}+{name}", _behind(cure, name, make)), cure.program, again)
-    return tuple(_ordered(bench.made)), MappingProxyType(bench.declined)
-
-
-@dataclass(slots=True)
-class _Bench:
-    """Where changes are tried.
-
-    Attributes:
-        samples: On how many.
-        before: The score of the program as it is.
-        made: What was tried.
-        declined: Why others do not apply.
-    """
-
-    samples: int
-    before: float
-    made: list[Cure] = field(default_factory=list)
-    declined: dict[str, str] = field(default_factory=dict)
-
-    def put(self, maker: "_Named", program: Program, known: Opened) -> None:
-        """Make a change and train what it gives."""
-        try:
-            change = maker(program, known)
-            changed = opened(change.program, samples=self.samples)
-            if changed.unfit:
-                raise Inapplicable(changed.unfit)
-            after, steps = _trained(change.program, changed)
-        except Exception as error:  # noqa: BLE001 (a cured model fails in every way)
-            self.declined[maker.name] = in_words(error)
-            return
-        words = (change.name, change.cause, change.patch, change.program)
-        self.made.append(Cure(*words, self.before, after, steps))
-
-
-def _worth_more(made: list[Cure]) -> list[Cure]:
-    """Where no cure is enough: the first, which is meant for the deepest cause, and the best."""
-    if not made or max(c.after for c in made) >= ENOUGH:
-        return []
-    best = max(made, key=lambda c: c.after)
-    return [made[0]] if best is made[0] else [made[0], best]
-
-
-def _behind(first: Cure, name: str, make: "Maker") -> "Maker":
-    def both(program: Program, known: Opened) -> Change:
-        second = make(program, known)
-        patch = (*first.patch, *second.patch)
-        return Change(f"{first.name}+{name}", first.cause, patch, second.program)
-
-    return both
-
-
-def _ordered(made: list[Cure]) -> list[Cure]:
-    """The best first; those that are about as good in the order in which they were made."""
-    order = sorted(made, key=lambda c: -c.after)
-    best = order[0].after if order else 0.0
-    good = [c for c in made if c.after >= best - LIKE]
-    return good + [c for c in order if c not in good]
-
-
-def _trained(program: Program, known: Opened) -> tuple[float, int]:
-    """The score after training as the user trains, and after how many steps."""
-    recipe = program.recipe()
-    if recipe is None or not isinstance(known.targets, Tensor):
-        raise Refusal("A cure is trained, which needs an optimiser and targets.")
-    data = data_of(program, known)
-    with still(program.model):
-        steps = steps_for(work_of(program.model, data), data, known.planned)
-        run = started(program.model, recipe, data.size, clip=program.clip)
-        run.go_on(data, steps)
-    score = score_of(run, data) if run.finite else None
-    return (-1.0 if score is None else score), run.steps
-
-
 Maker = Callable[[Program, Opened], Change]
 
 
-def _makers(findings: tuple[Finding, ...], known: Opened) -> Iterator[Maker]:
-    """What could cure the findings, in the order of causes, each once."""
-    seen: set[str] = set()
-    for finding in findings:
-        for maker in (*_own(finding), *_of_networks(finding, known)):
-            if maker.name not in seen:
-                seen.add(maker.name)
-                yield maker
-
-
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """A maker with its name."""
+class Named:
+    """What makes a change, with its name and the finding that it is meant for."""
 
     name: str
+    cause: str
     make: Maker
 
     def __call__(self, program: Program, known: Opened) -> Change:
-        return self.make(program, known)
+        return replace(self.make(program, known), name=self.name, cause=self.cause)
 
 
-def _of_networks(finding: Finding, known: Opened) -> Iterator[_Named]:
-    for remedy in sorted(
-        (r for r in every_remedy(known.targets) if finding.name in r.cures),
-        key=lambda r: r.cures.index(finding.name),
-    ):
-        yield _Named(remedy.name, _network(remedy, finding.name))
+def of_network(remedy: Remedy) -> Maker:
+    """A remedy of the network as a change of the program."""
 
-
-def _network(remedy: Remedy, cause: str) -> Maker:
     def make(program: Program, known: Opened) -> Change:
         model = remedy.apply(program.model, known.batch)
         patch = (f"# {remedy.says}", *_lines(remedy, program, known))
-        return Change(remedy.name, cause, patch, _with(program, model=model))
+        return Change(remedy.name, "", patch, _with(program, model=model))
 
     return make
 
 
 def _lines(remedy: Remedy, program: Program, known: Opened) -> Iterator[str]:
-    closing = getattr(type(remedy), "closing", "")
-    if closing == "":
+    if not isinstance(remedy, EndIn):
         yield "from sigmascope.diagnosis.remedies import remedy"
         yield f"model = remedy({remedy.name!r}).apply(model, batch)"
         return
+    closing = type(remedy).closing
     fresh = "nn.Identity()" if closing is None else f"nn.{closing.__name__}()"
     fresh = "nn.Softmax(-1)" if closing is nn.Softmax else fresh
     site = closing_site(program.model, prepared(program.model, known.batch))
@@ -250,14 +98,10 @@ def _with(program: Program, **changed: Any) -> Program:
     return replace(program, **{"optimizer": program.recipe(), "lr": None, "options": {}, **changed})
 
 
-def _own(finding: Finding) -> Iterator[_Named]:
-    """Cures that change more than the network."""
-    for name, make in OWN.get(finding.name, ()):
-        yield _Named(name, _because(make, name, finding.name))
-
-
-def _because(make: Maker, name: str, cause: str) -> Maker:
-    return lambda program, known: replace(make(program, known), name=name, cause=cause)
+def changes_for(finding: str) -> Iterator[Named]:
+    """What changes more than the network and is meant for a finding, the surest first."""
+    for name, make in OWN.get(finding, ()):
+        yield Named(name, finding, make)
 
 
 def _rate(times: float) -> Maker:
@@ -354,7 +198,7 @@ def _widen(model: nn.Module, known: Opened, outputs: int) -> tuple[str, ...]:
 
 def _scores(program: Program, known: Opened) -> Change:
     """The loss that takes the raw outputs for scores."""
-    return replace(_entropy(program, known), name="loss-of-scores")
+    return _entropy(program, known)
 
 
 def _several(targets: Tensor) -> bool:
@@ -401,5 +245,5 @@ SECOND: tuple[tuple[str, Maker], ...] = (  # behind a first cure, where it is no
     ("higher-rate", _rate(10.0)),
     ("more-epochs", _longer),
     ("other-optimiser", _other),
-    ("standardise-inputs", _network(StandardiseInputs(), "unscaled-inputs")),
+    ("standardise-inputs", of_network(StandardiseInputs())),
 )

@@ -1,0 +1,192 @@
+"""Remedies of a whole program: each changes it, is trained as the user trains, and is compared.
+
+A remedy of a network (`remedies`) knows no loss, no targets and no optimiser. What cures a program
+may change any of them, so that a cure is a function from a program to a program (`changes`).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from torch import Tensor
+
+from sigmascope.diagnosis.cures.changes import (
+    SECOND,
+    Change,
+    Maker,
+    Named,
+    changes_for,
+    of_network,
+)
+from sigmascope.diagnosis.diagnoses import SAMPLES, Diagnosis, data_of, diagnose
+from sigmascope.diagnosis.programs.opened import Opened, opened
+from sigmascope.diagnosis.programs.program import Program
+from sigmascope.diagnosis.remedies.base import Inapplicable
+from sigmascope.diagnosis.remedies.catalogue import every_remedy
+from sigmascope.diagnosis.training.evidence import score_of, steps_for
+from sigmascope.diagnosis.training.runs import started, work_of
+from sigmascope.gate import Refusal
+from sigmascope.probes.execution import in_words, still
+from sigmascope.records import Finding, Shown
+
+MOST = 8  # cures that are tried
+LIKE = 0.03  # of a score, within which the cure of the deeper cause goes first
+ENOUGH = 0.9  # a score that needs no second cure
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Cure(Shown):
+    """A program before and after a change, both trained as the user trains.
+
+    Attributes:
+        name: Of the cure.
+        cause: The finding that it is meant for.
+        patch: Lines for the user's code.
+        program: The changed program, its model at its initial weights.
+        before: Accuracy, or share of the targets' variance explained, of the program as it is.
+        after: The same of the changed one, after as many steps.
+        steps: So many.
+    """
+
+    name: str
+    cause: str
+    patch: tuple[str, ...]
+    program: Program
+    before: float
+    after: float
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Cures(Shown):
+    """What was tried to cure a program.
+
+    Attributes:
+        tried: The best first.
+        declined: Why others do not apply, by name.
+    """
+
+    tried: tuple[Cure, ...]
+    declined: Mapping[str, str]
+
+
+def cured(program: Program, found: Diagnosis | None = None, *, samples: int = SAMPLES) -> Cures:
+    """Try cures of a program on copies, trained as the user trains.
+
+    Where none is enough, the first of them and the best go on with another rate, optimiser or plan.
+
+    Args:
+        program: Left as it is.
+        found: Its diagnosis, if it was made.
+        samples: On how many samples.
+
+    Returns:
+        What was tried, by the score after as many steps as are planned, or up to 1000 of small
+        models; scores within 0.03 stand in the order of causes. Nothing where nothing was found.
+
+    Raises:
+        Refusal: If the program names no optimiser.
+
+    Cost: for each of up to eight cures 8 passes over the samples, more for small models; up to
+    twelve more where none is enough.
+    """
+    if program.optimizer is None:
+        raise Refusal("Cures are trained as the user trains: name an optimiser.")
+    found = found or diagnose(program, samples=samples)
+    known = opened(program, samples=samples)
+    bench = _Bench(samples, math.nan if known.unfit else _trained(program, known)[0])
+    for maker in _makers(found.findings, known):
+        if len(bench.made) < MOST:
+            bench.put(maker, program, known)
+    for cure in _worth_more(bench.made):
+        again = opened(cure.program, samples=samples)
+        for name, make in SECOND:
+            both = Named(f"{cure.name}+{name}", cure.cause, _behind(cure, make))
+            bench.put(both, cure.program, again)
+    return Cures(tuple(_ordered(bench.made)), MappingProxyType(bench.declined))
+
+
+@dataclass(slots=True)
+class _Bench:
+    """Where changes are tried.
+
+    Attributes:
+        samples: On how many.
+        before: The score of the program as it is.
+        made: What was tried.
+        declined: Why others do not apply.
+    """
+
+    samples: int
+    before: float
+    made: list[Cure] = field(default_factory=list)
+    declined: dict[str, str] = field(default_factory=dict)
+
+    def put(self, maker: Named, program: Program, known: Opened) -> None:
+        """Make a change and train what it gives."""
+        try:
+            change = maker(program, known)
+            changed = opened(change.program, samples=self.samples)
+            if changed.unfit:
+                raise Inapplicable(changed.unfit)
+            after, steps = _trained(change.program, changed)
+        except Exception as error:  # noqa: BLE001 (a cured model fails in every way)
+            self.declined[maker.name] = in_words(error)
+            return
+        words = (change.name, change.cause, change.patch, change.program)
+        self.made.append(Cure(*words, self.before, after, steps))
+
+
+def _worth_more(made: list[Cure]) -> list[Cure]:
+    """Where no cure is enough: the first, which is meant for the deepest cause, and the best."""
+    if not made or max(c.after for c in made) >= ENOUGH:
+        return []
+    best = max(made, key=lambda c: c.after)
+    return [made[0]] if best is made[0] else [made[0], best]
+
+
+def _behind(first: Cure, make: Maker) -> Maker:
+    def both(program: Program, known: Opened) -> Change:
+        second = make(program, known)
+        return replace(second, patch=(*first.patch, *second.patch))
+
+    return both
+
+
+def _ordered(made: list[Cure]) -> list[Cure]:
+    """The best first; those that are about as good in the order in which they were made."""
+    order = sorted(made, key=lambda c: -c.after)
+    best = order[0].after if order else 0.0
+    good = [c for c in made if c.after >= best - LIKE]
+    return good + [c for c in order if c not in good]
+
+
+def _trained(program: Program, known: Opened) -> tuple[float, int]:
+    """The score after training as the user trains, and after how many steps."""
+    recipe = program.recipe()
+    if recipe is None or not isinstance(known.targets, Tensor):
+        raise Refusal("A cure is trained, which needs an optimiser and targets.")
+    data = data_of(program, known)
+    with still(program.model):
+        steps = steps_for(work_of(program.model, data), data, known.planned)
+        run = started(program.model, recipe, data.size, clip=program.clip)
+        run.go_on(data, steps)
+    score = score_of(run, data) if run.finite else None
+    return (-1.0 if score is None else score), run.steps
+
+
+def _makers(findings: tuple[Finding, ...], known: Opened) -> Iterator[Named]:
+    """What could cure the findings, in the order of causes, each once."""
+    seen: set[str] = set()
+    for finding in findings:
+        for maker in (*changes_for(finding.name), *_of_networks(finding.name, known)):
+            if maker.name not in seen:
+                seen.add(maker.name)
+                yield maker
+
+
+def _of_networks(finding: str, known: Opened) -> Iterator[Named]:
+    able = [r for r in every_remedy(known.targets) if finding in r.cures]
+    for remedy in sorted(able, key=lambda r: r.cures.index(finding)):
+        yield Named(remedy.name, finding, of_network(remedy))

@@ -1,0 +1,59 @@
+"""A program's diagnosis, and what was tried to cure it."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+from rich.text import Text
+
+from sigmascope.diagnosis import Diagnosis
+from sigmascope.diagnosis.cures import Cure, Cures
+from sigmascope.gate import printable
+from sigmascope.report.terminal.console import Part
+from sigmascope.report.terminal.screens import Screen, grid, parts, section
+
+SHOWN = 3  # cures whose lines are printed
+
+
+@parts.register
+def _diagnosis(found: Diagnosis, screen: Screen, cures: Cures | None = None) -> Iterator[Part]:
+    """The profile with its findings; behind it the cures."""
+    yield from parts(found.profile, screen, found.findings)
+    if cures is not None:
+        yield ""
+        yield from parts(cures, screen)
+
+
+@parts.register
+def _cures(found: Cures, screen: Screen) -> Iterator[Part]:
+    """What was tried, the best first, and the lines of the first."""
+    if not found.tried:
+        yield Text("No cure was tried: nothing was found that one is meant for.", "bold")
+    else:
+        yield Text("Cures, each trained on a copy as you train, the best first", "bold")
+        table = grid("cure", "meant for", "before", "after", "steps", right=("before", "after"))
+        for cure in found.tried:
+            row = (cure.name, cure.cause, score(cure.before), score(cure.after), str(cure.steps))
+            table.add_row(*row)
+        yield table
+        yield Text(
+            "Accuracy, or share of the targets' variance explained, on these samples.", "dim"
+        )
+        for cure in found.tried[:SHOWN]:
+            yield from parts(cure, screen)
+    if found.declined:
+        why = Table.grid(padding=(0, 2))
+        for name, reason in found.declined.items():
+            why.add_row(Text(name), Text(printable(reason), "dim"))
+        yield from section("Not applicable", why)
+
+
+@parts.register
+def _cure(cure: Cure, _: Screen) -> Iterator[Part]:
+    """The lines by which a user writes it."""
+    title = f"{cure.name}: {score(cure.before)} → {score(cure.after)} after {cure.steps} steps"
+    yield from section(title, *(Text(printable(line)) for line in cure.patch))
+
+
+def score(value: float) -> str:
+    """Two digits behind the point; a dash where there is none."""
+    return "–" if value != value else f"{value:.2f}"
