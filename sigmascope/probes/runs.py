@@ -33,10 +33,12 @@ from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.scene import Scene, Taped
 from sigmascope.probes.structure.operations import (
     Branch,
+    Pair,
     branches,
     branches_of,
     closing_operation,
     is_affine,
+    linear_pairs,
 )
 
 MIXED = (
@@ -87,6 +89,16 @@ class Runs(Observed):
                 return is_affine(run.output)
 
         return self._asked("linearity", alone)
+
+    @cached_property
+    def linear_pairs(self) -> tuple[Pair, ...]:
+        """Linear layers with nothing between them but changes of form."""
+
+        def alone() -> tuple[Pair, ...]:
+            with self._scene.on_tape() as run:
+                return linear_pairs(run.calls)
+
+        return self._asked("linear pairs", alone)
 
     @cached_property
     def mixing(self) -> str:
@@ -214,6 +226,7 @@ class Runs(Observed):
         asked: dict[str, Callable[[Taped, Operations], Any]] = {
             "branches": self._branches_on,
             "closing operation": lambda run, _: self._closing(run.output),
+            "linear pairs": lambda run, _: linear_pairs(run.calls),
             "linearity": lambda run, _: is_affine(run.output),
         }
         if first in asked:  # which take no backward pass

@@ -12,6 +12,7 @@ from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.optimisers import Recipe, Spec, recipe_of
 from sigmascope.gate import Refusal
 
+OPTIONS = ("momentum", "weight_decay")  # of an optimiser, that stand beside it
 WORDS = {"optimiser": "optimizer", "batch": "batch_size", "rate": "lr", "learning_rate": "lr"}
 
 
@@ -90,8 +91,7 @@ def program_of(made: Any) -> Program:
     if isinstance(made, tuple) and 2 <= len(made) <= 4:
         return Program(*made)
     if hasattr(made, "model") and hasattr(made, "data"):
-        return _of_mapping({k: getattr(made, k) for k in dir(made) if not k.startswith("_")
-                            and not callable(getattr(type(made), k, None))})  # fmt: skip
+        return _of_mapping({k: getattr(made, k) for k in _names() if hasattr(made, k)})
     raise Refusal(
         "A program must be a mapping or an object with `model`, `data`, `loss`, `optimizer` and "
         "so on, a tuple of these, a Trainer, or a Lightning module with its data module; got "
@@ -99,14 +99,19 @@ def program_of(made: Any) -> Program:
     )
 
 
+def _names() -> set[str]:
+    """What a program may say, in all its words."""
+    return {f.name for f in fields(Program)} | {*WORDS, *OPTIONS}
+
+
 def _of_mapping(made: Mapping[str, Any]) -> Program:
     known = {f.name for f in fields(Program)}
     named = {WORDS.get(k, k): v for k, v in made.items()}
-    extra = {k: named.pop(k) for k in ("momentum", "weight_decay") if k in named}
+    extra = {k: named.pop(k) for k in OPTIONS if k in named}
     unknown = sorted(set(named) - known)
     if unknown or not {"model", "data"} <= set(named):
         raise Refusal(
-            f"A program has {', '.join(sorted(known | {'momentum', 'weight_decay'}))}, of which "
+            f"A program has {', '.join(sorted(known.union(OPTIONS)))}, of which "
             f"`model` and `data` must be there; got {', '.join(map(str, made)) or 'nothing'}."
         )
     made_of = Program(**named)

@@ -15,6 +15,7 @@ GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
 BISHOP = "Bishop 2006, Sec. 4.3"
 CLASSES = ("classes", "one of many")
 UNFIT = "unfit targets"  # what was not measured where targets do not go with the output
+LOGARITHM = 1e-3  # no logarithm of a probability is above zero
 UNIT = 1.0 + 1e-3  # outputs up to this lie between 0 and 1
 
 
@@ -239,12 +240,12 @@ def _unsuited(task: _Task) -> str:
     shares, exclusive = task.has("rows that sum to one"), task.kind in CLASSES
     bounded = task.has("greatest output") or task.has("least output")
     if task.coupling == "scores":
-        logs = task.value("greatest output") <= 0.0 and task.value("out of reach", 0.0) < 1e-3
+        logs = task.value("greatest output", math.inf) <= LOGARITHM
         if shares:
             return DOUBLE
         return SCORES if bounded and not logs else ""
     if task.has("unbounded loss") and not task.probabilities:
-        return LOGS if task.within_unit else ""
+        return "" if task.value("greatest output", math.inf) <= LOGARITHM else LOGS
     if not task.probabilities:
         return ""
     if task.coupling in ("shares", "picked") or exclusive:
@@ -355,7 +356,7 @@ def squared_error_for_classes(profile: Profile) -> Iterator[Finding]:
     plain = task.has("loss of probabilities") and not task.probabilities
     if not classes or not plain or task.coupling == "scores" or task.meaningless:
         return
-    if task.has("unbounded loss") or task.value("least loss", 1.0) > 1e-6:  # no error of values
+    if not task.has("labels are the best outputs"):  # as logits are not
         return
     yield Finding(
         "squared-error-for-classes",

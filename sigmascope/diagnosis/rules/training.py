@@ -14,6 +14,7 @@ STUCK = 0.95  # of the best constant's loss is left: nothing was learned
 BETTER = 0.8  # left by another run, at most, if it is to show that it learns
 CLEARLY = 0.7  # times what the user's run had left by then
 FALLS = 0.05  # of the loss, in a quarter of the steps: on its way
+FAR = 5.0  # times the best constant's loss: from there a fall is the way back
 BOTTOU = "Bottou, Curtis & Nocedal 2018, Sec. 4"
 LECUN = "LeCun et al. 1998, Sec. 4.7"
 
@@ -87,7 +88,7 @@ def rate_too_high(profile: Profile) -> Iterator[Finding]:
     """A rate at which training breaks or stands still, and a smaller one that learns."""
     runs = _Runs.of(profile)
     left = runs.left()
-    if not left >= STUCK or runs.falling:
+    if not left >= STUCK or (runs.falling and left < FAR):
         return
     smaller = [FORM[f] for f in (0.1, 0.01) if not math.isnan(runs.left(FORM[f]))]
     bears = [f for f in smaller if runs.better(f) or (left == math.inf > runs.left(f))]

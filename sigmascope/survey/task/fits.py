@@ -39,6 +39,7 @@ class Fit:
         same: The least loss of one output for all samples.
         reach: The least loss of outputs that the model can have.
         undecided: Share of the rows whose class is wrong even there.
+        labels_best: Whether outputs of 0 and 1, as the labels are, have the least loss.
         spread: Whether the loss spreads targets over outputs of another shape.
     """
 
@@ -55,6 +56,7 @@ class Fit:
     same: float = math.nan
     reach: float = math.nan
     undecided: float = 0.0
+    labels_best: bool = False
     spread: bool = False
 
     @property
@@ -79,9 +81,10 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     if output.numel() > LARGEST or not bool(output.isfinite().all()):
         return Fit(**known)
     ending = subject.tail
-    free, _ = least_loss(lambda o: o, free_starts(output, targets, labels), targets, loss)
+    free = _free(output, targets, loss, labels, needs)
     known |= {"now": value_of(loss, output, targets), "free": free}
     known |= {"same": constant_loss(output, targets, loss)}
+    known |= {"labels_best": _labels_best(loss, targets, labels, known)}
     if ending is None:
         return Fit(**known, reach=free)
     start = bounded(ending)
@@ -97,6 +100,27 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
         reach=max(reach, free) if math.isfinite(free) else reach,
         undecided=_undecided(best, labels),
     )
+
+
+def _free(
+    output: Tensor, targets: Tensor, loss: Loss, labels: Labels | None, needs: Needs | None
+) -> float:
+    """The least loss of all outputs; of probabilities, where the loss takes no others."""
+    bounded = needs is not None and needs.probabilities
+    within = (lambda o: o.clamp(0.0, 1.0)) if bounded else (lambda o: o)
+    return least_loss(within, free_starts(output, targets, labels), targets, loss)[0]
+
+
+def _labels_best(loss: Loss, targets: Tensor, labels: Labels | None, known: dict[str, Any]) -> bool:
+    """Whether outputs of 0 and 1, as the labels are, have the least loss."""
+    if labels is None or labels.wanted is None:
+        return False
+    room = known["same"] - known["free"]
+    try:
+        there = value_of(loss, labels.wanted.to(torch.get_default_dtype()), targets)
+    except Exception:  # noqa: BLE001 (a loss may raise anything)
+        return False
+    return there - known["free"] <= 1e-3 * room
 
 
 def value_of(loss: Loss, output: Tensor, targets: Tensor) -> float:

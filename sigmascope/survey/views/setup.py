@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import Call, plain
+from sigmascope.probes.execution import plain
 from sigmascope.probes.samples import Rows
 from sigmascope.probes.symmetry import trial_gradients
 from sigmascope.quantities import View
@@ -86,20 +85,10 @@ def _units(subject: Subject) -> Iterator[Item]:
 
 def _linear(subject: Subject) -> Iterator[Item]:
     """Linear layers that read what another wrote, and a network that is affine as a whole."""
-    for first, second in pairwise(subject.calls):
-        both = {type(c.module).__name__ for c in (first, second)} == {"Linear"}
-        same = both and first.output.numel() == second.input.numel()
-        if same and torch.equal(first.output.flatten(), second.input.flatten()):
-            wasted = Estimate.exactly(_wasted(first, second))
-            yield Reading(second.site, "linear pair", wasted, VIEW)
+    for pair in subject.linear_pairs:
+        yield Reading(pair.site, "linear pair", Estimate.exactly(pair.width), VIEW)
     if len(subject.calls) > 1 and subject.is_affine:
         yield Reading(subject.calls[1].site, "affine network", Estimate.exactly(1.0), VIEW)
-
-
-def _wasted(first: Call, second: Call) -> float:
-    """Width between two linear layers, over the least that would let everything through."""
-    between = first.output.shape[-1]
-    return between / min(first.input.shape[-1], second.output.shape[-1])
 
 
 def _constant(subject: Subject) -> Iterator[Item]:

@@ -184,6 +184,8 @@ def _asked(fit: Fit) -> Iterator[Item]:
     for name, value in (("least loss", fit.free), ("least loss of a constant", fit.same)):
         if math.isfinite(value):
             yield Reading("(loss)", name, Estimate.rounded(value, ulps=2**30), VIEW)
+    if fit.labels_best:
+        yield Reading("(loss)", "labels are the best outputs", ONE, VIEW)
     if fit.free < -UNBOUNDED * (1 + abs(fit.now)):
         yield Reading("(loss)", "unbounded loss", ONE, VIEW)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sigmascope.cli.losses import fitting_loss
+from sigmascope.diagnosis.programs import fitting_loss
 from sigmascope.gate import Refusal
 
 

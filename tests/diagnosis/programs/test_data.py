@@ -1,0 +1,77 @@
+"""Samples of batches, data sets and loaders."""
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from sigmascope import sources
+from sigmascope.diagnosis.programs.data import Mapped, parted, taken
+from sigmascope.gate import Refusal
+
+X, Y = torch.arange(50.0)[:, None], torch.arange(50)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return ((torch.tensor([float(i)]), i) for i in range(50))
+
+
+KINDS = {
+    "pair": (X, Y),
+    "mapping": {"x": X, "labels": Y},
+    "set": TensorDataset(X, Y),
+    "list": [(x, y) for x, y in zip(X, Y, strict=True)],
+    "loader": DataLoader(TensorDataset(X, Y), batch_size=8, shuffle=True),
+    "stream": DataLoader(Stream(), batch_size=8),
+    "batches": [(X[i : i + 8], Y[i : i + 8]) for i in range(0, 50, 8)],
+}
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("list", "batches")])
+@pytest.mark.parametrize("samples", [16, 500])
+def test_each_input_comes_with_its_target(kind, samples):
+    state = torch.random.get_rng_state()
+    found = taken(KINDS[kind], samples=samples)
+    batch = found.batch["x"] if kind == "mapping" else found.batch
+    assert torch.equal(batch[:, 0].long(), found.targets)
+    assert len(batch) == min(samples, 50)
+    assert len(set(found.targets.tolist())) == len(batch)
+    assert found.total == (None if kind == "stream" else 50)
+    assert found.size == (8 if kind in ("loader", "stream") else None)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_generator_of_batches():
+    found = taken(iter(KINDS["batches"]), samples=20)
+    assert (len(found.batch), found.total, found.size) == (20, None, 8)
+    assert torch.equal(found.batch[:, 0].long(), found.targets)
+
+
+def test_what_sources_open():
+    data = sources.open_data("digits", samples=32)
+    found = taken(data, samples=16)
+    assert found.batch.shape[0] == len(found.targets) == 16
+
+
+def test_ragged_batches_are_left_out():
+    ragged = [(torch.ones(2, 5), torch.ones(2)), (torch.ones(2, 7), torch.ones(2))]
+    assert taken(iter(ragged), samples=8).batch.shape == (2, 5)
+
+
+def test_targets_can_be_changed():
+    found = taken(Mapped((X, Y), lambda y: -y), samples=16)
+    assert torch.equal(found.batch[:, 0].long(), -found.targets)
+
+
+@pytest.mark.parametrize(
+    ("item", "kinds"),
+    [((1, 2), (1, 2)), ([1, 2, 3], ((1, 2), 3)), ((1,), (1, None)), (5, (5, None))],
+)
+def test_parts(item, kinds):
+    assert parted(item) == kinds
+
+
+@pytest.mark.parametrize("data", [7, TensorDataset(X[:0]), iter([])])
+def test_what_holds_nothing_is_refused(data):
+    with pytest.raises(Refusal):
+        taken(data, samples=4)

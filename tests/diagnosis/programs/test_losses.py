@@ -1,0 +1,61 @@
+"""Losses by name; next tokens as targets."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.diagnosis.programs.losses import (
+    is_language,
+    loss_names,
+    loss_of,
+    shifted,
+    tokens_of,
+)
+from sigmascope.gate import Refusal
+
+O, IDS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
+
+
+@pytest.mark.parametrize(
+    ("name", "same", "targets"),
+    [
+        ("cross_entropy", F.cross_entropy, IDS),
+        ("CrossEntropyLoss", F.cross_entropy, IDS),
+        ("mse", F.mse_loss, O.flip(0)),
+        ("bce_with_logits", F.binary_cross_entropy_with_logits, (O > 0).float()),
+        ("smooth_l1_loss", F.smooth_l1_loss, O.flip(0)),
+    ],
+)
+def test_names(name, same, targets):
+    assert torch.equal(loss_of(name)(O, targets), same(O, targets))
+
+
+def test_sequences_and_whole_numbers_are_taken_as_torch_wants_them():
+    scores, classes = O.reshape(2, 3, 3), IDS.reshape(2, 3)
+    expected = F.cross_entropy(O, IDS)
+    assert torch.allclose(loss_of("cross_entropy")(scores, classes), expected)
+    assert torch.allclose(loss_of("cross_entropy")(O, IDS.int()), expected)
+    assert float(loss_of("mse")(torch.zeros(3, 1), torch.ones(3, 1, dtype=torch.long))) == 1.0
+
+
+def test_a_loss_stays_what_it_is():
+    module = nn.HuberLoss()
+    assert loss_of(module) is module
+    assert "cross_entropy" in loss_names()
+    assert all(callable(loss_of(name)) for name in loss_names())
+    with pytest.raises(Refusal, match="Did you mean `cross_entropy`"):
+        loss_of("cros_entropy")
+
+
+def test_next_tokens():
+    ids = torch.tensor([[5, 6, 7, 8], [1, 2, 0, 0]])
+    assert shifted(ids).tolist() == [[6, 7, 8, -100], [2, 0, 0, -100]]
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    assert shifted(ids, mask).tolist() == [[6, 7, 8, -100], [2, -100, -100, -100]]
+    assert tokens_of({"input_ids": ids}) is ids
+    assert tokens_of(ids.float()) is None
+    assert is_language(ids, torch.zeros(2, 4, 9), None)
+    assert not is_language(ids, torch.zeros(2, 4, 8), None)  # an id beyond the scores
+    assert not is_language(ids, torch.zeros(2, 9), None)
+    assert not is_language(ids, torch.zeros(2, 4, 9), ids)

@@ -1,0 +1,84 @@
+"""A user's optimiser is made again for a copy, at any rate."""
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.diagnosis.programs import recipe_of
+from sigmascope.gate import Refusal
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+
+
+@pytest.mark.parametrize("name", ["adam", "AdamW", "sgd", "rmsprop", "nadam", "adamax"])
+def test_by_name(name):
+    model = network()
+    by = recipe_of(name, model, 0.02).make(model, times=10)
+    assert type(by).__name__.lower() == name.lower()
+    assert by.param_groups[0]["lr"] == pytest.approx(0.2)
+
+
+def test_options_go_with_a_name():
+    model = network()
+    recipe = recipe_of("sgd", model, 0.1, momentum=0.9, weight_decay=1e-4)
+    group = recipe.make(model).param_groups[0]
+    assert (group["momentum"], group["weight_decay"]) == (0.9, 1e-4)
+    assert recipe.says() == "sgd at 0.1, momentum 0.9, weight_decay 0.0001"
+
+
+@pytest.mark.parametrize("kind", ["instance", "function"])
+def test_an_optimiser_of_its_own_keeps_its_groups(kind):
+    model, copy = network(), network()
+    groups = lambda m: [
+        {"params": m[0].parameters(), "lr": 0.1},
+        {"params": m[1].parameters(), "lr": 0.01, "weight_decay": 0.5},
+    ]
+    own = torch.optim.SGD(groups(model), momentum=0.9)
+    make = own if kind == "instance" else (lambda ps: torch.optim.SGD(ps, 0.1, momentum=0.9))
+    recipe = recipe_of(make, model, None)
+    made = recipe.at(0.1).make(copy, times=10)
+    rates = [g["lr"] for g in made.param_groups]
+    assert rates == pytest.approx([0.1, 0.01] if kind == "instance" else [0.1])
+    assert all(g["momentum"] == 0.9 for g in made.param_groups)
+    mine = {id(p) for p in copy.parameters()}
+    assert {id(p) for g in made.param_groups for p in g["params"]} == mine
+    assert [g["lr"] for g in own.param_groups] == [0.1, 0.01]  # the user's is as it was
+
+
+def test_weights_that_a_change_brought_are_trained_too():
+    model = network()
+    recipe = recipe_of(torch.optim.Adam(model.parameters(), 0.3), model, None)
+    changed = nn.Sequential(*network(), nn.Linear(2, 5))
+    made = recipe.make(changed)
+    assert sum(len(g["params"]) for g in made.param_groups) == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "why"),
+    [
+        ("adm", {}, "Did you mean `adam`"),
+        ("lbfgs", {}, "no optimiser `lbfgs`"),
+        ("adam", {"momentum": 0.9}, "takes no momentum"),
+        (lambda ps: [*ps], {}, "makes list"),
+    ],
+)
+def test_what_is_no_optimiser_is_refused(words, options, why):
+    with pytest.raises(Refusal, match=why):
+        recipe_of(words, network(), None, **options)
+
+
+def test_a_rate_beside_an_optimiser_is_refused():
+    model = network()
+    with pytest.raises(Refusal, match="Leave them out"):
+        recipe_of(torch.optim.Adam(model.parameters()), model, 0.1)
+    with pytest.raises(Refusal, match="must be a number from 0"):
+        recipe_of("adam", model, -1.0)
+
+
+def test_nothing_to_train_is_refused():
+    model = network().requires_grad_(False)
+    with pytest.raises(Refusal, match="require gradients"):
+        recipe_of("adam", model, None).make(model)

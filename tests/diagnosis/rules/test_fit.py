@@ -1,0 +1,173 @@
+"""Every end of a model beside every loss and every kind of targets: what is said, and silence.
+
+The grid is the searcher: what is right for a pair follows from what the loss takes (probabilities,
+scores, values), not from a list of faults that were seen.
+"""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import survey
+from sigmascope.diagnosis.rules.catalogue import RULES, diagnose
+from sigmascope.diagnosis.rules.fit import out_of_reach
+from tests.diagnosis.readings import BELOW, reading, said
+
+N, K, EPS = 64, 4, 1e-7
+G = torch.Generator().manual_seed(0)
+X = torch.randn(N, 6, generator=G)
+IDS = torch.arange(N).remainder(K)
+FIT = {
+    "constant-output", "indifferent-loss", "classes-on-one-output", "spread-targets",
+    "shared-classes", "raw-output", "unsuited-closing", "double-softmax", "single-target",
+    "out-of-reach", "squared-error-for-classes", "unfit-targets",
+}  # fmt: skip
+
+
+def clipped(p, y):
+    p = p.clamp(EPS, 1 - EPS)
+    return -(y * p.log() + (1 - y) * (1 - p).log()).mean()
+
+
+def shares(p, y):
+    y = F.one_hot(y, p.shape[-1]) if y.dtype == torch.long else y
+    return -(y * (p / p.sum(-1, keepdim=True)).clamp(EPS, 1 - EPS).log()).sum(-1).mean()
+
+
+def logarithm(p, y):
+    return F.nll_loss(p.clamp_min(EPS).log(), y)
+
+
+def squared(p, y):
+    return (p - y).square().mean()
+
+
+def found(width, last, loss, targets):
+    torch.manual_seed(0)
+    end = [] if last is None else [last]
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, width), *end)
+    profile = survey.profile(model, X, targets=targets, loss=loss, views=["setup"])
+    return {f.name: f.severity for f in diagnose(profile) if f.name in FIT}
+
+
+ENDS = {
+    "raw": None,
+    "relu": nn.ReLU(),
+    "tanh": nn.Tanh(),
+    "sigmoid": nn.Sigmoid(),
+    "softmax": nn.Softmax(-1),
+    "log": nn.LogSoftmax(-1),
+}
+CLASS_LOSSES = {  # of one class of many: the ends that go with it
+    "scores": (F.cross_entropy, {"raw", "log"}),
+    "shares": (shares, {"softmax"}),
+    "picked": (logarithm, {"softmax"}),
+    "logarithms": (F.nll_loss, {"log"}),
+}
+
+
+@pytest.mark.parametrize(("end", "name"), [*itertools.product(ENDS, CLASS_LOSSES)])
+def test_one_class_of_many(end, name):
+    loss, right = CLASS_LOSSES[name]
+    names = found(K, ENDS[end], loss, IDS)
+    if end in right:
+        assert names == {}
+    else:
+        assert len(names) == 1, names
+        assert set(names) <= {"raw-output", "unsuited-closing", "double-softmax"}
+        assert ("raw-output" in names) is (end == "raw")
+        assert ("double-softmax" in names) is ((end, name) == ("softmax", "scores"))
+
+
+BINARY = {
+    "probability": (F.binary_cross_entropy, {"sigmoid"}),
+    "clipped": (clipped, {"sigmoid"}),
+    "logits": (F.binary_cross_entropy_with_logits, {"raw"}),
+}
+
+
+@pytest.mark.parametrize(("end", "name"), [*itertools.product(["raw", "relu", "sigmoid"], BINARY)])
+def test_yes_or_no(end, name):
+    loss, right = BINARY[name]
+    if name == "probability" and end != "sigmoid":
+        loss = clipped  # torch's own raises, which is a finding of its own
+    names = found(1, ENDS[end], loss, IDS.remainder(2).float()[:, None])
+    assert (names == {}) is (end in right), names
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_constant_end_is_all_that_is_said(width):
+    loss = clipped if width == 1 else squared
+    last = nn.Softmax(-1) if width == 1 else nn.Threshold(1e9, 0.5)
+    targets = IDS.remainder(2).float()[:, None] * torch.ones(width)
+    assert found(width, last, loss, targets) == {"constant-output": "error"}
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_labels_that_hold_together(several):
+    bits = (IDS[:, None] >> torch.arange(2) & 1).float() if several else torch.eye(K)[IDS]
+    names = found(bits.shape[1], nn.Softmax(-1), squared, bits)
+    assert ("shared-classes" in names) is several
+    sigmoid = found(bits.shape[1], nn.Sigmoid(), clipped, bits)
+    assert sigmoid == ({} if several else {"unsuited-closing": "warning"})
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_classes_by_number_on_one_output(least):
+    targets = (IDS + least).float()[:, None]
+    assert found(1, nn.Sigmoid(), clipped, targets) == {"classes-on-one-output": "error"}
+    assert found(1, None, squared, targets) == {"classes-on-one-output": "note"}
+    alone = lambda p, y: -(y * p.log_softmax(-1)).sum(-1).mean()
+    assert next(iter(found(1, None, alone, targets))) == "indifferent-loss"
+
+
+def test_values_are_left_in_peace():
+    values = torch.randn(N, 2, generator=G)
+    assert found(2, None, squared, values) == {}
+    assert found(2, nn.Tanh(), squared, values.clamp(-0.9, 0.9)) == {}
+    assert found(2, nn.Sigmoid(), squared, values.sigmoid()) == {}
+    assert found(2, nn.Softplus(), squared, values.exp()) == {}
+
+
+@pytest.mark.parametrize("end", ["relu", "tanh", "sigmoid", "softmax"])
+def test_values_beyond_the_end(end):
+    values = 30 * torch.randn(N, 2, generator=G)
+    names = found(2, ENDS[end], squared, values)
+    assert names == {"out-of-reach": "warning" if end == "relu" else "error"}
+
+
+def test_shapes_that_are_spread():
+    values = torch.randn(N, 1, generator=G)
+    assert found(5, None, squared, values) == {"spread-targets": "error"}
+
+
+def test_one_class_only():
+    names = found(K, None, F.cross_entropy, torch.zeros(N, dtype=torch.long))
+    assert names == {"single-target": "error"}
+
+
+@pytest.mark.parametrize(
+    ("beyond", "severity"),
+    [(0.05 * BELOW, None), (0.05, "warning"), (0.5 * BELOW, "warning"), (0.5, "error")],
+)
+def test_how_far_is_too_far(beyond, severity):
+    facts = [reading("out of reach", beyond, "(output)", "setup", "tanh"),
+             reading("distinct targets", 9, "(targets)", "setup", "values")]  # fmt: skip
+    assert said(out_of_reach, *facts).get("out-of-reach") == severity
+
+
+@pytest.mark.parametrize("name", ["constant output", "indifferent loss", "spread targets"])
+def test_what_makes_the_rest_meaningless_silences_it(name):
+    facts = [reading("out of reach", 1.0, "(output)", "setup", "tanh"),
+             reading(name, 1.0, "(output)", "setup")]  # fmt: skip
+    assert said(out_of_reach, *facts) == {}
+
+
+def test_without_targets_all_are_silent():
+    profile = survey.profile(nn.Linear(6, 2), X)
+    rules = [r for r in RULES if r.__module__.endswith(".fit")]
+    assert len(rules) > 10
+    assert not [f for rule in rules for f in rule(profile)]

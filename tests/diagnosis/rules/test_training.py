@@ -1,0 +1,123 @@
+"""Rules on how a program trains speak from their thresholds on."""
+
+import math
+
+import pytest
+
+from sigmascope.diagnosis.rules.training import (
+    few_steps,
+    large_batch,
+    other_optimiser,
+    rate_too_high,
+    rate_too_low,
+    stuck,
+    trains,
+)
+from sigmascope.records import Estimate
+from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
+
+PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
+
+
+def runs(left, *others, fall=0.0, steps=200, planned=None):
+    """Readings of the user's run and of others: (form, left, left of the user's by then)."""
+    made = lambda name, value, form: reading(name, value, "(training)", "training", form)
+    facts = [made("steps tried", steps, PLANNED)]
+    facts.append(made("broke at step", 3, PLANNED) if left == math.inf
+                 else made("loss left", left, PLANNED))  # fmt: skip
+    fallen = Estimate.within(fall, 0.01)
+    facts.append(made("last fall of the loss", fallen, PLANNED))
+    if planned is not None:
+        facts.append(made("planned steps", planned, PLANNED))
+    for form, theirs, then in others:
+        facts += [made("loss left", theirs, form), made("rate", 0.1, form)]
+        facts += [] if then is None else [made("loss left by then", then, form)]
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("left", "theirs", "then", "fall", "severity"),
+    [
+        (0.95, 0.5, 1.0, 0.0, "warning"),
+        (0.95 * BELOW, 0.5, 1.0, 0.0, None),  # it learns
+        (2.0, 0.8 * BELOW, 1.2, 0.0, "warning"),
+        (2.0, 0.8, 1.2, 0.0, None),  # the smaller rate learns nothing either
+        (2.0, 0.7 * BELOW, 1.0, 0.0, "warning"),
+        (2.0, 0.7, 1.0, 0.0, None),
+        (2.0, 0.5, 1.0, 0.06 * ABOVE, None),  # on its way
+        (2.0, 0.5, 1.0, 0.06 * BELOW, "warning"),
+        (5.0, 0.5, 1.0, 0.5, "warning"),  # on its way back
+        (5.0 * BELOW, 0.5, 1.0, 0.5, None),
+        (math.inf, 0.99, None, 0.0, "error"),  # the smaller one at least does not break
+    ],
+)
+def test_a_rate_that_is_too_high(left, theirs, then, fall, severity):
+    facts = runs(left, ("rate x 0.1", theirs, then), fall=fall)
+    assert said(rate_too_high, *facts).get("rate-too-high") == severity
+    assert said(rate_too_high, *runs(left, ("rate x 10", theirs, then), fall=fall)) == {}
+
+
+@pytest.mark.parametrize(
+    ("left", "theirs", "planned", "severity"),
+    [
+        (0.5, 0.3, 200, "warning"),
+        (0.5 * BELOW, 0.3, 200, None),  # it trains
+        (0.9, 0.3, 201, "note"),  # there is more to come
+        (0.9, 0.3, None, "note"),
+        (0.9, 0.7 * 0.9, 200, None),
+        (0.9, 0.7 * 0.9 * BELOW, 200, "warning"),
+        (math.inf, 0.3, 200, None),
+    ],
+)
+def test_a_rate_that_is_too_low(left, theirs, planned, severity):
+    facts = runs(left, ("rate x 10", theirs, left if left < 9 else None), planned=planned)
+    assert said(rate_too_low, *facts).get("rate-too-low") == severity
+
+
+@pytest.mark.parametrize(
+    ("left", "fall", "planned", "speaks"),
+    [
+        (0.6, 0.06 * ABOVE, 200, True),
+        (0.6, 0.06 * BELOW, 200, False),
+        (0.6, 0.2, 201, False),
+        (0.6, 0.2, None, False),
+        (0.5 * BELOW, 0.2, 200, False),
+    ],
+)
+def test_a_plan_that_ends_too_soon(left, fall, planned, speaks):
+    assert bool(said(few_steps, *runs(left, fall=fall, planned=planned))) is speaks
+
+
+def test_another_optimiser():
+    other = (OTHER, 0.4, 1.0)
+    assert said(other_optimiser, *runs(0.9, other)) == {"other-optimiser": "warning"}
+    assert said(other_optimiser, *runs(0.9, other, ("rate x 0.1", 0.7, 1.0))) == {}
+    assert said(other_optimiser, *runs(0.9, (OTHER, 0.5 * ABOVE, 1.0))) == {}
+    assert said(other_optimiser, *runs(0.8 * BELOW, other)) == {}
+    assert said(other_optimiser, *runs(0.9, other, fall=0.2)) == {}
+
+
+def test_batches_that_are_too_large():
+    smaller = (BATCH, 0.3, 0.9)
+    assert said(large_batch, *runs(0.9, smaller)) == {"large-batch": "warning"}
+    assert said(large_batch, *runs(0.9, smaller, fall=0.2)) == {"large-batch": "note"}
+    assert said(large_batch, *runs(0.4, smaller)) == {}
+    assert said(large_batch, *runs(0.9, (BATCH, 0.3, 0.42))) == {}
+
+
+def test_nothing_helps():
+    assert said(stuck, *runs(0.95, ("rate x 0.1", 0.9, 1.0))) == {"stuck": "warning"}
+    assert said(stuck, *runs(0.95 * BELOW)) == {}
+    assert said(stuck, *runs(0.95, steps=99)) == {}
+    assert said(stuck, *runs(0.95, (OTHER, 0.3, 1.0))) == {}
+
+
+def test_whether_it_trains():
+    assert trains(profile(*runs(0.5 * BELOW)))
+    assert not trains(profile(*runs(0.5)))
+    assert not trains(profile())
+
+
+@pytest.mark.parametrize("rule", [rate_too_high, rate_too_low, few_steps, other_optimiser, stuck])
+def test_without_training_all_are_silent(rule):
+    assert said(rule, reading("loss of probabilities", 1.0, "(loss)", "setup")) == {}

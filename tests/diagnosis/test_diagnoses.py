@@ -1,0 +1,96 @@
+"""The door: a whole program in, a diagnosis out; nothing of the user's is changed."""
+
+import pytest
+import torch
+from fingerprints import differences, fingerprint
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+import sigmascope as ss
+from sigmascope.gate import Refusal
+
+G = torch.Generator().manual_seed(0)
+X = torch.randn(200, 6, generator=G)
+Y = (X[:, 0] + X[:, 1] > 0).long() + (X[:, 2] > 0.5).long()
+
+
+def network(*last, outputs=3):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, outputs), *last)
+
+
+def causes(found):
+    return [(f.name, f.severity) for f in found.causes if f.severity != "note"]
+
+
+def test_a_healthy_program_is_left_in_peace():
+    found = ss.diagnose(network(), (X, Y), loss="cross_entropy", optimizer="adam", lr=0.01,
+                        batch_size=20, epochs=20)  # fmt: skip
+    assert causes(found) == []
+    assert found.settings == "adam at 0.01, batches of 20, 20 epochs"
+    assert found.profile.about["training"] == found.settings
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"model": network(nn.Softmax(-1))}, "double-softmax"),
+        ({"lr": 1e4}, "rate-too-high"),
+        ({"lr": 1e-3, "epochs": 5}, "rate-too-low"),
+        ({"data": (1e4 * X, Y), "lr": 1e-4}, "unscaled-inputs"),
+        ({"data": (X, Y + 2)}, "unfit-targets"),
+        ({"loss": "nll_loss"}, "raw-output"),
+        ({"data": (X, torch.zeros(200, dtype=torch.long))}, "single-target"),
+    ],
+)
+def test_one_fault_is_the_first_cause(change, cause):
+    whole = {"model": network(), "data": (X, Y), "loss": "cross_entropy", "optimizer": "sgd",
+             "lr": 0.1, "batch": 20, "epochs": 20}  # fmt: skip
+    found = ss.diagnose({**whole, **change})
+    assert found.causes[0].name == cause, found.findings
+
+
+def test_data_sets_and_loaders_say_the_same_as_their_samples():
+    data = TensorDataset(X, Y)
+    said = [
+        [f.name for f in ss.diagnose(network(nn.Softmax(-1)), d, loss="cross_entropy",
+                                     optimizer="sgd", lr=0.1, epochs=2).findings]
+        for d in (data, DataLoader(data, batch_size=32))
+    ]  # fmt: skip
+    assert said[0][0] == said[1][0] == "double-softmax"
+
+
+def test_everything_is_left_as_found():
+    model = network(nn.Dropout(0.5))
+    by = torch.optim.Adam(model.parameters(), 0.01)
+    F.cross_entropy(model(X), Y).backward()
+    by.step()
+    things = {"model": model, "x": X, "y": Y, "state": by.state[model[0].weight]}
+    before = fingerprint(**things), torch.random.get_rng_state()
+    ss.diagnose(model, (X, Y), loss=F.cross_entropy, optimizer=by, epochs=1)
+    assert not differences(before[0], fingerprint(**things))
+    assert torch.equal(before[1], torch.random.get_rng_state())
+
+
+def test_a_profile_gives_its_findings():
+    profile = ss.profile(network(nn.Softmax(-1)), X, targets=Y, loss=F.cross_entropy)
+    assert ss.diagnose(profile)[0].name == "double-softmax"
+
+
+def test_without_the_setup_nothing_is_trained():
+    found = ss.diagnose(network(), (X, Y), optimizer="adam", views=["weights"])
+    assert {r.view for r in found.profile.readings} == {"weights"}
+
+
+def test_two_diagnoses_are_the_same():
+    made = [ss.diagnose(network(), (X, Y), optimizer="sgd", lr=1e-3) for _ in range(2)]
+    same = [[(r.site, r.quantity, r.form, r.estimate) for r in m.profile.readings] for m in made]
+    assert same[0] == same[1]
+
+
+def test_what_is_no_program_is_refused():
+    with pytest.raises(Refusal, match="A program must be"):
+        ss.diagnose(7)
+    with pytest.raises(Refusal, match="no optimiser `adamm`"):
+        ss.diagnose(network(), (X, Y), optimizer="adamm")

@@ -1,0 +1,110 @@
+"""What training shows: the user's run, and others beside it."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.diagnosis.programs import recipe_of
+from sigmascope.diagnosis.training import Data, training_items
+from sigmascope.diagnosis.training.evidence import (
+    PLANNED,
+    Scale,
+    boundary,
+    score_of,
+    steps_for,
+    tried,
+)
+from sigmascope.diagnosis.training.runs import started
+from sigmascope.records import Reading
+
+G = torch.Generator().manual_seed(0)
+X = torch.randn(64, 5, generator=G)
+Y = X[:, :1] - 2 * X[:, 1:2]
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
+
+
+def readings(rate, *, name="sgd", planned=None, targets=Y, loss=F.mse_loss, size=16):
+    model = network()
+    items = training_items(
+        model, Data(X, targets, loss, size), recipe_of(name, model, rate), planned=planned
+    )
+    return {(i.quantity, i.form): i.estimate for i in items if isinstance(i, Reading)}
+
+
+def test_a_good_rate_needs_no_other():
+    seen = readings(0.1)
+    assert seen["loss left", PLANNED].value < 0.05
+    assert seen["score", PLANNED].value > 0.9
+    assert {form for _, form in seen} == {PLANNED}
+
+
+@pytest.mark.parametrize(("rate", "better"), [(1e-4, "rate x 100"), (30.0, "rate x 0.01")])
+def test_a_bad_rate_is_set_beside_better_ones(rate, better):
+    seen = readings(rate)
+    broke = ("broke at step", PLANNED) in seen
+    mine = math.inf if broke else seen["loss left", PLANNED].value
+    assert seen["loss left", better].value < 0.9 * mine
+    assert seen["rate", better].value == pytest.approx(rate * float(better.split()[-1]))
+
+
+def test_no_more_steps_than_are_planned():
+    seen = readings(0.001, planned=7)
+    assert seen["steps tried", PLANNED].value == seen["planned steps", PLANNED].value == 7
+
+
+@pytest.mark.parametrize(
+    ("work", "size", "planned", "steps"),
+    [
+        (1e12, 16, None, 32),  # 8 passes over 64 samples
+        (1e12, 1, None, 60),
+        (1e12, 64, None, 16),
+        (1.0, 16, None, 1000),
+        (4e9 / (16 * 300), 16, None, 300),
+        (1.0, 16, 12, 12),
+    ],
+)
+def test_how_many_steps(work, size, planned, steps):
+    assert steps_for(work, Data(X, Y, F.mse_loss, size), planned) == steps
+
+
+def test_the_loss_that_is_left_is_told_between_the_best_and_a_constant():
+    data = Data(X, Y, F.mse_loss, 16)
+    scale = Scale.of(torch.zeros(64, 1), data, 9.0)
+    assert scale.left(float(Y.var(correction=0))) == pytest.approx(1.0, rel=1e-4)
+    assert scale.left(0.0) == pytest.approx(0.0, abs=1e-6)
+    alone = Scale.of(torch.zeros(1, 1), Data(X[:1], Y[:1], F.mse_loss, 1), 9.0)
+    assert alone.left(9.0) == pytest.approx(1.0)  # a constant fits one sample: its first loss
+
+
+@pytest.mark.parametrize(
+    ("loss", "at"),
+    [(F.binary_cross_entropy, 0.5), (F.binary_cross_entropy_with_logits, 0.0), (F.mse_loss, 0.5)],
+)
+def test_where_yes_begins(loss, at):
+    y = (Y > 0).float()
+    assert boundary(torch.full((64, 1), 0.3), Data(X, y, loss, 16)) == at
+
+
+def test_scores_are_accuracies_of_classes():
+    model = nn.Sequential(nn.Linear(5, 3))
+    classes = torch.arange(64) % 3
+    run = started(model, recipe_of("sgd", model, 0.0), 64)
+    data = Data(X, classes, F.cross_entropy, 64)
+    run.go_on(data, 1)
+    right = (model(X).argmax(1) == classes).double().mean().item()
+    assert score_of(run, data) == right
+
+
+def test_smaller_batches_are_tried_where_an_epoch_has_few():
+    model = network()
+    trials = tried(model, Data(X, Y, F.mse_loss, 64), recipe_of("sgd", model, 1e-4), 20, clip=None)
+    assert trials.others["smaller batch"].size == 8
+    samples = {f: r.steps * r.size for f, r in trials.others.items()}
+    assert samples["smaller batch"] == samples["rate x 10"]

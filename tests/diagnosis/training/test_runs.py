@@ -1,0 +1,104 @@
+"""Copies are trained as the user trains, step by step."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.diagnosis.programs import recipe_of
+from sigmascope.diagnosis.training import Data
+from sigmascope.diagnosis.training.runs import started, work_of
+
+G = torch.Generator().manual_seed(0)
+X, Y = torch.randn(40, 3, generator=G), torch.randn(40, 1, generator=G)
+
+
+def network(*more):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 8), nn.Tanh(), *more, nn.Linear(8, 1))
+
+
+def test_a_run_is_what_a_plain_loop_does():
+    model, copy = network(), network()
+    run = started(model, recipe_of("sgd", model, 0.1, momentum=0.9), 40)
+    data = Data(X, Y, F.mse_loss, 40)
+    run.go_on(data, 3)
+    run.go_on(data, 7)  # it goes on where it stopped
+    by = torch.optim.SGD(copy.parameters(), 0.1, momentum=0.9)
+    losses = []
+    for _ in range(7):
+        by.zero_grad()
+        value = F.mse_loss(copy(X), Y)
+        losses.append(value.item())
+        value.backward()
+        by.step()
+    assert run.losses == pytest.approx(losses, rel=1e-5)
+    assert torch.allclose(run.output(data), copy(X), atol=1e-6)
+    assert torch.equal(model[0].weight, network()[0].weight)
+
+
+def test_batches_go_through_all_samples():
+    draws = Data(X, Y, F.mse_loss, 16).draws()
+    rows = torch.cat([next(draws)[0] for _ in range(3)])
+    assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, X.tolist()))
+    batch, targets = next(draws)
+    where = [(row == X).all(1).nonzero().item() for row in batch]
+    assert torch.equal(targets, Y[where])
+
+
+def test_it_is_the_same_every_time_and_leaves_random_states():
+    def losses():
+        model = network(nn.Dropout(0.5))
+        run = started(model, recipe_of("adam", model, 0.01), 8)
+        run.go_on(Data(X, Y, F.mse_loss, 8), 12)
+        return run.losses
+
+    state = torch.random.get_rng_state()
+    first = losses()
+    network()
+    assert losses() == first
+    torch.random.set_rng_state(state)
+
+
+def test_where_it_breaks():
+    model = network()
+    run = started(model, recipe_of("sgd", model, 1e30), 40)
+    run.go_on(Data(X, Y, F.mse_loss, 40), 20)
+    assert not run.finite
+    assert run.steps < 5
+    assert run.after(20) == math.inf
+
+
+def test_gradients_are_clipped():
+    model = network()
+    run = started(model, recipe_of("sgd", model, 1.0), 40, clip=1e-3)
+    run.go_on(Data(X, 100 * Y, F.mse_loss, 40), 1)
+    moved = sum((a - b).detach().square().sum().item()
+                for a, b in zip(run.model.parameters(), model.parameters(), strict=True))  # fmt: skip
+    assert math.sqrt(moved) == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_outputs_are_read_without_dropout_and_with_the_statistics_of_training():
+    model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.9), nn.Linear(8, 1))
+    run = started(model, recipe_of("sgd", model, 0.0), 40)
+    data = Data(5 * X + 3, Y, F.mse_loss, 40)
+    run.go_on(data, 1)
+    out = run.output(data)
+    assert torch.equal(out, run.output(data))
+    hidden = model[0](5 * X + 3)
+    normal = (hidden - hidden.mean(0)) / (hidden.var(0, correction=0) + 1e-5).sqrt()
+    assert torch.allclose(out, model[3](normal), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "work"),
+    [
+        (nn.Linear(3, 8), X, 24),
+        (nn.Conv2d(2, 4, 3, padding=1), torch.ones(5, 2, 6, 6), 36 * 4 * 2 * 9),
+        (nn.Sequential(nn.Linear(3, 8), nn.Linear(8, 8)), X.reshape(10, 4, 3), 4 * (24 + 64)),
+    ],
+)
+def test_work_is_counted_in_multiplications(model, batch, work):
+    assert work_of(model, Data(batch, Y, F.mse_loss, 4)) == work

@@ -1,0 +1,77 @@
+"""How low a loss gets, against what arithmetic says."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sigmascope.survey.task import constant_loss, free_starts, labels_of, least_loss
+
+N, K = 60, 3
+G = torch.Generator().manual_seed(0)
+CLASSES = torch.randint(K, (N,), generator=G)
+YES = (torch.rand(N, 1, generator=G) < 0.3).float()
+VALUES = 40 + 3 * torch.randn(N, 2, generator=G)
+
+
+def entropy(p):
+    return -(p * p.log()).sum().item()
+
+
+def binary(p):
+    p = float(p.mean())
+    return -(p * math.log(p) + (1 - p) * math.log(1 - p))
+
+
+SHARES = CLASSES.bincount().double() / N
+
+
+@pytest.mark.parametrize(
+    ("loss", "width", "targets", "least"),
+    [
+        (F.cross_entropy, K, CLASSES, entropy(SHARES)),
+        (lambda p, y: F.nll_loss(p.log(), y), K, CLASSES, None),  # unbounded, and nan at zero
+        (F.binary_cross_entropy, 1, YES, binary(YES)),
+        (F.binary_cross_entropy_with_logits, 1, YES, binary(YES)),
+        (F.mse_loss, 2, VALUES, float(VALUES.double().var(0, correction=0).mean())),
+        (F.l1_loss, 2, VALUES, float((VALUES - VALUES.median(0).values).abs().mean())),
+    ],
+)
+def test_the_best_constant(loss, width, targets, least):
+    found = constant_loss(torch.full((N, width), 0.3), targets, loss)
+    if least is None:
+        assert math.isfinite(found)
+    else:
+        assert found == pytest.approx(least, rel=2e-3)
+
+
+def test_a_loss_that_is_nowhere_finite_has_none():
+    loss = lambda o, y: (o - y).mean() / 0
+    assert constant_loss(torch.zeros(N, 2), VALUES, loss) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("loss", "width", "targets"),
+    [
+        (F.cross_entropy, K, CLASSES),
+        (F.binary_cross_entropy, 1, YES),
+        (F.binary_cross_entropy_with_logits, 1, YES),
+        (F.mse_loss, 2, VALUES),
+    ],
+)
+def test_the_best_of_all_outputs(loss, width, targets):
+    output = torch.zeros(N, width)
+    starts = free_starts(output, targets, labels_of(output, targets))
+    found, best = least_loss(lambda o: o, starts, targets, loss)
+    assert found == pytest.approx(0.0, abs=1e-4)
+    assert float(loss(best, targets)) == pytest.approx(found, abs=1e-6)
+
+
+def test_within_a_range_the_best_is_the_nearest():
+    """Two labels at once under a softmax: (1, 1, 0) is nearest at (1/2, 1/2, 0)."""
+    targets = torch.tensor([[1.0, 1.0, 0.0]]).expand(N, 3)
+    starts = [torch.zeros(N, 3), torch.randn(N, 3, generator=G)]
+    found, best = least_loss(lambda z: z.softmax(-1), starts, targets, F.mse_loss)
+    assert found == pytest.approx(0.5 / 3, rel=1e-3)
+    assert torch.allclose(best[0], torch.tensor([0.5, 0.5, 0.0]), atol=0.02)

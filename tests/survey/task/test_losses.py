@@ -1,0 +1,99 @@
+"""What a loss asks of outputs is told by what it does with outputs that are made up."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sigmascope.survey.task import Needs, labels_of, needs_of
+
+N, K, EPS = 48, 5, 1e-7
+CLASSES = torch.arange(N).remainder(K)
+HOT = torch.eye(K)[CLASSES]
+YES = torch.arange(N).remainder(2).float()[:, None]
+VALUES = torch.linspace(-2, 3, N)[:, None]
+
+
+def clipped(p, y):
+    p = p.clamp(EPS, 1 - EPS)
+    return -(y * p.log() + (1 - y) * (1 - p).log()).mean()
+
+
+def shares(p, y):
+    p = (p / p.sum(-1, keepdim=True)).clamp(EPS, 1 - EPS)
+    return -(F.one_hot(y, K) * p.log()).sum(-1).mean()
+
+
+PROBABILITIES = {
+    "binary": (F.binary_cross_entropy, 1, YES, "none"),
+    "binary, clipped": (clipped, 1, YES, "none"),
+    "binary of each": (clipped, K, HOT, "none"),
+    "shares": (shares, K, CLASSES, "shares"),
+    "picked": (lambda p, y: F.nll_loss(p.clamp_min(EPS).log(), y), K, CLASSES, "picked"),
+    "scores of logarithms": (
+        lambda p, y: F.cross_entropy(p.clamp(EPS, 1 - EPS).log(), y), K, CLASSES, "shares",
+    ),
+    "focal": (
+        lambda p, y: (-(1 - p) ** 2 * y * p.clamp_min(EPS).log()
+                      - p**2 * (1 - y) * (1 - p).clamp_min(EPS).log()).mean(), 1, YES, "none",
+    ),
+}  # fmt: skip
+OTHERS = {
+    "cross-entropy": (F.cross_entropy, K, CLASSES, "scores"),
+    "soft cross-entropy": (F.cross_entropy, K, HOT, "scores"),
+    "binary of logits": (F.binary_cross_entropy_with_logits, 1, YES, "none"),
+    "squared": (F.mse_loss, 1, VALUES, "none"),
+    "squared of classes": (F.mse_loss, K, HOT, "none"),
+    "absolute": (F.l1_loss, 1, VALUES, "none"),
+    "hinge": (F.multi_margin_loss, K, CLASSES, "scores"),
+    "negative log likelihood": (F.nll_loss, K, CLASSES, "picked"),
+    "cosine": (lambda o, y: -F.cosine_similarity(o, y).mean(), K, HOT, "none"),
+}
+
+
+def asked(loss, width, targets):
+    output = torch.zeros(N, width)
+    return needs_of(loss, output, targets, labels_of(output, targets))
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_losses_of_probabilities(name):
+    loss, width, targets, coupling = PROBABILITIES[name]
+    found = asked(loss, width, targets)
+    assert found.probabilities
+    assert (found.least, found.coupling) == (0.0, coupling)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_losses_of_other_numbers(name):
+    loss, width, targets, coupling = OTHERS[name]
+    found = asked(loss, width, targets)
+    assert not found.probabilities
+    assert found.coupling == coupling
+    assert not found.indifferent
+
+
+def test_a_loss_of_positive_numbers_is_none_of_probabilities():
+    found = asked(lambda o, y: (o - y * (o + EPS).log()).mean(), 1, VALUES.abs())
+    assert (found.least, found.most, found.probabilities) == (0.0, math.inf, False)
+
+
+@pytest.mark.parametrize(
+    ("loss", "width", "targets"),
+    [
+        (F.cross_entropy, 1, torch.zeros(N, dtype=torch.long)),  # a softmax over one score
+        (lambda o, y: (0 * o).sum() + y.sum(), 1, VALUES),
+        (lambda o, y: (o.detach() - y).square().mean(), 1, VALUES),
+        (lambda o, y: (o.round() - y).square().mean(), 1, VALUES),
+    ],
+)
+def test_indifferent_losses(loss, width, targets):
+    assert asked(loss, width, targets) == Needs(indifferent=True)
+
+
+def test_a_loss_that_bears_nothing_made_up_is_not_known():
+    def loss(o, y):
+        raise ValueError
+
+    assert asked(loss, 1, VALUES) is None
