@@ -1,5 +1,7 @@
 """The probability that plain training fits, from a few steps on copies."""
 
+from sigmascope.diagnosis.trainability.curves import Curve, Probe
+from sigmascope.diagnosis.trainability.forecasts import ForecastModel, fit_forecasts, forecast
 from sigmascope.diagnosis.trainability.model import (
     TrainabilityModel,
     fit_trainability,
@@ -9,9 +11,8 @@ from sigmascope.diagnosis.trainability.model import (
 )
 from sigmascope.diagnosis.trainability.short_runs import (
     RATES,
-    Curve,
     Optimiser,
-    Probe,
+    Probing,
     optimiser_of,
     probe,
 )
@@ -19,10 +20,14 @@ from sigmascope.diagnosis.trainability.short_runs import (
 __all__ = [
     "RATES",
     "Curve",
+    "ForecastModel",
     "Optimiser",
     "Probe",
+    "Probing",
     "TrainabilityModel",
+    "fit_forecasts",
     "fit_trainability",
+    "forecast",
     "foretold",
     "optimiser_of",
     "probability",
