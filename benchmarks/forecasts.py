@@ -28,16 +28,15 @@ from torch import Tensor
 
 from benchmarks._designs import SAMPLES, Design, built, drawn, task
 from benchmarks._truth import loss_of
-from sigmascope.diagnosis.trainability import optimiser_of
-from sigmascope.diagnosis.trainability.forecasts import (
-    KEPT,
+from sigmascope.diagnosis.trainability import (
     Example,
     ForecastModel,
     fit_forecasts,
     forecast,
-    shape_of,
-    window_of,
+    optimiser_of,
 )
+from sigmascope.diagnosis.trainability.curve_shapes import shape_of
+from sigmascope.diagnosis.trainability.forecasts import KEPT, window_of
 
 FITTED, HELD_OUT = range(20_000, 20_170), range(30_000, 30_200)
 STEPS, DEAR, DEEPEST, WIDEST = 1200, 400, 4, 32
@@ -114,6 +113,8 @@ def read(file: Path) -> dict[int, Row]:
 def examples(row: Row) -> Iterator[Example]:
     """Some pairs of known and planned steps of a curve; where it failed later, it reaches inf."""
     g = torch.Generator().manual_seed(row["seed"] + 2)
+    design, *_ = configuration(row["seed"])
+    kinds = (design.family, design.data, design.activation)
     losses, failed = row["losses"], not math.isfinite(row["losses"][-1])
     for _ in range(EACH):
         known = _between(*KNOWN, g)
@@ -123,7 +124,7 @@ def examples(row: Row) -> Iterator[Example]:
             reached = (
                 math.fsum(last) / len(last) if planned < len(losses) or not failed else math.inf
             )
-            yield Example(tuple(losses[:known]), planned, row["constant"], reached)
+            yield Example(tuple(losses[:known]), planned, row["constant"], reached, kinds)
 
 
 def _between(low: int, high: int, g: torch.Generator) -> int:
@@ -135,9 +136,9 @@ def fit(folder: Path) -> ForecastModel:
     """Write the coefficients that the library reads, from the curves to be fitted alone."""
     rows = read(folder / "curves.jsonl")
     every = [e for seed in FITTED if seed in rows for e in examples(rows[seed])]
-    model = fit_forecasts([e for e in every if math.isfinite(e.reached)])
+    model = fit_forecasts(every)
     model.save(KEPT)
-    print(model.drift, model.spread, model.trained)
+    print(model.drift, model.below, model.above, model.trained)
     return model
 
 

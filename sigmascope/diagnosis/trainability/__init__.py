@@ -1,7 +1,8 @@
 """The probability that plain training fits, from a few steps on copies."""
 
 from sigmascope.diagnosis.trainability.curves import Curve, Probe
-from sigmascope.diagnosis.trainability.forecasts import ForecastModel, fit_forecasts, forecast
+from sigmascope.diagnosis.trainability.forecast_fits import Example, fit_forecasts
+from sigmascope.diagnosis.trainability.forecasts import ForecastModel, forecast
 from sigmascope.diagnosis.trainability.model import (
     TrainabilityModel,
     fit_trainability,
@@ -20,6 +21,7 @@ from sigmascope.diagnosis.trainability.short_runs import (
 __all__ = [
     "RATES",
     "Curve",
+    "Example",
     "ForecastModel",
     "Optimiser",
     "Probe",

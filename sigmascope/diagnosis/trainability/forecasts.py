@@ -9,52 +9,15 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from scipy.optimize import nnls
-from sklearn.linear_model import QuantileRegressor
 
+from sigmascope.diagnosis.trainability.curve_shapes import FARTHEST, Shape, shape_of
 from sigmascope.gate import Mark, Refusal, write_text
 from sigmascope.records import Estimate
 
 KEPT = Path(__file__).with_name("forecasts.json")
-MARK = Mark(rb'\{\n "drift": \[.*\n "spread": \[')
-LEAST = 8  # losses from which something is foretold
-TAIL = 10  # the level of a curve is the mean of its last tenth
+MARK = Mark(rb'\{\n "drift": \[.*\n "below": \[')
 WINDOW = 20  # what is foretold is the mean loss of the last twentieth of the planned steps
-FARTHEST = 14.0  # of a logarithm of a loss over that of the best constant
-SHARES = 201  # of the errors, evenly spaced, that are kept
 RISK = 0.1
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the losses of the first steps look like, in logarithms over the constant's loss.
-
-    Attributes:
-        level: At the end.
-        trend: By how much it changes while the steps grow e-fold, over the second half.
-        before: The same over the first half.
-        noise: Spread of the single losses of the second half about their trend.
-        steps: How many there are.
-    """
-
-    level: float
-    trend: float
-    before: float
-    noise: float
-    steps: int
-
-    def drift(self) -> tuple[float, ...]:
-        """What the further change of the level, for an e-fold of steps, is made of."""
-        down, up = min(self.trend, 0.0), max(self.trend, 0.0)
-        above = min(max(self.level, 0.0), 3.0)
-        return (1.0, down, up, above, min(self.level, 0.0), min(self.before, 0.0))
-
-    def spread(self, reach: float) -> tuple[float, ...]:
-        """What the error at that many e-folds of steps grows with; none is below zero."""
-        start = self.noise / math.sqrt(max(1, self.steps // TAIL))
-        changing = abs(self.trend) + abs(self.before)
-        return (1.0, start, reach, reach * abs(self.trend), reach * changing, reach * self.noise)
 
 
 @final
@@ -64,24 +27,26 @@ class ForecastModel:
 
     Attributes:
         drift: Coefficients of `Shape.drift`.
-        spread: Coefficients of `Shape.spread`, none below zero.
-        errors: Errors over their spread at evenly spaced shares of the fitted curves, ascending.
+        below: Coefficients of `Shape.spread` for ends below the forecast, none below zero.
+        above: The same for ends above it.
+        errors: At evenly spaced shares of the curves, errors over their spread, ascending; each is
+            the farthest from zero of those of the kinds that a fit to the others was tried on.
         trained: How many curves it was fitted to.
     """
 
     drift: tuple[float, ...]
-    spread: tuple[float, ...]
+    below: tuple[float, ...]
+    above: tuple[float, ...]
     errors: tuple[float, ...]
     trained: int
 
     def ends(self, shape: Shape, planned: int, risk: float) -> tuple[float, float, float]:
         """Value, low and high logarithm of the loss after the planned steps."""
         reach = math.log(planned / shape.steps)
-        change = reach * math.fsum(a * b for a, b in zip(self.drift, shape.drift(), strict=True))
-        size = math.fsum(a * b for a, b in zip(self.spread, shape.spread(reach), strict=True))
+        value = shape.level + _dot(self.drift, shape.drift(reach))
         low, high = (float(np.quantile(self.errors, q)) for q in (risk / 2, 1 - risk / 2))
-        value = shape.level + change
-        return value, value + min(low, 0.0) * size, value + max(high, 0.0) * size
+        down, up = (_dot(each, shape.spread(reach)) for each in (self.below, self.above))
+        return value, value + min(low, 0.0) * down, value + max(high, 0.0) * up
 
     def save(self, file: Path) -> None:
         """Write it as JSON, a line for each attribute."""
@@ -94,24 +59,6 @@ class ForecastModel:
         kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         lists = {k: tuple(v) for k, v in kept.items() if isinstance(v, list)}
         return cls(**{**kept, **lists})
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A curve that was trained to its end.
-
-    Attributes:
-        losses: Of its first steps.
-        planned: After how many steps the end was read.
-        constant: Loss of the best constant output.
-        reached: The mean loss of the last twentieth of the planned steps.
-    """
-
-    losses: tuple[float, ...]
-    planned: int
-    constant: float
-    reached: float
 
 
 def forecast(
@@ -166,55 +113,6 @@ def forecast(
     return Estimate(value, min(low, value), max(high, value), how, risk)
 
 
-def shape_of(losses: Sequence[float], *, constant: float, floor: float = 0.0) -> Shape:
-    """The shape of a curve; losses that are not finite are left out.
-
-    Raises:
-        Refusal: If fewer than 8 are left.
-    """
-    finite = [(i + 1, v) for i, v in enumerate(losses) if math.isfinite(v)]
-    if len(finite) < LEAST:
-        raise Refusal(
-            f"A forecast needs at least {LEAST} finite losses, got {len(finite)} of {len(losses)}. "
-            "Train for some dozens of steps first."
-        )
-    steps, values = (np.array(column, dtype=np.float64) for column in zip(*finite, strict=True))
-    rest = _logs((values - floor) / (constant - floor))
-    half, tail = len(rest) // 2, max(2, len(rest) // TAIL)
-    trend, noise = _line(np.log(steps[half:]), rest[half:])
-    before, _ = _line(np.log(steps[:half]), rest[:half])
-    level = _logs((values[-tail:].mean(keepdims=True) - floor) / (constant - floor))
-    return Shape(float(level[0]), trend, before, noise, len(losses))
-
-
-def fit_forecasts(examples: Sequence[Example]) -> ForecastModel:
-    """Fit the model to curves whose end is known.
-
-    Args:
-        examples: Of many networks; several of one curve, with more and fewer known steps, may be.
-
-    Raises:
-        Refusal: If there are fewer than 20.
-    """
-    if len(examples) < WINDOW:
-        raise Refusal(
-            f"A forecast is fitted to at least {WINDOW} curves, got {len(examples)}. Train more."
-        )
-    shapes = [shape_of(e.losses, constant=e.constant) for e in examples]
-    reach = np.log([e.planned / s.steps for e, s in zip(examples, shapes, strict=True)])
-    ends = _logs(np.array([e.reached / e.constant for e in examples]))
-    change = ends - np.array([s.level for s in shapes])
-    parts = reach[:, None] * np.array([s.drift() for s in shapes])
-    median = QuantileRegressor(quantile=0.5, alpha=1e-4, fit_intercept=False, solver="highs")
-    drift = median.fit(parts, change).coef_
-    off = change - parts @ drift
-    sizes = np.array([s.spread(r) for s, r in zip(shapes, reach.tolist(), strict=True)])
-    spread = nnls(sizes, np.abs(off))[0]
-    errors = np.quantile(off / (sizes @ spread), np.linspace(0, 1, SHARES))
-    lists = (tuple(round(float(v), 6) for v in each) for each in (drift, spread, errors))
-    return ForecastModel(*lists, trained=len(examples))
-
-
 @cache
 def default_model() -> ForecastModel:
     """The model that is kept here: `benchmarks/forecasts.py` made it."""
@@ -249,16 +147,8 @@ def _seen(losses: Sequence[float], planned: int) -> Estimate:
     return Estimate.within(mean, 2 * error, how="measured")
 
 
-def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Slope of the least squares line, and the spread about it."""
-    x = x - x.mean()
-    slope = float(x @ y / (x @ x))
-    return slope, float(np.std(y - y.mean() - slope * x))
-
-
-def _logs(rest: np.ndarray) -> np.ndarray:
-    """Logarithms, no farther from zero than float arithmetic of the losses can tell."""
-    return np.log(np.clip(rest, math.exp(-FARTHEST), math.exp(FARTHEST)))
+def _dot(a: Sequence[float], b: Sequence[float]) -> float:
+    return math.fsum(x * y for x, y in zip(a, b, strict=True))
 
 
 def _exp(x: float) -> float:
