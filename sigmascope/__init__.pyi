@@ -20,6 +20,7 @@ from .diagnosis import (
     assess as assess,
     bottleneck as bottleneck,
     layer_rates as layer_rates,
+    rank as rank,
     treat as treat,
     trial as trial,
 )
@@ -35,6 +36,7 @@ from .diagnosis.rules import (
     diagnose as diagnose,
 )
 from .diagnosis.trainability import (
+    forecast as forecast,
     foretold as foretold,
     probability as probability,
 )

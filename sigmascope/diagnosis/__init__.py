@@ -3,6 +3,7 @@
 from sigmascope.diagnosis import compression, remedies, rules, trainability
 from sigmascope.diagnosis.bottlenecks import Bottleneck, Evidence, bottleneck
 from sigmascope.diagnosis.learning_rates import layer_rates
+from sigmascope.diagnosis.ranking import Entry, Ranked, rank, ranked_entries
 from sigmascope.diagnosis.treatments import (
     Treatment,
     assess,
@@ -15,7 +16,9 @@ from sigmascope.diagnosis.treatments import (
 
 __all__ = [
     "Bottleneck",
+    "Entry",
     "Evidence",
+    "Ranked",
     "Treatment",
     "assess",
     "bottleneck",
@@ -23,7 +26,9 @@ __all__ = [
     "last_ratio",
     "layer_rates",
     "pairs",
+    "rank",
     "ranked",
+    "ranked_entries",
     "remedies",
     "rules",
     "trainability",

@@ -1,7 +1,7 @@
 """What the first steps of training show, as numbers."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -80,8 +80,20 @@ class Probe:
     curves: tuple[Curve, ...]
     constant: float
 
+    @property
+    def left(self) -> float:
+        """The least loss of two rounds in a row, over that of the constant output."""
+        least = min((m for c in self.curves for m in windows(c.losses)), default=math.inf)
+        return least / self.constant if self.constant > 0 else math.inf
+
+    def with_curves(self, others: Iterable[Curve]) -> "Probe":
+        """The same with some of its curves gone on; they are known by their rates."""
+        new = {c.rate: c for c in others}
+        curves = [new.get(c.rate, c) for c in self.curves]
+        return Probe(tuple(sorted(curves, key=lambda c: -c.progress)), self.constant)
+
     def features(self) -> dict[str, float]:
-        """The numbers from which a probability is made."""
+        """The numbers from which a probability and a score are foretold."""
         shares = [s for c in self.curves for s in windows(c.reached(self.constant))]
         return {
             "progress": self.curves[0].progress,

@@ -152,20 +152,38 @@ def trainability(
 
     Cost: 54 forward and backward passes on 256 samples.
     """
-    count = sample_count(batch, batch_dim=batch_dim)
-    if count > MOST:
-        if not isinstance(targets, Tensor) or targets.shape[:1] != (count,):
-            raise Refusal(
-                f"`targets` must have one row for each of the {count} samples, got "
-                f"{tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__}"
-                f". Pass those of the batch, or up to {MOST} samples."
-            )
-        rows = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))[:MOST]
-        batch, targets = chosen(batch, rows, batch_dim=batch_dim), targets[rows.to(targets.device)]
+    batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
     found = probe(
         model, batch, targets=targets, loss=loss, optimiser=optimiser, batch_dim=batch_dim
     )
     return (by or default_model()).probability(found.features())
+
+
+def for_probing(
+    batch: Batch, targets: Tensor, *, batch_dim: int = 0, generator: torch.Generator | None = None
+) -> tuple[Batch, Tensor]:
+    """As many samples with their targets as a probe takes.
+
+    Args:
+        batch: Any number of samples.
+        targets: Theirs.
+        batch_dim: Where the batch has its samples.
+        generator: Chooses where there are more than 256; one with seed 0 if not given.
+
+    Raises:
+        Refusal: If there are more, and the targets are not one for each.
+    """
+    count = sample_count(batch, batch_dim=batch_dim)
+    if count <= MOST:
+        return batch, targets
+    if not isinstance(targets, Tensor) or targets.shape[:1] != (count,):
+        raise Refusal(
+            f"`targets` must have one row for each of the {count} samples, got "
+            f"{tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__}"
+            f". Pass those of the batch, or up to {MOST} samples."
+        )
+    rows = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))[:MOST]
+    return chosen(batch, rows, batch_dim=batch_dim), targets[rows.to(targets.device)]
 
 
 def foretold(

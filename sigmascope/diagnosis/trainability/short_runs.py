@@ -112,6 +112,15 @@ class Probing:
                 left -= each.go_on(self.data, self.loss, wanted)
         self.passes += best * rounds - left
 
+    def keep(self, best: int) -> None:
+        """Let go of the copies at all but the best rates."""
+        self.runs = sorted(self.runs, key=lambda r: (not r.finite, -r.curve().progress))[:best]
+
+    @property
+    def alive(self) -> bool:
+        """Whether a copy is left that can go on."""
+        return any(r.finite for r in self.runs)
+
     def seen(self) -> Probe:
         """What was seen so far."""
         curves = sorted((r.curve() for r in self.runs), key=lambda c: -c.progress)
