@@ -10,6 +10,7 @@ from sigmascope.diagnosis.trainability.model import (
     probability,
     trainability,
 )
+from sigmascope.diagnosis.trainability.scores import ScoreModel, fit_scores
 from sigmascope.diagnosis.trainability.short_runs import (
     RATES,
     Optimiser,
@@ -26,8 +27,10 @@ __all__ = [
     "Optimiser",
     "Probe",
     "Probing",
+    "ScoreModel",
     "TrainabilityModel",
     "fit_forecasts",
+    "fit_scores",
     "fit_trainability",
     "forecast",
     "foretold",

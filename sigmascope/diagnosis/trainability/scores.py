@@ -19,6 +19,7 @@ KEPT = Path(__file__).with_name("scores.json")
 MARK = Mark(rb'\{\n "names": \[.*\n "low": \[')
 RISK = 0.1
 FEWEST = 20  # networks
+FEATURES = ("reached",)
 PENALTY = 1e-3  # on the sum of the slopes, in standard deviations of their features
 
 
@@ -63,12 +64,18 @@ class ScoreModel:
         return cls(**{**kept, **lists})
 
 
-def fit_scores(features: Sequence[Mapping[str, float]], reached: Sequence[float]) -> ScoreModel:
+def fit_scores(
+    features: Sequence[Mapping[str, float]],
+    reached: Sequence[float],
+    *,
+    weights: Sequence[float] | None = None,
+) -> ScoreModel:
     """Fit the model to networks whose training was run.
 
     Args:
         features: Of their probes.
         reached: The share that each came to in the end, from 0 (the best constant) to 1.
+        weights: How often each counts; once if not given.
 
     Raises:
         Refusal: If the two differ in number, or there are fewer than 20.
@@ -88,7 +95,7 @@ def fit_scores(features: Sequence[Mapping[str, float]], reached: Sequence[float]
     lines = []
     for share in (RISK / 2, 1 / 2, 1 - RISK / 2):
         line = QuantileRegressor(quantile=share, alpha=PENALTY, solver="highs")
-        line.fit((X - mean) / spread, y)
+        line.fit((X - mean) / spread, y, sample_weight=weights)
         slopes = line.coef_ / spread
         offset = float(line.intercept_ - slopes @ mean)
         lines.append((*(round(float(s), 6) for s in slopes), round(offset, 6)))
