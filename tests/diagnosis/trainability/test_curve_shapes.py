@@ -35,7 +35,9 @@ def test_steep_falls_wear_off():
     near, far = steep.drift(0.1), steep.drift(3.0)
     assert far[1] == pytest.approx(30 * near[1])
     assert abs(far[2]) < 12 * abs(near[2])
-    assert all(later >= sooner for sooner, later in zip(steep.spread(0.1), steep.spread(3.0), strict=True))
+    assert all(
+        later >= sooner for sooner, later in zip(steep.spread(0.1), steep.spread(3.0), strict=True)
+    )
 
 
 def test_too_few_are_refused():
