@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from benchmarks._designs import Design, drawn
 from benchmarks._ranked import GROUP, report, weights
@@ -38,7 +39,13 @@ Row = dict[str, Any]
 
 def shown(seed: int) -> Row:
     """What the first steps show, and what a plain look at them says."""
-    return row_of(probed(seed))
+    _, _, y, _ = opened(seed)
+    return {**row_of(probed(seed)), "constant score": constant_score(y)}
+
+
+def constant_score(y: Tensor) -> float:
+    """Of the best constant output: the share of the most frequent class, or nothing explained."""
+    return 0.0 if y.is_floating_point() else torch.bincount(y).max().item() / len(y)
 
 
 def row_of(found: Probe) -> Row:
@@ -106,7 +113,10 @@ def kept() -> dict[int, Row]:
 
 
 def joined(folder: Path) -> list[Row]:
-    """Designs with their probes, and their ends: those below 0.9 were trained to it before."""
+    """Designs with their probes and ends, as shares of the way from a constant output.
+
+    Those below 0.9 were trained to the end before.
+    """
     probes, ends = (read(folder / f"ranking-{stage}.jsonl") for stage in ("probes", "ends"))
     rows = []
     for seed, row in kept().items():

@@ -102,7 +102,8 @@ def commands(files):
         "": {"--help": None, "--version": None},
     }  # fmt: skip
     first = {
-        "rank": both(model, model), "compare": both(weights, weights), "scale": both(numbers("8", "64")),
+        "compare": both(weights, weights), "scale": both(numbers("8", "64")),
+        "rank": both(model, model),
         "export": both(of(some("kept.run"), some("half.run", "other.db", *files["others"]))),
         "bottleneck train": both(data),
     }  # fmt: skip
