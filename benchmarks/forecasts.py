@@ -28,6 +28,7 @@ from torch import Tensor
 
 from benchmarks._designs import SAMPLES, Design, built, drawn, task
 from benchmarks._truth import loss_of
+from sigmascope.diagnosis import trainability
 from sigmascope.diagnosis.trainability import (
     Example,
     ForecastModel,
@@ -35,8 +36,6 @@ from sigmascope.diagnosis.trainability import (
     forecast,
     optimiser_of,
 )
-from sigmascope.diagnosis.trainability.curve_shapes import shape_of
-from sigmascope.diagnosis.trainability.forecasts import KEPT, window_of
 
 FITTED, HELD_OUT = range(20_000, 20_170), range(30_000, 30_200)
 STEPS, DEAR, DEEPEST, WIDEST = 1200, 400, 4, 32
@@ -44,7 +43,9 @@ BATCHES = (32, 64, 128, SAMPLES)
 FULL = 128  # samples where all are in every batch
 USUAL = {"sgd": 3e-2, "adam": 1e-3}
 KNOWN = (20, 120)  # steps that are given, from and to
+LAST = 20  # the end is the mean of the last twentieth of the planned steps
 EACH = 4  # pairs of known and planned steps, of every curve
+KEPT = Path(trainability.__file__).with_name("forecasts.json")
 TABLE = Path(__file__).with_name("forecasts.csv")
 Row = dict[str, Any]
 
@@ -120,7 +121,7 @@ def examples(row: Row) -> Iterator[Example]:
         known = _between(*KNOWN, g)
         planned = _between(known + 1, STEPS if failed else len(losses), g)
         if known < len(losses):
-            last = losses[planned - window_of(planned) : planned]
+            last = losses[planned - max(1, planned // LAST) : planned]
             reached = (
                 math.fsum(last) / len(last) if planned < len(losses) or not failed else math.inf
             )
@@ -162,12 +163,18 @@ def judge(row: Row) -> Iterator[Row]:
     about = {name: getattr(design, name) for name in names} | {"batch": batch, "rate": rate}
     for e in examples(row):
         told = forecast(e.losses, e.planned, constant=e.constant)
-        shape = shape_of(e.losses, constant=e.constant)
         ends = {"low": told.low, "value": told.value, "high": told.high}
-        plain = {"last": e.constant * math.exp(shape.level)}
-        plain["power law"] = plain["last"] * (e.planned / shape.steps) ** shape.trend
-        steps = {"known": shape.steps, "planned": e.planned, "constant": e.constant}
-        yield {**about, **steps, **ends, "reached": e.reached, **plain}
+        steps = {"known": len(e.losses), "planned": e.planned, "constant": e.constant}
+        yield {**about, **steps, **ends, "reached": e.reached, **_plain(e)}
+
+
+def _plain(e: Example) -> dict[str, float]:
+    """What one would say without a model: the last losses, or their line in two logarithms."""
+    n = len(e.losses)
+    last = float(np.mean(e.losses[-max(2, n // 10) :]))
+    steps, losses = np.arange(1, n + 1)[n // 2 :], np.array(e.losses[n // 2 :])
+    slope = np.polyfit(np.log(steps), np.log(np.clip(losses / e.constant, 1e-6, 1e6)), 1)[0]
+    return {"last": last, "power law": last * (e.planned / n) ** float(slope)}
 
 
 def report(rows: Sequence[Row]) -> None:

@@ -27,10 +27,15 @@ from benchmarks._trainable import TABLE as KNOWN
 from benchmarks._truth import ENOUGH, best_score, loss_of
 from benchmarks.trainability import FITTED, HELD_OUT, MEASURED, opened, probed, read
 from sigmascope import diagnosis
-from sigmascope.diagnosis.trainability import fit_scores, scores
-from sigmascope.diagnosis.trainability.curves import Probe
-from sigmascope.diagnosis.trainability.model import default_model
+from sigmascope.diagnosis import trainability
+from sigmascope.diagnosis.trainability import (
+    Probe,
+    ScoreModel,
+    TrainabilityModel,
+    fit_scores,
+)
 
+KEPT = Path(trainability.__file__).with_name("scores.json")
 TABLE = Path(__file__).with_name("ranking.csv")
 STAGES = ("probes", "ends", "groups")
 GROUPS = 16
@@ -123,11 +128,9 @@ def joined(folder: Path) -> list[Row]:
         if seed in probes:
             known = {k: row[k] for k in ("family", "data", "optimiser", "score")}
             last = row["score"] if row["score"] < ENOUGH else ends.get(seed, {}).get("end")
-            told = scores.default_model().forecast(probes[seed]) if scores.KEPT.exists() else None
-            said = (
-                {} if told is None else {"forecast": told.value, "low": told.low, "high": told.high}
-            )
-            rows.append({**probes[seed], **known, "end": last, **said})
+            least = probes[seed]["constant score"]
+            share = None if last is None else max(0.0, (last - least) / (1 - least))
+            rows.append({**probes[seed], **known, "end": share})
     return rows
 
 
@@ -135,23 +138,23 @@ def fit(folder: Path) -> None:
     """Write the coefficients that the library reads, from the training set alone."""
     rows = [r for r in joined(folder) if r["seed"] in FITTED]
     each = [(r, w) for r, w in zip(rows, weights(rows), strict=True) if w]
-    names = scores.FEATURES
     model = fit_scores(
-        [{n: r[n] for n in names} for r, _ in each],
+        [{"reached": r["reached"]} for r, _ in each],
         [r["end"] for r, _ in each],
         weights=[w for _, w in each],
     )
-    model.save(scores.KEPT)
+    model.save(KEPT)
     print(model)
 
 
 def table(folder: Path) -> None:
     """Keep the rows, and say how well each way of ordering does."""
     rows = joined(folder)
+    chance = TrainabilityModel.read(KEPT.with_name("trainability.json"))
     for row in rows:
-        told = scores.default_model().forecast(row)
+        told = ScoreModel.read(KEPT).forecast(row)
         row |= {"forecast": told.value, "low": told.low, "high": told.high}
-        row["probability"] = default_model().probability(row).value
+        row["probability"] = chance.probability(row).value
     with TABLE.open("w", encoding="utf-8", newline="") as out:
         writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -19,7 +19,6 @@ KEPT = Path(__file__).with_name("scores.json")
 MARK = Mark(rb'\{\n "names": \[.*\n "low": \[')
 RISK = 0.1
 FEWEST = 20  # networks
-FEATURES = ("reached",)
 PENALTY = 1e-3  # on the sum of the slopes, in standard deviations of their features
 
 
