@@ -128,9 +128,9 @@ def trainability(
 ) -> Estimate:
     """The probability that plain training will fit the data.
 
-    Copies take a few steps at four learning rates. Two numbers of what they show, how far the
-    outputs have come towards the targets and what is left of the loss of the best constant, go into
-    a logistic model that was fitted to networks of other designs (`docs/trainability.md`).
+    Copies take small steps at four learning rates. Two numbers of what they show, how much the
+    outputs tell of the targets and how far the loss or the right answers have come, go into a
+    logistic model that was fitted to networks of other designs (`docs/trainability.md`).
 
     Args:
         model: At its initial weights; left as it is.
@@ -150,7 +150,7 @@ def trainability(
         Refusal: If the model or the loss cannot be computed, nothing is trained, or the targets are
             not finite or do not suit the outputs.
 
-    Cost: 54 forward and backward passes on 256 samples.
+    Cost: 54 forward and backward passes of 256 samples, most often as 432 steps of 32.
     """
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
     found = probe(
