@@ -32,7 +32,7 @@ def rank(
     Args:
         models: Two or more designs; each as for `profile`.
         source: The data, on which all are tried.
-        passes: Forward and backward passes of 256 samples for each design, on average.
+        passes: Forward and backward passes of the samples for each design, on average.
         json: Write the order here as JSON; `-` for standard output, in place of the text.
     """
     from sigmascope import diagnosis, gate, report

@@ -107,7 +107,7 @@ def rank(
         Refusal: If there are no designs, fewer passes than a probe takes, or a design cannot be
             probed; it is named.
 
-    Cost: `passes` forward and backward passes of 256 samples for each design.
+    Cost: `passes` forward and backward passes of the batch for each design.
 
     Source:
         Jamieson & Talwalkar 2016, successive halving.

@@ -24,11 +24,8 @@ def net(depth, **options):
 
 @pytest.fixture(scope="module")
 def order(digits):
-    """Of a design that learns, one that is dead, and one between: deep and slow."""
-    slow = nn.Sequential(net(2), nn.Linear(10, 10))
-    with torch.no_grad():
-        slow[1].weight.mul_(1e-3)
-    models = {"dead": net(24), "good": net(2), "slow": slow}
+    """Of two designs that learn, and one that is dead."""
+    models = {"dead": net(24), "good": net(2), "normal": net(3, norm="batch")}
     states = {k: [p.clone() for p in m.parameters()] for k, m in models.items()}
     found = rank(models, digits.inputs, targets=digits.targets, loss=F.cross_entropy)
     left = all(
@@ -39,10 +36,10 @@ def order(digits):
     return found, left
 
 
-def test_the_one_that_learns_is_first_and_the_dead_one_last(order):
+def test_those_that_learn_are_first_and_the_dead_one_last(order):
     found, left = order
     assert [r.place for r in found] == [1, 2, 3]
-    assert found[0].name == "good"
+    assert {r.name for r in found[:2]} == {"good", "normal"}
     assert found[-1].name == "dead"
     assert found[0].forecast.low > found[-1].forecast.value
     assert found[0].probability.value > 0.9 > 0.2 > found[-1].probability.value
@@ -71,8 +68,8 @@ def test_samples_that_pass_are_as_many_as_the_passes_say(digits):
 
     entry = Entry("one", Counted(), digits.inputs, digits.targets, F.cross_entropy)
     (only,) = ranked_entries([entry], passes=58)
-    # a round is eight steps of 32 samples; 32 samples see whether they may be split
-    assert sum(seen) == only.passes * 256 + 32
+    # a round is eight steps of 8 samples; 8 samples see whether they may be split
+    assert sum(seen) == only.passes * 64 + 8
     assert only.passes <= 58
 
 

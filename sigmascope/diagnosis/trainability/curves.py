@@ -16,7 +16,7 @@ COARSE = 0.02  # the same, of a share of some hundred samples
 class Curve:
     """Training at one rate, round by round, until it was left or its loss was not finite.
 
-    A round is eight steps of 32 samples, or one step of all where they belong together.
+    A round is eight steps of an eighth of the samples, or one of all where they belong together.
 
     Attributes:
         rate: The learning rate.

@@ -12,8 +12,8 @@ from sigmascope.diagnosis.trainability.target_r2 import ROWS, thinned
 from sigmascope.probes.execution import duplicate
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run
 
-SIZE = 32  # samples in a minibatch
-STEPS = 8  # of them in a round, which costs what one pass of 256 samples does
+SMALLEST, LARGEST = 8, 32  # samples in a minibatch
+STEPS = 8  # most of them in a round, which costs no more than one pass of all samples
 ALIKE = 1e-3  # relative difference of two losses that are taken for the same
 
 
@@ -26,7 +26,7 @@ class Minibatches:
         batch: All samples.
         targets: Theirs.
         count: How many there are.
-        split: Whether a step takes 32 of them; if not, a step takes all, and is a round.
+        split: Whether a step takes some of them; if not, a step takes all, and is a round.
     """
 
     batch: Batch
@@ -36,13 +36,14 @@ class Minibatches:
 
     @property
     def steps(self) -> int:
-        """Of a round."""
-        return STEPS if self.split else 1
+        """Of a round: eight, where there are at least 64 samples."""
+        return min(STEPS, self.count // self.size)
 
     @property
     def size(self) -> int:
-        """Samples of a step."""
-        return min(SIZE, self.count) if self.split else self.count
+        """Samples of a step: an eighth of all, but from 8 to 32."""
+        eighth = min(max(self.count // STEPS, SMALLEST), LARGEST)
+        return min(eighth, self.count) if self.split else self.count
 
     @property
     def rows(self) -> int:
@@ -63,7 +64,7 @@ class Minibatches:
                 continue
             while len(left) < self.size:
                 left = torch.cat([left, torch.randperm(self.count, generator=g)])
-            taken, left = left[:SIZE], left[SIZE:]
+            taken, left = left[: self.size], left[self.size :]
             yield chosen(self.batch, taken), self.targets[taken.to(self.targets.device)]
 
 
@@ -84,11 +85,12 @@ def minibatches(
         count: How many samples there are.
         batch_dim: Where the batch has them.
 
-    Cost: a forward pass of 32 samples.
+    Cost: a forward pass of an eighth of the samples.
     """
     whole = Minibatches(batch, targets, count, split=False)
+    few = count < 2 * SMALLEST
     own = isinstance(targets, Tensor) and targets.ndim > 0 and len(targets) == count
-    if batch_dim or not own:
+    if batch_dim or few or not own:
         return whole
     parted = Minibatches(batch, targets, count, split=True)
     some, wanted = next(parted.each())

@@ -46,9 +46,10 @@ def probe(
 ) -> Probe:
     """Train copies of a model at four rates for five rounds each, the better ones for longer.
 
-    A round is eight steps of 32 samples: as dear as a pass of 256, and more is learnt in it. Where
-    samples belong together (a loss that compares them, a model for one number of samples, targets
-    that are not one for each) a round is one step of all, and less can be seen.
+    A round is eight steps of an eighth of the samples (fewer of eight, where there are fewer than
+    64): as dear as a pass of all of them, and more is learnt in it. Where samples belong together
+    (a loss that compares them, a model for one number of samples, targets that are not one for
+    each) a round is one step of all, and less can be seen.
 
     Args:
         model: At its initial weights; left as it is. Copies are trained in training mode.
@@ -63,7 +64,7 @@ def probe(
         Refusal: If nothing is trained, there are more samples, the targets are not finite or do not
             suit the outputs, a rate is not above zero, or the model or the loss fails.
 
-    Cost: 54 forward and backward passes of 256 samples, and the least loss of a constant.
+    Cost: 54 forward and backward passes of the batch, and the least loss of a constant.
     """
     probing = Probing(
         model,

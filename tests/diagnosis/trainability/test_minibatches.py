@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.diagnosis.trainability.minibatches import SIZE, STEPS, minibatches
+from sigmascope.diagnosis.trainability.minibatches import STEPS, minibatches
 
 X = torch.randn(100, 6, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(100) % 3
@@ -22,16 +22,16 @@ def of(net, targets=Y, loss=F.cross_entropy, **options):
 def test_a_mean_over_samples_is_split():
     data = of(model())
     assert data.split
-    assert (data.steps, data.size, data.rows) == (STEPS, SIZE, 64)
+    assert (data.steps, data.size, data.rows) == (STEPS, 12, 64)
     each = data.each()
-    batches = [next(each) for _ in range(6)]
-    assert all(len(x) == len(y) == SIZE for x, y in batches)
+    batches = [next(each) for _ in range(9)]
+    assert all(len(x) == len(y) == 12 for x, y in batches)
     assert all(
         torch.equal(Y[(row == X).all(1)], y[None])
         for x, y in batches
         for row, y in zip(x, y)  # noqa: B905
     )
-    seen = torch.cat([x for x, _ in batches[:3]])
+    seen = torch.cat([x for x, _ in batches[:8]])
     assert len(seen.unique(dim=0)) == 96  # no sample twice before all were there
 
 
@@ -102,6 +102,17 @@ def test_the_model_is_left_as_it_is():
 
 def test_an_output_of_a_step_stands_for_all():
     data = of(model())
-    whole = data.whole(torch.arange(32.0)[:, None])
+    whole = data.whole(torch.arange(12.0)[:, None])
     assert whole.shape == (100, 1)
-    assert whole[:34, 0].tolist() == [*range(32), 0, 1]
+    assert whole[:14, 0].tolist() == [*range(12), 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "steps"),
+    [(256, 32, 8), (128, 16, 8), (64, 8, 8), (40, 8, 5), (16, 8, 2), (15, 15, 1), (3, 3, 1)],
+)
+def test_a_round_is_no_dearer_than_a_pass(count, size, steps):
+    data = minibatches(model(), X.repeat(3, 1)[:count], Y.repeat(3)[:count], F.cross_entropy,
+                       count=count)  # fmt: skip
+    assert (data.size, data.steps, data.split) == (size, steps, count >= 16)
+    assert size * steps <= count
