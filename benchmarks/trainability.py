@@ -41,26 +41,30 @@ STAGES = ("truth", "probes", "findings", "cures")
 
 def truth(seed: int) -> dict[str, Any]:
     """What training reaches."""
-    design, x, y, make = _opened(seed)
+    design, x, y, make = opened(seed)
     return {"score": best_score(make, design.optimiser, x, y)}
 
 
 def probes(seed: int) -> dict[str, Any]:
+    """What the first steps show, in numbers."""
+    return probed(seed).features()
+
+
+def probed(seed: int) -> diagnosis.trainability.Probe:
     """What the first steps show."""
-    design, x, y, make = _opened(seed)
-    found = diagnosis.trainability.probe(
+    design, x, y, make = opened(seed)
+    return diagnosis.trainability.probe(
         make(),
         x[:MEASURED],
         targets=y[:MEASURED],
         loss=loss_of(y),
         optimiser=design.optimiser,
     )
-    return found.features()
 
 
 def findings(seed: int) -> dict[str, Any]:
     """What a user is told before training."""
-    design, x, y, make = _opened(seed)
+    design, x, y, make = opened(seed)
     measured = diagnosis.assess(make(), x[:MEASURED], **_options(design, y))
     chance = diagnosis.trainability.probability(measured)
     assert chance is not None
@@ -73,7 +77,7 @@ def findings(seed: int) -> dict[str, Any]:
 
 def cures(seed: int) -> dict[str, Any]:
     """What training reaches after each of the three remedies that rank first."""
-    design, x, y, make = _opened(seed)
+    design, x, y, make = opened(seed)
     # the probability ranks; of the findings that tell equals apart, one view is enough
     options: dict[str, Any] = {**_options(design, y), "views": ["setup"]}
     found, _ = diagnosis.trial(make(), x[:MEASURED], batches=x[MEASURED:], **options)
@@ -92,7 +96,8 @@ def _again(
     return remedy.apply(make(), batches)
 
 
-def _opened(seed: int) -> tuple[Design, Tensor, Tensor, Callable[[], nn.Module]]:
+def opened(seed: int) -> tuple[Design, Tensor, Tensor, Callable[[], nn.Module]]:
+    """Design, inputs, targets, and what makes the network."""
     torch.set_num_threads(1)
     design = drawn(seed, held_out=seed >= HELD_OUT.start)
     x, y = task(design)
@@ -158,7 +163,7 @@ def table(folder: Path) -> None:
         if "score" in row and "progress" in row:
             rows.append(row)
     names = [f.name for f in fields(Design)]
-    names += ["score", "progress", "loss left", "probability", "ratio", "findings", "cures"]
+    names += ["score", "progress", "reached", "probability", "ratio", "findings", "cures"]
     with TABLE.open("w", encoding="utf-8", newline="") as out:
         writer = csv.DictWriter(out, names, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()

@@ -29,12 +29,16 @@ from .diagnosis import (
 from .diagnosis.compression import (
     compression as compression,
 )
+from .diagnosis.ranking import (
+    rank as rank,
+)
 from .diagnosis.remedies import (
     REMEDIES as REMEDIES,
     remedies_for as remedies_for,
     remedy as remedy,
 )
 from .diagnosis.trainability import (
+    forecast as forecast,
     foretold as foretold,
     probability as probability,
 )

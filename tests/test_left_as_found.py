@@ -74,6 +74,7 @@ DOORS = {
     "trial": lambda net, x, y: diagnosis.trial(
         net, x, targets=y, loss=loss, remedies=[UnitScale()]
     ),
+    "rank": lambda net, x, y: diagnosis.ranking.rank([net], x, targets=y, loss=loss),
     "theorems": lambda net, x, y: [*theory.check(Subject(net, x, y, loss))],
     "conserved": lambda net, x, y: theory.le2022.conservation.conserved(
         net, x, targets=y, loss=loss

@@ -30,6 +30,7 @@ from sigmascope.cli.outputs import (
 )
 from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
+from sigmascope.cli.rankings import rank
 from sigmascope.cli.remedies import remedy
 from sigmascope.cli.reproductions import reproduce
 from sigmascope.cli.scales import scale
@@ -55,6 +56,7 @@ COMMANDS = (
     landscape,
     scale,
     predict,
+    rank,
     reproduce,
     theorems,
     export,

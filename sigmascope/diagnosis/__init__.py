@@ -1,6 +1,14 @@
 """Profiles in, findings and remedies out."""
 
-from sigmascope.diagnosis import compression, cures, programs, remedies, rules, trainability
+from sigmascope.diagnosis import (
+    compression,
+    cures,
+    programs,
+    ranking,
+    remedies,
+    rules,
+    trainability,
+)
 from sigmascope.diagnosis.bottlenecks import Bottleneck, Evidence, bottleneck
 from sigmascope.diagnosis.diagnoses import Diagnosis, diagnose
 from sigmascope.diagnosis.learning_rates import layer_rates
@@ -29,6 +37,7 @@ __all__ = [
     "layer_rates",
     "probability",
     "programs",
+    "ranking",
     "remedies",
     "rules",
     "trainability",

@@ -4,7 +4,7 @@ from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
 from sigmascope.report.pages import landscape_page, page
 from sigmascope.report.pictures import coordinates_picture, tree_picture
-from sigmascope.report.results import Checks, Scenery, Trials
+from sigmascope.report.results import Checks, Ranking, Scenery, Trials
 from sigmascope.report.schema import SCHEMA
 from sigmascope.report.tables import table
 from sigmascope.report.terminal import html, text, theorems_text
@@ -13,6 +13,7 @@ __all__ = [
     "SCHEMA",
     "Checks",
     "Coverage",
+    "Ranking",
     "Scenery",
     "Trials",
     "coordinates_picture",

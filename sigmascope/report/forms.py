@@ -25,6 +25,7 @@ from sigmascope.report.results import (
     LAYER_NUMBERS,
     MATRICES,
     Checks,
+    Ranking,
     Scenery,
     Trials,
     distribution,
@@ -146,6 +147,11 @@ def _prediction(found: Prediction) -> dict[str, Any]:
         **_some(found.chain, "weights", "samples", "chains", "layers", "burn_in"),
         **{name.replace(" ", "_"): encoded(e) for name, e, _ in predicted(found)},
     }
+
+
+@json_form.register
+def _ranking(found: Ranking) -> dict[str, Any]:
+    return {"schema": "sigmascope/ranking/1", **encoded(found)}
 
 
 @json_form.register

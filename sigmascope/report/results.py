@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from sigmascope.diagnosis import Treatment
+from sigmascope.diagnosis.ranking import Ranked
 from sigmascope.diagnosis.remedies import NormalisationEffect
 from sigmascope.linalg.krylov import Density
 from sigmascope.quantities import quantities
@@ -70,6 +71,17 @@ class Trials:
     treatments: tuple[Treatment, ...]
     declined: Mapping[str, str]
     normalisation: NormalisationEffect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Designs in order.
+
+    Attributes:
+        designs: From `diagnosis.ranking.rank`, the best first.
+    """
+
+    designs: tuple[Ranked, ...]
 
 
 @dataclass(frozen=True, slots=True)

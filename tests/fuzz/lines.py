@@ -103,10 +103,12 @@ def commands(files):
     }  # fmt: skip
     first = {
         "compare": both(weights, weights), "scale": both(numbers("8", "64")),
+        "rank": both(model, model),
         "export": both(of(some("kept.run"), some("half.run", "other.db", *files["others"]))),
         "bottleneck train": both(data),
     }  # fmt: skip
     rest = {
+        "rank": {**common, **json, "--passes": numbers("60", "54")},
         "compare": {**common, **json, "--model": model, "--learning-rate": numbers("0.1"),
                     "--loss-drop": numbers("1"), "--momentum": numbers("0.9"),
                     "--steps": numbers("3")},

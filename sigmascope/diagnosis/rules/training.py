@@ -12,6 +12,7 @@ from sigmascope.records import Estimate, Finding, Profile, Reading
 
 STUCK = 0.95  # of the best constant's loss is left: nothing was learned
 BETTER = 0.8  # left by another run, at most, if it is to show that it learns
+BEGUN = 0.9  # the same, of a user's run that has not begun to learn
 CLEARLY = 0.7  # times what the user's run had left by then
 FALLS = 0.05  # of the loss, in a quarter of the steps: on its way
 FAR = 5.0  # times the best constant's loss: from there a fall is the way back
@@ -60,6 +61,12 @@ class _Runs:
         mine = self.left() if math.isnan(then) else then
         return theirs < BETTER and theirs < CLEARLY * mine
 
+    def ahead(self, form: str) -> bool:
+        """The same, or another run has begun to learn where the user's has not."""
+        theirs, then = self.left(form), self.value("loss left by then", form)
+        begun = theirs < STUCK <= self.left() and theirs < BEGUN * then
+        return self.better(form) or begun
+
     def evidence(self, *forms: str) -> tuple[Reading, ...]:
         names = ("loss left", "broke at step", "loss left by then")
         keys = [(n, f) for f in (PLANNED, *forms) for n in names]
@@ -92,18 +99,25 @@ def rate_too_high(profile: Profile) -> Iterator[Finding]:
         return
     smaller = [FORM[f] for f in (0.1, 0.01) if not math.isnan(runs.left(FORM[f]))]
     bears = [f for f in smaller if runs.better(f) or (left == math.inf > runs.left(f))]
-    if not bears:
+    everywhere = left == math.inf and not bears and runs.left(OTHER) < math.inf
+    if not bears and not everywhere:
         return
-    best = min(bears, key=runs.left)
+    best = min(bears, key=runs.left) if bears else ""
+    than = (
+        f"; at {runs.value('rate', best):.2g}, {best.replace('rate x', 'times')}, "
+        f"{runs.left(best):.0%}"
+        if best
+        else ", and at a hundredth of your rate neither"
+    )
+    lower = f"{runs.value('rate', best):.2g}" if best else "a thousandth or less"
     yield Finding(
         "rate-too-high",
         "(training)",
         "error" if left == math.inf else "warning",
         runs.evidence(*bears),
-        f"{runs.says()}; at {runs.value('rate', best):.2g}, {best.replace('rate x', 'times')}, "
-        f"{runs.left(best):.0%}: the learning rate is too high.",
+        f"{runs.says()}{than}: the learning rate is too high.",
         LECUN,
-        (f"Lower the learning rate to {runs.value('rate', best):.2g}.",),
+        (f"Lower the learning rate to {lower}.",),
     )
 
 
@@ -113,7 +127,7 @@ def rate_too_low(profile: Profile) -> Iterator[Finding]:
     left, planned = runs.left(), runs.value("planned steps")
     if not GOOD <= left < math.inf:
         return
-    larger = [FORM[f] for f in (10.0, 100.0) if runs.better(FORM[f])]
+    larger = [FORM[f] for f in (10.0, 100.0) if runs.ahead(FORM[f])]
     if not larger:
         return
     best = min(larger, key=runs.left)

@@ -1,5 +1,8 @@
 """The probability that plain training fits, from a few steps on copies."""
 
+from sigmascope.diagnosis.trainability.curves import Curve, Probe
+from sigmascope.diagnosis.trainability.forecast_fits import Example, fit_forecasts
+from sigmascope.diagnosis.trainability.forecasts import ForecastModel, forecast
 from sigmascope.diagnosis.trainability.model import (
     TrainabilityModel,
     fit_trainability,
@@ -7,11 +10,11 @@ from sigmascope.diagnosis.trainability.model import (
     probability,
     trainability,
 )
+from sigmascope.diagnosis.trainability.scores import ScoreModel, fit_scores
 from sigmascope.diagnosis.trainability.short_runs import (
     RATES,
-    Curve,
     Optimiser,
-    Probe,
+    Probing,
     optimiser_of,
     probe,
 )
@@ -19,10 +22,17 @@ from sigmascope.diagnosis.trainability.short_runs import (
 __all__ = [
     "RATES",
     "Curve",
+    "Example",
+    "ForecastModel",
     "Optimiser",
     "Probe",
+    "Probing",
+    "ScoreModel",
     "TrainabilityModel",
+    "fit_forecasts",
+    "fit_scores",
     "fit_trainability",
+    "forecast",
     "foretold",
     "optimiser_of",
     "probability",

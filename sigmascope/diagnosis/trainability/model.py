@@ -128,9 +128,9 @@ def trainability(
 ) -> Estimate:
     """The probability that plain training will fit the data.
 
-    Copies take a few steps at four learning rates. Two numbers of what they show, how far the
-    outputs have come towards the targets and what is left of the loss of the best constant, go into
-    a logistic model that was fitted to networks of other designs (`docs/trainability.md`).
+    Copies take small steps at four learning rates. Two numbers of what they show, how much the
+    outputs tell of the targets and how far the loss or the right answers have come, go into a
+    logistic model that was fitted to networks of other designs (`docs/trainability.md`).
 
     Args:
         model: At its initial weights; left as it is.
@@ -150,22 +150,40 @@ def trainability(
         Refusal: If the model or the loss cannot be computed, nothing is trained, or the targets are
             not finite or do not suit the outputs.
 
-    Cost: 54 forward and backward passes on 256 samples.
+    Cost: 54 forward and backward passes of the batch, most often as 432 steps of its eighths.
     """
-    count = sample_count(batch, batch_dim=batch_dim)
-    if count > MOST:
-        if not isinstance(targets, Tensor) or targets.shape[:1] != (count,):
-            raise Refusal(
-                f"`targets` must have one row for each of the {count} samples, got "
-                f"{tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__}"
-                f". Pass those of the batch, or up to {MOST} samples."
-            )
-        rows = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))[:MOST]
-        batch, targets = chosen(batch, rows, batch_dim=batch_dim), targets[rows.to(targets.device)]
+    batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
     found = probe(
         model, batch, targets=targets, loss=loss, optimiser=optimiser, batch_dim=batch_dim
     )
     return (by or default_model()).probability(found.features())
+
+
+def for_probing(
+    batch: Batch, targets: Tensor, *, batch_dim: int = 0, generator: torch.Generator | None = None
+) -> tuple[Batch, Tensor]:
+    """As many samples with their targets as a probe takes.
+
+    Args:
+        batch: Any number of samples.
+        targets: Theirs.
+        batch_dim: Where the batch has its samples.
+        generator: Chooses where there are more than 256; one with seed 0 if not given.
+
+    Raises:
+        Refusal: If there are more, and the targets are not one for each.
+    """
+    count = sample_count(batch, batch_dim=batch_dim)
+    if count <= MOST:
+        return batch, targets
+    if not isinstance(targets, Tensor) or targets.shape[:1] != (count,):
+        raise Refusal(
+            f"`targets` must have one row for each of the {count} samples, got "
+            f"{tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__}"
+            f". Pass those of the batch, or up to {MOST} samples."
+        )
+    rows = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))[:MOST]
+    return chosen(batch, rows, batch_dim=batch_dim), targets[rows.to(targets.device)]
 
 
 def foretold(

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.trainability.target_r2 import target_share
+from sigmascope.diagnosis.trainability.curves import Curve, Probe
+from sigmascope.diagnosis.trainability.minibatches import Minibatches, minibatches
+from sigmascope.diagnosis.trainability.target_r2 import right_share, target_share, thinned
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import duplicate, still
 from sigmascope.probes.samples import (
@@ -28,71 +29,9 @@ RATES: dict[Optimiser, tuple[float, ...]] = {
     "sgd": (1e-3, 1e-2, 1e-1, 1.0),
     "adam": (3e-4, 1e-3, 3e-3, 1e-2),
 }
-ROUNDS = ((4, 5), (2, 6), (1, 22))  # how many of the best rates go on, and for how many steps
-PASSES = sum(count * steps for count, steps in ROUNDS)
+ROUNDS = ((4, 5), (2, 6), (1, 22))  # how many of the best rates go on, and for how many rounds
+PASSES = sum(count * rounds for count, rounds in ROUNDS)
 MOST = 256  # samples
-WINDOW = 3  # steps over which a curve is smoothed
-LEAST = 1e-8  # of an alignment
-MARGIN = 0.01  # from 0 and 1, of a share whose odds are taken
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Training at one rate, step by step, until it was left or its loss was not finite.
-
-    Attributes:
-        rate: The learning rate.
-        losses: Before every step.
-        told: Share of the variance of the targets that a linear map of the outputs explains.
-        aligned: Coefficient of the targets in the outputs, both centred: 1 where outputs of unit
-            scale have reached them; next to 0 where all samples get nearly the same output.
-        finite: Whether every loss was.
-    """
-
-    rate: float
-    losses: tuple[float, ...]
-    told: tuple[float, ...]
-    aligned: tuple[float, ...]
-    finite: bool
-
-    @property
-    def progress(self) -> float:
-        """The most that a window of three steps shows of the targets, on a logarithmic scale.
-
-        `log10 min(aligned, 1) + log(told / (1 - told))`: outputs must tell samples apart, and in
-        the way of the targets. Their scale is in it up to one only, so that loud outputs are not
-        taken for good ones.
-        """
-        each = [
-            math.log10(min(max(c, LEAST), 1.0)) + _log_odds(t)
-            for c, t in zip(self.aligned, self.told, strict=True)
-        ]
-        return max(_windows(each), default=math.log10(LEAST) + _log_odds(0.0))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """What a network does in its first steps.
-
-    Attributes:
-        curves: At each rate, the one with the most progress first.
-        constant: Loss of the best constant output.
-    """
-
-    curves: tuple[Curve, ...]
-    constant: float
-
-    def features(self) -> dict[str, float]:
-        """The numbers from which a probability is made."""
-        left = min((m for c in self.curves for m in _windows(c.losses)), default=math.inf)
-        ratio = left / self.constant if self.constant > 0 else math.inf
-        best = self.curves[0].progress
-        return {
-            "progress": best,
-            "loss left": math.log10(min(max(ratio, 1e-3), 1e3)),
-        }
 
 
 def probe(
@@ -102,9 +41,15 @@ def probe(
     targets: Any,
     loss: Loss,
     optimiser: Optimiser = "adam",
+    rates: Sequence[float] | None = None,
     batch_dim: int = 0,
 ) -> Probe:
-    """Train copies of a model at four rates for five steps each, the better ones for longer.
+    """Train copies of a model at four rates for five rounds each, the better ones for longer.
+
+    A round is eight steps of an eighth of the samples (fewer of eight, where there are fewer than
+    64): as dear as a pass of all of them, and more is learnt in it. Where samples belong together
+    (a loss that compares them, a model for one number of samples, targets that are not one for
+    each) a round is one step of all, and less can be seen.
 
     Args:
         model: At its initial weights; left as it is. Copies are trained in training mode.
@@ -112,45 +57,103 @@ def probe(
         targets: Theirs.
         loss: What is minimised.
         optimiser: Heavy-ball SGD or Adam.
+        rates: Learning rates to try; the usual four of the optimiser if not given.
         batch_dim: Where the batch has its samples.
 
     Raises:
         Refusal: If nothing is trained, there are more samples, the targets are not finite or do not
-            suit the outputs, or the model or the loss fails.
+            suit the outputs, a rate is not above zero, or the model or the loss fails.
 
-    Cost: 54 forward and backward passes, and the least loss of a constant.
+    Cost: 54 forward and backward passes of the batch, and the least loss of a constant.
     """
+    probing = Probing(
+        model,
+        batch,
+        targets=targets,
+        loss=loss,
+        optimiser=optimiser,
+        rates=rates,
+        batch_dim=batch_dim,
+    )
+    for best, rounds in ROUNDS:
+        probing.go_on(best, rounds)
+    return probing.seen()
+
+
+class Probing:
+    """A probe that can go on; the arguments are those of `probe`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batch: Batch,
+        *,
+        targets: Any,
+        loss: Loss,
+        optimiser: Optimiser = "adam",
+        rates: Sequence[float] | None = None,
+        batch_dim: int = 0,
+    ) -> None:
+        count = _require(batch, targets, optimiser, rates, batch_dim)
+        ready = prepared(model, batch)
+        targets = targets.clone() if isinstance(targets, Tensor) else targets
+        self.model, self.loss, self.passes = model, loss, 0
+        suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)
+        self.runs = [_Run(model, optimiser, rate, suits) for rate in rates or RATES[optimiser]]
+        with still(model):
+            self.data = minibatches(model, ready, targets, loss, count=count, batch_dim=batch_dim)
+
+    def go_on(self, best: int, rounds: int) -> None:
+        """So many rounds more for each of the best rates; one that is lost hands its rounds on."""
+        left = best * rounds
+        alive = sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().progress)
+        with still(self.model):  # what copies share with it, random states and settings stay
+            for each in alive:
+                wanted = min(rounds if best > 1 else left, left)
+                left -= each.go_on(self.data, self.loss, wanted)
+        self.passes += best * rounds - left
+
+    def keep(self, best: int) -> None:
+        """Let go of the copies at all but the best rates."""
+        self.runs = sorted(self.runs, key=lambda r: (not r.finite, -r.curve().progress))[:best]
+
+    @property
+    def alive(self) -> bool:
+        """Whether a copy is left that can go on."""
+        return any(r.finite for r in self.runs)
+
+    def seen(self) -> Probe:
+        """What was seen so far."""
+        curves = sorted((r.curve() for r in self.runs), key=lambda c: -c.progress)
+        with still(self.model):
+            constant = constant_loss(self.runs[0].output, self.data.targets, self.loss)
+        return Probe(tuple(curves), constant)
+
+
+def _require(
+    batch: Batch, targets: Any, optimiser: str, rates: Sequence[float] | None, batch_dim: int
+) -> int:
+    """How many samples there are, of a probe that can be made."""
     if optimiser not in RATES:
         raise Refusal(f"`optimiser` must be one of {', '.join(RATES)}, got {optimiser!r}.")
+    if rates is not None and not (len(rates) and all(0 < r < math.inf for r in rates)):
+        raise Refusal(f"`rates` must be one or more finite numbers above 0, got {rates!r}.")
     count = sample_count(batch, batch_dim=batch_dim)
     if count > MOST:
         raise Refusal(f"A probe takes up to {MOST} samples, got {count}. Pass fewer.")
     require_finite_targets(targets)
-    ready = prepared(model, batch)
-    targets = targets.clone() if isinstance(targets, Tensor) else targets
-    suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)
-    runs = [_Run(model, optimiser, rate, suits) for rate in RATES[optimiser]]
-    with still(model):  # what copies share with it, random states and settings stay as they are
-        return _probed(runs, ready, targets, loss)
-
-
-def _probed(runs: "list[_Run]", ready: Batch, targets: Any, loss: Loss) -> Probe:
-    for best, steps in ROUNDS:
-        alive = sorted((r for r in runs if r.finite), key=lambda r: -r.curve().progress)
-        left = best * steps
-        for one in alive:
-            wanted = steps if best > 1 else left  # the last round goes on with the next best
-            if left > 0:
-                left -= one.go_on(ready, targets, loss, min(wanted, left))
-    curves = sorted((r.curve() for r in runs), key=lambda c: -c.progress)
-    return Probe(tuple(curves), constant_loss(runs[0].output, targets, loss))
+    return count
 
 
 class _Run:
     """Training of a copy at one rate, which can go on."""
 
     def __init__(
-        self, model: nn.Module, optimiser: Optimiser, rate: float, suits: Callable[[Tensor], None]
+        self,
+        model: nn.Module,
+        optimiser: Optimiser,
+        rate: float,
+        suits: Callable[[Tensor], None],
     ) -> None:
         self._suits = suits  # raises unless the targets suit the first output
         self.model = duplicate(model).train()
@@ -159,38 +162,47 @@ class _Run:
             raise Refusal("There must be parameters to train, got none that require gradients.")
         self.rate = rate
         self.by = optimiser_of(parameters, optimiser, rate)
-        self.losses: list[float] = []
-        self.told: list[float] = []
-        self.aligned: list[float] = []
+        self.batches: Iterator[tuple[Batch, Any]] | None = None
+        self.rounds: list[tuple[float, float, float, float | None]] = []
+        self.steps: list[float] = []
         self.finite = True
-        self.output = torch.zeros(0)
+        self.output = torch.zeros(())  # of all samples, at the start
 
     def curve(self) -> Curve:
         """What was seen so far."""
-        seen = (tuple(self.losses), tuple(self.told), tuple(self.aligned))
-        return Curve(self.rate, *seen, self.finite)
+        losses, told, aligned, right = zip(*self.rounds, strict=True) if self.rounds else ((),) * 4
+        known = None if None in right or not right else right
+        return Curve(self.rate, losses, told, aligned, self.finite, known, tuple(self.steps))
 
-    def go_on(self, batch: Batch, targets: Any, loss: Loss, steps: int) -> int:
-        """So many steps more, each with what it shows; how many were made."""
+    def go_on(self, data: Minibatches, loss: Loss, rounds: int) -> int:
+        """So many rounds more, each with what it shows; how many were made."""
+        self.batches = self.batches or data.each()
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            for done in range(steps):
-                self.by.zero_grad()
-                output = as_tensor(run(self.model, batch))[0]
-                if not len(self.losses):
-                    self.output = output.detach()
-                    self._suits(self.output)
-                value = loss(output, targets)
-                if not bool(value.isfinite()):
-                    self.finite = False
+            for done in range(rounds):
+                pairs = [self._step(*next(self.batches), data, loss) for _ in range(data.steps)
+                         if self.finite]  # fmt: skip
+                if not self.finite:
                     return done + 1
-                told, aligned = target_share(output.detach(), targets)
-                self.losses.append(value.item())
-                self.told.append(told)
-                self.aligned.append(aligned)
-                self._step(value)
-        return steps
+                self.rounds.append(_shown(self.steps[-data.steps :], pairs))
+        return rounds
 
-    def _step(self, value: Tensor) -> None:
+    def _step(self, batch: Batch, targets: Any, data: Minibatches, loss: Loss) -> Any:
+        """One step; rows of its outputs and targets, if they can be compared."""
+        self.by.zero_grad()
+        output = as_tensor(run(self.model, batch))[0]
+        if not self.output.ndim:
+            self.output = data.whole(output.detach())
+            self._suits(self.output)
+        value = loss(output, targets)
+        self.finite = bool(value.isfinite())
+        if not self.finite:
+            return None
+        self.steps.append(value.item())
+        pair = thinned(output.detach(), targets, data.rows)
+        self._follow(value)
+        return pair
+
+    def _follow(self, value: Tensor) -> None:
         try:
             value.backward()
         except RuntimeError as error:
@@ -215,11 +227,12 @@ def optimiser_of(
     return torch.optim.SGD(parameters, lr=rate, momentum=0.9, fused=plain)
 
 
-def _windows(values: Sequence[float]) -> Iterator[float]:
-    """Means of consecutive windows."""
-    for end in range(WINDOW, len(values) + 1):
-        yield sum(values[end - WINDOW : end]) / WINDOW
-
-
-def _log_odds(share: float) -> float:
-    return math.log((share + MARGIN) / (1 - share + MARGIN))
+def _shown(
+    losses: Sequence[float], pairs: Sequence[Any]
+) -> tuple[float, float, float, float | None]:
+    """Of one round: mean loss, share told, alignment, and share of right answers."""
+    mean = sum(losses) / len(losses)
+    if any(pair is None for pair in pairs):
+        return mean, 0.0, 0.0, None
+    output, targets = (torch.cat(rows) for rows in zip(*pairs, strict=True))
+    return mean, *target_share(output, targets), right_share(output, targets)

@@ -174,7 +174,7 @@ def linear_pairs(calls: Sequence[Call]) -> tuple[Pair, ...]:
         node = _read_by(c.output.grad_fn)
         while node is not None and node not in wrote and operation(node) in SHAPES:
             node = next((f for f, _ in node.next_functions if f is not None), None)
-        first = wrote.get(node)
+        first = None if node is None else wrote.get(node)
         if first is not None and first is not c:
             between = first.output.shape[-1]
             least = min(first.input.shape[-1], c.output.shape[-1])

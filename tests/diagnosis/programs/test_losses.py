@@ -14,7 +14,7 @@ from sigmascope.diagnosis.programs.losses import (
 )
 from sigmascope.gate import Refusal
 
-O, IDS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
+OUT, IDS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
 
 
 @pytest.mark.parametrize(
@@ -22,20 +22,20 @@ O, IDS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.ar
     [
         ("cross_entropy", F.cross_entropy, IDS),
         ("CrossEntropyLoss", F.cross_entropy, IDS),
-        ("mse", F.mse_loss, O.flip(0)),
-        ("bce_with_logits", F.binary_cross_entropy_with_logits, (O > 0).float()),
-        ("smooth_l1_loss", F.smooth_l1_loss, O.flip(0)),
+        ("mse", F.mse_loss, OUT.flip(0)),
+        ("bce_with_logits", F.binary_cross_entropy_with_logits, (OUT > 0).float()),
+        ("smooth_l1_loss", F.smooth_l1_loss, OUT.flip(0)),
     ],
 )
 def test_names(name, same, targets):
-    assert torch.equal(loss_of(name)(O, targets), same(O, targets))
+    assert torch.equal(loss_of(name)(OUT, targets), same(OUT, targets))
 
 
 def test_sequences_and_whole_numbers_are_taken_as_torch_wants_them():
-    scores, classes = O.reshape(2, 3, 3), IDS.reshape(2, 3)
-    expected = F.cross_entropy(O, IDS)
+    scores, classes = OUT.reshape(2, 3, 3), IDS.reshape(2, 3)
+    expected = F.cross_entropy(OUT, IDS)
     assert torch.allclose(loss_of("cross_entropy")(scores, classes), expected)
-    assert torch.allclose(loss_of("cross_entropy")(O, IDS.int()), expected)
+    assert torch.allclose(loss_of("cross_entropy")(OUT, IDS.int()), expected)
     assert float(loss_of("mse")(torch.zeros(3, 1), torch.ones(3, 1, dtype=torch.long))) == 1.0
 
 

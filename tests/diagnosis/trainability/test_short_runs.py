@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import networks, sources
-from sigmascope.diagnosis.trainability import probe
-from sigmascope.diagnosis.trainability.short_runs import PASSES, Curve
+from sigmascope.diagnosis.trainability import Probing, probe
+from sigmascope.diagnosis.trainability.short_runs import PASSES, ROUNDS
 from sigmascope.diagnosis.trainability.target_r2 import target_share
 from sigmascope.gate import Refusal
 
@@ -32,7 +32,7 @@ def probed(model, data, **options):
 def test_a_shallow_network_comes_further_than_a_dead_one(digits, optimiser):
     good, bad = (probed(mlp(d), digits, optimiser=optimiser) for d in (2, 32))
     assert good.curves[0].progress > -0.5 > -4 > bad.curves[0].progress
-    assert good.features()["loss left"] < -0.1
+    assert good.features()["reached"] > 0 > -3 > bad.features()["reached"]
     assert good.constant == pytest.approx(math.log(10), abs=0.02)
 
 
@@ -45,12 +45,64 @@ def test_it_costs_what_it_says(digits):
             self.inner = mlp(2)
 
         def forward(self, x):
-            calls.append(1)
+            calls.append(len(x))
             return self.inner(x)
 
     found = probed(Counted(), digits)
-    assert len(calls) == PASSES == 54
+    assert PASSES == 54
+    # eight steps of 16 samples are one pass of 128; one look more says whether they may be split
+    assert len(calls) == 8 * PASSES + 1
+    assert {*calls} == {16}
     assert sum(len(c.losses) for c in found.curves) == 54
+    assert [len(c.steps) for c in found.curves] == [8 * len(c.losses) for c in found.curves]
+
+
+def test_samples_that_belong_together_take_whole_steps(digits):
+    sizes = []
+
+    class Counted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = mlp(2)
+
+        def forward(self, x):
+            sizes.append(len(x))
+            return self.inner(x)
+
+    total = lambda out, y: F.cross_entropy(out, y, reduction="sum")
+    found = probe(Counted(), digits.inputs, targets=digits.targets, loss=total)
+    assert sizes == [16] + [128] * 54
+    assert sum(len(c.losses) for c in found.curves) == 54
+
+
+def test_rates_may_be_said(digits):
+    found = probed(mlp(2), digits, rates=(1e-3, 1e-2))
+    assert sorted(c.rate for c in found.curves) == [1e-3, 1e-2]
+    assert sum(len(c.losses) for c in found.curves) == 2 * 5 + 2 * 6 + 22
+    for rates in ((), (0.0,), (math.inf,)):
+        with pytest.raises(Refusal, match="`rates` must be one or more finite numbers above 0"):
+            probed(mlp(2), digits, rates=rates)
+
+
+def test_a_probe_can_go_on(digits):
+    probing = Probing(mlp(2), digits.inputs, targets=digits.targets, loss=F.cross_entropy)
+    for best, rounds in ROUNDS:
+        probing.go_on(best, rounds)
+    seen = probing.seen()
+    assert seen == probed(mlp(2), digits)
+    probing.keep(1)
+    probing.go_on(1, 3)
+    assert probing.passes == PASSES + 3
+    assert len(probing.seen().curves) == 1
+    assert probing.seen().curves[0].losses[:33] == seen.curves[0].losses
+    assert probing.alive
+
+
+def test_right_answers_are_told_of_classes_alone(digits):
+    assert probed(mlp(2), digits).curves[0].right is not None
+    wanted = F.one_hot(digits.targets, 10).float()
+    values = probe(mlp(2), digits.inputs, targets=wanted, loss=F.mse_loss)
+    assert values.curves[0].right is None
 
 
 def test_rates_that_overflow_are_left(digits):
@@ -97,10 +149,3 @@ def test_shares_of_known_outputs():
     assert target_share(F.one_hot(classes, 4).float(), classes)[0] > 0.99
     tokens = torch.randn(10, 10, 4, generator=g)
     assert target_share(tokens, classes.reshape(10, 10))[0] < 0.2
-
-
-def test_progress_needs_both_scale_and_telling():
-    curve = lambda told, aligned: Curve(0.1, (1.0,) * 5, (told,) * 5, (aligned,) * 5, True)
-    assert curve(0.9, 1.0).progress > curve(0.9, 1e-3).progress > curve(0.3, 1e-3).progress
-    assert curve(0.9, 50.0).progress == curve(0.9, 1.0).progress
-    assert Curve(0.1, (), (), (), False).progress < -10

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sigmascope.diagnosis.trainability.target_r2 import target_share
+from sigmascope.diagnosis.trainability.target_r2 import right_share, target_share, thinned
 
 
 def test_outputs_that_are_the_targets_tell_all():
@@ -44,3 +44,29 @@ def test_more_columns_than_rows_tell_as_much():
     rows = torch.randn(4, 9, generator=g)
     y = rows @ torch.randn(9, 9, generator=g)
     assert target_share(rows, y)[0] == pytest.approx(1, abs=1e-4)
+
+
+def test_right_answers_are_counted_above_the_most_frequent_class():
+    """Of 3 classes with shares 1/2, 1/4, 1/4: three of four right is half of the way up."""
+    classes = torch.tensor([0, 0, 1, 2])
+    scores = torch.eye(3)[[0, 0, 1, 0]]
+    assert right_share(scores, classes) == pytest.approx(0.5)
+    assert right_share(torch.eye(3)[[0, 0, 0, 0]], classes) == 0
+    assert right_share(torch.eye(3)[[1, 1, 2, 1]], classes) == 0
+    assert right_share(torch.eye(3)[[0, 0, 1, 2]], classes) == 1
+    # classes that have no score, as those to be ignored, are left out
+    assert right_share(scores, torch.tensor([0, 0, 1, -100])) == 1
+
+
+def test_there_are_no_right_answers_without_classes():
+    assert right_share(torch.randn(4, 2), torch.randn(4, 2)) is None
+    assert right_share(torch.randn(4, 2), torch.zeros(4, dtype=torch.long)) is None
+    assert right_share(torch.randn(4, 1), torch.arange(4) % 2) is None
+    assert right_share(torch.randn(4, 2), None) is None
+    assert right_share(torch.randn(3, 2), torch.arange(4) % 2) is None
+
+
+def test_rows_are_thinned_evenly():
+    scores, classes = thinned(torch.randn(4, 50, 3), torch.arange(200).reshape(4, 50) % 3, most=64)
+    assert len(scores) == len(classes) == 50
+    assert classes.tolist() == [(4 * i) % 3 for i in range(50)]

@@ -1,0 +1,64 @@
+"""`sigmascope rank`."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope.cli.ends import finish
+from sigmascope.cli.options import DEFAULT, Source, family, loss_of, open_named
+from sigmascope.cli.outputs import require_targets
+from sigmascope.cli.ranges import LARGEST
+
+Passes = Annotated[int, Parameter(validator=Number(lte=LARGEST))]  # the door says the rest
+
+
+def rank(
+    *models: str,
+    source: Source = DEFAULT,
+    passes: Passes = 60,
+    json: str | None = None,
+) -> int:
+    """Say which of some designs will come farthest, before any of them is trained.
+
+    Copies take some hundred small steps at four learning rates; those that come farther get more
+    of them. How far training will bring each is foretold with an interval.
+
+    Example: sigmascope rank 'mlp?depth=4' 'mlp?depth=32' 'mlp?depth=32&norm=batch' --data digits
+
+    Example: sigmascope rank mine.py:small mine.py:large --data mydata.npz --optimiser sgd
+
+    Args:
+        models: Two or more designs; each as for `profile`.
+        source: The data, on which all are tried.
+        passes: Forward and backward passes of the samples for each design, on average.
+        json: Write the order here as JSON; `-` for standard output, in place of the text.
+    """
+    from sigmascope import diagnosis, gate, report
+
+    require_targets(json=json, inputs=source.files)
+    if len(models) < 2 or len({*models}) < len(models):
+        raise gate.Refusal(
+            f"`rank` compares two or more designs, each named once, got {len(models)} names of "
+            f"{len({*models})} designs. Name them one after the other."
+        )
+    entries = []
+    for name in models:
+        opened, data = open_named(name, source)
+        if data.targets is None:
+            raise gate.Refusal(
+                f"Designs are ranked by what they learn, but `{data.name}` has no targets. Name "
+                "data that has them with `--data`."
+            )
+        fields = (
+            data.inputs,
+            data.targets,
+            loss_of(source),
+            family(source),
+            None,
+            source.batch_dim,
+        )
+        entries.append(diagnosis.ranking.Entry(name, opened.module, *fields))
+    return finish(
+        report.Ranking(diagnosis.ranking.ranked_entries(entries, passes=passes)), json=json
+    )

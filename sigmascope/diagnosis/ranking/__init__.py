@@ -1,0 +1,5 @@
+"""Which of some designs to train."""
+
+from sigmascope.diagnosis.ranking.designs import Entry, Ranked, rank, ranked_entries
+
+__all__ = ["Entry", "Ranked", "rank", "ranked_entries"]

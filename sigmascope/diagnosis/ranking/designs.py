@@ -1,0 +1,241 @@
+"""Which of some designs will come farthest, at equal cost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.diagnosis.trainability import scores
+from sigmascope.diagnosis.trainability.curves import Curve, Probe, windows
+from sigmascope.diagnosis.trainability.model import default_model, for_probing
+from sigmascope.diagnosis.trainability.short_runs import PASSES, ROUNDS, Optimiser, Probing
+from sigmascope.gate import Refusal, printable
+from sigmascope.probes.samples import Batch, Loss
+from sigmascope.records import Estimate
+
+COST = 60  # passes for each design, on average
+DONE = 0.95  # of the way: more training would not change the order
+PLAIN = 0.02  # of the way, below which nothing has been learnt
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One design to be ranked, with how it will be trained.
+
+    Attributes:
+        name: How it is called.
+        model: At its initial weights.
+        batch: Samples of its data; 256 of them are used.
+        targets: Theirs.
+        loss: What training minimises.
+        optimiser: Heavy-ball SGD or Adam.
+        rates: Learning rates to try; the usual four if None.
+        batch_dim: Where the batch has its samples.
+    """
+
+    name: str
+    model: nn.Module
+    batch: Batch
+    targets: Tensor
+    loss: Loss
+    optimiser: Optimiser = "adam"
+    rates: tuple[float, ...] | None = None
+    batch_dim: int = 0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A design in its place.
+
+    Attributes:
+        name: How it is called.
+        place: 1 for the best.
+        forecast: How far training is foretold to come: 0 is the best constant output, 1 is all
+            answers right, or all of the targets' variance.
+        probability: That training will fit, as `trainability` has it.
+        rate: The learning rate at which it came farthest.
+        passes: Forward and backward passes of the batch that were spent on it.
+        why: What was seen, in words.
+    """
+
+    name: str
+    place: int
+    forecast: Estimate
+    probability: Estimate
+    rate: float
+    passes: int
+    why: str
+
+
+def rank(
+    models: Mapping[str, nn.Module] | Sequence[nn.Module],
+    batch: Batch,
+    *,
+    targets: Tensor,
+    loss: Loss,
+    optimiser: Optimiser = "adam",
+    rates: Sequence[float] | None = None,
+    passes: int = COST,
+    batch_dim: int = 0,
+    generator: torch.Generator | None = None,
+) -> tuple[Ranked, ...]:
+    """Order designs by how far training is foretold to bring them, best first.
+
+    Copies of each are probed as `trainability` does it. What is left of the passes goes to the
+    better half of those that are on their way, and then to the better half of these.
+
+    Args:
+        models: Designs at their initial weights, by name; a sequence is named by number. They are
+            left as they are.
+        batch: Samples of the data; 256 of them are used.
+        targets: Theirs: classes, or values.
+        loss: What training minimises.
+        optimiser: With which all will be trained.
+        rates: Learning rates to try; the usual four of the optimiser if not given.
+        passes: For each design on average, 54 or more.
+        batch_dim: Where the batch has its samples.
+        generator: Chooses samples where there are more.
+
+    Returns:
+        One record for each.
+
+    Raises:
+        Refusal: If there are no designs, fewer passes than a probe takes, or a design cannot be
+            probed; it is named.
+
+    Cost: `passes` forward and backward passes of the batch for each design.
+
+    Source:
+        Jamieson & Talwalkar 2016, successive halving.
+    """
+    named = models if isinstance(models, Mapping) else {str(i + 1): m for i, m in enumerate(models)}
+    batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
+    shared = (batch, targets, loss, optimiser, None if rates is None else tuple(rates), batch_dim)
+    entries = [Entry(name, model, *shared) for name, model in named.items()]
+    return ranked_entries(entries, passes=passes)
+
+
+def ranked_entries(entries: Sequence[Entry], *, passes: int = COST) -> tuple[Ranked, ...]:
+    """Order designs of which each may have data, a loss and an optimiser of its own.
+
+    Args:
+        entries: What to order.
+        passes: As for `rank`.
+
+    Raises:
+        Refusal: As for `rank`.
+
+    Cost: as `rank`.
+    """
+    if not entries or passes < PASSES:
+        raise Refusal(
+            f"There must be a design to rank, and at least {PASSES} passes for each, got "
+            f"{len(entries)} designs and {passes} passes. Name some, and spend more."
+        )
+    tried = [_Tried.of(entry) for entry in entries]
+    _halve(tried, passes * len(tried) - sum(t.probing.passes for t in tried))
+    ordered = sorted(tried, key=lambda t: t.order, reverse=True)
+    return tuple(t.ranked(place + 1) for place, t in enumerate(ordered))
+
+
+def _halve(tried: "Sequence[_Tried]", left: int) -> None:
+    """Spend what is left: half on the better half of those on their way, and so on among these."""
+    going = sorted((t for t in tried if t.going), key=lambda t: t.order, reverse=True)
+    while going and left >= len(going):
+        going = going[: max(1, len(going) // 2)]
+        rounds = max(1, left // (2 * len(going))) if len(going) > 1 else left
+        for each in going:
+            left -= each.go_on(min(rounds, left))
+        going = sorted((t for t in going if t.going), key=lambda t: t.order, reverse=True)
+
+
+@dataclass(slots=True)
+class _Tried:
+    """A design with its probe."""
+
+    name: str
+    probing: Probing
+    seen: Probe
+
+    @classmethod
+    def of(cls, entry: Entry) -> "_Tried":
+        """After the rounds that every design gets."""
+        try:
+            probing = Probing(
+                entry.model,
+                entry.batch,
+                targets=entry.targets,
+                loss=entry.loss,
+                optimiser=entry.optimiser,
+                rates=entry.rates,
+                batch_dim=entry.batch_dim,
+            )
+            for best, rounds in ROUNDS:
+                probing.go_on(best, rounds)
+            seen = probing.seen()
+        except Refusal as error:
+            raise Refusal(f"{printable(entry.name)}: {error}") from error
+        probing.keep(1)  # the other copies would fill the memory
+        return cls(entry.name, probing, seen)
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """By the forecast, and where that is the same by the loss that is left."""
+        features = self.seen.features()
+        return scores.default_model().forecast(features).value, -self.seen.left
+
+    @property
+    def best(self) -> Curve:
+        """At the rate that came farthest."""
+        farthest = lambda c: max(windows(c.reached(self.seen.constant)), default=-1.0)
+        return max(self.seen.curves, key=farthest)
+
+    @property
+    def far(self) -> float:
+        """The largest share of the way."""
+        return max(windows(self.best.reached(self.seen.constant)), default=0.0)
+
+    @property
+    def going(self) -> bool:
+        """Whether more rounds may show more."""
+        return self.probing.alive and self.far < DONE
+
+    def go_on(self, rounds: int) -> int:
+        """So many rounds more at the best rate; how many were made."""
+        before = self.probing.passes
+        self.probing.go_on(1, rounds)
+        self.seen = self.seen.with_curves(c for r in self.probing.runs for c in (r.curve(),))
+        return max(1, self.probing.passes - before)
+
+    def ranked(self, place: int) -> Ranked:
+        """The record."""
+        features = self.seen.features()
+        return Ranked(
+            name=self.name,
+            place=place,
+            forecast=scores.default_model().forecast(features),
+            probability=default_model().probability(features),
+            rate=self.best.rate,
+            passes=self.probing.passes,
+            why=" ".join(_why(self)),
+        )
+
+
+def _why(tried: _Tried) -> Iterator[str]:
+    """What was seen of a design, in sentences."""
+    best, lost = tried.best, [c for c in tried.seen.curves if not c.finite]
+    shares = best.reached(tried.seen.constant)
+    if tried.far < PLAIN:
+        yield f"No rate took it further than a constant output in {len(shares)} rounds."
+    else:
+        half = shares[len(shares) // 2 :]
+        gained = sum(half[-3:]) / len(half[-3:]) - sum(half[:3]) / len(half[:3])
+        how = "and still rising" if gained > PLAIN else "and level"
+        yield f"{tried.far:.0%} of the way after {len(shares)} rounds, {how}."
+    if lost:
+        words: list[Any] = [f"{c.rate:g}" for c in sorted(lost, key=lambda c: c.rate)]
+        yield f"Its loss was not finite at {', '.join(words)}."

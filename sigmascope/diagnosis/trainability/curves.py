@@ -1,0 +1,112 @@
+"""What the first steps of training show, as numbers."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+WINDOW = 2  # rounds over which a curve is smoothed
+LEAST = 1e-8  # of an alignment
+MARGIN = 0.01  # from 0 and 1, of a share whose odds are taken
+COARSE = 0.02  # the same, of a share of some hundred samples
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Training at one rate, round by round, until it was left or its loss was not finite.
+
+    A round is eight steps of an eighth of the samples, or one of all where they belong together.
+
+    Attributes:
+        rate: The learning rate.
+        losses: Mean over the steps of every round.
+        told: Share of the variance of the targets that a linear map of the outputs explains.
+        aligned: Coefficient of the targets in the outputs, both centred: 1 where outputs of unit
+            scale have reached them; next to 0 where all samples get nearly the same output.
+        finite: Whether every loss was.
+        right: Share of right answers, 0 for as many as the most frequent class alone gets; None
+            where the targets are not classes.
+        steps: The loss before every step.
+    """
+
+    rate: float
+    losses: tuple[float, ...]
+    told: tuple[float, ...]
+    aligned: tuple[float, ...]
+    finite: bool
+    right: tuple[float, ...] | None = None
+    steps: tuple[float, ...] = ()
+
+    @property
+    def progress(self) -> float:
+        """The most that two rounds in a row show of the targets, on a logarithmic scale.
+
+        `log10 min(aligned, 1) + log(told / (1 - told))`: outputs must tell samples apart, and in
+        the way of the targets. Their scale is in it up to one only, so that loud outputs are not
+        taken for good ones.
+        """
+        each = [
+            math.log10(min(max(c, LEAST), 1.0)) + log_odds(t)
+            for c, t in zip(self.aligned, self.told, strict=True)
+        ]
+        return max(windows(each), default=math.log10(LEAST) + log_odds(0.0))
+
+    def reached(self, constant: float) -> tuple[float, ...]:
+        """How far every round came: 0 is as far as the best constant output, 1 is all the way.
+
+        Args:
+            constant: Its loss. Of classes the right answers count; of values the loss that is gone,
+                which for squared errors is the explained variance. Where the constant's loss is
+                not above zero there is no such share, and `told` stands in.
+        """
+        if self.right is not None:
+            return self.right
+        if not 0 < constant < math.inf:
+            return self.told
+        return tuple(min(max(1 - loss / constant, 0.0), 1.0) for loss in self.losses)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a network does in its first steps.
+
+    Attributes:
+        curves: At each rate, the one with the most progress first.
+        constant: Loss of the best constant output.
+    """
+
+    curves: tuple[Curve, ...]
+    constant: float
+
+    @property
+    def left(self) -> float:
+        """The least loss of two rounds in a row, over that of the constant output."""
+        least = min((m for c in self.curves for m in windows(c.losses)), default=math.inf)
+        return least / self.constant if self.constant > 0 else math.inf
+
+    def with_curves(self, others: Iterable[Curve]) -> "Probe":
+        """The same with some of its curves gone on; they are known by their rates."""
+        new = {c.rate: c for c in others}
+        curves = [new.get(c.rate, c) for c in self.curves]
+        return Probe(tuple(sorted(curves, key=lambda c: -c.progress)), self.constant)
+
+    def features(self) -> dict[str, float]:
+        """The numbers from which a probability and a score are foretold."""
+        shares = [s for c in self.curves for s in windows(c.reached(self.constant))]
+        return {
+            "progress": self.curves[0].progress,
+            "reached": log_odds(max(shares, default=0.0), COARSE),
+        }
+
+
+def windows(values: Sequence[float], size: int = WINDOW) -> Iterator[float]:
+    """Means of consecutive windows."""
+    for end in range(size, len(values) + 1):
+        yield sum(values[end - size : end]) / size
+
+
+def log_odds(share: float, margin: float = MARGIN) -> float:
+    """Of a share, kept away from 0 and 1 by a margin."""
+    return math.log((share + margin) / (1 - share + margin))

@@ -1,0 +1,155 @@
+"""The loss after the planned steps, from the losses of the first ones."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from sigmascope.diagnosis.trainability.curve_shapes import FARTHEST, Shape, shape_of
+from sigmascope.gate import Mark, Refusal, write_text
+from sigmascope.records import Estimate
+
+KEPT = Path(__file__).with_name("forecasts.json")
+MARK = Mark(rb'\{\n "drift": \[.*\n "below": \[')
+WINDOW = 20  # what is foretold is the mean loss of the last twentieth of the planned steps
+RISK = 0.1
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ForecastModel:
+    """A model of learning curves, small enough to read.
+
+    Attributes:
+        drift: Coefficients of `Shape.drift`.
+        below: Coefficients of `Shape.spread` for ends below the forecast, none below zero.
+        above: The same for ends above it.
+        errors: At evenly spaced shares of the curves, errors over their spread, ascending; each is
+            the farthest from zero of those of the kinds that a fit to the others was tried on.
+        trained: How many curves it was fitted to.
+    """
+
+    drift: tuple[float, ...]
+    below: tuple[float, ...]
+    above: tuple[float, ...]
+    errors: tuple[float, ...]
+    trained: int
+
+    def ends(self, shape: Shape, planned: int, risk: float) -> tuple[float, float, float]:
+        """Value, low and high logarithm of the loss after the planned steps."""
+        reach = math.log(planned / shape.steps)
+        value = shape.level + _dot(self.drift, shape.drift(reach))
+        low, high = (float(np.quantile(self.errors, q)) for q in (risk / 2, 1 - risk / 2))
+        down, up = (_dot(each, shape.spread(reach)) for each in (self.below, self.above))
+        return value, value + min(low, 0.0) * down, value + max(high, 0.0) * up
+
+    def save(self, file: Path) -> None:
+        """Write it as JSON, a line for each attribute."""
+        lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in asdict(self).items()]
+        write_text(file, "{\n" + ",\n".join(lines) + "\n}\n", mark=MARK)
+
+    @classmethod
+    def read(cls, file: Path) -> "ForecastModel":
+        """Read what `save` wrote."""
+        kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        lists = {k: tuple(v) for k, v in kept.items() if isinstance(v, list)}
+        return cls(**{**kept, **lists})
+
+
+def forecast(
+    losses: Sequence[float],
+    planned: int,
+    *,
+    constant: float,
+    floor: float = 0.0,
+    risk: float = RISK,
+    by: ForecastModel | None = None,
+) -> Estimate:
+    """The training loss after the planned steps, from the losses of the first ones.
+
+    Over the logarithm of the steps, the logarithm of the loss goes on as a share of its last trend
+    says, the less the farther it is from that of a constant: a power law that was bent as the
+    curves of 250 trainings bend. How far such forecasts miss, in parts of a spread that grows with
+    the steps ahead, the trend and the noise, gives the interval (`docs/trainability.md`).
+
+    Args:
+        losses: Before every step so far, of minibatches or all samples. Those that are not finite
+            are left out; if the last one is not, neither will the others be.
+        planned: Steps of the whole training, at the same rate.
+        constant: Loss of the best constant output, by which losses are measured.
+        floor: The least that the loss can be.
+        risk: Chance that the interval misses, on curves of networks like those it was fitted to.
+        by: Another model, from `fit_forecasts`.
+
+    Returns:
+        The mean loss of the last twentieth of the planned steps, in the unit of the losses;
+        infinite where training has failed. Where the planned steps are done it is the mean of those
+        that were seen, with twice its standard error.
+
+    Raises:
+        Refusal: If there are fewer than 8 finite losses, `planned` is below 1, the constant's loss
+            is not above the floor, or the risk is not between 0 and 1.
+
+    Cost: none of the model; some microseconds a loss.
+
+    Source:
+        That losses fall as powers of the steps: Hestness et al. 2017; intervals from the errors on
+        other curves: Vovk, Gammerman & Shafer 2005 (conformal prediction).
+    """
+    _require(planned, constant, floor, risk)
+    if len(losses) and not math.isfinite(losses[-1]):
+        return Estimate.exactly(math.inf, how=f"the loss is not finite after {len(losses)} steps")
+    if planned <= len(losses):
+        return _seen(losses, planned)
+    shape = shape_of(losses, constant=constant, floor=floor)
+    ends = (by or default_model()).ends(shape, planned, risk)
+    value, low, high = (floor + (constant - floor) * _exp(end) for end in ends)
+    how = f"learning curve of {len(losses)} steps, carried on to {planned}"
+    return Estimate(value, min(low, value), max(high, value), how, risk)
+
+
+@cache
+def default_model() -> ForecastModel:
+    """The model that is kept here: `benchmarks/forecasts.py` made it."""
+    return ForecastModel.read(KEPT)
+
+
+def window_of(planned: int) -> int:
+    """How many of the last steps the loss at the end is the mean of."""
+    return max(1, planned // WINDOW)
+
+
+def _require(planned: int, constant: float, floor: float, risk: float) -> None:
+    if planned < 1 or not 0 < risk < 1:
+        raise Refusal(
+            f"A forecast is for 1 step or more, at a risk between 0 and 1, got {planned} steps and "
+            f"a risk of {risk:g}. Say how long you will train."
+        )
+    if not floor < constant < math.inf:
+        raise Refusal(
+            f"The loss of the best constant must be finite and above the floor of the loss, "
+            f"{floor:g}, got {constant:g}. Shift the loss, or say what its floor is."
+        )
+
+
+def _seen(losses: Sequence[float], planned: int) -> Estimate:
+    """What was reached, of the steps that are done."""
+    last = [v for v in losses[planned - window_of(planned) : planned] if math.isfinite(v)]
+    if not last:
+        return Estimate.exactly(math.inf, how=f"the loss is not finite at step {planned}")
+    mean = math.fsum(last) / len(last)
+    error = float(np.std(last, ddof=1)) / math.sqrt(len(last)) if len(last) > 1 else 0.0
+    return Estimate.within(mean, 2 * error, how="measured")
+
+
+def _dot(a: Sequence[float], b: Sequence[float]) -> float:
+    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+
+
+def _exp(x: float) -> float:
+    return math.exp(max(min(x, 2 * FARTHEST), -2 * FARTHEST))

@@ -1,0 +1,113 @@
+"""Designs are ordered as their training would order them, at the cost that was said."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import diagnosis, sources
+from sigmascope.diagnosis.ranking import Entry, rank, ranked_entries
+from sigmascope.diagnosis.ranking.designs import PASSES
+from sigmascope.gate import Refusal
+from sigmascope.networks import mlp
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return sources.open_data("digits", samples=64)
+
+
+def net(depth, **options):
+    g = torch.Generator().manual_seed(0)
+    return mlp(inputs=64, outputs=10, depth=depth, width=24, generator=g, **options)
+
+
+@pytest.fixture(scope="module")
+def order(digits):
+    """Of two designs that learn, and one that is dead."""
+    models = {"dead": net(24), "good": net(2), "normal": net(3, norm="batch")}
+    states = {k: [p.clone() for p in m.parameters()] for k, m in models.items()}
+    found = rank(models, digits.inputs, targets=digits.targets, loss=F.cross_entropy)
+    left = all(
+        torch.equal(a, b)
+        for k, m in models.items()
+        for a, b in zip(m.parameters(), states[k], strict=True)
+    )
+    return found, left
+
+
+def test_those_that_learn_are_first_and_the_dead_one_last(order):
+    found, left = order
+    assert [r.place for r in found] == [1, 2, 3]
+    assert {r.name for r in found[:2]} == {"good", "normal"}
+    assert found[-1].name == "dead"
+    assert found[0].forecast.low > found[-1].forecast.value
+    assert found[0].probability.value > 0.9 > 0.2 > found[-1].probability.value
+    assert "No rate took it further" in found[-1].why
+    assert "of the way after" in found[0].why
+    assert left
+
+
+def test_it_costs_what_was_said(order):
+    passes = [r.passes for r in order[0]]
+    assert all(p >= 33 for p in passes)
+    assert sum(passes) <= 3 * 60
+
+
+def test_samples_that_pass_are_as_many_as_the_passes_say(digits):
+    seen = []
+
+    class Counted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = net(2)
+
+        def forward(self, x):
+            seen.append(len(x))
+            return self.inner(x)
+
+    entry = Entry("one", Counted(), digits.inputs, digits.targets, F.cross_entropy)
+    (only,) = ranked_entries([entry], passes=58)
+    # a round is eight steps of 8 samples; 8 samples see whether they may be split
+    assert sum(seen) == only.passes * 64 + 8
+    assert only.passes <= 58
+
+
+def test_who_is_done_gets_no_more(digits):
+    twins = {"a": net(2), "b": net(2)}
+    found = rank(twins, digits.inputs, targets=digits.targets, loss=F.cross_entropy, passes=70)
+    assert [r.passes for r in found] == [PASSES, PASSES]  # both have all answers right
+    assert found[0].forecast == found[1].forecast
+
+
+def test_each_entry_has_its_own_task(digits):
+    values = F.one_hot(digits.targets, 10).float()
+    entries = [
+        Entry("classes", net(2), digits.inputs, digits.targets, F.cross_entropy, rates=(3e-3,)),
+        Entry("values", net(2), digits.inputs, values, F.mse_loss, "sgd", (1e-2, 1e-1)),
+    ]
+    found = {r.name: r for r in ranked_entries(entries)}
+    assert found["classes"].rate == 3e-3
+    assert found["values"].rate in (1e-2, 1e-1)
+    assert all(0 <= r.forecast.low <= r.forecast.high <= 1 for r in found.values())
+
+
+def test_rates_whose_loss_is_lost_are_said(digits):
+    entry = Entry("x", net(2), digits.inputs, digits.targets, F.cross_entropy, "sgd", (1e-1, 1e12))
+    (found,) = ranked_entries([entry])
+    assert found.rate == 1e-1
+    assert "not finite at 1e+12" in found.why
+
+
+def test_refusals(digits, as_users_see_it):
+    given = {"targets": digits.targets, "loss": F.cross_entropy}
+    with pytest.raises(Refusal, match="got 0 designs"):
+        rank([], digits.inputs, **given)
+    with pytest.raises(Refusal, match="at least 54 passes for each, got 1 designs and 10 passes"):
+        rank([net(2)], digits.inputs, **given, passes=10)
+    with pytest.raises(Refusal, match="frozen: There must be parameters to train"):
+        rank({"frozen": net(2).requires_grad_(False)}, digits.inputs, **given)
+    many = sources.open_data("digits", samples=300)
+    with pytest.raises(Refusal, match="one row for each of the 300 samples"):
+        rank([net(2)], many.inputs, **given)
+    assert diagnosis.ranking.rank is rank

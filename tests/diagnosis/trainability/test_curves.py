@@ -1,0 +1,57 @@
+"""What curves say, on numbers worked out by hand."""
+
+import math
+
+import pytest
+
+from sigmascope.diagnosis.trainability.curves import Curve, Probe, log_odds, windows
+
+
+def curve(losses, rate=0.1, told=0.5, right=None):
+    n = len(losses)
+    return Curve(rate, tuple(losses), (told,) * n, (1.0,) * n, True, right)
+
+
+def test_progress_needs_both_scale_and_telling():
+    of = lambda told, aligned: Curve(0.1, (1.0,) * 5, (told,) * 5, (aligned,) * 5, True)
+    assert of(0.9, 1.0).progress > of(0.9, 1e-3).progress > of(0.3, 1e-3).progress
+    assert of(0.9, 50.0).progress == of(0.9, 1.0).progress
+    assert Curve(0.1, (), (), (), False).progress < -10
+
+
+def test_how_far_it_came_is_the_loss_that_is_gone():
+    assert curve([4.0, 2.0, 1.0, 6.0]).reached(4.0) == (0.0, 0.5, 0.75, 0.0)
+
+
+def test_of_classes_the_right_answers_count():
+    assert curve([4.0, 1.0], right=(0.1, 0.2)).reached(4.0) == (0.1, 0.2)
+
+
+@pytest.mark.parametrize("constant", [0.0, -1.0, math.inf])
+def test_without_a_loss_to_compare_with_it_is_what_is_told(constant):
+    assert curve([4.0, 1.0], told=0.3).reached(constant) == (0.3, 0.3)
+
+
+def test_features_are_those_of_the_best_curve():
+    bad = curve([1.0, 1.0, 1.0, 1.0], rate=0.1, told=0.1)
+    good = curve([0.8, 0.4, 0.2, 0.6], rate=0.2, told=0.9)
+    found = Probe((good, bad), 1.0)
+    features = found.features()
+    assert features["progress"] == pytest.approx(math.log(0.91 / 0.11))
+    assert features["reached"] == pytest.approx(log_odds(0.7, 0.02))  # (0.6 + 0.8) / 2
+    assert found.left == pytest.approx(0.3)
+    assert Probe((Curve(0.1, (), (), (), False),), 1.0).features()["reached"] == log_odds(0, 0.02)
+
+
+def test_curves_that_went_on_take_the_place_of_those_before():
+    one, two = curve([1.0], rate=0.1, told=0.2), curve([1.0], rate=0.2, told=0.3)
+    longer = curve([1.0, 0.5, 0.4], rate=0.1, told=0.9)
+    found = Probe((two, one), 1.0).with_curves([longer])
+    assert found.curves == (longer, two)
+
+
+def test_windows_and_odds():
+    assert [*windows([1.0, 3.0, 5.0])] == [2.0, 4.0]
+    assert [*windows([1.0])] == []
+    assert log_odds(0.5) == 0
+    assert log_odds(1.0, 0.02) == pytest.approx(math.log(51))
