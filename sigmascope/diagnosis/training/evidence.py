@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
+from sigmascope.diagnosis.trainability.forecasts import forecast
 from sigmascope.diagnosis.training.runs import Data, Run, started, work_of
+from sigmascope.gate import Refusal
 from sigmascope.probes.execution import still
 from sigmascope.records import Estimate, Item, Reading, View
 from sigmascope.survey.task import constant_loss, free_starts, labels_of, least_loss
@@ -20,6 +22,12 @@ PASSES = 8  # over the samples at hand that the user's settings get, however lar
 FEWEST, LEAST, MOST = 16, 60, 1000  # steps at least; with small batches; of small models
 WORK = 4e9  # multiplications, forward, that a run of a small model may take
 SHARE = 0.4  # of these steps for every other setting
+UNDERWAY = 0.55  # left, by which half of the variance, or of the classes, is told as a rule
+NINETY = 1.645  # standard deviations on either side of nine tenths
+LEAST_SPREAD = 0.2  # of the logarithm of what is left, between this sample and all data
+FLOOR = 0.005
+FITS = 1200  # steps, where no plan is known
+CHANCE = "probability at your settings"
 GOOD = 0.5  # of the loss of the best constant that is left: training got under way
 FORM = {0.01: "rate x 0.01", 0.1: "rate x 0.1", 10.0: "rate x 10", 100.0: "rate x 100"}
 ROOM = 1e-6  # share of the first loss that a constant must leave, to be compared with
@@ -163,9 +171,50 @@ def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> It
     slope = falling(mine)
     if slope is not None:
         yield Reading(SITE, "last fall of the loss", slope, VIEW, PLANNED)
+    yield from _foretold(mine, scale, planned)
     score = score_of(mine, data)
     if score is not None:
         yield Reading(SITE, "score", Estimate.exactly(score), VIEW, PLANNED)
+
+
+def _foretold(run: Run, scale: Scale, planned: int | None) -> Iterator[Item]:
+    """What is left at the end of the plan, and the probability that training is under way by then.
+
+    Where no plan is known, the end is that by which networks were said to fit: 1200 steps.
+    """
+    if not run.finite:
+        yield Reading(SITE, CHANCE, Estimate.exactly(FLOOR), VIEW, PLANNED)
+        return
+    end = planned or FITS
+    left = Estimate.exactly(max(scale.left(run.after(run.steps)), 0.0))
+    if end > run.steps:
+        try:
+            told = forecast(run.losses, end, constant=scale.same, floor=scale.free)
+        except Refusal:  # too few steps, or a loss that has no scale
+            return
+        ends = [max(scale.left(x), 0.0) for x in (told.low, told.value, told.high)]
+        left = Estimate(ends[1], ends[0], ends[2], told.how, told.risk)
+    if not math.isfinite(left.value):
+        return
+    if planned is not None:
+        yield Reading(SITE, "loss left at the end", left, VIEW, PLANNED)
+    yield Reading(SITE, CHANCE, chance_below(left), VIEW, PLANNED)
+
+
+def chance_below(left: Estimate) -> Estimate:
+    """Probability that less than `UNDERWAY` is left, if the logarithm errs as the interval says.
+
+    Args:
+        left: At the end of training.
+    """
+    tiny = 1e-9
+    value, ends = math.log(max(left.value, tiny)), (left.low, left.high)
+    aim = math.log(UNDERWAY)
+    side = ends[1] if aim > value else ends[0]
+    spread = max(abs(math.log(max(side, tiny)) - value) / NINETY, LEAST_SPREAD)
+    z = (aim - value) / spread
+    p = min(max(0.5 * (1 + math.erf(z / math.sqrt(2))), FLOOR), 1 - FLOOR)
+    return Estimate.exactly(p, how=f"from what is left at the end: {left.how}")
 
 
 def _left(run: Run, scale: Scale, steps: int, form: str) -> Iterator[Item]:
