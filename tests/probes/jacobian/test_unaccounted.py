@@ -185,3 +185,31 @@ def test_an_input_that_was_overwritten_is_not_used(as_users_see_it):
     model, x = Overwrites().double(), torch.randn(4, 5).double()
     with pytest.raises(Refusal, match="used once, got b"):
         _ = Subject(model, x).ntk_trace
+
+
+class ChannelsFirst(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+class Places(nn.Embedding):
+    """Reads ids for their number alone, as positions do."""
+
+    def forward(self, ids):
+        return self.weight[: ids.shape[1]].expand(len(ids), -1, -1)
+
+
+def test_a_normaliser_that_permutes_counts_in_full():
+    torch.manual_seed(0)
+    parts = [nn.Conv2d(2, 4, 2), ChannelsFirst(4), nn.GELU(), nn.Flatten(), nn.Linear(16, 3)]
+    model, x = nn.Sequential(*parts).double(), torch.randn(5, 2, 3, 3, dtype=torch.float64)
+    torch.testing.assert_close(Subject(model, x).ntk_trace, truth(model, x), rtol=1e-9, atol=0)
+    assert "features" in {r.view for r in survey.profile(model, x).readings}
+
+
+def test_an_embedding_that_looks_up_places_counts_in_full():
+    torch.manual_seed(0)
+    parts = {"words": nn.Embedding(90, 4), "places": Places(6, 4), "head": nn.Linear(24, 3)}
+    run = lambda m, ids: m.head((m.words(ids) + m.places(ids)).tanh().flatten(1))
+    model, ids = Net(run, **parts).double(), torch.randint(40, 90, (5, 6))
+    torch.testing.assert_close(Subject(model, ids).ntk_trace, truth(model, ids), rtol=1e-9, atol=0)
