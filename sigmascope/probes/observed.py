@@ -105,6 +105,12 @@ class Observed:
         """Every call of a layer, in the order in which they end."""
         return self._own(self._trace.calls)
 
+    @cached_property
+    def normalised(self) -> tuple[Call, ...]:
+        """Every call of a normaliser with parameters, or with the statistics of the batch."""
+        kept = set(self.modules.values())
+        return tuple(c for c in self._trace.calls if c.module not in kept)
+
     @property
     def output(self) -> Tensor:
         """The output tensor that is studied."""

@@ -26,7 +26,14 @@ from sigmascope.probes.execution.trace import Operations
 from sigmascope.probes.jacobian.backward import Sweep, sweep
 from sigmascope.probes.jacobian.ntk_shares import covers
 from sigmascope.probes.jacobian.per_sample_gradients import Collinearity, collinearity
-from sigmascope.probes.jacobian.sample_mixing import Whole, leaking, mixing, with_leaves
+from sigmascope.probes.jacobian.sample_mixing import (
+    Extent,
+    Whole,
+    extent,
+    leaking,
+    mixing,
+    with_leaves,
+)
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
 from sigmascope.probes.samples.batches import as_tensor
@@ -92,6 +99,15 @@ class Runs(Observed):
                 return leaking(run)
 
         return mixing(self._scene, self._asked("leaks", alone))
+
+    @cached_property
+    def mixed(self) -> Extent | None:
+        """How much samples mix; None where they do not.
+
+        Cost: as `mixing`; a forward pass and a half more where they do.
+        """
+        rows = self._scene.split(self.output) if self.mixing else None
+        return None if rows is None else extent(self._scene, rows.detach().cpu())
 
     @cached_property
     def unaccounted(self) -> frozenset[str]:

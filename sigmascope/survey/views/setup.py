@@ -14,6 +14,9 @@ from sigmascope.probes.symmetry import trial_gradients
 from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import tried
+from sigmascope.survey.views.dependences import dependence_items
+from sigmascope.survey.views.first_steps import first_loss_items, polyak_items
+from sigmascope.survey.views.sequences import sequence_items
 from sigmascope.survey.views.task import task_items
 
 VIEW: View = "setup"
@@ -30,6 +33,9 @@ def setup_items(subject: Subject) -> Iterator[Item]:
         ("branches", _branches(subject)),
         ("relative gradient", _trained(subject)),
         ("the task", task_items(subject)),
+        ("the first loss", first_loss_items(subject)),
+        ("the order of sequences", sequence_items(subject)),
+        ("dependences", dependence_items(subject)),
     ):
         yield from tried(items, what)
 
@@ -135,6 +141,7 @@ def _trained(subject: Subject) -> Iterator[Item]:
     grads = trial_gradients(
         subject.model, subject.batch, targets=subject.targets, loss=subject.loss
     )
+    yield from polyak_items(subject, grads)
     own = dict(subject.model.named_parameters())
     for name, g in grads.items():
         weight = own[name].detach()
