@@ -84,10 +84,10 @@ def _transformer(name: str, model: str, config: str, task: Any, **options: Any) 
 def _clip() -> nn.Module:
     from transformers import CLIPConfig, CLIPModel
 
-    text = {"vocab_size": V, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3,
-            "num_attention_heads": 4, "max_position_embeddings": 16, "eos_token_id": V - 1}  # fmt: skip
-    vision = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3,
-              "num_attention_heads": 4, "image_size": 32, "patch_size": 8}  # fmt: skip
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3}
+    both = {**sizes, "num_attention_heads": 4}
+    text = {**both, "vocab_size": V, "max_position_embeddings": 16, "eos_token_id": V - 1}
+    vision = {**both, "image_size": 32, "patch_size": 8}
     return CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=32))
 
 
@@ -110,9 +110,7 @@ def _monai(kind: str) -> nn.Module:
     if kind == "SegResNet":
         return nets.SegResNet(spatial_dims=2, init_filters=8, in_channels=3, out_channels=2)
     if kind == "UNet":
-        return nets.UNet(
-            2, 3, 2, channels=(16, 32, 64, 128), strides=(2, 2, 2), num_res_units=2
-        )
+        return nets.UNet(2, 3, 2, channels=(16, 32, 64, 128), strides=(2, 2, 2), num_res_units=2)
     return nets.AttentionUnet(2, 3, 2, channels=(16, 32, 64), strides=(2, 2))
 
 

@@ -11,6 +11,18 @@ from sigmascope.diagnosis.causes import NO_PROGRESS, grouped
 from sigmascope.diagnosis.remedies.catalogue import remedies_for
 from sigmascope.diagnosis.rules.balances import rank_one_layer, unaligned_layers, wrong_backward
 from sigmascope.diagnosis.rules.collapse import alike_inputs, directional_gradient, rank_collapse
+from sigmascope.diagnosis.rules.dependences import (
+    heavy_dropout,
+    mixed_samples,
+    stale_statistics,
+    unused_layers,
+)
+from sigmascope.diagnosis.rules.first_steps import (
+    layer_gain,
+    loud_start,
+    tangent_size,
+    unrelated_targets,
+)
 from sigmascope.diagnosis.rules.initialisation import asymmetric_weights
 from sigmascope.diagnosis.rules.magnitudes import adjoint_size, dead_units, non_finite, signal_size
 from sigmascope.diagnosis.rules.saturation import (
@@ -18,6 +30,11 @@ from sigmascope.diagnosis.rules.saturation import (
     hidden_collapse,
     saturated_units,
     sigmoid_stack,
+)
+from sigmascope.diagnosis.rules.sequences import (
+    copied_targets,
+    counted_padding,
+    later_inputs_seen,
 )
 from sigmascope.diagnosis.rules.setup import (
     cut_weights,
@@ -32,12 +49,9 @@ from sigmascope.diagnosis.rules.setup import (
 from sigmascope.diagnosis.rules.task import (
     forgotten_targets,
     ill_conditioned,
-    loud_output,
     no_tangents,
     out_of_reach,
     overestimated_rank,
-    tangent_size,
-    unrelated_targets,
     unscaled_targets,
 )
 from sigmascope.diagnosis.trainability.model import EVEN, probability
@@ -53,12 +67,20 @@ RULES: tuple[Rule, ...] = (
     out_of_reach,
     unscaled_targets,
     untouched_statistics,
+    stale_statistics,
+    mixed_samples,
+    later_inputs_seen,
+    copied_targets,
+    counted_padding,
+    heavy_dropout,
+    unused_layers,
     frozen_layers,
     stuck_weights,
     cut_weights,
     equal_units,
     weight_scale,
     strong_residual,
+    layer_gain,
     sigmoid_stack,
     saturated_units,
     rank_collapse,
@@ -70,7 +92,7 @@ RULES: tuple[Rule, ...] = (
     adjoint_size,
     dead_units,
     denormal_values,
-    loud_output,
+    loud_start,
     no_tangents,
     tangent_size,
     overestimated_rank,

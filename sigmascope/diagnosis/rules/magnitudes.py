@@ -1,12 +1,15 @@
 """Rules on the sizes of activations and derivatives."""
 
 from collections.abc import Iterator
+from statistics import median
 
+from sigmascope.diagnosis.rules.setup import ZERO
 from sigmascope.diagnosis.rules.trends import Series, over_depth
 from sigmascope.records import Finding, Profile, Reading, Severity
 
 SIZE_ERROR, SIZE_WARNING = 1e8, 1e5  # of the mean square, over the whole depth
 ADJOINT_ERROR, ADJOINT_WARNING = 1e6, 1e4  # of the norm, over the whole depth
+JUMPS = 100.0  # of the gradient over the weight, from the last layers to the first
 DEAD_ERROR, DEAD_WARNING = 0.95, 0.75
 
 
@@ -85,6 +88,10 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
     fit = size.trend()
     pace = f", by a factor {fit.says()} from each layer to the next" if fit else ""
     ratio = a / b
+    if ratio == 0 and any(r.estimate.value > 0 for r in profile.series(ZERO, form="")):
+        return  # behind a weight that starts at zero, and moves
+    if ratio > 1 and not _jumps(profile):
+        return
     for kind, beyond, extreme in (
         ("vanishing", ratio < 1 / ADJOINT_WARNING, ratio < 1 / ADJOINT_ERROR),
         ("exploding", ratio > ADJOINT_WARNING, ratio > ADJOINT_ERROR),
@@ -100,6 +107,19 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
                 f"last layers, the first learn {'nothing' if kind == 'vanishing' else 'in jumps'}.",
                 "Glorot & Bengio 2010, Sec. 4.2.1",
             )
+
+
+def _jumps(profile: Profile) -> bool:
+    """Whether the first layers move far more than the last, by the gradient of the loss itself.
+
+    Derivatives are taken with the statistics of batch normalisers held constant, which they are not
+    in training. True where nothing was read of the gradient.
+    """
+    names = [name for layer in profile.layers for name in layer.parameters]
+    size = {r.site: r.estimate.value for r in profile.series("relative gradient")}
+    moved = [size[name] for name in dict.fromkeys(names) if size.get(name, 0.0) > 0]
+    third = len(moved) // 3
+    return not third or median(moved[:third]) > JUMPS * median(moved[-third:])
 
 
 def dead_units(profile: Profile) -> Iterator[Finding]:

@@ -98,10 +98,11 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
     if not weights:
         return
     every = len(weights) >= len(names)
+    meant = all(_constant(r.site, profile) for r in weights)
     yield Finding(
         "frozen-layer",
         weights[0].site,
-        "error" if every else "warning",
+        "error" if every else "note" if meant else "warning",
         tuple(weights[:4]),
         f"{len(weights)} of {len(names)} weights are frozen, the first {weights[0].site}: they do "
         "not require gradients, and training leaves them as they are.",
@@ -110,9 +111,23 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
     )
 
 
+def _constant(weight: str, profile: Profile) -> bool:
+    """Whether a frozen weight is a constant of its layer rather than what it learns by.
+
+    Of a layer that has another weight to train, or that writes the same for every sample.
+    """
+    written = {r.site: r.estimate.value for r in profile.series("written variation")}
+    trained = {r.site for q in ("relative gradient", ZERO) for r in profile.series(q)}
+    for layer in profile.layers:
+        if weight in layer.parameters:
+            others = trained & set(layer.parameters)
+            return bool(others) or written.get(layer.site) == 0
+    return False
+
+
 def stuck_weights(profile: Profile) -> Iterator[Finding]:
     """Weights that are zero and get no gradient: zeros between zeros."""
-    zero = [r for r in profile.series(ZERO) if r.estimate.value == 0]
+    zero = [r for r in profile.series(ZERO) if r.estimate.value == 0 and r.form != "cut"]
     names = {name for layer in profile.layers for name in layer.parameters}
     stuck = [r for r in zero if r.site in names]
     if stuck:

@@ -175,7 +175,7 @@ def _looks_up(module: nn.Embedding, x: Tensor, y: Tensor) -> bool:
     rows = module.weight.detach()
     if x.is_floating_point() or y.shape != (*x.shape, rows.shape[1]):
         return False
-    return 0 <= int(x.min()) and int(x.max()) < len(rows) and torch.equal(rows[x.long()], y)
+    return int(x.min()) >= 0 and int(x.max()) < len(rows) and torch.equal(rows[x.long()], y)
 
 
 def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:

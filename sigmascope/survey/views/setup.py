@@ -1,14 +1,15 @@
 """Readings of what training will meet: the model as it stands before the first step."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import plain
+from sigmascope.probes.execution import duplicate, plain
 from sigmascope.probes.samples import Rows
 from sigmascope.probes.symmetry import trial_gradients
 from sigmascope.quantities import View
@@ -21,17 +22,19 @@ from sigmascope.survey.views.task import task_items
 
 VIEW: View = "setup"
 ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
+NUDGE = 0.02  # standard deviation of what takes the place of zeros
 ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
 
 
 def setup_items(subject: Subject) -> Iterator[Item]:
     """Sizes layer by layer, units, branches, what is trained, and the task."""
+    gradients = cache(partial(_gradients, subject))
     for what, items in (
         ("sizes of layers", _sizes(subject)),
-        ("units", _units(subject)),
+        ("units", _units(subject, gradients)),
         ("running statistics", _statistics(subject)),
         ("branches", _branches(subject)),
-        ("relative gradient", _trained(subject)),
+        ("relative gradient", _trained(subject, gradients)),
         ("the task", task_items(subject)),
         ("the first loss", first_loss_items(subject)),
         ("the order of sequences", sequence_items(subject)),
@@ -69,12 +72,20 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             yield Reading(site, "written variation", variation, VIEW)
 
 
-def _units(subject: Subject) -> Iterator[Item]:
+Gradients = Callable[[], dict[str, Tensor]]
+
+
+def _gradients(subject: Subject) -> dict[str, Tensor]:
+    """Of the loss, or of a random sum of the outputs where there is none; in the model's modes."""
+    return trial_gradients(subject.model, subject.batch, targets=subject.targets, loss=subject.loss)
+
+
+def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     """Units at an end of their range, and units and rows of weights that are copies of others."""
     for found in subject.squashes:
         share = Estimate.exactly(found.saturated)
         yield Reading(found.site, "saturated share", share, VIEW, found.kind)
-    yield from _constant(subject)
+    yield from _constant(subject, gradients)
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
         units = both.samples if both.channels is None else both.channels
@@ -85,18 +96,21 @@ def _units(subject: Subject) -> Iterator[Item]:
             yield Reading(site, "distinct units", Estimate.exactly(distinct), VIEW)
 
 
-def _constant(subject: Subject) -> Iterator[Item]:
-    """Weights whose rows are all the same, so that their units are."""
+def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
+    """Weights to be trained whose rows are all the same, and whose gradients are."""
     for name, p in subject.model.named_parameters():
-        rows = plain(p).flatten(1) if p.ndim > 1 else None
-        if (
-            rows is not None
-            and len(rows) > 1
-            and bool(rows.any())
-            and bool((rows == rows[0]).all())
-        ):
+        rows = plain(p).flatten(1) if p.ndim > 1 and p.requires_grad else None
+        if rows is None or len(rows) < 2 or not bool(rows.any()) or not _equal(rows):
+            continue
+        gradient = gradients().get(name)
+        if gradient is None or _equal(gradient.flatten(1), ALIKE):
             distinct = Estimate.exactly(1 / len(rows))
             yield Reading(name, "distinct units", distinct, VIEW, "matrix")
+
+
+def _equal(rows: Tensor, room: float = 0.0) -> bool:
+    """Whether all rows are the first, up to a share of the largest number."""
+    return bool(((rows - rows[0]).abs() <= room * rows.abs().amax()).all())
 
 
 def _distinct(units: Tensor) -> float | None:
@@ -127,7 +141,7 @@ def _statistics(subject: Subject) -> Iterator[Item]:
             yield Reading(name, "batches seen", Estimate.exactly(0.0), VIEW)
 
 
-def _trained(subject: Subject) -> Iterator[Item]:
+def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     """Weights that are not trained, and gradients next to the weights they move."""
     for name, p in subject.model.named_parameters():
         if not p.requires_grad and p.is_floating_point():
@@ -138,11 +152,11 @@ def _trained(subject: Subject) -> Iterator[Item]:
         return
     if not any(p.requires_grad for p in subject.model.parameters()):
         return
-    grads = trial_gradients(
-        subject.model, subject.batch, targets=subject.targets, loss=subject.loss
-    )
+    grads = gradients()
     yield from polyak_items(subject, grads)
     own = dict(subject.model.named_parameters())
+    stuck = [n for n, g in grads.items() if not bool(own[n].any()) and not bool(g.any())]
+    freed = _freed(subject, stuck)
     for name, g in grads.items():
         weight = own[name].detach()
         size, norm = weight.double().norm().item(), g.double().norm().item()
@@ -153,8 +167,28 @@ def _trained(subject: Subject) -> Iterator[Item]:
             yield Reading(name, "relative gradient", Estimate.rounded(norm / size, ulps=64), VIEW)
         else:
             form = "bias" if name.endswith("bias") else ""
+            form = "cut" if name in stuck and name not in freed else form
             gradient = Estimate.rounded(norm, ulps=64)
             yield Reading(name, "gradient of a zero weight", gradient, VIEW, form)
+
+
+def _freed(subject: Subject, stuck: list[str]) -> frozenset[str]:
+    """Zero weights that would get a gradient were all of them small numbers instead.
+
+    The others are cut off by constants, or not used: it is not zeros that keep them where they are.
+
+    Cost: one forward and backward pass, where there are any.
+    """
+    if not stuck:
+        return frozenset()
+    copy = duplicate(subject.model)
+    g = torch.Generator().manual_seed(0)
+    own = dict(copy.named_parameters())
+    with torch.no_grad():
+        for name in stuck:
+            own[name].copy_(NUDGE * torch.randn(own[name].shape, generator=g))
+    grads = trial_gradients(copy, subject.batch, targets=subject.targets, loss=subject.loss)
+    return frozenset(name for name in stuck if bool(grads[name].any()))
 
 
 def _rows(both: Rows) -> Tensor | None:
