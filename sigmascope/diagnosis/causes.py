@@ -24,9 +24,9 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "unscaled-targets": ("loud-output",),
         "zero-weights": (
             *SIZES, *COLLAPSE, "equal-units", "dead-units", "no-gradient",
-            "no-tangents", "layer-gain",
+            "no-tangents", "layer-gain", "linear-layers",
         ),
-        "equal-units": (*COLLAPSE, "asymmetric-weights", *SIZES, "loud-output", "no-gradient"),
+        "equal-units": ("linear-layers", *COLLAPSE, "asymmetric-weights", *SIZES, "loud-output", "no-gradient"),
         "untouched-statistics": (
             *SIZES, *COLLAPSE, "loud-output", "strong-residual", "weight-scale", "non-finite",
         ),
@@ -34,11 +34,12 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *SIZES, *COLLAPSE, "loud-output", "strong-residual", "weight-scale", "non-finite",
             "saturated-units", "layer-gain", "dead-units", "hidden-collapse", "no-gradient",
         ),
-        "mixed-samples": ("unrelated-targets",),
+        "mixed-samples": ("unrelated-targets", "later-inputs-seen"),
         "later-inputs-seen": (),
         "copied-targets": (),
         "counted-padding": (),
         "heavy-dropout": (*COLLAPSE, *SIZES, "loud-output", "no-gradient", "dead-units"),
+        "linear-layers": (),
         "unused-layers": ("no-gradient", "no-tangents"),
         "unscaled-inputs": (
             *SIZES, "layer-gain", *COLLAPSE, "hidden-collapse", "loud-output", "saturated-units",

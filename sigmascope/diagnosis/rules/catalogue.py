@@ -13,6 +13,7 @@ from sigmascope.diagnosis.rules.balances import rank_one_layer, unaligned_layers
 from sigmascope.diagnosis.rules.collapse import alike_inputs, directional_gradient, rank_collapse
 from sigmascope.diagnosis.rules.dependences import (
     heavy_dropout,
+    linear_layers,
     mixed_samples,
     stale_statistics,
     unused_layers,
@@ -74,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     counted_padding,
     heavy_dropout,
     unused_layers,
+    linear_layers,
     frozen_layers,
     stuck_weights,
     cut_weights,

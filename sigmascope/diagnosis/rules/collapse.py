@@ -138,8 +138,9 @@ def _pace(ratio: Series, profile: Profile) -> str:
 
 def alike_inputs(profile: Profile) -> Iterator[Finding]:
     """A batch whose samples are all the same: then nothing can be said of the network."""
-    inputs = over_depth(profile, "relative variation", form="samples").readings[:1]
-    for r in inputs:
+    inputs = over_depth(profile, "relative variation", form="samples")
+    first = inputs.readings[:1] if inputs.depths[:1] == (0,) else ()  # else ids came before
+    for r in first:
         if r.estimate.value <= SAME:
             yield Finding(
                 "alike-inputs",

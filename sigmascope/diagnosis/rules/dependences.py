@@ -51,6 +51,25 @@ def unused_layers(profile: Profile) -> Iterator[Finding]:
         )
 
 
+def linear_layers(profile: Profile) -> Iterator[Finding]:
+    """Layers that make one linear map together."""
+    pairs = [r for r in profile.series("spare width") if r.estimate.value >= 1]
+    if pairs:
+        first = pairs[0].form.removeprefix("after ")
+        yield Finding(
+            "linear-layers",
+            pairs[0].site,
+            "warning",
+            tuple(pairs[:4]),
+            f"{pairs[0].site} reads what {first} wrote with no activation between, and the place "
+            "between them is not narrow"
+            + (f" ({len(pairs)} such pairs)" if len(pairs) > 1 else "")
+            + ": together they are one linear map, and one layer could compute the same.",
+            "Baldi & Hornik 1989, Sec. 2",
+            ("Put an activation between them (ReLU, GELU), or make one layer of the two.",),
+        )
+
+
 def heavy_dropout(profile: Profile) -> Iterator[Finding]:
     """Dropout that leaves next to nothing."""
     heavy = [r for r in profile.series("dropped share") if r.estimate.value > HEAVY]

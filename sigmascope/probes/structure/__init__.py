@@ -1,12 +1,15 @@
 """How a model is put together: residual branches, saturating units, what is adjacent."""
 
+from sigmascope.probes.structure.linear_pairs import Pair, linear_pairs
 from sigmascope.probes.structure.linear_stacks import Point, Stack
 from sigmascope.probes.structure.operations import Branch, Squash, branches
 
 __all__ = [
     "Branch",
+    "Pair",
     "Point",
     "Squash",
     "Stack",
     "branches",
+    "linear_pairs",
 ]

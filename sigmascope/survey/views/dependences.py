@@ -14,11 +14,18 @@ VIEW: View = "setup"
 
 
 def dependence_items(subject: Subject) -> Iterator[Item]:
-    """Samples that mix, layers without use, dropout, statistics that do not fit."""
+    """Samples that mix, layers without use or activation, dropout, statistics that do not fit."""
     yield from tried(_mixed(subject), "samples that mix")
     yield from tried(_unused(subject), "layers without use")
     yield from tried(_dropped(subject), "dropout")
+    yield from tried(_linear(subject), "layers without an activation between")
     yield from tried(_misfit(subject), "running statistics")
+
+
+def _linear(subject: Subject) -> Iterator[Item]:
+    for pair in subject.linear_pairs:
+        spare = Estimate.exactly(pair.spare)
+        yield Reading(pair.second, "spare width", spare, VIEW, f"after {pair.first}")
 
 
 def _mixed(subject: Subject) -> Iterator[Item]:

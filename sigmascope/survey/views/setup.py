@@ -97,20 +97,20 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
 
 
 def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
-    """Weights to be trained whose rows are all the same, and whose gradients are."""
+    """Weights to be trained whose rows are all the same: how many of their gradients differ."""
     for name, p in subject.model.named_parameters():
         rows = plain(p).flatten(1) if p.ndim > 1 and p.requires_grad else None
-        if rows is None or len(rows) < 2 or not bool(rows.any()) or not _equal(rows):
+        if (
+            rows is None
+            or len(rows) < 2
+            or not bool(rows.any())
+            or not bool((rows == rows[0]).all())
+        ):
             continue
         gradient = gradients().get(name)
-        if gradient is None or _equal(gradient.flatten(1), ALIKE):
-            distinct = Estimate.exactly(1 / len(rows))
-            yield Reading(name, "distinct units", distinct, VIEW, "matrix")
-
-
-def _equal(rows: Tensor, room: float = 0.0) -> bool:
-    """Whether all rows are the first, up to a share of the largest number."""
-    return bool(((rows - rows[0]).abs() <= room * rows.abs().amax()).all())
+        moved = None if gradient is None else _distinct(gradient.flatten(1).mT)
+        distinct = Estimate.exactly(moved or 1 / len(rows))
+        yield Reading(name, "distinct units", distinct, VIEW, "matrix")
 
 
 def _distinct(units: Tensor) -> float | None:

@@ -1,0 +1,89 @@
+"""Layers that read what another wrote, with nothing but linear maps between."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+
+from sigmascope.probes.execution.hooks import Call
+from sigmascope.probes.execution.layers import channel_dim, transposed
+from sigmascope.probes.jacobian.ntk_shares import acts_as_linear
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two layers that make one linear map.
+
+    Attributes:
+        first: Site of the one that writes.
+        second: Site of the one that reads it.
+        spare: Channels between them, over the lesser of what goes in and what comes out: from one
+            on the narrow place between them saves nothing.
+    """
+
+    first: str
+    second: str
+    spare: float
+
+
+def linear_pairs(calls: Sequence[Call]) -> tuple[Pair, ...]:
+    """Neighbours among layers without an activation between, seen by their numbers.
+
+    A layer that reads, entry by entry, what an earlier one wrote, or what a batch normaliser made
+    of it, which is linear where statistics are held. Embeddings and grouped convolutions, which
+    are factors by design, and tensors that were transposed in between are left out.
+
+    Args:
+        calls: Of layers and normalisers, in the order in which they end.
+    """
+    wrote: dict[tuple[int, float], list[Call]] = {}
+    found: list[Pair] = []
+    for call in calls:
+        before = next(_before(call, wrote), None)
+        if before is not None and _is_linear(before) and _is_linear(call):
+            found.append(Pair(before.site, call.site, _spare(before, call)))
+        if not call.spoiled:
+            wrote.setdefault(_mark(call.output), []).append(call)
+    return tuple(found)
+
+
+def _before(call: Call, wrote: dict[tuple[int, float], list[Call]]) -> Iterator[Call]:
+    """The layer whose output this call read, past batch normalisers."""
+    read = call.input
+    if not read.is_floating_point() or bool((read == read.flatten()[:1]).all()):
+        return  # equal numbers tell nothing of where they came from
+    for other in reversed(wrote.get(_mark(read), [])):
+        if torch.equal(other.output.detach().flatten(), read.detach().flatten()):
+            if isinstance(other.module, _BatchNorm):
+                yield from _before(other, wrote)
+            else:
+                yield other
+            return
+
+
+def _mark(t: Tensor) -> tuple[int, float]:
+    flat = t.detach().flatten()
+    return len(flat), float(flat[:64].double().sum()) if len(flat) else 0.0
+
+
+def _is_linear(call: Call) -> bool:
+    module = call.module
+    if isinstance(module, nn.Embedding) or transposed(module):
+        return False
+    if isinstance(module, _ConvNd):
+        return module.groups == 1
+    known = isinstance(module, nn.Linear)
+    return known or (
+        not isinstance(module, _BatchNorm | nn.LayerNorm | nn.GroupNorm | nn.RMSNorm)
+        and not call.spoiled
+        and acts_as_linear(module, call.input, call.output.detach())
+    )
+
+
+def _spare(first: Call, second: Call) -> float:
+    wide = lambda call, t: t.shape[channel_dim(call.module, t)]
+    ends = wide(first, first.input), wide(second, second.output)
+    return wide(first, first.output) / max(1, min(ends))
