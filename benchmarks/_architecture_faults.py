@@ -357,7 +357,8 @@ def faults() -> Iterator[tuple[str, str, Change, tuple[str, ...]]]:
     for family, names in (("ResNet", ("act1",)), ("GPT", ("act",)), ("ViT", ("act",)),
                           ("U-Net", ("A",)), ("LSTM", ("act",))):  # fmt: skip
         yield "missing activations", family, _identities(*names), ("linear-layers",)
-    for family, options in (("ResNet", {"drop_rate": 0.99}), ("GPT", DROPPED), ("ViT", {"proj_drop_rate": 0.99}),
+    for family, options in (("ResNet", {"drop_rate": 0.99}), ("GPT", DROPPED),
+                            ("ViT", {"proj_drop_rate": 0.99}),
                             ("U-Net", {"dropout": 0.99})):  # fmt: skip
         yield "dropout 0.99", family, _built(family, **options), ("heavy-dropout",)
     yield (

@@ -26,7 +26,9 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *SIZES, *COLLAPSE, "equal-units", "dead-units", "no-gradient",
             "no-tangents", "layer-gain", "linear-layers",
         ),
-        "equal-units": ("linear-layers", *COLLAPSE, "asymmetric-weights", *SIZES, "loud-output", "no-gradient"),
+        "equal-units": (
+            *COLLAPSE, "asymmetric-weights", *SIZES, "loud-output", "no-gradient", "linear-layers",
+        ),
         "untouched-statistics": (
             *SIZES, *COLLAPSE, "loud-output", "strong-residual", "weight-scale", "non-finite",
         ),

@@ -119,7 +119,8 @@ def _jumps(profile: Profile) -> bool:
     size = {r.site: r.estimate.value for r in profile.series("relative gradient")}
     moved = [size[name] for name in dict.fromkeys(names) if size.get(name, 0.0) > 0]
     third = len(moved) // 3
-    return not third or median(moved[:third]) > JUMPS * median(moved[-third:])
+    held = profile.series("batch statistics")
+    return not held or not third or median(moved[:third]) > JUMPS * median(moved[-third:])
 
 
 def dead_units(profile: Profile) -> Iterator[Finding]:

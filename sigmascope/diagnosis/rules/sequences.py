@@ -21,9 +21,9 @@ def later_inputs_seen(profile: Profile) -> Iterator[Finding]:
                 "error",
                 (r, after[r.site]),
                 f"{after[r.site].estimate.value:.0%} of the targets are the next input, and "
-                f"outputs at earlier places change by {r.estimate.value:.2g} of what tells samples apart "
-                "when inputs at later places are exchanged: the model reads the answers. Its loss "
-                "will fall, and it will be of no use where the later inputs are not there.",
+                "outputs at earlier places change when inputs at later ones are exchanged, by "
+                f"{r.estimate.value:.2g} of what tells samples apart: the model reads the answers. "
+                "Its loss will fall, and it will be of no use where later inputs are not there.",
                 "Vaswani et al. 2017, Sec. 3.2.3",
                 (
                     "Mask what is later in every operation over the places: `is_causal=True` or a "

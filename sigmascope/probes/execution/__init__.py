@@ -2,7 +2,7 @@
 
 from sigmascope.probes.execution.copying import duplicate
 from sigmascope.probes.execution.dropping import Dropped, dropped
-from sigmascope.probes.execution.freeze import ALONE, apart, still
+from sigmascope.probes.execution.freeze import ALONE, apart, still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call, is_repeated, module_name, recording
 from sigmascope.probes.execution.layers import is_matrix, layers, normalisers
 from sigmascope.probes.execution.refusals import called, in_words, plain, require_real
@@ -25,4 +25,5 @@ __all__ = [
     "recording",
     "require_real",
     "still",
+    "uses_batch_statistics",
 ]

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import dropped, module_name
+from sigmascope.probes.execution import dropped, module_name, uses_batch_statistics
 from sigmascope.records import Estimate, Item, Reading, View
 from sigmascope.survey.coverage import tried
 
@@ -56,6 +56,9 @@ def _dropped(subject: Subject) -> Iterator[Item]:
 
 def _misfit(subject: Subject) -> Iterator[Item]:
     """Mean squares of what batch normalisers in evaluation mode make of this batch."""
+    held = {module_name(c.site) for c in subject.normalised if uses_batch_statistics(c.module)}
+    if held:
+        yield Reading("(model)", "batch statistics", Estimate.exactly(len(held)), VIEW)
     for call in subject.normalised:
         module, x = call.module, call.input
         if not isinstance(module, _BatchNorm) or module.training or call.spoiled:

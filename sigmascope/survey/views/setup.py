@@ -107,8 +107,10 @@ def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
             or not bool((rows == rows[0]).all())
         ):
             continue
-        gradient = gradients().get(name)
-        moved = None if gradient is None else _distinct(gradient.flatten(1).mT)
+        grads = gradients()
+        least = ALIKE * max(float(g.abs().amax()) for g in grads.values())
+        moves = float(grads[name].abs().amax()) > least  # more than rounding
+        moved = _distinct(grads[name].flatten(1).mT) if moves else None
         distinct = Estimate.exactly(moved or 1 / len(rows))
         yield Reading(name, "distinct units", distinct, VIEW, "matrix")
 

@@ -45,7 +45,31 @@ def test_copies_are_counted():
         model[0].bias[4:] = model[0].bias[:4]
     assert read(model, x)["2", "distinct units"] == 0.5
     nn.init.constant_(model[0].weight, 0.1)
+    nn.init.constant_(model[0].bias, 0.1)
+    different = read(model, x)  # their gradients are, by what the next layer makes of them
+    assert different["0.weight", "distinct units"] == 1.0
+    assert different["2", "distinct units"] == 1 / 8
+    nn.init.constant_(model[2].weight, 0.1)
     assert read(model, x)["0.weight", "distinct units"] == 1 / 8
+
+
+def test_rows_that_are_equal_by_design_are_no_copies():
+    """As the decays of a state space model: equal rows that meet different channels."""
+
+    class Decays(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.log = nn.Parameter(torch.arange(1.0, 5.0).log().expand(6, 4).clone())
+            self.table = nn.Parameter(torch.arange(5.0).expand(6, 5).clone(), requires_grad=False)
+
+        def forward(self, x):
+            return (x[..., None] * (-self.log.exp())).sum(-1) + 0 * self.table.sum()
+
+    torch.default_generator.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(4, 6), Decays(), nn.Linear(6, 2)), torch.randn(30, 4)
+    found = read(model, x)
+    assert found["1.log", "distinct units"] == 1.0
+    assert ("1.table", "distinct units") not in found
 
 
 def test_gradients_are_those_of_autograd():
