@@ -3,7 +3,7 @@
 Two families, on which thresholds were looked at, are kept apart from the three that report.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -41,15 +41,13 @@ Change = Callable[[Case], None]
 class Letters(nn.Module):
     """A language model of letters: an embedding, an LSTM, and a linear layer."""
 
-    def __init__(self, *, tied: bool = False, both: bool = False) -> None:
+    def __init__(self, *, both: bool = False) -> None:
         super().__init__()
         self.read = nn.Embedding(LETTERS, 64)
         self.cell = nn.LSTM(64, 32 if both else 64, 2, batch_first=True, bidirectional=both)
         self.drop, self.between = nn.Dropout(0.1), nn.Linear(64, 64)
         self.act = nn.Tanh()
         self.write = nn.Linear(64, LETTERS)
-        if tied:
-            self.write.weight = self.read.weight
 
     def forward(self, input_ids: Tensor) -> Tensor:
         """Scores of the next letter at every place."""
@@ -169,6 +167,14 @@ def _frozen(*but: str) -> Change:
     def change(c: Case) -> None:
         for name, p in c.model.named_parameters():
             p.requires_grad_(any(word in name for word in but))
+
+    return change
+
+
+def _both(*changes: Change) -> Change:
+    def change(c: Case) -> None:
+        for each in changes:
+            each(c)
 
     return change
 
@@ -306,7 +312,6 @@ def _sigmoids(c: Case) -> None:
             module.weight.data.fill_(40.0)
 
 
-DROPPED = {"resid_pdrop": 0.99, "embd_pdrop": 0.99}
 SIZE = ("weight-scale", "exploding-signal", "loud-output", "saturated-units", "layer-gain")
 CLOSED = (
     "saturated-units",
@@ -315,93 +320,76 @@ CLOSED = (
     "dead-units",
     "vanishing-adjoints",
 )
-EQUAL = ("equal-units", "asymmetric-weights")
 NORMS = {"norm_layer": nn.Identity}
+DEEP = {"layers": (8, 8, 8, 8), "zero_init_last": False, **NORMS}
+DROPPED = {"resid_pdrop": 0.99, "embd_pdrop": 0.99}
+
+# kind: rules that may name it, and what makes it in each family that it applies to
+FAULTS: dict[str, tuple[tuple[str, ...], dict[str, Change]]] = {
+    "zeroed layers": (("zero-weights",), {
+        "ResNet": _filled(0.0, "layer2.0.conv", "layer2.0.bn2"),
+        "GPT": _filled(0.0, "h.1.mlp.c_"),
+        "ViT": _filled(0.0, "blocks.1.mlp.fc"),
+        "U-Net": _filled(0.0, "model.1.submodule.1"),
+        "LSTM": _filled(0.0, "between", "write"),
+    }),
+    "constant weights": (("equal-units", "asymmetric-weights"), dict.fromkeys(FAMILIES, _constant)),
+    "unused layer": (("unused-layers",), dict.fromkeys(FAMILIES, _idle)),
+    "weights far too large": (SIZE, {
+        "ResNet": _both(_built("ResNet", **NORMS), _scaled(10.0)),
+        "GPT": _scaled(30.0),  # from a standard deviation of 0.02
+        "ViT": _scaled(30.0),
+        "U-Net": _both(_replaced(nn.BatchNorm2d, nn.Identity), _scaled(10.0)),
+        "LSTM": _scaled(10.0),
+    }),
+    "normal tied embeddings": (("loud-output",), {"GPT": _loud}),
+    "copied targets": (("copied-targets",), {"GPT": _copied, "LSTM": _copied}),
+    "counted padding": (("counted-padding",), {"GPT": _padded, "LSTM": _padded}),
+    "no causal mask": (("later-inputs-seen",), {
+        "GPT": _unmasked, "LSTM": _built("LSTM", both=True),
+    }),
+    "missing activations": (("linear-layers",), {
+        "ResNet": _identities("act1"), "GPT": _identities("act"), "ViT": _identities("act"),
+        "U-Net": _identities("A"), "LSTM": _identities("act"),
+    }),
+    "dropout 0.99": (("heavy-dropout",), {
+        "ResNet": _built("ResNet", drop_rate=0.99), "GPT": _built("GPT", **DROPPED),
+        "ViT": _built("ViT", proj_drop_rate=0.99), "U-Net": _built("U-Net", dropout=0.99),
+        "LSTM": _replaced(nn.Dropout, partial(nn.Dropout, 0.99)),
+    }),
+    "frozen backbone": (("frozen-layer",), {
+        "ResNet": _frozen("fc"), "GPT": _frozen("ln_f"), "ViT": _frozen("head"),
+        "U-Net": _frozen("model.2."), "LSTM": _frozen("write"),
+    }),
+    "stale statistics": (("stale-statistics",), {"ResNet": _stale, "U-Net": _stale}),
+    "detached branch": (("no-gradient", "wrong-backward"), {
+        "ResNet": _wrapped("layer2", Cut), "GPT": _wrapped("transformer.h.2.mlp", Cut),
+        "ViT": _wrapped("blocks.2.mlp", Cut), "U-Net": _wrapped("model.1.submodule.1", Cut),
+        "LSTM": _wrapped("cell", Cut),
+    }),
+    "reshape across the batch": (("mixed-samples",), {
+        "ResNet": _wrapped("layer2", Crossed), "GPT": _wrapped("transformer.h.1.mlp", Crossed),
+        "ViT": _wrapped("blocks.1.mlp", Crossed), "U-Net": _wrapped("model.1.submodule.0", Crossed),
+        "LSTM": _wrapped("cell", Crossed),
+    }),
+    "shuffled labels": (("unrelated-targets",), {"ResNet": _shuffled, "ViT": _shuffled}),
+    "softmax before cross-entropy": (("out-of-reach",), {
+        "ResNet": _softmaxed, "GPT": _softmaxed, "ViT": _softmaxed, "LSTM": _softmaxed,
+    }),
+    "pixels 0 to 255": (("unscaled-inputs",), {
+        "ResNet": _bytes, "ViT": _bytes, "U-Net": _bytes,
+    }),
+    "unscaled residual branches": (("strong-residual", "exploding-signal", "layer-gain"), {
+        "ResNet": _built("ResNet", **DEEP),
+    }),
+    "saturated sigmoids": (CLOSED, {"ResNet": _sigmoids, "U-Net": _sigmoids, "LSTM": _closed}),
+}  # fmt: skip
 
 
-def faults() -> Iterator[tuple[str, str, Change, tuple[str, ...]]]:
-    """Kind, family, what it does, and the rules that may name it."""
-    both = {"ResNet": ("layer2.0.conv", "layer2.0.bn2"), "GPT": ("h.1.mlp.c_",),
-            "ViT": ("blocks.1.mlp.fc",), "LSTM": ("between", "write")}  # fmt: skip
-    for family, names in both.items():
-        yield "zeroed layers", family, _filled(0.0, *names), ("zero-weights",)
-    yield "zeroed layers", "U-Net", _filled(0.0, "model.1.submodule.1"), ("zero-weights",)
-    for family in FAMILIES:
-        yield "constant weights", family, _constant, EQUAL
-        yield "unused layer", family, _idle, ("unused-layers",)
-    for family in ("GPT", "ViT", "LSTM"):
-        yield "weights ten times as large", family, _scaled(10.0), SIZE
-    yield (
-        "weights ten times as large",
-        "ResNet",
-        _both(_built("ResNet", **NORMS), _scaled(10)),
-        SIZE,
-    )
-    yield (
-        "weights ten times as large",
-        "U-Net",
-        _both(_replaced(nn.BatchNorm2d, nn.Identity), _scaled(10.0)),
-        SIZE,
-    )
-    for family in ("GPT", "LSTM"):
-        yield (
-            "normal tied embeddings",
-            family,
-            _both(_built(family, **({"tied": True} if family == "LSTM" else {})), _loud),
-            ("loud-output",),
-        )
-        yield "copied targets", family, _copied, ("copied-targets",)
-        yield "counted padding", family, _padded, ("counted-padding",)
-    yield "no causal mask", "GPT", _unmasked, ("later-inputs-seen",)
-    yield "no causal mask", "LSTM", _built("LSTM", both=True), ("later-inputs-seen",)
-    for family, names in (("ResNet", ("act1",)), ("GPT", ("act",)), ("ViT", ("act",)),
-                          ("U-Net", ("A",)), ("LSTM", ("act",))):  # fmt: skip
-        yield "missing activations", family, _identities(*names), ("linear-layers",)
-    for family, options in (("ResNet", {"drop_rate": 0.99}), ("GPT", DROPPED),
-                            ("ViT", {"proj_drop_rate": 0.99}),
-                            ("U-Net", {"dropout": 0.99})):  # fmt: skip
-        yield "dropout 0.99", family, _built(family, **options), ("heavy-dropout",)
-    yield (
-        "dropout 0.99",
-        "LSTM",
-        _replaced(nn.Dropout, partial(nn.Dropout, 0.99)),
-        ("heavy-dropout",),
-    )
-    for family, head in (("ResNet", "fc"), ("GPT", "ln_f"), ("ViT", "head"),
-                         ("U-Net", "model.2."), ("LSTM", "write")):  # fmt: skip
-        yield "frozen backbone", family, _frozen(head), ("frozen-layer",)
-    for family in ("ResNet", "U-Net"):
-        yield "stale statistics", family, _stale, ("stale-statistics",)
-    for family, name in (("ResNet", "layer2"), ("GPT", "transformer.h.2.mlp"),
-                         ("ViT", "blocks.2.mlp"), ("U-Net", "model.1.submodule.1"),
-                         ("LSTM", "cell")):  # fmt: skip
-        yield "detached branch", family, _wrapped(name, Cut), ("no-gradient", "wrong-backward")
-    for family, name in (("ResNet", "layer2"), ("GPT", "transformer.h.1.mlp"),
-                         ("ViT", "blocks.1.mlp"), ("U-Net", "model.1.submodule.0"),
-                         ("LSTM", "cell")):  # fmt: skip
-        yield "reshape across the batch", family, _wrapped(name, Crossed), ("mixed-samples",)
-    for family in ("ResNet", "ViT"):
-        yield "shuffled labels", family, _shuffled, ("unrelated-targets",)
-        yield "softmax before cross-entropy", family, _softmaxed, ("out-of-reach",)
-    for family in ("GPT", "LSTM"):
-        yield "softmax before cross-entropy", family, _softmaxed, ("out-of-reach",)
-    for family in ("ResNet", "ViT", "U-Net"):
-        yield "pixels 0 to 255", family, _bytes, ("unscaled-inputs",)
-    deep = {"layers": (8, 8, 8, 8), "zero_init_last": False, **NORMS}
-    yield (
-        "unscaled residual branches",
-        "ResNet",
-        _built("ResNet", **deep),
-        ("strong-residual", "exploding-signal", "layer-gain"),
-    )
-    for family in ("ResNet", "U-Net"):
-        yield "saturated sigmoids", family, _sigmoids, CLOSED
-    yield "saturated sigmoids", "LSTM", _closed, CLOSED
-
-
-def _both(*changes: Change) -> Change:
-    def change(c: Case) -> None:
-        for each in changes:
-            each(c)
-
-    return change
+def faults() -> list[tuple[str, str, Change, tuple[str, ...]]]:
+    """Kind, family, what makes it, and the rules that may name it."""
+    return [
+        (kind, family, change, rules)
+        for kind, (rules, families) in FAULTS.items()
+        for family, change in families.items()
+    ]

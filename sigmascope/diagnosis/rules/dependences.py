@@ -34,7 +34,7 @@ def mixed_samples(profile: Profile) -> Iterator[Finding]:
 
 def unused_layers(profile: Profile) -> Iterator[Finding]:
     """Layers that hold weights to be trained and are never run."""
-    unused = profile.series("times called")
+    unused = [*profile.series("times called")]
     if unused:
         names = ", ".join(r.site for r in unused[:3])
         more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
