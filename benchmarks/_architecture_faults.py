@@ -313,13 +313,7 @@ def _sigmoids(c: Case) -> None:
 
 
 SIZE = ("weight-scale", "exploding-signal", "loud-output", "saturated-units", "layer-gain")
-CLOSED = (
-    "saturated-units",
-    "vanishing-signal",
-    "rank-collapse",
-    "dead-units",
-    "vanishing-adjoints",
-)
+CLOSED = ("saturated-units", "dead-units", "vanishing-signal", "sigmoid-stack")
 NORMS = {"norm_layer": nn.Identity}
 DEEP = {"layers": (8, 8, 8, 8), "zero_init_last": False, **NORMS}
 DROPPED = {"resid_pdrop": 0.99, "embd_pdrop": 0.99}

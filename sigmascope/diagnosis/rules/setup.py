@@ -148,9 +148,9 @@ def cut_weights(profile: Profile) -> Iterator[Finding]:
     names = {name for layer in profile.layers for name in layer.parameters}
     moved = profile.series("relative gradient")
     # behind a weight that starts at zero, and moves, nothing is cut off for long
-    cut = [r for r in moved if r.estimate.value == 0 and r.site in names]
-    opened = any(r.estimate.value > 0 for r in profile.series(ZERO, form=""))
-    if cut and not opened and len(cut) < len([r for r in moved if r.site in names]):
+    apart = [r for r in moved if r.estimate.value == 0 and r.form != "behind zeros"]
+    cut = [r for r in apart if r.site in names]
+    if cut and len(cut) < len([r for r in moved if r.site in names]):
         yield Finding(
             "no-gradient",
             cut[0].site,

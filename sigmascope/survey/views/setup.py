@@ -157,8 +157,7 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     grads = gradients()
     yield from polyak_items(subject, grads)
     own = dict(subject.model.named_parameters())
-    stuck = [n for n, g in grads.items() if not bool(own[n].any()) and not bool(g.any())]
-    freed = _freed(subject, stuck)
+    freed = _freed(subject, frozenset(n for n, g in grads.items() if not bool(g.any())))
     for name, g in grads.items():
         weight = own[name].detach()
         size, norm = weight.double().norm().item(), g.double().norm().item()
@@ -166,31 +165,40 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
             bad = g.numel() - int(g.isfinite().sum())
             yield Reading(name, "non-finite entries", Estimate.exactly(bad), VIEW)
         elif size > 0:
-            yield Reading(name, "relative gradient", Estimate.rounded(norm / size, ulps=64), VIEW)
+            form = "behind zeros" if norm == 0 and name in freed else ""
+            relative = Estimate.rounded(norm / size, ulps=64)
+            yield Reading(name, "relative gradient", relative, VIEW, form)
         else:
             form = "bias" if name.endswith("bias") else ""
-            form = "cut" if name in stuck and name not in freed else form
+            form = "cut" if norm == 0 and name not in freed else form
             gradient = Estimate.rounded(norm, ulps=64)
             yield Reading(name, "gradient of a zero weight", gradient, VIEW, form)
 
 
-def _freed(subject: Subject, stuck: list[str]) -> frozenset[str]:
-    """Zero weights that would get a gradient were all of them small numbers instead.
+def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
+    """Parameters without a gradient that would get one if no weight were zero.
 
-    The others are cut off by constants, or not used: it is not zeros that keep them where they are.
+    The others are cut off, multiplied by constants, or not used: it is not zeros that keep them
+    where they are.
+
+    Args:
+        subject: With targets and a loss.
+        without: Names of parameters whose gradient is zero.
 
     Cost: one forward and backward pass, where there are any.
     """
-    if not stuck:
+    named = subject.model.named_parameters()
+    zero = [n for n, p in named if not bool(p.any()) and not n.endswith("bias")]
+    if not without or not zero:
         return frozenset()
     copy = duplicate(subject.model)
     g = torch.Generator().manual_seed(0)
     own = dict(copy.named_parameters())
     with torch.no_grad():
-        for name in stuck:
+        for name in zero:
             own[name].copy_(NUDGE * torch.randn(own[name].shape, generator=g))
     grads = trial_gradients(copy, subject.batch, targets=subject.targets, loss=subject.loss)
-    return frozenset(name for name in stuck if bool(grads[name].any()))
+    return frozenset(name for name in without if bool(grads[name].any()))
 
 
 def _rows(both: Rows) -> Tensor | None:
