@@ -107,10 +107,32 @@ class Statisticians:
         if module in self.seen and self.replaying:
             mean, variance = self.seen[module][self.place[module]]
             self.place[module] += 1
-            return _affine(module, _standardised(module, x, mean, variance))
+            return _replayed(module, x, mean, variance)
         if isinstance(module, _BatchNorm) and uses_batch_statistics(module):
             self.seen.setdefault(module, []).append(statistics(module, x.detach()))
         return y
+
+
+def own_kind(module: nn.Module) -> bool:
+    """Whether a normaliser does what torch's own class does, and nothing after it."""
+    return type(module).__module__.startswith("torch.nn.") or isinstance(module, UncentredBatchNorm)
+
+
+def _replayed(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """What a batch normaliser writes with these statistics held constant.
+
+    A class of the user's own may have an activation inside: its own forward pass is run again, with
+    the statistics in the place of its running ones.
+    """
+    assert isinstance(module, _BatchNorm)
+    if own_kind(module):
+        return _affine(module, _standardised(module, x, mean, variance))
+    kept = module.running_mean, module.running_var, module.training
+    try:
+        module.running_mean, module.running_var, module.training = mean, variance, False
+        return type(module).forward(module, x)
+    finally:
+        module.running_mean, module.running_var, module.training = kept
 
 
 def statistics(module: _BatchNorm, x: Tensor) -> Statistics:
@@ -137,7 +159,7 @@ def standardised(
         frozen: Statistics of batch normalisers that take those of the batch.
     """
     normal = _normal(module, x, frozen)
-    if normal is None or type(module).__module__.startswith("torch.nn."):
+    if normal is None or own_kind(module):
         return normal
     wrote = _scaled(module, normal)
     size = float(y.detach().abs().amax())

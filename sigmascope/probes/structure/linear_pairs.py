@@ -9,7 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.probes.execution.hooks import Call
-from sigmascope.probes.execution.layers import channel_dim, transposed
+from sigmascope.probes.execution.layers import channel_dim, own_kind, transposed
 from sigmascope.probes.jacobian.ntk_shares import acts_as_linear
 
 
@@ -58,7 +58,8 @@ def _before(call: Call, wrote: dict[tuple[int, float], list[Call]]) -> Iterator[
     for other in reversed(wrote.get(_mark(read), [])):
         if torch.equal(other.output.detach().flatten(), read.detach().flatten()):
             if isinstance(other.module, _BatchNorm):
-                yield from _before(other, wrote)
+                if own_kind(other.module):
+                    yield from _before(other, wrote)
             else:
                 yield other
             return

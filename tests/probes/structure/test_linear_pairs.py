@@ -40,6 +40,14 @@ def test_what_is_linear_between_does_not(part):
     assert pairs(lin(8, 16), part, lin(16, 4)) == [("0", "2", 4.0)]
 
 
+def test_a_normaliser_with_an_activation_inside():
+    class Acts(nn.BatchNorm1d):
+        def forward(self, x):
+            return super().forward(x).relu()
+
+    assert pairs(lin(8, 16), Acts(16), lin(16, 4)) == []
+
+
 def test_convolutions_and_what_flattens_them():
     assert pairs(conv(3, 8), nn.BatchNorm2d(8), conv(8, 4), x=IMAGES) == [("0", "2", 8 / 3)]
     found = pairs(conv(3, 8), nn.Flatten(), lin(8 * 36, 4), x=IMAGES)
