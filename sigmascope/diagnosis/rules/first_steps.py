@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sigmascope.diagnosis.rules import task
-from sigmascope.diagnosis.rules.trends import over_depth
+from sigmascope.diagnosis.rules.trends import Series, Trend, over_depth
 from sigmascope.records import Finding, Profile
 
 HUNDREDTH = 4.6  # nats: the right class has a hundredth of the probability that equal scores give
@@ -63,26 +63,26 @@ def unrelated_targets(profile: Profile) -> Iterator[Finding]:
 def layer_gain(profile: Profile) -> Iterator[Finding]:
     """A deep network in which every layer changes the size of its signal by the same factor."""
     size = over_depth(profile, "mean square", form="samples")
-    inner = size.readings[1:]
-    if len(inner) < DEEP:
+    inner = Series(size.readings[1:], size.depths[1:])
+    fit = inner.trend() if len(inner.readings) >= DEEP else None
+    if fit is None or not min(inner.values()) > 0:
         return
-    fit = type(size)(inner, size.depths[1:]).trend()
-    first, last = inner[0].estimate.value, inner[-1].estimate.value
-    if fit is None or not first > 0 or not last > 0:
-        return
-    change = max(last / first, first / last)
+    first, last = inner.values()[0], inner.values()[-1]
     steady = fit.low > 0 and (fit.high / fit.low) ** 0.5 < 1 + STEADY
-    if change <= CHANGED or not steady:
-        return
+    if steady and max(last / first, first / last) > CHANGED:
+        yield _gain(inner, fit, last / first)
+
+
+def _gain(inner: Series, fit: Trend, change: float) -> Finding:
     scale = fit.factor**-0.5
-    yield Finding(
+    return Finding(
         "layer-gain",
-        inner[0].site,
+        inner.readings[0].site,
         "warning",
-        (inner[0], inner[-1]),
+        (inner.readings[0], inner.readings[-1]),
         f"Every layer multiplies the mean square of its signal by {fit.says()}, which over "
-        f"{len(inner)} layers makes a factor {last / first:.2g}: for this depth and activation the "
-        f"weights must be {scale:.2f} times as large.",
+        f"{len(inner.readings)} layers makes a factor {change:.2g}: for this depth and activation "
+        f"the weights must be {scale:.2f} times as large.",
         "He et al. 2015, Sec. 2.2",
         (
             f"Multiply the initial weights of every layer by {scale:.2f}; for ReLU that is He's "

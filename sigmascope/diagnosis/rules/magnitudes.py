@@ -79,15 +79,9 @@ def _signal(
 def adjoint_size(profile: Profile) -> Iterator[Finding]:
     """Derivatives of the output that shrink or grow by orders of magnitude on the way back."""
     size = over_depth(profile, "adjoint norm")
-    if len(size.readings) < 3:
+    if len(size.readings) < 3 or size.values()[-1] <= 0:
         return
-    first, last = size.readings[0], size.readings[-1]
-    a, b = first.estimate.value, last.estimate.value
-    if b <= 0:
-        return
-    fit = size.trend()
-    pace = f", by a factor {fit.says()} from each layer to the next" if fit else ""
-    ratio = a / b
+    ratio = size.values()[0] / size.values()[-1]
     if ratio == 0 and any(r.estimate.value > 0 for r in profile.series(ZERO, form="")):
         return  # behind a weight that starts at zero, and moves
     if ratio > 1 and not _jumps(profile):
@@ -97,16 +91,23 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
         ("exploding", ratio > ADJOINT_WARNING, ratio > ADJOINT_ERROR),
     ):
         if beyond:
-            yield Finding(
-                f"{kind}-adjoints",
-                first.site,
-                "error" if extreme else "warning",
-                (first, last),
-                f"The derivative of the output with respect to what layer {first.site} writes has "
-                f"norm {a:.2g}, against {b:.2g} at {last.site}{pace}: at a step that suits the "
-                f"last layers, the first learn {'nothing' if kind == 'vanishing' else 'in jumps'}.",
-                "Glorot & Bengio 2010, Sec. 4.2.1",
-            )
+            yield _adjoints(kind, size, "error" if extreme else "warning")
+
+
+def _adjoints(kind: str, size: Series, severity: Severity) -> Finding:
+    first, last, fit = size.readings[0], size.readings[-1], size.trend()
+    pace = f", by a factor {fit.says()} from each layer to the next" if fit else ""
+    return Finding(
+        f"{kind}-adjoints",
+        first.site,
+        severity,
+        (first, last),
+        f"The derivative of the output with respect to what layer {first.site} writes has "
+        f"norm {first.estimate.value:.2g}, against {last.estimate.value:.2g} at {last.site}{pace}: "
+        "at a step that suits the last layers, the first learn "
+        f"{'nothing' if kind == 'vanishing' else 'in jumps'}.",
+        "Glorot & Bengio 2010, Sec. 4.2.1",
+    )
 
 
 def _jumps(profile: Profile) -> bool:

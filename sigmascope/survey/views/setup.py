@@ -159,20 +159,23 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     own = dict(subject.model.named_parameters())
     freed = _freed(subject, frozenset(n for n, g in grads.items() if not bool(g.any())))
     for name, g in grads.items():
-        weight = own[name].detach()
-        size, norm = weight.double().norm().item(), g.double().norm().item()
-        if not math.isfinite(norm):
-            bad = g.numel() - int(g.isfinite().sum())
-            yield Reading(name, "non-finite entries", Estimate.exactly(bad), VIEW)
-        elif size > 0:
-            form = "behind zeros" if norm == 0 and name in freed else ""
-            relative = Estimate.rounded(norm / size, ulps=64)
-            yield Reading(name, "relative gradient", relative, VIEW, form)
-        else:
-            form = "bias" if name.endswith("bias") else ""
-            form = "cut" if norm == 0 and name not in freed else form
-            gradient = Estimate.rounded(norm, ulps=64)
-            yield Reading(name, "gradient of a zero weight", gradient, VIEW, form)
+        yield _moved(name, own[name].detach(), g, free=name in freed)
+
+
+def _moved(name: str, weight: Tensor, gradient: Tensor, *, free: bool) -> Reading:
+    """How far a gradient moves a weight, or how large it is where that is zero."""
+    size, norm = weight.double().norm().item(), gradient.double().norm().item()
+    if not math.isfinite(norm):
+        bad = gradient.numel() - int(gradient.isfinite().sum())
+        return Reading(name, "non-finite entries", Estimate.exactly(bad), VIEW)
+    if size > 0:
+        form = "behind zeros" if norm == 0 and free else ""
+        relative = Estimate.rounded(norm / size, ulps=64)
+        return Reading(name, "relative gradient", relative, VIEW, form)
+    form = "bias" if name.endswith("bias") else ""
+    form = "cut" if norm == 0 and not free else form
+    estimate = Estimate.rounded(norm, ulps=64)
+    return Reading(name, "gradient of a zero weight", estimate, VIEW, form)
 
 
 def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
