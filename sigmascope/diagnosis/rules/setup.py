@@ -97,7 +97,7 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
     names = {name for layer in profile.layers for name in layer.parameters}
     if not weights:
         return
-    every = len(weights) >= len(names)
+    every = names <= {r.site for r in weights} and bool(names)
     meant = all(_constant(r.site, profile) for r in weights)
     yield Finding(
         "frozen-layer",
@@ -114,7 +114,8 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
 def _constant(weight: str, profile: Profile) -> bool:
     """Whether a frozen weight is a constant of its layer rather than what it learns by.
 
-    Of a layer that has another weight to train, or that writes the same for every sample.
+    Of a layer that has another weight to train, or that writes the same for every sample; or a
+    table that is read where no layer is called.
     """
     written = {r.site: r.estimate.value for r in profile.series("written variation")}
     trained = {r.site for q in ("relative gradient", ZERO) for r in profile.series(q)}
@@ -122,7 +123,7 @@ def _constant(weight: str, profile: Profile) -> bool:
         if weight in layer.parameters:
             others = trained & set(layer.parameters)
             return bool(others) or written.get(layer.site) == 0
-    return False
+    return True  # no layer that is called applies it
 
 
 def stuck_weights(profile: Profile) -> Iterator[Finding]:

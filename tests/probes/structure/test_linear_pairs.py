@@ -79,3 +79,17 @@ def test_residual_sums_are_no_pairs():
             return self.b(x + self.a(x))
 
     assert pairs(Adds()) == []
+
+
+def test_a_shortcut_beside_an_activation_is_no_pair():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm = lin(8, 16), nn.LayerNorm(16)
+            self.inner, self.short = lin(16, 16), lin(16, 16)
+
+        def forward(self, x):
+            h = self.first(x)
+            return self.short(h) + self.inner(self.norm(h).relu())
+
+    assert pairs(Block()) == []
