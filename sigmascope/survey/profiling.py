@@ -84,10 +84,10 @@ def profile(
     own modes for the loss, once forward in training mode for what dropout takes away, once forward
     with later inputs exchanged where targets are the next inputs, and once forward and back more
     where a weight has no gradient and another is zero. Where the differentiated outputs need more
-    memory than a training step, they take passes of their own, forward and back, piece by piece. To these come 16 backward
-    passes if layers do not account for some parameters; one run where a model overwrites what it
-    has read, up to two where it bears no watcher; and three where there are fewer than four
-    samples, or the half of them leaves doubts.
+    memory than a training step, they take passes of their own, forward and back, piece by piece.
+    To these come 16 backward passes if layers do not account for some parameters; one run where a
+    model overwrites what it has read, up to two where it bears no watcher; and three where there
+    are fewer than four samples, or the half of them leaves doubts.
     """
     wanted = _wanted(views)
     start = time.perf_counter()

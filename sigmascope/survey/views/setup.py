@@ -190,7 +190,7 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
 
     Cost: one forward and backward pass, where there are any.
     """
-    named = subject.model.named_parameters()
+    named = [(n, p) for n, p in subject.model.named_parameters() if p.requires_grad]
     zero = [n for n, p in named if not bool(p.any()) and not n.endswith("bias")]
     if not without or not zero:
         return frozenset()

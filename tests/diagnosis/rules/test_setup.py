@@ -102,7 +102,8 @@ def test_the_strongest_branch_is_told():
 
 
 @pytest.mark.parametrize(("also", "severity"), [
-    ("nothing", "warning"), ("another weight", "note"), ("a constant", "note"), ("no layer", "note"),
+    ("nothing", "warning"), ("another weight", "note"),
+    ("a constant", "note"), ("no layer", "note"),
 ])  # fmt: skip
 def test_frozen_constants_of_a_layer_are_noted(also, severity):
     names = ("layer 0.grid", "layer 0.weight")

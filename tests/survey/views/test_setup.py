@@ -108,3 +108,24 @@ def test_denormal_numbers_are_counted():
     model = nn.Sequential(nn.Linear(4, 8, bias=False), nn.Linear(8, 3))
     nn.init.constant_(model[0].weight, 1e-20)
     assert read(model, torch.full((6, 4), 1e-20))["0", "denormal entries"] == 48
+
+
+def test_zeros_that_other_zeros_hold_are_told_from_those_that_constants_do():
+    class Branch(nn.Module):
+        def __init__(self, mask):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 6, bias=False), nn.Linear(6, 4, bias=False)
+            self.mask = nn.Parameter(torch.full((4,), mask), requires_grad=False)
+            nn.init.zeros_(self.a.weight)
+            nn.init.zeros_(self.b.weight)
+
+        def forward(self, x):
+            return x + self.mask * self.b(self.a(x))
+
+    torch.default_generator.manual_seed(0)
+    x, y = torch.randn(20, 4), torch.randint(3, (20,))
+    for mask, form in ((1.0, ""), (0.0, "cut")):
+        model = nn.Sequential(Branch(mask), nn.Linear(4, 3))
+        measured = survey.profile(model, x, targets=y, loss=F.cross_entropy, views=["setup"])
+        forms = {r.site: r.form for r in measured.series("gradient of a zero weight")}
+        assert forms["0.a.weight"] == forms["0.b.weight"] == form
