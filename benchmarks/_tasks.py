@@ -134,7 +134,7 @@ def told_twice(*, length: int = 24, count: int = COUNT) -> Task:
     return Task({"input_ids": rows, "decoder_input_ids": begun}, rows, letter_loss)
 
 
-def spoken(*, bands: int = 16, frames: int = 64, count: int = 32) -> Task:
+def spoken(*, bands: int = 16, frames: int = 64, count: int = 24) -> Task:
     """Text from frames in which every letter sounds its own tone, with noise."""
     length = frames // 2
     read = next_letters(length=length, count=count)

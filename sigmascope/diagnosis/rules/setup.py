@@ -114,15 +114,15 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
 def _constant(weight: str, profile: Profile) -> bool:
     """Whether a frozen weight is a constant of its layer rather than what it learns by.
 
-    Of a layer that has another weight to train, or that writes the same for every sample; or a
-    table that is read where no layer is called.
+    Of a layer that has another weight to train, or that writes the same for every sample, or
+    nothing of single samples; or a table that is read where no layer is called.
     """
     written = {r.site: r.estimate.value for r in profile.series("written variation")}
     trained = {r.site for q in ("relative gradient", ZERO) for r in profile.series(q)}
     for layer in profile.layers:
         if weight in layer.parameters:
             others = trained & set(layer.parameters)
-            return bool(others) or written.get(layer.site) == 0
+            return bool(others) or written.get(layer.site, 0.0) == 0
     return True  # no layer that is called applies it
 
 

@@ -102,7 +102,7 @@ def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         rows = plain(p).flatten(1) if p.ndim > 1 and p.requires_grad else None
         if (
             rows is None
-            or len(rows) < 2
+            or min(rows.shape) < 2
             or not bool(rows.any())
             or not bool((rows == rows[0]).all())
         ):

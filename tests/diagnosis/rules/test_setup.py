@@ -103,7 +103,7 @@ def test_the_strongest_branch_is_told():
 
 @pytest.mark.parametrize(("also", "severity"), [
     ("nothing", "warning"), ("another weight", "note"),
-    ("a constant", "note"), ("no layer", "note"),
+    ("a constant", "note"), ("no layer", "note"), ("of no sample", "note"),
 ])  # fmt: skip
 def test_frozen_constants_of_a_layer_are_noted(also, severity):
     names = ("layer 0.grid", "layer 0.weight")
@@ -113,8 +113,8 @@ def test_frozen_constants_of_a_layer_are_noted(also, severity):
             reading("relative gradient", 0.1, "layer 1.weight")]  # fmt: skip
     if also == "another weight":
         rows.append(reading("relative gradient", 0.1, "layer 0.weight"))
-    if also == "a constant":
-        rows.append(reading("written variation", 0.0, "layer 0"))
+    if also != "of no sample":
+        rows.append(reading("written variation", 0.0 if also == "a constant" else 0.5, "layer 0"))
     if also == "no layer":
         kinds = (last,)
     (found,) = frozen_layers(Profile(tuple(rows), layers=kinds))
