@@ -1,7 +1,7 @@
 """What the rules say of public architectures as they come, and of faults planted in five of them.
 
 python -m benchmarks.architectures --healthy      # 37 architectures: what is found (15 minutes)
-python -m benchmarks.architectures --faults       # 59 faults: what is named first (12 minutes)
+python -m benchmarks.architectures --faults       # 67 faults: what is named first (12 minutes)
 python -m benchmarks.architectures ... | tail -1  # one line of JSON, for scripts
 
 Libraries: `pip install timm torchvision transformers diffusers monai torch_geometric pykan`; those
