@@ -7,6 +7,7 @@ from sigmascope.records import Finding, Profile
 
 MIXED = 1e-4  # change of outputs, over the differences between samples
 HEAVY, NEARLY_ALL = 0.85, 0.97  # share of the numbers that dropout sets to zero
+SOME = 0.2  # of the layers, that must follow another without an activation
 APART, FAR = 4.0, 100.0  # of the mean square after normalisation, from one
 
 
@@ -52,9 +53,9 @@ def unused_layers(profile: Profile) -> Iterator[Finding]:
 
 
 def linear_layers(profile: Profile) -> Iterator[Finding]:
-    """Layers that make one linear map together."""
+    """Layers that make one linear map together, where it is more than one pair of many."""
     pairs = [r for r in profile.series("spare width") if r.estimate.value >= 1]
-    if pairs:
+    if len(pairs) > SOME * len(profile.layers):
         first = pairs[0].form.removeprefix("after ")
         yield Finding(
             "linear-layers",

@@ -37,10 +37,12 @@ def test_dropout(share, severity):
     assert told == ({} if severity is None else {"heavy-dropout": severity})
 
 
-@pytest.mark.parametrize(("spare", "speaks"), [(1.0, True), (BELOW, False)])
-def test_linear_neighbours(spare, speaks):
+@pytest.mark.parametrize(("spare", "count", "speaks"), [
+    (1.0, 4, True), (BELOW, 4, False), (1.0, 5, False),
+])  # fmt: skip
+def test_linear_neighbours(spare, count, speaks):
     r = reading("spare width", spare, "layer 1", form="after layer 0")
-    assert said(linear_layers, r) == ({"linear-layers": "warning"} if speaks else {})
+    assert said(linear_layers, r, count=count) == ({"linear-layers": "warning"} if speaks else {})
 
 
 @pytest.mark.parametrize(("values", "speaks"), [
