@@ -7,6 +7,7 @@ from sigmascope.probes import (
     neuron_graph,
     piecewise_affine,
     samples,
+    sequences,
     structure,
     symmetry,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "neuron_graph",
     "piecewise_affine",
     "samples",
+    "sequences",
     "structure",
     "symmetry",
     "weight_spectra",

@@ -22,6 +22,7 @@ from sigmascope.probes.samples.batches import Batch, prepared, sample_count, ten
 from sigmascope.probes.samples.matrices import Rows, Spectra, rows, spectra_of
 from sigmascope.probes.samples.targets import Loss, require_finite_targets, require_task
 from sigmascope.probes.structure.feedforward import stack_of
+from sigmascope.probes.structure.linear_pairs import Pair, linear_pairs
 from sigmascope.probes.structure.linear_stacks import Stack
 from sigmascope.probes.structure.operations import (
     Squash,
@@ -105,6 +106,17 @@ class Observed:
     def calls(self) -> tuple[Call, ...]:
         """Every call of a layer, in the order in which they end."""
         return self._own(self._trace.calls)
+
+    @cached_property
+    def normalised(self) -> tuple[Call, ...]:
+        """Every call of a normaliser with parameters, or with the statistics of the batch."""
+        kept = set(self.modules.values())
+        return tuple(c for c in self._trace.calls if c.module not in kept)
+
+    @cached_property
+    def linear_pairs(self) -> tuple[Pair, ...]:
+        """Layers with nothing but linear maps between; see `structure.linear_pairs`."""
+        return linear_pairs(self._trace.calls)
 
     @property
     def output(self) -> Tensor:

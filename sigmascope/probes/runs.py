@@ -26,19 +26,24 @@ from sigmascope.probes.execution.trace import Operations
 from sigmascope.probes.jacobian.backward import Sweep, sweep
 from sigmascope.probes.jacobian.ntk_shares import covers
 from sigmascope.probes.jacobian.per_sample_gradients import Collinearity, collinearity
-from sigmascope.probes.jacobian.sample_mixing import Whole, leaking, mixing, with_leaves
+from sigmascope.probes.jacobian.sample_mixing import (
+    Extent,
+    Whole,
+    extent,
+    leaking,
+    mixing,
+    with_leaves,
+)
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
 from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.scene import Scene, Taped
 from sigmascope.probes.structure.operations import (
     Branch,
-    Pair,
     branches,
     branches_of,
     closing_operation,
     is_affine,
-    linear_pairs,
 )
 
 MIXED = (
@@ -91,16 +96,6 @@ class Runs(Observed):
         return self._asked("linearity", alone)
 
     @cached_property
-    def linear_pairs(self) -> tuple[Pair, ...]:
-        """Linear layers with nothing between them but changes of form."""
-
-        def alone() -> tuple[Pair, ...]:
-            with self._scene.on_tape() as run:
-                return linear_pairs(run.calls)
-
-        return self._asked("linear pairs", alone)
-
-    @cached_property
     def mixing(self) -> str:
         """How the samples of the batch mix, in words; empty where each is treated by itself.
 
@@ -115,6 +110,15 @@ class Runs(Observed):
                 return leaking(run)
 
         return mixing(self._scene, self._asked("leaks", alone))
+
+    @cached_property
+    def mixed(self) -> Extent | None:
+        """How much samples mix; None where they do not.
+
+        Cost: as `mixing`; a forward pass and a half more where they do.
+        """
+        rows = self._scene.split(self.output) if self.mixing else None
+        return None if rows is None else extent(self._scene, rows.detach().cpu())
 
     @cached_property
     def unaccounted(self) -> frozenset[str]:
@@ -226,7 +230,6 @@ class Runs(Observed):
         asked: dict[str, Callable[[Taped, Operations], Any]] = {
             "branches": self._branches_on,
             "closing operation": lambda run, _: self._closing(run.output),
-            "linear pairs": lambda run, _: linear_pairs(run.calls),
             "linearity": lambda run, _: is_affine(run.output),
         }
         if first in asked:  # which take no backward pass

@@ -20,6 +20,7 @@ from sigmascope.probes.jacobian.per_sample_gradients import Collinearity
 from sigmascope.probes.jacobian.unaccounted import exact_shares
 from sigmascope.probes.piecewise_affine.affine_map import AffineMap, local_affine
 from sigmascope.probes.runs import MIXED, Runs
+from sigmascope.probes.scene import Scene
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Subject(Runs):
     Raises:
         Refusal: If the model or the batch cannot be measured.
     """
+
+    @property
+    def scene(self) -> Scene:
+        """The samples, and how the model is run on them."""
+        return self._scene
 
     @cached_property
     def ntk_trace(self) -> Float64[Tensor, " n"]:

@@ -81,11 +81,13 @@ def profile(
     back twice to see whether samples mix, once for the parameters that layers do not account for,
     once for the loss, and once for each differentiated output; on half of the batch without
     gradients, for mixing again; and, by the view `"setup"`, once forward and back in the model's
-    own modes for the loss. Where the differentiated outputs need more memory than a training step,
-    they take passes of their own, forward and back, piece by piece. To these come 16 backward
-    passes if layers do not account for some parameters; one run where a model overwrites what it
-    has read, up to two where it bears no watcher; and three where there are fewer than four
-    samples, or the half of them leaves doubts.
+    own modes for the loss, once forward in training mode for what dropout takes away, once forward
+    with later inputs exchanged where targets are the next inputs, and once forward and back more
+    where a weight has no gradient and another is zero. Where the differentiated outputs need more
+    memory than a training step, they take passes of their own, forward and back, piece by piece.
+    To these come 16 backward passes if layers do not account for some parameters; one run where a
+    model overwrites what it has read, up to two where it bears no watcher; and three where there
+    are fewer than four samples, or the half of them leaves doubts.
     """
     wanted = _wanted(views)
     start = time.perf_counter()

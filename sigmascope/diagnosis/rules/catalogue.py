@@ -11,6 +11,19 @@ from sigmascope.diagnosis.causes import NO_PROGRESS, grouped
 from sigmascope.diagnosis.remedies.catalogue import remedies_for
 from sigmascope.diagnosis.rules.balances import rank_one_layer, unaligned_layers, wrong_backward
 from sigmascope.diagnosis.rules.collapse import alike_inputs, directional_gradient, rank_collapse
+from sigmascope.diagnosis.rules.dependences import (
+    heavy_dropout,
+    linear_layers,
+    mixed_samples,
+    stale_statistics,
+    unused_layers,
+)
+from sigmascope.diagnosis.rules.first_steps import (
+    layer_gain,
+    loud_start,
+    tangent_size,
+    unrelated_targets,
+)
 from sigmascope.diagnosis.rules.fit import (
     classes_on_one_output,
     constant_output,
@@ -26,7 +39,7 @@ from sigmascope.diagnosis.rules.fit import (
     unsuited_closing,
 )
 from sigmascope.diagnosis.rules.initialisation import asymmetric_weights
-from sigmascope.diagnosis.rules.linearity import linear_network, linear_pair
+from sigmascope.diagnosis.rules.linearity import linear_network
 from sigmascope.diagnosis.rules.magnitudes import adjoint_size, dead_units, non_finite, signal_size
 from sigmascope.diagnosis.rules.saturation import (
     equal_units,
@@ -34,6 +47,11 @@ from sigmascope.diagnosis.rules.saturation import (
     saturated_units,
     sigmoid_stack,
     silent_samples,
+)
+from sigmascope.diagnosis.rules.sequences import (
+    copied_targets,
+    counted_padding,
+    later_inputs_seen,
 )
 from sigmascope.diagnosis.rules.setup import (
     cut_weights,
@@ -48,11 +66,8 @@ from sigmascope.diagnosis.rules.setup import (
 from sigmascope.diagnosis.rules.task import (
     forgotten_targets,
     ill_conditioned,
-    loud_output,
     no_tangents,
     overestimated_rank,
-    tangent_size,
-    unrelated_targets,
     unscaled_targets,
 )
 from sigmascope.diagnosis.rules.training import (
@@ -88,15 +103,23 @@ RULES: tuple[Rule, ...] = (
     squared_error_for_classes,
     unscaled_targets,
     untouched_statistics,
+    stale_statistics,
+    mixed_samples,
+    later_inputs_seen,
+    copied_targets,
+    counted_padding,
+    heavy_dropout,
+    unused_layers,
+    linear_layers,
     frozen_layers,
     stuck_weights,
     cut_weights,
     equal_units,
     linear_network,
-    linear_pair,
     weight_scale,
     strong_residual,
     silent_samples,
+    layer_gain,
     sigmoid_stack,
     saturated_units,
     rank_collapse,
@@ -108,7 +131,7 @@ RULES: tuple[Rule, ...] = (
     adjoint_size,
     dead_units,
     denormal_values,
-    loud_output,
+    loud_start,
     no_tangents,
     tangent_size,
     overestimated_rank,
@@ -135,6 +158,8 @@ CERTAIN = (
 STANDS = (
     *CERTAIN, "classes-on-one-output", "shared-classes", "raw-output", "unsuited-closing",
     "double-softmax", "out-of-reach", "single-target", "unrelated-targets", "alike-inputs",
+    "later-inputs-seen", "copied-targets", "counted-padding", "mixed-samples", "heavy-dropout",
+    "unused-layers", "stale-statistics", "untouched-statistics",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sigmascope.diagnosis.rules.trends import Series, over_depth, trend
+from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Estimate, Finding, Profile, Reading
 
 ONE_DIRECTION = 1.1  # participation ratio at which all samples point nearly the same way
@@ -11,6 +12,7 @@ SAME = 1e-6  # variation at the input that single precision hardly shows
 ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
 LOST = 0.5  # share of the input's centred directions that must be gone
 FEW = 6.0  # centred directions that must not be left; a default net that cannot train has 3 to 5
+FEWEST = 8  # samples of which all pairs are compared
 COLLINEAR_ERROR, COLLINEAR_WARNING = 0.999, 0.99
 DANESHMAND = "Daneshmand et al. 2020"
 
@@ -136,8 +138,11 @@ def _pace(ratio: Series, profile: Profile) -> str:
 
 def alike_inputs(profile: Profile) -> Iterator[Finding]:
     """A batch whose samples are all the same: then nothing can be said of the network."""
-    inputs = over_depth(profile, "relative variation", form="samples").readings[:1]
-    for r in inputs if profile.about.get("batch", "").split(" ")[0] != "1" else ():
+    if profile.about.get("batch", "").split(" ")[0] == "1":  # one sample is like itself
+        return
+    inputs = over_depth(profile, "relative variation", form="samples")
+    first = inputs.readings[:1] if inputs.depths[:1] == (0,) else ()  # else ids came before
+    for r in first:
         if r.estimate.value <= SAME:
             yield Finding(
                 "alike-inputs",
@@ -153,8 +158,14 @@ def alike_inputs(profile: Profile) -> Iterator[Finding]:
 
 
 def directional_gradient(profile: Profile) -> Iterator[Finding]:
-    """Gradients of all samples along one line in the last layer, though the samples differ."""
-    if any(alike_inputs(profile)):
+    """Gradients of all samples along one line in the last layer, though the samples differ.
+
+    Silent where a probe saw progress, which is to learn samples apart, and where there are too few
+    samples for a least cosine to mean something.
+    """
+    trains = probability(profile)
+    seen = trains is not None and trains.estimate.value >= EVEN  # to be learned apart
+    if any(alike_inputs(profile)) or seen or _samples(profile) < FEWEST:
         return
     least = profile.series("minimum |cos|", view="gradients")
     mean = {r.site: r for r in profile.series("mean |cos|", view="gradients")}
@@ -170,3 +181,10 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
                 "along one line, and samples cannot be learned apart.",
                 f"{DANESHMAND}, Prop. 19",
             )
+
+
+def _samples(profile: Profile) -> float:
+    """How many there are, as far as was read."""
+    return max(
+        (s.spectrum.shape[0] for s in profile.spectra if s.form == "samples"), default=FEWEST
+    )

@@ -11,20 +11,22 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "representations": (
             "non_finite", "alike_inputs", "rank_collapse", "hidden_collapse", "signal_size",
-            "dead_units",
+            "dead_units", "layer_gain",
         ),
         "features": ("adjoint_size", "no_tangents", "tangent_size"),
         "gradients": ("directional_gradient",),
         "setup": (
             "unscaled_inputs", "untouched_statistics", "frozen_layers", "equal_units",
-            "linear_network", "linear_pair", "weight_scale", "strong_residual", "silent_samples",
+            "linear_network", "linear_layers", "weight_scale", "stale_statistics",
+            "mixed_samples", "heavy_dropout", "unused_layers", "strong_residual", "silent_samples",
             "sigmoid_stack", "saturated_units", "denormal_values",
         ),
         "task": (
             "unfit_targets", "constant_output", "indifferent_loss", "single_target",
             "classes_on_one_output", "spread_targets", "shared_classes", "raw_output",
             "unsuited_closing", "out_of_reach", "too_narrow", "squared_error_for_classes",
-            "unscaled_targets", "unrelated_targets", "loud_output", "forgotten_targets",
+            "unscaled_targets", "unrelated_targets", "loud_start", "forgotten_targets",
+            "later_inputs_seen", "copied_targets", "counted_padding",
             "stuck_weights", "cut_weights",
         ),
         "weights": ("asymmetric_weights",),

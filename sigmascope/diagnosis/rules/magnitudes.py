@@ -1,12 +1,15 @@
 """Rules on the sizes of activations and derivatives."""
 
 from collections.abc import Iterator
+from statistics import median
 
+from sigmascope.diagnosis.rules.setup import ZERO
 from sigmascope.diagnosis.rules.trends import Series, over_depth
 from sigmascope.records import Finding, Profile, Reading, Severity
 
 SIZE_ERROR, SIZE_WARNING = 1e8, 1e5  # of the mean square, over the whole depth
 ADJOINT_ERROR, ADJOINT_WARNING = 1e6, 1e4  # of the norm, over the whole depth
+JUMPS = 100.0  # of the gradient over the weight, from the last layers to the first
 DEAD_ERROR, DEAD_WARNING = 0.95, 0.75
 
 
@@ -76,30 +79,49 @@ def _signal(
 def adjoint_size(profile: Profile) -> Iterator[Finding]:
     """Derivatives of the output that shrink or grow by orders of magnitude on the way back."""
     size = over_depth(profile, "adjoint norm")
-    if len(size.readings) < 3:
+    if len(size.readings) < 3 or size.values()[-1] <= 0:
         return
-    first, last = size.readings[0], size.readings[-1]
-    a, b = first.estimate.value, last.estimate.value
-    if b <= 0:
+    ratio = size.values()[0] / size.values()[-1]
+    if ratio == 0 and any(r.estimate.value > 0 for r in profile.series(ZERO, form="")):
+        return  # behind a weight that starts at zero, and moves
+    if ratio > 1 and not _jumps(profile):
         return
-    fit = size.trend()
-    pace = f", by a factor {fit.says()} from each layer to the next" if fit else ""
-    ratio = a / b
     for kind, beyond, extreme in (
         ("vanishing", ratio < 1 / ADJOINT_WARNING, ratio < 1 / ADJOINT_ERROR),
         ("exploding", ratio > ADJOINT_WARNING, ratio > ADJOINT_ERROR),
     ):
         if beyond:
-            yield Finding(
-                f"{kind}-adjoints",
-                first.site,
-                "error" if extreme else "warning",
-                (first, last),
-                f"The derivative of the output with respect to what layer {first.site} writes has "
-                f"norm {a:.2g}, against {b:.2g} at {last.site}{pace}: at a step that suits the "
-                f"last layers, the first learn {'nothing' if kind == 'vanishing' else 'in jumps'}.",
-                "Glorot & Bengio 2010, Sec. 4.2.1",
-            )
+            yield _adjoints(kind, size, "error" if extreme else "warning")
+
+
+def _adjoints(kind: str, size: Series, severity: Severity) -> Finding:
+    first, last, fit = size.readings[0], size.readings[-1], size.trend()
+    pace = f", by a factor {fit.says()} from each layer to the next" if fit else ""
+    return Finding(
+        f"{kind}-adjoints",
+        first.site,
+        severity,
+        (first, last),
+        f"The derivative of the output with respect to what layer {first.site} writes has "
+        f"norm {first.estimate.value:.2g}, against {last.estimate.value:.2g} at {last.site}{pace}: "
+        "at a step that suits the last layers, the first learn "
+        f"{'nothing' if kind == 'vanishing' else 'in jumps'}.",
+        "Glorot & Bengio 2010, Sec. 4.2.1",
+    )
+
+
+def _jumps(profile: Profile) -> bool:
+    """Whether the first layers move far more than the last, by the gradient of the loss itself.
+
+    Derivatives are taken with the statistics of batch normalisers held constant, which they are not
+    in training. True where nothing was read of the gradient.
+    """
+    names = [name for layer in profile.layers for name in layer.parameters]
+    size = {r.site: r.estimate.value for r in profile.series("relative gradient")}
+    moved = [size[name] for name in dict.fromkeys(names) if size.get(name, 0.0) > 0]
+    third = len(moved) // 3
+    held = profile.series("batch statistics")
+    return not held or not third or median(moved[:third]) > JUMPS * median(moved[-third:])
 
 
 def dead_units(profile: Profile) -> Iterator[Finding]:

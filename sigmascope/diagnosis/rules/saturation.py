@@ -92,6 +92,8 @@ def hidden_collapse(profile: Profile) -> Iterator[Finding]:
     for r in profile.series("written variation"):
         at = layers.index(r.site) + 1 if r.site in layers else len(layers)
         after = ratios.get(layers[at]) if at < len(layers) else None
+        if r.estimate.value == 0:  # the same for all by design, as places are
+            continue
         blown = after is not None and after.estimate.low > 2 and r.estimate.high < HIDDEN
         if after is not None and blown:
             yield Finding(

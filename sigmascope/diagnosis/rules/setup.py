@@ -97,11 +97,12 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
     names = {name for layer in profile.layers for name in layer.parameters}
     if not weights:
         return
-    every = len(weights) >= len(names)
+    every = names <= {r.site for r in weights} and bool(names)
+    meant = all(_constant(r.site, profile) for r in weights)
     yield Finding(
         "frozen-layer",
         weights[0].site,
-        "error" if every else "warning",
+        "error" if every else "note" if meant else "warning",
         tuple(weights[:4]),
         f"{len(weights)} of {len(names)} weights are frozen, the first {weights[0].site}: they do "
         "not require gradients, and training leaves them as they are.",
@@ -110,9 +111,24 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
     )
 
 
+def _constant(weight: str, profile: Profile) -> bool:
+    """Whether a frozen weight is a constant of its layer rather than what it learns by.
+
+    Of a layer that has another weight to train, or that writes the same for every sample, or
+    nothing of single samples; or a table that is read where no layer is called.
+    """
+    written = {r.site: r.estimate.value for r in profile.series("written variation")}
+    trained = {r.site for q in ("relative gradient", ZERO) for r in profile.series(q)}
+    for layer in profile.layers:
+        if weight in layer.parameters:
+            others = trained & set(layer.parameters)
+            return bool(others) or written.get(layer.site, 0.0) == 0
+    return True  # no layer that is called applies it
+
+
 def stuck_weights(profile: Profile) -> Iterator[Finding]:
     """Weights that are zero and get no gradient: zeros between zeros."""
-    zero = [r for r in profile.series(ZERO) if r.estimate.value == 0]
+    zero = [r for r in profile.series(ZERO) if r.estimate.value == 0 and r.form != "cut"]
     names = {name for layer in profile.layers for name in layer.parameters}
     stuck = [r for r in zero if r.site in names]
     if stuck:
@@ -133,9 +149,9 @@ def cut_weights(profile: Profile) -> Iterator[Finding]:
     names = {name for layer in profile.layers for name in layer.parameters}
     moved = profile.series("relative gradient")
     # behind a weight that starts at zero, and moves, nothing is cut off for long
-    cut = [r for r in moved if r.estimate.value == 0 and r.site in names]
-    opened = any(r.estimate.value > 0 for r in profile.series(ZERO, form=""))
-    if cut and not opened and len(cut) < len([r for r in moved if r.site in names]):
+    apart = [r for r in moved if r.estimate.value == 0 and r.form != "behind zeros"]
+    cut = [r for r in apart if r.site in names]
+    if cut and len(cut) < len([r for r in moved if r.site in names]):
         yield Finding(
             "no-gradient",
             cut[0].site,

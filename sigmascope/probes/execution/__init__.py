@@ -1,7 +1,8 @@
 """Running a model without leaving a trace in it: freezing, copies, hooks."""
 
 from sigmascope.probes.execution.copying import duplicate
-from sigmascope.probes.execution.freeze import ALONE, apart, still
+from sigmascope.probes.execution.dropping import Dropped, dropped
+from sigmascope.probes.execution.freeze import ALONE, apart, still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call, is_repeated, module_name, recording
 from sigmascope.probes.execution.layers import is_matrix, layers, normalisers
 from sigmascope.probes.execution.refusals import called, in_words, plain, require_real
@@ -9,8 +10,10 @@ from sigmascope.probes.execution.refusals import called, in_words, plain, requir
 __all__ = [
     "ALONE",
     "Call",
+    "Dropped",
     "apart",
     "called",
+    "dropped",
     "duplicate",
     "in_words",
     "is_matrix",
@@ -22,4 +25,5 @@ __all__ = [
     "recording",
     "require_real",
     "still",
+    "uses_batch_statistics",
 ]

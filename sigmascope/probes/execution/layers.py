@@ -14,6 +14,7 @@ from sigmascope.networks import UncentredBatchNorm
 from sigmascope.probes.execution.freeze import uses_batch_statistics
 
 WHOLE = (nn.MultiheadAttention, nn.RNNBase)  # fused: what is inside them is never called
+AGREES = 256  # roundings of the largest number, within which a class of its own does the same
 NORMALISERS = (_BatchNorm, _InstanceNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
@@ -106,10 +107,32 @@ class Statisticians:
         if module in self.seen and self.replaying:
             mean, variance = self.seen[module][self.place[module]]
             self.place[module] += 1
-            return _affine(module, _standardised(module, x, mean, variance))
+            return _replayed(module, x, mean, variance)
         if isinstance(module, _BatchNorm) and uses_batch_statistics(module):
             self.seen.setdefault(module, []).append(statistics(module, x.detach()))
         return y
+
+
+def own_kind(module: nn.Module) -> bool:
+    """Whether a normaliser does what torch's own class does, and nothing after it."""
+    return type(module).__module__.startswith("torch.nn.") or isinstance(module, UncentredBatchNorm)
+
+
+def _replayed(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """What a batch normaliser writes with these statistics held constant.
+
+    A class of the user's own may have an activation inside: its own forward pass is run again, with
+    the statistics in the place of its running ones.
+    """
+    assert isinstance(module, _BatchNorm)
+    if own_kind(module):
+        return _affine(module, _standardised(module, x, mean, variance))
+    kept = module.running_mean, module.running_var, module.training
+    try:
+        module.running_mean, module.running_var, module.training = mean, variance, False
+        return type(module).forward(module, x)
+    finally:
+        module.running_mean, module.running_var, module.training = kept
 
 
 def statistics(module: _BatchNorm, x: Tensor) -> Statistics:
@@ -122,13 +145,40 @@ def statistics(module: _BatchNorm, x: Tensor) -> Statistics:
 
 
 def standardised(
+    module: nn.Module, x: Tensor, y: Tensor, frozen: Mapping[nn.Module, list[Statistics]]
+) -> Tensor | None:
+    """What a normaliser multiplies by its weight; None where it does not work as its kind does.
+
+    A class of the user's own may permute dimensions first, or shift its weight by one: what it
+    wrote decides.
+
+    Args:
+        module: The normaliser.
+        x: What it read.
+        y: What it wrote.
+        frozen: Statistics of batch normalisers that take those of the batch.
+    """
+    normal = _normal(module, x, frozen)
+    if normal is None or own_kind(module):
+        return normal
+    wrote = _scaled(module, normal)
+    size = float(y.detach().abs().amax())
+    room = AGREES * torch.finfo(y.dtype).eps * max(size, 1.0)
+    if wrote.shape != y.shape or float((wrote - y.detach()).abs().amax()) > room:
+        return None
+    return normal
+
+
+def _normal(
     module: nn.Module, x: Tensor, frozen: Mapping[nn.Module, list[Statistics]]
 ) -> Tensor | None:
-    """What a normaliser multiplies by its weight; None for a kind that is not known."""
-    if isinstance(module, nn.LayerNorm):
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        shape = tuple(module.normalized_shape)
+        if tuple(x.shape[x.ndim - len(shape) :]) != shape:
+            return None
+        if isinstance(module, nn.RMSNorm):
+            return F.rms_norm(x, module.normalized_shape, eps=module.eps)
         return F.layer_norm(x, module.normalized_shape, eps=module.eps)
-    if isinstance(module, nn.RMSNorm):
-        return F.rms_norm(x, module.normalized_shape, eps=module.eps)
     if isinstance(module, nn.GroupNorm):
         return F.group_norm(x, module.num_groups, eps=module.eps)
     if isinstance(module, _InstanceNorm) and module.running_mean is None:
@@ -143,6 +193,20 @@ def standardised(
         )
         return _standardised(module, x, mean, module.running_var)
     return None
+
+
+def _scaled(module: nn.Module, normal: Tensor) -> Tensor:
+    """A normaliser's weight and bias, applied to the dimension that its kind gives them."""
+    own = dict(module.named_parameters(recurse=False))
+    out = normal
+    for name, apply in (("weight", torch.mul), ("bias", torch.add)):
+        p = own.get(name)
+        if p is None:
+            continue
+        channels = p.ndim == 1 and channel_dim(module, normal) == 1
+        shape = [1, -1] + [1] * (normal.ndim - 2) if channels else list(p.shape)
+        out = apply(out, p.detach().view(shape))
+    return out.detach()
 
 
 def _standardised(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:

@@ -163,6 +163,9 @@ def _share(scene: Scene, call: Call, J: Tensor, norm_sq: Tensor | None) -> Tenso
     if x is None or call.spoiled or not linear():
         return None
     frozen = scene.frozen.seen
-    normal = standardised(module, x, frozen) if isinstance(module, NORMALISERS) else None
+    normal = None
+    if isinstance(module, NORMALISERS):
+        y = scene.split(call.output)
+        normal = None if y is None else standardised(module, x, y, frozen)
     share = kernels.share(module, x, J, normal=normal, norm_sq=norm_sq)
     return None if share is None else share.cpu()

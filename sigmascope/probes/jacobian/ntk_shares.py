@@ -1,5 +1,7 @@
 """Each layer's share of the neural tangent kernel, from adjoints and what the layer read."""
 
+# long: the formulas, and whether a layer does what they say, belong together
+
 from collections.abc import Iterator
 
 import torch
@@ -163,9 +165,19 @@ def acts_as_linear(module: nn.Module, x: Tensor, y: Tensor) -> bool:
     True of the kinds that are known to; decides by the numbers for others, so that a custom layer
     is covered whichever way it stores its weight.
     """
+    if isinstance(module, nn.Embedding) and type(module) is not nn.Embedding:
+        return _looks_up(module, x, y)
     if _acts_as_linear(module)[0] is None or isinstance(module, COVERED):
         return isinstance(module, COVERED)
     return x.is_floating_point() and _orientation(module, x, y) is not None
+
+
+def _looks_up(module: nn.Embedding, x: Tensor, y: Tensor) -> bool:
+    """Whether a class of its own wrote the rows that it was asked for, and not those of places."""
+    rows = module.weight.detach()
+    if x.is_floating_point() or y.shape != (*x.shape, rows.shape[1]):
+        return False
+    return int(x.min()) >= 0 and int(x.max()) < len(rows) and torch.equal(rows[x.long()], y)
 
 
 def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:

@@ -98,6 +98,45 @@ def mixing(scene: Scene, whole: Whole) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How samples mix.
+
+    Attributes:
+        change: Root mean square of the change of one half's outputs when the other half is
+            exchanged for copies of the first, over the differences between samples.
+        compares: Whether there is an output for every pair of samples: as many columns as samples,
+            whatever their number.
+    """
+
+    change: float
+    compares: bool
+
+
+def extent(scene: Scene, rows: Tensor) -> Extent:
+    """How much samples mix, of a model in which they do.
+
+    Args:
+        scene: All samples.
+        rows: The outputs, samples first.
+
+    Cost: a forward pass and a half.
+    """
+    ours, others = _halves(scene.count)[0]
+    alone = _alone(scene, ours)
+    pairs = rows.ndim == 2 and rows.shape[1] == len(rows)
+    compares = pairs and alone is not None and alone.shape == (len(ours), len(ours))
+    copied = torch.arange(scene.count)
+    copied[others] = ours.repeat(2)[: len(others)]
+    after = _outputs(scene, copied)
+    if after is None or after.shape != rows.shape:
+        return Extent(0.0, compares)
+    a, b = rows[ours].double(), after.cpu()[ours].double()
+    spread = float((rows.double() - rows.double().mean(0)).square().mean().sqrt())
+    moved = float((a - b).square().mean().sqrt())
+    return Extent(moved / spread if spread > 0 else 0.0, compares)
+
+
 def _outputs(scene: Scene, rows: Tensor) -> Tensor | None:
     """Of some samples, which may come more than once."""
     with scene.chosen(rows).on_tape(grad=False) as run:

@@ -86,9 +86,11 @@ class Gaps:
         return self.names
 
     def _explain(self, call: Call, delta: Tensor, frozen: Statisticians) -> None:
-        module, x = call.module, call.input
-        normal = standardised(module, x, frozen.seen) if isinstance(module, NORMALISERS) else None
-        for p, said, size in implied(module, x, call.output.detach(), delta, normal=normal):
+        module, x, y = call.module, call.input, call.output.detach()
+        normal = None
+        if isinstance(module, NORMALISERS):
+            normal = standardised(module, x, y, frozen.seen)
+        for p, said, size in implied(module, x, y, delta, normal=normal):
             if p in self.gaps:
                 self.gaps[p] -= said
                 self.sizes[p] += size

@@ -148,48 +148,6 @@ def closing_operation(output: Tensor, trained: Collection[Tensor]) -> str:
     return operation(node) if any(id(_leaf(n)) in wanted for n in _behind(node)) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A linear layer that reads what another linear layer wrote.
-
-    Attributes:
-        site: The second.
-        width: Between them, over the least that lets everything through.
-    """
-
-    site: str
-    width: float
-
-
-def linear_pairs(calls: Sequence[Call]) -> tuple[Pair, ...]:
-    """Linear layers with nothing between them but changes of form.
-
-    Args:
-        calls: Of a run that is on the autograd tape.
-    """
-    linear = [c for c in calls if isinstance(c.module, nn.Linear)]
-    wrote = {c.output.grad_fn: c for c in linear if c.output.grad_fn is not None}
-    pairs = []
-    for c in linear:
-        node = _read_by(c.output.grad_fn)
-        while node is not None and node not in wrote and operation(node) in SHAPES:
-            node = next((f for f, _ in node.next_functions if f is not None), None)
-        first = None if node is None else wrote.get(node)
-        if first is not None and first is not c:
-            between = first.output.shape[-1]
-            least = min(first.input.shape[-1], c.output.shape[-1])
-            pairs.append(Pair(c.site, between / least))
-    return tuple(pairs)
-
-
-def _read_by(node: Any) -> Any:
-    """What a linear layer read, from what it wrote."""
-    while node is not None and operation(node) not in WEIGHTED:
-        node = next((f for f, _ in node.next_functions if f is not None), None)
-    inner = [] if node is None else [f for f, _ in node.next_functions if f is not None]
-    return next((f for f in inner if _is_data(f)), None)
-
-
 def is_affine(output: Tensor) -> bool:
     """Whether what the last weight writes comes from the inputs by linear operations alone.
 

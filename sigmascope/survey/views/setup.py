@@ -1,36 +1,45 @@
 """Readings of what training will meet: the model as it stands before the first step."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import plain
+from sigmascope.probes.execution import duplicate, plain
 from sigmascope.probes.samples import Rows
 from sigmascope.probes.symmetry import trial_gradients
 from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import tried
+from sigmascope.survey.views.dependences import dependence_items
+from sigmascope.survey.views.first_steps import first_loss_items, polyak_items
+from sigmascope.survey.views.sequences import sequence_items
 from sigmascope.survey.views.task import task_items
 
 VIEW: View = "setup"
 ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
+NUDGE = 0.02  # standard deviation of what takes the place of zeros
 ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
 
 
 def setup_items(subject: Subject) -> Iterator[Item]:
     """Sizes layer by layer, units, branches, what is trained, and the task."""
+    gradients = cache(partial(_gradients, subject))
     for what, items in (
         ("sizes of layers", _sizes(subject)),
-        ("units", _units(subject)),
+        ("units", _units(subject, gradients)),
         ("running statistics", _statistics(subject)),
         ("branches", _branches(subject)),
         ("linearity", _linear(subject)),
-        ("relative gradient", _trained(subject)),
+        ("relative gradient", _trained(subject, gradients)),
         ("the task", task_items(subject)),
+        ("the first loss", first_loss_items(subject)),
+        ("the order of sequences", sequence_items(subject)),
+        ("dependences", dependence_items(subject)),
     ):
         yield from tried(items, what)
 
@@ -64,12 +73,20 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             yield Reading(site, "written variation", variation, VIEW)
 
 
-def _units(subject: Subject) -> Iterator[Item]:
+Gradients = Callable[[], dict[str, Tensor]]
+
+
+def _gradients(subject: Subject) -> dict[str, Tensor]:
+    """Of the loss, or of a random sum of the outputs where there is none; in the model's modes."""
+    return trial_gradients(subject.model, subject.batch, targets=subject.targets, loss=subject.loss)
+
+
+def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     """Units at an end of their range, and units and rows of weights that are copies of others."""
     for found in subject.squashes:
         share = Estimate.exactly(found.saturated)
         yield Reading(found.site, "saturated share", share, VIEW, found.kind)
-    yield from _constant(subject)
+    yield from _constant(subject, gradients)
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
         units = both.samples if both.channels is None else both.channels
@@ -84,25 +101,28 @@ def _units(subject: Subject) -> Iterator[Item]:
 
 
 def _linear(subject: Subject) -> Iterator[Item]:
-    """Linear layers that read what another wrote, and a network that is affine as a whole."""
-    for pair in subject.linear_pairs:
-        yield Reading(pair.site, "linear pair", Estimate.exactly(pair.width), VIEW)
+    """A network of several layers that is affine as a whole."""
     if len(subject.calls) > 1 and subject.is_affine:
         yield Reading(subject.calls[1].site, "affine network", Estimate.exactly(1.0), VIEW)
 
 
-def _constant(subject: Subject) -> Iterator[Item]:
-    """Weights whose rows are all the same, so that their units are."""
+def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
+    """Weights to be trained whose rows are all the same: how many of their gradients differ."""
     for name, p in subject.model.named_parameters():
-        rows = plain(p).flatten(1) if p.ndim > 1 else None
+        rows = plain(p).flatten(1) if p.ndim > 1 and p.requires_grad else None
         if (
-            rows is not None
-            and len(rows) > 1
-            and bool(rows.any())
-            and bool((rows == rows[0]).all())
+            rows is None
+            or min(rows.shape) < 2
+            or not bool(rows.any())
+            or not bool((rows == rows[0]).all())
         ):
-            distinct = Estimate.exactly(1 / len(rows))
-            yield Reading(name, "distinct units", distinct, VIEW, "matrix")
+            continue
+        grads = gradients()
+        least = ALIKE * max(float(g.abs().amax()) for g in grads.values())
+        moves = float(grads[name].abs().amax()) > least  # more than rounding
+        moved = _distinct(grads[name].flatten(1).mT) if moves else None
+        distinct = Estimate.exactly(moved or 1 / len(rows))
+        yield Reading(name, "distinct units", distinct, VIEW, "matrix")
 
 
 def _distinct(units: Tensor) -> float | None:
@@ -133,7 +153,7 @@ def _statistics(subject: Subject) -> Iterator[Item]:
             yield Reading(name, "batches seen", Estimate.exactly(0.0), VIEW)
 
 
-def _trained(subject: Subject) -> Iterator[Item]:
+def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     """Weights that are not trained, and gradients next to the weights they move."""
     for name, p in subject.model.named_parameters():
         if not p.requires_grad and p.is_floating_point():
@@ -144,22 +164,54 @@ def _trained(subject: Subject) -> Iterator[Item]:
         return
     if not any(p.requires_grad for p in subject.model.parameters()):
         return
-    grads = trial_gradients(
-        subject.model, subject.batch, targets=subject.targets, loss=subject.loss
-    )
+    grads = gradients()
+    yield from polyak_items(subject, grads)
     own = dict(subject.model.named_parameters())
+    freed = _freed(subject, frozenset(n for n, g in grads.items() if not bool(g.any())))
     for name, g in grads.items():
-        weight = own[name].detach()
-        size, norm = weight.double().norm().item(), g.double().norm().item()
-        if not math.isfinite(norm):
-            bad = g.numel() - int(g.isfinite().sum())
-            yield Reading(name, "non-finite entries", Estimate.exactly(bad), VIEW)
-        elif size > 0:
-            yield Reading(name, "relative gradient", Estimate.rounded(norm / size, ulps=64), VIEW)
-        else:
-            form = "bias" if name.endswith("bias") else ""
-            gradient = Estimate.rounded(norm, ulps=64)
-            yield Reading(name, "gradient of a zero weight", gradient, VIEW, form)
+        yield _moved(name, own[name].detach(), g, free=name in freed)
+
+
+def _moved(name: str, weight: Tensor, gradient: Tensor, *, free: bool) -> Reading:
+    """How far a gradient moves a weight, or how large it is where that is zero."""
+    size, norm = weight.double().norm().item(), gradient.double().norm().item()
+    if not math.isfinite(norm):
+        bad = gradient.numel() - int(gradient.isfinite().sum())
+        return Reading(name, "non-finite entries", Estimate.exactly(bad), VIEW)
+    if size > 0:
+        form = "behind zeros" if norm == 0 and free else ""
+        relative = Estimate.rounded(norm / size, ulps=64)
+        return Reading(name, "relative gradient", relative, VIEW, form)
+    form = "bias" if name.endswith("bias") else ""
+    form = "cut" if norm == 0 and not free else form
+    estimate = Estimate.rounded(norm, ulps=64)
+    return Reading(name, "gradient of a zero weight", estimate, VIEW, form)
+
+
+def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
+    """Parameters without a gradient that would get one if no weight were zero.
+
+    The others are cut off, multiplied by constants, or not used: it is not zeros that keep them
+    where they are.
+
+    Args:
+        subject: With targets and a loss.
+        without: Names of parameters whose gradient is zero.
+
+    Cost: one forward and backward pass, where there are any.
+    """
+    named = [(n, p) for n, p in subject.model.named_parameters() if p.requires_grad]
+    zero = [n for n, p in named if not bool(p.any()) and not n.endswith("bias")]
+    if not without or not zero:
+        return frozenset()
+    copy = duplicate(subject.model)
+    g = torch.Generator().manual_seed(0)
+    own = dict(copy.named_parameters())
+    with torch.no_grad():
+        for name in zero:
+            own[name].copy_(NUDGE * torch.randn(own[name].shape, generator=g))
+    grads = trial_gradients(copy, subject.batch, targets=subject.targets, loss=subject.loss)
+    return frozenset(name for name in without if bool(grads[name].any()))
 
 
 def _rows(both: Rows) -> Tensor | None:

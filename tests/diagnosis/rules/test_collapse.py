@@ -142,3 +142,15 @@ def test_of_equal_samples_no_gradient_is_blamed(least):
     (found,) = alike_inputs(profile(alike))
     assert "speaks of the batch, not of the network" in found.says
     assert said(directional_gradient, alike, *cosines) == {}
+
+
+@pytest.mark.parametrize(("chance", "told"), [
+    (None, {"directional-gradient-vanishing": "error"}),
+    (0.5 * BELOW, {"directional-gradient-vanishing": "error"}),
+    (0.5, {}),
+])  # fmt: skip
+def test_samples_that_were_seen_to_be_learned_apart_can_be(chance, told):
+    rows = [reading("minimum |cos|", 1.0, "layer 2", view="gradients")]
+    if chance is not None:
+        rows.append(reading("probability of fitting", chance, "(model)"))
+    assert said(directional_gradient, *rows, count=3) == told

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
-from sigmascope.diagnosis.rules.linearity import linear_network, linear_pair
+from sigmascope.diagnosis.rules.linearity import linear_network
 
 X = torch.rand(32, 6, generator=torch.Generator().manual_seed(0))  # all positive
 Y = X.sum(1, keepdim=True)
@@ -16,7 +16,7 @@ def found(*layers, batch=X):
     torch.manual_seed(0)
     model = nn.Sequential(*layers)
     profile = survey.profile(model, batch, targets=Y, loss=F.mse_loss, views=["setup"])
-    return [f for rule in (linear_network, linear_pair) for f in rule(profile)]
+    return [*linear_network(profile)]
 
 
 @pytest.mark.parametrize("end", [[], [nn.Sigmoid()]])
@@ -44,12 +44,6 @@ def test_convolutions_count():
     assert [f.name for f in found(*layers, batch=images)] == ["linear-network"]
     layers.insert(2, nn.MaxPool2d(1, 1))
     assert found(*layers, batch=images) == []
-
-
-@pytest.mark.parametrize(("width", "said"), [(3, []), (8, ["linear-pair"])])
-def test_a_narrow_width_between_is_meant(width, said):
-    layers = [nn.Linear(6, 7), nn.ReLU(), nn.Linear(7, width), nn.Linear(width, 5), nn.ReLU()]
-    assert [f.name for f in found(*layers, nn.Linear(5, 1))] == said
 
 
 def test_one_layer_is_what_it_is():

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from sigmascope.diagnosis.rules.magnitudes import adjoint_size, dead_units, signal_size
-from tests.diagnosis.readings import ABOVE, BELOW, profile, said, series
+from sigmascope.records import Profile
+from tests.diagnosis.readings import ABOVE, BELOW, layers, profile, reading, said, series
 
 
 @pytest.mark.parametrize(
@@ -56,3 +57,23 @@ def test_the_worst_of_the_dead_layers_is_told():
     assert (found.site, found.severity) == ("layer 0", "error")
     assert "96 % of the units that layer 2 reads" in found.says
     assert "units of 2 other layers" in found.says
+
+
+@pytest.mark.parametrize(("first", "held", "speaks"), [
+    (101.0, True, True), (99.0, True, False), (1.0, False, True),
+])  # fmt: skip
+def test_derivatives_with_held_statistics_ask_the_gradient_of_the_loss(first, held, speaks):
+    rows = series("adjoint norm", 1e5, 1e3, 1.0)
+    for i, value in enumerate((first, 10.0, 1.0)):
+        rows.append(reading("relative gradient", value, f"layer {i}.weight"))
+    if held:
+        rows.append(reading("batch statistics", 3.0, "(model)"))
+    measured = Profile(tuple(rows), layers=layers(3))
+    assert [f.name for f in adjoint_size(measured)] == (["exploding-adjoints"] if speaks else [])
+
+
+def test_a_derivative_that_is_zero_behind_a_weight_that_moves_is_none_that_vanished():
+    rows = series("adjoint norm", 0.0, 0.0, 1.0)
+    assert said(adjoint_size, *rows) == {"vanishing-adjoints": "error"}
+    rows.append(reading("gradient of a zero weight", 0.1, "layer 2.weight"))
+    assert said(adjoint_size, *rows, count=3) == {}

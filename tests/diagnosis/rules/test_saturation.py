@@ -56,3 +56,11 @@ def test_normalisation_that_hides_a_collapse(digits):
     one = found(deep, digits)["hidden-collapse"]
     assert one.site == "hidden.11.linear"
     assert "hidden-collapse" not in found(mlp(12, norm="batch"), digits)
+
+
+def test_what_is_the_same_for_all_by_design_hides_nothing():
+    """As a table of positions: no difference is there that could be blown up."""
+    after = reading("participation ratio", 3.0, "layer 1", form="samples")
+    for variation, speaks in ((1e-5, True), (0.0, False)):
+        rows = reading("written variation", variation, "layer 0"), after
+        assert bool(said(hidden_collapse, *rows, count=2)) == speaks

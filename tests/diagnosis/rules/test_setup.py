@@ -7,8 +7,15 @@ import torch
 from torch import nn
 
 from sigmascope import networks, sources
-from sigmascope.diagnosis.rules.setup import strong_residual, weight_scale
-from tests.diagnosis.readings import ABOVE, BELOW, profile, said, series
+from sigmascope.diagnosis.rules.setup import (
+    cut_weights,
+    frozen_layers,
+    strong_residual,
+    stuck_weights,
+    weight_scale,
+)
+from sigmascope.records import Layer, Profile
+from tests.diagnosis.readings import ABOVE, BELOW, layers, profile, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
 
 
@@ -92,3 +99,37 @@ def test_the_strongest_branch_is_told():
     (found,) = strong_residual(profile(*strengths, *stream))
     assert "16 residual branches have up to 9 times" in found.says
     assert "grows 2.7e+06 times" in found.says  # 2^15 (1 + 81)
+
+
+@pytest.mark.parametrize(("also", "severity"), [
+    ("nothing", "warning"), ("another weight", "note"),
+    ("a constant", "note"), ("no layer", "note"), ("of no sample", "note"),
+])  # fmt: skip
+def test_frozen_constants_of_a_layer_are_noted(also, severity):
+    names = ("layer 0.grid", "layer 0.weight")
+    last = Layer("layer 1", "Linear", 1, ("layer 1.weight",))
+    kinds = (Layer("layer 0", "Spline", 0, names), last)
+    rows = [reading("frozen entries", 5, "layer 0.grid", form="matrix"),
+            reading("relative gradient", 0.1, "layer 1.weight")]  # fmt: skip
+    if also == "another weight":
+        rows.append(reading("relative gradient", 0.1, "layer 0.weight"))
+    if also != "of no sample":
+        rows.append(reading("written variation", 0.0 if also == "a constant" else 0.5, "layer 0"))
+    if also == "no layer":
+        kinds = (last,)
+    (found,) = frozen_layers(Profile(tuple(rows), layers=kinds))
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(("form", "speaks"), [("", True), ("behind zeros", False)])
+def test_what_is_behind_zeros_is_not_cut(form, speaks):
+    rows = [reading("relative gradient", 0.0, "layer 0.weight", form=form),
+            reading("relative gradient", 0.1, "layer 1.weight")]  # fmt: skip
+    measured = Profile(tuple(rows), layers=layers(2))
+    assert bool([*cut_weights(measured)]) == speaks
+
+
+@pytest.mark.parametrize(("form", "speaks"), [("", True), ("cut", False)])
+def test_zeros_that_constants_multiply_are_not_blamed(form, speaks):
+    r = reading("gradient of a zero weight", 0.0, "layer 0.weight", form=form)
+    assert bool([*stuck_weights(Profile((r,), layers=layers(2)))]) == speaks

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
 from sigmascope.networks import UncentredBatchNorm
@@ -87,13 +88,42 @@ def test_what_a_normaliser_multiplies_by_its_weight(name, training):
     kind = module.train(training)
     batch = training and name in ("batch", "uncentred")
     frozen = {kind: [statistics(kind, x)]} if batch else {}
-    normal = standardised(kind, x, frozen)
+    normal = standardised(kind, x, kind(x).detach(), frozen)
     with torch.no_grad():
         kind.weight.fill_(2.0)
         if getattr(kind, "bias", None) is not None:
             kind.bias.fill_(3.0)
         shift = 0.0 if getattr(kind, "bias", None) is None else 3.0
         torch.testing.assert_close(2 * normal + shift, kind(x))
+
+
+class ChannelsFirst(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+class ShiftedScale(nn.LayerNorm):
+    def forward(self, x):
+        return F.layer_norm(x, self.normalized_shape, 1 + self.weight, self.bias, self.eps)
+
+
+class Renamed(nn.LayerNorm):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "same"),
+    [
+        (ChannelsFirst, (2, 4, 3, 3), False),
+        (ChannelsFirst, (2, 4, 4, 4), False),  # the shapes fit, the numbers do not
+        (ShiftedScale, (5, 4), False),
+        (Renamed, (5, 4), True),
+    ],
+)
+def test_a_normaliser_that_works_in_its_own_way_is_told_by_what_it_wrote(kind, shape, same):
+    g = torch.Generator().manual_seed(0)
+    x, norm = torch.randn(shape, generator=g), kind(4)
+    assert (standardised(norm, x, norm(x).detach(), {}) is not None) == same
 
 
 def test_statistics_that_were_seen_are_replayed_call_by_call():

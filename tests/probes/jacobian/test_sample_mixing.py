@@ -119,3 +119,30 @@ def test_the_trace_that_was_wrong_is_refused(as_users_see_it):
 
     with pytest.raises(Refusal, match="exchanged"):
         _ = probes.Subject(Turns(), torch.randn(5, 4)).ntk_trace
+
+
+def test_how_much_samples_mix_is_that_of_two_runs():
+    model, x = mixed("centred", samples=8)
+    subject = Subject(model, x)
+    found = subject.mixed
+    assert found is not None
+    assert not found.compares
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(0))
+    other = x.clone()
+    other[order[4:]] = x[order[:4]]
+    with torch.no_grad():
+        a, b = model(x).double(), model(other).double()
+    moved = (a - b)[order[:4]].square().mean().sqrt()
+    expected = float(moved / (a - a.mean(0)).square().mean().sqrt())
+    assert found.change == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_output_for_every_pair_compares_samples():
+    torch.manual_seed(0)
+    model = Mixes(lambda m, x: m.a(x) @ m.b(x).mT)
+    model.head = nn.Identity()
+    found = Subject(model, torch.randn(8, 5)).mixed
+    assert found is not None
+    assert found.compares
+    alone = Mixes(lambda m, x: m.a(x).relu())
+    assert Subject(alone, torch.randn(8, 5)).mixed is None

@@ -185,3 +185,53 @@ def test_an_input_that_was_overwritten_is_not_used(as_users_see_it):
     model, x = Overwrites().double(), torch.randn(4, 5).double()
     with pytest.raises(Refusal, match="used once, got b"):
         _ = Subject(model, x).ntk_trace
+
+
+class ChannelsFirst(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+class Places(nn.Embedding):
+    """Reads ids for their number alone, as positions do."""
+
+    def forward(self, ids):
+        return self.weight[: ids.shape[1]].expand(len(ids), -1, -1)
+
+
+def test_a_normaliser_that_permutes_counts_in_full():
+    torch.manual_seed(0)
+    parts = [nn.Conv2d(2, 4, 2), ChannelsFirst(4), nn.GELU(), nn.Flatten(), nn.Linear(16, 3)]
+    model, x = nn.Sequential(*parts).double(), torch.randn(5, 2, 3, 3, dtype=torch.float64)
+    torch.testing.assert_close(Subject(model, x).ntk_trace, truth(model, x), rtol=1e-9, atol=0)
+    assert "features" in {r.view for r in survey.profile(model, x).readings}
+
+
+def test_an_embedding_that_looks_up_places_counts_in_full():
+    torch.manual_seed(0)
+    parts = {"words": nn.Embedding(90, 4), "places": Places(6, 4), "head": nn.Linear(24, 3)}
+    run = lambda m, ids: m.head((m.words(ids) + m.places(ids)).tanh().flatten(1))
+    model, ids = Net(run, **parts).double(), torch.randint(40, 90, (5, 6))
+    torch.testing.assert_close(Subject(model, ids).ntk_trace, truth(model, ids), rtol=1e-9, atol=0)
+
+
+class ActsInside(nn.BatchNorm1d):
+    """Normalises and activates in one module, as timm's do."""
+
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+def test_a_batch_normaliser_with_an_activation_inside_keeps_it():
+    """Held at the statistics of the batch, it is the normaliser and the activation apart."""
+    torch.manual_seed(0)
+    inside = nn.Sequential(nn.Linear(5, 7), ActsInside(7), nn.Linear(7, 3)).double()
+    apart = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.ReLU(), nn.Linear(7, 3)).double()
+    apart[0], apart[3] = inside[0], inside[2]
+    x = torch.randn(9, 5, dtype=torch.float64)
+    one, other = Subject(inside, x, outputs=3), Subject(apart, x, outputs=3)
+    torch.testing.assert_close(one.ntk_trace, other.ntk_trace, rtol=1e-9, atol=0)
+    norm = lambda s: s.adjoints.adjoints["0"].norm_sq
+    torch.testing.assert_close(norm(one), norm(other), rtol=1e-9, atol=0)
+    assert inside[1].training
+    assert not inside[1].running_mean.any()

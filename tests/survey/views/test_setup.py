@@ -45,7 +45,31 @@ def test_copies_are_counted():
         model[0].bias[4:] = model[0].bias[:4]
     assert read(model, x)["2", "distinct units"] == 0.5
     nn.init.constant_(model[0].weight, 0.1)
+    nn.init.constant_(model[0].bias, 0.1)
+    different = read(model, x)  # their gradients are, by what the next layer makes of them
+    assert different["0.weight", "distinct units"] == 1.0
+    assert different["2", "distinct units"] == 1 / 8
+    nn.init.constant_(model[2].weight, 0.1)
     assert read(model, x)["0.weight", "distinct units"] == 1 / 8
+
+
+def test_rows_that_are_equal_by_design_are_no_copies():
+    """As the decays of a state space model: equal rows that meet different channels."""
+
+    class Decays(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.log = nn.Parameter(torch.arange(1.0, 5.0).log().expand(6, 4).clone())
+            self.table = nn.Parameter(torch.arange(5.0).expand(6, 5).clone(), requires_grad=False)
+
+        def forward(self, x):
+            return (x[..., None] * (-self.log.exp())).sum(-1) + 0 * self.table.sum()
+
+    torch.default_generator.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(4, 6), Decays(), nn.Linear(6, 2)), torch.randn(30, 4)
+    found = read(model, x)
+    assert found["1.log", "distinct units"] == 1.0
+    assert ("1.table", "distinct units") not in found
 
 
 def test_gradients_are_those_of_autograd():
@@ -84,3 +108,24 @@ def test_denormal_numbers_are_counted():
     model = nn.Sequential(nn.Linear(4, 8, bias=False), nn.Linear(8, 3))
     nn.init.constant_(model[0].weight, 1e-20)
     assert read(model, torch.full((6, 4), 1e-20))["0", "denormal entries"] == 48
+
+
+def test_zeros_that_other_zeros_hold_are_told_from_those_that_constants_do():
+    class Branch(nn.Module):
+        def __init__(self, mask):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 6, bias=False), nn.Linear(6, 4, bias=False)
+            self.mask = nn.Parameter(torch.full((4,), mask), requires_grad=False)
+            nn.init.zeros_(self.a.weight)
+            nn.init.zeros_(self.b.weight)
+
+        def forward(self, x):
+            return x + self.mask * self.b(self.a(x))
+
+    torch.default_generator.manual_seed(0)
+    x, y = torch.randn(20, 4), torch.randint(3, (20,))
+    for mask, form in ((1.0, ""), (0.0, "cut")):
+        model = nn.Sequential(Branch(mask), nn.Linear(4, 3))
+        measured = survey.profile(model, x, targets=y, loss=F.cross_entropy, views=["setup"])
+        forms = {r.site: r.form for r in measured.series("gradient of a zero weight")}
+        assert forms["0.a.weight"] == forms["0.b.weight"] == form

@@ -1,0 +1,94 @@
+"""Rules on dependences: each next to its threshold, and on networks that have the fault or not."""
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.diagnosis.rules.dependences import (
+    heavy_dropout,
+    linear_layers,
+    mixed_samples,
+    stale_statistics,
+    unused_layers,
+)
+from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said, series
+from tests.diagnosis.rules.networks import found
+
+
+@pytest.mark.parametrize(("change", "form", "speaks"), [
+    (1e-4 * ABOVE, "rows", True), (1e-4, "rows", False), (2.0, "pairs", False),
+])  # fmt: skip
+def test_samples_that_mix(change, form, speaks):
+    r = reading("dependence on other samples", change, "(model)", form=form)
+    assert said(mixed_samples, r, count=3) == ({"mixed-samples": "warning"} if speaks else {})
+
+
+def test_layers_without_use_are_named():
+    (finding,) = unused_layers(profile(*series("times called", 0, 0, 0, 0)))
+    assert "layer 0, layer 1, layer 2 and 1 more" in finding.says
+    assert said(unused_layers, count=3) == {}
+
+
+@pytest.mark.parametrize(("share", "severity"), [
+    (0.85, None), (0.85 * ABOVE, "warning"), (0.97, "warning"), (0.97 * ABOVE, "error"),
+])  # fmt: skip
+def test_dropout(share, severity):
+    told = said(heavy_dropout, *series("dropped share", 0.1, share))
+    assert told == ({} if severity is None else {"heavy-dropout": severity})
+
+
+@pytest.mark.parametrize(("spare", "count", "speaks"), [
+    (1.0, 4, True), (BELOW, 4, False), (1.0, 5, False),
+])  # fmt: skip
+def test_linear_neighbours(spare, count, speaks):
+    r = reading("spare width", spare, "layer 1", form="after layer 0")
+    assert said(linear_layers, r, count=count) == ({"linear-layers": "warning"} if speaks else {})
+
+
+@pytest.mark.parametrize(("values", "speaks"), [
+    ((4.0 * ABOVE, 4.0 * ABOVE, 1.0), True),
+    ((4.0, 4.0, 1.0), False),
+    ((5.0, 1.0), False),  # more than half
+    ((0.25 * BELOW, 0.25 * BELOW, 1.0), True),
+    ((0.25, 0.25, 1.0), False),
+    ((100.0 * ABOVE, 1.0, 1.0), True),  # or one of them by far
+    ((100.0, 1.0, 1.0), False),
+    ((0.0, 1.0, 1.0), True),
+])  # fmt: skip
+def test_statistics_that_do_not_fit(values, speaks):
+    told = said(stale_statistics, *series("normalised square", *values))
+    assert told == ({"stale-statistics": "warning"} if speaks else {})
+
+
+def network():
+    torch.manual_seed(0)
+    parts = [m for _ in range(4) for m in (nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), *parts, nn.Linear(64, 10))
+
+
+def test_stale_statistics_are_the_cause_and_not_the_weights(digits):
+    model = network()
+    with torch.no_grad():
+        for _ in range(100):
+            model(0.02 * digits.inputs)
+    told = found(model.eval(), digits)
+    assert told["stale-statistics"].follows == ""
+    assert any("model.train()" in r for r in told["stale-statistics"].remedies)
+    if "weight-scale" in told:
+        assert told["weight-scale"].follows == "stale-statistics"
+    assert not {"stale-statistics", "weight-scale"} & set(found(model.train(), digits))
+
+
+def test_statistics_of_the_data_are_not_blamed(digits):
+    model = network()
+    with torch.no_grad():
+        for _ in range(100):
+            model(digits.inputs)
+    assert "stale-statistics" not in found(model.eval(), digits)
+
+
+def test_a_network_without_activations(digits):
+    model = network()
+    told = found(nn.Sequential(*[m for m in model if not isinstance(m, nn.ReLU)]), digits)
+    assert "linear-layers" in told
+    assert "linear-layers" not in found(model, digits)
