@@ -28,7 +28,8 @@ View = Literal[
     "training",
 ]
 ALL: Final[tuple[View, ...]] = ("representations", "weights", "features", "gradients", "setup")
-EVERY: Final[tuple[View, ...]] = get_args(View)  # those after `ALL` on request
+TRAINING: Final[View] = "training"  # read of training, not of a model: `diagnosis` adds it
+EVERY: Final[tuple[View, ...]] = tuple(v for v in get_args(View) if v != TRAINING)  # `ALL` first
 
 FILE: Final = Path(__file__).with_suffix(".toml")
 

@@ -74,7 +74,7 @@ import json, sys
 import sigmascope as ss
 before = "torch" in sys.modules
 same = all((
-    ss.profile is ss.survey.profile, ss.diagnose is ss.diagnosis.rules.diagnose,
+    ss.profile is ss.survey.profile, ss.diagnose is ss.diagnosis.diagnose,
     ss.Refusal is ss.gate.Refusal, ss.check is ss.theory.check,
 ))
 print(json.dumps([before, same, [n for n in ss.__all__ if not hasattr(ss, n)]]))

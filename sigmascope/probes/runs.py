@@ -6,6 +6,7 @@ added up. One run on a tape, with the normalisers held at what they saw, is aske
 that needs a graph of all samples at once. The invariant: what fails in the common run is asked once
 more by itself, so that sharing a run costs no answer and changes none.
 """
+# long: questions of one run belong together
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -38,12 +39,12 @@ from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
 from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.scene import Scene, Taped
+from sigmascope.probes.structure.affine_graph import is_affine
 from sigmascope.probes.structure.operations import (
     Branch,
     branches,
     branches_of,
     closing_operation,
-    is_affine,
 )
 
 MIXED = (
@@ -90,8 +91,8 @@ class Runs(Observed):
         """Whether what the last weight writes comes from the inputs by linear operations alone."""
 
         def alone() -> bool:
-            with self._scene.on_tape() as run:
-                return is_affine(run.output)
+            with with_leaves(self._scene).on_tape() as run:
+                return self._affine_on(run)
 
         return self._asked("linearity", alone)
 
@@ -230,7 +231,7 @@ class Runs(Observed):
         asked: dict[str, Callable[[Taped, Operations], Any]] = {
             "branches": self._branches_on,
             "closing operation": lambda run, _: self._closing(run.output),
-            "linearity": lambda run, _: is_affine(run.output),
+            "linearity": lambda run, _: self._affine_on(run),
         }
         if first in asked:  # which take no backward pass
             return asked
@@ -242,6 +243,9 @@ class Runs(Observed):
         if first == "adjoints" and self._piece(self.outputs) >= self.count:
             asked["adjoints"] = lambda run, _: self._adjoints_on(run)
         return asked
+
+    def _affine_on(self, run: Taped) -> bool:
+        return is_affine(run.output, [*self.model.parameters()])
 
     def _branches_on(self, run: Taped, operations: Operations) -> tuple[Branch, ...]:
         """With the sizes of the run in which normalisers take the statistics of the batch."""

@@ -88,7 +88,7 @@ def coverage(profile: Profile) -> Coverage:
         weights_wanted=wanted,
         skipped=len(profile.skipped),
         uncovered=tuple(s.site for s in uncovered),
-        unasked=tuple(view for view in EVERY if view not in asked and view != "training"),
+        unasked=tuple(view for view in EVERY if view not in asked),
         silent=tuple(u.says for u in unheard(profile) if _is_asked(u, asked)),
     )
 

@@ -1,6 +1,8 @@
 """Another last operation, or another number of outputs."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, final
 
 import torch
@@ -24,31 +26,28 @@ def closing_site(model: nn.Module, batch: Batch) -> str:
         batch: What it is run on.
     """
     wrote: list[tuple[str, Tensor]] = []
-    plain = {
-        name: m
-        for name, m in model.named_modules()
-        if name and not [*m.children()] and next(m.parameters(), None) is None
-    }
-
-    def note(name: str, _m: nn.Module, args: tuple[object, ...], out: object) -> None:
-        moved = isinstance(out, Tensor) and args and out is args[0]
-        if isinstance(out, Tensor) and not moved:
-            wrote.append((name, out))
-
-    hooks = [
-        m.register_forward_hook(lambda m, a, o, name=name: note(name, m, a, o))
-        for name, m in plain.items()
-        if not isinstance(m, nn.Dropout | nn.Flatten | nn.Identity)
-    ]
-    try:
+    with ExitStack() as hooks:
+        for name, m in model.named_modules():
+            if name and _is_plain(m):
+                hooks.callback(m.register_forward_hook(partial(_note, wrote, name)).remove)
         with still(model), torch.no_grad():
             output = as_tensor(called(model, batch))[0]
-    finally:
-        for hook in hooks:
-            hook.remove()
     name, made = wrote[-1] if wrote else ("", output[:0])
     same = made.numel() == output.numel() and torch.equal(made.flatten(), output.flatten())
     return name if same else ""
+
+
+def _is_plain(module: nn.Module) -> bool:
+    """Whether a module has neither parts nor weights, and does more than move numbers."""
+    bare = not [*module.children()] and next(module.parameters(), None) is None
+    return bare and not isinstance(module, nn.Dropout | nn.Flatten | nn.Identity)
+
+
+def _note(
+    wrote: list[tuple[str, Tensor]], name: str, _: nn.Module, _args: object, out: object
+) -> None:
+    if isinstance(out, Tensor):
+        wrote.append((name, out))
 
 
 class EndIn(Remedy):

@@ -102,18 +102,20 @@ def rate_too_high(profile: Profile) -> Iterator[Finding]:
     everywhere = left == math.inf and not bears and runs.left(OTHER) < math.inf
     if not bears and not everywhere:
         return
-    best = min(bears, key=runs.left) if bears else ""
-    than = (
-        f"; at {runs.value('rate', best):.2g}, {best.replace('rate x', 'times')}, "
-        f"{runs.left(best):.0%}"
-        if best
-        else ", and at a hundredth of your rate neither"
-    )
-    lower = f"{runs.value('rate', best):.2g}" if best else "a thousandth or less"
-    yield Finding(
+    yield _lower(runs, bears)
+
+
+def _lower(runs: _Runs, bears: list[str]) -> Finding:
+    """What to say of a rate that is too high, and of those that it should be."""
+    than, lower = ", and at a hundredth of your rate neither", "a thousandth or less"
+    if bears:
+        best = min(bears, key=runs.left)
+        lower = f"{runs.value('rate', best):.2g}"
+        than = f"; at {lower}, {best.replace('rate x', 'times')}, {runs.left(best):.0%}"
+    return Finding(
         "rate-too-high",
         "(training)",
-        "error" if left == math.inf else "warning",
+        "error" if runs.left() == math.inf else "warning",
         runs.evidence(*bears),
         f"{runs.says()}{than}: the learning rate is too high.",
         LECUN,

@@ -25,13 +25,6 @@ MOVES = {
     *("ReshapeAlias", "NativeDropout", "Expand", "Squeeze", "Unsqueeze", "Slice", "Alias"),
     *("ToCopy", "ConstantPadNd"),
 }
-# operations that are linear in what comes from the data, one side of a product being no data
-LINEAR = {
-    *MOVES, "Addmm", "Mm", "Convolution", "Add", "Sub", "Neg", "Mean", "Sum", "AvgPool2D", "Select",
-    "Cat", "Split", "AdaptiveAvgPool2D", "MkldnnConvolution", "Linear", "Index", "Unbind",
-} - {"NativeDropout"}  # fmt: skip
-FORMS = {*SHAPES, "T", "Permute", "Transpose"}
-WEIGHTED = {"Addmm", "Mm", "Convolution", "MkldnnConvolution", "Linear"}
 # what may lie between the last weight of a branch and the sum: a positive factor goes through
 THROUGH = {*MOVES, "Relu", "LeakyRelu"}
 
@@ -145,37 +138,7 @@ def closing_operation(output: Tensor, trained: Collection[Tensor]) -> str:
     wanted = {id(p) for p in trained}
     if node is None:
         return ""
-    return operation(node) if any(id(_leaf(n)) in wanted for n in _behind(node)) else ""
-
-
-def is_affine(output: Tensor) -> bool:
-    """Whether what the last weight writes comes from the inputs by linear operations alone.
-
-    Args:
-        output: On the autograd tape; what follows the last weight does not count.
-    """
-    node = output.grad_fn
-    while node is not None and operation(node) not in WEIGHTED:
-        inner = [f for f, _ in node.next_functions if f is not None]
-        if len(inner) != 1:
-            return False
-        node = inner[0]
-    return node is not None and all(map(_is_linear, _behind(node)))
-
-
-def _is_linear(node: Any) -> bool:
-    """Whether a node is linear in what comes from data; a factor that is a leaf is none of it."""
-    inner = [f for f, _ in node.next_functions if f is not None]
-    if _leaf(node) is not None:
-        return True
-    if operation(node) not in LINEAR:
-        return False
-    return operation(node) not in ("Mul", "Div", *WEIGHTED) or sum(map(_is_data, inner)) <= 1
-
-
-def _is_data(node: Any) -> bool:
-    """Whether more than the form of a single leaf, as a transposed weight, is behind a node."""
-    return not all(_leaf(f) is not None or operation(f) in FORMS for f in _behind(node))
+    return operation(node) if any(id(leaf(n)) in wanted for n in behind(node)) else ""
 
 
 def operation(node: torch.autograd.graph.Node) -> str:
@@ -210,7 +173,7 @@ def _writer(
     while node not in writers:
         kind = operation(node)
         inner = [f for f, _ in node.next_functions if f is not None]
-        own = [f for f in inner if id(_leaf(f)) in names]
+        own = [f for f in inner if id(leaf(f)) in names]
         if kind == "Mul" and own:  # a learned factor, as LayerScale
             name = names[id(own[0].variable)]
             return name.rpartition(".")[0] or name, (name,), linear
@@ -241,11 +204,11 @@ def _source(node: Any, writers: dict[Any, str]) -> Any:
 
 def _between(node: Any, other: Any) -> set[Any] | None:
     """What `node` was computed from, up to `other`; None if not from `other`."""
-    seen = _behind(node, other)
+    seen = behind(node, other)
     return None if node is other or other not in seen else seen - {other}
 
 
-def _behind(node: Any, end: Any = None) -> set[Any]:
+def behind(node: Any, end: Any = None) -> set[Any]:
     """A node and all that it was computed from, but what is behind an end."""
     stack, seen = [node], {node}
     while stack:
@@ -256,5 +219,6 @@ def _behind(node: Any, end: Any = None) -> set[Any]:
     return seen
 
 
-def _leaf(node: Any) -> Tensor | None:
+def leaf(node: Any) -> Tensor | None:
+    """The parameter or input that a node of the autograd graph stands for, if it does."""
     return getattr(node, "variable", None)

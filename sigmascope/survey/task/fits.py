@@ -81,25 +81,30 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     if output.numel() > LARGEST or not bool(output.isfinite().all()):
         return Fit(**known)
     ending = subject.tail
-    free = _free(output, targets, loss, labels, needs)
-    known |= {"now": value_of(loss, output, targets), "free": free}
-    known |= {"same": constant_loss(output, targets, loss)}
-    known |= {"labels_best": _labels_best(loss, targets, labels, known)}
+    known |= _least(loss, output, targets, labels, needs)
+    ending = subject.tail
     if ending is None:
-        return Fit(**known, reach=free)
+        return Fit(**known, reach=known["free"])
     start = bounded(ending)
-    reach, best = free, None
+    reach, best = known["free"], None
     if ending.names or math.isfinite(ending.bound):
         starts = tail_starts(ending.start, output, labels)
         reach, best = least_loss(start, starts, targets, loss)
-    return Fit(
-        **known,
-        **_possible(ending, start),
-        known=True,
-        closing=ending.closing,
-        reach=max(reach, free) if math.isfinite(free) else reach,
-        undecided=_undecided(best, labels),
-    )
+        reach = max(reach, known["free"])
+    known |= {"reach": reach, "undecided": _undecided(best, labels)}
+    return Fit(**known, **_possible(ending, start), known=True, closing=ending.closing)
+
+
+def _least(
+    loss: Loss, output: Tensor, targets: Tensor, labels: Labels | None, needs: Needs | None
+) -> dict[str, Any]:
+    """The loss as it is, the least of all outputs, and that of one for all samples."""
+    known = {
+        "now": value_of(loss, output, targets),
+        "free": _free(output, targets, loss, labels, needs),
+        "same": constant_loss(output, targets, loss),
+    }
+    return known | {"labels_best": _labels_best(loss, targets, labels, known)}
 
 
 def _free(

@@ -77,14 +77,6 @@ def _descend(
     """Quasi-Newton steps from a start; the best that was seen."""
     at = start.detach().clone().requires_grad_()
     best = (value, start)
-    search = torch.optim.LBFGS(
-        [at],
-        max_iter=STEPS,
-        tolerance_grad=0,
-        tolerance_change=0,
-        history_size=10,
-        line_search_fn="strong_wolfe",
-    )
 
     def again() -> Tensor:
         nonlocal best
@@ -99,8 +91,19 @@ def _descend(
         return held
 
     with torch.enable_grad(), suppress(Exception):
-        search.step(again)
+        _search(at).step(again)  # type: ignore[arg-type]
     return best
+
+
+def _search(at: Tensor) -> torch.optim.Optimizer:
+    return torch.optim.LBFGS(
+        [at],
+        max_iter=STEPS,
+        tolerance_grad=0,
+        tolerance_change=0,
+        history_size=10,
+        line_search_fn="strong_wolfe",
+    )
 
 
 def free_starts(output: Tensor, targets: Tensor, labels: Labels | None) -> list[Tensor]:

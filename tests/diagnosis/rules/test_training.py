@@ -77,6 +77,15 @@ def test_a_rate_that_is_too_low(left, theirs, planned, severity):
     assert said(rate_too_low, *facts).get("rate-too-low") == severity
 
 
+def test_a_rate_at_which_nothing_holds():
+    broken = [reading("broke at step", 2, "(training)", "training", f"rate x {t}")
+              for t in ("0.1", "0.01")]  # fmt: skip
+    assert said(rate_too_high, *runs(math.inf, (OTHER, 0.9, None)), *broken) == {
+        "rate-too-high": "error"
+    }
+    assert said(rate_too_high, *runs(math.inf), *broken) == {}
+
+
 @pytest.mark.parametrize(
     ("left", "fall", "planned", "speaks"),
     [
@@ -87,15 +96,6 @@ def test_a_rate_that_is_too_low(left, theirs, planned, severity):
         (0.5 * BELOW, 0.2, 200, False),
     ],
 )
-def test_a_rate_at_which_nothing_holds():
-    broken = [reading("broke at step", 2, "(training)", "training", f"rate x {t}")
-              for t in ("0.1", "0.01")]  # fmt: skip
-    assert said(rate_too_high, *runs(math.inf, (OTHER, 0.9, None)), *broken) == {
-        "rate-too-high": "error"
-    }
-    assert said(rate_too_high, *runs(math.inf), *broken) == {}
-
-
 def test_a_plan_that_ends_too_soon(left, fall, planned, speaks):
     assert bool(said(few_steps, *runs(left, fall=fall, planned=planned))) is speaks
 

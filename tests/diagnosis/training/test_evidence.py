@@ -12,12 +12,9 @@ from sigmascope.diagnosis.training import Data, training_items
 from sigmascope.diagnosis.training.evidence import (
     PLANNED,
     Scale,
-    boundary,
-    score_of,
     steps_for,
     tried,
 )
-from sigmascope.diagnosis.training.runs import started
 from sigmascope.records import Reading
 
 G = torch.Generator().manual_seed(0)
@@ -81,25 +78,6 @@ def test_the_loss_that_is_left_is_told_between_the_best_and_a_constant():
     assert scale.left(0.0) == pytest.approx(0.0, abs=1e-6)
     alone = Scale.of(torch.zeros(1, 1), Data(X[:1], Y[:1], F.mse_loss, 1), 9.0)
     assert alone.left(9.0) == pytest.approx(1.0)  # a constant fits one sample: its first loss
-
-
-@pytest.mark.parametrize(
-    ("loss", "at"),
-    [(F.binary_cross_entropy, 0.5), (F.binary_cross_entropy_with_logits, 0.0), (F.mse_loss, 0.5)],
-)
-def test_where_yes_begins(loss, at):
-    y = (Y > 0).float()
-    assert boundary(torch.full((64, 1), 0.3), Data(X, y, loss, 16)) == at
-
-
-def test_scores_are_accuracies_of_classes():
-    model = nn.Sequential(nn.Linear(5, 3))
-    classes = torch.arange(64) % 3
-    run = started(model, recipe_of("sgd", model, 0.0), 64)
-    data = Data(X, classes, F.cross_entropy, 64)
-    run.go_on(data, 1)
-    right = (model(X).argmax(1) == classes).double().mean().item()
-    assert score_of(run, data) == right
 
 
 def test_smaller_batches_are_tried_where_an_epoch_has_few():

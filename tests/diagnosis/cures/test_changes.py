@@ -1,0 +1,117 @@
+"""Changes of a program, each with the lines that write the same."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.diagnosis.cures.changes import OWN, SECOND, changes_for, of_network
+from sigmascope.diagnosis.programs import Program
+from sigmascope.diagnosis.programs.opened import opened
+from sigmascope.diagnosis.remedies import Inapplicable, remedy
+
+G = torch.Generator().manual_seed(0)
+X = torch.randn(40, 6, generator=G)
+IDS = (1 + torch.arange(40).remainder(4)).float()[:, None]
+
+
+def network(*last, outputs=1):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, outputs), *last)
+
+
+def program(model, targets=IDS, loss=F.mse_loss, **more):
+    given = {"optimizer": "sgd", "lr": 0.2, "batch_size": 16, "epochs": 3, **more}
+    return Program(model, (X, targets), loss, **given)
+
+
+def changed(finding, name, whole):
+    (maker,) = [m for m in changes_for(finding) if m.name == name]
+    return maker(whole, opened(whole, samples=40))
+
+
+@pytest.mark.parametrize(
+    ("finding", "name", "times"),
+    [
+        ("rate-too-high", "lower-rate", 0.1),
+        ("rate-too-high", "much-lower-rate", 0.01),
+        ("rate-too-low", "higher-rate", 10.0),
+        ("rate-too-low", "much-higher-rate", 100.0),
+    ],
+)
+@pytest.mark.parametrize("kind", ["name", "instance", "function"])
+def test_rates(finding, name, times, kind):
+    model = network()
+    by = {
+        "name": {},
+        "instance": {"optimizer": torch.optim.SGD(model.parameters(), 0.2), "lr": None},
+        "function": {"optimizer": lambda ps: torch.optim.SGD(ps, 0.2), "lr": None},
+    }[kind]
+    change = changed(finding, name, program(model, **by))
+    assert change.program.recipe().rate == pytest.approx(0.2 * times)
+    group = change.program.recipe().make(change.program.model).param_groups[0]
+    assert group["lr"] == pytest.approx(0.2 * times)
+    assert change.patch == (f"lr={0.2 * times:.3g}  # in place of 0.2",)
+    assert change.cause == finding
+
+
+def test_epochs_batches_and_optimisers():
+    whole = program(network())
+    assert changed("few-steps", "more-epochs", whole).program.epochs == 30
+    assert changed("large-batch", "smaller-batch", whole).program.batch_size == 2
+    other = changed("other-optimiser", "other-optimiser", whole)
+    assert other.program.recipe().says() == "adam at 0.001"
+    assert other.patch == ("optimizer = torch.optim.Adam(model.parameters(), lr=0.001)",)
+
+
+def test_one_output_for_each_class():
+    whole = program(network(nn.Sigmoid()))
+    change = changed("classes-on-one-output", "one-output-per-class", whole)
+    known = opened(change.program, samples=40)
+    assert known.unfit == ""
+    assert sorted(set(known.targets.tolist())) == [0, 1, 2, 3]
+    assert change.program.model(X).shape == (40, 4)
+    assert change.patch == (
+        "model[3] = nn.Identity()",
+        "model[2] = nn.Linear(8, 4)",
+        "targets = targets.flatten().long() - 1",
+        "loss = F.cross_entropy",
+    )
+    assert whole.model(X).shape == (40, 1)  # the user's is as it was
+
+
+def test_as_many_outputs_as_targets():
+    change = changed("spread-targets", "outputs-as-targets", program(network(outputs=5)))
+    assert change.program.model(X).shape == IDS.shape
+
+
+@pytest.mark.parametrize(
+    ("targets", "outputs", "loss"),
+    [
+        (torch.arange(40) % 4, 4, "cross_entropy"),
+        (torch.eye(4)[torch.arange(40) % 4], 4, "cross_entropy"),
+        ((X[:, :3] > 0).float(), 3, "binary_cross_entropy_with_logits"),
+        ((X[:, :1] > 0).float(), 1, "binary_cross_entropy_with_logits"),
+    ],
+)
+def test_cross_entropies(targets, outputs, loss):
+    squared = lambda o, y: (o - (y if y.is_floating_point() else F.one_hot(y, 4))).square().mean()
+    whole = program(network(nn.Sigmoid(), outputs=outputs), targets, squared)
+    change = changed("squared-error-for-classes", "cross-entropy", whole)
+    assert change.program.loss == loss
+    assert opened(change.program, samples=40).unfit == ""
+    assert float(change.program.model(X).detach().min()) < 0  # it ends in scores
+
+
+def test_a_remedy_of_the_network_is_a_change():
+    whole = program(network(nn.Softmax(-1)))
+    change = of_network(remedy("end-in-linear"))(whole, opened(whole, samples=40))
+    assert change.patch[-1] == "model[3] = nn.Identity()"
+    batch = of_network(remedy("standardise-inputs"))
+    with pytest.raises(Inapplicable):
+        batch(program(network()), opened(program(network()), samples=40))
+
+
+def test_names_are_each_said_once():
+    assert all(len({n for n, _ in made}) == len(made) for made in (*OWN.values(), SECOND))
+    assert [*changes_for("rank-collapse")] == []

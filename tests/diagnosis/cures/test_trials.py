@@ -1,0 +1,68 @@
+"""Cures are trained as the user trains, and ranked by what that gives."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import sigmascope as ss
+from sigmascope.diagnosis.cures import cured
+from sigmascope.gate import Refusal
+
+G = torch.Generator().manual_seed(0)
+X = torch.randn(120, 6, generator=G)
+CLASSES = (X[:, 0] > 0).long() + (X[:, 1] > 0).long()
+VALUES = 40 * X[:, :1]
+
+
+def network(*last, outputs=3):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, outputs), *last)
+
+
+def best(model, targets, loss, **more):
+    given = {"optimizer": "adam", "lr": 0.01, "batch_size": 24, "epochs": 20, **more}
+    return cured(ss.Program(model, (X, targets), loss, **given), samples=120)
+
+
+def test_the_end_that_is_in_the_way_is_left_out():
+    found = best(network(nn.Sigmoid(), outputs=1), VALUES, F.mse_loss, epochs=200)
+    first = found.tried[0]
+    assert first.name.startswith("end-in-linear")
+    assert first.cause == "out-of-reach"
+    assert first.before < 0.2 < 0.8 < first.after
+
+
+def test_a_rate_is_lowered():
+    found = best(network(), CLASSES, "cross_entropy", optimizer="sgd", lr=1e3)
+    assert "rate" in found.tried[0].name or "optimiser" in found.tried[0].name
+    assert found.tried[0].after > 0.8
+
+
+def test_one_cure_goes_on_with_another():
+    """Without the sigmoid the plan of two epochs is too short."""
+    found = best(network(nn.Sigmoid(), outputs=1), VALUES, F.mse_loss, epochs=2)
+    both = [c for c in found.tried if c.name.startswith("end-in-linear+")]
+    assert both
+    assert both[0].after > max(c.after for c in found.tried if "+" not in c.name)
+    assert both[0].patch[0].startswith("# Leave out")
+
+
+def test_where_nothing_was_found_nothing_is_tried():
+    found = best(network(), CLASSES, "cross_entropy")
+    assert found.tried == ()
+
+
+def test_the_model_is_left_as_it_is():
+    model = network(nn.Softmax(-1))
+    before = [p.clone() for p in model.parameters()]
+    state = torch.random.get_rng_state()
+    best(model, CLASSES, "cross_entropy")
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert isinstance(model[3], nn.Softmax)
+
+
+def test_without_an_optimiser_it_is_refused():
+    with pytest.raises(Refusal, match="name an optimiser"):
+        cured(ss.Program(network(), (X, CLASSES)))
