@@ -23,6 +23,7 @@ from sigmascope.diagnosis.training.evidence import other_family
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import called, duplicate, module_name, still
 from sigmascope.probes.samples import as_tensor, prepared
+from sigmascope.probes.structure import tail
 
 MORE = 10.0  # times the epochs
 
@@ -176,6 +177,8 @@ def _opened_end(program: Program, known: Opened) -> tuple[nn.Module, tuple[str, 
     try:
         model = remedy.apply(program.model, known.batch)
     except Inapplicable:
+        if tail(program.model, prepared(program.model, known.batch)).closing:
+            raise  # it is written in `forward`, where scores would go through it
         return duplicate(program.model), ()
     return model, tuple(_lines(remedy, program, known))
 

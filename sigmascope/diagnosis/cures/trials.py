@@ -32,6 +32,7 @@ from sigmascope.records import Finding, Shown
 
 MOST = 8  # cures that are tried
 LIKE = 0.03  # of a score, within which the cure of the deeper cause goes first
+LEAST = 0.01  # by which a score must rise
 ENOUGH = 0.9  # a score that needs no second cure
 
 
@@ -104,7 +105,11 @@ def cured(program: Program, found: Diagnosis | None = None, *, samples: int = SA
         for name, make in SECOND:
             both = Named(f"{cure.name}+{name}", cure.cause, _behind(cure, make))
             bench.put(both, cure.program, again)
-    return Cures(tuple(_ordered(bench.made)), MappingProxyType(bench.declined))
+    for cure in bench.made:
+        if cure.after <= cure.before + LEAST:
+            bench.declined[cure.name] = f"it changes little: {cure.before:.2f} to {cure.after:.2f}"
+    better = [c for c in bench.made if c.name not in bench.declined]
+    return Cures(tuple(_ordered(better)), MappingProxyType(bench.declined))
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Samples of whatever holds a user's data: a batch, a data set, a loader."""
 
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -119,7 +119,8 @@ def _of_set(data: Any, samples: int) -> Taken:
     if not total:
         raise Refusal("`data` must hold samples, got a data set of none.")
     rows = torch.randperm(total, generator=torch.Generator().manual_seed(0))[:samples]
-    batch, targets = parted(_joined([data[int(i)] for i in rows]))
+    items = [*_guarded(data[int(i)] for i in rows)]
+    batch, targets = parted(_joined(items))
     return Taken(batch, _numbers(targets), total)
 
 
@@ -146,7 +147,7 @@ def _of_loader(loader: DataLoader[Any], samples: int, batch_dim: int) -> Taken:
 def _of_iterable(data: Iterable[Any], total: int | None, samples: int, batch_dim: int) -> Taken:
     parts: list[tuple[Any, Any]] = []
     count = 0
-    for item in islice(data, samples):
+    for item in islice(_guarded(data), samples):
         parts.append(parted(item))
         count += sample_count(parts[-1][0], batch_dim=batch_dim)
         if count >= samples:
@@ -160,6 +161,20 @@ def _of_iterable(data: Iterable[Any], total: int | None, samples: int, batch_dim
     batch, targets = _fewer(batch, targets, sample_count(batch, batch_dim=batch_dim), samples,
                             batch_dim)  # fmt: skip
     return Taken(batch, _numbers(targets), total, size)
+
+
+def _guarded(data: Iterable[Any]) -> Iterator[Any]:
+    """The same items; what a user's loader raises is said as it is."""
+    try:
+        yield from data
+    except Refusal:
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())[:200]
+        raise Refusal(
+            f"The loader must give batches, got {type(error).__name__}: {words}. Run "
+            "`next(iter(loader))` by itself."
+        ) from error
 
 
 def _form(part: tuple[Any, Any], dim: int) -> list[list[int]]:

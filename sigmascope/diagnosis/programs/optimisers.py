@@ -58,6 +58,17 @@ class Recipe:
         again = None if make is None else lambda copy, more: make(copy, more * times)
         return replace(self, rate=self.rate * times, _make=again)
 
+    def having(self, **values: float) -> "Recipe":
+        """The same with other values of an option in every group, where groups have it."""
+
+        def again(copy: nn.Module, times: float) -> Optimizer:
+            made = self.make(copy, times=times)
+            for group in made.param_groups:
+                group.update({k: v for k, v in values.items() if k in group})
+            return made
+
+        return replace(self, options={**self.options, **values}, _make=again)
+
     def says(self) -> str:
         """E.g. `sgd at 0.01, momentum 0.9`."""
         told = "".join(f", {k} {v:g}" for k, v in self.options.items()
@@ -65,7 +76,7 @@ class Recipe:
         return f"{self.name} at {self.rate:g}{told}"
 
 
-Spec = str | Optimizer | Recipe | Callable[[Iterator[nn.Parameter]], Optimizer]
+Spec = str | Optimizer | Recipe | type[Optimizer] | Callable[[Iterator[nn.Parameter]], Optimizer]
 
 
 def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: Any) -> Recipe:
@@ -83,6 +94,8 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
     """
     if isinstance(optimizer, Recipe):
         return optimizer
+    if isinstance(optimizer, type) and getattr(torch.optim, optimizer.__name__, None) is optimizer:
+        optimizer = optimizer.__name__
     if isinstance(optimizer, str):
         return _named(optimizer.lower(), lr, options)
     if lr is not None or options:
@@ -91,7 +104,8 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
             "its own. Leave them out."
         )
     if not isinstance(optimizer, Optimizer):
-        made = optimizer(iter([p for p in model.parameters() if p.requires_grad]))
+        maker: Any = optimizer
+        made = maker(iter([p for p in model.parameters() if p.requires_grad]))
         if not isinstance(made, Optimizer):
             raise Refusal(
                 "`optimizer` must be a name, an optimiser, or a function that makes one of "

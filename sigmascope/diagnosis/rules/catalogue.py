@@ -71,11 +71,14 @@ from sigmascope.diagnosis.rules.task import (
     unscaled_targets,
 )
 from sigmascope.diagnosis.rules.training import (
+    failing_training,
     few_steps,
     large_batch,
+    left_out,
     other_optimiser,
     rate_too_high,
     rate_too_low,
+    strong_options,
     stuck,
     trains,
 )
@@ -139,6 +142,9 @@ RULES: tuple[Rule, ...] = (
     wrong_backward,
     unaligned_layers,
     rank_one_layer,
+    failing_training,
+    left_out,
+    strong_options,
     rate_too_high,
     rate_too_low,
     few_steps,

@@ -34,7 +34,8 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "bottleneck": ("overestimated_rank",),
         "conditioning": ("ill_conditioned",),
         "training": (
-            "rate_too_high", "rate_too_low", "few_steps", "other_optimiser", "large_batch", "stuck",
+            "failing_training", "strong_options", "left_out", "rate_too_high", "rate_too_low",
+            "few_steps", "other_optimiser", "large_batch", "stuck",
         ),
     }
 )  # fmt: skip

@@ -7,13 +7,22 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sigmascope.diagnosis.training.evidence import BATCH, FORM, GOOD, OTHER, PLANNED
+from sigmascope.diagnosis.training.evidence import (
+    BATCH,
+    CALMER,
+    DECAYLESS,
+    FORM,
+    GOOD,
+    OTHER,
+    PLANNED,
+)
 from sigmascope.records import Estimate, Finding, Profile, Reading
 
 STUCK = 0.95  # of the best constant's loss is left: nothing was learned
 BETTER = 0.8  # left by another run, at most, if it is to show that it learns
 BEGUN = 0.9  # the same, of a user's run that has not begun to learn
 CLEARLY = 0.7  # times what the user's run had left by then
+ENOUGH = 30  # steps, from which nothing learned means something
 FALLS = 0.05  # of the loss, in a quarter of the steps: on its way
 FAR = 5.0  # times the best constant's loss: from there a fall is the way back
 BOTTOU = "Bottou, Curtis & Nocedal 2018, Sec. 4"
@@ -187,6 +196,54 @@ def other_optimiser(profile: Profile) -> Iterator[Finding]:
     )
 
 
+def strong_options(profile: Profile) -> Iterator[Finding]:
+    """Weight decay or momentum that keeps training from learning."""
+    runs = _Runs.of(profile)
+    for form, name, do in (
+        (DECAYLESS, "strong-weight-decay", "Lower the weight decay: 1e-4 to 1e-2 is usual."),
+        (CALMER, "strong-momentum", "Lower the momentum to 0.9."),
+    ):
+        if runs.better(form) and runs.left() >= GOOD / 5:
+            yield Finding(
+                name,
+                "(training)",
+                "warning" if runs.left() >= GOOD else "note",
+                runs.evidence(form),
+                f"{runs.says()}; with {form}, and nothing else changed, {runs.left(form):.0%}.",
+                BOTTOU,
+                (do,),
+            )
+
+
+def left_out(profile: Profile) -> Iterator[Finding]:
+    """Weights to be trained that the optimiser does not hold."""
+    for r in profile.series("weights left out"):
+        yield Finding(
+            "untrained-weights",
+            "(training)",
+            "warning",
+            (r,),
+            f"{r.estimate.value:.0f} parameters require gradients, and the optimiser does not hold "
+            "them: no step changes them.",
+            "Arithmetic: what is not handed over takes no step",
+            ("Give the optimiser `model.parameters()`, or freeze what is not to be trained.",),
+        )
+
+
+def failing_training(profile: Profile) -> Iterator[Finding]:
+    """Training steps that raise, or a loss that no weight is in."""
+    for gap in profile.skipped:
+        if gap.what == "training" and gap.site != "(training)":
+            yield Finding(
+                "failing-training",
+                "(training)",
+                "error",
+                (),
+                f"A training step at your settings does not work: {gap.why}",
+                "Measured: training of a copy",
+            )
+
+
 def large_batch(profile: Profile) -> Iterator[Finding]:
     """Batches of which an epoch has so few that smaller ones learn far more of it."""
     runs = _Runs.of(profile)
@@ -210,7 +267,8 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     """Training at the user's settings that learns nothing, nor does anything beside them."""
     runs = _Runs.of(profile)
     left = runs.left()
-    if not left >= STUCK or runs.falling or runs.steps < 100:
+    whole = runs.value("planned steps") <= runs.steps
+    if not left >= STUCK or runs.falling or not (whole or runs.steps >= ENOUGH):
         return
     tried = [f for f in (*FORM.values(), OTHER, BATCH) if not math.isnan(runs.left(f))]
     if any(runs.better(f) for f in tried):

@@ -12,9 +12,9 @@ from sigmascope.diagnosis.trainability.forecasts import forecast
 from sigmascope.diagnosis.training.runs import Data, Run, started, work_of
 from sigmascope.diagnosis.training.scores import FLOOR, chance_below, score_of
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution import still
+from sigmascope.probes.execution import duplicate, still
 from sigmascope.records import Estimate, Item, Reading, View
-from sigmascope.survey.task import constant_loss, free_starts, labels_of, least_loss
+from sigmascope.survey.task import constant_loss, domain_of, free_starts, labels_of, least_loss
 
 VIEW: View = "training"
 SITE = "(training)"
@@ -28,6 +28,8 @@ CHANCE = "probability at your settings"
 GOOD = 0.5  # of the loss of the best constant that is left: training got under way
 FORM = {0.01: "rate x 0.01", 0.1: "rate x 0.1", 10.0: "rate x 10", 100.0: "rate x 100"}
 ROOM = 1e-6  # share of the first loss that a constant must leave, to be compared with
+DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
+DECAYLESS, CALMER = "no weight decay", "momentum 0.9"
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
 
 
@@ -48,7 +50,7 @@ class Scale:
         """Of a task; where a constant fits it, as a single sample, `first` is the loss to beat."""
         labels = labels_of(output, data.targets)
         starts = free_starts(output, data.targets, labels)
-        free, _ = least_loss(lambda o: o, starts, data.targets, data.loss)
+        free, _ = least_loss(domain_of(output), starts, data.targets, data.loss)
         same = constant_loss(output, data.targets, data.loss)
         return cls(free, same if same - free > ROOM * abs(first) else first)
 
@@ -123,7 +125,7 @@ def tried(
         if _worth(times, trials):
             others[FORM[times]] = started(model, recipe, data.size, times=times, clip=clip)
             others[FORM[times]].go_on(data, fewer)
-    for form, other, size in _elsewhere(data, recipe):
+    for form, other, size in _elsewhere(model, data, recipe):
         others[form] = started(model, other, size, clip=clip)
         samples = fewer * min(data.size, data.count)
         others[form].go_on(data, fewer if form == OTHER else samples // size)
@@ -139,8 +141,13 @@ def _worth(times: float, trials: Trials) -> bool:
     return before.after(before.steps) < trials.mine.after(before.steps) or not before.finite
 
 
-def _elsewhere(data: Data, recipe: Recipe) -> Iterator[tuple[str, Recipe, int]]:
+def _elsewhere(model: nn.Module, data: Data, recipe: Recipe) -> Iterator[tuple[str, Recipe, int]]:
     """Another family of optimisers at its usual rate, and smaller batches where there are few."""
+    group = recipe.make(duplicate(model)).param_groups[0]
+    if group.get("weight_decay", 0.0) > DECAY:
+        yield DECAYLESS, recipe.having(weight_decay=0.0), data.size
+    if group.get("momentum", 0.0) > MOMENTUM:
+        yield CALMER, recipe.having(momentum=0.9), data.size
     yield OTHER, other_family(recipe), data.size
     size = min(data.size, data.count)
     if size >= 8 and 4 * size > data.count:  # few steps in an epoch
@@ -155,6 +162,9 @@ def other_family(recipe: Recipe) -> Recipe:
 
 def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> Iterator[Item]:
     mine, scale = trials.mine, trials.scale
+    left_out = _left_out(mine)
+    if left_out:
+        yield Reading(SITE, "weights left out", Estimate.exactly(left_out), VIEW, PLANNED)
     yield Reading(SITE, "steps tried", Estimate.exactly(mine.steps), VIEW, PLANNED)
     if planned is not None:
         yield Reading(SITE, "planned steps", Estimate.exactly(planned), VIEW, PLANNED)
@@ -172,6 +182,12 @@ def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> It
     score = score_of(mine, data)
     if score is not None:
         yield Reading(SITE, "score", Estimate.exactly(score), VIEW, PLANNED)
+
+
+def _left_out(run: Run) -> int:
+    """Parameters that require gradients and that the optimiser does not hold."""
+    held = {id(p) for g in run.optimiser.param_groups for p in g["params"]}
+    return sum(p.requires_grad and id(p) not in held for p in run.model.parameters())
 
 
 def _foretold(run: Run, scale: Scale, planned: int | None) -> Iterator[Item]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
+from sigmascope.gate import Refusal
 from sigmascope.probes.execution import called, duplicate, layers, recording, still
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
 
@@ -89,6 +90,13 @@ class Run:
         return len(self.losses)
 
     @property
+    def optimiser(self) -> torch.optim.Optimizer:
+        """Of the copy."""
+        if self._by is None:
+            self._by = self.recipe.make(self.model, times=self.times)
+        return self._by
+
+    @property
     def rate(self) -> float:
         """The learning rate."""
         return self.recipe.rate * self.times
@@ -103,32 +111,32 @@ class Run:
 
     def go_on(self, data: Data, steps: int) -> None:
         """Up to so many steps in all."""
-        if self._by is None:
+        if self._draws is None:
             self.model.train()
-            self._by = self.recipe.make(self.model, times=self.times)
             self._draws = Data(
                 data.batch, data.targets, data.loss, self.size, data.batch_dim
             ).draws()
-        assert self._draws is not None
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.default_generator.manual_seed(self.steps)  # dropout; restored behind the block
             while self.finite and self.steps < steps:
                 self._step(data.loss, *next(self._draws))
 
     def _step(self, loss: Loss, batch: Batch, targets: Tensor) -> None:
-        assert self._by is not None
-        self._by.zero_grad()
+        self.optimiser.zero_grad()
         value = loss(as_tensor(run(self.model, batch))[0], targets)
         if not bool(value.isfinite()):
             self.finite = False
             return
         self.losses.append(value.item())
         if not value.requires_grad:
-            return
+            raise Refusal(
+                "The loss must depend on a weight that is trained, got one that depends on none. "
+                "Look for `torch.no_grad`, `detach`, `.item()` or NumPy between weights and loss."
+            )
         value.backward()
         if self.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-        self._by.step()
+        self.optimiser.step()
 
     @torch.no_grad()
     def output(self, data: Data) -> Tensor:

@@ -11,7 +11,13 @@ from torch import Tensor
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Loss
 from sigmascope.probes.structure import Tail
-from sigmascope.survey.task.infima import constant_loss, free_starts, least_loss, tail_starts
+from sigmascope.survey.task.infima import (
+    constant_loss,
+    domain_of,
+    free_starts,
+    least_loss,
+    tail_starts,
+)
 from sigmascope.survey.task.labels import Labels, labels_of
 from sigmascope.survey.task.losses import Needs, needs_of
 
@@ -77,6 +83,7 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     labels = labels_of(output, targets)
     needs = needs_of(loss, output, targets, labels)
     spread = needs is not None and _is_spread(output, targets, needs)
+    spread = spread and _is_even(loss, output, targets)
     known: dict[str, Any] = {"labels": labels, "needs": needs, "spread": spread}
     if output.numel() > LARGEST or not bool(output.isfinite().all()):
         return Fit(**known)
@@ -112,7 +119,7 @@ def _free(
 ) -> float:
     """The least loss of all outputs; of probabilities, where the loss takes no others."""
     bounded = needs is not None and needs.probabilities
-    within = (lambda o: o.clamp(0.0, 1.0)) if bounded else (lambda o: o)
+    within = (lambda o: o.clamp(0.0, 1.0)) if bounded else domain_of(output)
     return least_loss(within, free_starts(output, targets, labels), targets, loss)[0]
 
 
@@ -150,6 +157,16 @@ def _is_spread(output: Tensor, targets: Tensor, needs: Needs) -> bool:
         and needs.coupling == "none"
         and not needs.indifferent
     )
+
+
+def _is_even(loss: Loss, output: Tensor, targets: Tensor) -> bool:
+    """Whether a loss treats the columns of an output alike; means beside variances it does not."""
+    made = torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
+    try:
+        one, other = (value_of(loss, o, targets) for o in (made, made.flip(-1)))
+    except Exception:  # noqa: BLE001 (a loss may raise anything of outputs that are made up)
+        return False
+    return abs(one - other) <= SAME * max(abs(one), 1.0) * 100
 
 
 def _possible(ending: Tail, start: Callable[[Tensor], Tensor]) -> dict[str, Any]:

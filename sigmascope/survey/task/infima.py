@@ -23,8 +23,21 @@ def constant_loss(output: Tensor, targets: Any, loss: Loss) -> float:
         targets: What the loss compares it with.
         loss: Zero is no output for one of probabilities, so that other constants are tried too.
     """
-    spread = lambda row: row.expand(output.shape)
+    within = domain_of(output)
+    spread = lambda row: within(row).expand(output.shape)
     return least_loss(spread, list(_constants(output, targets)), targets, loss)[0]
+
+
+def domain_of(output: Tensor) -> Callable[[Tensor], Tensor]:
+    """What makes outputs of any numbers: logarithms of shares, where the model's are, else nothing.
+
+    A loss that picks one logarithm has no least value over numbers that are none.
+    """
+    for dim in {1, -1} if output.ndim > 1 else ():
+        sums = output.detach().logsumexp(dim)
+        if output.shape[dim] > 1 and bool((sums.abs() < 1e-3).all()):
+            return lambda o, dim=dim: o.log_softmax(dim)
+    return lambda o: o
 
 
 def _constants(output: Tensor, targets: Any) -> Iterator[Tensor]:
