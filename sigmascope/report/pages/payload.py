@@ -61,7 +61,6 @@ def _training(profile: Profile) -> dict[str, Any]:
         "facts": [
             {"title": r.quantity, "says": quantities()[r.quantity].says, **encoded(r.estimate)}
             for r in facts(profile)
-            if r.quantity in quantities()
         ],
         "scale": LEFT,
     }
