@@ -61,8 +61,8 @@ def _profile(profile: Profile, findings: Sequence[Finding] | None = None) -> dic
     form = encoded(profile)
     del form["views"]  # those that were not asked for are under `coverage`
     return {
+        "schema": VERSION,  # first, for by it a file is known as one that may be written again
         **form,
-        "schema": VERSION,
         "coverage": coverage_form(coverage(profile)),
         "findings": [
             {**placed(finding), "evidence": [placed(r) for r in finding["evidence"]]}

@@ -84,6 +84,14 @@ def test_a_page_is_written(diagnose):
     assert '"name":"double-softmax"' in page
 
 
+def test_what_it_wrote_is_written_again_and_nothing_else(diagnose):
+    words = ("train.py:program", "--samples", "64", "--json", "a.json", "--html", "a.html")
+    assert [diagnose(*words)[0] for _ in range(2)] == [0, 0]
+    Path("a.json").write_text("mine")
+    assert diagnose(*words)[0] == 2
+    assert Path("a.json").read_text() == "mine"
+
+
 def test_strict_ends_with_1_where_there_is_an_error(diagnose):
     assert diagnose("train.py:program", "--samples", "64", "--strict")[0] == 1
 

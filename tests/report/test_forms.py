@@ -37,6 +37,10 @@ def test_hostile_names_are_valid_and_kept(validator, hostile, hostile_findings):
     assert [s["site"] for s in form["layers"]] == [s.site for s in hostile.layers]
 
 
+def test_the_kind_of_a_form_stands_first(profile, findings):
+    assert next(iter(json_form(profile, findings))) == "schema"
+
+
 def test_an_empty_profile_is_valid(validator):
     validator.validate(through_strict_json(json_form(Profile(readings=()), ())))
 
