@@ -5,14 +5,14 @@ from pathlib import Path
 from sigmascope.cli.ends import finish
 from sigmascope.cli.options import seeded
 from sigmascope.cli.outputs import progress_bar, require_targets, wrote
-from sigmascope.cli.ranges import Fitting
+from sigmascope.cli.ranges import Count
 
 
 def diagnose(
     program: str,
     /,
     *,
-    samples: Fitting = 128,
+    samples: Count = 128,
     cure: bool = False,
     html: Path | None = None,
     json: str | None = None,

@@ -1,6 +1,6 @@
 """`sigmascope rank`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -9,6 +9,9 @@ from sigmascope.cli.ends import finish
 from sigmascope.cli.options import DEFAULT, Source, family, loss_of, open_named
 from sigmascope.cli.outputs import require_targets
 from sigmascope.cli.ranges import LARGEST
+
+if TYPE_CHECKING:
+    from sigmascope.diagnosis.ranking import Entry
 
 Passes = Annotated[int, Parameter(validator=Number(lte=LARGEST))]  # the door says the rest
 
@@ -42,23 +45,26 @@ def rank(
             f"`rank` compares two or more designs, each named once, got {len(models)} names of "
             f"{len({*models})} designs. Name them one after the other."
         )
-    entries = []
-    for name in models:
-        opened, data = open_named(name, source)
-        if data.targets is None:
-            raise gate.Refusal(
-                f"Designs are ranked by what they learn, but `{data.name}` has no targets. Name "
-                "data that has them with `--data`."
-            )
-        fields = (
-            data.inputs,
-            data.targets,
-            loss_of(source),
-            family(source),
-            None,
-            source.batch_dim,
+    entries = [_entry(name, source) for name in models]
+    ranked = diagnosis.ranking.ranked_entries(entries, passes=passes)
+    return finish(report.Ranking(ranked), json=json)
+
+
+def _entry(name: str, source: Source) -> "Entry":
+    from sigmascope import diagnosis, gate
+
+    opened, data = open_named(name, source)
+    if data.targets is None:
+        raise gate.Refusal(
+            f"Designs are ranked by what they learn, but `{data.name}` has no targets. Name "
+            "data that has them with `--data`."
         )
-        entries.append(diagnosis.ranking.Entry(name, opened.module, *fields))
-    return finish(
-        report.Ranking(diagnosis.ranking.ranked_entries(entries, passes=passes)), json=json
+    return diagnosis.ranking.Entry(
+        name,
+        opened.module,
+        data.inputs,
+        data.targets,
+        loss_of(source),
+        family(source),
+        batch_dim=source.batch_dim,
     )

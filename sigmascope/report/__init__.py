@@ -1,5 +1,6 @@
 """Results in; text, JSON, pages, pictures and tables out."""
 
+from sigmascope.report import landscape_forms
 from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
 from sigmascope.report.pages import landscape_page, page
@@ -20,6 +21,7 @@ __all__ = [
     "coverage",
     "html",
     "json_form",
+    "landscape_forms",
     "landscape_page",
     "page",
     "table",

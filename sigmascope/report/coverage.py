@@ -108,7 +108,7 @@ def no_findings(seen: Coverage) -> str:
 def coverage_form(seen: Coverage) -> dict[str, Any]:
     """The same as strict JSON, with what it says in words."""
     form = encoded(seen)
-    del form["weights_wanted"]
+    del form["weights_wanted"], form["silent"]  # the latter is told under `unseen`
     return form | {
         "says": seen.says,
         "unseen": list(seen.unseen),

@@ -22,21 +22,15 @@ from sigmascope.report.coverage import coverage, coverage_form
 from sigmascope.report.depths import depths
 from sigmascope.report.results import (
     CURVES,
-    LAYER_NUMBERS,
-    MATRICES,
     Checks,
     Ranking,
-    Scenery,
     Trials,
-    distribution,
     layer_values,
     predicted,
-    thinned,
 )
 from sigmascope.report.schema import VERSION
 from sigmascope.survey import Comparison
 from sigmascope.survey.bottleneck import DepthSweep, Prediction
-from sigmascope.survey.landscape import Bends, Landscape, LayerCurvature, Regions, Surface
 from sigmascope.theory import le2022, riedi2022
 
 
@@ -67,8 +61,8 @@ def _profile(profile: Profile, findings: Sequence[Finding] | None = None) -> dic
     form = encoded(profile)
     del form["views"]  # those that were not asked for are under `coverage`
     return {
+        "schema": VERSION,  # first, for by it a file is known as one that may be written again
         **form,
-        "schema": VERSION,
         "coverage": coverage_form(coverage(profile)),
         "findings": [
             {**placed(finding), "evidence": [placed(r) for r in finding["evidence"]]}
@@ -90,8 +84,8 @@ def _cures(found: Cures) -> dict[str, Any]:
     before = lambda c: None if math.isnan(c.before) else c.before
     return {
         "schema": "sigmascope/cures/1",
-        "tried": [{**_some(c, *names), "before": before(c)} for c in found.tried],
-        **_some(found, "declined"),
+        "tried": [{**some(c, *names), "before": before(c)} for c in found.tried],
+        **some(found, "declined"),
     }
 
 
@@ -104,7 +98,7 @@ def _checks(found: Checks) -> dict[str, Any]:
 def _balances(found: le2022.conservation.Conserved) -> dict[str, Any]:
     names = ("kind", "tensors", "count", "rate", "tolerance")
     each = lambda i: (
-        _some(i, *names)
+        some(i, *names)
         | {"formula": le2022.conservation.formula(i), "reason": le2022.conservation.reason(i)}
     )
     form = {"invariants": [*map(each, found.invariants)], "broken": [*map(each, found.broken)]}
@@ -126,8 +120,8 @@ def _comparison(found: Comparison, findings: Sequence[Finding] | None = None) ->
             {**encoded(d.check()), "drift": strict(d.drift), "kind": d.invariant.kind}
             for d in found.drifts
         ],
-        **_some(found, "signs", "missing"),
-        "findings": [_some(f, "name", "site", "says") for f in findings],
+        **some(found, "signs", "missing"),
+        "findings": [some(f, "name", "site", "says") for f in findings],
     }
 
 
@@ -135,16 +129,16 @@ def _comparison(found: Comparison, findings: Sequence[Finding] | None = None) ->
 def _compression(found: Compression) -> dict[str, Any]:
     names = (f.name for f in fields(found) if f.name != "model")
     patch = found.patch().splitlines()
-    return {"schema": "sigmascope/compression/1", **_some(found, *names), "patch": patch}
+    return {"schema": "sigmascope/compression/1", **some(found, *names), "patch": patch}
 
 
 @json_form.register
 def _prediction(found: Prediction) -> dict[str, Any]:
     return {
         "schema": "sigmascope/prediction/1",
-        **_some(found, "width", "depth", "checks"),
+        **some(found, "width", "depth", "checks"),
         "gamma": None if math.isinf(found.gamma) else found.gamma,
-        **_some(found.chain, "weights", "samples", "chains", "layers", "burn_in"),
+        **some(found.chain, "weights", "samples", "chains", "layers", "burn_in"),
         **{name.replace(" ", "_"): encoded(e) for name, e, _ in predicted(found)},
     }
 
@@ -170,7 +164,7 @@ def _trials(found: Trials) -> dict[str, Any]:
     return {
         "schema": "sigmascope/treatments/1",
         "treatments": [*map(json_form, found.treatments)],
-        **_some(found, "declined", "normalisation"),
+        **some(found, "declined", "normalisation"),
     }
 
 
@@ -178,61 +172,15 @@ def _trials(found: Trials) -> dict[str, Any]:
 def _treatment(found: Treatment) -> dict[str, Any]:
     return {
         "remedy": found.remedy.name,
-        **_some(found.remedy, "says", "source"),
-        **_some(found, "cured", "new"),
+        **some(found.remedy, "says", "source"),
+        **some(found, "cured", "new"),
         "before": _side(found.before, found.found_before),
         "after": _side(found.after, found.found_after),
     }
 
 
-@json_form.register
-def _landscape(
-    found: Landscape,
-    variants: Sequence[Landscape] = (),
-    *,
-    scenery: Scenery | None = None,
-    loss: str = "",
-) -> dict[str, Any]:
-    seen = scenery or Scenery()
-    return {
-        "schema": "sigmascope/landscape/1",
-        "loss": loss or "squared error",
-        "variants": [_variant(each) for each in (found, *variants)],
-        "curvature": None if seen.curvature is None else json_form(seen.curvature),
-        "surface": None if seen.surface is None else json_form(seen.surface),
-        "regions": None if seen.regions is None else json_form(seen.regions),
-    }
-
-
-@json_form.register
-def _curvature(bends: Bends) -> dict[str, Any]:
-    parts = [{**encoded(p), "density": distribution(p.density)} for p in bends.parts]
-    return {**encoded(bends), "title": MATRICES[bends.kind], "parts": parts}
-
-
-@json_form.register
-def _surface(surface: Surface) -> dict[str, Any]:
-    return encoded(surface)
-
-
-@json_form.register
-def _regions(regions: Regions) -> dict[str, Any]:
-    """The polygons; coordinates are in half sides of the square."""
-    found = regions.partition
-    many = found.outputs.shape[1] > 1
-    classes = found.outputs.argmax(1) if many else (found.outputs[:, 0] > 0).long()
-    rounded = lambda each: [[round(v, 6) for v in x.flatten().tolist()] for x in each]
-    return {
-        **_some(regions, "samples", "at", "half"),
-        **_some(found, "counts", "by"),
-        "activations": list(found.names),
-        "polygons": rounded(found.polygons),
-        "classes": classes.tolist(),
-        "cuts": rounded(found.cuts),
-    }
-
-
-def _some(result: Any, *names: str) -> dict[str, Any]:
+def some(result: Any, *names: str) -> dict[str, Any]:
+    """These fields of a result."""
     return {name: encoded(getattr(result, name)) for name in names}
 
 
@@ -241,20 +189,6 @@ def _side(profile: Profile, findings: Sequence[Finding]) -> dict[str, Any]:
     curves = {quantity: layer_values(profile, quantity, form) for quantity, form, _ in CURVES}
     return {
         "probability_of_fitting": None if trains is None else encoded(trains.estimate),
-        "findings": [_some(f, "name", "site", "severity") for f in findings],
+        "findings": [some(f, "name", "site", "severity") for f in findings],
         "curves": {quantity.replace(" ", "_"): v for quantity, v in curves.items() if v},
     }
-
-
-def _variant(found: Landscape) -> dict[str, Any]:
-    skipped = [_some(s, "site", "why") for s in found.skipped]
-    return {
-        **_some(found, "says", "rho"),
-        "layers": [*map(_layer, found.layers)],
-        "skipped": skipped,
-    }
-
-
-def _layer(layer: LayerCurvature) -> dict[str, Any]:
-    names = ("site", "floor", *(title.replace(" ", "_") for title in LAYER_NUMBERS), "rate")
-    return {**_some(layer, *names), "axes": thinned(layer.root.sigma.tolist())}

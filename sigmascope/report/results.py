@@ -1,6 +1,6 @@
 """What commands show together, and what their text, JSON and page have in common."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ from sigmascope.diagnosis.ranking import Ranked
 from sigmascope.diagnosis.remedies import NormalisationEffect
 from sigmascope.linalg.krylov import Density
 from sigmascope.quantities import quantities
-from sigmascope.records import Check, Estimate, Profile
+from sigmascope.records import Check, Estimate, Profile, Verdict
 from sigmascope.records.encoding import strict
 from sigmascope.survey.bottleneck import Prediction
 from sigmascope.survey.landscape import Bends, Regions, Surface
@@ -56,6 +56,11 @@ class Checks:
     """
 
     checks: tuple[Check, ...]
+
+
+def spoke(checks: Iterable[Check]) -> bool:
+    """Whether a theorem said something of this model: it applied at some place."""
+    return any(c.verdict is not Verdict.INAPPLICABLE for c in checks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def _definitions() -> dict[str, Any]:
     clauses = "What no rule could look at; without findings nothing is known of it."
     coverage = _with(
         schema_of(Coverage, _NAMES),
-        without=("weights_wanted",),
+        without=("weights_wanted", "silent"),  # what was silent is told under `unseen`
         says={**_TEXT, "description": "One sentence."},
         unseen={"type": "array", "items": _TEXT, "description": clauses},
         no_findings={**_TEXT, "description": "What may be said where `findings` is empty."},

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
@@ -240,6 +241,31 @@ def hostile_findings(hostile):
             ("<img src=x onerror=alert(4)>",),
         ),
     )
+
+
+def training():
+    """At a rate that is too low, beside ten times it and a hundred times it, which breaks."""
+    for form, quantity, value in (
+        ("as planned", "steps tried", 40.0),
+        ("as planned", "planned steps", 400.0),
+        ("as planned", "rate", 1e-4),
+        ("as planned", "loss left", 0.98),
+        ("rate x 10", "rate", 1e-3),
+        ("rate x 10", "loss left", 0.31),
+        ("rate x 10", "loss left by then", 0.99),
+        ("rate x 100", "broke at step", 7.0),
+        ("as planned", "score", 0.25),
+        ("as planned", "probability at your settings", 0.02),
+    ):
+        yield Reading("(training)", quantity, Estimate.exactly(value), "training", form)
+
+
+@pytest.fixture(scope="session")
+def trained(profile):
+    """The same, with what was seen of training and both probabilities."""
+    usual = Reading("(model)", "probability of fitting", Estimate.exactly(0.8), "setup")
+    about = MappingProxyType({**profile.about, "training": "sgd at 0.0001, batches of 32"})
+    return replace(profile, readings=(*profile.readings, usual, *training()), about=about)
 
 
 @pytest.fixture(scope="session")

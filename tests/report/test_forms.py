@@ -3,7 +3,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from torch import nn
 
+from sigmascope.diagnosis import Diagnosis, Program
+from sigmascope.diagnosis.cures import Cure, Cures
 from sigmascope.records import Estimate, Profile, Reading
 from sigmascope.report import SCHEMA, json_form
 
@@ -32,6 +35,10 @@ def test_hostile_names_are_valid_and_kept(validator, hostile, hostile_findings):
     form = through_strict_json(json_form(hostile, hostile_findings))
     validator.validate(form)
     assert [s["site"] for s in form["layers"]] == [s.site for s in hostile.layers]
+
+
+def test_the_kind_of_a_form_stands_first(profile, findings):
+    assert next(iter(json_form(profile, findings))) == "schema"
 
 
 def test_an_empty_profile_is_valid(validator):
@@ -72,3 +79,55 @@ def test_about_and_coverage_are_there(profile, findings):
     form = json_form(replace(profile, skipped=()), findings)
     assert form["about"]["mode"] == "eval"
     assert form["coverage"]["says"].endswith("nothing left out.")
+
+
+def test_a_diagnosis_has_the_form_of_its_profile_with_its_findings(validator, profile, findings):
+    form = through_strict_json(json_form(Diagnosis(profile, findings, "sgd at 0.1")))
+    validator.validate(form)
+    assert form == through_strict_json(json_form(profile, findings))
+    assert [f["name"] for f in form["findings"]] == [f.name for f in findings]
+
+
+def test_what_follows_names_its_cause(validator, profile, findings):
+    under = replace(findings[1], follows=findings[0].name)
+    form = through_strict_json(json_form(Diagnosis(profile, (findings[0], under))))
+    validator.validate(form)
+    assert [f["follows"] for f in form["findings"]] == ["", findings[0].name]
+
+
+@pytest.fixture(scope="module")
+def cures():
+    program = Program(nn.Linear(2, 2), data=None)
+    first = Cure("scale", "unscaled-inputs", ("x = x / 255",), program, 0.25, 0.9, 40)
+    second = replace(first, name="rate", before=math.nan, after=0.5)
+    return Cures((first, second), {"norm": "there is no activation"})
+
+
+def test_cures_stand_in_their_order_with_their_lines(cures):
+    form = through_strict_json(json_form(cures))
+    assert form["schema"] == "sigmascope/cures/1"
+    assert form["tried"][0] == {
+        "name": "scale",
+        "cause": "unscaled-inputs",
+        "patch": ["x = x / 255"],
+        "before": 0.25,
+        "after": 0.9,
+        "steps": 40,
+    }
+    assert form["declined"] == {"norm": "there is no activation"}
+
+
+def test_a_score_that_there_was_not_is_null(cures):
+    assert json_form(cures)["tried"][1]["before"] is None
+    assert json_form(Cures((), {})) == {
+        "schema": "sigmascope/cures/1",
+        "tried": [],
+        "declined": {},
+    }
+
+
+def test_cures_stand_beside_the_diagnosis(profile, findings, cures):
+    found = Diagnosis(profile, findings)
+    form = through_strict_json(json_form(found, cures))
+    assert form.pop("cures") == through_strict_json(json_form(cures))
+    assert form == through_strict_json(json_form(found))

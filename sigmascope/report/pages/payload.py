@@ -5,11 +5,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from sigmascope.quantities import EVERY, families
+from sigmascope.quantities import EVERY, families, quantities
 from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
 from sigmascope.records.encoding import encoded, strict
+from sigmascope.report.causes import folded, headline
 from sigmascope.report.forms import json_form
 from sigmascope.report.results import thinned
+from sigmascope.report.runs import COLUMNS, LEFT, chances, facts, runs
 from sigmascope.report.tables import table
 
 Curve = tuple[str, str, str]  # view, form, quantity
@@ -33,7 +35,35 @@ def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
     spectra = [_thinned(s) for s in profile.spectra]
     panels = [{"title": t, "quantities": names} for t, names in families().items()]
     drawn = {"views": EVERY, "families": panels, "bounds": list(_bounds(profile))}
-    return form | {"readings": readings, "spectra": spectra, **drawn}
+    groups = {
+        "cards": [{"cause": cause, "follow": rest} for cause, rest in folded(findings).items()],
+        "headline": headline(findings) if findings else "",
+        "chances": encoded(chances(profile)),
+        "training": _training(profile),
+        "meanings": {r.quantity: quantities()[r.quantity].says for r in _shown(findings)},
+    }
+    return form | {"readings": readings, "spectra": spectra, **drawn, **groups}
+
+
+def _shown(findings: tuple[Finding, ...]) -> Iterator[Reading]:
+    """The evidence whose meaning is told: of quantities that have one."""
+    return (r for f in findings for r in f.evidence if r.quantity in quantities())
+
+
+def _training(profile: Profile) -> dict[str, Any]:
+    """The runs by column, what else was read of training, and what the columns mean."""
+    cells = lambda run: [
+        encoded(run.numbers[quantity]) if quantity in run.numbers else None for quantity in COLUMNS
+    ]
+    return {
+        "columns": [{"title": t, "says": quantities()[q].says} for q, t in COLUMNS.items()],
+        "runs": [{"form": run.form, "cells": cells(run)} for run in runs(profile)],
+        "facts": [
+            {"title": r.quantity, "says": quantities()[r.quantity].says, **encoded(r.estimate)}
+            for r in facts(profile)
+        ],
+        "scale": LEFT,
+    }
 
 
 def _thinned(s: SiteSpectrum) -> dict[str, Any]:

@@ -17,6 +17,7 @@ _SCRIPTS = (
     "curves.js",
     "layers.js",
     "tables.js",
+    "training.js",
     "main.js",
 )
 

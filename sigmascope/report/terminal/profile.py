@@ -7,18 +7,25 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.diagnosis.rules import diagnose
-from sigmascope.diagnosis.trainability import probability
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Profile, Reading
+from sigmascope.report.causes import folded, headline
 from sigmascope.report.coverage import Coverage, coverage, no_findings
 from sigmascope.report.terminal.balances import readings_grid
 from sigmascope.report.terminal.console import Part
 from sigmascope.report.terminal.layers import layers_grid, sparklines_grid
 from sigmascope.report.terminal.numbers import measured, risk
-from sigmascope.report.terminal.remainders import checks_grid, skipped_grid, violations
+from sigmascope.report.terminal.remainders import (
+    checks_grid,
+    inapplicable,
+    skipped_grid,
+    violations,
+)
 from sigmascope.report.terminal.screens import Screen, parts, section
+from sigmascope.report.terminal.training import chances_grid, training_parts
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
+APART = ("setup", "training")  # views whose quantities are read of several things, told by `form`
 _EVIDENCE = 4  # readings shown with a finding; the rest are counted
 
 
@@ -30,18 +37,25 @@ def _profile(
     findings = diagnose(profile) if findings is None else findings
     yield from _opening(profile, coverage(profile), findings, screen)
     sites = frozenset(f.site for f in findings)
-    for title, table in (
-        ("Over depth", sparklines_grid(profile, screen)),
-        ("Layers", layers_grid(profile, sites, screen)),
-        ("Balances", readings_grid(profile, "balances", screen)),
-        ("Training", readings_grid(profile, "training", screen)),
-        ("Bottleneck", readings_grid(profile, "bottleneck", screen)),
-        ("Theorems", checks_grid(profile)),
-        ("Not measured", skipped_grid(profile, screen)),
+    for title, inside in (
+        ("Training", [*training_parts(profile)]),
+        ("Over depth", [sparklines_grid(profile, screen)]),
+        ("Layers", [layers_grid(profile, sites, screen)]),
+        ("Balances", [readings_grid(profile, "balances", screen)]),
+        ("Bottleneck", [readings_grid(profile, "bottleneck", screen)]),
+        ("Theorems", [*_theorems(profile)]),
+        ("Not measured", [skipped_grid(profile, screen)]),
     ):
-        yield from () if table is None else section(title, table)
-        if title == "Theorems":
-            yield from (Text(line, "bold red") for line in violations(profile))
+        shown = [part for part in inside if part is not None]
+        yield from section(title, *shown) if shown else ()
+
+
+def _theorems(profile: Profile) -> Iterator[Part | None]:
+    """Those that said something of this model, and how many did not."""
+    yield checks_grid(profile)
+    if profile.checks and (words := inapplicable(profile)):
+        yield Text(words, "dim")
+    yield from (Text(line, "bold red") for line in violations(profile))
 
 
 def _opening(
@@ -51,15 +65,17 @@ def _opening(
     if profile.about:
         yield Text(_about(profile), "dim")
     yield ""
-    trains = probability(profile)
-    if trains is not None:
-        yield Text(f"Probability that plain training fits these data: {measured(trains.estimate)}")
-        yield ""
-    if not findings:
+    if (odds := chances_grid(profile)) is not None:
+        yield from (odds, "")
+    if findings:
+        yield from (Text(headline(findings), "bold"), "")
+    else:
         yield Text(no_findings(seen), "yellow" if seen.unseen else "bold green")
-    for i, finding in enumerate(findings):
-        yield from ([""] if i and not finding.follows else [])
-        yield from parts(finding, screen)
+    for i, (cause, rest) in enumerate(folded(findings).items()):
+        yield from [""] if i else []
+        yield from parts(findings[cause], screen)
+        for place in rest:
+            yield from _consequence(findings[place])
     if seen.unseen:
         yield from ([""] if findings else [])
         yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
@@ -72,9 +88,6 @@ def _about(profile: Profile) -> str:
 
 @parts.register
 def _finding(finding: Finding, _: Screen) -> Iterator[Part]:
-    if finding.follows:
-        yield from _consequence(finding)
-        return
     style = _STYLES[finding.severity]
     place = f" at {printable(finding.site)}" if finding.site else ""
     yield Text.assemble((finding.severity.upper(), style), f"  {printable(finding.name)}{place}")
@@ -82,10 +95,12 @@ def _finding(finding: Finding, _: Screen) -> Iterator[Part]:
     grid.add_column(style="dim")
     grid.add_column()
     grid.add_row("", Text(printable(finding.says)))
-    grid.add_row("evidence", Text("\n".join(_evidence(finding.evidence))))
-    grid.add_row("source", Text(printable(finding.source)))
     if finding.remedies:
         grid.add_row("do", Text("\n".join(map(printable, finding.remedies))))
+    grid.add_row("evidence", Text("\n".join(_evidence(finding.evidence))))
+    grid.add_row("source", Text(printable(finding.source)))
+    if finding.follows:  # from what is not shown, or it would be under its cause
+        grid.add_row("follows", Text(f"from {printable(finding.follows)}"))
     yield Padding(grid, (0, 0, 0, 2))
 
 
@@ -105,7 +120,8 @@ def _consequence(finding: Finding) -> Iterator[Part]:
 def _evidence(readings: tuple[Reading, ...]) -> Iterator[str]:
     shown = readings[:_EVIDENCE]
     for r in shown:
-        yield f"{printable(r.site)}: {r.quantity} {measured(r.estimate)}"
+        apart = f", {printable(r.form)}:" if r.view in APART and r.form else ""
+        yield f"{printable(r.site)}: {r.quantity}{apart} {measured(r.estimate)}"
     if len(readings) > _EVIDENCE:
         yield f"and {len(readings) - _EVIDENCE} more"
     if any(r.estimate.risk for r in shown):

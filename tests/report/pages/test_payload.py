@@ -43,3 +43,26 @@ def test_long_spectra_are_thinned_and_keep_their_ends(count):
     assert drawn["at"] == sorted(set(drawn["at"]))
     if count:
         assert (drawn["at"][0], drawn["at"][-1]) == (1, count)
+
+
+def test_causes_training_and_probabilities_are_given(trained, findings):
+    under = replace(findings[1], follows=findings[0].name)
+    given = payload(trained, (findings[0], under, findings[2]))
+    assert given["cards"] == [{"cause": 0, "follow": (1,)}, {"cause": 2, "follow": ()}]
+    assert given["headline"].startswith("2 causes")
+    assert [c["name"] for c in given["chances"]] == [
+        "probability of fitting",
+        "probability at your settings",
+    ]
+    assert [run["form"] for run in given["training"]["runs"]] == [
+        "as planned",
+        "rate x 10",
+        "rate x 100",
+    ]
+    assert set(given["meanings"]) == {r.quantity for f in findings for r in f.evidence}
+
+
+def test_without_findings_or_training_these_are_empty():
+    given = payload(Profile(readings=()), ())
+    assert (given["cards"], given["headline"], given["chances"]) == ([], "", [])
+    assert given["training"]["runs"] == given["training"]["facts"] == []

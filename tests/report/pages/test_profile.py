@@ -1,10 +1,11 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from plotly.offline import get_plotlyjs
 
-from sigmascope.records import Profile
+from sigmascope.records import Finding, Profile, Verdict
 from sigmascope.report import page
 
 
@@ -64,6 +65,110 @@ def test_coverage_findings_and_curves_are_on_the_page(shown):
     assert count(shown, "#panels .scatterlayer .trace") >= 7
     assert count(shown, "#spectrum .scatterlayer .trace") == 2
     assert js(shown, "return document.title") == "mlp?depth=32&width=128&norm=none · sigmascope"
+
+
+def text_of(browser, selector):
+    return js(browser, "return document.querySelector(arguments[0])?.textContent", selector)
+
+
+def tiles(browser, place="tiles"):
+    """The value of each tile by its title."""
+    found = js(
+        browser,
+        "return [...document.querySelectorAll(`#${arguments[0]} > div`)]"
+        ".map((d) => [d.querySelector('dt').firstChild.textContent,"
+        " d.querySelector('dd').textContent, d.className])",
+        place,
+    )
+    return {title: (value, tone) for title, value, tone in found}
+
+
+def test_what_follows_folds_under_its_cause(browser, tmp_path, profile, findings):
+    first, second, third = findings
+    under = replace(second, follows=first.name)
+    show(browser, page(profile, (first, under, third), tmp_path / "page.html"))
+    assert count(browser, ".card") == 2
+    assert count(browser, ".card.error details") == 1
+    assert count(browser, ".card.note details") == 0
+    assert count(browser, "details[open]") == 0
+    assert text_of(browser, ".card.error summary") == "1 finding follows from this"
+    assert text_of(browser, ".card.error details h3") == "vanishing-adjoints"
+    assert "He initialisation" not in text_of(browser, ".card.error details")
+    assert text_of(browser, "#headline") == (
+        "2 causes: 1 error, 1 note; 1 finding follows from them."
+    )
+    seen = tiles(browser)
+    assert seen["error"] == ("1", "error")
+    assert seen["warnings"] == ("0", "good")
+    assert seen["note"] == ("1", "")
+    assert seen["finding follows from them"] == ("1", "")
+    js(
+        browser,
+        "document.querySelector('summary').click();"
+        "document.querySelector('.consequence .button').click()",
+    )
+    assert js(browser, "return [state.view, state.depth]") == ["features", 2]
+    assert browser.get_log("browser") == []
+
+
+def test_what_follows_from_nothing_that_is_shown_is_a_card(browser, tmp_path, profile, findings):
+    alone = replace(findings[1], follows="rank-collapse")
+    show(browser, page(profile, (alone,), tmp_path / "page.html"))
+    assert count(browser, ".card.warning") == 1
+    assert count(browser, ".card details") == 0
+    assert text_of(browser, ".card dl").endswith("Follows fromrank-collapse")
+    assert tiles(browser)["warning"] == ("1", "warning")
+
+
+def test_what_to_do_stands_before_the_evidence(shown):
+    titles = js(
+        shown, "return [...document.querySelectorAll('.card.error dt')].map((t) => t.textContent)"
+    )
+    assert titles == ["What to do", "Evidence", "Source"]
+
+
+def test_only_theorems_that_spoke_are_counted_and_never_in_green(browser, tmp_path, profile):
+    show(browser, page(profile, (), tmp_path / "page.html"))
+    assert tiles(browser)["theorem that applies is upheld"] == ("1 of 1", "")
+    silent = tuple(replace(c, verdict=Verdict.INAPPLICABLE) for c in profile.checks)
+    show(browser, page(replace(profile, checks=silent), (), tmp_path / "page.html"))
+    assert tiles(browser)["theorems apply to this model"] == ("none", "")
+    broken = (*profile.checks[1:], replace(profile.checks[0], verdict=Verdict.VIOLATED))
+    show(browser, page(replace(profile, checks=broken), (), tmp_path / "page.html"))
+    assert tiles(browser)["theorem that applies is upheld"] == ("0 of 1", "error")
+
+
+def test_training_has_a_section_and_both_probabilities_stand_on_top(browser, tmp_path, trained):
+    loss = next(r for r in trained.readings if r.quantity == "loss left")
+    late = Finding("rate-too-low", "(training)", "warning", (loss,), "It creeps.", "–", ())
+    show(browser, page(trained, (late,), tmp_path / "page.html"))
+    odds = tiles(browser, "chances")
+    assert odds["probability of fitting"] == ("0.8", "chance good")
+    assert odds["probability at your settings"] == ("0.02", "chance error")
+    assert "usual learning rates" in text_of(browser, "#chances .meaning")
+    lines = js(
+        browser,
+        "return [...document.querySelectorAll('#runs tr')]"
+        ".map((r) => [...r.children].map((c) => c.textContent))",
+    )
+    assert lines == [
+        ["run", "rate", "loss left", "left by then at your settings", "broke at step"],
+        ["as planned", "1e−4", "0.98", "–", "–"],
+        ["rate x 10", "0.001", "0.31", "0.99", "–"],
+        ["rate x 100", "–", "–", "–", "7"],
+    ]
+    assert tiles(browser, "trained")["planned steps"] == ("400", "")
+    assert text_of(browser, "#settings").startswith("Your settings: sgd at 0.0001, batches of 32.")
+    assert count(browser, "[data-view=training]") == 0  # of no layer, so no curve
+    assert "loss left, as planned: 0.98" in text_of(browser, ".card li")
+    assert text_of(browser, ".card .button") == "Show the runs"
+    assert browser.get_log("browser") == []
+
+
+def test_without_training_there_is_no_section_of_it(shown):
+    assert js(shown, "return document.getElementById('training').hidden")
+    assert js(shown, "return document.querySelector('a[href=\"#training\"]').hidden")
+    assert count(shown, "#chances > div") == 0
 
 
 def test_nothing_is_fetched(shown):

@@ -36,6 +36,41 @@ def test_a_finding_has_evidence_source_and_remedy(profile, findings):
     assert "the interval misses with chance at most 0.05" in said
 
 
+def test_causes_are_counted_and_what_follows_is_under_its_cause(profile, findings):
+    first, second, third = findings
+    said = text(profile, (first, replace(second, follows=first.name), third))
+    assert "2 causes: 1 error, 1 note; 1 finding follows from them." in said
+    assert "└ warning  vanishing-adjoints at hidden.2.linear  follows from rank-collapse" in said
+    assert said.index("2 causes") < said.index("ERROR") < said.index("└ warning")
+    assert said.index("└ warning") < said.index("NOTE")
+
+
+def test_what_follows_from_nothing_that_is_shown_stands_alone(profile, findings):
+    said = text(profile, (replace(findings[1], follows="rank-collapse"),))
+    assert "1 cause: 1 warning." in said
+    assert "WARNING  vanishing-adjoints" in said
+    assert "  follows   from rank-collapse" in said
+    assert "└" not in said.partition("Over depth")[0]
+
+
+def test_both_probabilities_stand_above_the_findings(profile, findings):
+    usual = Reading("(model)", "probability of fitting", Estimate.exactly(0.9), "setup")
+    yours = replace(usual, quantity="probability at your settings", view="training")
+    said = text(replace(profile, readings=(*profile.readings, usual, yours)), findings)
+    places = [
+        *(said.index(w) for w in ("Probability of fitting", "Probability at your", "3 causes"))
+    ]
+    assert places == sorted(places)
+    assert "that plain training fits" in said
+    assert "that training as planned" in said
+
+
+def test_evidence_says_of_what_a_quantity_was_read(findings):
+    read = Reading("(training)", "loss left", Estimate.exactly(0.3), "training", "rate x 10")
+    said = text(replace(findings[0], evidence=(read,)))
+    assert "(training): loss left, rate x 10: 0.3" in said
+
+
 def test_no_findings_says_what_was_not_looked_at(profile):
     said = " ".join(text(profile, ()).split())
     assert "No findings in what was measured: no rule saw anything there" in said
@@ -46,7 +81,16 @@ def test_no_findings_says_what_was_not_looked_at(profile):
 
 
 def test_silence_means_that_every_rule_looked(profile):
-    whole = replace(profile, skipped=(), views=EVERY)
+    names = {
+        "setup": "loss of probabilities",
+        "balances": "alignment",
+        "bottleneck": "balance defect",
+        "conditioning": "condition of learning",
+        "training": "steps tried",
+    }
+    more = (Reading("(model)", name, Estimate.exactly(1.0), v) for v, name in names.items())
+    readings = (*profile.readings, *more)
+    whole = replace(profile, readings=readings, skipped=(), views=EVERY)
     said = text(whole, ())
     assert "No findings: every rule looked, and saw nothing that hinders training." in said
     assert "Not looked at" not in said

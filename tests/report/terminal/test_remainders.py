@@ -1,7 +1,12 @@
 from dataclasses import replace
 
 from sigmascope.records import Estimate, Profile, Skipped, Verdict
-from sigmascope.report.terminal.remainders import checks_grid, skipped_grid, violations
+from sigmascope.report.terminal.remainders import (
+    checks_grid,
+    inapplicable,
+    skipped_grid,
+    violations,
+)
 from sigmascope.report.terminal.screens import Screen
 
 
@@ -9,13 +14,29 @@ def test_without_checks_or_gaps_there_are_no_tables():
     assert checks_grid(Profile(())) is None
     assert skipped_grid(Profile(()), Screen()) is None
     assert violations(Profile(())) == ()
+    assert inapplicable(Profile(())) == ""
 
 
-def test_a_row_a_theorem(profile):
+def test_a_row_a_theorem_that_said_something(profile):
     table = checks_grid(profile)
-    names = [str(cell) for cell in table.columns[0].cells]
-    assert names == ["rank-participation", "gradient-collinearity"]
-    assert [*table.columns[1].cells] == ["33", "·"]
+    assert [str(cell) for cell in table.columns[0].cells] == ["rank-participation"]
+    assert [*table.columns[1].cells] == ["33"]
+    assert inapplicable(profile) == "1 more does not apply here: gradient-collinearity."
+
+
+def test_where_none_speaks_there_is_a_line_and_no_table(profile):
+    silent = tuple(replace(c, verdict=Verdict.INAPPLICABLE) for c in profile.checks)
+    quiet = replace(profile, checks=silent)
+    assert checks_grid(quiet) is None
+    names = "rank-participation, gradient-collinearity"
+    assert inapplicable(quiet) == f"Of 2 that were looked at none applies here: {names}."
+
+
+def test_a_theorem_that_was_violated_once_is_not_left_out(profile):
+    mixed = tuple(replace(c, verdict=Verdict.INAPPLICABLE) for c in profile.checks[:9])
+    broken = replace(profile.checks[9], verdict=Verdict.VIOLATED)
+    table = checks_grid(replace(profile, checks=(*mixed, broken)))
+    assert [[*column.cells] for column in table.columns[1:5]] == [["·"], ["·"], ["1"], ["9"]]
 
 
 def test_sites_of_one_reason_share_a_row_unless_all_are_wanted():

@@ -202,7 +202,7 @@ function drawCurves() {
 }
 
 function drawControls() {
-  const tabs = VIEWS.map((view) =>
+  const tabs = DRAWN.map((view) =>
     element("button", { type: "button", "aria-pressed": String(view === state.view), "data-view": view, onclick: () => show(view) }, titled(view))
   );
   byId("views").replaceChildren(...tabs);

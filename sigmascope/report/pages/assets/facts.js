@@ -15,6 +15,9 @@ const VIEWS = data.views.filter((view) =>
   rows.some((row) => row.view === view)
 );
 
+// Views that hold something of a layer; readings of the model as a whole have no curves.
+const DRAWN = VIEWS.filter((view) => rows.some((row) => row.view === view && row.depth !== null));
+
 // Quantities in one unit share a plot; each other quantity has its own.
 const FAMILIES = data.families;
 
@@ -74,7 +77,7 @@ function panelsOf(series) {
 }
 
 const state = {
-  view: VIEWS[0],
+  view: DRAWN[0],
   form: Object.fromEntries(VIEWS.map((view) => [view, formsOf(view)[0]])),
   log: true,
   bounds: true,

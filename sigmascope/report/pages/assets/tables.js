@@ -132,7 +132,8 @@ function theorem(name, checks) {
 }
 
 function fillTheorems() {
-  const names = [...new Set(data.checks.map((check) => check.theorem))];
+  const spoke = data.checks.filter((check) => check.verdict !== "inapplicable");
+  const names = [...new Set([...spoke, ...data.checks].map((check) => check.theorem))];
   const parts = names.map((name) => theorem(name, data.checks.filter((c) => c.theorem === name)));
   const none = element("p", { class: "empty" }, "No theorem was checked.");
   byId("checks").replaceChildren(...(parts.length > 0 ? parts : [none]));

@@ -1,0 +1,130 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from sigmascope.report import SCHEMA
+
+TRAIN = """
+import torch
+from torch import nn
+
+def program():
+    g = torch.Generator().manual_seed(0)
+    classes = torch.randint(3, (192,), generator=g)
+    centres = torch.rand(3, 12, generator=g) * 255
+    inputs = 0.5 * centres[classes] + torch.rand(192, 12, generator=g) * 127
+    model = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3), nn.Softmax(1))
+    return {"model": model, "data": (inputs, classes), "loss": nn.CrossEntropyLoss(),
+            "optimizer": "sgd", "lr": 1e-4, "batch_size": 32, "epochs": 4}
+
+def untrained(): return {k: v for k, v in program().items() if k in ("model", "data")}
+def raises(): raise FileNotFoundError("pixels.npy")
+def nothing(): program()
+def odd(): return {"model": program()["model"], "net": 3}
+"""
+
+
+@pytest.fixture
+def diagnose(sigmascope):
+    Path("train.py").write_text(TRAIN)
+    return lambda *words: sigmascope("diagnose", *words)
+
+
+def test_it_says_what_is_wrong_with_the_network_its_task_and_its_training(diagnose):
+    code, out, err = diagnose("train.py:program", "--samples", "64")
+    assert (code, err) == (0, "")
+    assert out.startswith("Measured 2 of 2 layers")
+    assert "training sgd at 0.0001, batches of 32, 4 epochs" in " ".join(out.split())
+    assert "Probability at your settings" in out
+    assert "causes: " in out
+    assert "double-softmax" in out
+    assert "unscaled-inputs" in out
+    assert out.index("double-softmax") < out.index("\nTraining\n") < out.index("\nas planned  ")
+    assert "Cures, each trained" not in out
+
+
+def test_cures_are_tried_on_request_and_written_out(diagnose):
+    code, out, err = diagnose("train.py:program", "--samples", "64", "--cure", "--json", "a.json")
+    assert (code, err) == (0, "Wrote a.json\n")
+    assert "Cures, each trained on a copy as you train, the best first" in out
+    kept = json.loads(Path("a.json").read_text(encoding="utf-8"))["cures"]
+    assert kept["schema"] == "sigmascope/cures/1"
+    best = kept["tried"][0]
+    assert best["after"] >= max(c["after"] for c in kept["tried"]) - 0.03
+    assert best["patch"]
+    assert best["patch"][0].strip() in out
+
+
+def test_json_is_valid_and_alone_on_the_output(diagnose):
+    validator = pytest.importorskip("jsonschema").Draft202012Validator(SCHEMA)
+    code, out, err = diagnose("train.py:program", "--samples", "64", "--json", "-")
+    assert (code, err) == (0, "")
+    form = json.loads(out, parse_constant=lambda word: pytest.fail(word))
+    validator.validate(form)
+    assert "double-softmax" in [f["name"] for f in form["findings"]]
+    assert {"training", "setup"} <= {r["view"] for r in form["readings"]}
+    assert "cures" not in form
+
+
+def test_the_same_seed_gives_the_same(diagnose):
+    def findings(seed):
+        words = ("train.py:program", "--samples", "64", "--json", "-", "--seed", seed)
+        form = json.loads(diagnose(*words)[1])
+        return form["findings"], form["readings"]
+
+    assert findings("3") == findings("3") != findings("4")
+
+
+def test_a_page_is_written(diagnose):
+    code, _, err = diagnose("train.py:program", "--samples", "64", "--html", "a.html")
+    assert (code, err) == (0, "Wrote a.html\n")
+    page = Path("a.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>\n<!-- a page of sigmascope -->")
+    assert '"name":"double-softmax"' in page
+
+
+def test_what_it_wrote_is_written_again_and_nothing_else(diagnose):
+    words = ("train.py:program", "--samples", "64", "--json", "a.json", "--html", "a.html")
+    assert [diagnose(*words)[0] for _ in range(2)] == [0, 0]
+    Path("a.json").write_text("mine")
+    assert diagnose(*words)[0] == 2
+    assert Path("a.json").read_text() == "mine"
+
+
+def test_strict_ends_with_1_where_there_is_an_error(diagnose):
+    assert diagnose("train.py:program", "--samples", "64", "--strict")[0] == 1
+
+
+def test_without_an_optimiser_nothing_is_said_of_training(diagnose):
+    code, out, _ = diagnose("train.py:untrained", "--samples", "64")
+    assert code == 0
+    assert "\nTraining\n" not in out
+    assert "Probability at your settings" not in out
+    assert "how the program trains could not speak" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("gone.py:program",), "There is no file `gone.py`"),
+        (("train.py",), "`train.py` has `program`"),
+        (("train.py:raises",), "`train.py:raises` raised FileNotFoundError: pixels.npy"),
+        (("train.py:nothing",), "got NoneType"),
+        (("train.py:odd",), "`model` and `data` must be there; got model, net"),
+        (("train.py:untrained", "--cure"), "name an optimiser"),
+        (("train.py:program", "--html", "nowhere/a.html"), "mkdir -p nowhere"),
+        (("train.py:program", "--samples", "0"), "--samples"),
+    ],
+)
+def test_refusals(diagnose, words, says):
+    code, out, err = diagnose(*words)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_help_has_two_examples(diagnose):
+    code, out, _ = diagnose("--help")
+    assert code == 0
+    assert out.count("Example: sigmascope diagnose train.py:program") == 2
