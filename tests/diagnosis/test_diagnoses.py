@@ -51,6 +51,43 @@ def test_one_fault_is_the_first_cause(change, cause):
     assert found.causes[0].name == cause, found.findings
 
 
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"optimizer": "adam", "lr": 0.01, "weight_decay": 3.0}, "strong-weight-decay"),
+        ({"optimizer": lambda ps: torch.optim.SGD([*ps][-2:], 0.1), "lr": None},
+         "untrained-weights"),
+        ({"lr": 0.0}, "stuck"),
+    ],
+)  # fmt: skip
+def test_settings_of_the_optimiser(change, cause):
+    whole = {"model": network(), "data": (X, Y), "loss": "cross_entropy", "optimizer": "sgd",
+             "lr": 0.1, "batch": 20, "epochs": 40, **change}  # fmt: skip
+    found = ss.diagnose(whole)
+    assert cause in [f.name for f in found.findings], found.findings
+
+
+def test_steps_that_do_not_work():
+    class Held(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network()
+
+        @torch.no_grad()
+        def forward(self, x):
+            return self.inner(x)
+
+    for model, batch in ((Held(), 20), (network(nn.BatchNorm1d(3)), 1)):
+        found = ss.diagnose(model, (X, Y), loss="cross_entropy", optimizer="adam", batch_size=batch)
+        assert "failing-training" in [f.name for f in found.causes], found.findings
+
+
+def test_logarithms_are_left_in_peace():
+    found = ss.diagnose(network(nn.LogSoftmax(-1)), (X, Y), loss="nll_loss", optimizer="adam",
+                        lr=0.01, batch_size=20, epochs=5)  # fmt: skip
+    assert causes(found) == []
+
+
 def test_data_sets_and_loaders_say_the_same_as_their_samples():
     data = TensorDataset(X, Y)
     said = [

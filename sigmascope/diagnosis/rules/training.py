@@ -2,6 +2,7 @@
 
 All of them compare the user's run with another that had the same data and as many samples.
 """
+# long: one reading of the runs serves all of these rules
 
 import math
 from collections.abc import Iterator
@@ -271,14 +272,22 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     if not left >= STUCK or runs.falling or not (whole or runs.steps >= ENOUGH):
         return
     tried = [f for f in (*FORM.values(), OTHER, BATCH) if not math.isnan(runs.left(f))]
-    if any(runs.better(f) for f in tried):
+    named = (rate_too_high, rate_too_low, other_optimiser, large_batch, strong_options)
+    if any(any(rule(profile)) for rule in named):
         return
+    better = [f for f in tried if runs.better(f)]
+    beside = (
+        ", and no other rate, optimiser or batch that was tried learns more: what is trained is at "
+        "fault, not how."
+    )
+    if better:
+        best = min(better, key=runs.left)
+        beside = f"; with another setting ({best}) {runs.left(best):.0%}."
     yield Finding(
         "stuck",
         "(training)",
         "warning",
         runs.evidence(*tried),
-        f"{runs.says()}, and no other rate, optimiser or batch that was tried learns more: what is "
-        "trained is at fault, not how.",
+        f"{runs.says()}{beside}",
         "Measured: training of copies",
     )

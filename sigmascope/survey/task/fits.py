@@ -132,7 +132,7 @@ def _labels_best(loss: Loss, targets: Tensor, labels: Labels | None, known: dict
         there = value_of(loss, labels.wanted.to(torch.get_default_dtype()), targets)
     except Exception:  # noqa: BLE001 (a loss may raise anything)
         return False
-    return there - known["free"] <= 1e-3 * room
+    return abs(there - known["free"]) <= 1e-3 * room
 
 
 def value_of(loss: Loss, output: Tensor, targets: Tensor) -> float:

@@ -5,15 +5,18 @@ import math
 import pytest
 
 from sigmascope.diagnosis.rules.training import (
+    failing_training,
     few_steps,
     large_batch,
+    left_out,
     other_optimiser,
     rate_too_high,
     rate_too_low,
+    strong_options,
     stuck,
     trains,
 )
-from sigmascope.records import Estimate
+from sigmascope.records import Estimate, Profile, Skipped
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
 
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
@@ -117,11 +120,39 @@ def test_batches_that_are_too_large():
     assert said(large_batch, *runs(0.9, (BATCH, 0.3, 0.42))) == {}
 
 
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [("no weight decay", "strong-weight-decay"), ("momentum 0.9", "strong-momentum")],
+)
+def test_options_that_are_too_strong(form, name):
+    assert said(strong_options, *runs(0.9, (form, 0.3, 0.9))) == {name: "warning"}
+    assert said(strong_options, *runs(0.3, (form, 0.1, 0.3))) == {name: "note"}
+    assert said(strong_options, *runs(0.09, (form, 0.01, 0.09))) == {}
+    assert said(strong_options, *runs(0.9, (form, 0.7, 0.9))) == {}
+
+
+def test_weights_that_the_optimiser_lacks():
+    fact = reading("weights left out", 2, "(training)", "training", PLANNED)
+    assert said(left_out, *runs(0.1), fact) == {"untrained-weights": "warning"}
+    assert said(left_out, *runs(0.1)) == {}
+
+
+def test_steps_that_raise():
+    raised = Profile(readings=(), skipped=(Skipped("(all layers)", "training", "it broke"),))
+    (finding,) = failing_training(raised)
+    assert (finding.name, finding.severity) == ("failing-training", "error")
+    assert "it broke" in finding.says
+    without = Profile(readings=(), skipped=(Skipped("(training)", "training", "no targets"),))
+    assert [*failing_training(without)] == []
+
+
 def test_nothing_helps():
     assert said(stuck, *runs(0.95, ("rate x 0.1", 0.9, 1.0))) == {"stuck": "warning"}
     assert said(stuck, *runs(0.95 * BELOW)) == {}
-    assert said(stuck, *runs(0.95, steps=99)) == {}
-    assert said(stuck, *runs(0.95, (OTHER, 0.3, 1.0))) == {}
+    assert said(stuck, *runs(0.95, steps=29)) == {}
+    assert said(stuck, *runs(0.95, steps=29, planned=29)) == {"stuck": "warning"}
+    assert said(stuck, *runs(0.95, (OTHER, 0.3, 1.0))) == {}  # which has a rule of its own
+    assert said(stuck, *runs(0.95, (OTHER, 0.6, 1.0))) == {"stuck": "warning"}
 
 
 def test_whether_it_trains():
