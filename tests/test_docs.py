@@ -102,7 +102,7 @@ def test_python_that_is_shown_runs(page, capsys):
     exec("\n".join(fenced(page, "python")), {})
     told = (
         "rank-collapse|chain-soft-rank holds|worst layer|unexplained|inner dimension|lower rank"
-        "|probability"
+        "|probability|double-softmax"
     )
     assert re.search(told, capsys.readouterr().out)
 

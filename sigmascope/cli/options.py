@@ -176,6 +176,9 @@ def measure(opened: "Model", data: "Data", source: Source, views: list[View] | N
             progress=progress,
         )
     measured = found.profile
+    unfit = [s.why for s in measured.skipped if s.what == diagnosis.rules.UNFIT]
+    if unfit and source.loss is None:  # the loss fits whatever can be fitted
+        raise gate.Refusal(unfit[0])
     about = {"name": opened.name, "weights": opened.weights, "data": data.name, **measured.about}
     return replace(found, profile=survey.named(measured, about))
 

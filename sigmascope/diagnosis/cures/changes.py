@@ -18,7 +18,12 @@ from sigmascope.diagnosis.programs.opened import Opened
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
-from sigmascope.diagnosis.remedies.closings import EndIn, EndInLinear, closing_site
+from sigmascope.diagnosis.remedies.closings import (
+    EndIn,
+    EndInLinear,
+    StandardiseTargets,
+    closing_site,
+)
 from sigmascope.diagnosis.remedies.unit_scale import StandardiseInputs
 from sigmascope.diagnosis.training.evidence import other_family
 from sigmascope.gate import Refusal
@@ -205,6 +210,11 @@ def _scores(program: Program, known: Opened) -> Change:
     return _entropy(program, known)
 
 
+def _standardised(program: Program, known: Opened) -> Change:
+    """Outputs brought to the scale of the targets."""
+    return of_network(StandardiseTargets(known.targets))(program, known)
+
+
 def _several(targets: Tensor) -> bool:
     return targets.is_floating_point() and not bool((targets.flatten(1).sum(1) == 1).all())
 
@@ -234,6 +244,7 @@ OWN: Mapping[str, tuple[tuple[str, Maker], ...]] = MappingProxyType(
         "shared-classes": (("binary-cross-entropy", _binary),),
         "squared-error-for-classes": (("cross-entropy", _entropy),),
         "raw-output": (("loss-of-scores", _scores),),
+        "unscaled-targets": (("standardise-targets", _standardised),),
         "rate-too-high": (("lower-rate", _rate(0.1)), ("much-lower-rate", _rate(0.01))),
         "rate-too-low": (("higher-rate", _rate(10.0)), ("much-higher-rate", _rate(100.0))),
         "few-steps": (("more-epochs", _longer), ("higher-rate", _rate(10.0))),

@@ -86,7 +86,8 @@ def _completed(model: nn.Module, known: Taken) -> Taken:
     same = ids is not None and isinstance(known.targets, Tensor) and _is_same(known.targets, ids)
     if ids is None or not (known.targets is None or (own and same)):
         return known
-    if not is_language(known.batch, _output(model, known), None):
+    output = _output(model, known)
+    if output is None or not is_language(known.batch, output, None):
         return known
     mask = known.batch.get("attention_mask") if isinstance(known.batch, Mapping) else None
     return replace(known, targets=shifted(ids, mask))
@@ -100,8 +101,10 @@ def _is_same(labels: Tensor, ids: Tensor) -> bool:
 def _unfit(model: nn.Module, known: Taken, loss: Loss, batch_dim: int) -> str:
     if known.targets is None:
         return ""
-    count = sample_count(known.batch, batch_dim=batch_dim)
     output = _output(model, known)
+    if output is None:  # what measures the model will say why
+        return ""
+    count = sample_count(known.batch, batch_dim=batch_dim)
     try:
         require_finite_targets(known.targets)
         require_task(output, known.targets, loss, count=count, batch_dim=batch_dim)
@@ -110,6 +113,9 @@ def _unfit(model: nn.Module, known: Taken, loss: Loss, batch_dim: int) -> str:
     return ""
 
 
-def _output(model: nn.Module, known: Taken) -> Tensor:
-    with still(model), torch.no_grad():
-        return as_tensor(called(model, prepared(model, known.batch)))[0]
+def _output(model: nn.Module, known: Taken) -> Tensor | None:
+    try:
+        with still(model), torch.no_grad():
+            return as_tensor(called(model, prepared(model, known.batch)))[0]
+    except Exception:  # noqa: BLE001 (models fail in every way)
+        return None

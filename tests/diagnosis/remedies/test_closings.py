@@ -3,7 +3,9 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
+from sigmascope import diagnosis
 from sigmascope.diagnosis.remedies import Inapplicable, remedy
 from sigmascope.diagnosis.remedies.closings import StandardiseTargets, closing_site
 
@@ -89,3 +91,39 @@ def test_targets_are_brought_to_unit_scale():
         remedy("standardise-targets").apply(model, X)
     with pytest.raises(Inapplicable, match="ends in"):
         StandardiseTargets(y).apply(sequential(nn.Tanh()), X)
+
+
+def lost(p, y):
+    return -(F.one_hot(y, 3) * (p / p.sum(-1, keepdim=True)).clamp(1e-7, 1).log()).sum(-1).mean()
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "outputs", "loss", "cause"),
+    [
+        ("end-in-linear", nn.Softmax(-1), 3, F.cross_entropy, "double-softmax"),
+        ("end-in-sigmoid", nn.Softmax(-1), 1, F.binary_cross_entropy, "constant-output"),
+        ("end-in-softmax", None, 3, lost, "raw-output"),
+    ],
+)
+def test_what_they_claim_is_cured(name, last, outputs, loss, cause):
+    torch.manual_seed(0)
+    x = torch.randn(64, 4)
+    classes = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    targets = classes if outputs == 3 else (classes > 0).float()[:, None]
+    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, outputs))
+    model = model if last is None else model.append(last)
+    tried = diagnosis.treat(model, x, remedy(name), targets=targets, loss=loss)
+    assert cause in {f.name for f in tried.found_before}
+    assert cause in tried.cured
+    assert not {f.name for f in tried.found_after if f.severity != "note"}
+
+
+def test_targets_of_another_scale_are_no_longer_loud():
+    torch.manual_seed(0)
+    x = torch.randn(64, 4)
+    y = 50 + x[:, :1]
+    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+    fresh = StandardiseTargets(y)
+    tried = diagnosis.treat(model, x, fresh, targets=y, loss=F.mse_loss)
+    assert "loud-output" in {f.name for f in tried.found_before}
+    assert "loud-output" in tried.cured

@@ -76,7 +76,6 @@ def test_softmax_before_cross_entropy_leaves_a_known_loss(digits):
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Softmax(-1))
     found = reach(model, digits.inputs, digits.targets, F.cross_entropy)
     floor = torch.tensor(1 + 9 / torch.e).log() / torch.tensor(10.0).log()
-    assert found["ends in softmax"] == 1
     assert found["out of reach"] == pytest.approx(floor.item(), rel=1e-2)
 
 
@@ -94,7 +93,7 @@ def test_a_narrow_layer_loses_what_its_width_cannot_hold():
     model = nn.Sequential(nn.Linear(8, 2), nn.Linear(2, 8))
     found = reach(model, x, x, F.mse_loss)
     assert found["variance out of reach"] == pytest.approx(6 / 8, abs=0.06)
-    assert "out of reach" not in found
+    assert found["out of reach"] == 0  # of the last operation, of which there is none
     wide = nn.Sequential(nn.Linear(8, 20), nn.Linear(20, 8))
     assert "variance out of reach" not in reach(wide, x, x, F.mse_loss)
 
