@@ -39,11 +39,6 @@ class Source:
         device: Where to measure: `cpu`, `cuda`, `cuda:1`, `mps`.
         optimiser: Yours (`--optimizer` too): `adam`, `sgd`, `rmsprop` or another of torch's. Adam
             of usual rates is tried if not given, and nothing is said of how you train.
-        lr: Its learning rate; torch's own if not given.
-        momentum: Its momentum.
-        weight_decay: Its weight decay.
-        batch: Samples in a step.
-        epochs: For how many you mean to train.
         memory: How much the model and the data may take, e.g. `8GB`; half of the machine's.
     """
 
@@ -57,11 +52,6 @@ class Source:
     loss: str | None = None
     device: str | None = None
     optimiser: Annotated[str | None, Parameter(name=("--optimizer", "--optimiser"))] = None
-    lr: AtLeast = None
-    momentum: AtLeast = None
-    weight_decay: AtLeast = None
-    batch: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
-    epochs: Above = None
     memory: str | None = None
 
     @property
@@ -71,6 +61,29 @@ class Source:
 
 
 DEFAULT = Source()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Plan(Source):
+    """What to measure, on what, and how it is trained.
+
+    Attributes:
+        lr: Learning rate of the optimiser; torch's own if not given.
+        momentum: Its momentum.
+        weight_decay: Its weight decay.
+        batch: Samples in a step.
+        epochs: For how many you mean to train.
+    """
+
+    lr: AtLeast = None
+    momentum: AtLeast = None
+    weight_decay: AtLeast = None
+    batch: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    epochs: Above = None
+
+
+UNPLANNED = Plan()
 
 
 def open_named(model: str, source: Source) -> "tuple[Model, Data]":
@@ -136,7 +149,7 @@ def family(source: Source) -> Literal["adam", "sgd"]:
     return "sgd" if source.optimiser in ("sgd", "asgd") else "adam"
 
 
-def program_of(opened: "Model", data: "Data", source: Source) -> "Program":
+def program_of(opened: "Model", data: "Data", source: Plan) -> "Program":
     """The user's program, as far as the words of the command line tell of it."""
     from sigmascope.diagnosis import Program
 
@@ -159,7 +172,7 @@ def program_of(opened: "Model", data: "Data", source: Source) -> "Program":
     )
 
 
-def measure(opened: "Model", data: "Data", source: Source, views: list[View] | None) -> "Diagnosis":
+def measure(opened: "Model", data: "Data", source: Plan, views: list[View] | None) -> "Diagnosis":
     """A diagnosis whose profile knows the names the user gave."""
     from dataclasses import replace
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sigmascope.cli.ends import finish
-from sigmascope.cli.options import DEFAULT, Source, View, measure, open_named
+from sigmascope.cli.options import UNPLANNED, Plan, View, measure, open_named
 from sigmascope.cli.outputs import note, require_run, require_targets, wrote
 from sigmascope.cli.ranges import Step
 
@@ -17,7 +17,7 @@ def profile(
     model: str,
     /,
     *,
-    source: Source = DEFAULT,
+    source: Plan = UNPLANNED,
     views: Views = None,
     html: Path | None = None,
     json: str | None = None,
@@ -39,7 +39,7 @@ def profile(
 
     Args:
         model: What to measure.
-        source: The data and weights.
+        source: The data and weights, and how they are trained.
         views: Only these views; by default all but `balances`, `bottleneck` and `conditioning`.
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
