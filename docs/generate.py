@@ -91,8 +91,8 @@ def reference() -> str:
             value = getattr(room, public)
             if inspect.ismodule(value):
                 continue  # a section of its own
-            if getattr(value, "__module__", "").startswith("sigmascope.gate") and name != "gate":
-                continue  # `Refusal` is one class, whichever door it is taken from
+            if name != _home(public, value, name):
+                continue  # one thing, described once, whichever doors it is taken from
             kind = "autoclass" if inspect.isclass(value) else "autofunction"
             if not (inspect.isclass(value) or inspect.isfunction(value)):
                 kind = "py:data"  # its type's docstring would say nothing of it
@@ -101,6 +101,18 @@ def reference() -> str:
                 parts.append("   :members:")
         parts.append("```\n")
     return "\n".join(parts)
+
+
+def _home(public: str, value: object, room: str) -> str:
+    """The room nearest to where the thing is written that exports it; `room` for mere data."""
+    written = getattr(value, "__module__", "").removeprefix("sigmascope.")
+    around = [
+        name
+        for name in ROOMS
+        if f"{written}.".startswith(f"{name}.")
+        and public in importlib.import_module(f"sigmascope.{name}").__all__
+    ]
+    return max(around, key=len, default=room)
 
 
 def measurements() -> str:

@@ -25,7 +25,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unfit_targets", "constant_output", "indifferent_loss", "single_target",
             "classes_on_one_output", "spread_targets", "shared_classes", "raw_output",
             "unsuited_closing", "out_of_reach", "too_narrow", "squared_error_for_classes",
-            "unscaled_targets", "unrelated_targets", "loud_start", "forgotten_targets",
+            "unscaled_targets", "unrelated_targets", "loud_output", "forgotten_targets",
             "later_inputs_seen", "copied_targets", "counted_padding",
             "stuck_weights", "cut_weights",
         ),
@@ -59,7 +59,7 @@ class Unheard:
 
     @property
     def says(self) -> str:
-        """E.g. `6 rules on how the program trains could not speak: no optimiser was given`."""
+        """One line, for example "6 rules on how the program trains could not speak: ..."."""
         count = len(self.rules)
         many = f"{count} rules" if count > 1 else "1 rule"
         return f"{many} on {SPEAKS.get(self.need, self.need)} could not speak: {self.why}"
