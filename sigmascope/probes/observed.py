@@ -17,6 +17,7 @@ from sigmascope.probes.execution.refusals import (
     require_model,
     require_samples,
 )
+from sigmascope.probes.execution.tails import Tail, faithful, tail
 from sigmascope.probes.execution.trace import Trace, run_once, traced
 from sigmascope.probes.samples.batches import Batch, prepared, sample_count, tensors
 from sigmascope.probes.samples.matrices import Rows, Spectra, rows, spectra_of
@@ -28,7 +29,6 @@ from sigmascope.probes.structure.operations import (
     Squash,
     squashes,
 )
-from sigmascope.probes.structure.tails import Tail, tail
 from sigmascope.probes.symmetry.rescalings import Symmetries, symmetries
 from sigmascope.probes.weights import Weight, operators, weights
 
@@ -149,7 +149,9 @@ class Observed:
     def tail(self) -> Tail | None:
         """The operations behind the last weight; None where they cannot be run by themselves."""
         try:
-            return tail(self.model, self.batch)
+            if self._trace.operations is None:  # which may have refused to be watched together
+                return tail(self.model, self.batch)
+            return faithful(self.model, self._trace.tail)
         except Exception:  # noqa: BLE001 (operations of the user's may refuse to be watched)
             return None
 

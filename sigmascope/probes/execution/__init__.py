@@ -1,7 +1,7 @@
 """Running a model without leaving a trace in it: freezing, copies, hooks."""
 
 from sigmascope.probes.execution.copying import duplicate
-from sigmascope.probes.execution.dropping import Dropped, dropped
+from sigmascope.probes.execution.dropping import Dropped, dropped, watching_dropout
 from sigmascope.probes.execution.freeze import ALONE, apart, still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call, is_repeated, module_name, recording
 from sigmascope.probes.execution.layers import is_matrix, layers, normalisers
@@ -26,4 +26,5 @@ __all__ = [
     "require_real",
     "still",
     "uses_batch_statistics",
+    "watching_dropout",
 ]

@@ -1,6 +1,7 @@
 """What dropout takes away while a model trains."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,30 +69,45 @@ class _Watch(TorchFunctionMode):
         return out
 
 
+@contextmanager
+def watching_dropout(model: nn.Module) -> Iterator[dict[str, Dropped]]:
+    """What share of the numbers each call of dropout sets to zero, counted in the runs inside.
+
+    Args:
+        model: Whose modules name the places; left as it was found.
+
+    Yields:
+        By the module in which it happens, in the order of the first call, when the runs are done.
+        Dropout inside of fused layers (attention, recurrent ones) cannot be seen.
+    """
+    watch = _Watch()
+    with ExitStack() as hooks:
+        for name, module in model.named_modules():
+            enter = lambda *_, name=name: watch.inside.append(name)
+            leave = lambda *_: _last(watch.inside)
+            hooks.callback(module.register_forward_pre_hook(enter).remove)
+            hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
+        with watch:
+            yield watch.sums
+
+
 def dropped(model: nn.Module, batch: Batch) -> tuple[Dropped, ...]:
-    """What share of the numbers each call of dropout sets to zero in training mode, counted.
+    """What dropout takes away in training mode.
 
     Args:
         model: Left as it was found, random states too.
         batch: What it is run on.
 
     Returns:
-        By the module in which it happens, in the order of the first call. Dropout inside of fused
-        layers (attention, recurrent ones) cannot be seen.
+        As `watching_dropout` has it.
 
     Cost: one forward pass.
     """
-    watch = _Watch()
-    with still(model), ExitStack() as hooks, torch.no_grad():
-        for name, module in model.named_modules():
-            enter = lambda *_, name=name: watch.inside.append(name)
-            leave = lambda *_: _last(watch.inside)
-            hooks.callback(module.register_forward_pre_hook(enter).remove)
-            hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
+    with still(model), torch.no_grad():
         model.train()
-        with watch:
+        with watching_dropout(model) as places:
             called(model, batch)
-    return tuple(watch.sums.values())
+    return tuple(places.values())
 
 
 def _last(inside: list[str]) -> None:

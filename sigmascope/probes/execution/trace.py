@@ -20,6 +20,7 @@ from sigmascope.probes.execution.freeze import still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call, recording
 from sigmascope.probes.execution.layers import Statisticians, is_matrix
 from sigmascope.probes.execution.refusals import called
+from sigmascope.probes.execution.tails import LastWeight, Tail
 from sigmascope.probes.samples.batches import Batch, as_tensor, tensors
 
 FIXED = "(a fixed matrix)"  # neither a parameter nor a buffer
@@ -91,6 +92,7 @@ class Trace:
         output: The output tensor that is studied.
         rule: How it was chosen from what the model returns.
         operations: What was seen of operations; None where they refuse to be watched.
+        tail: What follows the last weight; None as for operations, or where no weight was seen.
         seen: Calls of the run in which they were watched, which hold no copies.
         outside: Names of weights that meet what comes from the batch while no layer is called:
             parameters of two or more dimensions that anything is done with; buffers, and fixed
@@ -102,6 +104,7 @@ class Trace:
     output: Tensor
     rule: str
     operations: Operations | None = None
+    tail: Tail | None = None
     seen: tuple[Call, ...] = ()
     outside: tuple[str, ...] | None = None
 
@@ -120,7 +123,8 @@ def traced(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) ->
     trace = _watched(model, batch, listened)
     if any(c.spoiled for c in trace.calls):
         again = run_once(model, batch, listened, copy=True)
-        return replace(again, operations=trace.operations, seen=trace.calls, outside=trace.outside)
+        watched = {"operations": trace.operations, "tail": trace.tail, "outside": trace.outside}
+        return replace(again, **watched, seen=trace.calls)
     return trace
 
 
@@ -152,6 +156,7 @@ def run_once(
     """
     live = any(map(uses_batch_statistics, listened.values()))  # else a later run measures the same
     frozen, seen, used = Statisticians(), Operations(sizes=live), Outside(model, batch)
+    ending = LastWeight(model)
     with (
         still(model),
         torch.no_grad(),
@@ -159,6 +164,7 @@ def run_once(
         used.inside(listened.values()) if outside else nullcontext(),
         used if outside else nullcontext(),
         seen if operations else nullcontext(),
+        ending if operations else nullcontext(),
     ):
         output, rule = as_tensor(called(model, batch))
     calls = tuple(tape.calls)
@@ -170,6 +176,7 @@ def run_once(
         output.detach(),
         rule,
         seen if operations else None,
+        ending.tail(output),
         calls if operations else (),
         tuple(used.found) if outside else None,
     )

@@ -10,15 +10,23 @@ from sigmascope.probes.samples.batches import (
     tensors,
 )
 from sigmascope.probes.samples.matrices import Rows, Spectra
-from sigmascope.probes.samples.targets import Loss, require_finite_targets, require_task
+from sigmascope.probes.samples.targets import (
+    IGNORED,
+    Loss,
+    class_dim,
+    require_finite_targets,
+    require_task,
+)
 
 __all__ = [
+    "IGNORED",
     "Batch",
     "Loss",
     "Rows",
     "Spectra",
     "as_tensor",
     "chosen",
+    "class_dim",
     "prepared",
     "require_finite_targets",
     "require_task",

@@ -27,6 +27,23 @@ ARITHMETIC = {
 }  # fmt: skip
 
 
+def class_dim(output: Tensor, classes: Tensor) -> int | None:
+    """The dimension of scores that counts classes: the last, or the second, as of segmentations.
+
+    Args:
+        output: Scores.
+        classes: One for each row of them.
+
+    Returns:
+        None where there is not one class for each row either way.
+    """
+    if classes.shape == output.shape[:-1]:
+        return -1
+    if output.ndim > 1 and classes.shape == (*output.shape[:1], *output.shape[2:]):
+        return 1
+    return None
+
+
 def require_finite_targets(targets: Any) -> None:
     """Raise if a tensor among the targets is empty, or holds NaN or an infinity."""
     for tensor in tensors(targets):

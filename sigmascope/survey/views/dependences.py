@@ -1,23 +1,28 @@
 """Readings of what outputs depend on, and on what they should not: samples, modes, statistics."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import dropped, module_name, uses_batch_statistics
+from sigmascope.probes.execution import Dropped, module_name, uses_batch_statistics
 from sigmascope.records import Estimate, Item, Reading, View
 from sigmascope.survey.coverage import tried
 
 VIEW: View = "setup"
 
 
-def dependence_items(subject: Subject) -> Iterator[Item]:
-    """Samples that mix, layers without use or activation, dropout, statistics that do not fit."""
+def dependence_items(subject: Subject, places: Callable[[], tuple[Dropped, ...]]) -> Iterator[Item]:
+    """Samples that mix, layers without use or activation, dropout, statistics that do not fit.
+
+    Args:
+        subject: What is measured.
+        places: Where dropout takes numbers away, when it is asked for.
+    """
     yield from tried(_mixed(subject), "samples that mix")
     yield from tried(_unused(subject), "layers without use")
-    yield from tried(_dropped(subject), "dropout")
+    yield from tried(_dropped(places), "dropout")
     yield from tried(_linear(subject), "layers without an activation between")
     yield from tried(_misfit(subject), "running statistics")
 
@@ -48,8 +53,8 @@ def _unused(subject: Subject) -> Iterator[Item]:
             yield Reading(name, "times called", Estimate.exactly(0.0), VIEW)
 
 
-def _dropped(subject: Subject) -> Iterator[Item]:
-    for place in dropped(subject.model, subject.batch):
+def _dropped(places: Callable[[], tuple[Dropped, ...]]) -> Iterator[Item]:
+    for place in places():
         share = Estimate.exactly(place.share)
         yield Reading(place.site or "(model)", "dropped share", share, VIEW)
 
@@ -66,10 +71,17 @@ def _misfit(subject: Subject) -> Iterator[Item]:
         mean, variance = module.running_mean, module.running_var
         if mean is None or variance is None or not bool(variance.any()):
             continue
-        untouched = not bool(mean.any()) and bool((variance == 1).all())
-        if not untouched:
+        if not untouched(module):
             size = _normalised_square(x, mean, variance, module.eps)
             yield Reading(call.site, "normalised square", Estimate.rounded(size, ulps=2**20), VIEW)
+
+
+def untouched(module: _BatchNorm) -> bool:
+    """Whether running statistics are those that a normaliser was built with."""
+    mean, variance = module.running_mean, module.running_var
+    if mean is None or variance is None:
+        return False
+    return not bool(mean.any()) and bool((variance == 1).all())
 
 
 def _normalised_square(x: Tensor, mean: Tensor, variance: Tensor, eps: float) -> float:

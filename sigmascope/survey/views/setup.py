@@ -9,13 +9,13 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import duplicate, plain
+from sigmascope.probes.execution import Dropped, dropped, duplicate, plain, watching_dropout
 from sigmascope.probes.samples import Rows
 from sigmascope.probes.symmetry import trial_gradients
 from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import tried
-from sigmascope.survey.views.dependences import dependence_items
+from sigmascope.survey.views.dependences import dependence_items, untouched
 from sigmascope.survey.views.first_steps import first_loss_items, polyak_items
 from sigmascope.survey.views.sequences import sequence_items
 from sigmascope.survey.views.task import task_items
@@ -28,7 +28,8 @@ ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
 
 def setup_items(subject: Subject) -> Iterator[Item]:
     """Sizes layer by layer, units, branches, what is trained, and the task."""
-    gradients = cache(partial(_gradients, subject))
+    own = _OwnModes(subject)
+    gradients = own.gradients
     for what, items in (
         ("sizes of layers", _sizes(subject)),
         ("units", _units(subject, gradients)),
@@ -39,7 +40,7 @@ def setup_items(subject: Subject) -> Iterator[Item]:
         ("the task", task_items(subject)),
         ("the first loss", first_loss_items(subject)),
         ("the order of sequences", sequence_items(subject)),
-        ("dependences", dependence_items(subject)),
+        ("dependences", dependence_items(subject, own.dropped)),
     ):
         yield from tried(items, what)
 
@@ -76,9 +77,32 @@ def _sizes(subject: Subject) -> Iterator[Item]:
 Gradients = Callable[[], dict[str, Tensor]]
 
 
-def _gradients(subject: Subject) -> dict[str, Tensor]:
-    """Of the loss, or of a random sum of the outputs where there is none; in the model's modes."""
-    return trial_gradients(subject.model, subject.batch, targets=subject.targets, loss=subject.loss)
+class _OwnModes:
+    """One run forward and back in the model's own modes, made when it is first asked for."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._places: tuple[Dropped, ...] | None = None
+        self.gradients = cache(self._gradients)
+
+    def _gradients(self) -> dict[str, Tensor]:
+        """Of the loss, or of a random sum of the outputs where there is none."""
+        s = self._subject
+        ask = partial(trial_gradients, s.model, s.batch, targets=s.targets, loss=s.loss)
+        try:
+            with watching_dropout(s.model) as places:
+                found = ask()
+        except Exception:  # noqa: BLE001 (operations may refuse to be watched; else it comes again)
+            return ask()
+        if all(m.training for m in s.model.modules()):
+            self._places = tuple(places.values())
+        return found
+
+    def dropped(self) -> tuple[Dropped, ...]:
+        """What dropout takes away in training mode; another run where there was none in it."""
+        if self._places is None:
+            return dropped(self._subject.model, self._subject.batch)
+        return self._places
 
 
 def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
@@ -145,11 +169,7 @@ def _statistics(subject: Subject) -> Iterator[Item]:
         if not isinstance(module, _BatchNorm) or module.training:
             continue
         seen = module.num_batches_tracked
-        mean, variance = module.running_mean, module.running_var
-        if mean is None or variance is None:
-            continue
-        untouched = not bool(mean.any()) and bool((variance == 1).all())
-        if untouched and (seen is None or int(seen) == 0):
+        if untouched(module) and (seen is None or int(seen) == 0):
             yield Reading(name, "batches seen", Estimate.exactly(0.0), VIEW)
 
 

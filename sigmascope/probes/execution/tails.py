@@ -6,7 +6,7 @@ what the last weight wrote, they give the output. On anything else they give wha
 be if the weights were others, which tells what outputs are possible at all.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution.freeze import still
 from sigmascope.probes.execution.refusals import called
-from sigmascope.probes.samples.batches import Batch, as_tensor
+from sigmascope.probes.samples.batches import Batch, as_tensor, tensors
 
 MOVING = frozenset(
     (
@@ -72,7 +72,7 @@ class Tail:
         known: dict[int, Tensor] = {id(self._origin): start.clone()}  # a step may work in place
         for step in self._steps:
             args, kwargs = _replaced(step.args, known), _replaced(dict(step.kwargs), known)
-            wrote = [*_tensors(step.func(*args, **kwargs))]
+            wrote = [*tensors(step.func(*args, **kwargs))]
             known.update((id(old), new) for old, new in zip(step.wrote, wrote, strict=True))
         return known[id(self._last)]
 
@@ -90,20 +90,30 @@ def tail(model: nn.Module, batch: Batch) -> Tail:
 
     Cost: one forward pass.
     """
-    with still(model), torch.no_grad(), _Watch(model) as watch:
+    with still(model), torch.no_grad(), LastWeight(model) as watch:
         output = as_tensor(called(model, batch))[0]
-    origin, start = watch.start_of(output)
-    if start is None or origin is None:
+    return faithful(model, watch.tail(output))
+
+
+def faithful(model: nn.Module, ending: Tail | None) -> Tail:
+    """A tail that gives the output when it is run again.
+
+    Args:
+        model: Of which it is; left as it was found.
+        ending: From a run of it.
+
+    Raises:
+        Refusal: If there is none, or it gives something else.
+    """
+    if ending is None:
         raise Refusal(
             "The output must come from a weight that is seen to meet data, got none. Apply weights "
             "by torch's own operations."
         )
-    names = tuple(n for n in (_name(s.func).strip("_") for s in watch.steps) if n not in MOVING)
-    steps = tuple(watch.steps)
-    ending = Tail(start, output.clone(), names, watch.bound, origin, output, steps)
     with still(model), torch.no_grad():
-        again = ending(start)
-    if again.shape != output.shape or not torch.allclose(again, output, rtol=1e-3, equal_nan=True):
+        again = ending(ending.start)
+    same = again.shape == ending.output.shape
+    if not same or not torch.allclose(again, ending.output, rtol=1e-3, equal_nan=True):
         raise Refusal(
             "The operations behind the last weight must give the output when they are run again, "
             "got another one. An operation there keeps a state, or draws random numbers."
@@ -111,7 +121,7 @@ def tail(model: nn.Module, batch: Batch) -> Tail:
     return ending
 
 
-class _Watch(TorchFunctionMode):
+class LastWeight(TorchFunctionMode):
     """Follows what comes from weights alone, and what comes from the last weight that met data."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -119,56 +129,54 @@ class _Watch(TorchFunctionMode):
         self._weights: dict[int, Tensor] = {id(p): p for p in model.parameters()}
         self._alive: dict[int, Tensor] = {}
         self._starts: tuple[tuple[Tensor, Tensor], ...] = ()
-        self.steps: list[_Step] = []
-        self.bound = torch.inf
+        self._steps: list[_Step] = []
+        self._bound = torch.inf
 
-    def start_of(self, output: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Which of the tensors that the last weight wrote became the output, and as it was then."""
-        if id(output) not in self._alive:
-            return None, None
-        read = {id(t) for s in self.steps for t in _tensors((s.args, s.kwargs))} | {id(output)}
-        return next((pair for pair in self._starts if id(pair[0]) in read), (None, None))
+    def tail(self, output: Tensor) -> Tail | None:
+        """What lies between the last weight and an output; None where none was seen.
+
+        Args:
+            output: Of the run that was watched, as it is.
+        """
+        read = {id(t) for s in self._steps for t in tensors((s.args, s.kwargs))} | {id(output)}
+        starts = (pair for pair in self._starts if id(pair[0]) in read)
+        origin, start = next(starts, (None, None))
+        if origin is None or start is None or id(output) not in self._alive:
+            return None
+        names = (_name(s.func).strip("_") for s in self._steps)
+        own = tuple(n for n in names if n not in MOVING)
+        return Tail(start, output.clone(), own, self._bound, origin, output, tuple(self._steps))
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        read = [*_tensors((args, kwargs))]
+        read = [*tensors((args, kwargs))]
         out = func(*args, **kwargs)
-        wrote = tuple(_tensors(out))
+        wrote = tuple(tensors(out))
         weights = [t for t in read if id(t) in self._weights]
         if weights and len(weights) == len(read):
             self._weights.update((id(t), t) for t in wrote)
         elif weights and wrote:
             self._restart(func, wrote)
         elif wrote and any(id(t) in self._alive for t in read):
-            self.steps.append(_Step(func, args, kwargs, wrote))
+            self._steps.append(_Step(func, args, kwargs, wrote))
             self._alive.update((id(t), t) for t in wrote)
         return out
 
     def _restart(self, func: Any, wrote: tuple[Tensor, ...]) -> None:
-        self.steps.clear()
+        self._steps.clear()
         self._starts = tuple((t, t.clone()) for t in wrote)  # a later step may write into it
         self._alive = {id(t): t for t in wrote}
-        self.bound = RECURRENT.get(_name(func), torch.inf)
+        self._bound = RECURRENT.get(_name(func), torch.inf)
 
 
 def _name(func: Any) -> str:
     return getattr(func, "__name__", "")
 
 
-def _tensors(value: object) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _tensors(part)
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _tensors(part)
-
-
 def _replaced(value: Any, known: Mapping[int, Tensor]) -> Any:
+    """The same with known tensors in the place of others; a list stays one, for it may index."""
     if isinstance(value, Tensor):
         return known.get(id(value), value)
     if isinstance(value, dict):
