@@ -1,28 +1,27 @@
 """The loss after the planned steps, from the losses of the first ones."""
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from sigmascope.diagnosis.trainability.curve_shapes import FARTHEST, Shape, shape_of
-from sigmascope.gate import Mark, Refusal, write_text
+from sigmascope.diagnosis.trainability.kept import Kept
+from sigmascope.gate import Refusal
 from sigmascope.records import Estimate
 
 KEPT = Path(__file__).with_name("forecasts.json")
-MARK = Mark(rb'\{\n "drift": \[.*\n "below": \[')
 WINDOW = 20  # what is foretold is the mean loss of the last twentieth of the planned steps
 RISK = 0.1
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class ForecastModel:
+class ForecastModel(Kept):
     """A model of learning curves, small enough to read.
 
     Attributes:
@@ -47,18 +46,6 @@ class ForecastModel:
         low, high = (float(np.quantile(self.errors, q)) for q in (risk / 2, 1 - risk / 2))
         down, up = (_dot(each, shape.spread(reach)) for each in (self.below, self.above))
         return value, value + min(low, 0.0) * down, value + max(high, 0.0) * up
-
-    def save(self, file: Path) -> None:
-        """Write it as JSON, a line for each attribute."""
-        lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in asdict(self).items()]
-        write_text(file, "{\n" + ",\n".join(lines) + "\n}\n", mark=MARK)
-
-    @classmethod
-    def read(cls, file: Path) -> "ForecastModel":
-        """Read what `save` wrote."""
-        kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        lists = {k: tuple(v) for k, v in kept.items() if isinstance(v, list)}
-        return cls(**{**kept, **lists})
 
 
 def forecast(

@@ -1,9 +1,8 @@
 """The probability that plain training will fit, from a probe at initialisation."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, final
@@ -14,14 +13,14 @@ from jaxtyping import Bool, Float64
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
+from sigmascope.diagnosis.trainability.kept import Kept
 from sigmascope.diagnosis.trainability.short_runs import MOST, PASSES, Optimiser, probe
-from sigmascope.gate import Mark, Refusal, write_text
+from sigmascope.gate import Refusal
 from sigmascope.probes.execution import in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, sample_count
 from sigmascope.records import Estimate, Profile, Reading, Skipped
 
 KEPT = Path(__file__).with_name("trainability.json")
-MARK = Mark(rb'\{\n "names": \[.*\n "slopes": \[')
 DRAWS = 200  # of the training set, with replacement
 RISK = 0.1
 EVEN = 0.5  # probability of fitting
@@ -31,7 +30,7 @@ FLOOR = 0.005  # from 0 and 1: what a few hundred networks can tell
 
 @final
 @dataclass(frozen=True, slots=True)
-class TrainabilityModel:
+class TrainabilityModel(Kept):
     """A logistic model of whether a network will fit, small enough to read.
 
     Attributes:
@@ -58,19 +57,6 @@ class TrainabilityModel:
         low, high = (float(np.quantile(others, q)) for q in (RISK / 2, 1 - RISK / 2))
         how = f"logistic model of {PASSES} probing steps, fitted to {self.trained} networks"
         return Estimate(value, min(low, value), max(high, value), how, RISK)
-
-    def save(self, file: Path) -> None:
-        """Write it as JSON, a line for each attribute."""
-        lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in asdict(self).items()]
-        write_text(file, "{\n" + ",\n".join(lines) + "\n}\n", mark=MARK)
-
-    @classmethod
-    def read(cls, file: Path) -> "TrainabilityModel":
-        """Read what `save` wrote."""
-        kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        kept["draws"] = tuple(tuple(d) for d in kept["draws"])
-        kept.update(names=tuple(kept["names"]), slopes=tuple(kept["slopes"]))
-        return cls(**kept)
 
 
 def fit_trainability(

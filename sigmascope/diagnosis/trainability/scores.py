@@ -1,22 +1,21 @@
 """How far training will come, from a probe at initialisation."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from sklearn.linear_model import QuantileRegressor
 
 from sigmascope.diagnosis.trainability.curves import COARSE, log_odds
-from sigmascope.gate import Mark, Refusal, write_text
+from sigmascope.diagnosis.trainability.kept import Kept
+from sigmascope.gate import Refusal
 from sigmascope.records import Estimate
 
 KEPT = Path(__file__).with_name("scores.json")
-MARK = Mark(rb'\{\n "names": \[.*\n "low": \[')
 RISK = 0.1
 FEWEST = 20  # networks
 PENALTY = 1e-3  # on the sum of the slopes, in standard deviations of their features
@@ -24,7 +23,7 @@ PENALTY = 1e-3  # on the sum of the slopes, in standard deviations of their feat
 
 @final
 @dataclass(frozen=True, slots=True)
-class ScoreModel:
+class ScoreModel(Kept):
     """Three lines through the log odds of what trained networks reached, small enough to read.
 
     Attributes:
@@ -49,18 +48,6 @@ class ScoreModel:
         low, value, high = (_share(end) for end in ends)
         how = f"quantile regression of probing steps, fitted to {self.trained} networks"
         return Estimate(value, min(low, value), max(high, value), how, RISK)
-
-    def save(self, file: Path) -> None:
-        """Write it as JSON, a line for each attribute."""
-        lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in asdict(self).items()]
-        write_text(file, "{\n" + ",\n".join(lines) + "\n}\n", mark=MARK)
-
-    @classmethod
-    def read(cls, file: Path) -> "ScoreModel":
-        """Read what `save` wrote."""
-        kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        lists = {k: tuple(v) for k, v in kept.items() if isinstance(v, list)}
-        return cls(**{**kept, **lists})
 
 
 def fit_scores(

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.probes.samples import class_dim
+
 ROWS = 512  # samples or tokens whose outputs are compared with targets
 FEWEST = 2  # classes between which one can be right
 RIDGE = 1e-6  # of the mean squared column
@@ -73,8 +75,8 @@ def thinned(output: Tensor, targets: Any, most: int = ROWS) -> tuple[Tensor, Ten
     if targets.is_floating_point():
         X, Y = output.reshape(len(output), -1), targets.reshape(len(targets), -1)
         return (X, Y) if X.shape == Y.shape else None
-    if output.ndim > 2 and targets.shape == (len(output), *output.shape[2:]):
-        output = output.movedim(1, -1)  # the classes of a segmentation come before its pixels
+    if class_dim(output, targets) == 1:
+        output = output.movedim(1, -1)
     scores, classes = output if output.ndim < 3 else output.flatten(0, -2), targets.flatten()
     if scores.ndim != 2 or len(scores) != len(classes) or not len(classes):
         return None
