@@ -246,7 +246,7 @@ FAULTS: tuple[tuple[str, str, Callable[[Case], None], str], ...] = (
     ("weights with a mean", "resnet", shifted_weights, "asymmetric-weights"),
     ("dead ReLU", "mixer", dead, "dead-units"),
     ("saturated tanh", "mixer", saturated, "saturated-units"),
-    ("softmax before cross-entropy", "transformer", double_softmax, "out-of-reach"),
+    ("softmax before cross-entropy", "transformer", double_softmax, "double-softmax"),
     ("ReLU before values", "mixer", positive_outputs, "out-of-reach"),
     ("detached in the middle", "mixer", cut, "no-gradient"),
     ("the same sample again and again", "transformer", same_samples, "alike-inputs"),

@@ -80,9 +80,9 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *SIZES, "loud-output", "saturated-units", "denormal-values", "no-gradient",
         ),
         "sigmoid-stack": (*COLLAPSE, *SIZES, "saturated-units"),
-        "silent-samples": ("dead-units", *COLLAPSE, "no-gradient", "vanishing-signal"),
         "linear-network": ("linear-layers",),
-        "dead-units": (*COLLAPSE, *SIZES, "no-gradient", "no-tangents"),
+        "dead-units": ("silent-samples", *COLLAPSE, *SIZES, "no-gradient", "no-tangents"),
+        "silent-samples": (*COLLAPSE, "no-gradient", "vanishing-signal"),
         "saturated-units": (*COLLAPSE, *SIZES, "no-gradient"),
         "frozen-layer": ("unaligned-layers",),
         "exploding-signal": (

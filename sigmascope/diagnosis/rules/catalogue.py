@@ -20,7 +20,8 @@ from sigmascope.diagnosis.rules.dependences import (
 )
 from sigmascope.diagnosis.rules.first_steps import (
     layer_gain,
-    loud_start,
+    loud_output,
+    no_tangents,
     tangent_size,
     unrelated_targets,
 )
@@ -66,7 +67,6 @@ from sigmascope.diagnosis.rules.setup import (
 from sigmascope.diagnosis.rules.task import (
     forgotten_targets,
     ill_conditioned,
-    no_tangents,
     overestimated_rank,
     unscaled_targets,
 )
@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (
     adjoint_size,
     dead_units,
     denormal_values,
-    loud_start,
+    loud_output,
     no_tangents,
     tangent_size,
     overestimated_rank,

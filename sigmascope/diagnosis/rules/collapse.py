@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sigmascope.diagnosis.rules.trends import Series, over_depth, trend
+from sigmascope.diagnosis.rules.trends import Series, over_depth, samples_of, trend
 from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Estimate, Finding, Profile, Reading
 
@@ -138,7 +138,7 @@ def _pace(ratio: Series, profile: Profile) -> str:
 
 def alike_inputs(profile: Profile) -> Iterator[Finding]:
     """A batch whose samples are all the same: then nothing can be said of the network."""
-    if profile.about.get("batch", "").split(" ")[0] == "1":  # one sample is like itself
+    if samples_of(profile) == 1:  # which is like itself
         return
     inputs = over_depth(profile, "relative variation", form="samples")
     first = inputs.readings[:1] if inputs.depths[:1] == (0,) else ()  # else ids came before

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sigmascope.diagnosis.rules.trends import samples_of
 from sigmascope.records import Finding, Profile, Reading, Severity
 
 REACH_ERROR, REACH_WARNING = 0.5, 0.05  # of the way from the least loss to the best constant's
@@ -286,21 +287,16 @@ def single_target(profile: Profile) -> Iterator[Finding]:
     """Targets that are all the same."""
     task = _Task.of(profile)
     told = profile.series("distinct targets")
-    if told and told[0].estimate.value == 1 and _samples(profile) > 1:
+    if told and told[0].estimate.value == 1 and samples_of(profile) > 1:
         yield Finding(
             "single-target",
             "(targets)",
-            "error" if _samples(profile) >= 8 else "warning",
+            "error" if samples_of(profile) >= 8 else "warning",
             task.evidence("distinct targets"),
             "All targets are the same: there is nothing to tell apart, and a constant fits them.",
             "Arithmetic: a constant has no variance",
             ("Look at what made the targets; read samples in random order.",),
         )
-
-
-def _samples(profile: Profile) -> int:
-    words = profile.about.get("batch", "").split()
-    return int(words[0]) if words and words[0].isdigit() else 0
 
 
 def out_of_reach(profile: Profile) -> Iterator[Finding]:

@@ -1,39 +1,15 @@
-"""Rules on the task: targets, outputs and the first loss."""
+"""Rules on the task: the size of targets, and what is left of them in the representations."""
 
 from collections.abc import Iterator
 
 from sigmascope.diagnosis.rules.trends import over_depth
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.records import Finding, Profile, Reading
+from sigmascope.records import Finding, Profile
 
-JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"
-CHANCE = 2.0  # standard deviations of what permuted targets give
 CLEAR = 5.0
-LOUD = 20.0  # times the loss of the best constant
 ALIGNED = 0.05  # with the targets, of inputs that can be forgotten
 LARGE_TARGET, SMALL_TARGET = 100.0, 0.01  # root mean square
-SMALL_TANGENTS, LARGE_TANGENTS = 1e-6, 1e9  # trace of the tangent kernel; healthy nets 1e2 to 1e5
 FORGOTTEN = 0.02  # alignment with the targets, next to the input's
-
-
-def unrelated_targets(profile: Profile) -> Iterator[Finding]:
-    """Targets that have no more to do with the inputs than permuted ones."""
-    for r in profile.series("target signal"):
-        if r.estimate.value < CHANCE:
-            yield Finding(
-                "unrelated-targets",
-                r.site,
-                "warning",
-                (r,),
-                "Neither a sample's neighbours nor a linear fit tell its target better than chance "
-                f"({r.estimate.value:.1f} standard deviations from permuted targets): the targets "
-                "may be shuffled against the inputs. A network may still learn them by heart.",
-                "Zhang et al. 2017, Sec. 2 (random labels)",
-                (
-                    "Check that inputs and targets are read in the same order; measure on more "
-                    "samples (`--samples`).",
-                ),
-            )
 
 
 def unscaled_targets(profile: Profile) -> Iterator[Finding]:
@@ -53,21 +29,6 @@ def unscaled_targets(profile: Profile) -> Iterator[Finding]:
                     "Fit targets less their mean, over their standard deviation, and undo that on "
                     "the outputs.",
                 ),
-            )
-
-
-def loud_output(profile: Profile) -> Iterator[Finding]:
-    """A first loss far above that of the best constant."""
-    for r in profile.series("first loss over a constant's"):
-        if r.estimate.value > LOUD:
-            yield Finding(
-                "loud-output",
-                r.site,
-                "warning",
-                (r,),
-                f"The first loss is {r.estimate.value:.3g} times that of the best constant output: "
-                "the outputs are far too large, and the first steps go into making them smaller.",
-                "Karpathy 2019, A Recipe for Training Neural Networks (verify loss at init)",
             )
 
 
@@ -96,49 +57,6 @@ def forgotten_targets(profile: Profile) -> Iterator[Finding]:
             "Cortes, Mohri & Rostamizadeh 2012, Definition 4",
             ("Use fewer layers, or normalise before each activation.",),
         )
-
-
-def tangent_size(profile: Profile) -> Iterator[Finding]:
-    """A tangent kernel that is too small or large for any usual learning rate."""
-    found, total = _tangents(profile)
-    if len(found) < 3 or total == 0 or SMALL_TANGENTS < total < LARGE_TANGENTS:
-        return
-    moves = "hardly move the outputs" if total < 1 else "throw the outputs far off"
-    share = found[0].estimate.value / total
-    yield Finding(
-        "tangent-size",
-        found[0].site,
-        "warning",
-        tuple(found[:4]),
-        f"The trace of the tangent kernel is {total:.2g} a sample, {share:.0%} of it from "
-        f"{found[0].site}: gradient steps of usual size {moves}.",
-        JACOT_NTK,
-        (
-            "Scale inputs, weights and outputs to unit size, or learn at a rate of the order of "
-            f"{1 / total:.0e}.",
-        ),
-    )
-
-
-def no_tangents(profile: Profile) -> Iterator[Finding]:
-    """A tangent kernel that is zero."""
-    found, total = _tangents(profile)
-    if len(found) >= 3 and total == 0:
-        yield Finding(
-            "no-tangents",
-            found[0].site,
-            "error",
-            tuple(found[:4]),
-            "The tangent kernel is zero: no small change of any weight changes the output.",
-            JACOT_NTK,
-            ("Draw the weights again; look for a zero that multiplies everything.",),
-        )
-
-
-def _tangents(profile: Profile) -> tuple[list[Reading], float]:
-    """Shares of the tangent kernel's trace, the largest first, and their sum."""
-    shares = sorted(profile.series("NTK trace", view="features"), key=lambda r: -r.estimate.value)
-    return shares, sum(r.estimate.value for r in shares)
 
 
 def overestimated_rank(profile: Profile) -> Iterator[Finding]:

@@ -83,3 +83,9 @@ def over_depth(profile: Profile, quantity: str, *, form: str | None = None) -> S
         key=lambda r: depth[r.site],
     )
     return Series(tuple(found), tuple(depth[r.site] for r in found))
+
+
+def samples_of(profile: Profile) -> int:
+    """On how many samples it was measured; 0 where that is not said."""
+    words = profile.about.get("batch", "").split()
+    return int(words[0]) if words and words[0].isdigit() else 0

@@ -9,7 +9,8 @@ from torch import nn
 from sigmascope import networks
 from sigmascope.diagnosis.rules.first_steps import (
     layer_gain,
-    loud_start,
+    loud_output,
+    no_tangents,
     tangent_size,
     unrelated_targets,
 )
@@ -25,12 +26,32 @@ RATIO, NATS = "first loss over a constant's", "nats over equal scores"
 ])  # fmt: skip
 def test_how_loud_an_output_starts(ratio, nats, told):
     both = reading(RATIO, ratio, "(loss)"), reading(NATS, nats, "(loss)")
-    assert said(loud_start, *both, count=3) == told
+    assert said(loud_output, *both, count=3) == told
 
 
 def test_loss_is_told_once():
     both = reading(RATIO, 30.0, "(loss)"), reading(NATS, 60.0, "(loss)")
-    assert len([*loud_start(profile(*both, count=3))]) == 1
+    assert len([*loud_output(profile(*both, count=3))]) == 1
+
+
+@pytest.mark.parametrize(
+    ("total", "name"),
+    [
+        (1e-6 * ABOVE, None),
+        (1e-6 * BELOW, "tangent-size"),
+        (1e9 * BELOW, None),
+        (1e9 * ABOVE, "tangent-size"),
+        (0.0, "no-tangents"),
+    ],
+)
+def test_how_large_the_tangent_kernel_may_be(total, name):
+    parts = series("NTK trace", total / 4, total / 2, total / 4, view="features")
+    found = [*no_tangents(profile(*parts)), *tangent_size(profile(*parts))]
+    assert [f.name for f in found] == ([name] if name else [])
+    if name == "tangent-size":
+        assert "50% of it from layer 1" in found[0].says
+        assert ("hardly move" in found[0].says) is (total < 1)
+    assert said(tangent_size, *parts[:2]) == said(no_tangents, *parts[:2]) == {}
 
 
 @pytest.mark.parametrize(("trace", "step", "speaks"), [

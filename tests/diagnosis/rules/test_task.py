@@ -9,14 +9,9 @@ from torch.nn import functional as F
 
 from sigmascope import networks, sources, survey
 from sigmascope.diagnosis.rules import diagnose
-from sigmascope.diagnosis.rules.task import (
-    forgotten_targets,
-    no_tangents,
-    overestimated_rank,
-    tangent_size,
-)
+from sigmascope.diagnosis.rules.task import forgotten_targets, overestimated_rank
 from sigmascope.records import Estimate, Reading
-from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said, series
+from tests.diagnosis.readings import ABOVE, BELOW, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
 
 
@@ -44,26 +39,6 @@ def test_when_targets_are_forgotten(chance, signal, first, last, speaks):
     )
     assert (said(forgotten_targets, *facts, count=3) != {}) is speaks
     assert said(forgotten_targets, *[f for f in facts if f.site != "layer 1"], count=3) == {}
-
-
-@pytest.mark.parametrize(
-    ("total", "name"),
-    [
-        (1e-6 * ABOVE, None),
-        (1e-6 * BELOW, "tangent-size"),
-        (1e9 * BELOW, None),
-        (1e9 * ABOVE, "tangent-size"),
-        (0.0, "no-tangents"),
-    ],
-)
-def test_how_large_the_tangent_kernel_may_be(total, name):
-    parts = series("NTK trace", total / 4, total / 2, total / 4, view="features")
-    found = [*no_tangents(profile(*parts)), *tangent_size(profile(*parts))]
-    assert [f.name for f in found] == ([name] if name else [])
-    if name == "tangent-size":
-        assert "50% of it from layer 1" in found[0].says
-        assert ("hardly move" in found[0].says) is (total < 1)
-    assert said(tangent_size, *parts[:2]) == said(no_tangents, *parts[:2]) == {}
 
 
 @pytest.mark.parametrize(("used", "speaks"), [(4.0, True), (5.0, False)])
