@@ -146,7 +146,9 @@ def loss_of(source: Source) -> Any:
 
 def family(source: Source) -> Literal["adam", "sgd"]:
     """The kind of optimiser at whose usual rates training is foretold."""
-    return "sgd" if source.optimiser in ("sgd", "asgd") else "adam"
+    from sigmascope.diagnosis.programs import family_of
+
+    return family_of(source.optimiser)
 
 
 def program_of(opened: "Model", data: "Data", source: Plan) -> "Program":

@@ -15,7 +15,6 @@ from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.catalogue import diagnose as findings_of
 from sigmascope.diagnosis.rules.fit import UNFIT
 from sigmascope.diagnosis.trainability.model import foretold
-from sigmascope.diagnosis.trainability.short_runs import Optimiser
 from sigmascope.diagnosis.training import Data, training_items
 from sigmascope.probes.samples import prepared
 from sigmascope.quantities import ALL, View
@@ -23,7 +22,6 @@ from sigmascope.records import Finding, Item, Profile, Reading, Shown, Skipped
 from sigmascope.survey import tried
 
 SAMPLES = 128  # that are measured
-PLAIN = ("sgd", "asgd")  # all other optimisers are of Adam's kind
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -138,7 +136,7 @@ def _examined(program: Program, known: Opened, asked: dict[str, Any]) -> Diagnos
         gap = Skipped("(targets)", UNFIT, known.unfit)
         measured = replace(measured, skipped=(*measured.skipped, gap))
     elif "setup" in asked["views"]:
-        family: Optimiser = "sgd" if recipe is not None and recipe.name in PLAIN else "adam"
+        family = "adam" if recipe is None else recipe.family
         measured = foretold(measured, program.model, known.batch, **task, optimiser=family)
         measured = _trained(measured, program, known, recipe)
     settings = _settings(program, known, recipe)

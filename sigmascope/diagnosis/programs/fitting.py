@@ -4,8 +4,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sigmascope.gate import Refusal
-
-IGNORED = -100  # the target that torch's cross-entropy leaves out
+from sigmascope.probes.samples import IGNORED, class_dim
 
 
 def fitting_loss(output: Tensor, targets: Tensor) -> Tensor:
@@ -13,9 +12,7 @@ def fitting_loss(output: Tensor, targets: Tensor) -> Tensor:
     if targets.is_floating_point() or targets.is_complex():
         _require_values(output, targets)
         return F.mse_loss(output, targets.to(output.dtype).reshape(output.shape))
-    scores = output
-    if output.ndim > 2 and targets.shape != output.shape[:-1]:
-        scores = output.movedim(1, -1)  # the classes of a segmentation come before its pixels
+    scores = output.movedim(1, -1) if class_dim(output, targets) == 1 else output
     _require_classes(scores, targets, shape=tuple(output.shape))
     return F.cross_entropy(scores.flatten(0, -2), targets.flatten().long())
 

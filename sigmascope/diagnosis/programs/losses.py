@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.samples import Loss
+from sigmascope.probes.samples import IGNORED, Loss
 
 LossSpec = str | Loss | nn.Module
 # short names beside those of `torch.nn.functional` and of the classes of `torch.nn`
@@ -82,16 +82,9 @@ def _whole(named: Callable[..., Tensor]) -> Loss:
     return loss
 
 
-def is_language(batch: Any, output: Tensor, targets: Any) -> bool:
-    """Whether a model gives scores for every token of its input, and nobody gave targets."""
-    ids = tokens_of(batch)
-    return (
-        targets is None
-        and ids is not None
-        and output.ndim == 3
-        and output.shape[:2] == ids.shape
-        and output.shape[2] > int(ids.max())
-    )
+def is_language(ids: Tensor, output: Tensor) -> bool:
+    """Whether a model gives scores of all ids for every place of its input."""
+    return output.ndim == 3 and output.shape[:2] == ids.shape and output.shape[2] > int(ids.max())
 
 
 def tokens_of(batch: Any) -> Tensor | None:
@@ -104,9 +97,9 @@ def tokens_of(batch: Any) -> Tensor | None:
 
 
 def shifted(ids: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The next token of each; -100, which losses leave out, behind the last and for padding."""
-    following = torch.full_like(ids, -100, dtype=torch.long)
+    """The next token of each; what losses leave out behind the last, and for padding."""
+    following = torch.full_like(ids, IGNORED, dtype=torch.long)
     following[:, :-1] = ids[:, 1:]
     if mask is not None and mask.shape == ids.shape:
-        following[:, :-1][mask[:, 1:] == 0] = -100
+        following[:, :-1][mask[:, 1:] == 0] = IGNORED
     return following

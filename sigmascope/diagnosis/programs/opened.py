@@ -14,6 +14,7 @@ from sigmascope.diagnosis.programs.program import Program
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import called, still
 from sigmascope.probes.samples import (
+    IGNORED,
     Batch,
     Loss,
     as_tensor,
@@ -67,27 +68,29 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     Raises:
         Refusal: If its data hold no samples, or there is no such loss.
     """
-    known = _completed(program.model, taken(program.data, samples=samples, batch_dim=batch_dim))
+    known = taken(program.data, samples=samples, batch_dim=batch_dim)
+    output = _output(program.model, known)
+    if output is not None:
+        known = _completed(known, output)
     loss = fitting_loss if program.loss is None else loss_of(program.loss)
     size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
     planned = program.planned(known.total, size)
-    why = _unfit(program.model, known, loss, batch_dim)
+    why = "" if output is None else _unfit(known, output, loss, batch_dim)
     return Opened(known.batch, known.targets, loss, size, planned, why, batch_dim)
 
 
-def _completed(model: nn.Module, known: Taken) -> Taken:
+def _completed(known: Taken, output: Tensor) -> Taken:
     """Next tokens as the targets of a language model, where nobody gave any.
 
     Labels that are the inputs, beside a mapping of arguments, mean the same: the models of Hugging
     Face shift them inside.
     """
     ids = tokens_of(known.batch)
-    own = isinstance(known.batch, Mapping)
-    same = ids is not None and isinstance(known.targets, Tensor) and _is_same(known.targets, ids)
-    if ids is None or not (known.targets is None or (own and same)):
+    if ids is None or not is_language(ids, output):
         return known
-    output = _output(model, known)
-    if output is None or not is_language(known.batch, output, None):
+    own = isinstance(known.batch, Mapping)
+    same = isinstance(known.targets, Tensor) and _is_same(known.targets, ids)
+    if not (known.targets is None or (own and same)):
         return known
     mask = known.batch.get("attention_mask") if isinstance(known.batch, Mapping) else None
     return replace(known, targets=shifted(ids, mask))
@@ -95,14 +98,11 @@ def _completed(model: nn.Module, known: Taken) -> Taken:
 
 def _is_same(labels: Tensor, ids: Tensor) -> bool:
     """Whether labels are the inputs, but for what they leave out."""
-    return labels.shape == ids.shape and bool(((labels == ids) | (labels == -100)).all())
+    return labels.shape == ids.shape and bool(((labels == ids) | (labels == IGNORED)).all())
 
 
-def _unfit(model: nn.Module, known: Taken, loss: Loss, batch_dim: int) -> str:
+def _unfit(known: Taken, output: Tensor, loss: Loss, batch_dim: int) -> str:
     if known.targets is None:
-        return ""
-    output = _output(model, known)
-    if output is None:  # what measures the model will say why
         return ""
     count = sample_count(known.batch, batch_dim=batch_dim)
     try:
@@ -114,6 +114,7 @@ def _unfit(model: nn.Module, known: Taken, loss: Loss, batch_dim: int) -> str:
 
 
 def _output(model: nn.Module, known: Taken) -> Tensor | None:
+    """None where the model cannot be run: what measures it will say why."""
     try:
         with still(model), torch.no_grad():
             return as_tensor(called(model, prepared(model, known.batch)))[0]

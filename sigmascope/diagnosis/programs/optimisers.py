@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from sigmascope.gate import Refusal
 
+PLAIN = ("sgd", "asgd")  # optimisers that take the gradient as it is
 DEFAULT_RATES = {"sgd": 0.01, "adagrad": 0.01, "adadelta": 1.0, "rmsprop": 0.01}  # others: 1e-3
 
 
@@ -29,14 +30,18 @@ class Recipe:
     name: str
     rate: float
     options: Mapping[str, Any] = field(default_factory=dict)
-    _make: Callable[[nn.Module, float], Optimizer] | None = field(default=None, repr=False)
+    _make: Callable[[nn.Module], Optimizer] | None = field(default=None, repr=False)
 
-    def make(self, model: nn.Module, *, times: float = 1.0) -> Optimizer:
-        """The optimiser for a copy, all its rates multiplied.
+    @property
+    def family(self) -> Literal["sgd", "adam"]:
+        """Plain, or of Adam's kind, as all optimisers that adapt rates."""
+        return family_of(self.name)
+
+    def make(self, model: nn.Module) -> Optimizer:
+        """The optimiser for a copy.
 
         Args:
             model: A copy of the user's model.
-            times: Factor of every learning rate.
 
         Raises:
             Refusal: If nothing is trained.
@@ -45,8 +50,8 @@ class Recipe:
         if not trained:
             raise Refusal("There must be parameters to train, got none that require gradients.")
         if self._make is not None:
-            return self._make(model, times)
-        return _class(self.name)(trained, lr=self.rate * times, **self.options)
+            return self._make(model)
+        return _class(self.name)(trained, lr=self.rate, **self.options)
 
     def at(self, times: float) -> "Recipe":
         """The same at other rates.
@@ -55,14 +60,14 @@ class Recipe:
             times: Factor of every learning rate.
         """
         make = self._make
-        again = None if make is None else lambda copy, more: make(copy, more * times)
+        again = None if make is None else lambda copy: _scaled(make(copy), times)
         return replace(self, rate=self.rate * times, _make=again)
 
     def having(self, **values: float) -> "Recipe":
         """The same with other values of an option in every group, where groups have it."""
 
-        def again(copy: nn.Module, times: float) -> Optimizer:
-            made = self.make(copy, times=times)
+        def again(copy: nn.Module) -> Optimizer:
+            made = self.make(copy)
             for group in made.param_groups:
                 group.update({k: v for k, v in values.items() if k in group})
             return made
@@ -74,6 +79,11 @@ class Recipe:
         told = "".join(f", {k} {v:g}" for k, v in self.options.items()
                        if isinstance(v, float | int) and not isinstance(v, bool) and v)  # fmt: skip
         return f"{self.name} at {self.rate:g}{told}"
+
+
+def family_of(name: str | None) -> Literal["sgd", "adam"]:
+    """At whose usual rates an optimiser is probed; Adam's where there is none."""
+    return "sgd" if name in PLAIN else "adam"
 
 
 Spec = str | Optimizer | Recipe | type[Optimizer] | Callable[[Iterator[nn.Parameter]], Optimizer]
@@ -111,7 +121,7 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
                 "`optimizer` must be a name, an optimiser, or a function that makes one of "
                 f"parameters, got one that makes {type(made).__name__}."
             )
-        again = lambda copy, times: _scaled(optimizer(copy.parameters()), times)  # type: ignore[operator]
+        again = lambda copy: maker(copy.parameters())  # type: ignore[operator]
         return Recipe(_name(made), _rate(made), {}, again)
     return Recipe(_name(optimizer), _rate(optimizer), {}, _copier(optimizer, model))
 
@@ -162,7 +172,7 @@ def _scaled(optimizer: Optimizer, times: float) -> Optimizer:
     return optimizer
 
 
-def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module, float], Optimizer]:
+def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module], Optimizer]:
     """The same class with the same groups, of the copy's parameters, from a fresh state."""
     names = {id(p): name for name, p in model.named_parameters()}
     groups = [
@@ -174,7 +184,7 @@ def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module, floa
         raise Refusal("`optimizer` must hold parameters of the model, got one that holds none.")
     kind, defaults = type(optimizer), dict(optimizer.defaults)
 
-    def again(copy: nn.Module, times: float) -> Optimizer:
+    def again(copy: nn.Module) -> Optimizer:
         own = {n: p for n, p in copy.named_parameters() if p.requires_grad}
         mine = [{**g, "params": [own.pop(n) for n in g["params"] if n in own]} for g in groups]
         mine[0]["params"] += [
@@ -182,7 +192,6 @@ def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module, floa
         ]  # a changed copy
         mine = [g for g in mine if g["params"]]
         takes = inspect.signature(kind).parameters
-        made = kind(mine, **{k: v for k, v in defaults.items() if k in takes})
-        return _scaled(made, times)
+        return kind(mine, **{k: v for k, v in defaults.items() if k in takes})
 
     return again

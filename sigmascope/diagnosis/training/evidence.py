@@ -14,7 +14,7 @@ from sigmascope.diagnosis.training.scores import FLOOR, chance_below, score_of
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import duplicate, still
 from sigmascope.records import Estimate, Item, Reading, View
-from sigmascope.survey.task import constant_loss, domain_of, free_starts, labels_of, least_loss
+from sigmascope.survey.task import least_losses
 
 VIEW: View = "training"
 SITE = "(training)"
@@ -48,10 +48,7 @@ class Scale:
     @classmethod
     def of(cls, output: Tensor, data: Data, first: float) -> "Scale":
         """Of a task; where a constant fits it, as a single sample, `first` is the loss to beat."""
-        labels = labels_of(output, data.targets)
-        starts = free_starts(output, data.targets, labels)
-        free, _ = least_loss(domain_of(output), starts, data.targets, data.loss)
-        same = constant_loss(output, data.targets, data.loss)
+        free, same = least_losses(data.loss, output, data.targets)
         return cls(free, same if same - free > ROOM * abs(first) else first)
 
     def left(self, loss: float) -> float:
@@ -103,9 +100,8 @@ def training_items(
 
 def steps_for(work: float, data: Data, planned: int | None) -> int:
     """Steps at the user's settings: more of small models, and no more than are planned."""
-    size = min(data.size, data.count)
-    base = min(max(PASSES * data.count // size, FEWEST), LEAST)
-    afford = int(WORK / max(work * size, 1.0))
+    base = min(max(PASSES * data.count // data.size, FEWEST), LEAST)
+    afford = int(WORK / max(work * data.size, 1.0))
     return min(max(base, min(afford, MOST)), planned or MOST)
 
 
@@ -123,12 +119,11 @@ def tried(
     fewer = max(min(FEWEST, steps), int(SHARE * steps))
     for times in RATES:
         if _worth(times, trials):
-            others[FORM[times]] = started(model, recipe, data.size, times=times, clip=clip)
+            others[FORM[times]] = started(model, recipe.at(times), data.size, clip=clip)
             others[FORM[times]].go_on(data, fewer)
     for form, other, size in _elsewhere(model, data, recipe):
         others[form] = started(model, other, size, clip=clip)
-        samples = fewer * min(data.size, data.count)
-        others[form].go_on(data, fewer if form == OTHER else samples // size)
+        others[form].go_on(data, fewer * data.size // size)
     return trials
 
 
@@ -149,15 +144,15 @@ def _elsewhere(model: nn.Module, data: Data, recipe: Recipe) -> Iterator[tuple[s
     if group.get("momentum", 0.0) > MOMENTUM:
         yield CALMER, recipe.having(momentum=0.9), data.size
     yield OTHER, other_family(recipe), data.size
-    size = min(data.size, data.count)
-    if size >= 8 and 4 * size > data.count:  # few steps in an epoch
-        yield BATCH, recipe, max(size // 8, 1)
+    if data.size >= 8 and 4 * data.size > data.count:  # few steps in an epoch
+        yield BATCH, recipe, data.size // 8
 
 
 def other_family(recipe: Recipe) -> Recipe:
     """Adam in place of SGD, SGD with momentum in place of all others, at their usual rates."""
-    plain = recipe.name in ("sgd", "asgd")
-    return Recipe("adam", 1e-3) if plain else Recipe("sgd", 0.01, {"momentum": 0.9})
+    return (
+        Recipe("adam", 1e-3) if recipe.family == "sgd" else Recipe("sgd", 0.01, {"momentum": 0.9})
+    )
 
 
 def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> Iterator[Item]:
@@ -171,7 +166,7 @@ def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> It
     yield from _left(mine, scale, steps, PLANNED)
     for form, other in trials.others.items():
         yield from _left(other, scale, other.steps, form)
-        at_same = max(1, round(other.steps * other.size / max(mine.size, 1)))
+        at_same = max(1, round(other.steps * other.size / mine.size))
         then = scale.left(mine.after(min(at_same, mine.steps)))
         if math.isfinite(then):
             yield Reading(SITE, "loss left by then", Estimate.exactly(max(then, 0.0)), VIEW, form)
@@ -219,7 +214,7 @@ def _left(run: Run, scale: Scale, steps: int, form: str) -> Iterator[Item]:
     if not run.finite:
         yield Reading(SITE, "broke at step", Estimate.exactly(run.steps), VIEW, form)
     elif math.isfinite(left):
-        yield Reading(SITE, "rate", Estimate.exactly(run.rate), VIEW, form)
+        yield Reading(SITE, "rate", Estimate.exactly(run.recipe.rate), VIEW, form)
         yield Reading(SITE, "loss left", Estimate.exactly(max(left, 0.0)), VIEW, form)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.gate import Refusal
@@ -18,7 +19,6 @@ from sigmascope.probes.execution import called, duplicate, layers, recording, st
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
 
 WINDOW = 5  # steps over which a loss is smoothed, at least
-NORMS = (nn.modules.batchnorm._BatchNorm,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Data:
         batch: All of them.
         targets: Theirs.
         loss: What is minimised.
-        size: Samples in a step.
+        wanted: Samples that the user takes in a step.
         batch_dim: Where the batch has its samples.
     """
 
     batch: Batch
     targets: Tensor
     loss: Loss
-    size: int
+    wanted: int
     batch_dim: int = 0
 
     @property
@@ -44,14 +44,22 @@ class Data:
         """Samples at hand."""
         return sample_count(self.batch, batch_dim=self.batch_dim)
 
-    def draws(self) -> Iterator[tuple[Batch, Tensor]]:
-        """Batches of the size of a step, epoch after epoch, without end."""
+    @property
+    def size(self) -> int:
+        """Samples in a step: as many as are wanted, or all."""
+        return min(self.wanted, self.count)
+
+    def draws(self, size: int) -> Iterator[tuple[Batch, Tensor]]:
+        """Batches of some size, epoch after epoch, without end; a last single sample is left out.
+
+        Args:
+            size: Of a batch.
+        """
         generator = torch.Generator().manual_seed(0)
-        size = min(self.size, self.count)
         while True:
             order = torch.randperm(self.count, generator=generator)
             for rows in order.split(size):
-                if len(rows) == size or len(rows) > 1:
+                if len(rows) > 1 or size == 1:
                     yield self._taken(rows)
 
     def _taken(self, rows: Tensor) -> tuple[Batch, Tensor]:
@@ -67,7 +75,6 @@ class Run:
 
     Attributes:
         recipe: Makes the optimiser.
-        times: Factor of the user's rates.
         size: Samples in a step.
         losses: Before every step.
         finite: Whether every loss was.
@@ -75,7 +82,6 @@ class Run:
     """
 
     recipe: Recipe
-    times: float
     size: int
     model: nn.Module
     losses: list[float] = field(default_factory=list)
@@ -93,13 +99,8 @@ class Run:
     def optimiser(self) -> torch.optim.Optimizer:
         """Of the copy."""
         if self._by is None:
-            self._by = self.recipe.make(self.model, times=self.times)
+            self._by = self.recipe.make(self.model)
         return self._by
-
-    @property
-    def rate(self) -> float:
-        """The learning rate."""
-        return self.recipe.rate * self.times
 
     def after(self, steps: int) -> float:
         """The loss around a step, over a quarter of the steps before it; infinite if it broke."""
@@ -113,9 +114,7 @@ class Run:
         """Up to so many steps in all."""
         if self._draws is None:
             self.model.train()
-            self._draws = Data(
-                data.batch, data.targets, data.loss, self.size, data.batch_dim
-            ).draws()
+            self._draws = data.draws(self.size)
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.default_generator.manual_seed(self.steps)  # dropout; restored behind the block
             while self.finite and self.steps < steps:
@@ -143,7 +142,7 @@ class Run:
         """On all samples at hand, as in training but without dropout."""
         modes = {m: m.training for m in self.model.modules()}
         for m in modes:
-            m.training = isinstance(m, NORMS) and m.training
+            m.training = isinstance(m, _BatchNorm) and m.training
         try:
             return as_tensor(run(self.model, data.batch))[0]
         finally:
@@ -151,10 +150,9 @@ class Run:
                 m.training = mode
 
 
-def started(model: nn.Module, recipe: Recipe, size: int, *, times: float = 1.0,
-            clip: float | None = None) -> Run:  # fmt: skip
+def started(model: nn.Module, recipe: Recipe, size: int, *, clip: float | None = None) -> Run:
     """A run that has made no step."""
-    return Run(recipe, times, size, duplicate(model), clip=clip)
+    return Run(recipe, size, duplicate(model), clip=clip)
 
 
 @torch.no_grad()

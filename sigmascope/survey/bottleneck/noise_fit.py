@@ -8,10 +8,9 @@ from torch import Tensor
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
-from sigmascope.probes.samples import Batch, require_finite_targets
+from sigmascope.probes.samples import IGNORED, Batch, require_finite_targets
 from sigmascope.records import Estimate
 
-IGNORED = -100  # the class that torch's losses leave out
 FITS = 1 / 16  # of the variance of the targets, or of the errors of the best constant answer
 PREDICTED = 0.1  # share of the residual that the input must explain to be called structure
 MOST = 512  # samples among which residuals are predicted

@@ -77,7 +77,7 @@ class Fit:
 def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     """What outputs, targets and loss ask of one another.
 
-    Cost: one forward pass, and some hundred evaluations of the loss.
+    Cost: some hundred evaluations of the loss.
     """
     output = subject.output
     labels = labels_of(output, targets)
@@ -106,21 +106,33 @@ def _least(
     loss: Loss, output: Tensor, targets: Tensor, labels: Labels | None, needs: Needs | None
 ) -> dict[str, Any]:
     """The loss as it is, the least of all outputs, and that of one for all samples."""
-    known = {
-        "now": value_of(loss, output, targets),
-        "free": _free(output, targets, loss, labels, needs),
-        "same": constant_loss(output, targets, loss),
-    }
+    free, same = _ends(loss, output, targets, labels, needs)
+    known = {"now": value_of(loss, output, targets), "free": free, "same": same}
     return known | {"labels_best": _labels_best(loss, targets, labels, known)}
 
 
-def _free(
-    output: Tensor, targets: Tensor, loss: Loss, labels: Labels | None, needs: Needs | None
-) -> float:
-    """The least loss of all outputs; of probabilities, where the loss takes no others."""
+def least_losses(loss: Loss, output: Tensor, targets: Tensor) -> tuple[float, float]:
+    """The least loss of all outputs, and that of one output for all samples.
+
+    Args:
+        loss: What compares outputs with targets.
+        output: Of the model, of which only the form matters, and where the search begins.
+        targets: Theirs.
+
+    Cost: some hundred evaluations of the loss.
+    """
+    labels = labels_of(output, targets)
+    return _ends(loss, output, targets, labels, needs_of(loss, output, targets, labels))
+
+
+def _ends(
+    loss: Loss, output: Tensor, targets: Tensor, labels: Labels | None, needs: Needs | None
+) -> tuple[float, float]:
+    """Of probabilities the least is searched for among these, where the loss takes no others."""
     bounded = needs is not None and needs.probabilities
     within = (lambda o: o.clamp(0.0, 1.0)) if bounded else domain_of(output)
-    return least_loss(within, free_starts(output, targets, labels), targets, loss)[0]
+    free, _ = least_loss(within, free_starts(output, targets, labels), targets, loss)
+    return free, constant_loss(output, targets, loss)
 
 
 def _labels_best(loss: Loss, targets: Tensor, labels: Labels | None, known: dict[str, Any]) -> bool:

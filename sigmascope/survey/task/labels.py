@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-IGNORED = -100  # the class that torch's losses leave out unless told otherwise
+from sigmascope.probes.samples import IGNORED, class_dim
+
 FEWEST, MOST = 3, 200  # distinct whole numbers on one column that may be classes
 REPEATED = 4.0  # times that each of them occurs, on average
 
@@ -84,7 +85,7 @@ def _classes(output: Tensor, targets: Tensor) -> Labels | None:
     if not bool(counted.any()):
         return None
     distinct = len(ids[counted].unique())
-    dim = _class_dim(output, ids)
+    dim = class_dim(output, ids)
     if dim is None:
         return Labels("classes", distinct)
     scores = output.movedim(dim, -1)
@@ -93,11 +94,3 @@ def _classes(output: Tensor, targets: Tensor) -> Labels | None:
     safe = ids.clamp(0, scores.shape[-1] - 1).to(output.device)
     wanted.scatter_(-1, safe.reshape(*scores.shape[:-1], 1), inside[..., None].to(output.device))
     return Labels("classes", distinct, dim, wanted.movedim(-1, dim), counted)
-
-
-def _class_dim(output: Tensor, ids: Tensor) -> int | None:
-    if ids.shape == output.shape[:-1]:
-        return -1
-    if output.ndim > 1 and ids.shape == (*output.shape[:1], *output.shape[2:]):
-        return 1
-    return None

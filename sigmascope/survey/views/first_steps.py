@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sigmascope.probes import Subject
 from sigmascope.records import Estimate, Item, Reading, View
-from sigmascope.survey.views.task import FEWEST, MOST, NEIGHBOURS, target_rows
+from sigmascope.survey.views.task import FEWEST, MOST, NEIGHBOURS, neighbours, target_rows
 
 VIEW: View = "setup"
 CLOSE = 1e-3  # of `log k`, by which a loss of equal scores shows that it is counted in nats
@@ -93,7 +93,7 @@ def neighbour_limits(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> tuple[floa
     X = X - X.mean(0)
     if not bool(X.any()) or not bool(Y.any()) or len(X) <= NEIGHBOURS:
         return None
-    near = torch.cdist(X, X).fill_diagonal_(math.inf).topk(NEIGHBOURS, largest=False).indices
+    near = neighbours(X)
     g = torch.Generator().manual_seed(0)
     value, spread = _agreement(Y, near, g)
     drawn = X @ torch.randn(X.shape[1], DRAWS, generator=g, dtype=torch.float64)

@@ -23,9 +23,9 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
     looks = counted(loss, output, targets)
     if looks is None or not bool(looks.any()):
         return
-    if targets.ndim == 2 and not targets.is_floating_point():
-        yield from _padding(targets, looks, offset(loss, output, targets) or 0)
     shift = offset(loss, output, targets)
+    if targets.ndim == 2 and not targets.is_floating_point():
+        yield from _padding(targets, looks, shift or 0)
     if shift is None:
         return
     pairs = copied(subject.batch, targets, looks=looks, shift=shift)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sigmascope.probes import OUTPUT, Subject
@@ -124,20 +124,26 @@ def target_signal(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> float | None:
         return None
     X = X / size
     n = len(X)
-    near = torch.cdist(X, X).fill_diagonal_(math.inf).topk(min(NEIGHBOURS, n - 1), largest=False)
+    near = neighbours(X)
     gram = X @ X.mT
     ridge = RIDGE * gram.diagonal().mean()
     hat = gram @ torch.linalg.inv(gram + ridge * torch.eye(n, dtype=gram.dtype))
     left_out = (torch.eye(n, dtype=hat.dtype) - hat) / (1 - hat.diagonal())[:, None]
     generator = torch.Generator().manual_seed(0)
-    found = [_told(Y, near.indices, left_out)]
+    found = [_told(Y, near, left_out)]
     found += [
-        _told(Y[torch.randperm(n, generator=generator)], near.indices, left_out)
+        _told(Y[torch.randperm(n, generator=generator)], near, left_out)
         for _ in range(PERMUTATIONS)
     ]
     both = torch.tensor(found, dtype=torch.float64)
     chance = both[1:]
     return ((both[0] - chance.mean(0)) / chance.std(0).clamp(min=1e-12)).amax().item()
+
+
+def neighbours(X: Float64[Tensor, "n d"]) -> Int64[Tensor, "n k"]:
+    """The five nearest others of each row, or all others where there are fewer."""
+    apart = torch.cdist(X, X).fill_diagonal_(math.inf)
+    return apart.topk(min(NEIGHBOURS, len(X) - 1), largest=False).indices
 
 
 def _told(

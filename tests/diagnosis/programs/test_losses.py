@@ -55,7 +55,6 @@ def test_next_tokens():
     assert shifted(ids, mask).tolist() == [[6, 7, 8, -100], [2, -100, -100, -100]]
     assert tokens_of({"input_ids": ids}) is ids
     assert tokens_of(ids.float()) is None
-    assert is_language(ids, torch.zeros(2, 4, 9), None)
-    assert not is_language(ids, torch.zeros(2, 4, 8), None)  # an id beyond the scores
-    assert not is_language(ids, torch.zeros(2, 9), None)
-    assert not is_language(ids, torch.zeros(2, 4, 9), ids)
+    assert is_language(ids, torch.zeros(2, 4, 9))
+    assert not is_language(ids, torch.zeros(2, 4, 8))  # an id beyond the scores
+    assert not is_language(ids, torch.zeros(2, 9))

@@ -16,7 +16,7 @@ def network():
 @pytest.mark.parametrize("name", ["adam", "AdamW", "sgd", "rmsprop", "nadam", "adamax"])
 def test_by_name(name):
     model = network()
-    by = recipe_of(name, model, 0.02).make(model, times=10)
+    by = recipe_of(name, model, 0.02).at(10).make(model)
     assert type(by).__name__.lower() == name.lower()
     assert by.param_groups[0]["lr"] == pytest.approx(0.2)
 
@@ -39,7 +39,7 @@ def test_an_optimiser_of_its_own_keeps_its_groups(kind):
     own = torch.optim.SGD(groups(model), momentum=0.9)
     make = own if kind == "instance" else (lambda ps: torch.optim.SGD(ps, 0.1, momentum=0.9))
     recipe = recipe_of(make, model, None)
-    made = recipe.at(0.1).make(copy, times=10)
+    made = recipe.at(0.1).at(10).make(copy)
     rates = [g["lr"] for g in made.param_groups]
     assert rates == pytest.approx([0.1, 0.01] if kind == "instance" else [0.1])
     assert all(g["momentum"] == 0.9 for g in made.param_groups)

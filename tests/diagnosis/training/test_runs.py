@@ -40,7 +40,7 @@ def test_a_run_is_what_a_plain_loop_does():
 
 
 def test_batches_go_through_all_samples():
-    draws = Data(X, Y, F.mse_loss, 16).draws()
+    draws = Data(X, Y, F.mse_loss, 16).draws(16)
     rows = torch.cat([next(draws)[0] for _ in range(3)])
     assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, X.tolist()))
     batch, targets = next(draws)
