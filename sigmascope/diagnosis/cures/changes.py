@@ -25,7 +25,7 @@ from sigmascope.diagnosis.remedies.closings import (
     closing_site,
 )
 from sigmascope.diagnosis.remedies.unit_scale import StandardiseInputs
-from sigmascope.diagnosis.training.evidence import other_family
+from sigmascope.diagnosis.training.evidence import BEYOND, other_family, usual_rate
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import called, duplicate, module_name, still
 from sigmascope.probes.samples import as_tensor, prepared
@@ -118,6 +118,14 @@ def _rate(times: float) -> Maker:
         return Change("", "", (line,), _with(program, optimizer=recipe.at(times)))
 
     return make
+
+
+def _usual(program: Program, known: Opened) -> Change:
+    recipe = _recipe(program)
+    times = usual_rate(recipe) / recipe.rate
+    if 1 / BEYOND <= times <= BEYOND:
+        raise Inapplicable("the usual rate is within a few hundred times yours")
+    return _rate(times)(program, known)
 
 
 def _longer(program: Program, _: Opened) -> Change:
@@ -245,8 +253,16 @@ OWN: Mapping[str, tuple[tuple[str, Maker], ...]] = MappingProxyType(
         "squared-error-for-classes": (("cross-entropy", _entropy),),
         "raw-output": (("loss-of-scores", _scores),),
         "unscaled-targets": (("standardise-targets", _standardised),),
-        "rate-too-high": (("lower-rate", _rate(0.1)), ("much-lower-rate", _rate(0.01))),
-        "rate-too-low": (("higher-rate", _rate(10.0)), ("much-higher-rate", _rate(100.0))),
+        "rate-too-high": (
+            ("lower-rate", _rate(0.1)),
+            ("much-lower-rate", _rate(0.01)),
+            ("usual-rate", _usual),
+        ),
+        "rate-too-low": (
+            ("higher-rate", _rate(10.0)),
+            ("much-higher-rate", _rate(100.0)),
+            ("usual-rate", _usual),
+        ),
         "few-steps": (("more-epochs", _longer), ("higher-rate", _rate(10.0))),
         "other-optimiser": (("other-optimiser", _other),),
         "large-batch": (("smaller-batch", _smaller),),

@@ -8,12 +8,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.diagnosis.training.evidence import (
     BATCH,
     CALMER,
     DECAYLESS,
-    FORM,
     GOOD,
+    HIGHER,
+    LOWER,
     OTHER,
     PLANNED,
 )
@@ -26,6 +28,7 @@ CLEARLY = 0.7  # times what the user's run had left by then
 ENOUGH = 30  # steps, from which nothing learned means something
 FALLS = 0.05  # of the loss, in a quarter of the steps: on its way
 FAR = 5.0  # times the best constant's loss: from there a fall is the way back
+RATES = LOWER + HIGHER
 BOTTOU = "Bottou, Curtis & Nocedal 2018, Sec. 4"
 LECUN = "LeCun et al. 1998, Sec. 4.7"
 
@@ -71,6 +74,17 @@ class _Runs:
         mine = self.left() if math.isnan(then) else then
         return theirs < BETTER and theirs < CLEARLY * mine
 
+    def driven(self, form: str) -> bool:
+        """Whether the user's settings drive the loss up, and another run does not."""
+        return self.left() >= FAR and self.left(form) * FAR < self.left()
+
+    @property
+    def stalled(self) -> bool:
+        """Whether nothing was learned, nothing is on its way, and the forecast sees no more."""
+        end = self.estimate("loss left at the end")
+        seen = self.steps >= ENOUGH and not self.falling and (end is None or end.low >= GOOD)
+        return seen and STUCK <= self.left() < math.inf
+
     def ahead(self, form: str) -> bool:
         """The same, or another run has begun to learn where the user's has not."""
         theirs, then = self.left(form), self.value("loss left by then", form)
@@ -107,8 +121,8 @@ def rate_too_high(profile: Profile) -> Iterator[Finding]:
     left = runs.left()
     if not left >= STUCK or (runs.falling and left < FAR):
         return
-    smaller = [FORM[f] for f in (0.1, 0.01) if not math.isnan(runs.left(FORM[f]))]
-    bears = [f for f in smaller if runs.better(f) or (left == math.inf > runs.left(f))]
+    smaller = [f for f in LOWER if not math.isnan(runs.left(f))]
+    bears = [f for f in smaller if runs.better(f) or runs.driven(f)]
     everywhere = left == math.inf and not bears and runs.left(OTHER) < math.inf
     if not bears and not everywhere:
         return
@@ -120,8 +134,8 @@ def _lower(runs: _Runs, bears: list[str]) -> Finding:
     than, lower = ", and at a hundredth of your rate neither", "a thousandth or less"
     if bears:
         best = min(bears, key=runs.left)
-        lower = f"{runs.value('rate', best):.2g}"
-        than = f"; at {lower}, {best.replace('rate x', 'times')}, {runs.left(best):.0%}"
+        lower = _rate(runs, best)
+        than = f"; at {_rate_of(runs, best)}, {runs.left(best):.0%}"
     return Finding(
         "rate-too-high",
         "(training)",
@@ -133,13 +147,23 @@ def _lower(runs: _Runs, bears: list[str]) -> Finding:
     )
 
 
+def _rate(runs: _Runs, form: str) -> str:
+    return f"{runs.value('rate', form):.2g}"
+
+
+def _rate_of(runs: _Runs, form: str) -> str:
+    """The rate of a run beside yours in words: `0.001, times 0.1`."""
+    beside = form.replace("rate x", "times") if form.startswith("rate x") else "which is usual"
+    return f"{_rate(runs, form)}, {beside}"
+
+
 def rate_too_low(profile: Profile) -> Iterator[Finding]:
     """A rate at which training creeps, and a larger one that is far ahead by then."""
     runs = _Runs.of(profile)
     left, planned = runs.left(), runs.value("planned steps")
     if not GOOD <= left < math.inf:
         return
-    larger = [FORM[f] for f in (10.0, 100.0) if runs.ahead(FORM[f])]
+    larger = [f for f in HIGHER if runs.ahead(f)]
     if not larger:
         return
     best = min(larger, key=runs.left)
@@ -147,13 +171,13 @@ def rate_too_low(profile: Profile) -> Iterator[Finding]:
     yield Finding(
         "rate-too-low",
         "(training)",
-        "warning" if short else "note",
+        "warning" if short or runs.stalled else "note",
         runs.evidence(best),
-        f"{runs.says()}; at {runs.value('rate', best):.2g}, {best.replace('rate x', 'times')}, "
-        f"{runs.left(best):.0%} after fewer"
-        + (": the learning rate is too low for so few steps." if short else "."),
+        f"{runs.says()}; at {_rate_of(runs, best)}, {runs.left(best):.0%} after fewer"
+        + (": the learning rate is too low" if short or runs.stalled else "")
+        + (" for so few steps." if short else "."),
         LECUN,
-        (f"Raise the learning rate to {runs.value('rate', best):.2g}.",),
+        (f"Raise the learning rate to {_rate(runs, best)}.",),
     )
 
 
@@ -183,7 +207,7 @@ def other_optimiser(profile: Profile) -> Iterator[Finding]:
     left = runs.left()
     if not left >= BETTER or runs.falling or not runs.better(OTHER):
         return
-    if runs.left(OTHER) > GOOD or any(runs.left(f) < BETTER for f in FORM.values()):
+    if runs.left(OTHER) > GOOD or any(runs.left(f) < BETTER for f in RATES):
         return
     yield Finding(
         "other-optimiser",
@@ -265,21 +289,28 @@ def large_batch(profile: Profile) -> Iterator[Finding]:
 
 
 def stuck(profile: Profile) -> Iterator[Finding]:
-    """Training at the user's settings that learns nothing, nor does anything beside them."""
+    """Training at the user's settings that learns nothing, nor does anything beside them.
+
+    Where the probe, which trains for longer and at the usual rates, learns all the same, a short
+    plan is what is wrong; a long one that ends here is told without a cause.
+    """
     runs = _Runs.of(profile)
     left = runs.left()
     whole = runs.value("planned steps") <= runs.steps
     if not left >= STUCK or runs.falling or not (whole or runs.steps >= ENOUGH):
         return
-    tried = [f for f in (*FORM.values(), OTHER, BATCH) if not math.isnan(runs.left(f))]
     named = (rate_too_high, rate_too_low, other_optimiser, large_batch, strong_options)
     if any(any(rule(profile)) for rule in named):
         return
+    tried = [f for f in (*RATES, OTHER, BATCH) if not math.isnan(runs.left(f))]
+    chance = probability(profile)
+    fits = chance is not None and chance.estimate.value >= EVEN
+    if chance is not None and fits and whole and left < math.inf:
+        yield _too_few(runs, chance)
+        return
     better = [f for f in tried if runs.better(f)]
-    beside = (
-        ", and no other rate, optimiser or batch that was tried learns more: what is trained is at "
-        "fault, not how."
-    )
+    beside = ", and no other rate, optimiser or batch that was tried learns more"
+    beside += "." if fits else ": what is trained is at fault, not how."
     if better:
         best = min(better, key=runs.left)
         beside = f"; with another setting ({best}) {runs.left(best):.0%}."
@@ -290,4 +321,19 @@ def stuck(profile: Profile) -> Iterator[Finding]:
         runs.evidence(*tried),
         f"{runs.says()}{beside}",
         "Measured: training of copies",
+    )
+
+
+def _too_few(runs: _Runs, chance: Reading) -> Finding:
+    """Of a plan in which no setting learns, although a longer one would."""
+    return Finding(
+        "few-steps",
+        "(training)",
+        "warning",
+        (*runs.evidence(), chance),
+        f"{runs.says()}, which are all that you plan, and no setting that was tried learns more in "
+        f"as few; for longer, plain training fits with a probability of "
+        f"{chance.estimate.value:.2g}.",
+        BOTTOU,
+        ("Train for more epochs.",),
     )

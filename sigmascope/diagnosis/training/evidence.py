@@ -27,6 +27,10 @@ FITS = 1200  # steps, where no plan is known
 CHANCE = "probability at your settings"
 GOOD = 0.5  # of the loss of the best constant that is left: training got under way
 FORM = {0.01: "rate x 0.01", 0.1: "rate x 0.1", 10.0: "rate x 10", 100.0: "rate x 100"}
+USUAL_LOWER, USUAL_HIGHER = "usual rate, lower", "usual rate, higher"
+LOWER = (FORM[0.1], FORM[0.01], USUAL_LOWER)
+HIGHER = (FORM[10.0], FORM[100.0], USUAL_HIGHER)
+BEYOND = 300.0  # times the user's rate, or less than its inverse: out of reach of the rates above
 ROOM = 1e-6  # share of the first loss that a constant must leave, to be compared with
 DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
 DECAYLESS, CALMER = "no weight decay", "momentum 0.9"
@@ -121,7 +125,7 @@ def tried(
         if _worth(times, trials):
             others[FORM[times]] = started(model, recipe.at(times), data.size, clip=clip)
             others[FORM[times]].go_on(data, fewer)
-    for form, other, size in _elsewhere(model, data, recipe):
+    for form, other, size in (*_far(recipe, trials), *_elsewhere(model, data, recipe)):
         others[form] = started(model, other, size, clip=clip)
         others[form].go_on(data, fewer * data.size // size)
     return trials
@@ -134,6 +138,22 @@ def _worth(times: float, trials: Trials) -> bool:
         return True
     before = trials.others[FORM[inner]]
     return before.after(before.steps) < trials.mine.after(before.steps) or not before.finite
+
+
+def _far(recipe: Recipe, trials: Trials) -> Iterator[tuple[str, Recipe, int]]:
+    """The usual rate, where it is farther away than a hundred times and the way to it is better."""
+    times = usual_rate(recipe) / recipe.rate
+    if times > BEYOND and FORM[100.0] in trials.others:
+        yield USUAL_HIGHER, recipe.at(times), trials.mine.size
+    if times < 1 / BEYOND and FORM[0.01] in trials.others:
+        yield USUAL_LOWER, recipe.at(times), trials.mine.size
+
+
+def usual_rate(recipe: Recipe) -> float:
+    """0.001 of Adam and its kind; 0.1 of plain SGD, and less with momentum, by which steps grow."""
+    if recipe.family == "adam":
+        return 1e-3
+    return 0.1 * (1 - min(float(recipe.options.get("momentum", 0.0)), 0.99))
 
 
 def _elsewhere(model: nn.Module, data: Data, recipe: Recipe) -> Iterator[tuple[str, Recipe, int]]:

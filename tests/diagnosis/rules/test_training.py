@@ -51,6 +51,9 @@ def runs(left, *others, fall=0.0, steps=200, planned=None):
         (2.0, 0.5, 1.0, 0.06 * BELOW, "warning"),
         (5.0, 0.5, 1.0, 0.5, "warning"),  # on its way back
         (5.0 * BELOW, 0.5, 1.0, 0.5, None),
+        (5.0, 1.0 * BELOW, 9.0, 0.0, "warning"),  # the rate drives the loss up
+        (5.0, 1.0 * ABOVE, 1.2, 0.0, None),
+        (5.0 * BELOW, 0.9, 1.2, 0.0, None),
         (math.inf, 0.99, None, 0.0, "error"),  # the smaller one at least does not break
     ],
 )
@@ -67,6 +70,8 @@ def test_a_rate_that_is_too_high(left, theirs, then, fall, severity):
         (0.5 * BELOW, 0.3, 200, None),  # it trains
         (0.9, 0.3, 201, "note"),  # there is more to come
         (0.9, 0.3, None, "note"),
+        (0.95, 0.3, None, "warning"),  # nothing moves, and nothing is foretold
+        (0.95 * BELOW, 0.3, None, "note"),
         (0.9, 0.7 * 0.9, 200, None),
         (0.9, 0.7 * 0.9 * BELOW, 200, "warning"),
         (math.inf, 0.3, 200, None),
@@ -78,6 +83,36 @@ def test_a_rate_that_is_too_high(left, theirs, then, fall, severity):
 def test_a_rate_that_is_too_low(left, theirs, planned, severity):
     facts = runs(left, ("rate x 10", theirs, left if left < 9 else None), planned=planned)
     assert said(rate_too_low, *facts).get("rate-too-low") == severity
+
+
+def test_a_rate_that_stalls_is_more_than_slow():
+    stalled = runs(0.95, ("rate x 10", 0.3, 0.95), planned=900, steps=30)
+    low = lambda *facts: said(rate_too_low, *facts)["rate-too-low"]
+    ends = lambda low: reading(
+        "loss left at the end",
+        Estimate(0.7, low, 0.9, "made up"),
+        "(training)",
+        "training",
+        PLANNED,
+    )
+    assert low(*stalled) == "warning"
+    assert low(*stalled, ends(0.5)) == "warning"
+    assert low(*stalled, ends(0.5 * BELOW)) == "note"  # it may come to it
+    assert low(*runs(0.95, ("rate x 10", 0.3, 0.95), planned=900, steps=29)) == "note"
+    falls = runs(0.95, ("rate x 10", 0.3, 0.95), planned=900, fall=0.2)
+    assert low(*falls) == "note"
+
+
+@pytest.mark.parametrize("side", ["lower", "higher"])
+def test_the_usual_rate_counts_on_its_side(side):
+    there = (f"usual rate, {side}", 0.3, 1.0)
+    rule = {"lower": rate_too_high, "higher": rate_too_low}[side]
+    other = {"lower": rate_too_low, "higher": rate_too_high}[side]
+    assert said(rule, *runs(1.0, there, planned=200)) == {
+        f"rate-too-{'high' if side == 'lower' else 'low'}": "warning"
+    }
+    assert said(other, *runs(1.0, there, planned=200)) == {}
+    assert said(other_optimiser, *runs(1.0, there, (OTHER, 0.3, 1.0))) == {}
 
 
 def test_a_rate_at_which_nothing_holds():
@@ -153,6 +188,30 @@ def test_nothing_helps():
     assert said(stuck, *runs(0.95, steps=29, planned=29)) == {"stuck": "warning"}
     assert said(stuck, *runs(0.95, (OTHER, 0.3, 1.0))) == {}  # which has a rule of its own
     assert said(stuck, *runs(0.95, (OTHER, 0.6, 1.0))) == {"stuck": "warning"}
+
+
+@pytest.mark.parametrize(
+    ("chance", "planned", "found"),
+    [(0.5, 29, "few-steps"), (0.5 * BELOW, 29, "stuck"), (0.5, None, None)],
+)
+def test_where_the_probe_learns_the_plan_is_short(chance, planned, found):
+    fits = reading("probability of fitting", chance, "(model)", "setup")
+    names = said(stuck, *runs(0.95, steps=29, planned=planned), fits)
+    assert names == ({found: "warning"} if found else {})
+
+
+def test_the_network_is_not_blamed_where_the_probe_learns():
+    words = lambda p: (
+        next(
+            iter(
+                stuck(
+                    profile(*runs(0.95), reading("probability of fitting", p, "(model)", "setup"))
+                )
+            )
+        ).says
+    )
+    assert "what is trained is at fault" in words(0.49)
+    assert "at fault" not in words(0.5)
 
 
 def test_whether_it_trains():

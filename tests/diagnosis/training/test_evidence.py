@@ -14,6 +14,7 @@ from sigmascope.diagnosis.training.evidence import (
     Scale,
     steps_for,
     tried,
+    usual_rate,
 )
 from sigmascope.records import Reading
 
@@ -49,6 +50,27 @@ def test_a_bad_rate_is_set_beside_better_ones(rate, better):
     mine = math.inf if broke else seen["loss left", PLANNED].value
     assert seen["loss left", better].value < 0.9 * mine
     assert seen["rate", better].value == pytest.approx(rate * float(better.split()[-1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "form", "usual"),
+    [
+        ("sgd", 1e-6, "usual rate, higher", 0.1),
+        ("adam", 1e-8, "usual rate, higher", 1e-3),
+        ("adam", 1e3, "usual rate, lower", 1e-3),
+    ],
+)
+def test_the_usual_rate_is_tried_where_the_users_is_far(name, rate, form, usual):
+    seen = readings(rate, name=name)
+    assert seen["rate", form].value == pytest.approx(usual)
+    broke = ("broke at step", PLANNED) in seen
+    assert seen["loss left", form].value < (9.0 if broke else seen["loss left", PLANNED].value)
+
+
+def test_momentum_lowers_the_usual_rate():
+    model = network()
+    rate = lambda **options: usual_rate(recipe_of("sgd", model, 1.0, **options))
+    assert (rate(), rate(momentum=0.9)) == (pytest.approx(0.1), pytest.approx(0.01))
 
 
 def test_no_more_steps_than_are_planned():
