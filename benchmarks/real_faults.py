@@ -37,6 +37,7 @@ NAMES: dict[str, set[str]] = {
     "raw-output": {"act-last-missing", "loss"},
     "unsuited-closing": {"act-last-wrong"},
     "double-softmax": {"act-last-wrong", "loss"},
+    "softmax-in-the-loss": {"loss"},
     "shared-classes": {"act-last-wrong", "loss"},
     "indifferent-loss": {"loss", "units-output"},
     "classes-on-one-output": {"units-output", "loss", "act-last-wrong"},

@@ -40,6 +40,7 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "raw-output": (*TRAINING, "loud-output",),
         "unsuited-closing": (*TRAINING, "out-of-reach",),
         "double-softmax": (*TRAINING, "out-of-reach",),
+        "softmax-in-the-loss": TRAINING,
         "out-of-reach": (*TRAINING, "unscaled-targets", "loud-output", "squared-error-for-classes"),
         "unscaled-targets": ("loud-output",),
         "zero-weights": (

@@ -139,6 +139,9 @@ def _examined(program: Program, known: Opened, asked: dict[str, Any]) -> Diagnos
         family = "adam" if recipe is None else recipe.family
         measured = foretold(measured, program.model, known.batch, **task, optimiser=family)
         measured = _trained(measured, program, known, recipe)
+    if known.unread:
+        gap = Skipped("(loss)", "the loss of the program", known.unread)
+        measured = replace(measured, skipped=(*measured.skipped, gap))
     settings = _settings(program, known, recipe)
     about = {"loss": getattr(known.loss, "__name__", type(known.loss).__name__)}
     about = (about if "loss" in task else {}) | ({"training": settings} if settings else {})

@@ -251,6 +251,7 @@ OWN: Mapping[str, tuple[tuple[str, Maker], ...]] = MappingProxyType(
         ),
         "shared-classes": (("binary-cross-entropy", _binary),),
         "squared-error-for-classes": (("cross-entropy", _entropy),),
+        "softmax-in-the-loss": (("cross-entropy", _entropy),),
         "raw-output": (("loss-of-scores", _scores),),
         "unscaled-targets": (("standardise-targets", _standardised),),
         "rate-too-high": (

@@ -1,5 +1,6 @@
 """A program's samples, targets and loss, ready to be measured."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,7 @@ from sigmascope.probes.samples import (
     sample_count,
 )
 
+ALIKE = 1e-3  # relative difference of two losses that are one, computed in two ways
 SIZE = 32  # samples in a step, where nobody says
 
 
@@ -39,6 +41,7 @@ class Opened:
         planned: Steps of the whole training; None where it is not known.
         unfit: Why targets and loss do not go with the output; empty where they do.
         batch_dim: Where the batch has its samples.
+        unread: What of the program could not be read, and what stands in for it.
     """
 
     batch: Batch
@@ -48,6 +51,7 @@ class Opened:
     planned: int | None
     unfit: str
     batch_dim: int = 0
+    unread: str = ""
 
     @property
     def task(self) -> dict[str, Any]:
@@ -68,15 +72,39 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     Raises:
         Refusal: If its data hold no samples, or there is no such loss.
     """
-    known = taken(program.data, samples=samples, batch_dim=batch_dim)
-    output = _output(program.model, known)
-    if output is not None:
-        known = _completed(known, output)
+    given = taken(program.data, samples=samples, batch_dim=batch_dim)
+    output = _output(program.model, given)
+    known = given if output is None else _completed(given, output)
     loss = fitting_loss if program.loss is None else loss_of(program.loss)
     size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
     planned = program.planned(known.total, size)
     why = "" if output is None else _unfit(known, output, loss, batch_dim)
-    return Opened(known.batch, known.targets, loss, size, planned, why, batch_dim)
+    unread = program.unread
+    if program.loss is None and not (unread or why):
+        unread = _other_loss(program.model, given, known, loss)
+    return Opened(known.batch, known.targets, loss, size, planned, why, batch_dim, unread)
+
+
+def _other_loss(model: nn.Module, given: Taken, known: Taken, loss: Loss) -> str:
+    """Whether a model that computes its own loss from `labels` computes another one, in words."""
+    if not isinstance(given.batch, Mapping) or not isinstance(given.targets, Tensor):
+        return ""
+    batch = prepared(model, {**given.batch, "labels": given.targets})
+    try:
+        with still(model), torch.no_grad():
+            model.eval()
+            own = float(called(model, batch)["loss"])
+            mine = float(
+                loss(as_tensor(called(model, prepared(model, known.batch)))[0], known.targets)
+            )
+    except Exception:  # noqa: BLE001 (it takes no labels, or gives no loss: nothing to compare)
+        return ""
+    if math.isclose(own, mine, rel_tol=ALIKE, abs_tol=ALIKE):
+        return ""
+    return (
+        f"The model computes a loss of {own:.4g} from `labels`; the one that fits the targets is "
+        f"{mine:.4g}, and stands in for it. Pass `loss`, a function of output and targets."
+    )
 
 
 def _completed(known: Taken, output: Tensor) -> Taken:

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Any
 
 from torch import nn
-from torch.optim import Optimizer
 
+from sigmascope.diagnosis.programs.lightning import parts_of
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.optimisers import Recipe, Spec, recipe_of
 from sigmascope.gate import Refusal
@@ -33,6 +33,7 @@ class Program:
         options: What else goes with the name of an optimiser: `momentum`, `weight_decay`, ….
         clip: Norm to which gradients are clipped.
         total: How many samples there are in all, where `data` are some of them.
+        unread: What of a script could not be read, in words, and what stands in for it.
     """
 
     model: nn.Module
@@ -45,6 +46,7 @@ class Program:
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     clip: float | None = None
     total: int | None = None
+    unread: str = ""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "epochs", "clip", "total"):
@@ -85,9 +87,9 @@ def program_of(made: Any) -> Program:
     if hasattr(made, "model") and hasattr(made, "train_dataset") and hasattr(made, "args"):
         return _of_trainer(made)
     if isinstance(made, tuple) and len(made) == 2 and hasattr(made[1], "train_dataloader"):
-        return _of_lightning(*made)
+        return Program(**parts_of(*made))
     if hasattr(made, "configure_optimizers") and hasattr(made, "train_dataloader"):
-        return _of_lightning(made, made)
+        return Program(**parts_of(made, made))
     if isinstance(made, tuple) and 2 <= len(made) <= 4:
         return Program(*made)
     if hasattr(made, "model") and hasattr(made, "data"):
@@ -125,42 +127,14 @@ def _of_trainer(trainer: Any) -> Program:
     options = {k: v for k, v in options.items() if k != "optimizer_dict"}
     options.setdefault("weight_decay", args.weight_decay)
     steps = args.max_steps if args.max_steps and args.max_steps > 0 else None
-    size, total = args.per_device_train_batch_size, len(trainer.train_dataset)
-    epochs = steps * size / total if steps else args.num_train_epochs
+    size = args.per_device_train_batch_size * args.gradient_accumulation_steps  # of an update
+    epochs = steps * size / len(trainer.train_dataset) if steps else args.num_train_epochs
     return Program(
         trainer.model,
         trainer.get_train_dataloader(),
         getattr(trainer, "compute_loss_func", None),
         lambda parameters: kind(parameters, **options),
-        batch_size=size * args.gradient_accumulation_steps,
+        batch_size=size,
         epochs=epochs,
         clip=args.max_grad_norm or None,
-    )
-
-
-def _of_lightning(module: Any, data: Any) -> Program:
-    """A Lightning module and the data module (or itself) that has its loader."""
-    if hasattr(data, "prepare_data"):
-        data.prepare_data()
-    if hasattr(data, "setup"):
-        data.setup("fit")
-    found = module.configure_optimizers()
-    while isinstance(found, tuple | list | Mapping):  # schedulers stand behind
-        found = found["optimizer"] if isinstance(found, Mapping) else found[0]
-    if not isinstance(found, Optimizer):
-        raise Refusal(
-            "`configure_optimizers` must give an optimiser, a list of them or a mapping, got "
-            f"{type(found).__name__}."
-        )
-    names = ("loss", "loss_fn", "criterion", "loss_function")
-    own = (getattr(module, name, None) for name in names)
-    loss: Any = next((found for found in own if callable(found)), None)
-    trainer = getattr(module, "_trainer", None)
-    return Program(
-        module,
-        data.train_dataloader(),
-        loss,
-        found,
-        epochs=getattr(trainer, "max_epochs", None) or None,
-        clip=getattr(trainer, "gradient_clip_val", None),
     )

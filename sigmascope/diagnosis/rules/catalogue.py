@@ -33,6 +33,7 @@ from sigmascope.diagnosis.rules.fit import (
     raw_output,
     shared_classes,
     single_target,
+    softmax_in_the_loss,
     spread_targets,
     squared_error_for_classes,
     too_narrow,
@@ -101,6 +102,7 @@ RULES: tuple[Rule, ...] = (
     shared_classes,
     raw_output,
     unsuited_closing,
+    softmax_in_the_loss,
     out_of_reach,
     too_narrow,
     squared_error_for_classes,
@@ -163,7 +165,8 @@ CERTAIN = (
 # what a loss that falls takes nothing of: the task is another one than is meant
 STANDS = (
     *CERTAIN, "classes-on-one-output", "shared-classes", "raw-output", "unsuited-closing",
-    "double-softmax", "out-of-reach", "single-target", "unrelated-targets", "alike-inputs",
+    "double-softmax", "softmax-in-the-loss", "out-of-reach", "single-target",
+    "unrelated-targets", "alike-inputs",
     "later-inputs-seen", "copied-targets", "counted-padding", "mixed-samples", "heavy-dropout",
     "unused-layers", "stale-statistics", "untouched-statistics",
 )  # fmt: skip

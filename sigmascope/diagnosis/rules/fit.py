@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sigmascope.diagnosis.rules.trends import samples_of
 from sigmascope.records import Finding, Profile, Reading, Severity
 
+WHOLE = 2e-3  # of a number of classes, by which one that is found may miss
 REACH_ERROR, REACH_WARNING = 0.5, 0.05  # of the way from the least loss to the best constant's
 GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
 BISHOP = "Bishop 2006, Sec. 4.3"
@@ -211,6 +212,30 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
         GOODFELLOW,
         (_instead(task),),
     )
+
+
+def softmax_in_the_loss(profile: Profile) -> Iterator[Finding]:
+    """A loss that makes shares of shares: no output takes it below `log(1 + (k - 1) / e)`.
+
+    That is the cross-entropy of a softmax of `k` numbers of which one is 1 and the others are 0.
+    """
+    task = _Task.of(profile)
+    floor, classes = task.value("least loss"), task.value("distinct targets")
+    if task.kind not in CLASSES or task.coupling != "scores" or not floor > 0:
+        return
+    k = 1 + math.e * math.expm1(min(floor, 50.0))
+    if abs(k - round(k)) <= WHOLE * k and round(k) >= max(classes, 2):
+        yield Finding(
+            "softmax-in-the-loss",
+            "(loss)",
+            "warning",
+            task.evidence("least loss", "least loss of a constant"),
+            f"No outputs whatever take the loss below {floor:.4g}, which is what a softmax of a "
+            f"softmax over {round(k)} classes leaves: the loss takes shares of shares, and its "
+            "gradients are small.",
+            GOODFELLOW,
+            ("Hand the scores to cross-entropy as they are, without a softmax before it.",),
+        )
 
 
 DOUBLE = (

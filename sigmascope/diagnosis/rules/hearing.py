@@ -24,7 +24,8 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "task": (
             "unfit_targets", "constant_output", "indifferent_loss", "single_target",
             "classes_on_one_output", "spread_targets", "shared_classes", "raw_output",
-            "unsuited_closing", "out_of_reach", "too_narrow", "squared_error_for_classes",
+            "unsuited_closing", "softmax_in_the_loss", "out_of_reach", "too_narrow",
+            "squared_error_for_classes",
             "unscaled_targets", "unrelated_targets", "loud_output", "forgotten_targets",
             "later_inputs_seen", "copied_targets", "counted_padding",
             "stuck_weights", "cut_weights",

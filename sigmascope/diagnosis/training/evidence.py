@@ -21,6 +21,7 @@ SITE = "(training)"
 RATES = (0.1, 10.0, 0.01, 100.0)  # times the user's, in the order in which they are tried
 PASSES = 8  # over the samples at hand that the user's settings get, however large the model
 FEWEST, LEAST, MOST = 16, 60, 1000  # steps at least; with small batches; of small models
+BESIDE = 10  # steps at least of every other setting
 WORK = 4e9  # multiplications, forward, that a run of a small model may take
 SHARE = 0.4  # of these steps for every other setting
 FITS = 1200  # steps, where no plan is known
@@ -120,7 +121,7 @@ def tried(
     trials = Trials(mine, others, scale)
     if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
         return trials
-    fewer = max(min(FEWEST, steps), int(SHARE * steps))
+    fewer = max(min(BESIDE, steps), int(SHARE * steps))
     for times in RATES:
         if _worth(times, trials):
             others[FORM[times]] = started(model, recipe.at(times), data.size, clip=clip)

@@ -87,7 +87,6 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     known: dict[str, Any] = {"labels": labels, "needs": needs, "spread": spread}
     if output.numel() > LARGEST or not bool(output.isfinite().all()):
         return Fit(**known)
-    ending = subject.tail
     known |= _least(loss, output, targets, labels, needs)
     ending = subject.tail
     if ending is None:

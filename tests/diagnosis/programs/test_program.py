@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
+import sigmascope as ss
 from sigmascope.diagnosis.programs import Program, program_of
+from sigmascope.diagnosis.programs.opened import opened
 from sigmascope.gate import Refusal
 
 X, Y = torch.ones(40, 3), torch.zeros(40, 2)
@@ -60,27 +61,69 @@ def test_planned_steps(epochs, total, steps):
     assert Program(MODEL, X, epochs=1, total=80).planned(total, 8) == 10
 
 
-def test_a_lightning_module_with_its_data():
-    class Module(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net, self.criterion = nn.Linear(3, 2), nn.MSELoss()
+def text(width=16):
+    """Rows of token ids in which a token tells the next one, as a data set of Hugging Face."""
+    ids = torch.arange(24)[:, None] * 3 + torch.arange(width)
+    return [{"input_ids": row, "labels": row.clone()} for row in ids.remainder(32)]
 
-        def forward(self, x):
-            return self.net(x)
 
-        def configure_optimizers(self):
-            by = torch.optim.AdamW(self.parameters(), lr=0.02)
-            return {"optimizer": by, "lr_scheduler": None}
+@pytest.fixture
+def trainer(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
 
-    module = Module()
-    data = SimpleNamespace(
-        setup=lambda stage: None,
-        train_dataloader=lambda: DataLoader(TensorDataset(X, Y), batch_size=8),
+    def made(model=None, **options):
+        torch.manual_seed(0)
+        sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16, "vocab_size": 32}
+        config = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
+        model = model or transformers.GPT2LMHeadModel
+        given = {"use_cpu": True, "report_to": [], "learning_rate": 0.01, **options}
+        args = transformers.TrainingArguments(str(tmp_path / "trainer"), **given)
+        return transformers.Trainer(model(config), args, train_dataset=text())
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"num_train_epochs": 5}, 30),
+        ({"num_train_epochs": 5, "gradient_accumulation_steps": 2}, 15),
+        ({"max_steps": 7}, 7),
+        ({"max_steps": 7, "gradient_accumulation_steps": 2}, 7),
+        ({"max_steps": -1, "num_train_epochs": 1}, 6),
+    ],
+)
+def test_a_trainer(trainer, options, steps):
+    program = program_of(
+        trainer(per_device_train_batch_size=4, weight_decay=0.1, max_grad_norm=0.5, **options)
     )
-    program = program_of((module, data))
-    assert (program.model, program.loss) == (module, module.criterion)
-    assert program.recipe().says() == "adamw at 0.02"
+    size = 4 * options.get("gradient_accumulation_steps", 1)
+    assert (program.batch_size, program.clip) == (size, 0.5)
+    assert program.planned(24, size) == steps
+    recipe = program.recipe()
+    assert (recipe.name, recipe.rate) == ("adamw", 0.01)
+    assert recipe.make(program.model).param_groups[0]["weight_decay"] == 0.1
+
+
+def test_a_trainer_is_diagnosed(trainer):
+    seen = ss.diagnose(program_of(trainer(per_device_train_batch_size=8, num_train_epochs=40)))
+    assert seen.findings == ()
+    assert seen.profile.series("probability at your settings")[0].estimate.value > 0.9
+    assert not [s for s in seen.profile.skipped if s.site == "(loss)"]
+
+
+def test_a_model_with_a_loss_of_its_own_says_so(trainer):
+    transformers = pytest.importorskip("transformers")
+
+    class Smoothed(transformers.GPT2LMHeadModel):
+        def forward(self, input_ids=None, labels=None, **rest):
+            out = super().forward(input_ids=input_ids, labels=labels, **rest)
+            return out if labels is None else {"loss": out.loss + 1, "logits": out.logits}
+
+    known = opened(program_of(trainer(Smoothed, num_train_epochs=1)), samples=16)
+    assert "computes a loss of" in known.unread
+    assert opened(program_of(trainer(num_train_epochs=1)), samples=16).unread == ""
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ scores, values), not from a list of faults that were seen.
 """
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -13,9 +14,10 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.diagnosis.rules.catalogue import RULES, diagnose
-from sigmascope.diagnosis.rules.fit import out_of_reach
+from sigmascope.diagnosis.rules.fit import out_of_reach, softmax_in_the_loss
 from tests.diagnosis.readings import BELOW, reading, said
 
+TWICE = "softmax-in-the-loss"
 N, K, EPS = 64, 4, 1e-7
 G = torch.Generator().manual_seed(0)
 X = torch.randn(N, 6, generator=G)
@@ -80,6 +82,41 @@ def test_one_class_of_many(end, name):
         assert set(names) <= {"raw-output", "unsuited-closing", "double-softmax"}
         assert ("raw-output" in names) is (end == "raw")
         assert ("double-softmax" in names) is ((end, name) == ("softmax", "scores"))
+
+
+def twice(z, y):
+    return F.cross_entropy(z.softmax(-1), y)
+
+
+def smoothed(z, y):
+    return F.cross_entropy(z, y, label_smoothing=0.2)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 10, 100])
+@pytest.mark.parametrize("loss", [twice, smoothed, F.cross_entropy])
+def test_a_loss_that_makes_shares_of_shares(loss, k):
+    torch.manual_seed(0)
+    targets = torch.arange(N).remainder(k)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, k))
+    profile = survey.profile(model, X, targets=targets, loss=loss, views=["setup"])
+    names = {f.name: f.severity for f in diagnose(profile) if f.name in {*FIT, TWICE}}
+    assert names == ({TWICE: "warning"} if loss is twice else {})
+
+
+def test_the_floor_of_a_softmax_of_a_softmax():
+    classes = reading("distinct targets", 4.0, "(targets)", "setup", "classes")
+    scores = reading("loss of probabilities", 0.0, "(loss)", "setup", "scores")
+    speaks = lambda floor: said(
+        softmax_in_the_loss, classes, scores, reading("least loss", floor, "(loss)", "setup")
+    )
+    floor = lambda k: math.log1p((k - 1) / math.e)
+    assert [bool(speaks(floor(k))) for k in (4, 4.007, 4.009, 5, 3)] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 BINARY = {
