@@ -1,11 +1,17 @@
 """`sigmascope diagnose`."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sigmascope.cli.ends import finish
 from sigmascope.cli.options import seeded
 from sigmascope.cli.outputs import progress_bar, require_targets, wrote
 from sigmascope.cli.ranges import Count
+from sigmascope.gate import Refusal
+
+if TYPE_CHECKING:
+    from sigmascope.diagnosis.cures import Cure, Cures
 
 
 def diagnose(
@@ -33,7 +39,8 @@ def diagnose(
     Args:
         program: What to diagnose.
         samples: On how many samples of its data.
-        cure: Try cures on copies, and print the lines that write the best ones.
+        cure: Try cures on copies, and print what to change for the best ones: a unified diff where
+            the lines have a place in the program's file.
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
         seed: For the weights and data that the program draws.
@@ -47,8 +54,36 @@ def diagnose(
     with progress_bar() as progress:
         found = diagnosis.diagnose(whole, samples=samples, progress=progress)
     cures = diagnosis.cures.cured(whole, found, samples=samples) if cure else None
+    if cures is not None:
+        cures = _with_diffs(cures, program, samples=samples, seed=seed)
     failed = strict and any(f.severity == "error" for f in found.findings)
     code = finish(found, *(() if cures is None else (cures,)), json=json, failed=failed)
     if html is not None:
         wrote(report.page(found.profile, found.findings, html))
     return code
+
+
+def _with_diffs(cures: "Cures", program: str, *, samples: int, seed: int) -> "Cures":
+    """The same with diffs of the program's file, each run once to see that it makes the cure."""
+    from sigmascope import diagnosis, sources
+
+    known = sources.source_of(program)
+    if known is None:
+        return cures
+    file, name = known
+    text = file.read_text(encoding="utf-8")
+
+    def written(cure: "Cure") -> "Cure":
+        changed = diagnosis.cures.patched(cure.patch, text, name)
+        if changed is None:
+            return cure
+        try:
+            made = sources.open_changed(program, changed, generator=seeded(seed))
+            whole = diagnosis.programs.program_of(made)
+        except Refusal:  # the lines cannot be put there: they are printed as they are
+            return cure
+        if not diagnosis.cures.agrees(whole, cure, samples=samples):
+            return cure
+        return replace(cure, diff=diagnosis.cures.diff_of(cure, text, name, str(file)))
+
+    return replace(cures, tried=tuple(map(written, cures.tried)))

@@ -22,6 +22,7 @@ from sigmascope.records import Finding, Item, Profile, Reading, Shown, Skipped
 from sigmascope.survey import tried
 
 SAMPLES = 128  # that are measured
+ALL_OF, SOME = 16, 8  # outputs of a sample that are differentiated: all of so few, or mixtures
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,7 +61,7 @@ def diagnose(
     epochs: float | None = None,
     samples: int = SAMPLES,
     views: Collection[View] = ALL,
-    outputs: int | Sequence[int] = 16,
+    outputs: int | Sequence[int] | None = None,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
     progress: survey.Progress | None = None,
@@ -77,7 +78,7 @@ def diagnose(
     epochs: float | None = None,
     samples: int = SAMPLES,
     views: Collection[View] = ALL,
-    outputs: int | Sequence[int] = 16,
+    outputs: int | Sequence[int] | None = None,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
     progress: survey.Progress | None = None,
@@ -99,7 +100,7 @@ def diagnose(
         epochs: For which training is planned.
         samples: On how many samples to measure.
         views: As for `survey.profile`; without `"setup"` nothing is trained.
-        outputs: As for `survey.profile`.
+        outputs: As for `survey.profile`; all where a sample has up to 16, else 8.
         batch_dim: Where batches have their samples.
         generator: As for `survey.profile`.
         progress: As for `survey.profile`.
@@ -124,6 +125,8 @@ def diagnose(
     else:
         whole = program_of(program)
     known = opened(whole, samples=samples, batch_dim=batch_dim)
+    if outputs is None:
+        outputs = ALL_OF if known.width <= ALL_OF else SOME
     asked = {"views": views, "outputs": outputs, "generator": generator, "progress": progress}
     return _examined(whole, known, asked)
 

@@ -80,7 +80,7 @@ def _diagnosis(found: Diagnosis, cures: Cures | None = None) -> dict[str, Any]:
 
 @json_form.register
 def _cures(found: Cures) -> dict[str, Any]:
-    names = ("name", "cause", "patch", "after", "steps")
+    names = ("name", "cause", "patch", "diff", "after", "steps")
     before = lambda c: None if math.isnan(c.before) else c.before
     return {
         "schema": "sigmascope/cures/1",

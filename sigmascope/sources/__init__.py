@@ -7,7 +7,7 @@ from sigmascope.sources.datasets import DATASETS
 from sigmascope.sources.defaults import default_data, input_shape
 from sigmascope.sources.models import Model, open_model
 from sigmascope.sources.pairs import open_both
-from sigmascope.sources.programs import open_program
+from sigmascope.sources.programs import open_changed, open_program, source_of
 from sigmascope.sources.samples import Data
 
 __all__ = [
@@ -21,8 +21,10 @@ __all__ = [
     "input_shape",
     "load_checkpoint",
     "open_both",
+    "open_changed",
     "open_data",
     "open_model",
     "open_program",
     "read_checkpoint",
+    "source_of",
 ]

@@ -53,7 +53,8 @@ def test_cures_are_tried_on_request_and_written_out(diagnose):
     best = kept["tried"][0]
     assert best["after"] >= max(c["after"] for c in kept["tried"]) - 0.03
     assert best["patch"]
-    assert best["patch"][0].strip() in out
+    assert all(line in out for line in (best["diff"].splitlines() or best["patch"]))
+    assert any(c["diff"].startswith("--- train.py\n") for c in kept["tried"])
 
 
 def test_json_is_valid_and_alone_on_the_output(diagnose):

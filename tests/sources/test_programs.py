@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from sigmascope.gate import Refusal
-from sigmascope.sources.programs import open_program
+from sigmascope.sources.programs import open_changed, open_program, source_of
 
 FILE = """
 import torch
@@ -88,3 +88,37 @@ def test_refusals(file, monkeypatch, name, says):
 
 def test_what_returns_nothing_is_for_the_reader_of_programs_to_refuse(file):
     assert open_program(f"{file}:nothing") is None
+
+
+def test_the_file_that_a_spec_leads_to(file, monkeypatch):
+    assert source_of(f"{file}:program") == (file, "program")
+    monkeypatch.chdir(file.parent)
+    assert source_of("train:kept") == (file, "kept")
+    assert source_of("math:pi") is None  # it is built in, and no file of Python
+
+
+def test_a_changed_text_is_run_in_the_place_of_the_file(file):
+    (file.parent / "beside.py").write_text("RATE = 0.25\n")
+    text = (
+        f"from beside import RATE\n{FILE}\ndef program(): return {{'lr': RATE, 'at': __file__}}\n"
+    )
+    before, modules = file.read_bytes(), {*sys.modules}
+    made = open_changed(f"{file}:program", text)
+    assert made == {"lr": 0.25, "at": str(file.resolve())}
+    assert open_changed(f"{file}:kept", FILE.replace("0.5", "0.75")) == {"lr": 0.75}
+    assert file.read_bytes() == before
+    assert {*sys.modules} == modules
+
+
+def test_the_same_seed_draws_the_same_weights(file):
+    g = torch.Generator
+    one = open_program(f"{file}:program", generator=g().manual_seed(3))
+    other = open_changed(f"{file}:program", FILE, generator=g().manual_seed(3))
+    assert torch.equal(one["data"], other["data"])
+
+
+def test_a_text_that_raises_is_refused(file):
+    with pytest.raises(Refusal, match="raised ZeroDivisionError"):
+        open_changed(f"{file}:program", "1 / 0")
+    with pytest.raises(Refusal, match="must lie in a file"):
+        open_changed("math:pi", "pi = 3")

@@ -48,6 +48,8 @@ class Cure(Shown):
         before: Accuracy, or share of the targets' variance explained, of the program as it is.
         after: The same of the changed one, after as many steps.
         steps: So many.
+        diff: The patch as a unified diff of the user's file; empty where it was not asked for, or
+            cannot be placed there.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Cure(Shown):
     before: float
     after: float
     steps: int
+    diff: str = ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import still
-from sigmascope.probes.samples import as_tensor, chosen
+from sigmascope.probes.samples import Batch, as_tensor, chosen
 
 NAMES = ("loss", "loss_fn", "criterion", "loss_function")  # of a loss that is an attribute
 ALIKE = 1e-5  # relative difference of two losses that are one
@@ -93,7 +93,7 @@ class StepLoss:
         inputs = self._batch[0]
         return self._of(chosen(inputs, torch.arange(len(targets)) % len(inputs)), output, targets)
 
-    def _of(self, inputs: Tensor, output: Tensor, targets: Tensor) -> Tensor:
+    def _of(self, inputs: Batch, output: Tensor, targets: Tensor) -> Tensor:
         with _answering(self._module, lambda *_, **__: output):
             return self._step((inputs, targets))
 

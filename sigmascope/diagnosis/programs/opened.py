@@ -42,6 +42,7 @@ class Opened:
         unfit: Why targets and loss do not go with the output; empty where they do.
         batch_dim: Where the batch has its samples.
         unread: What of the program could not be read, and what stands in for it.
+        shape: Of the output for these samples; empty where the model could not be run.
     """
 
     batch: Batch
@@ -52,6 +53,13 @@ class Opened:
     unfit: str
     batch_dim: int = 0
     unread: str = ""
+    shape: tuple[int, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Outputs of a sample; 0 where the model could not be run."""
+        count = sample_count(self.batch, batch_dim=self.batch_dim)
+        return math.prod(self.shape) // count if self.shape else 0
 
     @property
     def task(self) -> dict[str, Any]:
@@ -82,7 +90,9 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     unread = program.unread
     if program.loss is None and not (unread or why):
         unread = _other_loss(program.model, given, known, loss)
-    return Opened(known.batch, known.targets, loss, size, planned, why, batch_dim, unread)
+    shape = () if output is None else tuple(output.shape)
+    said = (why, batch_dim, unread, shape)
+    return Opened(known.batch, known.targets, loss, size, planned, *said)
 
 
 def _other_loss(model: nn.Module, given: Taken, known: Taken, loss: Loss) -> str:

@@ -96,7 +96,7 @@ def rank(
         loss: What training minimises.
         optimiser: With which all will be trained.
         rates: Learning rates to try; the usual four of the optimiser if not given.
-        passes: For each design on average, 54 or more.
+        passes: For each design on average, 42 or more.
         batch_dim: Where the batch has its samples.
         generator: Chooses samples where there are more.
 

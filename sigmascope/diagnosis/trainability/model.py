@@ -136,7 +136,7 @@ def trainability(
         Refusal: If the model or the loss cannot be computed, nothing is trained, or the targets are
             not finite or do not suit the outputs.
 
-    Cost: 54 forward and backward passes of the batch, most often as 432 steps of its eighths.
+    Cost: 42 forward and backward passes of the batch, most often as 336 steps of its eighths.
     """
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
     found = probe(

@@ -29,7 +29,7 @@ RATES: dict[Optimiser, tuple[float, ...]] = {
     "sgd": (1e-3, 1e-2, 1e-1, 1.0),
     "adam": (3e-4, 1e-3, 3e-3, 1e-2),
 }
-ROUNDS = ((4, 4), (2, 5), (1, 16))  # how many of the best rates go on, and for how many rounds
+ROUNDS = ((4, 5), (2, 5), (1, 12))  # how many of the best rates go on, and for how many rounds
 PASSES = sum(count * rounds for count, rounds in ROUNDS)
 MOST = 256  # samples
 
@@ -44,7 +44,7 @@ def probe(
     rates: Sequence[float] | None = None,
     batch_dim: int = 0,
 ) -> Probe:
-    """Train copies of a model at four rates for four rounds each, the better ones for longer.
+    """Train copies of a model at four rates for five rounds each, the better ones for longer.
 
     A round is eight steps of an eighth of the samples (fewer of eight, where there are fewer than
     64): as dear as a pass of all of them, and more is learnt in it. Where samples belong together

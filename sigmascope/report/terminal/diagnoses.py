@@ -8,7 +8,7 @@ from rich.text import Text
 from sigmascope.diagnosis import Diagnosis
 from sigmascope.diagnosis.cures import Cure, Cures
 from sigmascope.gate import printable
-from sigmascope.report.terminal.console import Part
+from sigmascope.report.terminal.console import Code, Part
 from sigmascope.report.terminal.screens import Screen, grid, parts, section
 
 SHOWN = 3  # cures whose lines are printed
@@ -51,7 +51,9 @@ def _cures(found: Cures, screen: Screen) -> Iterator[Part]:
 def _cure(cure: Cure, _: Screen) -> Iterator[Part]:
     """The lines by which a user writes it."""
     title = f"{cure.name}: {score(cure.before)} → {score(cure.after)} after {cure.steps} steps"
-    yield from section(title, *(Text(printable(line)) for line in cure.patch))
+    lines = cure.diff.splitlines() if cure.diff else cure.patch
+    yield from section(title)
+    yield Code("\n".join(map(printable, lines)))
 
 
 def score(value: float) -> str:

@@ -1,0 +1,199 @@
+"""Cures are put into a source, or are not: what was put there makes the program that was tried.
+
+The grid is the searcher: every way to hand a program over beside every line that a cure prints.
+"""
+
+import ast
+import itertools
+import subprocess
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.diagnosis.cures import Cure, agrees, diff_of, patched
+from sigmascope.diagnosis.programs import program_of
+
+HEAD = '''"""Trains."""
+
+import torch
+from torch import nn
+from sigmascope import Program
+
+X = torch.linspace(-1, 1, 48).reshape(16, 3)
+Y = torch.arange(16).remainder(2).float()[:, None]
+'''
+NET = "nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1), nn.Sigmoid())"
+WAYS = {  # to hand over the same program
+    "mapping": f"""
+def program():
+    net = {NET}
+    return {{"model": net, "data": (X, Y), "loss": "bce", "optimizer": "sgd", "lr": 0.5,
+            "epochs": 4, "batch_size": 8}}
+""",
+    "nothing named": f"""
+def program():
+    return dict(model={NET}, data=(X, Y), loss=nn.BCELoss(), optimizer="sgd",
+                learning_rate=0.5, epochs=4, batch=8)
+""",
+    "made before": f"""
+def program():
+    # ünïcode counts as more than one byte
+    net = {NET}
+    data, by = (X, Y), torch.optim.SGD(net.parameters(), lr=0.5)
+    by = by
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.5)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=8)
+    made = {{"model": net, "data": loader, "loss": "bce", "optimiser": optimiser, "epochs": 4}}
+    return made
+""",
+    "record": f"""
+def program():
+    model = {NET}
+    return Program(model, (X, Y), "bce", torch.optim.SGD(model.parameters(), 0.5),
+                   batch_size=8, epochs=4)
+""",
+    "not in a function": f"""
+program = {{"model": {NET}, "data": (X, Y), "loss": "bce", "optimizer": "sgd", "lr": 0.5,
+           "epochs": 4, "batch_size": 8}}
+""",
+}
+
+
+def cross(p, **more):
+    return replace(p, loss="cross_entropy", **more)
+
+
+def widened(p):
+    x, y = p.data if isinstance(p.data, tuple) else p.data.dataset.tensors
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2), nn.Identity())
+    by = p.recipe()
+    data = (x, y.flatten().long())
+    if not isinstance(p.data, tuple):
+        data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data), batch_size=8)
+    return cross(p, model=net, data=data, optimizer=by, lr=None)
+
+
+def opened_end(p):
+    net = nn.Sequential(*p.model[:3], nn.Identity())
+    name = "binary_cross_entropy_with_logits"
+    return replace(p, model=net, loss=name, optimizer=p.recipe(), lr=None)
+
+
+CURES = {  # lines of a cure, and the program that they mean
+    "rate": (("lr=0.05  # in place of 0.5",), lambda p: replace(p, optimizer=p.recipe().at(0.1))),
+    "epochs": (("epochs = 40  # in place of 4",), lambda p: replace(p, epochs=40)),
+    "optimiser": (
+        ("optimizer = torch.optim.Adam(model.parameters(), lr=0.001)",),
+        lambda p: replace(p, optimizer="adam", lr=0.001),
+    ),
+    "loss": (
+        (
+            "# Leave out the last operation: end in the linear layer.",
+            "model[3] = nn.Identity()",
+            "loss = F.binary_cross_entropy_with_logits",
+        ),
+        opened_end,
+    ),
+    "classes": (
+        (
+            "model[3] = nn.Identity()",
+            "model[2] = nn.Linear(4, 2)",
+            "targets = targets.flatten().long()",
+            "loss = F.cross_entropy",
+        ),
+        widened,
+    ),
+    "two": (
+        ("lr=0.05  # in place of 0.5", "epochs = 40  # in place of 4"),
+        lambda p: replace(p, optimizer=p.recipe().at(0.1), epochs=40),
+    ),
+}
+
+
+def run(source):
+    scope = {"__name__": "train"}
+    exec(compile(source, "train.py", "exec"), scope)
+    made = scope["program"]
+    return program_of(made() if callable(made) else made)
+
+
+def cure_of(patch, program):
+    return Cure("cure", "cause", patch, program, 0.1, 0.9, 10)
+
+
+@pytest.mark.parametrize(("way", "name"), [*itertools.product(WAYS, CURES)])
+def test_the_changed_source_makes_the_cured_program(way, name):
+    source, (lines, meant) = HEAD + WAYS[way], CURES[name]
+    changed = patched(lines, source, "program")
+    assert changed is not None
+    theirs, made = run(source), run(changed)
+    cure = cure_of(lines, meant(theirs))
+    assert agrees(made, cure, samples=16)
+    assert not agrees(theirs, cure, samples=16)
+
+
+def test_a_batch_size_is_changed_or_added():
+    lines = ("batch_size = 4  # in place of 8",)
+    for way in ("mapping", "nothing named", "record", "not in a function"):
+        assert run(patched(lines, HEAD + WAYS[way], "program")).batch_size == 4
+    added = run(patched(lines, HEAD + WAYS["made before"], "program"))
+    assert added.batch_size == 4
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("def program():\n    return make()\n", "epochs = 3"),
+        ("def program():\n    return {**base, 'model': net}\n", "epochs = 3"),
+        ("def other():\n    return {'model': net}\n", "epochs = 3"),
+        ("def program():\n    yield 1\n", "epochs = 3"),
+        ("def program(:\n", "epochs = 3"),
+        ("def program():\n    return {'model': net, 'data': d}\n", "lr=0.1"),
+        ("def program():\n    return {'model': net, 'data': d}\n", "targets = targets.long()"),
+        ("def program():\n    return net, d\n", "epochs = 3"),
+        ("def program():\n    return {'model': net, 'optimizer': by}\n", "lr=0.1"),
+        ("def program():\n    a = b = Adam(p)\n    return {'model': n, 'optimizer': a}", "lr=0.1"),
+        ("def program():\n    return {'model': net}\n", "# at the end of `forward`: return x"),
+        ("def program():\n    return {'model': net}\n",
+         "model = remedy('centre').apply(model, batch)"),
+        ("def program():\n    return {'model': net}\n", "from a import b"),
+    ],
+)  # fmt: skip
+def test_what_has_no_place_is_not_put_anywhere(source, line):
+    assert patched((line,), source, "program") is None
+    assert (
+        diff_of(cure_of((line,), run(HEAD + WAYS["mapping"])), source, "program", "train.py") == ""
+    )
+
+
+def test_the_last_of_two_values_counts_and_none_lies_within_another():
+    source = HEAD + WAYS["record"]
+    twice = patched(("lr=0.1", "lr=0.2"), source, "program")
+    assert "SGD(model.parameters(), 0.2)" in twice
+    other = "optimizer = torch.optim.Adam(model.parameters(), lr=0.001)"
+    assert patched((other, "lr=0.1"), source, "program") is None
+
+
+def test_imports_that_are_missing_are_added_once():
+    bare = '"""Says."""\nprogram = {"model": net, "loss": "mse"}\n'
+    changed = patched(("model[1] = nn.Identity()", "loss = F.cross_entropy"), bare, "program")
+    tree = ast.parse(changed)
+    assert ast.get_docstring(tree) == "Says."
+    assert changed.count("from torch import nn\n") == 1
+    assert changed.count("from torch.nn import functional as F\n") == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_diff_can_be_applied(way, tmp_path):
+    source, (lines, _) = HEAD + WAYS[way], CURES["classes"]
+    file = tmp_path / "train.py"
+    file.write_text(source.rstrip("\n"), encoding="utf-8")  # without a last line feed
+    text = file.read_text(encoding="utf-8")
+    diff = diff_of(cure_of(lines, run(source)), text, "program", "train.py")
+    assert diff.startswith("--- train.py\n+++ train.py\n@@ ")
+    asked = ["git", "apply", "-p0", "--unsafe-paths", "-"]
+    subprocess.run(asked, cwd=tmp_path, input=diff.encode(), check=True)
+    wanted = patched(lines, text, "program")
+    assert file.read_text(encoding="utf-8").rstrip("\n") == wanted.rstrip("\n")
