@@ -12,6 +12,7 @@ from sigmascope.diagnosis.programs.data import Taken, taken
 from sigmascope.diagnosis.programs.fitting import fitting_loss
 from sigmascope.diagnosis.programs.losses import is_language, loss_of, shifted, tokens_of
 from sigmascope.diagnosis.programs.program import Program
+from sigmascope.diagnosis.programs.wholes import of_studied
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import called, still
 from sigmascope.probes.samples import (
@@ -81,9 +82,12 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
         Refusal: If its data hold no samples, or there is no such loss.
     """
     given = taken(program.data, samples=samples, batch_dim=batch_dim)
-    output = _output(program.model, given)
+    whole = _output(program.model, given)
+    output = None if whole is None else as_tensor(whole)[0]
     known = given if output is None else _completed(given, output)
     loss = fitting_loss if program.loss is None else loss_of(program.loss)
+    if output is not None and known.targets is not None:
+        loss = of_studied(loss, whole, known.targets)
     size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
     planned = program.planned(known.total, size)
     why = "" if output is None else _unfit(known, output, loss, batch_dim)
@@ -151,10 +155,11 @@ def _unfit(known: Taken, output: Tensor, loss: Loss, batch_dim: int) -> str:
     return ""
 
 
-def _output(model: nn.Module, known: Taken) -> Tensor | None:
-    """None where the model cannot be run: what measures it will say why."""
+def _output(model: nn.Module, known: Taken) -> Any:
+    """All that a model gives; None where it cannot be run: what measures it will say why."""
     try:
         with still(model), torch.no_grad():
-            return as_tensor(called(model, prepared(model, known.batch)))[0]
+            whole = called(model, prepared(model, known.batch))
+            return whole if as_tensor(whole)[1] else None
     except Exception:  # noqa: BLE001 (models fail in every way)
         return None
