@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import sigmascope as ss
-from sigmascope.diagnosis.cures import cured
+from sigmascope.diagnosis.cures import Cure, cured
+from sigmascope.diagnosis.cures.trials import _worth_more
 from sigmascope.gate import Refusal
 
 G = torch.Generator().manual_seed(0)
@@ -66,3 +67,19 @@ def test_the_model_is_left_as_it_is():
 def test_without_an_optimiser_it_is_refused():
     with pytest.raises(Refusal, match="name an optimiser"):
         cured(ss.Program(network(), (X, CLASSES)))
+
+
+@pytest.mark.parametrize(
+    ("scores", "names"),
+    [
+        ((0.5, 0.7, 0.6), ["0", "1"]),  # the first is meant for the deepest cause
+        ((0.7, 0.5), ["0"]),
+        ((0.5, 0.9), []),  # one is enough
+        ((0.5, 0.9 - 1e-9), ["0", "1"]),
+        ((), []),
+    ],
+)
+def test_which_cures_go_on(scores, names):
+    program = ss.Program(network(), (X, CLASSES))
+    made = [Cure(str(i), "cause", (), program, 0.1, s, 9) for i, s in enumerate(scores)]
+    assert [c.name for c in _worth_more(made)] == names

@@ -111,3 +111,9 @@ def test_refusals(digits, as_users_see_it):
     with pytest.raises(Refusal, match="one row for each of the 300 samples"):
         rank([net(2)], many.inputs, **given)
     assert diagnosis.ranking.rank is rank
+
+
+def test_a_probe_each_is_enough(digits):
+    found = rank([net(2), net(3)], digits.inputs, targets=digits.targets, loss=F.cross_entropy,
+                 passes=42)  # fmt: skip
+    assert [r.passes for r in found] == [42, 42]

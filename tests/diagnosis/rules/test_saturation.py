@@ -3,7 +3,12 @@
 import pytest
 from torch import nn
 
-from sigmascope.diagnosis.rules.saturation import equal_units, hidden_collapse, sigmoid_stack
+from sigmascope.diagnosis.rules.saturation import (
+    equal_units,
+    hidden_collapse,
+    sigmoid_stack,
+    silent_samples,
+)
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.records import SiteSpectrum
 from tests.diagnosis.readings import ABOVE, BELOW, ones, reading, said, series
@@ -64,3 +69,18 @@ def test_what_is_the_same_for_all_by_design_hides_nothing():
     for variation, speaks in ((1e-5, True), (0.0, False)):
         rows = reading("written variation", variation, "layer 0"), after
         assert bool(said(hidden_collapse, *rows, count=2)) == speaks
+
+
+@pytest.mark.parametrize(
+    ("shares", "speaks"),
+    [
+        ((0.0, 0.25), True),
+        ((0.0, 0.25 * BELOW), False),
+        ((0.9, 0.0), False),  # the inputs are what they are
+        ((0.0, 0.1, 0.3), True),
+        ((), False),
+    ],
+)
+def test_samples_that_arrive_as_zeros(shares, speaks):
+    found = said(silent_samples, *series("silent samples", *shares))
+    assert (found == {"silent-samples": "warning"}) is speaks

@@ -10,12 +10,17 @@ from torch.nn import functional as F
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.training import Data, training_items
 from sigmascope.diagnosis.training.evidence import (
+    FORM,
     PLANNED,
     Scale,
+    Trials,
+    _worth,
+    falling,
     steps_for,
     tried,
     usual_rate,
 )
+from sigmascope.diagnosis.training.runs import started
 from sigmascope.records import Reading
 
 G = torch.Generator().manual_seed(0)
@@ -108,3 +113,53 @@ def test_smaller_batches_are_tried_where_an_epoch_has_few():
     assert trials.others["smaller batch"].size == 8
     samples = {f: r.steps * r.size for f, r in trials.others.items()}
     assert samples["smaller batch"] == samples["rate x 10"]
+
+
+@pytest.mark.parametrize(
+    ("losses", "value"),
+    [
+        ([9.0] * 8 + [2.0] * 4 + [1.0] * 4, 0.5),  # of the second half alone
+        ([9.0] * 8 + [1.0] * 4 + [2.0] * 4, -1.0),
+        ([1.0] * 16, 0.0),
+        ([1.0] * 14, None),  # seven are too few
+        ([0.0] * 16, None),
+    ],
+)
+def test_the_last_fall_is_that_of_the_second_half(losses, value):
+    model = network()
+    run = started(model, recipe_of("sgd", model, 0.1), 16)
+    run.losses += losses
+    seen = falling(run)
+    assert seen is None if value is None else seen.value == pytest.approx(value)
+
+
+def test_the_last_fall_has_its_standard_errors():
+    model = network()
+    run = started(model, recipe_of("sgd", model, 0.1), 16)
+    run.losses += [5.0] * 16 + [1.0, 3.0] * 4 + [1.0, 2.0] * 4
+    seen = falling(run)
+    errors = math.sqrt((8 / 7 + 2 / 7) / 8)  # of the two means: variances over eight
+    assert (seen.value, seen.risk) == (pytest.approx(0.25), 0.05)
+    assert seen.high - seen.value == pytest.approx(2 * errors / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "mine", "finite", "worth"),
+    [
+        (100.0, 0.5, 1.0, True, True),
+        (100.0, 1.0, 1.0, True, False),  # no better: the way leads nowhere
+        (100.0, 2.0, 1.0, False, True),
+        (0.01, 0.5, 1.0, True, True),
+        (0.01, 2.0, 1.0, True, False),
+        (10.0, 2.0, 1.0, True, True),  # the inner ones are always tried
+    ],
+)
+def test_an_outer_rate_is_tried_where_the_inner_one_was_better(outer, inner, mine, finite, worth):
+    model = network()
+    made = lambda: started(model, recipe_of("sgd", model, 0.1), 16)
+    own, before = made(), made()
+    own.losses += [mine] * 8
+    before.losses += [inner] * 8
+    before.finite = finite
+    others = {FORM[0.1]: before, FORM[10.0]: before}
+    assert _worth(outer, Trials(own, others, Scale(0.0, 1.0))) is worth

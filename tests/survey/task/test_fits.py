@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from sigmascope.probes import Subject
 from sigmascope.survey.task import fit_of
+from sigmascope.survey.task.fits import _end
 
 N = 64
 G = torch.Generator().manual_seed(0)
@@ -83,3 +84,18 @@ def test_healthy_ends_reach_everything():
     ):
         found = fit(last, loss, targets, width)
         assert not found.beyond > 1e-3, (last, loss)
+
+
+@pytest.mark.parametrize(
+    ("reached", "sign", "end"),
+    [
+        ([1.0, 5.0, 50.0], 1.0, 50.0),  # ten times is no growth without end
+        ([1.0, 5.0, 50.1], 1.0, math.inf),
+        ([1.0, 5.0, 50.1], -1.0, -math.inf),
+        ([0.0, 0.1, 10.0], 1.0, 10.0),  # below one, one counts
+        ([0.0, 0.1, 10.1], 1.0, math.inf),
+        ([7.0, 5.0, 6.0], -1.0, -7.0),  # the farthest, whenever it was reached
+    ],
+)
+def test_an_end_of_the_range(reached, sign, end):
+    assert _end(reached, sign) == end
