@@ -22,6 +22,7 @@ from sigmascope.records import Finding, Item, Profile, Reading, Shown, Skipped
 from sigmascope.survey import tried
 
 SAMPLES = 128  # that are measured
+ENDS = ("least loss", "least loss of a constant")  # between which training goes
 ALL_OF, SOME = 16, 8  # outputs of a sample that are differentiated: all of so few, or mixtures
 
 
@@ -168,7 +169,15 @@ def _trained(measured: Profile, program: Program, known: Opened, recipe: Recipe 
         items.append(Skipped("(training)", "training", "no targets were given that it could fit"))
     else:
         data = data_of(program, known)
-        seen = training_items(program.model, data, recipe, planned=known.planned, clip=program.clip)
+        ends = [r.estimate.value for name in ENDS for r in measured.series(name)]
+        seen = training_items(
+            program.model,
+            data,
+            recipe,
+            planned=known.planned,
+            clip=program.clip,
+            ends=(ends[0], ends[1]) if len(ends) == len(ENDS) else None,
+        )
         items += tried(seen, "training")
     return replace(
         measured,

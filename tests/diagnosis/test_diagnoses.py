@@ -57,7 +57,8 @@ def test_one_fault_is_the_first_cause(change, cause):
         ({"optimizer": "adam", "lr": 0.01, "weight_decay": 3.0}, "strong-weight-decay"),
         ({"optimizer": lambda ps: torch.optim.SGD([*ps][-2:], 0.1), "lr": None},
          "untrained-weights"),
-        ({"lr": 0.0}, "stuck"),
+        ({"lr": 0.0}, "rate-too-low"),
+        ({"optimizer": lambda ps: torch.optim.Adam(ps, lr=0.0), "lr": None}, "rate-too-low"),
     ],
 )  # fmt: skip
 def test_settings_of_the_optimiser(change, cause):

@@ -25,7 +25,7 @@ from sigmascope.diagnosis.remedies.closings import (
     closing_site,
 )
 from sigmascope.diagnosis.remedies.unit_scale import StandardiseInputs
-from sigmascope.diagnosis.training.evidence import BEYOND, other_family, usual_rate
+from sigmascope.diagnosis.training.evidence import BEYOND, at_usual, other_family
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import called, duplicate, module_name, still
 from sigmascope.probes.samples import as_tensor, prepared
@@ -120,12 +120,13 @@ def _rate(times: float) -> Maker:
     return make
 
 
-def _usual(program: Program, known: Opened) -> Change:
+def _usual(program: Program, _: Opened) -> Change:
     recipe = _recipe(program)
-    times = usual_rate(recipe) / recipe.rate
-    if 1 / BEYOND <= times <= BEYOND:
+    usual = at_usual(recipe)
+    if recipe.rate / BEYOND <= usual.rate <= recipe.rate * BEYOND:
         raise Inapplicable("the usual rate is within a few hundred times yours")
-    return _rate(times)(program, known)
+    line = f"lr={usual.rate:.3g}  # in place of {recipe.rate:.3g}"
+    return Change("", "", (line,), _with(program, optimizer=usual))
 
 
 def _longer(program: Program, _: Opened) -> Change:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.trainability.forecasts import forecast
@@ -51,9 +51,8 @@ class Scale:
     same: float
 
     @classmethod
-    def of(cls, output: Tensor, data: Data, first: float) -> "Scale":
+    def of(cls, free: float, same: float, first: float) -> "Scale":
         """Of a task; where a constant fits it, as a single sample, `first` is the loss to beat."""
-        free, same = least_losses(data.loss, output, data.targets)
         return cls(free, same if same - free > ROOM * abs(first) else first)
 
     def left(self, loss: float) -> float:
@@ -84,6 +83,7 @@ def training_items(
     *,
     planned: int | None,
     clip: float | None = None,
+    ends: tuple[float, float] | None = None,
 ) -> Iterator[Item]:
     """Readings of training at a user's settings and beside them.
 
@@ -93,13 +93,14 @@ def training_items(
         recipe: The user's optimiser.
         planned: Steps that the user means to make; None if it is not known.
         clip: Norm to which gradients are clipped.
+        ends: The least losses of all outputs and of a constant; searched for if not given.
 
     Cost: 8 passes over the samples for the user's settings and about 12 for the others; small
     models get up to 1000 steps.
     """
     steps = steps_for(work_of(model, data), data, planned)
     with still(model):
-        trials = tried(model, data, recipe, steps, clip=clip)
+        trials = tried(model, data, recipe, steps, clip=clip, ends=ends)
     yield from _readings(trials, data, steps, planned)
 
 
@@ -111,12 +112,19 @@ def steps_for(work: float, data: Data, planned: int | None) -> int:
 
 
 def tried(
-    model: nn.Module, data: Data, recipe: Recipe, steps: int, *, clip: float | None
+    model: nn.Module,
+    data: Data,
+    recipe: Recipe,
+    steps: int,
+    *,
+    clip: float | None,
+    ends: tuple[float, float] | None = None,
 ) -> Trials:
     """The runs, as many as are wanted to tell what would be better."""
     mine = started(model, recipe, data.size, clip=clip)
     mine.go_on(data, steps)
-    scale = Scale.of(mine.output(data), data, next(iter(mine.losses), math.nan))
+    ends = ends or least_losses(data.loss, mine.output(data), data.targets)
+    scale = Scale.of(*ends, next(iter(mine.losses), math.nan))
     others: dict[str, Run] = {}
     trials = Trials(mine, others, scale)
     if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
@@ -143,11 +151,12 @@ def _worth(times: float, trials: Trials) -> bool:
 
 def _far(recipe: Recipe, trials: Trials) -> Iterator[tuple[str, Recipe, int]]:
     """The usual rate, where it is farther away than a hundred times and the way to it is better."""
-    times = usual_rate(recipe) / recipe.rate
-    if times > BEYOND and FORM[100.0] in trials.others:
-        yield USUAL_HIGHER, recipe.at(times), trials.mine.size
-    if times < 1 / BEYOND and FORM[0.01] in trials.others:
-        yield USUAL_LOWER, recipe.at(times), trials.mine.size
+    far, usual, size = usual_rate(recipe), at_usual(recipe), trials.mine.size
+    higher = recipe.rate <= 0 or FORM[100.0] in trials.others
+    if far > BEYOND * recipe.rate and higher:
+        yield USUAL_HIGHER, usual, size
+    if BEYOND * far < recipe.rate and FORM[0.01] in trials.others:
+        yield USUAL_LOWER, usual, size
 
 
 def usual_rate(recipe: Recipe) -> float:
@@ -155,6 +164,14 @@ def usual_rate(recipe: Recipe) -> float:
     if recipe.family == "adam":
         return 1e-3
     return 0.1 * (1 - min(float(recipe.options.get("momentum", 0.0)), 0.99))
+
+
+def at_usual(recipe: Recipe) -> Recipe:
+    """The same at its usual rate; of rates that are zero every group gets it."""
+    rate = usual_rate(recipe)
+    if recipe.rate > 0:
+        return recipe.at(rate / recipe.rate)
+    return replace(recipe.having(lr=rate), rate=rate)
 
 
 def _elsewhere(model: nn.Module, data: Data, recipe: Recipe) -> Iterator[tuple[str, Recipe, int]]:

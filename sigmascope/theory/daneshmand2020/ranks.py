@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
@@ -169,11 +170,12 @@ def _deviation(rows: Float[Tensor, "n d"]) -> float:
 
 def _regularity(rows: Float64[Tensor, "n d"]) -> Estimate:
     mean_sq = Estimate.sum_of_squares(rows) / rows.numel()
-    H = rows / rows.abs().amax()  # whose squares neither overflow nor vanish
-    H = H / (H.norm() / math.sqrt(rows.shape[1]))  # unit diagonal on average
-    B = H.mT @ (H @ H.mT) if len(H) < H.shape[1] else (H.mT @ H) @ H.mT  # M Hᵀ [d, n]
-    squares = (B * H.mT).sum(1)  # the diagonal of M²
-    value = float(squares.square().sum() / B.square().sum())
+    low, high = rows.aminmax()
+    H = rows / torch.maximum(-low, high)  # whose squares neither overflow nor vanish
+    B = (H @ H.mT) @ H if len(H) < H.shape[1] else H @ (H.mT @ H)  # H M [n, d]
+    squares = torch.linalg.vecdot(B, H, dim=0)  # the diagonal of M²
+    unit = H.shape[1] / torch.linalg.vector_norm(H) ** 2  # times M: unit diagonal on average
+    value = float(unit * squares.square().sum() / torch.linalg.vector_norm(B) ** 2)
     # a diagonal entry of M² is at least 1 / d of what was added up to it
     return Estimate.rounded(value, ulps=8.0 * sum(H.shape) * H.shape[1]) * mean_sq
 

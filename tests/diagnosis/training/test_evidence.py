@@ -22,6 +22,7 @@ from sigmascope.diagnosis.training.evidence import (
 )
 from sigmascope.diagnosis.training.runs import started
 from sigmascope.records import Reading
+from sigmascope.survey.task import least_losses
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(64, 5, generator=G)
@@ -100,10 +101,10 @@ def test_how_many_steps(work, size, planned, steps):
 
 def test_the_loss_that_is_left_is_told_between_the_best_and_a_constant():
     data = Data(X, Y, F.mse_loss, 16)
-    scale = Scale.of(torch.zeros(64, 1), data, 9.0)
+    scale = Scale.of(*least_losses(data.loss, torch.zeros(64, 1), Y), 9.0)
     assert scale.left(float(Y.var(correction=0))) == pytest.approx(1.0, rel=1e-4)
     assert scale.left(0.0) == pytest.approx(0.0, abs=1e-6)
-    alone = Scale.of(torch.zeros(1, 1), Data(X[:1], Y[:1], F.mse_loss, 1), 9.0)
+    alone = Scale.of(*least_losses(F.mse_loss, torch.zeros(1, 1), Y[:1]), 9.0)
     assert alone.left(9.0) == pytest.approx(1.0)  # a constant fits one sample: its first loss
 
 
