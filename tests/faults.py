@@ -228,6 +228,22 @@ def same_samples(c: Case) -> None:
     c.inputs = c.inputs[:1].expand_as(c.inputs).clone()
 
 
+class _Lost(nn.Module):
+    """Multiplies by a mask the wrong way round: what is kept is nothing."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(x * (x != x) + 0.5)
+
+
+def lost(c: Case) -> None:
+    """A mask that keeps none of the inputs."""
+    c.model = _Lost(c.model)
+
+
 FAULTS: tuple[tuple[str, str, Callable[[Case], None], str], ...] = (
     ("weights ten times too large", "resnet", _scaled(10), "weight-scale"),
     ("weights ten times too large", "mixer", _scaled(10), "weight-scale"),
@@ -250,4 +266,6 @@ FAULTS: tuple[tuple[str, str, Callable[[Case], None], str], ...] = (
     ("ReLU before values", "mixer", positive_outputs, "out-of-reach"),
     ("detached in the middle", "mixer", cut, "no-gradient"),
     ("the same sample again and again", "transformer", same_samples, "alike-inputs"),
+    ("inputs masked away", "mixer", lost, "lost-inputs"),
+    ("inputs masked away", "transformer", lost, "lost-inputs"),
 )

@@ -27,6 +27,7 @@ COLLAPSE = ("rank-collapse", "directional-gradient-vanishing", "forgotten-target
 BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "alike-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
+        "lost-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
         "constant-output": (
             *TRAINING,
             "no-tangents", "no-gradient", "out-of-reach", "unscaled-targets", *COLLAPSE,

@@ -10,7 +10,12 @@ from dataclasses import replace
 from sigmascope.diagnosis.causes import NO_PROGRESS, grouped
 from sigmascope.diagnosis.remedies.catalogue import remedies_for
 from sigmascope.diagnosis.rules.balances import rank_one_layer, unaligned_layers, wrong_backward
-from sigmascope.diagnosis.rules.collapse import alike_inputs, directional_gradient, rank_collapse
+from sigmascope.diagnosis.rules.collapse import (
+    alike_inputs,
+    directional_gradient,
+    lost_inputs,
+    rank_collapse,
+)
 from sigmascope.diagnosis.rules.dependences import (
     heavy_dropout,
     linear_layers,
@@ -91,6 +96,7 @@ Rule = Callable[[Profile], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
     non_finite,
     alike_inputs,
+    lost_inputs,
     unscaled_inputs,
     unrelated_targets,
     unfit_targets,
@@ -166,7 +172,7 @@ CERTAIN = (
 STANDS = (
     *CERTAIN, "classes-on-one-output", "shared-classes", "raw-output", "unsuited-closing",
     "double-softmax", "softmax-in-the-loss", "out-of-reach", "single-target",
-    "unrelated-targets", "alike-inputs",
+    "unrelated-targets", "alike-inputs", "lost-inputs",
     "later-inputs-seen", "copied-targets", "counted-padding", "mixed-samples", "heavy-dropout",
     "unused-layers", "stale-statistics", "untouched-statistics",
 )  # fmt: skip

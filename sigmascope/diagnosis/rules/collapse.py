@@ -138,7 +138,7 @@ def _pace(ratio: Series, profile: Profile) -> str:
 
 def alike_inputs(profile: Profile) -> Iterator[Finding]:
     """A batch whose samples are all the same: then nothing can be said of the network."""
-    if samples_of(profile) == 1:  # which is like itself
+    if samples_of(profile) == 1 or any(lost_inputs(profile)):  # one is like itself
         return
     inputs = over_depth(profile, "relative variation", form="samples")
     first = inputs.readings[:1] if inputs.depths[:1] == (0,) else ()  # else ids came before
@@ -157,6 +157,30 @@ def alike_inputs(profile: Profile) -> Iterator[Finding]:
             )
 
 
+def lost_inputs(profile: Profile) -> Iterator[Finding]:
+    """Samples that differ, and a first representation that is the same for all of them."""
+    distinct = next(iter(profile.series("distinct samples")), None)
+    first = next(iter(over_depth(profile, "relative variation", form="samples").readings), None)
+    if distinct is None or first is None or distinct.estimate.value < 2:
+        return
+    if first.estimate.value <= SAME:
+        yield Finding(
+            "lost-inputs",
+            first.site,
+            "error",
+            (distinct, first),
+            f"The batch holds {distinct.estimate.value:.0f} different samples, and what "
+            f"{first.site} reads is the same for all of them (it differs by "
+            f"{_share(first.estimate)} of its size): what tells samples apart is lost on the way "
+            "to it.",
+            "Arithmetic: a function gives equal outputs for equal inputs",
+            (
+                "Look at what is done between the inputs and this layer: a mask the wrong way "
+                "round, a sum over samples or over padding, an index, a factor of zero.",
+            ),
+        )
+
+
 def directional_gradient(profile: Profile) -> Iterator[Finding]:
     """Gradients of all samples along one line in the last layer, though the samples differ.
 
@@ -165,7 +189,8 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
     """
     trains = probability(profile)
     seen = trains is not None and trains.estimate.value >= EVEN  # to be learned apart
-    if any(alike_inputs(profile)) or seen or _samples(profile) < FEWEST:
+    same = any(alike_inputs(profile)) or any(lost_inputs(profile))
+    if same or seen or _samples(profile) < FEWEST:
         return
     least = profile.series("minimum |cos|", view="gradients")
     mean = {r.site: r for r in profile.series("mean |cos|", view="gradients")}

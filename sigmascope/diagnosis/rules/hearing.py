@@ -10,8 +10,8 @@ from sigmascope.records import Profile
 NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "representations": (
-            "non_finite", "alike_inputs", "rank_collapse", "hidden_collapse", "signal_size",
-            "dead_units", "layer_gain",
+            "non_finite", "alike_inputs", "lost_inputs", "rank_collapse", "hidden_collapse",
+            "signal_size", "dead_units", "layer_gain",
         ),
         "features": ("adjoint_size", "no_tangents", "tangent_size"),
         "gradients": ("directional_gradient",),

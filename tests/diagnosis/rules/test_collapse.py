@@ -2,7 +2,12 @@
 
 import pytest
 
-from sigmascope.diagnosis.rules.collapse import alike_inputs, directional_gradient, rank_collapse
+from sigmascope.diagnosis.rules.collapse import (
+    alike_inputs,
+    directional_gradient,
+    lost_inputs,
+    rank_collapse,
+)
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.records import Estimate, SiteSpectrum
 from tests.diagnosis.readings import ABOVE, BELOW, ones, profile, reading, said, series
@@ -154,3 +159,29 @@ def test_samples_that_were_seen_to_be_learned_apart_can_be(chance, told):
     if chance is not None:
         rows.append(reading("probability of fitting", chance, "(model)"))
     assert said(directional_gradient, *rows, count=3) == told
+
+
+@pytest.mark.parametrize(
+    ("variation", "distinct", "speaks"),
+    [
+        (1e-6, 2, True),
+        (1e-6 * ABOVE, 2, False),
+        (1e-6, 1, False),  # then the inputs themselves are alike
+        (1e-6, None, False),
+    ],
+)
+def test_inputs_that_are_lost_before_the_first_layer(variation, distinct, speaks):
+    facts = [*series("relative variation", variation, variation, form="samples")]
+    if distinct is not None:
+        facts.append(reading("distinct samples", distinct, "(inputs)", "setup"))
+    assert said(lost_inputs, *facts) == ({"lost-inputs": "error"} if speaks else {})
+    assert (said(alike_inputs, *facts) == {}) is (speaks or variation > 1e-6)
+    both = [reading(f"{which} |cos|", 1.0, view="gradients") for which in ("minimum", "mean")]
+    follows = said(directional_gradient, *facts, *both)
+    assert (follows == {}) is (variation <= 1e-6)
+
+
+def test_what_is_lost_later_is_a_collapse():
+    facts = series("relative variation", 0.5, 1e-9, form="samples")
+    known = reading("distinct samples", 9, "(inputs)", "setup")
+    assert said(lost_inputs, *facts, known) == {}
