@@ -25,7 +25,7 @@ from benchmarks._designs import Design, drawn
 from benchmarks._ranked import GROUP, report, weights
 from benchmarks._trainable import TABLE as KNOWN
 from benchmarks._truth import ENOUGH, best_score, loss_of
-from benchmarks.trainability import FITTED, HELD_OUT, MEASURED, opened, probed, read
+from benchmarks.trainability import FITTED, HELD_OUT, MEASURED, opened, read
 from sigmascope import diagnosis
 from sigmascope.diagnosis import trainability
 from sigmascope.diagnosis.trainability import (
@@ -44,8 +44,15 @@ Row = dict[str, Any]
 
 def shown(seed: int) -> Row:
     """What the first steps show, and what a plain look at them says."""
-    _, _, y, _ = opened(seed)
-    return {**row_of(probed(seed)), "constant score": constant_score(y)}
+    found = diagnosis.ranking.looked(entry(seed)).seen()
+    return {**row_of(found), "constant score": constant_score(opened(seed)[2])}
+
+
+def entry(seed: int) -> diagnosis.ranking.Entry:
+    """A design as `rank` takes it."""
+    design, x, y, make = opened(seed)
+    fields = (x[:MEASURED], y[:MEASURED], loss_of(y), design.optimiser)
+    return diagnosis.ranking.Entry(str(seed), make(), *fields)
 
 
 def constant_score(y: Tensor) -> float:
@@ -69,12 +76,7 @@ def group(number: int) -> Row:
     """Eight held-out designs of known end, as `rank` orders them."""
     g = torch.Generator().manual_seed(number)
     seeds = [HELD_OUT[int(i)] for i in torch.randperm(len(HELD_OUT), generator=g)[:GROUP]]
-    entries = []
-    for seed in seeds:
-        design, x, y, make = opened(seed)
-        fields = (x[:MEASURED], y[:MEASURED], loss_of(y), design.optimiser)
-        entries.append(diagnosis.ranking.Entry(str(seed), make(), *fields))
-    ranked = diagnosis.ranking.ranked_entries(entries)
+    ranked = diagnosis.ranking.ranked_entries([entry(seed) for seed in seeds])
     return {"order": [int(r.name) for r in ranked], "passes": [r.passes for r in ranked]}
 
 

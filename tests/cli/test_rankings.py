@@ -32,7 +32,7 @@ def test_help_has_two_examples(sigmascope):
         (("mine.py:build",), "two or more designs, each named once, got 1 names"),
         (("mlp", "mlp"), "got 2 names of 1 designs"),
         (("mine.py:build", "mine.py:segment", "--data", "gaussian?shape=6"), "has no targets"),
-        (("mlp", "mlp?depth=2", "--passes", "9"), "at least 42 passes"),
+        (("mlp", "mlp?depth=2", "--passes", "9"), "at least 54 passes"),
         (("mlp", "mlp?depth=2", "--json", "nowhere/a.json"), "mkdir -p nowhere"),
         (("mlp", "mlp?depth=-1"), "0 or more, got -1"),
     ],

@@ -108,7 +108,7 @@ def commands(files):
         "bottleneck train": both(data),
     }  # fmt: skip
     rest = {
-        "rank": {**common, **json, "--passes": numbers("60", "42")},
+        "rank": {**common, **json, "--passes": numbers("60", "54")},
         "compare": {**common, **json, "--model": model, "--learning-rate": numbers("0.1"),
                     "--loss-drop": numbers("1"), "--momentum": numbers("0.9"),
                     "--steps": numbers("3")},

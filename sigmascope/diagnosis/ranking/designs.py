@@ -10,11 +10,14 @@ from torch import Tensor, nn
 from sigmascope.diagnosis.trainability import scores
 from sigmascope.diagnosis.trainability.curves import Curve, Probe, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
-from sigmascope.diagnosis.trainability.short_runs import PASSES, ROUNDS, Optimiser, Probing
+from sigmascope.diagnosis.trainability.short_runs import Optimiser, Probing
 from sigmascope.gate import Refusal, printable
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate
 
+# A longer probe than that of a profile: of designs that all train, later rounds tell who is better.
+ROUNDS = ((4, 5), (2, 6), (1, 22))  # how many of the best rates go on, and for how many rounds
+PASSES = sum(count * rounds for count, rounds in ROUNDS)
 COST = 60  # passes for each design, on average
 DONE = 0.95  # of the way: more training would not change the order
 PLAIN = 0.02  # of the way, below which nothing has been learnt
@@ -96,7 +99,7 @@ def rank(
         loss: What training minimises.
         optimiser: With which all will be trained.
         rates: Learning rates to try; the usual four of the optimiser if not given.
-        passes: For each design on average, 42 or more.
+        passes: For each design on average, 54 or more.
         batch_dim: Where the batch has its samples.
         generator: Chooses samples where there are more.
 
@@ -153,6 +156,31 @@ def _halve(tried: "Sequence[_Tried]", left: int) -> None:
         going = sorted((t for t in going if t.going), key=lambda t: t.order, reverse=True)
 
 
+def looked(entry: Entry) -> Probing:
+    """A design after the rounds that every design gets, from which its score is foretold.
+
+    Args:
+        entry: The design.
+
+    Raises:
+        Refusal: As for `probe`.
+
+    Cost: 54 passes.
+    """
+    probing = Probing(
+        entry.model,
+        entry.batch,
+        targets=entry.targets,
+        loss=entry.loss,
+        optimiser=entry.optimiser,
+        rates=entry.rates,
+        batch_dim=entry.batch_dim,
+    )
+    for best, rounds in ROUNDS:
+        probing.go_on(best, rounds)
+    return probing
+
+
 @dataclass(slots=True)
 class _Tried:
     """A design with its probe."""
@@ -165,17 +193,7 @@ class _Tried:
     def of(cls, entry: Entry) -> "_Tried":
         """After the rounds that every design gets."""
         try:
-            probing = Probing(
-                entry.model,
-                entry.batch,
-                targets=entry.targets,
-                loss=entry.loss,
-                optimiser=entry.optimiser,
-                rates=entry.rates,
-                batch_dim=entry.batch_dim,
-            )
-            for best, rounds in ROUNDS:
-                probing.go_on(best, rounds)
+            probing = looked(entry)
             seen = probing.seen()
         except Refusal as error:
             raise Refusal(f"{printable(entry.name)}: {error}") from error
