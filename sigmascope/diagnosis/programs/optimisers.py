@@ -14,7 +14,11 @@ from torch.optim import Optimizer
 from sigmascope.gate import Refusal
 
 PLAIN = ("sgd", "asgd")  # optimisers that take the gradient as it is
-DEFAULT_RATES = {"sgd": 0.01, "adagrad": 0.01, "adadelta": 1.0, "rmsprop": 0.01}  # others: 1e-3
+# torch's own; of others 1e-3
+DEFAULT_RATES = {
+    "sgd": 0.01, "adagrad": 0.01, "adadelta": 1.0, "rmsprop": 0.01, "rprop": 0.01, "lbfgs": 1.0,
+    "adafactor": 0.01,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,6 @@ def _class(name: str) -> Callable[..., Optimizer]:
         for k, v in vars(torch.optim).items()
         if isinstance(v, type) and issubclass(v, Optimizer) and v is not Optimizer
     }
-    del kinds["lbfgs"]  # which takes a closure, and no steps of minibatches
     if name not in kinds:
         close = get_close_matches(name, kinds, n=1)
         hint = f" Did you mean `{close[0]}`?" if close else ""

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
-from sigmascope.diagnosis.programs.optimisers import Recipe
+from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
 from sigmascope.diagnosis.trainability.forecasts import forecast
 from sigmascope.diagnosis.training.runs import Data, Run, started, work_of
 from sigmascope.diagnosis.training.scores import FLOOR, chance_below, score_of
@@ -101,7 +102,7 @@ def training_items(
     steps = steps_for(work_of(model, data), data, planned)
     with still(model):
         trials = tried(model, data, recipe, steps, clip=clip, ends=ends)
-    yield from _readings(trials, data, steps, planned)
+    yield from _readings(trials, data, planned)
 
 
 def steps_for(work: float, data: Data, planned: int | None) -> int:
@@ -122,6 +123,7 @@ def tried(
 ) -> Trials:
     """The runs, as many as are wanted to tell what would be better."""
     mine = started(model, recipe, data.size, clip=clip)
+    steps = max(steps // mine.evaluations, min(steps, FEWEST))
     mine.go_on(data, steps)
     ends = ends or least_losses(data.loss, mine.output(data), data.targets)
     scale = Scale.of(*ends, next(iter(mine.losses), math.nan))
@@ -135,8 +137,10 @@ def tried(
             others[FORM[times]] = started(model, recipe.at(times), data.size, clip=clip)
             others[FORM[times]].go_on(data, fewer)
     for form, other, size in (*_far(recipe, trials), *_elsewhere(model, data, recipe)):
-        others[form] = started(model, other, size, clip=clip)
-        others[form].go_on(data, fewer * data.size // size)
+        beside = started(model, other, size, clip=clip)
+        with suppress(Exception):  # another optimiser may take no such gradients: it tells nothing
+            beside.go_on(data, fewer * data.size // size)
+            others[form] = beside
     return trials
 
 
@@ -160,9 +164,9 @@ def _far(recipe: Recipe, trials: Trials) -> Iterator[tuple[str, Recipe, int]]:
 
 
 def usual_rate(recipe: Recipe) -> float:
-    """0.001 of Adam and its kind; 0.1 of plain SGD, and less with momentum, by which steps grow."""
+    """0.1 of plain SGD, and less with momentum, by which steps grow; of others torch's own."""
     if recipe.family == "adam":
-        return 1e-3
+        return DEFAULT_RATES.get(recipe.name, 1e-3)
     return 0.1 * (1 - min(float(recipe.options.get("momentum", 0.0)), 0.99))
 
 
@@ -193,7 +197,7 @@ def other_family(recipe: Recipe) -> Recipe:
     )
 
 
-def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> Iterator[Item]:
+def _readings(trials: Trials, data: Data, planned: int | None) -> Iterator[Item]:
     mine, scale = trials.mine, trials.scale
     left_out = _left_out(mine)
     if left_out:
@@ -201,7 +205,7 @@ def _readings(trials: Trials, data: Data, steps: int, planned: int | None) -> It
     yield Reading(SITE, "steps tried", Estimate.exactly(mine.steps), VIEW, PLANNED)
     if planned is not None:
         yield Reading(SITE, "planned steps", Estimate.exactly(planned), VIEW, PLANNED)
-    yield from _left(mine, scale, steps, PLANNED)
+    yield from _left(mine, scale, mine.steps, PLANNED)
     for form, other in trials.others.items():
         yield from _left(other, scale, other.steps, form)
         at_same = max(1, round(other.steps * other.size / mine.size))

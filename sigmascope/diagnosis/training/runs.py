@@ -5,9 +5,12 @@ that are at hand in an order of its own. Everything is decided by counts and by 
 that two diagnoses of one program are the same.
 """
 
+import inspect
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -120,22 +123,40 @@ class Run:
             while self.finite and self.steps < steps:
                 self._step(data.loss, *next(self._draws))
 
+    @property
+    def evaluations(self) -> int:
+        """Of the loss in a step, at most: one, but of optimisers that search along a line."""
+        group = self.optimiser.param_groups[0]
+        return int(group.get("max_iter", 1)) if self._searches else 1
+
+    @property
+    def _searches(self) -> bool:
+        """Whether the optimiser evaluates the loss itself, as LBFGS does."""
+        closure = inspect.signature(self.optimiser.step).parameters.get("closure")
+        return closure is not None and closure.default is closure.empty
+
     def _step(self, loss: Loss, batch: Batch, targets: Tensor) -> None:
+        value = self._evaluated(loss, batch, targets)
+        if self.finite:
+            self.losses.append(value.item())
+            step: Any = self.optimiser.step
+            step(*(partial(self._evaluated, loss, batch, targets),) if self._searches else ())
+
+    def _evaluated(self, loss: Loss, batch: Batch, targets: Tensor) -> Tensor:
+        """The loss, whose gradients are made as the optimiser wants them."""
         self.optimiser.zero_grad()
         value = loss(as_tensor(run(self.model, batch))[0], targets)
-        if not bool(value.isfinite()):
-            self.finite = False
-            return
-        self.losses.append(value.item())
         if not value.requires_grad:
             raise Refusal(
                 "The loss must depend on a weight that is trained, got one that depends on none. "
                 "Look for `torch.no_grad`, `detach`, `.item()` or NumPy between weights and loss."
             )
-        value.backward()
-        if self.clip is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-        self.optimiser.step()
+        self.finite = bool(value.isfinite())
+        if self.finite:
+            value.backward()
+            if self.clip is not None:
+                nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        return value
 
     @torch.no_grad()
     def output(self, data: Data) -> Tensor:

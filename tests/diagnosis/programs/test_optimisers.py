@@ -60,7 +60,7 @@ def test_weights_that_a_change_brought_are_trained_too():
     ("words", "options", "why"),
     [
         ("adm", {}, "Did you mean `adam`"),
-        ("lbfgs", {}, "no optimiser `lbfgs`"),
+        ("lbfg", {}, "no optimiser `lbfg`"),
         ("adam", {"momentum": 0.9}, "takes no momentum"),
         (lambda ps: [*ps], {}, "makes list"),
     ],

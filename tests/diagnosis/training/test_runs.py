@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs import recipe_of
-from sigmascope.diagnosis.training import Data
+from sigmascope.diagnosis.training import Data, training_items
 from sigmascope.diagnosis.training.runs import started, work_of
 
 G = torch.Generator().manual_seed(0)
@@ -102,3 +102,45 @@ def test_outputs_are_read_without_dropout_and_with_the_statistics_of_training():
 )
 def test_work_is_counted_in_multiplications(model, batch, work):
     assert work_of(model, Data(batch, Y, F.mse_loss, 4)) == work
+
+
+def test_an_optimiser_that_searches_evaluates_the_loss_itself():
+    model, copy = network(), network()
+    run = started(model, recipe_of("lbfgs", model, 0.5, max_iter=3), 40)
+    assert run.evaluations == 3
+    run.go_on(Data(X, Y, F.mse_loss, 40), 4)
+    by = torch.optim.LBFGS(copy.parameters(), 0.5, max_iter=3)
+
+    def again():
+        by.zero_grad()
+        value = F.mse_loss(copy(X), Y)
+        value.backward()
+        return value
+
+    losses = [by.step(again).item() for _ in range(4)]
+    assert run.losses == pytest.approx(losses, rel=1e-4)
+    assert started(model, recipe_of("adam", model, 0.1), 40).evaluations == 1
+
+
+class Spread(nn.Module):
+    """An embedding with sparse gradients."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.head = nn.Embedding(20, 8, sparse=True), nn.Linear(8, 3)
+
+    def forward(self, ids):
+        return self.head(self.words(ids).mean(1))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+@pytest.mark.parametrize("name", ["sgd", "adagrad"])
+def test_sparse_gradients_are_what_some_optimisers_take(name):
+    """Another family takes none of them, which takes nothing of what the user's run tells."""
+    ids = torch.randint(20, (64, 5), generator=G)
+    model, data = Spread(), Data(ids, (ids == 3).any(1).long(), F.cross_entropy, 16)
+    recipe = recipe_of(name, model, 1e-4)
+    forms = {r.form for r in training_items(model, data, recipe, planned=40)}
+    assert {"as planned", "rate x 10"} <= forms
+    assert ("other optimiser" in forms) is (name == "adagrad")
