@@ -60,7 +60,7 @@ def _seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
         return build()
 
 
-def _encoder(depth: int = 6, width: int = 32) -> nn.Module:
+def _encoder(depth: int = 4, width: int = 32) -> nn.Module:
     layer = nn.TransformerEncoderLayer(
         width, 4, 2 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
     )
@@ -74,7 +74,7 @@ def _encoder(depth: int = 6, width: int = 32) -> nn.Module:
     )
 
 
-def _mixer(depth: int = 6, width: int = 32) -> nn.Module:
+def _mixer(depth: int = 4, width: int = 32) -> nn.Module:
     blocks = [Mixer(16, width) for _ in range(depth)]
     return nn.Sequential(
         Patches(), nn.Linear(4, width), *blocks, nn.LayerNorm(width), Mean(), nn.Linear(width, 10)
@@ -82,7 +82,7 @@ def _mixer(depth: int = 6, width: int = 32) -> nn.Module:
 
 
 def _resnet(**options: Any) -> nn.Module:
-    return resnet(**{"inputs": (1, 8, 8), "outputs": 10, "depth": 20, "width": 16, **options})
+    return resnet(**{"inputs": (1, 8, 8), "outputs": 10, "depth": 14, "width": 16, **options})
 
 
 ARCHITECTURES: dict[str, Callable[[], nn.Module]] = {

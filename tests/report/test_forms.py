@@ -110,6 +110,7 @@ def test_cures_stand_in_their_order_with_their_lines(cures):
         "name": "scale",
         "cause": "unscaled-inputs",
         "patch": ["x = x / 255"],
+        "diff": "",
         "before": 0.25,
         "after": 0.9,
         "steps": 40,

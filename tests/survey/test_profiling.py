@@ -58,6 +58,7 @@ def test_every_view_has_its_quantities():
         "gradients": {"minimum |cos|", "mean |cos|"},
         "setup": {
             "Polyak step",
+            "distinct samples",
             "distinct targets",
             "last operation",
             "least loss",

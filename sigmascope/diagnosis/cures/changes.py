@@ -25,7 +25,7 @@ from sigmascope.diagnosis.remedies.closings import (
     closing_site,
 )
 from sigmascope.diagnosis.remedies.unit_scale import StandardiseInputs
-from sigmascope.diagnosis.training.evidence import BEYOND, at_usual, other_family
+from sigmascope.diagnosis.training.trials import BEYOND, at_usual, other_family
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import called, duplicate, module_name, still
 from sigmascope.probes.samples import as_tensor, prepared

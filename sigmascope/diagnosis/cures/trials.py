@@ -24,8 +24,9 @@ from sigmascope.diagnosis.programs.opened import Opened, opened
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable
 from sigmascope.diagnosis.remedies.catalogue import every_remedy
-from sigmascope.diagnosis.training.evidence import score_of, steps_for
 from sigmascope.diagnosis.training.runs import started, work_of
+from sigmascope.diagnosis.training.scores import score_of
+from sigmascope.diagnosis.training.trials import steps_for
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import in_words, still
 from sigmascope.records import Finding, Shown

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.diagnosis.training.evidence import (
+from sigmascope.diagnosis.training.trials import (
     BATCH,
     CALMER,
     DECAYLESS,
@@ -308,20 +308,19 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     if chance is not None and fits and whole and left < math.inf:
         yield _too_few(runs, chance)
         return
+    says = f"{runs.says()}{_beside(runs, tried, fits=fits)}"
+    source = "Measured: training of copies"
+    yield Finding("stuck", "(training)", "warning", runs.evidence(*tried), says, source)
+
+
+def _beside(runs: _Runs, tried: list[str], *, fits: bool) -> str:
+    """What the other runs say of one that learned nothing."""
     better = [f for f in tried if runs.better(f)]
-    beside = ", and no other rate, optimiser or batch that was tried learns more"
-    beside += "." if fits else ": what is trained is at fault, not how."
     if better:
         best = min(better, key=runs.left)
-        beside = f"; with another setting ({best}) {runs.left(best):.0%}."
-    yield Finding(
-        "stuck",
-        "(training)",
-        "warning",
-        runs.evidence(*tried),
-        f"{runs.says()}{beside}",
-        "Measured: training of copies",
-    )
+        return f"; with another setting ({best}) {runs.left(best):.0%}."
+    fault = "" if fits else ": what is trained is at fault, not how"
+    return f", and no other rate, optimiser or batch that was tried learns more{fault}."
 
 
 def _too_few(runs: _Runs, chance: Reading) -> Finding:

@@ -1,6 +1,7 @@
 """Training as the user means to, tried on copies for some dozens of steps."""
 
-from sigmascope.diagnosis.training.evidence import GOOD, training_items
+from sigmascope.diagnosis.training.evidence import training_items
 from sigmascope.diagnosis.training.runs import Data
+from sigmascope.diagnosis.training.trials import GOOD
 
 __all__ = ["GOOD", "Data", "training_items"]

@@ -4,6 +4,7 @@ The invariant: a watcher changes nothing. Hooks pass copies on, and the modes ca
 given. Where an operation of the user's refuses to be watched, the run is made again without modes:
 calls and outputs can still be had, and what only a mode could see is None.
 """
+# long: what watches one run is attached in one place, and read together
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -167,17 +168,16 @@ def run_once(
         ending if operations else nullcontext(),
     ):
         output, rule = as_tensor(called(model, batch))
-    calls = tuple(tape.calls)
-    read = {_place(c.input) for c in calls}  # the rest need not be held
+    read = {_place(c.input) for c in tape.calls}  # the rest need not be held
     seen.squashed = [(kind, t) for kind, t in seen.squashed if _place(t) in read]
     return Trace(
-        calls,
+        tuple(tape.calls),
         frozen,
         output.detach(),
         rule,
         seen if operations else None,
         ending.tail(output),
-        calls if operations else (),
+        tuple(tape.calls) if operations else (),
         tuple(used.found) if outside else None,
     )
 

@@ -1,0 +1,107 @@
+"""What is tried beside the user's run, and between which losses it goes."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sigmascope.diagnosis.programs import recipe_of
+from sigmascope.diagnosis.training import Data
+from sigmascope.diagnosis.training.runs import started
+from sigmascope.diagnosis.training.trials import (
+    FORM,
+    PLANNED,
+    Scale,
+    Trials,
+    _worth,
+    steps_for,
+    tried,
+    usual_rate,
+)
+from sigmascope.survey.task import least_losses
+from tests.diagnosis.training.test_evidence import X, Y, network, readings
+
+
+@pytest.mark.parametrize(("rate", "better"), [(1e-4, "rate x 100"), (30.0, "rate x 0.01")])
+def test_a_bad_rate_is_set_beside_better_ones(rate, better):
+    seen = readings(rate)
+    broke = ("broke at step", PLANNED) in seen
+    mine = math.inf if broke else seen["loss left", PLANNED].value
+    assert seen["loss left", better].value < 0.9 * mine
+    assert seen["rate", better].value == pytest.approx(rate * float(better.split()[-1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "form", "usual"),
+    [
+        ("sgd", 1e-6, "usual rate, higher", 0.1),
+        ("adam", 1e-8, "usual rate, higher", 1e-3),
+        ("adam", 1e3, "usual rate, lower", 1e-3),
+    ],
+)
+def test_the_usual_rate_is_tried_where_the_users_is_far(name, rate, form, usual):
+    seen = readings(rate, name=name, planned=200)
+    assert seen["rate", form].value == pytest.approx(usual)
+    broke = ("broke at step", PLANNED) in seen
+    assert seen["loss left", form].value < (9.0 if broke else seen["loss left", PLANNED].value)
+
+
+def test_momentum_lowers_the_usual_rate():
+    model = network()
+    rate = lambda **options: usual_rate(recipe_of("sgd", model, 1.0, **options))
+    assert (rate(), rate(momentum=0.9)) == (pytest.approx(0.1), pytest.approx(0.01))
+
+
+@pytest.mark.parametrize(
+    ("work", "size", "planned", "steps"),
+    [
+        (1e12, 16, None, 32),  # 8 passes over 64 samples
+        (1e12, 1, None, 60),
+        (1e12, 64, None, 16),
+        (1.0, 16, None, 1000),
+        (4e9 / (16 * 300), 16, None, 300),
+        (1.0, 16, 12, 12),
+    ],
+)
+def test_how_many_steps(work, size, planned, steps):
+    assert steps_for(work, Data(X, Y, F.mse_loss, size), planned) == steps
+
+
+def test_the_loss_that_is_left_is_told_between_the_best_and_a_constant():
+    data = Data(X, Y, F.mse_loss, 16)
+    scale = Scale.of(*least_losses(data.loss, torch.zeros(64, 1), Y), 9.0)
+    assert scale.left(float(Y.var(correction=0))) == pytest.approx(1.0, rel=1e-4)
+    assert scale.left(0.0) == pytest.approx(0.0, abs=1e-6)
+    alone = Scale.of(*least_losses(F.mse_loss, torch.zeros(1, 1), Y[:1]), 9.0)
+    assert alone.left(9.0) == pytest.approx(1.0)  # a constant fits one sample: its first loss
+
+
+def test_smaller_batches_are_tried_where_an_epoch_has_few():
+    model = network()
+    trials = tried(model, Data(X, Y, F.mse_loss, 64), recipe_of("sgd", model, 1e-4), 20, clip=None)
+    assert trials.others["smaller batch"].size == 8
+    samples = {f: r.steps * r.size for f, r in trials.others.items()}
+    assert samples["smaller batch"] == samples["rate x 10"]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "mine", "finite", "worth"),
+    [
+        (100.0, 0.5, 1.0, True, True),
+        (100.0, 1.0, 1.0, True, False),  # no better: the way leads nowhere
+        (100.0, 2.0, 1.0, False, True),
+        (0.01, 0.5, 1.0, True, True),
+        (0.01, 2.0, 1.0, True, False),
+        (10.0, 2.0, 1.0, True, True),  # the inner ones are always tried
+    ],
+)
+def test_an_outer_rate_is_tried_where_the_inner_one_was_better(outer, inner, mine, finite, worth):
+    model = network()
+    made = lambda: started(model, recipe_of("sgd", model, 0.1), 16)
+    own, before = made(), made()
+    own.losses += [mine] * 8
+    before.losses += [inner] * 8
+    before.finite = finite
+    others = {FORM[0.1]: before, FORM[10.0]: before}
+    assert _worth(outer, Trials(own, others, Scale(0.0, 1.0))) is worth
