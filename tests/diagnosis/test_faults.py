@@ -8,7 +8,8 @@ from tests import faults
 
 
 def told(case):
-    measured = diagnosis.assess(case.model, case.inputs, targets=case.targets, loss=case.loss)
+    task = {"targets": case.targets, "loss": case.loss}
+    measured = diagnosis.assess(case.model, case.inputs, **task, outputs=4)
     return diagnosis.rules.diagnose(measured), diagnosis.trainability.probability(measured).estimate
 
 
