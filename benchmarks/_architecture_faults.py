@@ -367,7 +367,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], dict[str, Change]]] = {
         "LSTM": _wrapped("cell", Crossed),
     }),
     "shuffled labels": (("unrelated-targets",), {"ResNet": _shuffled, "ViT": _shuffled}),
-    "softmax before cross-entropy": (("out-of-reach",), {
+    "softmax before cross-entropy": (("double-softmax", "out-of-reach"), {
         "ResNet": _softmaxed, "GPT": _softmaxed, "ViT": _softmaxed, "LSTM": _softmaxed,
     }),
     "pixels 0 to 255": (("unscaled-inputs",), {

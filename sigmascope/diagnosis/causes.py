@@ -27,7 +27,6 @@ COLLAPSE = ("rank-collapse", "directional-gradient-vanishing", "forgotten-target
 BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "alike-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
-        "lost-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
         "constant-output": (
             *TRAINING,
             "no-tangents", "no-gradient", "out-of-reach", "unscaled-targets", *COLLAPSE,
@@ -45,12 +44,14 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "out-of-reach": (*TRAINING, "unscaled-targets", "loud-output", "squared-error-for-classes"),
         "unscaled-targets": ("loud-output",),
         "zero-weights": (
-            *SIZES, *COLLAPSE, "equal-units", "dead-units", "no-gradient",
+            *SIZES, *COLLAPSE, "equal-units", "lost-inputs", "dead-units", "no-gradient",
             "no-tangents", "layer-gain", "linear-layers",
         ),
         "equal-units": (
             *COLLAPSE, "asymmetric-weights", *SIZES, "loud-output", "no-gradient", "linear-layers",
+            "lost-inputs",
         ),
+        "lost-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "saturated-units"),
         "untouched-statistics": (
             *SIZES, *COLLAPSE, "loud-output", "strong-residual", "weight-scale", "non-finite",
         ),
@@ -112,8 +113,8 @@ def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     roots = {f.name: _root(f.name, names) for f in found}
     rank = {name: place for place, name in enumerate(BRINGS)}
     causes = [f for f in found if roots[f.name] == f.name != NO_PROGRESS]
-    causes = [f for f in causes if f.name != STUCK]
-    if causes:  # what every cause may bring: the likeliest is blamed
+    causes = [f for f in causes if f.name != STUCK and f.severity != "note"]
+    if causes:  # what every cause but a note may bring: the likeliest is blamed
         first = min(causes, key=lambda f: (_severity(f), rank.get(f.name, len(rank))))
         roots |= {name: first.name for name in (NO_PROGRESS, STUCK) if name in names}
     groups: dict[str, list[Finding]] = {}

@@ -72,3 +72,11 @@ def test_the_group_with_the_worst_finding_comes_first():
         finding("weight-scale"),
     ])  # fmt: skip
     assert [f.name for f in found] == ["weight-scale", "exploding-signal", "alike-inputs"]
+
+
+def test_a_note_is_not_why_nothing_is_learned():
+    note, no_progress = finding("frozen-layer", "note"), finding("no-progress", "warning")
+    assert {f.name: (f.severity, f.follows) for f in grouped([note, no_progress])} == {
+        "no-progress": ("warning", ""),
+        "frozen-layer": ("note", ""),
+    }

@@ -213,7 +213,7 @@ def _weighed(findings: list[Finding], chance: Reading, profile: Profile) -> Iter
         yield Finding(
             NO_PROGRESS,
             chance.site,
-            "error" if stopped and findings else "warning",  # alone it names no cause
+            "error" if stopped and any(f.severity != "note" for f in findings) else "warning",
             (chance,),
             "Of four learning rates none made progress worth the name in its first steps: plain "
             f"training fits these data with a probability of {chance.estimate.value:.2g}.",
