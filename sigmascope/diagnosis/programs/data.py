@@ -169,7 +169,7 @@ def _guarded(data: Iterable[Any]) -> Iterator[Any]:
         yield from data
     except Refusal:
         raise
-    except Exception as error:
+    except Exception as error:  # a user's loader raises anything
         words = " ".join(str(error).split())[:200]
         raise Refusal(
             f"The loader must give batches, got {type(error).__name__}: {words}. Run "

@@ -125,7 +125,7 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
                 "`optimizer` must be a name, an optimiser, or a function that makes one of "
                 f"parameters, got one that makes {type(made).__name__}."
             )
-        again = lambda copy: maker(copy.parameters())  # type: ignore[operator]
+        again = lambda copy: maker(copy.parameters())
         return Recipe(_name(made), _rate(made), {}, again)
     return Recipe(_name(optimizer), _rate(optimizer), {}, _copier(optimizer, model))
 

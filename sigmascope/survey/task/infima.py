@@ -104,7 +104,7 @@ def _descend(
         return held
 
     with torch.enable_grad(), suppress(Exception):
-        _search(at).step(again)  # type: ignore[arg-type]
+        _search(at).step(again)  # type: ignore[arg-type] (stubs want a float; it takes tensors)
     return best
 
 

@@ -1,5 +1,6 @@
 """Copies are trained as the user trains, step by step."""
 
+import itertools
 import math
 
 import pytest
@@ -144,3 +145,12 @@ def test_sparse_gradients_are_what_some_optimisers_take(name):
     forms = {r.form for r in training_items(model, data, recipe, planned=40)}
     assert {"as planned", "rate x 10"} <= forms
     assert ("other optimiser" in forms) is (name == "adagrad")
+
+
+def test_a_last_single_sample_is_left_out_unless_all_are_single():
+    """Batch normalisers take none."""
+    sizes = lambda data, size: [len(b) for b, _ in itertools.islice(data.draws(size), 6)]
+    odd = Data(X[:9], Y[:9], F.mse_loss, 4)
+    assert sizes(odd, 4) == [4, 4] * 3
+    assert sizes(odd, 1) == [1] * 6
+    assert sizes(Data(X[:10], Y[:10], F.mse_loss, 4), 4) == [4, 4, 2] * 2

@@ -37,6 +37,17 @@ def test_scores_are_accuracies_of_classes():
     assert score_of(run, data) == right
 
 
+@pytest.mark.parametrize("targets", [(Y > 0).float(), torch.ones(64, 1)])
+def test_scores_are_accuracies_of_yes_and_no(targets):
+    model = nn.Sequential(nn.Linear(5, 1))
+    data = Data(X, targets, F.binary_cross_entropy_with_logits, 64)
+    run = started(model, recipe_of("sgd", model, 0.0), 64)
+    run.go_on(data, 1)
+    right = ((model(X) > 0) == (targets > 0)).double().mean().item()
+    assert 0 < right < 1
+    assert score_of(run, data) == right
+
+
 def test_the_probability_is_that_of_a_normal_logarithm():
     assert chance_below(Estimate.exactly(UNDERWAY)).value == pytest.approx(0.5)
     wide = Estimate(1.0, 0.25, 4.0, "made up")  # a standard deviation of log(4) / 1.645
