@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sigmascope.diagnosis.rules.collapse import rank_collapse
+from sigmascope.diagnosis.rules.collapse import lost_inputs, rank_collapse
 from sigmascope.diagnosis.rules.setup import MOST
 from sigmascope.diagnosis.rules.trends import over_depth
 from sigmascope.records import Finding, Profile
@@ -66,10 +66,14 @@ def silent_samples(profile: Profile) -> Iterator[Finding]:
 
 
 def equal_units(profile: Profile) -> Iterator[Finding]:
-    """Layers whose units are copies of one another."""
+    """Layers whose units are copies of one another.
+
+    Where all samples arrive as one, equal values say nothing of units; equal rows of a matrix do.
+    """
+    lost = any(lost_inputs(profile))
     for r in profile.series("distinct units"):
         share, width = r.estimate.value, _width(profile, r.site)
-        if share > COPIES:
+        if share > COPIES or (lost and r.form != "matrix"):
             continue
         alone = r.form == "matrix" or (width is not None and share * width <= 1.5)
         whose = "rows" if r.form == "matrix" else "units that it reads"

@@ -84,3 +84,13 @@ def test_what_is_the_same_for_all_by_design_hides_nothing():
 def test_samples_that_arrive_as_zeros(shares, speaks):
     found = said(silent_samples, *series("silent samples", *shares))
     assert (found == {"silent-samples": "warning"}) is speaks
+
+
+@pytest.mark.parametrize(("form", "speaks"), [("samples", False), ("matrix", True)])
+def test_units_of_samples_that_arrive_as_one_are_not_judged_by_their_values(form, speaks):
+    lost = (
+        reading("distinct samples", 9, "(inputs)", "setup"),
+        *series("relative variation", 0.0, 0.0, form="samples"),
+    )
+    found = said(equal_units, *lost, reading("distinct units", 0.1, form=form))
+    assert (found != {}) is speaks
