@@ -26,10 +26,14 @@ View = Literal[
     "bottleneck",
     "conditioning",
     "training",
+    "scan",
 ]
 ALL: Final[tuple[View, ...]] = ("representations", "weights", "features", "gradients", "setup")
 TRAINING: Final[View] = "training"  # read of training, not of a model: `diagnosis` adds it
-EVERY: Final[tuple[View, ...]] = tuple(v for v in get_args(View) if v != TRAINING)  # `ALL` first
+SCAN: Final[View] = "scan"  # read of checkpoints, without a model
+EVERY: Final[tuple[View, ...]] = tuple(  # of a model, `ALL` first
+    v for v in get_args(View) if v not in (TRAINING, SCAN)
+)
 
 FILE: Final = Path(__file__).with_suffix(".toml")
 
