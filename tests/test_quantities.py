@@ -2,13 +2,14 @@
 
 import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from models_zoo import MODELS, call
 from torch.nn import functional as F
 
 from sigmascope import quantities, survey
-from sigmascope.quantities import ALL, EVERY, TRAINING, quantity
+from sigmascope.quantities import ALL, EVERY, SCAN, TRAINING, View, quantity
 
 TABLE = quantities.quantities()
 ROOT = Path(__file__).parents[1]
@@ -33,7 +34,7 @@ def test_readings_lie_in_the_range_that_is_declared(name, as_users_see_it):
 @pytest.mark.parametrize("q", TABLE.values(), ids=lambda q: q.name)
 def test_a_row_is_whole(q):
     assert q.views
-    assert set(q.views) <= {*EVERY, TRAINING}
+    assert set(q.views) <= set(get_args(View))
     assert not q.says.endswith(".")
     assert q.least <= q.most
     assert q.range
@@ -43,7 +44,7 @@ def test_a_row_is_whole(q):
 def test_every_view_has_quantities_and_the_readme_names_it():
     assert set(ALL) < set(EVERY)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for view in (*EVERY, TRAINING):
+    for view in (*EVERY, TRAINING, SCAN):
         assert quantities.in_view(view)
         assert f"| {view}" in readme
 
