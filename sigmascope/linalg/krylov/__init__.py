@@ -1,5 +1,6 @@
 """Matrices known by their products: extreme eigenvalues, densities, traces."""
 
+from sigmascope.linalg.krylov.block import Leading, leading
 from sigmascope.linalg.krylov.deflation import symmetric_moments
 from sigmascope.linalg.krylov.eigenvalues import Ends, extreme_eigenvalues
 from sigmascope.linalg.krylov.lanczos import Krylov, krylov_space
@@ -12,9 +13,11 @@ __all__ = [
     "Density",
     "Ends",
     "Krylov",
+    "Leading",
     "Operator",
     "extreme_eigenvalues",
     "krylov_space",
+    "leading",
     "spectral_density",
     "symmetric_moments",
     "trace",

@@ -8,14 +8,24 @@ from sigmascope.linalg.random_matrix.laws import (
     singular_edge,
     symmetric_edge,
 )
+from sigmascope.linalg.random_matrix.noise import FALSE_ALARMS, Noise, noise
+from sigmascope.linalg.random_matrix.power_laws import PowerLaw, power_law
+from sigmascope.linalg.random_matrix.signs import RandomSigns, wishart_edge
 from sigmascope.linalg.random_matrix.tracy_widom import TracyWidom
 
 __all__ = [
+    "FALSE_ALARMS",
     "EdelmanCondition",
     "EdgeLaw",
     "MarchenkoPastur",
+    "Noise",
+    "PowerLaw",
+    "RandomSigns",
     "TracyWidom",
+    "noise",
+    "power_law",
     "shifted_limits",
     "singular_edge",
     "symmetric_edge",
+    "wishart_edge",
 ]

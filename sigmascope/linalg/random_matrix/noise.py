@@ -1,0 +1,174 @@
+"""What of a spectrum is noise: its level, its edge, and what sticks out.
+
+The idea: take off the largest values one by one, as long as each is larger than noise of what is
+left would have it with a chance of some thousandths. The invariant: the first step alone decides
+whether anything is flagged, so that its chance is the rate of false alarms of the whole; the later
+steps are made on what is left of matrix and energy after the values before them.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+from jaxtyping import Float64
+from torch import Tensor
+
+from sigmascope.linalg.random_matrix.laws import MarchenkoPastur
+from sigmascope.linalg.random_matrix.signs import RandomSigns, wishart_edge
+from sigmascope.linalg.random_matrix.tracy_widom import TracyWidom
+from sigmascope.records import Estimate, Spectrum
+
+FALSE_ALARMS = 0.01  # what is promised of pure noise; the quantile leaves room for its finite size
+QUANTILE = 0.998
+FEWEST = 8  # of the smaller side: below, there is no bulk to speak of
+CLEAR = 1.5  # times the edge: no noise whose signs were drawn once comes near
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What of a matrix is noise.
+
+    Attributes:
+        level: Standard deviation of the entries of what is left without the spikes.
+        edge: The largest singular value that noise of this level has, in the unit of the entries.
+        spikes: How many singular values are larger.
+        energy: Their share of the squared norm.
+        distance: Between the bulk and the law of Marchenko and Pastur (Kolmogorov); None where the
+            bulk is not known.
+        baseline: Largest singular value of the same entries with random signs.
+        whole: Whether a bulk is left: fewer than half of the values are spikes.
+    """
+
+    level: Estimate
+    edge: Estimate
+    spikes: Estimate
+    energy: Estimate
+    distance: Estimate | None
+    baseline: Estimate
+    whole: bool
+
+
+def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
+    """Level and edge of the noise in a matrix, and the spikes above it.
+
+    Of independent entries, of any law that is symmetric about zero or has light tails, something is
+    flagged with a chance of a hundredth at most.
+
+    Args:
+        s: Its singular values, all or the leading ones.
+        energy: `‖A‖_F²`.
+        signs: Of the matrix.
+
+    Raises:
+        ValueError: If the smaller side is below 8, or the matrix is zero.
+
+    Source:
+        Johnstone 2001; Ma 2012; Hong, Sheng & Dobriban 2020. Levels as of Gavish & Donoho 2014,
+        from the energy in place of the median.
+    """
+    if min(s.shape) < FEWEST or energy.value <= 0:
+        raise ValueError(
+            f"A non-zero matrix of at least {FEWEST} rows and columns was expected, got "
+            f"{tuple(s.shape)} with squared norm {energy.value:g}: it has no bulk of noise."
+        )
+    excess = signs.excess
+    count, level, edge = _peeled(s, energy.value, excess)
+    near = count and float(s.sigma[0]) < CLEAR * edge
+    if near:  # noise with heavy tails may look like this: ask more draws
+        excess = max(excess, signs.sure_excess())
+        count, level, edge = _peeled(s, energy.value, excess)
+    return _told(s, energy, count, level, edge, signs, excess)
+
+
+@cache
+def _quantile() -> float:
+    return TracyWidom().quantile(QUANTILE)
+
+
+def _peeled(s: Spectrum, energy: float, excess: float) -> tuple[int, float, float]:
+    """How many values stick out, and level and edge of what is left without them."""
+    rest = _rest(s, energy)
+    last = min(len(s.sigma), min(s.shape) // 2)
+    k, (level, edge) = 0, _edge(s.shape, 0, rest[0], excess)
+    while k < last and float(s.low[k]) > 0 and float(s.sigma[k]) > edge:
+        k += 1
+        level, edge = _edge(s.shape, k, rest[k], excess)
+    return k, level, edge
+
+
+def _edge(shape: tuple[int, int], k: int, rest: float, excess: float) -> tuple[float, float]:
+    m, n = shape[0] - k, shape[1] - k
+    level = math.sqrt(rest / (m * n))
+    law = wishart_edge(m, n)
+    return level, level * excess * math.sqrt(law.centre + law.scale * _quantile())
+
+
+def _rest(s: Spectrum, energy: float) -> list[float]:
+    """Energy without the first k values, for each k."""
+    squares = s.sigma.square()
+    if s.complete:  # from the smallest on, so that nothing cancels
+        tails = squares.flip(0).cumsum(0).flip(0)
+        return [*tails.tolist(), 0.0]
+    return [energy, *(energy - squares.cumsum(0)).clamp_min(0).tolist()]
+
+
+def _told(
+    s: Spectrum,
+    energy: Estimate,
+    count: int,
+    level: float,
+    edge: float,
+    signs: RandomSigns,
+    excess: float,
+) -> Noise:
+    how = f"{s.how}, Tracy-Widom {QUANTILE:g}"
+    how += f" x {excess:.3g} for the entries" if excess > 1 else ""
+    rest = _rest_ends(s, energy, count)
+    entries = (s.shape[0] - count) * (s.shape[1] - count)
+    low, high = (math.sqrt(max(end, 0.0) / entries) for end in rest)
+    whole = count < min(s.shape) // 2
+    return Noise(
+        Estimate(level, min(low, level), max(high, level), s.how, s.risk),
+        Estimate.exactly(edge, how=how),
+        _count(s, energy, count, edge, how),
+        _share(s, energy, count),
+        _distance(s, count, level) if s.complete and whole and level > 0 else None,
+        Estimate(signs.coarse / 1.01, signs.coarse / 1.01, signs.coarse * 1.02, "random signs"),
+        whole,
+    )
+
+
+def _rest_ends(s: Spectrum, energy: Estimate, count: int) -> tuple[float, float]:
+    if s.complete:
+        return float(s.low[count:].square().sum()), float(s.high[count:].square().sum())
+    taken = lambda end: float(end[:count].square().sum())
+    return energy.low - taken(s.high), energy.high - taken(s.low)
+
+
+def _count(s: Spectrum, energy: Estimate, count: int, edge: float, how: str) -> Estimate:
+    """Between what surely exceeds the edge and what may; of unknown values their energy tells."""
+    low, high = int((s.low > edge).sum()), int((s.high > edge).sum())
+    if not s.complete:
+        left = energy.high - float(s.low[:count].square().sum())
+        unknown = left / edge**2 if edge > 0 else math.inf
+        high = min(min(s.shape), count + math.floor(max(unknown, 0.0)))
+        how += f", of {len(s.sigma)} leading values" + (" all" if count == len(s.sigma) else "")
+    return Estimate(float(count), float(min(low, count)), float(max(high, count)), how, s.risk)
+
+
+def _share(s: Spectrum, energy: Estimate, count: int) -> Estimate:
+    ends = [float(end[:count].square().sum()) for end in (s.low, s.sigma, s.high)]
+    value = min(ends[1] / energy.value, 1.0)
+    low, high = ends[0] / energy.high, ends[2] / energy.low
+    return Estimate(value, min(low, value), max(min(high, 1.0), value), s.how, s.risk)
+
+
+def _distance(s: Spectrum, count: int, level: float) -> Estimate:
+    """Of the bulk, from the law of its own level; rounding moves it by a step of it."""
+    m, n = s.shape[0] - count, s.shape[1] - count
+    short, long = min(m, n), max(m, n)
+    law = MarchenkoPastur(short / long)
+    bulk: Float64[Tensor, " r"] = (s.sigma[count:] / (level * math.sqrt(long))).square()
+    value = law.distance(bulk[:short])
+    step = 1 / short
+    return Estimate(value, max(value - step, 0.0), min(value + step, 1.0), s.how)
