@@ -71,13 +71,14 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
             f"A non-zero matrix of at least {FEWEST} rows and columns was expected, got "
             f"{tuple(s.shape)} with squared norm {energy.value:g}: it has no bulk of noise."
         )
-    excess = signs.excess
-    count, level, edge = _peeled(s, energy.value, excess)
-    near = count and float(s.sigma[0]) < CLEAR * edge
-    if near:  # noise with heavy tails may look like this: ask more draws
+    found = _peeled(s, energy.value, 1.0)
+    excess = signs.excess if found[0] else 1.0
+    if excess > 1:
+        found = _peeled(s, energy.value, excess)
+    if found[0] and float(s.sigma[0]) < CLEAR * found[2]:  # noise may look like this: ask more
         excess = max(excess, signs.sure_excess())
-        count, level, edge = _peeled(s, energy.value, excess)
-    return _told(s, energy, count, level, edge, signs, excess)
+        found = _peeled(s, energy.value, excess)
+    return _told(s, energy, found, signs.baseline, excess)
 
 
 @cache
@@ -115,12 +116,11 @@ def _rest(s: Spectrum, energy: float) -> list[float]:
 def _told(
     s: Spectrum,
     energy: Estimate,
-    count: int,
-    level: float,
-    edge: float,
-    signs: RandomSigns,
+    found: tuple[int, float, float],
+    baseline: Estimate,
     excess: float,
 ) -> Noise:
+    count, level, edge = found
     how = f"{s.how}, Tracy-Widom {QUANTILE:g}"
     how += f" x {excess:.3g} for the entries" if excess > 1 else ""
     rest = _rest_ends(s, energy, count)
@@ -133,7 +133,7 @@ def _told(
         _count(s, energy, count, edge, how),
         _share(s, energy, count),
         _distance(s, count, level) if s.complete and whole and level > 0 else None,
-        Estimate(signs.coarse / 1.01, signs.coarse / 1.01, signs.coarse * 1.02, "random signs"),
+        baseline,
         whole,
     )
 

@@ -1,0 +1,54 @@
+"""Which matrices may be copies of others, by their sketches."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from sigmascope.survey.scanning.costs import work_of
+from sigmascope.survey.scanning.cuts import Cut
+from sigmascope.survey.scanning.tasks import Pair, Task
+
+ALIKE = 0.85  # cosine of two sketches, of which copies miss that by more than two deviations
+ROWS = 1024  # of the table of cosines at a time
+
+
+def candidates(tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: int) -> list[Pair]:
+    """Pairs of one shape whose sketches nearly agree, each matrix with the first that it is like.
+
+    Args:
+        tasks: The matrices.
+        sketches: By place in the plan.
+        start: Index of the first pair.
+    """
+    by_shape: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for task in tasks:
+        if task.index in sketches and isinstance(task.cut, Cut):
+            by_shape[task.matrix.shape].append(task.index)
+    found: list[Pair] = []
+    for places in by_shape.values():
+        for one, other in _alike(torch.stack([sketches[i] for i in places])):
+            found.append(_pair(tasks[places[one]], tasks[places[other]], start + len(found)))
+    return found
+
+
+def _alike(rows: Tensor) -> Iterator[tuple[int, int]]:
+    """Each row with the first one before it that it is like."""
+    lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    units = rows / torch.where(lengths > 0, lengths, 1)
+    for start in range(0, len(units), ROWS):
+        block = units[start : start + ROWS]
+        like = (block @ units[: start + len(block)].mT) >= ALIKE
+        like &= torch.arange(start + len(block)) < torch.arange(start, start + len(block))[:, None]
+        for i in like.any(1).nonzero()[:, 0].tolist():
+            yield int(like[i].double().argmax()), start + i
+
+
+def _pair(one: Task, other: Task, index: int) -> Pair:
+    assert isinstance(one.cut, Cut)
+    assert isinstance(other.cut, Cut)
+    site = f"{one.matrix.site} = {other.matrix.site}"
+    work = 0.1 * work_of(one.matrix.shape, "leading")
+    wanted = frozenset({"copy cosine"})
+    return Pair(index, "copy", one.index, site, (one.cut, other.cut), 0, wanted, work)

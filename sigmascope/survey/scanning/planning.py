@@ -1,0 +1,241 @@
+"""What a scan will do, from headers alone."""
+
+import os
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from torch import nn
+
+from sigmascope import gate
+from sigmascope.gate import Refusal
+from sigmascope.quantities import SCAN, in_view
+from sigmascope.records import Skipped
+from sigmascope.records.scans import Effort, Matrix, ScanPlan
+from sigmascope.sources.stored import Checkpoint, Stored, open_checkpoint
+from sigmascope.survey.scanning.costs import effort_of, memory_of, rate, work_of
+from sigmascope.survey.scanning.cuts import Cut, Piece
+from sigmascope.survey.scanning.matrices import depth_of, found_in
+from sigmascope.survey.scanning.pairs import meeting
+from sigmascope.survey.scanning.rules import Rule
+from sigmascope.survey.scanning.tasks import Pair, Product, Task
+
+Asked = Literal["auto", "full", "leading"]
+MEETINGS = frozenset({"alignment", "unit imbalance"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was asked of a scan.
+
+    Attributes:
+        only: Patterns of names.
+        skip: Patterns of names that are left out.
+        wanted: Names of quantities.
+        effort: How many singular values are computed.
+        heads: Whether attention is split into heads.
+        rules: A user's own.
+        seed: Of everything that is drawn.
+        spectra: Whether singular values are kept.
+        memory: Bytes for one process.
+    """
+
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    wanted: frozenset[str] = frozenset()
+    effort: Asked = "auto"
+    heads: bool = False
+    rules: tuple[Rule, ...] = ()
+    seed: int = 0
+    spectra: bool = True
+    memory: int = 2**62
+
+    def words(self) -> dict[str, str]:
+        """As a run file keeps them, to know whether another scan is the same."""
+        names = ("only", "skip", "effort", "heads", "seed", "spectra", "rules")
+        return {
+            **{f"scan {name}": repr(getattr(self, name)) for name in names},
+            "scan quantities": ", ".join(sorted(self.wanted)),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A plan, and what carries it out.
+
+    Attributes:
+        plan: As it is shown.
+        tasks: One for each matrix.
+        pairs: Of matrices that meet.
+    """
+
+    plan: ScanPlan
+    tasks: tuple[Task, ...]
+    pairs: tuple[Pair, ...]
+
+
+def quantities_named(names: Iterable[str] | None) -> frozenset[str]:
+    """Names of quantities of a scan; all of them if none are given.
+
+    Raises:
+        Refusal: If one is not read of checkpoints.
+    """
+    known = {q.name for q in in_view(SCAN)}
+    asked = frozenset(names) if names is not None else frozenset(known)
+    if odd := sorted(asked - known):
+        raise Refusal(
+            f"A quantity of a scan must be one of {', '.join(sorted(known))}; got {odd[0]!r}."
+        )
+    return asked
+
+
+def worked_out(
+    source: str | os.PathLike[str] | nn.Module | Checkpoint, settings: Settings, *, workers: int = 1
+) -> Work:
+    """Open a checkpoint by its headers and say what is to be done.
+
+    Args:
+        source: A checkpoint, or one that is open.
+        settings: What is asked.
+        workers: Processes that share the work.
+
+    Raises:
+        Refusal: If it cannot be opened.
+    """
+    checkpoint = source if isinstance(source, Checkpoint) else open_checkpoint(source)
+    found, skipped = found_in(
+        checkpoint,
+        only=settings.only,
+        skip=settings.skip,
+        rules=settings.rules,
+        heads=settings.heads,
+    )
+    drafts = [(_matrix(stored, piece, settings), piece.cut) for stored, piece in found]
+    drafts += [_adapted(adapter, settings) for adapter in checkpoint.adapters]
+    fits = [d for d in drafts if _memory(d[0]) <= settings.memory]
+    skipped += [
+        _too_large(matrix, settings) for matrix, _ in drafts if _memory(matrix) > settings.memory
+    ]
+    matrices = _distinct([matrix for matrix, _ in fits])
+    tasks = tuple(
+        Task(
+            i,
+            m,
+            cut,
+            _seed(m.site, settings),
+            settings.wanted,
+            settings.spectra,
+            settings.effort == "full",
+        )
+        for i, (m, (_, cut)) in enumerate(zip(matrices, fits, strict=True))
+    )
+    pairs = _pairs(tasks, settings)
+    work = sum(m.work for m in matrices) + sum(pair.work for pair in pairs)
+    return Work(planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs)
+
+
+def _matrix(stored: Stored, piece: Piece, settings: Settings) -> Matrix:
+    site = f"{stored.name}[{piece.part}]" if piece.part else stored.name
+    effort: Effort = effort_of(piece.shape, settings.effort)
+    if effort == "full" and memory_of(piece.shape, piece.bytes, effort) > settings.memory:
+        effort = "leading"  # which needs no Gram matrix
+    rows, cols = piece.shape
+    form = "kernel" if len(stored.shape) > 2 and piece.kind == "convolution" else "matrix"
+    work = work_of(piece.shape, effort)
+    return Matrix(
+        site, piece.kind, depth_of(stored.name), rows, cols, stored.dtype, stored.tensors,
+        piece.bytes, effort, work, form,
+    )  # fmt: skip
+
+
+def _adapted(adapter: Any, settings: Settings) -> tuple[Matrix, Product]:
+    """What an adapter adds to a weight, which is never written out."""
+    A, B = adapter.A, adapter.B
+    shape, rank = (B.shape[0], A.shape[1]), A.shape[0]
+    cuts = Cut(B, 0, B.shape[0], rows=B.shape[0]), Cut(A, 0, rank, rows=rank)
+    work = 4.0 * (shape[0] + shape[1]) * rank * rank + 1e6
+    matrix = Matrix(
+        adapter.name, "adapter", depth_of(adapter.name), *shape, B.dtype,
+        (*B.tensors, *A.tensors), A.bytes + B.bytes, "full", work, "product",
+    )  # fmt: skip
+    return matrix, Product(*cuts, adapter.scaling)
+
+
+def _distinct(matrices: Sequence[Matrix]) -> list[Matrix]:
+    """Names are what readings are found by: a second one of a name is numbered."""
+    seen: Counter[str] = Counter()
+    found = []
+    for matrix in matrices:
+        seen[matrix.site] += 1
+        again = seen[matrix.site]
+        found.append(matrix if again == 1 else replace(matrix, site=f"{matrix.site}#{again}"))
+    return found
+
+
+def _memory(matrix: Matrix) -> int:
+    if matrix.form == "product":
+        return memory_of((1, 1), matrix.bytes, "leading")
+    return memory_of(matrix.shape, matrix.bytes, matrix.effort)
+
+
+def _too_large(matrix: Matrix, settings: Settings) -> Skipped:
+    return Skipped(
+        matrix.site,
+        "tensor",
+        f"measuring it takes {gate.size_of(_memory(matrix))}, more than the "
+        f"{gate.size_of(settings.memory)} that a process may take (--memory)",
+    )
+
+
+def _seed(site: str, settings: Settings) -> int:
+    """The same wherever and whenever the matrix is measured."""
+    return (zlib.crc32(site.encode()) << 20) ^ settings.seed
+
+
+def _pairs(tasks: Sequence[Task], settings: Settings) -> tuple[Pair, ...]:
+    wanted = settings.wanted & MEETINGS
+    if not wanted:
+        return ()
+    found = []
+    for one, other in meeting([task.matrix for task in tasks]):
+        a, b = tasks[one], tasks[other]
+        if isinstance(a.cut, Product) or isinstance(b.cut, Product):
+            continue
+        site = f"{a.matrix.site} → {b.matrix.site}"
+        work = sum(work_of(t.matrix.shape, "leading") for t in (a, b))
+        index = len(tasks) + len(found)
+        found.append(
+            Pair(index, "meet", one, site, (a.cut, b.cut), _seed(site, settings), wanted, work)
+        )
+    return tuple(found)
+
+
+def planned(
+    checkpoint: Checkpoint,
+    matrices: Sequence[Matrix],
+    skipped: Sequence[Skipped],
+    settings: Settings,
+    work: float,
+    workers: int,
+) -> ScanPlan:
+    """A plan of so much work on these matrices of an open checkpoint."""
+    about = {
+        "format": checkpoint.format,
+        "fingerprint": checkpoint.fingerprint,
+        "false alarms": "spikes are flagged in noise with a chance of 1 % a matrix at most",
+        **settings.words(),
+    }
+    return ScanPlan(
+        checkpoint.name,
+        tuple(matrices),
+        tuple(skipped),
+        len(checkpoint.tensors) + len(checkpoint.left_out) + 2 * len(checkpoint.adapters),
+        sum(m.bytes for m in matrices),
+        work / rate() if matrices else 0.0,
+        max((_memory(m) for m in matrices), default=0),
+        workers,
+        MappingProxyType(about),
+    )

@@ -1,0 +1,72 @@
+"""What there is to do, piece by piece: small values that any process can run."""
+
+from dataclasses import dataclass
+
+from sigmascope.records.scans import Matrix
+from sigmascope.survey.scanning.cuts import Cut
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix `scaling * left @ right` that is never formed.
+
+    Attributes:
+        left: Tall.
+        right: Wide.
+        scaling: Factor.
+        base: What it is added to; None for the product alone.
+    """
+
+    left: Cut
+    right: Cut
+    scaling: float
+    base: Cut | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One matrix to measure.
+
+    Attributes:
+        index: Its place in the plan.
+        matrix: What is known of it.
+        cut: Where it lies.
+        seed: Of the generator for everything that is drawn for it.
+        wanted: Names of the quantities that are read.
+        spectra: Whether its singular values are kept.
+        exact: Whether small singular values are computed to full precision.
+    """
+
+    index: int
+    matrix: Matrix
+    cut: Cut | Product
+    seed: int
+    wanted: frozenset[str]
+    spectra: bool = True
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two matrices to hold against one another.
+
+    Attributes:
+        index: Its place among the steps of the run.
+        kind: `"meet"` where the second reads what the first writes, `"copy"` where they may be
+            the same, `"change"` where they are two versions of one.
+        first: Place of the first in the plan.
+        site: Of the readings.
+        cuts: Where they lie.
+        seed: Of the generator.
+        wanted: Names of the quantities that are read.
+        work: Expected multiplications.
+    """
+
+    index: int
+    kind: str
+    first: int
+    site: str
+    cuts: tuple[Cut, Cut]
+    seed: int
+    wanted: frozenset[str]
+    work: float
