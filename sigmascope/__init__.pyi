@@ -81,6 +81,7 @@ from .survey import (
     Monitor as Monitor,
     compare as compare,
     profile as profile,
+    scan as scan,
 )
 from .survey.bottleneck import (
     depth_sweep as depth_sweep,

@@ -17,7 +17,7 @@ ROOMS = {  # what each room may import besides itself
     "networks": {"records", "linalg"},
     "probes": {*FLOOR, "linalg", "networks"},
     "theory": {*FLOOR, "linalg", "networks", "probes"},
-    "survey": {*FLOOR, "linalg", "networks", "probes", "theory", "store"},
+    "survey": {*FLOOR, "linalg", "networks", "probes", "theory", "store", "sources"},
     "diagnosis": {*FLOOR, "linalg", "networks", "probes", "theory", "survey"},
     "report": {*FLOOR, "linalg", "networks", "probes", "theory", "survey", "diagnosis"},
     "store": FLOOR,

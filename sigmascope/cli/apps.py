@@ -34,6 +34,7 @@ from sigmascope.cli.rankings import rank
 from sigmascope.cli.remedies import remedy
 from sigmascope.cli.reproductions import reproduce
 from sigmascope.cli.scales import scale
+from sigmascope.cli.scans import scan
 from sigmascope.cli.sweeps import train
 
 app = cyclopts.App(
@@ -47,6 +48,7 @@ app = cyclopts.App(
 COMMANDS = (
     profile,
     diagnose,
+    scan,
     check,
     remedy,
     balances,

@@ -25,6 +25,7 @@ DRAWN = "<!-- a picture of sigmascope -->"
 # By which files that were written here may be written again.
 MARKS = {
     "json": gate.Mark(rb'\{\n "schema": "sigmascope/'),
+    "lines": gate.Mark(rb'\{"schema": "sigmascope/scan-matrix/'),
     "html": gate.Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n"),
     "picture": gate.Mark(rb"<svg[^>]*>" + DRAWN.encode()),
     "save": gate.Mark(b"PK\x03\x04", WEIGHTS),

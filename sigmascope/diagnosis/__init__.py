@@ -1,6 +1,7 @@
 """Profiles in, findings and remedies out."""
 
 from sigmascope.diagnosis import (
+    checkpoints,
     compression,
     cures,
     programs,
@@ -30,6 +31,7 @@ __all__ = [
     "Treatment",
     "assess",
     "bottleneck",
+    "checkpoints",
     "compression",
     "cures",
     "diagnose",

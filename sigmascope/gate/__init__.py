@@ -4,7 +4,7 @@ Every room stands on this one. Text from outside is shown through `printable`, f
 through `replacing`, `write_text` and `Rows`, and what a file declares is weighed by `require_room`.
 """
 
-from sigmascope.gate.memory import memory, require_dense, require_room, size_of
+from sigmascope.gate.memory import allowed, memory, require_dense, require_room, size_of, size_words
 from sigmascope.gate.refusals import NoFolder, Refusal, printable, printable_lines
 from sigmascope.gate.rows import Rows
 from sigmascope.gate.writing import Closing, Mark, replacing, require_target, write_text
@@ -15,6 +15,7 @@ __all__ = [
     "NoFolder",
     "Refusal",
     "Rows",
+    "allowed",
     "memory",
     "printable",
     "printable_lines",
@@ -23,5 +24,6 @@ __all__ = [
     "require_room",
     "require_target",
     "size_of",
+    "size_words",
     "write_text",
 ]

@@ -82,13 +82,14 @@ def require_room(
     """
     if needed > allowed():
         raise Refusal(
-            f"{what} needs {_words(needed)} or more {gives}, and {_words(allowed())} are allowed: "
-            f"{do}, or allow more: `{VARIABLE}=64GB` in the environment, or `--memory 64GB` for "
-            "commands that name a model."
+            f"{what} needs {size_words(needed)} or more {gives}, and {size_words(allowed())} are "
+            f"allowed: {do}, or allow more: `{VARIABLE}=64GB` in the environment, or `--memory "
+            "64GB` for commands that name a model."
         )
 
 
-def _words(size: int) -> str:
+def size_words(size: int) -> str:
+    """Bytes as words: `1.5 GiB`."""
     for power, unit in ((30, "GiB"), (20, "MiB")):
         if size >= 1 << power:
             number = size / (1 << power) if size < 1 << 1000 else float("inf")

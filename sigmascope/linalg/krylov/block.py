@@ -14,6 +14,7 @@ here with its constants.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Float, Float64
@@ -52,6 +53,7 @@ def leading(
     energy: float | None = None,
     block: int = BLOCK,
     steps: int = STEPS,
+    vectors: bool = True,
     generator: torch.Generator | None = None,
 ) -> Leading:
     """The leading singular values of `A`, both ends of each, and their vectors.
@@ -65,6 +67,7 @@ def leading(
         block: Vectors multiplied at a time. Values up to half as many have an upper end of their
             own; those behind it are bounded by the one before and by the energy left.
         steps: Products with `A`; one fewer with `Aᵀ`.
+        vectors: Whether the vectors are wanted too; they are empty otherwise.
         generator: Source of the random block.
 
     Raises:
@@ -88,15 +91,16 @@ def leading(
     Q, Y = _space(map_, block, steps, generator)
     if not Y.isfinite().all():
         raise overflowing(A.shape)
-    left, sigma, mixes = _ritz(Y)
+    sigma, mixes = _ritz(Y, vectors)
     kept = len(sigma) if count is None else min(count, len(sigma))
     whole = Q.shape[1] == min(A.shape)
-    values = _ends(sigma, map_, block, steps, energy, whole)
+    low, value, high = (end[:kept].cpu() for end in _ends(sigma, map_, block, steps, energy, whole))
     how = f"block krylov({block} x {steps}, {str(map_.dtype).removeprefix('torch.')})"
-    low, value, high = (end[:kept].cpu() for end in values)
     found = Spectrum(value, (A.shape[0], A.shape[1]), how, low, high, 0.0 if whole else RISK)
-    right = (Q.double() @ mixes[:, :kept]).to(Q.dtype)
-    sides = (left[:, :kept].to(Q.dtype), right)
+    mixes = mixes[:, : kept if vectors else 0].to(Q.dtype)
+    outer = Y @ mixes
+    outer = outer / torch.where(sigma > 0, sigma, 1)[: outer.shape[1]].to(outer)
+    sides = (outer, Q @ mixes)
     return Leading(found, *(sides if not map_.turned else sides[::-1]))
 
 
@@ -148,16 +152,23 @@ def _outside(Z: Float[Tensor, "n b"], Q: Float[Tensor, "n k"]) -> Float[Tensor, 
     Z = Z - Q @ (Q.mT @ Z)
     longest = torch.linalg.vector_norm(Z, dim=0).amax()
     Z = torch.linalg.qr(Z / longest if longest > 0 else torch.eye(*Z.shape).to(Z))[0]
-    for _ in range(2):  # twice is enough (Parlett 1998, section 6.9)
-        Z = torch.linalg.qr(Z - Q @ (Q.mT @ Z))[0]
-    return Z
+    return torch.linalg.qr(Z - Q @ (Q.mT @ Z))[0]  # twice is enough (Parlett 1998, section 6.9)
 
 
-def _ritz(Y: Float[Tensor, "m k"]) -> tuple[Tensor, Float64[Tensor, " k"], Float64[Tensor, "k k"]]:
-    """The singular value decomposition of the products, in float64."""
-    basis, R = torch.linalg.qr(Y.double())
-    U, sigma, Vt = torch.linalg.svd(R)
-    return basis @ U, sigma, Vt.mT
+def _ritz(
+    Y: Float[Tensor, "m k"], vectors: bool
+) -> tuple[Float64[Tensor, " k"], Float64[Tensor, "k k"]]:
+    """Singular values of the products and their right vectors, in float64.
+
+    Products in single precision are no more precise than the Gram matrix of them in double.
+    """
+    if Y.dtype == torch.float64:
+        _, sigma, Vt = torch.linalg.svd(torch.linalg.qr(Y, mode="r")[1])
+        return sigma, Vt.mT
+    wide = Y.double()
+    gram = wide.mT @ wide
+    lam, V = torch.linalg.eigh(gram) if vectors else (torch.linalg.eigvalsh(gram), gram)
+    return lam.flip(0).clamp_min(0).sqrt(), V.flip(1)
 
 
 def _ends(
@@ -185,6 +196,7 @@ def _ends(
     return low, sigma, torch.maximum(high.cummin(0).values, sigma)
 
 
+@cache
 def missed(i: int, *, size: int, block: int, steps: int, risk: float = RISK) -> float:
     """Share of the i-th eigenvalue of `AᵀA` by which its Ritz value may fall short.
 

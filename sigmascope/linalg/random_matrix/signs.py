@@ -93,7 +93,11 @@ class RandomSigns:
 
     def _draw(self, steps: int) -> float:
         found = leading(
-            self._flipped(), count=1, energy=math.inf, steps=steps, generator=self.generator
+            self._flipped(),
+            energy=math.inf,
+            steps=steps,
+            vectors=False,
+            generator=self.generator,
         )
         return found.spectrum.sigma[0].item()
 

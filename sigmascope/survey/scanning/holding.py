@@ -135,7 +135,7 @@ def _of_difference(
     pair: Pair, D: Tensor, seen: Entries, generator: torch.Generator
 ) -> Iterator[Item]:
     """Norm, rank and spikes of the difference."""
-    s = leading(D, energy=seen.energy.high, generator=generator).spectrum
+    s = leading(D, energy=seen.energy.high, vectors=False, generator=generator).spectrum
     top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how, s.risk)
     yield _read(pair, "change norm", top)
     ratio = (seen.energy / top**2).at_least(1.0).at_most(float(min(s.shape)))

@@ -27,11 +27,6 @@ from sigmascope.survey.scanning.tasks import Task
 ENERGY = 0.99  # of the squared norm, which the energy rank holds
 NOISE = ("noise level", "noise edge", "noise distance", "random baseline", "spikes", "spike energy")
 TAIL = ("power-law exponent", "power-law p-value")
-ENTRIES = (
-    "largest entry", "mean shift", "zero rows", "zero columns", "zero entries",
-    "subnormal entries", "saturated entries", "non-finite entries",
-)  # fmt: skip
-NORMS = ("spectral norm", "Frobenius norm", "stable rank")
 WHOLE: dict[str, Callable[[Spectrum], Estimate]] = {  # what all singular values are needed for
     "participation ratio": participation_ratio,
     "effective rank": effective_rank,
@@ -88,7 +83,7 @@ def measure(task: Task, A: Float[Tensor, "m n"]) -> Measured:
 def _spectrum(task: Task, A: Tensor, seen: Entries, generator: torch.Generator) -> Spectrum:
     if task.matrix.effort == "full":
         return spectrum(A, route="auto" if task.exact else "gram")
-    return leading(A, energy=seen.energy.high, generator=generator).spectrum
+    return leading(A, energy=seen.energy.high, vectors=False, generator=generator).spectrum
 
 
 def _told(task: Task, found: list[Item], drawn: Tensor | None) -> Measured:
@@ -117,6 +112,10 @@ def _of_entries(seen: Entries, matrix: Matrix) -> Iterator[Item]:
     for name, sums in (("zero rows", seen.rows), ("zero columns", seen.cols)):
         if zeros := len(sums) - int(sums.count_nonzero()):
             yield _read(matrix, name, Estimate.rounded(zeros / len(sums), ulps=1))
+    for name, sums in (("longest row", seen.rows), ("longest column", seen.cols)):
+        if (there := sums[sums > 0]).numel():
+            ratio = math.sqrt(float(there.max() / there.median()))
+            yield _read(matrix, name, Estimate.rounded(ratio, ulps=64).at_least(1.0))
     if seen.rms > 0:
         ratio = max(seen.largest / seen.rms, 1.0)
         yield _read(matrix, "largest entry", Estimate.rounded(ratio, ulps=8).at_least(1.0))

@@ -185,8 +185,8 @@ def _too_large(matrix: Matrix, settings: Settings) -> Skipped:
     return Skipped(
         matrix.site,
         "tensor",
-        f"measuring it takes {gate.size_of(_memory(matrix))}, more than the "
-        f"{gate.size_of(settings.memory)} that a process may take (--memory)",
+        f"measuring it takes {gate.size_words(_memory(matrix))}, more than the "
+        f"{gate.size_words(settings.memory)} that a process may take (--memory)",
     )
 
 

@@ -1,0 +1,81 @@
+"""A scan as rules look at it: readings by matrix, matrices by kind."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+from sigmascope.records import Finding, Reading, Severity
+from sigmascope.records.scans import Matrix, Scan
+
+SHOWN = 5  # readings that a finding shows
+NAMED = 3  # matrices that its sentence names
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A scan, with what rules ask of it.
+
+    Attributes:
+        scan: The scan.
+    """
+
+    scan: Scan
+
+    @cached_property
+    def readings(self) -> Mapping[str, Mapping[str, Reading]]:
+        """By quantity and site."""
+        found: dict[str, dict[str, Reading]] = defaultdict(dict)
+        for r in self.scan.readings:
+            found[r.quantity][r.site] = r
+        return found
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Sequence[Matrix]]:
+        """Matrices by what they are in the network."""
+        found: dict[str, list[Matrix]] = defaultdict(list)
+        for matrix in self.scan.matrices:
+            found[matrix.kind].append(matrix)
+        return found
+
+    def of(self, name: str) -> Iterator[tuple[Matrix, Reading]]:
+        """Matrices of which this quantity was read."""
+        known = self.readings.get(name, {})
+        for matrix in self.scan.matrices:
+            if matrix.site in known:
+                yield matrix, known[matrix.site]
+
+    def value(self, name: str, matrix: Matrix) -> float | None:
+        """The number, if it was read."""
+        found = self.readings.get(name, {}).get(matrix.site)
+        return None if found is None else found.estimate.value
+
+    def usual(self, name: str, kind: str) -> float | None:
+        """The median over matrices of one kind, of which there must be three."""
+        values = [v for m in self.kinds[kind] if (v := self.value(name, m)) is not None]
+        return median(values) if len(values) >= 3 else None
+
+
+def told(
+    name: str,
+    severity: Severity,
+    shown: Iterable[tuple[Matrix, Reading]],
+    says: str,
+    source: str,
+    *remedies: str,
+) -> Iterator[Finding]:
+    """One finding for all matrices of which a rule speaks; the first shown is the worst."""
+    found = list(shown)
+    if not found:
+        return
+    sites = [matrix.site for matrix, _ in found]
+    more = f" and {len(sites) - NAMED} more" if len(sites) > NAMED else ""
+    evidence = tuple(reading for _, reading in found[:SHOWN])
+    sentence = f"{', '.join(sites[:NAMED])}{more}: {says}"
+    yield Finding(name, sites[0], severity, evidence, sentence, source, remedies)
+
+
+def worst(found: Iterable[tuple[Matrix, Reading]]) -> list[tuple[Matrix, Reading]]:
+    """The largest readings first."""
+    return sorted(found, key=lambda pair: -pair[1].estimate.value)
