@@ -177,7 +177,8 @@ def _overlap(chunks: list[Chunk]) -> bool:
     full = sorted((c for c in chunks if prod(c.shape) and c.shape), key=lambda c: c.first)
     compared = 0
     for n, one in enumerate(full):
-        for other in full[n + 1 : n + 1 + PAIRS]:
+        for m in range(n + 1, len(full)):
+            other = full[m]
             if other.first[0] >= one.first[0] + one.shape[0]:
                 break
             compared += 1

@@ -4,6 +4,7 @@ Source:
     github.com/ggml-org/ggml, docs/gguf.md.
 """
 
+import struct
 from typing import Any, NamedTuple
 
 import torch
