@@ -120,6 +120,9 @@ class Archive:
                 "save its `state_dict()` with `torch.save`."
             )
 
+        if any(m.compress_type != zipfile.ZIP_STORED for m in self.members.values()):
+            raise Packed
+
     def _storage(self, pid: Any) -> Storage:
         if not isinstance(pid, tuple) or len(pid) != 5 or pid[0] != "storage":
             raise Refusal("it refers to storages in a way that is not known")
@@ -128,8 +131,6 @@ class Archive:
         member = self.members.get(f"{self.prefix}data/{key}") if isinstance(key, str) else None
         if dtype is None or member is None or type(count) is not int or count < 0:
             raise Refusal("a storage of it is not in the file, or of a kind that is not known")
-        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
-            raise Packed
         if count * dtype.itemsize > member.file_size:
             raise Refusal("a storage of it has fewer bytes than it declares")
         if key not in self.storages:

@@ -137,7 +137,8 @@ class _Reader(_Base):
         self.append([])  # a list: sets would hash what the file chooses
 
     def load_frozenset(self) -> None:
-        self.append(self.pop_mark())
+        items = self.pop_mark()  # which changes what `append` is
+        self.append(items)
 
     def _set(self, items: list[Any]) -> None:
         """Items of a mapping; keys are such as hash in no time, tuples within tuples do not."""

@@ -4,8 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sigmascope import gate
@@ -116,9 +119,18 @@ class Held(Raw):
         part = part[start:stop] if part.ndim else part
         return part.to("cpu", copy=True).contiguous()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # torch would send the whole storage of a view, and cannot bring back kinds of eight bits
+        data = self.all().reshape(-1).view(torch.uint8).numpy()
+        return _held, (data, word(self.dtype), self.shape)
+
     def key(self) -> Hashable:
         t = self.tensor
         return ("memory", str(t.device), t.data_ptr(), word(t.dtype), self.shape, t.stride())
+
+
+def _held(data: NDArray[np.uint8], kind: str, shape: tuple[int, ...]) -> Held:
+    return Held(torch.from_numpy(data.copy()).view(getattr(torch, kind)).reshape(shape))
 
 
 def extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

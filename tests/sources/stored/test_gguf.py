@@ -3,12 +3,12 @@ import struct
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 
 from sigmascope.gate import Refusal
 from sigmascope.sources.stored import open_checkpoint
 from sigmascope.sources.stored.gguf import read_gguf
-from tests.sources.stored.checks import by_name, numbers, opens, raw_names, read_elsewhere
+from tests.sources.stored.checks import by_name, numbers, opens, raw_names
 from tests.sources.stored.test_headers import mutated, opens_or_refuses
 
 gguf = pytest.importorskip("gguf")
@@ -71,12 +71,6 @@ def test_metadata_is_the_configuration_and_long_arrays_are_counted(tmp_path):
     assert config["general.architecture"] == "llama"
     assert (config["blocks"], config["few"]) == (3, [1, 2])
     assert config["words"] == "300 texts"
-
-
-def test_another_process_reads_a_tensor_in_blocks(tmp_path):
-    matrix = numbers(4, 32).numpy()
-    (stored,) = open_checkpoint(write(tmp_path / "a.gguf", {"w": (matrix, Type.Q8_0)})).tensors
-    assert read_elsewhere(stored) == stored.read(1, 3).double().tolist()
 
 
 def test_parts_of_a_split_file_are_one_checkpoint(tmp_path):
@@ -168,6 +162,7 @@ def folder(tmp_path_factory):
 def test_any_bytes_open_or_are_refused(folder):
     data = valid(folder)
 
+    @settings(max_examples=300)
     @given(data=mutated(data, 330))
     def opened(data):
         (folder / "a.gguf").write_bytes(data)

@@ -3,13 +3,13 @@ import tracemalloc
 
 import pytest
 import torch
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from safetensors.torch import save, save_file
 
 from sigmascope.gate import Refusal, memory
 from sigmascope.sources.stored import open_checkpoint
 from sigmascope.sources.stored.headers import LONGEST, read_header
-from tests.sources.stored.checks import by_name, numbers, opens, read_elsewhere
+from tests.sources.stored.checks import by_name, numbers, opens
 
 KINDS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 EIGHTHS = [torch.float8_e4m3fn, torch.float8_e5m2]
@@ -30,12 +30,6 @@ def test_every_kind_of_number_reads_as_safetensors_wrote_it(tmp_path):
 def test_order_is_that_of_the_header(tmp_path):
     file(tmp_path, {n: entry("F32", [1], 4 * i, 4 * i + 4) for i, n in enumerate("zax")}, 12)
     assert [t.name for t in open_checkpoint(tmp_path / "a.safetensors").tensors] == list("zax")
-
-
-def test_another_process_reads_a_tensor(tmp_path):
-    save_file({"w": numbers(4, 2)}, tmp_path / "a.safetensors")
-    (stored,) = open_checkpoint(tmp_path / "a.safetensors").tensors
-    assert read_elsewhere(stored) == numbers(4, 2)[1:3].double().tolist()
 
 
 def file(folder, header, size, *, length=None, cut=None):
@@ -177,6 +171,7 @@ def opens_or_refuses(path, most=4 << 20):
     assert said.isprintable()
 
 
+@settings(max_examples=300)
 @given(data=mutated(VALID, len(VALID) - BODY))
 def test_any_bytes_open_or_are_refused(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "mutated.safetensors"
