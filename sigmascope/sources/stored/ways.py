@@ -102,7 +102,7 @@ def block_of(shape: Shape, scales: Shape, given: Sequence[int] = (128, 128)) -> 
     whole = tuple(max(n, 1) for n in tail)
     columns = (whole[0], 1) if len(tail) == 2 else (1,)
     blocks = tuple(given[-len(tail) :]) if len(given) >= len(tail) else rows
-    for block in (rows, blocks, whole, columns):
+    for block in (rows, whole, columns, blocks):
         if _bare(grid(shape, block)) == _bare(scales):
             return block
     return _groups(shape, scales)
