@@ -22,8 +22,9 @@ DORA = "lora_magnitude_vector"
 IS_DORA = "Of DoRA, which also changes the size of each row: not a change of low rank."
 LONGEST = 1000  # letters of a name that is taken apart
 PATTERN = 200  # letters of a pattern of layers
-REPEATS = re.compile(r"[*+{]")
+REPEATS = re.compile(r"[*+{?]")
 NESTED = re.compile(r"\)\s*[*+{?]")
+HARD = "A pattern of adapter_config.json that might be its own takes too long, or is damaged."
 
 
 class Pairs(NamedTuple):
@@ -103,8 +104,11 @@ def _transposed(tensor: Stored) -> Stored:
 
 def _scaling(layer: str, rank: int, settings: Mapping[str, Any]) -> float | str:
     """Alpha over the rank, or over its root; or why it is not known."""
-    alpha = _of_layer(layer, settings.get("alpha_pattern"), settings.get("lora_alpha"))
-    declared = _of_layer(layer, settings.get("rank_pattern"), settings.get("r"))
+    try:
+        alpha = _of_layer(layer, settings.get("alpha_pattern"), settings.get("lora_alpha"))
+        declared = _of_layer(layer, settings.get("rank_pattern"), settings.get("r"))
+    except re.error:
+        return HARD
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not isfinite(alpha):
         return "Its `lora_alpha` is not in adapter_config.json, so that its scale is not known."
     if declared is not None and declared != rank:
@@ -125,15 +129,16 @@ def _of_layer(layer: str, patterns: Any, usual: Any) -> Any:
 def _fits(pattern: str, layer: str) -> bool:
     """As `peft` matches: a regular expression for the last parts of the name, or all of it.
 
-    Expressions whose matching could take long (many repetitions, or repeated groups) fit only
-    literally.
+    Raises:
+        re.error: If it is none, or one whose matching could take long: of repeated groups, or of
+            many repetitions or choices.
     """
     if layer == pattern or layer.endswith(f".{pattern}"):
         return True
-    hard = len(REPEATS.findall(pattern)) > 2 or NESTED.search(pattern) or len(pattern) > PATTERN
-    if hard or len(layer) > LONGEST:
-        return False
-    try:
-        return re.fullmatch(rf"(.*\.)?({pattern})", layer) is not None
-    except re.error:
-        return False
+    if not re.search(r"[^\w.]", pattern):
+        return len(layer) <= LONGEST and re.fullmatch(rf"(.*\.)?({pattern})", layer) is not None
+    repeats, choices = len(REPEATS.findall(pattern)), pattern.count("|")
+    long = len(pattern) > PATTERN or len(layer) > PATTERN
+    if long or choices > 8 or repeats + (choices > 0) > 2 or NESTED.search(pattern):
+        raise re.error("too hard")
+    return re.fullmatch(rf"(.*\.)?({pattern})", layer) is not None

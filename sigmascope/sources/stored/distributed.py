@@ -4,7 +4,7 @@ The metadata is a pickle, which is read without running anything; a chunk is a s
 `torch.save` within a range of a `.distcp` file, of which only the rows that are asked for are read.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -22,7 +22,7 @@ from sigmascope.sources.stored.pickles import Name, Note, read_pickle
 from sigmascope.sources.stored.places import joined, read_bytes, size_at
 from sigmascope.sources.stored.raws import Range, Raw, require_shape, word
 from sigmascope.sources.stored.tensors import LeftOut
-from sigmascope.sources.stored.trees import HOLDERS, LOOPS
+from sigmascope.sources.stored.trees import HOLDERS, LOOPS, key_of
 
 METADATA = ".metadata"
 MODULES = ("torch.", "collections.", "pathlib.", "_codecs.", "builtins.")
@@ -151,18 +151,8 @@ def _tensor(name: str, entry: Any, stored: _Stored) -> Chunks | str:
     shape, dtype = require_shape(entry.get("size"), f"`{shown(name)}`"), _dtype(entry)
     if dtype is None:
         return "Of a kind of number that this torch does not have."
-    listed = entry.get("chunks")
     chunks = []
-    for note in listed if isinstance(listed, list) else ():
-        box = [note.get(k) if isinstance(note, Note) else None for k in ("offsets", "sizes")]
-        first, sizes = (require_shape(b, f"A chunk of `{shown(name)}`") for b in box)
-        ends = zip(first, sizes, shape, strict=False)
-        if (
-            len(first) != len(shape)
-            or len(sizes) != len(shape)
-            or any(f + n > m for f, n, m in ends)
-        ):
-            raise _damaged(name, "a chunk lies outside of it")
+    for first, sizes in _boxes(name, entry.get("chunks"), shape):
         chunk = stored.chunk(name, first, sizes)
         if isinstance(chunk, str):
             return chunk
@@ -170,6 +160,17 @@ def _tensor(name: str, entry: Any, stored: _Stored) -> Chunks | str:
     if sum(prod(c.shape) for c in chunks) != prod(shape) or _overlap(chunks):
         raise _damaged(name, "its chunks do not make it up")
     return Chunks(dtype, shape, tuple(chunks))
+
+
+def _boxes(name: str, notes: Any, shape: Sizes) -> Iterator[tuple[Sizes, Sizes]]:
+    """Where the chunks of a tensor begin, and their sizes, each within it."""
+    for note in notes if isinstance(notes, list) else ():
+        box = [note.get(k) if isinstance(note, Note) else None for k in ("offsets", "sizes")]
+        first, sizes = (require_shape(b, f"A chunk of `{shown(name)}`") for b in box)
+        fits = len(first) == len(sizes) == len(shape)
+        if not fits or any(f + n > m for f, n, m in zip(first, sizes, shape, strict=True)):
+            raise _damaged(name, "a chunk lies outside of it")
+        yield first, sizes
 
 
 def _overlap(chunks: list[Chunk]) -> bool:
@@ -214,8 +215,8 @@ def _names(planned: Any) -> dict[str, str]:
     names = {}
     for name, path in planned.items() if isinstance(planned, dict) else ():
         keys = path if isinstance(path, tuple) else ()
-        if len(keys) > 1 and keys[0] in HOLDERS and all(isinstance(k, str | int) for k in keys):
-            names[name] = ".".join(map(str, keys[1:]))
+        if len(keys) > 1 and keys[0] in HOLDERS:
+            names[name] = ".".join(map(key_of, keys[1:]))
     return names
 
 

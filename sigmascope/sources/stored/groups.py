@@ -20,6 +20,7 @@ from sigmascope.sources.stored.tensors import LeftOut, Stored
 from sigmascope.sources.stored.ways import Plain, Scaled, Shape, Way, block_of, require_fit
 
 SCALES = ("_scale_inv", "_scale")  # DeepSeek-V3; compressed-tensors and FBGEMM
+BESIDE = ("scale", "scale_weight")  # in the place of `weight`: DeepSeek's own files; ComfyUI
 ZERO = "_zero_point"
 PLAIN = Plain()
 Raws = Mapping[str, Raw]
@@ -76,6 +77,8 @@ def assembled(raws: Raws, config: Mapping[str, Any]) -> tuple[list[Stored], list
             tensors += [] if made is None else [made]
         elif name in taken:
             continue
+        elif (whose := _scales_of(name, raws, taken)) is not None:
+            left.append(LeftOut(name, f"Scales of `{whose}`, whose codes cannot be read."))
         elif raw.dtype in FLOATS or raw.dtype in EIGHTHS:
             found = Found(name, raw.shape, word(raw.dtype), PLAIN)
             tensors.append(stored(found, (name,), (raw,)))
@@ -102,6 +105,17 @@ def why_not(dtype: torch.dtype) -> str:
     if dtype.is_floating_point:
         return f"{kind}: packed numbers whose layout is not known here."
     return f"{kind}: whole numbers (an index, a count or codes of an unknown layout), not weights."
+
+
+def _scales_of(name: str, raws: Raws, taken: set[str]) -> str | None:
+    """The codes, packed in a way that is not read, that a tensor has the scales of."""
+    end = name.rfind("_", 0, max(name.rfind("_scale"), name.rfind("_zero_point"), 0) + 1)
+    for stem in {name[:end], name[:end].removesuffix("_global")} if end > 0 else ():
+        for whose in (stem, f"{stem}_packed", f"{stem}_blocks"):
+            raw = raws.get(whose)
+            if raw is not None and whose not in taken and not raw.dtype.is_floating_point:
+                return printable(whose)
+    return None
 
 
 def _made(group: Group, raws: Raws, left: list[LeftOut]) -> Stored | None:
@@ -134,8 +148,10 @@ def _group(name: str, raws: Raws, settings: Mapping[str, Any]) -> Group | None:
     if raw.dtype == torch.int8 and stem != name and f"{stem}SCB" in raws:
         names = _present((name, f"{stem}SCB", f"{stem}weight_format"), raws)
         return Group(names, lambda: _of_rows(name, raws[f"{stem}SCB"], raw))
-    scale = next((n for s in SCALES if (n := name + s) in raws), f"{stem}scale")
-    if scale not in raws or raws[scale].dtype not in FLOATS + tuple(EIGHTHS):
+    scale = next((n for s in SCALES if (n := name + s) in raws), None)
+    if scale is None and stem != name:
+        scale = next((n for s in BESIDE if (n := stem + s) in raws), None)
+    if scale is None:
         return None
     names = _present((name, scale, name + ZERO), raws)
     return Group(names, lambda: _of_scales(names, raws, settings))
@@ -149,6 +165,8 @@ def _of_rows(name: str, scales: Raw, raw: Raw) -> Found:
 
 def _of_scales(names: tuple[str, ...], raws: Raws, settings: Mapping[str, Any]) -> Found:
     codes, scales = raws[names[0]], raws[names[1]]
+    if scales.dtype not in FLOATS and scales.dtype not in EIGHTHS:
+        raise Refusal(f"its scales are {word(scales.dtype)}, of a layout that is not known")
     given = settings.get("weight_block_size")
     fine = isinstance(given, list | tuple) and all(type(n) is int and n > 0 for n in given)
     block = block_of(codes.shape, scales.shape, given if fine and given else (128, 128))

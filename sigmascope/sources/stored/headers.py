@@ -18,6 +18,7 @@ from sigmascope.sources.stored.raws import Range, Raw, require_shape
 from sigmascope.sources.stored.tensors import LeftOut
 
 LONGEST = 100_000_000  # bytes of a header, as the format allows
+WEIGHT = 25  # bytes in memory that a byte of JSON may become: a list in a list takes three
 KINDS = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -75,7 +76,7 @@ def read_header(place: str) -> Header:
     """
     size = size_at(place)
     length = _length(place, size)
-    gate.require_room(length, f"The header of `{printable(place)}`")
+    gate.require_room(WEIGHT * length, f"The header of `{printable(place)}`")
     data = bytes(read_bytes(place, 8, length).numpy())
     raws, left, spans = {}, [], []
     for name, entry in _parsed(data, place).items():

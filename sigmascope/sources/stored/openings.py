@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,10 +104,10 @@ def _file(name: str, place: str) -> Checkpoint:
     if last(place) == METADATA:
         return _distributed(name, folder)
     if begins[:4] == MAGIC or place.endswith(".gguf"):
-        return _files(name, folder, Files("GGUF", (place,)))
+        return _files(name, folder, Files("GGUF", (place,)), alone=True)
     if begins[8:9] == b"{" or place.endswith(".safetensors"):
-        return _files(name, folder, Files("safetensors", (place,)))
-    return _files(name, folder, Files("torch.save", (place,)))
+        return _files(name, folder, Files("safetensors", (place,)), alone=True)
+    return _files(name, folder, Files("torch.save", (place,)), alone=True)
 
 
 def _folder(name: str, place: str, inside: list[str]) -> Checkpoint:
@@ -117,9 +118,9 @@ def _folder(name: str, place: str, inside: list[str]) -> Checkpoint:
     return _files(name, place, files_of(place, inside))
 
 
-def _files(name: str, folder: str, files: Files) -> Checkpoint:
+def _files(name: str, folder: str, files: Files, *, alone: bool = False) -> Checkpoint:
     beside = joined(folder, CONFIG)
-    config = read_document(beside) if _is_there(folder, CONFIG) else {}
+    config = _config(folder, required=not alone)
     found = _gguf(files) if files.kind == "GGUF" else _declared(files, config)
     documents = (*files.documents, *((beside,) if config else ()))
     count = len(files.places)
@@ -131,6 +132,15 @@ def _files(name: str, folder: str, files: Files) -> Checkpoint:
         found.config,
         _fingerprint((*files.places, *documents), found.hash),
     )
+
+
+def _config(folder: str, *, required: bool) -> dict[str, Any]:
+    """The configuration in a folder; a damaged one does not keep a file beside it from opening."""
+    if not _is_there(folder, CONFIG):
+        return {}
+    with suppress(*(() if required else (Refusal,))):
+        return read_document(joined(folder, CONFIG))
+    return {}
 
 
 def _is_there(folder: str, name: str) -> bool:

@@ -19,17 +19,8 @@ from sigmascope.gate import Refusal, printable
 from sigmascope.sources.refusals import told
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::|://)")
-CLIENTS = {
-    "s3": "s3fs",
-    "s3a": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "hf": "huggingface_hub",
-    "http": "aiohttp",
-    "https": "aiohttp",
-    "abfs": "adlfs",
-    "az": "adlfs",
-}
+CLIENTS = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs"}
+CLIENTS |= {"http": "aiohttp", "https": "aiohttp", "abfs": "adlfs"}
 DOCUMENT = 256 << 20  # bytes of a JSON beside the tensors; an index of 1 TB has ten million
 CHANGES = ("mtime", "ETag", "etag", "LastModified", "last_modified", "updated", "created", "oid")
 T = TypeVar("T")
@@ -133,6 +124,7 @@ def read_document(place: str) -> dict[str, Any]:
             f"`{printable(place)}` must be a small JSON, got {size} bytes, and at most {DOCUMENT} "
             "are read: is it the right file?"
         )
+    gate.require_room(25 * size, f"`{printable(place)}`")  # as JSON may take in memory
     try:
         content = json.loads(bytes(read_bytes(place, 0, size).numpy()))
     except (ValueError, RecursionError) as error:

@@ -18,12 +18,14 @@ from sigmascope.sources.stored.places import read_bytes
 DIMENSIONS = 64  # of a tensor, as torch has
 LARGEST = 1 << 62  # bytes that a tensor may declare: beyond it torch's own sizes overflow
 
-BYTES = {
-    kind: kind.itemsize
+EIGHTHS = {  # kinds of one byte, apart from those that hold two numbers in it
+    kind
     for name in dir(torch)
     if isinstance(kind := getattr(torch, name), torch.dtype)
+    and kind.is_floating_point
+    and kind.itemsize == 1
+    and not name.startswith("float4")
 }
-EIGHTHS = {kind for kind in BYTES if kind.is_floating_point and kind.itemsize == 1}
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 

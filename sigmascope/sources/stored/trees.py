@@ -27,6 +27,7 @@ LOOPS = {  # what a training loop keeps beside the weights, whose tensors are no
     "callbacks",
     "loops",
 }
+LONGEST = 4096  # letters of a name
 DEEPEST = 32  # mappings within one another
 
 
@@ -62,7 +63,7 @@ def leaves(content: Any, place: str, tensor: type) -> tuple[dict[str, Any], list
         elif key in LOOPS and not isinstance(value, tensor):
             left.append(LeftOut(str(key), "Of the training loop, not weights."))
         else:
-            _walk(_key(key), value, 0, (found, left, seen, tensor, place))
+            _walk(key_of(key), value, 0, (found, left, seen, tensor, place))
     return found, left
 
 
@@ -79,12 +80,20 @@ def _holds(value: Any) -> bool:
     return isinstance(value, Mapping) and len(value) > 0
 
 
-def _key(key: Any) -> str:
-    return key if isinstance(key, str) else str(key) if isinstance(key, int) else kind(key)
+def key_of(key: Any) -> str:
+    """A key of a mapping as a part of a name."""
+    if isinstance(key, str):
+        return key
+    # a pickle may hold whole numbers whose digits take hours to write
+    return str(key) if isinstance(key, int) and abs(key) < 1 << 64 else kind(key)
 
 
 def _walk(name: str, value: Any, depth: int, into: tuple[Any, ...]) -> None:
     found, left, seen, tensor, place = into
+    if len(name) > LONGEST:  # a long key of many tensors would be copied for each of them
+        raise Refusal(
+            f"`{printable(place)}` has names longer than {LONGEST} letters: is it damaged?"
+        )
     if isinstance(value, tensor):
         if name in found:
             raise Refusal(f"`{printable(place)}` holds two tensors of the name `{shown(name)}`.")
@@ -97,6 +106,6 @@ def _walk(name: str, value: Any, depth: int, into: tuple[Any, ...]) -> None:
         seen.add(id(value))  # a mapping that holds itself twice, and so on, has endless names
         items = value.items() if isinstance(value, Mapping) else enumerate(value)
         for key, inner in items:
-            _walk(f"{name}.{_key(key)}" if name else _key(key), inner, depth + 1, into)
+            _walk(f"{name}.{key_of(key)}" if name else key_of(key), inner, depth + 1, into)
         if not len(value):
             left.append(LeftOut(name, "Empty."))

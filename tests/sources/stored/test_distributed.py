@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from hypothesis import given, settings, strategies as st
 from torch.distributed.checkpoint.metadata import (
     ChunkStorageMetadata,
     MetadataIndex,
@@ -16,6 +17,7 @@ from sigmascope.gate import Refusal
 from sigmascope.sources.stored import open_checkpoint
 from sigmascope.sources.stored.distributed import METADATA
 from tests.sources.stored.checks import by_name, numbers, opens
+from tests.sources.stored.test_headers import mutated, opens_or_refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed")
 
@@ -166,3 +168,19 @@ def test_other_pickles_are_refused(tmp_path, data):
 def test_keys_tell_tensors_apart(tmp_path):
     found = by_name(open_checkpoint(saved(tmp_path, {"a": torch.ones(2), "b": torch.ones(2)})))
     assert found["a"].key() != found["b"].key()
+
+
+def test_any_bytes_open_or_are_refused(tmp_path_factory):
+    folder = saved(tmp_path_factory.mktemp("distributed"), {"w": numbers(6, 4), "b": numbers(3)})
+    whole = {name: (folder / name).read_bytes() for name in (METADATA, "__0_0.distcp")}
+
+    @settings(max_examples=200)
+    @given(st.data())
+    def opened(data):
+        for name, content in whole.items():
+            (folder / name).write_bytes(content)
+        name = data.draw(st.sampled_from(sorted(whole)))
+        (folder / name).write_bytes(data.draw(mutated(whole[name], len(whole[name]))))
+        opens_or_refuses(folder)
+
+    opened()

@@ -229,3 +229,46 @@ def test_whole_numbers_are_left_out_with_their_reason():
     assert why["torch.uint16"].startswith("uint16: whole numbers")
     assert why["torch.complex64"].startswith("complex64: complex numbers")
     assert len(why) == len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("codes", "scales"),
+    [
+        ("a.weight", "a.weight_scale"),
+        ("a.weight", "a.weight_scale_2"),
+        ("a.weight_packed", "a.weight_scale"),
+        ("a.weight_packed", "a.weight_global_scale"),
+        ("a.weight_packed", "a.weight_zero_point"),
+        ("e.down_proj_blocks", "e.down_proj_scales"),
+    ],
+)
+def test_scales_of_codes_that_are_not_read_are_no_weights(codes, scales):
+    state = {codes: torch.ones(4, 2, dtype=torch.uint8), scales: numbers(4, 2)}
+    state |= {"logit_scale": torch.tensor(2.0), "b.weight_scale": numbers(3)}
+    found = open_checkpoint(state)
+    assert [t.name for t in found.tensors] == ["logit_scale", "b.weight_scale"]
+    assert raw_names(found) == sorted(state)
+    assert any(e.why == f"Scales of `{codes}`, whose codes cannot be read." for e in found.left_out)
+
+
+def test_scales_of_whole_numbers_leave_a_weight_out():
+    state = {"a.weight": numbers(4, 2).to(torch.float8_e4m3fn)}
+    state["a.weight_scale"] = torch.ones(4, 1, dtype=torch.uint8)
+    found = open_checkpoint(state)
+    assert raw_names(found) == sorted(state)
+    assert not found.tensors
+    assert "its scales are uint8" in found.left_out[0].why
+
+
+@pytest.mark.parametrize("scale", ["a.scale", "a.scale_weight"])
+def test_scales_beside_a_weight_are_its_own(scale):
+    state = {"a.weight": numbers(4, 2).to(torch.float8_e4m3fn), scale: torch.tensor(0.5)}
+    opens(state, {"a.weight": state["a.weight"].float() / 2}, names=state)
+
+
+def test_two_numbers_in_a_byte_are_left_out():
+    kind = getattr(torch, "float4_e2m1fn_x2", None)
+    if kind is None:
+        pytest.skip("this torch has no such kind")
+    found = open_checkpoint({"w": torch.zeros(2, 2, dtype=torch.uint8).view(kind)})
+    assert "packed numbers" in found.left_out[0].why

@@ -37,6 +37,14 @@ def test_a_weight_may_have_its_scales_in_another_file(tmp_path):
     opens(tmp_path, {"a.weight": codes.float() * numbers(6, 1)})
 
 
+def test_a_damaged_configuration_is_refused_with_its_folder_only(tmp_path):
+    save_file({"w": numbers(2, 2)}, tmp_path / "a.safetensors")
+    (tmp_path / "config.json").write_text("[")
+    opens(tmp_path / "a.safetensors", {"w": numbers(2, 2)})
+    with pytest.raises(Refusal, match="not valid JSON"):
+        open_checkpoint(tmp_path)
+
+
 def test_relative_names_are_read_from_anywhere(tmp_path, monkeypatch):
     save_file({"w": numbers(2, 2)}, tmp_path / "a.safetensors")
     monkeypatch.chdir(tmp_path)

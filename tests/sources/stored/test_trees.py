@@ -71,3 +71,13 @@ def test_mappings_in_mappings_end():
 def test_kinds_in_words():
     assert kind(Name("a", "b")) == "an object of `a.b`, whose code is not run"
     assert kind("x") == "a value of type str"
+
+
+def test_keys_that_are_no_words():
+    assert names({"a": {3: T, -1: T, None: T}})[0] == ["a.-1", "a.3", "a.a value of type NoneType"]
+    assert names({1 << 99_999: T})[0] == ["a value of type int"]
+
+
+def test_long_names_are_refused():
+    with pytest.raises(Refusal, match="names longer than 4096 letters"):
+        leaves({"a" * 5000: {"b": T}}, "file", Tensor)
