@@ -1,0 +1,83 @@
+import pytest
+import torch
+from torch import Tensor
+
+from sigmascope.gate import Refusal
+from sigmascope.sources.stored.pickles import Name, Note
+from sigmascope.sources.stored.trees import DEEPEST, kind, leaves
+
+T = torch.ones(1)
+
+
+def names(content):
+    found, left = leaves(content, "file", Tensor)
+    return sorted(found), sorted(entry.name for entry in left)
+
+
+def test_names_have_dots_between_keys():
+    assert names({"a": {"b": [T, T], 3: T}, "c": T}) == (["a.3", "a.b.0", "a.b.1", "c"], [])
+
+
+def test_weights_are_found_where_loops_keep_them():
+    assert names({"model": {"w": T}, "epoch": 3, "ema": {"w": T}}) == (["w"], ["ema", "epoch"])
+    assert names({"module": {"w": T}, "lr": 1}) == (["w"], ["lr"])
+    assert names({"model": T, "b": T}) == (["b", "model"], [])
+
+
+def test_states_of_a_loop_are_left_out():
+    assert names({"encoder": {"w": T}, "optimizer": {"m": T}}) == (["encoder.w"], ["optimizer"])
+
+
+def test_what_is_no_tensor_is_left_out_with_its_kind():
+    _, left = leaves({"w": T, "n": 3, "e": {}, "o": Note("a.B", ())}, "file", Tensor)
+    assert {e.name: e.why for e in left} == {
+        "n": "Not a tensor but a value of type int.",
+        "e": "Empty.",
+        "o": "Not a tensor but an object of `a.B`, whose code is not run.",
+    }
+
+
+def test_one_tensor_is_a_checkpoint_of_one():
+    assert names(T) == (["tensor"], [])
+
+
+@pytest.mark.parametrize("content", [3, None, [T], Note("a.B", ())])
+def test_what_is_no_mapping_is_refused(content):
+    with pytest.raises(Refusal, match="must hold a state dict"):
+        leaves(content, "file", Tensor)
+
+
+def test_two_tensors_of_one_name_are_refused():
+    with pytest.raises(Refusal, match=r"two tensors of the name `a\.b`"):
+        leaves({"a": {"b": T}, "a.b": T}, "file", Tensor)
+
+
+def test_mappings_that_hold_themselves_twice_end():
+    inner = {"w": T}
+    for _ in range(25):
+        inner = {"a": inner, "b": inner}
+    found, left = names(inner)
+    assert len(found) == 1
+    assert len(left) == 25
+
+
+def test_mappings_in_mappings_end():
+    inner = {"w": T}
+    for _ in range(2 * DEEPEST):
+        inner = {"a": inner}
+    assert len(names(inner)[1]) == 1
+
+
+def test_kinds_in_words():
+    assert kind(Name("a", "b")) == "an object of `a.b`, whose code is not run"
+    assert kind("x") == "a value of type str"
+
+
+def test_keys_that_are_no_words():
+    assert names({"a": {3: T, -1: T, None: T}})[0] == ["a.-1", "a.3", "a.a value of type NoneType"]
+    assert names({1 << 99_999: T})[0] == ["a value of type int"]
+
+
+def test_long_names_are_refused():
+    with pytest.raises(Refusal, match="names longer than 4096 letters"):
+        leaves({"a" * 5000: {"b": T}}, "file", Tensor)
