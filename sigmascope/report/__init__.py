@@ -6,11 +6,13 @@ from sigmascope.report.forms import json_form
 from sigmascope.report.pages import landscape_page, page
 from sigmascope.report.pictures import coordinates_picture, tree_picture
 from sigmascope.report.results import Checks, Ranking, Scenery, Trials
-from sigmascope.report.schema import SCHEMA
+from sigmascope.report.scans import matrix_form
+from sigmascope.report.schema import SCAN_SCHEMA, SCHEMA
 from sigmascope.report.tables import table
 from sigmascope.report.terminal import html, text, theorems_text
 
 __all__ = [
+    "SCAN_SCHEMA",
     "SCHEMA",
     "Checks",
     "Coverage",
@@ -23,6 +25,7 @@ __all__ = [
     "json_form",
     "landscape_forms",
     "landscape_page",
+    "matrix_form",
     "page",
     "table",
     "text",
