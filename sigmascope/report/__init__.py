@@ -3,7 +3,7 @@
 from sigmascope.report import landscape_forms
 from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
-from sigmascope.report.pages import landscape_page, page
+from sigmascope.report.pages import landscape_page, page, scan_page
 from sigmascope.report.pictures import coordinates_picture, tree_picture
 from sigmascope.report.results import Checks, Ranking, Scenery, Trials
 from sigmascope.report.scans import matrix_form
@@ -27,6 +27,7 @@ __all__ = [
     "landscape_page",
     "matrix_form",
     "page",
+    "scan_page",
     "table",
     "text",
     "theorems_text",

@@ -83,7 +83,8 @@ def _kinds(scan: Scan, read: Columns) -> Table:
     norms, ranks = ("norm", "least", "most"), ("stable rank", "eff. rank")
     right = ("n", *norms, *ranks, "spikes", "noise", "exponent")
     table = grid("kind", "n", "shape", *right[1:], right=right)
-    table.columns[0].no_wrap = True
+    for column in table.columns[:3]:
+        column.no_wrap = True
     for kind, matrices in by_kind(scan.matrices).items():
         of = lambda name, end=median, m=matrices: _end(read, name, m, end)
         table.add_row(
@@ -113,14 +114,14 @@ def _share(read: Mapping[str, Reading], matrices: Sequence[Matrix]) -> str:
 
 
 def _exponent(scan: Scan, read: Columns, matrices: Sequence[Matrix]) -> str:
-    """The median where fits were accepted, and how many were tried; else how many were refused."""
+    """The median where fits were accepted, and how many were tried; or that none was."""
     accepted = values(read.get(_EXPONENT, {}), matrices)
     fits = {s.site for s in scan.skipped if s.what == _EXPONENT} | {*read.get(_TESTED, {})}
     refused = sum(m.site in fits and m.site not in read.get(_EXPONENT, {}) for m in matrices)
     if accepted:
         of = f" ({len(accepted)} of {len(accepted) + refused})" if refused else ""
         return compact(median(accepted), digits=3) + of
-    return f"{refused} refused" if refused else "–"
+    return f"0 of {refused}" if refused else "–"
 
 
 def _depth(scan: Scan, read: Columns, screen: Screen) -> Table | None:
@@ -177,7 +178,7 @@ def _each(scan: Scan, read: Columns, screen: Screen) -> Table:
         max(map(len, column)) for column in zip((right[0], "shape", *right[1:]), *rows, strict=True)
     ]
     room = max(LEAST, screen.width - sum(width + 2 for width in widths))
-    for column in table.columns[1:]:
+    for column in table.columns:
         column.no_wrap = True
     for m, cells in zip(scan.matrices, rows, strict=True):
         table.add_row(Text(shortened(printable(m.site), room)), *cells)
