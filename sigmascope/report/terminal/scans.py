@@ -9,7 +9,7 @@ from rich.text import Text
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Reading
 from sigmascope.records.scans import Matrix, Scan
-from sigmascope.report.scans.groups import Columns, by_kind, seen, values
+from sigmascope.report.scans.groups import Columns, by_kind, pairs, seen, values
 from sigmascope.report.scans.outliers import FAR, outliers
 from sigmascope.report.terminal.console import Part
 from sigmascope.report.terminal.names import shortened
@@ -53,6 +53,7 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] = ()) -> Itera
         yield from _unusual(scan, screen)
         if changed(read):
             yield from change_parts(scan, read, screen)
+        yield from _between(pairs(scan))
     if screen.whole and scan.matrices:
         yield from section("Matrices", _each(scan, read, screen))
     for title, skipped in (("Not measured", scan.skipped), ("Left out", scan.plan.skipped)):
@@ -166,6 +167,19 @@ def _unusual(scan: Scan, screen: Screen) -> Iterator[Part]:
     yield from section("Unusual", Text(says, "dim"), table)
     if more:
         yield Text(f"{more} (--whole lists them)", "dim")
+
+
+def _between(met: Columns) -> Iterator[Part]:
+    """What was read of two matrices that meet or are alike, and where it is the most."""
+    right = ("n", "median", "least", "most")
+    table = grid("quantity", *right, "most at", right=right)
+    for name, sites in met.items():
+        known = {site: r.estimate.value for site, r in sites.items()}
+        ends = (end(known.values()) for end in (median, min, max))
+        most = shortened(printable(max(known, key=lambda site: known[site])), 2 * SITE)
+        table.add_row(name, f"{len(known):,}", *(compact(x, digits=3) for x in ends), Text(most))
+    if met:
+        yield from section("Between matrices", table)
 
 
 def _each(scan: Scan, read: Columns, screen: Screen) -> Table:

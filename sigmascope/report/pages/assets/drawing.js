@@ -16,13 +16,14 @@ function ticks({ low, high, log }, most) {
     const count = Math.max(0, Math.floor(high / step + 1e-9) - first + 1);
     return Array.from({ length: count }, (_, i) => Number(((first + i) * step).toPrecision(12)));
   }
+  const decades = Math.log10(high / low);
+  if (decades < 1) return ticks({ low, high, log: false }, most);
   const [from, to] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
-  const every = Math.max(1, Math.ceil((to - from) / most));
-  const within = to - from <= 2 ? [1, 2, 5] : [1];
+  const every = Math.max(1, Math.ceil(decades / most));
+  const within = 3 * decades <= most + 2 ? [1, 2, 5] : [1];
   const found = [];
   for (let p = from; p <= to; p += every) found.push(...within.map((m) => m * 10 ** p));
-  const kept = found.filter((t) => t >= low * 0.999 && t <= high * 1.001);
-  return kept.length > 1 ? kept : ticks({ low, high, log: false }, most);
+  return found.filter((t) => t >= low * 0.999 && t <= high * 1.001);
 }
 
 // Ends of an axis that holds these values, with a little room on both sides.
@@ -53,7 +54,7 @@ function chart(canvas, x, y) {
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.font = `11px ${ink("--sans")}`;
-  const rows = ticks(y, Math.max(2, Math.floor(height / 44)));
+  const rows = ticks(y, Math.max(2, Math.floor(height / 36)));
   const left = 12 + Math.max(16, ...rows.map((t) => context.measureText(compact(t, 3)).width));
   const box = { left, right: width - 12, top: y.title ? 22 : 10, bottom: height - (x.title ? 36 : 22) };
   const [px, py] = [along(x, box.left, box.right), along(y, box.bottom, box.top)];

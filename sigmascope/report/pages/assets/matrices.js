@@ -13,7 +13,8 @@ const FACTS = [
   { name: "dtype", title: "dtype", width: "6rem", text: (i) => shown(word("dtype", i)), optional: true },
   { name: "effort", title: "effort", width: "6rem", text: (i) => word("effort", i), optional: true },
 ];
-const READ = COLUMNS.map((column) => ({ name: column.name, title: column.name, width: "8.6rem", numeric: true, column, optional: true }));
+const FIRSTS = FIRST.filter((name) => COLUMN.has(name)).map((name) => COLUMN.get(name));
+const READ = [...new Set([...FIRSTS, ...COLUMNS])].map((column) => ({ name: column.name, title: column.name, width: "9rem", numeric: true, column, optional: true }));
 
 const view = {
   fields: new Set(READ.map((f) => f.name).filter((name) => FIRST.includes(name))),
@@ -94,7 +95,8 @@ function headCell(field) {
   const button = element(
     "button",
     { type: "button", "data-field": field.name, title: field.column ? meaning(field.column.spec) : `sort by ${field.title}`, onclick: () => sortBy(field) },
-    element("span", {}, field.title, unit)
+    element("span", { class: "title" }, field.title),
+    unit
   );
   return element("div", { role: "columnheader", "aria-sort": order, class: field.numeric ? "n" : field.name }, button);
 }

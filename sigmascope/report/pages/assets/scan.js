@@ -96,6 +96,39 @@ function fillUnusual() {
   byId("outliers").append(element("tbody", {}, ...lines));
 }
 
+const LISTED = 100; // pairs in the document
+
+// Two matrices that meet or are alike, each of which can be opened; another site as it is.
+function between(site) {
+  if (!Array.isArray(site)) return [named(site)];
+  const open = (i, beside) => element("button", { type: "button", class: "link", onclick: () => show(i, beside) }, named(SITES[i]));
+  return [open(site[0], false), ` ${site[1]} `, open(site[2], true)];
+}
+
+function drawPairs() {
+  const column = PAIRS.find((each) => each.name === byId("pairs").value);
+  const sign = byId("least").checked ? 1 : -1;
+  const known = data.pairs.site.map((_, k) => k).filter((k) => !Number.isNaN(column.values[k]));
+  known.sort((a, b) => sign * (column.values[a] - column.values[b]) || a - b);
+  const lines = known.slice(0, LISTED).map((k) => {
+    const row = column.row(k);
+    return element("tr", {}, element("td", {}, ...between(data.pairs.site[k])), element("td", { class: "n", title: told(row) }, measured(row)));
+  });
+  byId("met").replaceChildren(...lines);
+  byId("meet").textContent = lines.length < known.length ? `${lines.length} of ${known.length}` : String(known.length);
+  byId("pairmeans").textContent = meaning(column.spec);
+}
+
+function fillPairs() {
+  const none = PAIRS.length === 0;
+  byId("between").hidden = none;
+  document.querySelector("a[href='#between']").hidden = none;
+  if (none) return;
+  byId("pairs").replaceChildren(...PAIRS.map((column) => element("option", { value: column.name }, column.name)));
+  for (const id of ["pairs", "least"]) byId(id).addEventListener("change", drawPairs);
+  drawPairs();
+}
+
 // Each reason with how many it holds for; the names when it is opened.
 function reasons(id, rows, none) {
   const made = rows.map(([what, why, sites]) => {
@@ -124,6 +157,7 @@ fillFindings();
 fillUnusual();
 fillCharts();
 fillTable();
+fillPairs();
 fillRest();
 byId("loglambda").addEventListener("change", drawSpectra);
 const start = data.findings.find((finding) => finding.matrices.length > 0);
