@@ -45,13 +45,13 @@ def packed(estimates: Sequence[Estimate | None]) -> dict[str, Any]:
     return found
 
 
-def packed_spectrum(sigma: Tensor) -> list[Any] | None:
-    """How many values, the largest, the span of the logarithms, and the values; None if not finite.
+def packed_spectrum(sigma: Tensor) -> str | None:
+    """The largest value, the span of the logarithms, and the values; None where it has no scale.
 
     The first `HEAD` are kept, and an even choice of the rest; zeros stay zeros.
     """
     values = sigma.numpy()
-    if not len(values) or not np.isfinite(values).all() or values[0] <= 0:
+    if not len(values) or not np.isfinite(values).all() or not _LEAST < values[0] < _LARGEST:
         return None
     values = values[places(len(values))]
     positive = values > 0
@@ -59,7 +59,13 @@ def packed_spectrum(sigma: Tensor) -> list[Any] | None:
     span = float(-logs.min()) or 1.0
     steps = np.zeros(len(values), "<u2")
     steps[positive] = 1 + np.rint(STEPS * (1 + logs / span)).clip(0, STEPS)
-    return [len(sigma), float(f"{values[0]:.7g}"), float(f"{span:.7g}"), _text(steps)]
+    return _text(np.concatenate([np.array([values[0], span], "<f4").view("<u2"), steps]))
+
+
+def packed_places(numbers: Sequence[int]) -> str:
+    """Small numbers, as places in a list, in two bytes each; in four where they do not fit."""
+    array = np.array(numbers, "<u4")
+    return _text(array if (array > 0xFFFF).any() else array.astype("<u2"))
 
 
 def places(count: int) -> np.ndarray:

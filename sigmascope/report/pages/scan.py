@@ -12,7 +12,7 @@ from sigmascope.records.encoding import encoded
 from sigmascope.records.scans import Matrix, Scan
 from sigmascope.report.causes import folded, headline
 from sigmascope.report.pages.html import write_page
-from sigmascope.report.pages.packing import packed, packed_spectrum
+from sigmascope.report.pages.packing import packed, packed_places, packed_spectrum
 from sigmascope.report.scans.groups import Columns, ends, pairs, reasons, seen
 from sigmascope.report.scans.outliers import outliers
 
@@ -66,19 +66,19 @@ def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
     read, met = seen(scan), pairs(scan)
     at = {m.site: i for i, m in enumerate(scan.matrices)}
     between = [*dict.fromkeys(site for sites in met.values() for site in sites)]
-    plan = scan.plan
+    plan, routes = scan.plan, _Routes()
     return {
         "source": plan.source,
         "about": {**plan.about, **scan.about},
         "tensors": plan.tensors,
         "bytes": plan.bytes,
         "matrices": _matrices(scan.matrices),
-        "columns": _columns(read, [m.site for m in scan.matrices]),
+        "columns": _columns(read, [m.site for m in scan.matrices], routes),
         "pairs": {
             "site": [ends(site, at) or site for site in between],
-            "columns": _columns(met, between),
+            "columns": _columns(met, between, routes),
         },
-        "spectra": _spectra(scan, at),
+        "spectra": _spectra(scan, at, routes),
         "findings": [
             _placed(form, f, at) for form, f in zip(encoded(findings), findings, strict=True)
         ],
@@ -90,6 +90,7 @@ def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
         ],
         "skipped": _skipped(scan, at),
         "left": [[what, why, sites] for (what, why), sites in reasons(plan.skipped).items()],
+        "routes": [*routes],  # last, when all are known
     }
 
 
@@ -107,39 +108,46 @@ def _matrices(matrices: Sequence[Matrix]) -> dict[str, Any]:
     return {**found, "tensors": several}
 
 
-def _columns(read: Columns, sites: Sequence[str]) -> list[dict[str, Any]]:
-    return [_column(name, found, sites) for name, found in read.items()]
+class _Routes(dict[tuple[str, float, str], int]):
+    """How numbers were found, with their risk and their form: each once, by its place."""
+
+    def __missing__(self, route: tuple[str, float, str]) -> int:
+        self[route] = len(self)
+        return self[route]
 
 
-def _column(name: str, read: Mapping[str, Reading], sites: Sequence[str]) -> dict[str, Any]:
+def _columns(read: Columns, sites: Sequence[str], routes: _Routes) -> list[dict[str, Any]]:
+    return [_column(name, found, sites, routes) for name, found in read.items()]
+
+
+def _column(
+    name: str, read: Mapping[str, Reading], sites: Sequence[str], routes: _Routes
+) -> dict[str, Any]:
     """One quantity: what it means, its numbers, and by which route each was found."""
     q = quantities()[next(iter(read.values())).quantity]
-    route = lambda r: (r.estimate.how, r.estimate.risk, r.form)
-    routes = list(dict.fromkeys(route(r) for r in read.values()))
-    place = {each: i for i, each in enumerate(routes)}
+    place = {r.site: routes[r.estimate.how, r.estimate.risk, r.form] for r in read.values()}
+    only, *others = dict.fromkeys(place.values())
     here = [read.get(site) for site in sites]
-    found = {
+    words = ("says", "unit", "scale", "range", "healthy", "source")
+    return {
         "name": name,
-        **{
-            word: getattr(q, word)
-            for word in ("says", "unit", "scale", "range", "healthy", "source")
-        },
-        "routes": [list(each) for each in routes],
+        **{word: getattr(q, word) for word in words},
+        "route": packed_places([place.get(s, 0) for s in sites]) if others else only,
         **packed([None if r is None else r.estimate for r in here]),
     }
-    if len(routes) > 1:
-        found["route"] = [0 if r is None else place[route(r)] for r in here]
-    return found
 
 
-def _spectra(scan: Scan, at: Mapping[str, int]) -> dict[int, list[Any]]:
+def _spectra(scan: Scan, at: Mapping[str, int], routes: _Routes) -> dict[int, list[Any]]:
     """Thinned, by the place of their matrix; the first where there are several of one."""
     found: dict[int, list[Any]] = {}
     for s in scan.spectra:
-        if s.site in at and at[s.site] not in found:
-            short = packed_spectrum(s.spectrum.sigma)
-            if short is not None:
-                found[at[s.site]] = [*short, *s.spectrum.shape, s.spectrum.how]
+        place = at.get(s.site)
+        text = None if place is None or place in found else packed_spectrum(s.spectrum.sigma)
+        if place is not None and text is not None:
+            route = routes[s.spectrum.how, s.spectrum.risk, s.form]
+            own = s.spectrum.shape == scan.matrices[place].shape
+            shape = () if own else s.spectrum.shape
+            found[place] = [len(s.spectrum.sigma), text, route, *shape]
     return found
 
 

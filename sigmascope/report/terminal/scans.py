@@ -151,6 +151,7 @@ def _unusual(scan: Scan, screen: Screen) -> Iterator[Part]:
         return
     right = ("value", "usual", "deviations")
     table = grid("matrix", "quantity", *right, "also", right=right)
+    table.columns[0].no_wrap = True  # what it sticks out by besides goes on in the next line
     chosen, more = shortlist(found, UNUSUAL, screen)
     for each in chosen:
         table.add_row(

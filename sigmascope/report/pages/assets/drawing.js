@@ -26,12 +26,21 @@ function ticks({ low, high, log }, most) {
   return found.filter((t) => t >= low * 0.999 && t <= high * 1.001);
 }
 
+// The least and the largest of any number of values: arguments of a call are limited.
+function extent(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const v of values) {
+    if (v < low) low = v;
+    if (v > high) high = v;
+  }
+  return [low, high];
+}
+
 // Ends of an axis that holds these values, with a little room on both sides.
 function ends(values, log) {
   const known = values.filter((v) => Number.isFinite(v) && (!log || v > 0));
   if (known.length === 0) return log ? { low: 0.1, high: 10, log } : { low: 0, high: 1, log };
-  let [low, high] = [Infinity, -Infinity];
-  for (const v of known) [low, high] = [Math.min(low, v), Math.max(high, v)];
+  const [low, high] = extent(known);
   if (log) {
     const room = Math.max((high / low) ** 0.06, 1.06);
     return { low: low / room, high: high * room, log };

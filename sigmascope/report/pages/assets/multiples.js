@@ -12,7 +12,7 @@ function pointsOf(kind) {
 // Depth where the kind has one; else the order in the checkpoint. What has none among others that do stands left of them.
 function placesOf(points) {
   const depths = points.map((i) => data.matrices.depth[i]);
-  if (points.length > 0 && Math.max(...depths) < 0) return { xs: points.map((_, k) => k), words: () => "" };
+  if (depths.every((depth) => depth < 0)) return { xs: points.map((_, k) => k), words: () => "" };
   return { xs: depths, words: (t) => (t < 0 ? "none" : Number.isInteger(t) ? String(t) : "") };
 }
 
@@ -86,7 +86,7 @@ function chartAxes() {
 function drawChart(one, axesOf = chartAxes()) {
   const [column, axes] = [quantityShown(), axesOf(one)];
   if (one.xs.length > 0) {
-    const [low, high] = [Math.min(...one.xs), Math.max(...one.xs)];
+    const [low, high] = extent(one.xs);
     Object.assign(axes.x, { low: low - 0.5 - (high - low) * 0.02, high: high + 0.5 + (high - low) * 0.02 });
   }
   const drawn = chart(one.canvas, axes.x, axes.y);

@@ -31,12 +31,22 @@ class Column {
     return this.read;
   }
 
+  // The place of how a reading was found.
+  route(i) {
+    if (typeof this.spec.route === "number") return this.spec.route;
+    if (!this.paths) {
+      const read = unpacked(this.spec.route);
+      this.paths = read.byteLength === 2 * this.count ? new Uint16Array(read) : new Uint32Array(read);
+    }
+    return this.paths[i];
+  }
+
   // One reading; null where there is none.
   row(i) {
     const value = this.values[i];
     if (Number.isNaN(value)) return null;
     if (this.spec.gaps && !this.gaps) this.gaps = gapsOf(this.spec.gaps);
-    const [how, risk, form] = this.spec.routes[this.spec.route ? this.spec.route[i] : 0];
+    const [how, risk, form] = data.routes[this.route(i)];
     const ends = this.odd[i]
       ? this.odd[i].slice(1).map(number)
       : this.gaps
@@ -91,8 +101,10 @@ function places(count) {
 function spectrumOf(i) {
   const found = data.spectra[i];
   if (!found) return null;
-  const [count, top, span, text, rows, cols, how] = found;
-  const steps = new Uint16Array(unpacked(text));
+  const [count, text, route, rows = data.matrices.rows[i], cols = data.matrices.cols[i]] = found;
+  const read = unpacked(text);
+  const [top, span] = new Float32Array(read, 0, 2);
+  const steps = new Uint16Array(read, 8);
   const sigma = Array.from(steps, (s) => (s === 0 ? 0 : top * Math.exp(((s - 1) / STEPS - 1) * span)));
-  return { count, sigma, at: places(count), rows, cols, how };
+  return { count, sigma, at: places(count), rows, cols, how: data.routes[route][0] };
 }

@@ -186,9 +186,10 @@ function missing(i) {
 
 function factsOf(i, k) {
   const tensors = data.matrices.tensors[i];
+  const found = spectrumOf(i);
   const depth = data.matrices.depth[i] < 0 ? "" : `, depth ${data.matrices.depth[i]}`;
   const form = word("form", i) === "matrix" ? "" : `, as ${shown(word("form", i))}`;
-  const facts = `${shown(word("kind", i))}${depth}, ${shape(i)}${form}, ${shown(word("dtype", i))}, ${bytesize(data.matrices.bytes[i])}, ${word("effort", i)} spectrum`;
+  const facts = `${shown(word("kind", i))}${depth}, ${shape(i)}${form}, ${shown(word("dtype", i))}, ${bytesize(data.matrices.bytes[i])}, ${word("effort", i)} spectrum${found ? ` (${shown(found.how)})` : ""}`;
   const list = (title, items) => (items.length > 0 ? [element("h4", {}, title), element("ul", {}, ...items)] : []);
   const close = element("button", { type: "button", class: "link", "aria-label": `Remove ${shown(SITES[i])}`, onclick: () => toggle(i) }, "remove");
   return element(
