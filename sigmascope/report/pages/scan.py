@@ -63,34 +63,39 @@ def scan_page(path: str | os.PathLike[str], scan: Scan, findings: Sequence[Findi
 
 def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
     """Columns of what was read, what they mean, thinned spectra, and what is missing."""
-    read, met = seen(scan), pairs(scan)
+    met, plan, routes = pairs(scan), scan.plan, _Routes()
     at = {m.site: i for i, m in enumerate(scan.matrices)}
     between = [*dict.fromkeys(site for sites in met.values() for site in sites)]
-    plan, routes = scan.plan, _Routes()
     return {
         "source": plan.source,
         "about": {**plan.about, **scan.about},
         "tensors": plan.tensors,
         "bytes": plan.bytes,
         "matrices": _matrices(scan.matrices),
-        "columns": _columns(read, [m.site for m in scan.matrices], routes),
+        "columns": _columns(seen(scan), [m.site for m in scan.matrices], routes),
         "pairs": {
             "site": [ends(site, at) or site for site in between],
             "columns": _columns(met, between, routes),
         },
         "spectra": _spectra(scan, at, routes),
-        "findings": [
-            _placed(form, f, at) for form, f in zip(encoded(findings), findings, strict=True)
-        ],
+        **_found(scan, findings, at),
+        "skipped": _skipped(scan, at),
+        "left": [[what, why, sites] for (what, why), sites in reasons(plan.skipped).items()],
+        "routes": [*routes],  # last, when all are known
+    }
+
+
+def _found(scan: Scan, findings: tuple[Finding, ...], at: Mapping[str, int]) -> dict[str, Any]:
+    """Findings, which of them follow from others, and matrices that stick out."""
+    forms = zip(encoded(findings), findings, strict=True)
+    return {
+        "findings": [_placed(form, finding, at) for form, finding in forms],
         "cards": [{"cause": cause, "follow": rest} for cause, rest in folded(findings).items()],
         "headline": headline(findings) if findings else "",
         "outliers": [
             [at[o.matrix.site], o.reading.quantity, o.reading.estimate.value, o.usual, o.far]
             for o in outliers(scan)[:_OUTLIERS]
         ],
-        "skipped": _skipped(scan, at),
-        "left": [[what, why, sites] for (what, why), sites in reasons(plan.skipped).items()],
-        "routes": [*routes],  # last, when all are known
     }
 
 

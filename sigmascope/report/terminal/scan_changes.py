@@ -55,19 +55,21 @@ def _kinds(moved: Sequence[Matrix], read: Columns) -> Table:
     )
     table = grid("kind", *right, right=right)
     for kind, matrices in by_kind(moved).items():
-        table.add_row(
-            Text(shortened(printable(kind), KIND)),
-            f"{len(matrices):,}",
-            _one(read, _MOVED, matrices),
-            _one(read, _MOVED, matrices, max),
-            _one(read, "turned change", matrices),
-            _one(read, "best scale", matrices, digits=5),
-            _one(read, "change stable rank", matrices),
-            _one(read, "change spikes", matrices),
-            _degrees(_all(read, "largest angle", matrices)),
-            _one(read, "intruders", matrices, sum),
-        )
+        name = Text(shortened(printable(kind), KIND))
+        table.add_row(name, f"{len(matrices):,}", *_row(matrices, read))
     return table
+
+
+def _row(matrices: Sequence[Matrix], read: Columns) -> Iterator[str]:
+    """How far matrices of a kind moved and turned: medians, the largest change, all intruders."""
+    yield _one(read, _MOVED, matrices)
+    yield _one(read, _MOVED, matrices, max)
+    yield _one(read, "turned change", matrices)
+    yield _one(read, "best scale", matrices, digits=5)
+    yield _one(read, "change stable rank", matrices)
+    yield _one(read, "change spikes", matrices)
+    yield _degrees(_all(read, "largest angle", matrices))
+    yield _one(read, "intruders", matrices, sum)
 
 
 def _most(matrices: Sequence[Matrix], read: Columns, screen: Screen) -> Table:

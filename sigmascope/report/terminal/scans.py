@@ -37,14 +37,12 @@ _EXPONENT, _TESTED = "power-law exponent", "power-law p-value"
 
 
 @parts.register
-def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] = ()) -> Iterator[Part]:
+def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None) -> Iterator[Part]:
     """Heading, findings, kinds, depth, the unusual, changes, what is missing."""
     yield from _heading(scan)
-    yield ""
-    if findings:
-        yield from told(findings, screen)
-    else:
-        yield Text("No findings.", "bold green" if scan.readings else "yellow")
+    if findings is not None:  # else nobody looked
+        none = Text("No findings.", "bold green" if scan.readings else "yellow")
+        yield from ("", *(told(findings, screen) if findings else (none,)))
     read = seen(scan)
     if scan.readings and scan.matrices:
         yield from section("By kind", _kinds(scan, read))

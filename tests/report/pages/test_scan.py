@@ -86,10 +86,9 @@ def test_ten_thousand_matrices_stay_under_eight_megabytes(tmp_path):
     planned = plan(1667)
     values, _, _ = sigma(planned.matrices[1], 1)
     names = sorted({r.quantity for r in BEFORE.readings if " → " not in r.site})
+    wide = Estimate(1.5, 1.0, 1.75, "route")
     readings = tuple(
-        Reading(m.site, name, Estimate(i + 1.5, i + 1.0, i + 1.75, "route"), SCAN, "matrix")
-        for i, m in enumerate(planned.matrices)
-        for name in names
+        Reading(m.site, name, wide, SCAN, "matrix") for m in planned.matrices for name in names
     )
     kept = Spectrum(values, planned.matrices[1].shape, "gram")
     spectra = tuple(SiteSpectrum(m.site, SCAN, "matrix", kept) for m in planned.matrices)

@@ -32,7 +32,8 @@ def test_findings_are_told_as_those_of_a_profile():
     assert f"{ODD}: spectral norm 6.961" in SAID
     assert "└ note  old-format  follows from outlying-norm" in SAID
     assert SAID.index("ERROR") < SAID.index("WARNING") < SAID.index("By kind")
-    assert "No findings." in text(SCAN)
+    assert "No findings." in text(SCAN, ())
+    assert "findings" not in text(SCAN)
 
 
 def test_each_kind_has_its_medians():

@@ -97,6 +97,7 @@ function fillUnusual() {
 }
 
 const LISTED = 100; // pairs in the document
+const NAMED = 1000; // names under one reason
 
 // Two matrices that meet or are alike, each of which can be opened; another site as it is.
 function between(site) {
@@ -135,7 +136,11 @@ function reasons(id, rows, none) {
     const head = [element("strong", {}, String(sites.length)), element("span", {}, shown(what)), element("span", { class: "statement" }, shown(why))];
     const list = element("ul", { class: "names", tabindex: "0" });
     const whole = element("details", {}, element("summary", {}, ...head), list);
-    const fill = () => list.replaceChildren(...sites.map((site) => element("li", {}, named(typeof site === "number" ? SITES[site] : site))));
+    const fill = () => {
+      const items = sites.slice(0, NAMED).map((site) => element("li", {}, named(typeof site === "number" ? SITES[site] : site)));
+      if (sites.length > NAMED) items.push(element("li", { class: "hint" }, `and ${sites.length - NAMED} more, which the JSON form has`));
+      list.replaceChildren(...items);
+    };
     whole.addEventListener("toggle", fill, { once: true });
     return whole;
   });

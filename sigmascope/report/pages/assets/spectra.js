@@ -61,9 +61,9 @@ function drawRanks(all) {
     line(drawn, at.map((k, j) => [k + 1, values[j] > 0 ? values[j] : NaN]), { colour });
     const edge = readingOf("noise edge", i);
     if (edge) line(drawn, [[0.9, edge.value], [most * 1.1, edge.value]], { colour, dash: [5, 4], width: 1 });
-    for (let k = 0; k < Math.min(found.spikes, 40, at.length); k += 1) {
-      if (at[k] === k) dot(drawn.context, drawn.px(k + 1), drawn.py(values[k]), 3, colour);
-    }
+    at.forEach((place, k) => {
+      if (place < found.spikes && values[k] > 0) dot(drawn.context, drawn.px(place + 1), drawn.py(values[k]), 3, colour);
+    });
   }
 }
 
@@ -128,8 +128,8 @@ function drawDensity(drawn, found, { bars, law, edges, colour, axis, most }) {
   line(drawn, law, { colour, width: 2 });
   if (found.edge) line(drawn, [[found.edge, 0], [found.edge, most * 1.05]], { colour, dash: [5, 4], width: 1.25 });
   context.fillStyle = colour;
-  for (let k = 0; k < Math.min(found.spikes, 40, found.lambda.length); k += 1) {
-    const x = px(found.lambda[k]);
+  for (const spike of found.lambda.filter((x, k) => found.spectrum.at[k] < found.spikes && x > 0)) {
+    const x = px(spike);
     context.beginPath();
     context.moveTo(x, box.bottom);
     context.lineTo(x - 4, box.bottom - 9);
@@ -141,7 +141,10 @@ function drawDensity(drawn, found, { bars, law, edges, colour, axis, most }) {
 
 function beyond(known, axis) {
   const words = ["Bars: singular values; curve: the law of Marchenko and Pastur at the fitted noise level; dashed: the noise edge; triangles: spikes."];
-  const out = known.map(({ found }) => found.lambda.filter((x, k) => x > axis.high && k < 32).length);
+  const out = known.map(({ found }) => {
+    const last = found.lambda.filter((x) => x > axis.high).length;
+    return last > 0 ? found.spectrum.at[last - 1] + 1 : 0;
+  });
   const count = out.reduce((a, b) => a + b, 0);
   if (count > 0) words.push(`${count === 1 ? "One value lies" : `${count} values lie`} beyond the right end.`);
   if (known.some(({ found }) => found.spectrum.count < found.total)) words.push("Only the largest values of some were computed.");
