@@ -3,14 +3,16 @@
 from sigmascope.report import landscape_forms
 from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
-from sigmascope.report.pages import landscape_page, page
+from sigmascope.report.pages import landscape_page, page, scan_page
 from sigmascope.report.pictures import coordinates_picture, tree_picture
 from sigmascope.report.results import Checks, Ranking, Scenery, Trials
-from sigmascope.report.schema import SCHEMA
+from sigmascope.report.scans import matrix_form
+from sigmascope.report.schema import SCAN_SCHEMA, SCHEMA
 from sigmascope.report.tables import table
 from sigmascope.report.terminal import html, text, theorems_text
 
 __all__ = [
+    "SCAN_SCHEMA",
     "SCHEMA",
     "Checks",
     "Coverage",
@@ -23,7 +25,9 @@ __all__ = [
     "json_form",
     "landscape_forms",
     "landscape_page",
+    "matrix_form",
     "page",
+    "scan_page",
     "table",
     "text",
     "theorems_text",

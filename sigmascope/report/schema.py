@@ -13,9 +13,11 @@ from sigmascope.records import (
     Skipped,
 )
 from sigmascope.records.encoding import object_of, schema_of
+from sigmascope.records.scans import Matrix, Scan, ScanPlan
 from sigmascope.report.coverage import Coverage
 
 VERSION = "sigmascope/profile/1"  # a new number whenever a reader of the old form could go wrong
+SCAN_VERSION = "sigmascope/scan/1"
 
 _NAMES = {
     Estimate: "estimate",
@@ -73,4 +75,27 @@ SCHEMA: Final[dict[str, Any]] = {
         findings={"type": "array", "items": {"$ref": "#/$defs/finding"}},
     ),
     "$defs": _definitions(),
+}
+
+
+def _scan_definitions() -> dict[str, Any]:
+    known = ("estimate", "reading", "spectrum", "finding", "skipped")
+    names = {kind: name for kind, name in _NAMES.items() if name in known}
+    names |= {Matrix: "matrix", ScanPlan: "plan"}
+    found = {name: schema_of(kind, names) for kind, name in names.items()}
+    depth = found["matrix"]["properties"]["depth"]["description"]
+    placed = {"type": "integer", "minimum": -1, "description": depth}
+    return {"number": _NUMBER, **found, "matrix": _with(found["matrix"], depth=placed)}
+
+
+SCAN_SCHEMA: Final[dict[str, Any]] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": "urn:sigmascope:scan:1",
+    "title": "What was measured of the matrices of a checkpoint, and what was found in it",
+    **_with(
+        schema_of(Scan, {**_NAMES, ScanPlan: "plan"}),
+        schema={"const": SCAN_VERSION},
+        findings={"type": "array", "items": {"$ref": "#/$defs/finding"}},
+    ),
+    "$defs": _scan_definitions(),
 }

@@ -9,9 +9,11 @@ from sigmascope.diagnosis.compression import Compression, Truncation
 from sigmascope.diagnosis.cures import Cure, Cures
 from sigmascope.records import Check, Finding, Profile, Reading
 from sigmascope.records.encoding import wide
+from sigmascope.records.scans import Scan, ScanPlan
 from sigmascope.report.depths import depths
 from sigmascope.report.forms import json_form
 from sigmascope.report.results import Checks
+from sigmascope.report.scans.columns import columns, plan_columns
 from sigmascope.survey import Change, Comparison, compare
 from sigmascope.survey.bottleneck import DepthSweep, Trained
 from sigmascope.survey.landscape import Bend, Bends, Landscape, LayerCurvature
@@ -42,7 +44,8 @@ def table(result: Any) -> dict[str, list[Any]]:
     Returns:
         The fields of the records, numbers as `value, low, high, how, risk`. Readings of a profile
         have a `depth` besides, the order of the layer that is, or applies, the site; one past the
-        last for the network's output; None where the site belongs to no layer.
+        last for the network's output; None where the site belongs to no layer. A scan has a row
+        for each matrix, and a column for each quantity.
 
     Example:
         >>> from sigmascope.records import Estimate
@@ -56,6 +59,8 @@ def table(result: Any) -> dict[str, list[Any]]:
     if isinstance(result, le2022.conservation.Conserved):  # each balance with its formula
         balances = json_form(result)["invariants"]
         return {name: [row[name] for row in balances] for name in balances[0]} if balances else {}
+    if isinstance(result, Scan | ScanPlan):
+        return columns(result) if isinstance(result, Scan) else plan_columns(result)
     kind, name = _ROWS.get(type(result), (type(result), ""))
     rows = getattr(result, name) if name else (result,)
     found = {column.name: [column.of(row) for row in rows] for column in wide(kind)}

@@ -1,8 +1,8 @@
 import pytest
 
-from sigmascope.quantities import TRAINING
+from sigmascope.quantities import SCAN, TRAINING
 from sigmascope.records import EVERY, Profile
-from sigmascope.report import SCHEMA, json_form
+from sigmascope.report import SCAN_SCHEMA, SCHEMA, json_form
 
 DEFINITIONS = SCHEMA["$defs"]
 
@@ -37,7 +37,7 @@ def test_version_1_has_these_fields_and_no_others(name, fields):
 
 
 def test_words_that_may_stand_in_a_field_are_listed():
-    assert DEFINITIONS["reading"]["properties"]["view"]["enum"] == [*EVERY, TRAINING]
+    assert DEFINITIONS["reading"]["properties"]["view"]["enum"] == [*EVERY, TRAINING, SCAN]
     assert DEFINITIONS["finding"]["properties"]["severity"]["enum"] == ["error", "warning", "note"]
     assert "violated" in DEFINITIONS["check"]["properties"]["verdict"]["enum"]
 
@@ -45,3 +45,13 @@ def test_words_that_may_stand_in_a_field_are_listed():
 def test_fields_say_what_they_mean():
     assert "one past the last" in DEFINITIONS["finding"]["properties"]["depth"]["description"]
     assert "Route" in DEFINITIONS["reading"]["properties"]["how"]["description"]
+
+
+def test_the_schema_of_a_scan_has_every_part_of_its_form():
+    assert SCAN_SCHEMA["properties"]["schema"] == {"const": "sigmascope/scan/1"}
+    assert set(SCAN_SCHEMA["required"]) == {
+        "schema", "plan", "readings", "spectra", "skipped", "about", "findings",
+    }  # fmt: skip
+    fields = "site kind depth rows cols dtype tensors bytes effort work form"
+    assert set(SCAN_SCHEMA["$defs"]["matrix"]["required"]) == set(fields.split())
+    assert SCAN_SCHEMA["$defs"]["matrix"]["properties"]["depth"]["minimum"] == -1

@@ -23,6 +23,8 @@ def write_page(
     data: dict,
     template: str,
     scripts: tuple[str, ...],
+    styles: tuple[str, ...] = ("page.css",),
+    plots: bool = True,
 ) -> Path:
     """Write one HTML file that opens anywhere, without a network.
 
@@ -32,25 +34,22 @@ def write_page(
         data: What the scripts draw, as strict JSON.
         template: An asset with places for all of these.
         scripts: Assets that are joined into one script, in this order.
+        styles: Assets that say what it looks like, in this order.
+        plots: Whether plotly, 5 MB, is a script of its own; the template has a place for it then.
 
     Raises:
         Refusal: If there is no folder for it, something that is not such a page is there, or the
             disk is full; what was there is then as it was.
     """
-    return write_text(path, _written(title, data, template, scripts), mark=MARK)
-
-
-def _written(title: str, data: dict, template: str, scripts: tuple[str, ...]) -> str:
-    plotly = get_plotlyjs().replace("\r\n", "\n")  # as a browser reads it, or the hash is wrong
     script = "\n".join(map(_asset, scripts))
-    return Template(_asset(template)).substitute(
-        title=html.escape(title),
-        policy=_policy(plotly, script),
-        style=_asset("page.css"),
-        data=_harmless(data),
-        plotly=plotly,
-        script=script,
-    )
+    places = {"title": html.escape(title), "data": _harmless(data), "script": script}
+    places["style"] = "\n".join(map(_asset, styles))
+    plotly = ()
+    if plots:
+        plotly = (get_plotlyjs().replace("\r\n", "\n"),)  # as a browser reads it, for its hash
+        places["plotly"] = plotly[0]
+    written = Template(_asset(template)).substitute(places, policy=_policy(*plotly, script))
+    return write_text(path, written, mark=MARK)
 
 
 def _asset(name: str) -> str:

@@ -69,6 +69,33 @@ def within(estimate: Estimate) -> str:
     return f"{compact(estimate.value, digits=3)} ±{per_cent:g}%"
 
 
+def sized(count: int) -> str:
+    """Bytes with a unit.
+
+    Example:
+        >>> [sized(n) for n in (512, 14_500_000, 3_200_000_000)]
+        ['512 bytes', '14.5 MB', '3.2 GB']
+    """
+    for power, unit in ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
+        if count >= 10**power:
+            return f"{compact(count / 10**power, digits=3)} {unit}"
+    return f"{count} bytes"
+
+
+def lasting(seconds: float) -> str:
+    """A time with a unit.
+
+    Example:
+        >>> [lasting(t) for t in (1.26, 90.0, 5400.0, 200000.0)]
+        ['1.3 seconds', '1.5 minutes', '90 minutes', '56 hours']
+    """
+    if seconds < 60:
+        return f"{compact(seconds, digits=2)} seconds"
+    if seconds < 7200:
+        return f"{compact(seconds / 60, digits=2)} minutes"
+    return f"{compact(seconds / 3600, digits=2)} hours"
+
+
 def risk(estimate: Estimate) -> str:
     """The chance that the interval misses, in words; empty where there is none.
 

@@ -68,17 +68,22 @@ def _opening(
     if (odds := chances_grid(profile)) is not None:
         yield from (odds, "")
     if findings:
-        yield from (Text(headline(findings), "bold"), "")
+        yield from told(findings, screen)
     else:
         yield Text(no_findings(seen), "yellow" if seen.unseen else "bold green")
+    if seen.unseen:
+        yield from ([""] if findings else [])
+        yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
+
+
+def told(findings: Sequence[Finding], screen: Screen) -> Iterator[Part]:
+    """How many there are, then each cause with what follows from it."""
+    yield from (Text(headline(findings), "bold"), "")
     for i, (cause, rest) in enumerate(folded(findings).items()):
         yield from [""] if i else []
         yield from parts(findings[cause], screen)
         for place in rest:
             yield from _consequence(findings[place])
-    if seen.unseen:
-        yield from ([""] if findings else [])
-        yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
 
 
 def _about(profile: Profile) -> str:

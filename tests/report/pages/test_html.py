@@ -27,6 +27,16 @@ def test_only_the_two_scripts_written_here_may_run(tmp_path):
     assert "unsafe" not in policy
 
 
+def test_a_page_without_plots_has_one_script_and_its_own_styles(tmp_path):
+    style = ("page.css", "scan.css")
+    more = {"template": "scan.html", "scripts": ("words.js",), "styles": style, "plots": False}
+    text = write_page(tmp_path / "a.html", title="t", data={}, **more).read_text("utf-8")
+    assert len(re.findall("sha256-", text)) == 1
+    assert len(text) < 100_000
+    assert ".multiples" in text
+    assert ".card" in text
+
+
 def test_another_file_is_left_alone(tmp_path):
     mine = tmp_path / "a.html"
     mine.write_text("<p>mine</p>")
