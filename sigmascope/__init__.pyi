@@ -10,6 +10,7 @@ from . import (
     probes as probes,
     records as records,
     report as report,
+    scanning as scanning,
     sources as sources,
     store as store,
     survey as survey,
@@ -67,6 +68,9 @@ from .report import (
     page as page,
     text as text,
 )
+from .scanning import (
+    scan as scan,
+)
 from .sources import (
     open_both as open_both,
     open_data as open_data,
@@ -81,7 +85,6 @@ from .survey import (
     Monitor as Monitor,
     compare as compare,
     profile as profile,
-    scan as scan,
 )
 from .survey.bottleneck import (
     depth_sweep as depth_sweep,

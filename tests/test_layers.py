@@ -17,11 +17,12 @@ ROOMS = {  # what each room may import besides itself
     "networks": {"records", "linalg"},
     "probes": {*FLOOR, "linalg", "networks"},
     "theory": {*FLOOR, "linalg", "networks", "probes"},
-    "survey": {*FLOOR, "linalg", "networks", "probes", "theory", "store", "sources"},
+    "survey": {*FLOOR, "linalg", "networks", "probes", "theory", "store"},
     "diagnosis": {*FLOOR, "linalg", "networks", "probes", "theory", "survey"},
     "report": {*FLOOR, "linalg", "networks", "probes", "theory", "survey", "diagnosis"},
     "store": FLOOR,
     "sources": {"gate", "networks"},
+    "scanning": {*FLOOR, "linalg", "sources", "store"},
 }
 EVERY = set(ROOMS)
 MOST_NAMES = 20  # that a package shows, subpackages aside

@@ -114,8 +114,7 @@ def scan(
         whole: List every matrix.
         strict: End with exit code 1 if there is an error or a warning.
     """
-    from sigmascope import diagnosis, report
-    from sigmascope.survey import scanning
+    from sigmascope import scanning
 
     read = tuple(Path(name) for name in (checkpoint, against) if name and "://" not in name)
     require_targets(html=html, json=json, lines=lines, run=run, inputs=(*read, what.rules))
@@ -126,6 +125,8 @@ def scan(
             return finish(_shared(planned, _workers(planned, how)), json=json)
         require_run(run)
         found = _measured(checkpoint, planned, asked, how, run, lines, what)
+    from sigmascope import diagnosis, report  # not before: a worker of one is this process
+
     findings = diagnosis.checkpoints.scan_findings(found)
     failed = strict and any(f.severity != "note" for f in findings)
     if html is not None:
@@ -143,13 +144,13 @@ def _measured(
     lines: Path | None,
     what: What,
 ) -> "Scan":
-    from sigmascope import survey
+    from sigmascope import scanning
 
     workers = _workers(planned, how)
     with ExitStack() as open_:
         progress = open_.enter_context(progress_bar())
         told = open_.enter_context(_lines(lines))
-        return survey.scan(
+        return scanning.scan(
             checkpoint,
             **asked,
             run=run,
@@ -164,7 +165,7 @@ def _measured(
 
 
 def _asked(what: What) -> dict[str, Any]:
-    from sigmascope.survey import scanning
+    from sigmascope import scanning
 
     if what.exact and what.leading:
         raise gate.Refusal("`--exact` and `--leading` ask for opposites: give one of them.")

@@ -1,11 +1,10 @@
 """Models in, profiles out."""
 
-from sigmascope.survey import bottleneck, landscape, scanning, task, views
+from sigmascope.survey import bottleneck, landscape, task, views
 from sigmascope.survey.comparing import Change, Comparison, compare
 from sigmascope.survey.coverage import tried
 from sigmascope.survey.monitor import Monitor
 from sigmascope.survey.profiling import Progress, named, profile
-from sigmascope.survey.scanning import scan
 
 __all__ = [
     "Change",
@@ -17,8 +16,6 @@ __all__ = [
     "landscape",
     "named",
     "profile",
-    "scan",
-    "scanning",
     "task",
     "tried",
     "views",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64
-from scipy import stats
+from scipy import special
 from torch import Tensor
 
 from sigmascope.records import Estimate
@@ -142,7 +142,7 @@ def _samples(
 def _interval(exponent: float, tail: int, again: Float64[Tensor, " b"]) -> Estimate:
     """By the gamma law beyond the threshold, and by samples with their own: the wider."""
     sides = (RISK / 2, 1 - RISK / 2)
-    fixed = (1 + (exponent - 1) * float(stats.chi2.ppf(q, 2 * tail)) / (2 * tail) for q in sides)
+    fixed = (1 + (exponent - 1) * float(special.gammaincinv(tail, q)) / tail for q in sides)
     ends = torch.tensor([1 - q for q in sides], dtype=again.dtype)
     free = (2 * exponent - again.quantile(ends)).clamp_min(1.0).tolist()
     low, high = zip(fixed, free, strict=True)
@@ -152,6 +152,7 @@ def _interval(exponent: float, tail: int, again: Float64[Tensor, " b"]) -> Estim
 
 def _chances(hits: int) -> tuple[float, float]:
     """Clopper and Pearson's interval."""
-    low = float(stats.beta.ppf(RISK / 2, hits, SAMPLES - hits + 1)) if hits else 0.0
-    high = float(stats.beta.ppf(1 - RISK / 2, hits + 1, SAMPLES - hits)) if hits < SAMPLES else 1.0
+    missed = SAMPLES - hits
+    low = float(special.betaincinv(hits, missed + 1, RISK / 2)) if hits else 0.0
+    high = float(special.betaincinv(hits + 1, missed, 1 - RISK / 2)) if missed else 1.0
     return low, high

@@ -62,7 +62,8 @@ class ScanPlan(Shown):
         seconds: Processor time expected, from rates measured here.
         memory: Peak of one process, in bytes.
         workers: Processes.
-        about: Format, versions and settings, as words.
+        about: Format and circumstances, as words.
+        settings: What was asked, as words; a scan that is gone on with must have the same.
     """
 
     source: str
@@ -74,6 +75,7 @@ class ScanPlan(Shown):
     memory: int
     workers: int = 1
     about: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

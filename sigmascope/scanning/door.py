@@ -10,20 +10,20 @@ from torch import Tensor, nn
 from sigmascope import gate
 from sigmascope.records import SiteSpectrum
 from sigmascope.records.scans import Matrix, Scan, ScanPlan
-from sigmascope.sources.stored import Checkpoint
-from sigmascope.survey.scanning.against import versions
-from sigmascope.survey.scanning.copies import candidates
-from sigmascope.survey.scanning.journal import Journal
-from sigmascope.survey.scanning.measuring import Measured
-from sigmascope.survey.scanning.planning import (
+from sigmascope.scanning.against import versions
+from sigmascope.scanning.copies import candidates
+from sigmascope.scanning.journal import Journal
+from sigmascope.scanning.measuring import Measured
+from sigmascope.scanning.planning import (
     Asked,
     Settings,
     Work,
     quantities_named,
     worked_out,
 )
-from sigmascope.survey.scanning.rules import Rule
-from sigmascope.survey.scanning.running import Job, Mapper, results, work
+from sigmascope.scanning.rules import Rule
+from sigmascope.scanning.running import Job, Mapper, results, work
+from sigmascope.sources.stored import Checkpoint
 
 Origin = str | os.PathLike[str] | nn.Module | dict[str, Tensor] | Checkpoint
 Told = Callable[[Matrix, Measured], None]

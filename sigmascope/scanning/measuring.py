@@ -21,8 +21,8 @@ from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.records.scans import Matrix
-from sigmascope.survey.scanning.entries import Entries, entries, sketch
-from sigmascope.survey.scanning.tasks import Task
+from sigmascope.scanning.entries import Entries, entries, sketch
+from sigmascope.scanning.tasks import Task
 
 ENERGY = 0.99  # of the squared norm, which the energy rank holds
 NOISE = ("noise level", "noise edge", "noise distance", "random baseline", "spikes", "spike energy")

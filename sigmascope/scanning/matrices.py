@@ -7,9 +7,9 @@ from math import prod
 from typing import Any
 
 from sigmascope.records import Skipped
+from sigmascope.scanning.cuts import Cut, Piece, by_head, pieces, whole
+from sigmascope.scanning.rules import Rule, built_in, rule_for
 from sigmascope.sources.stored import Checkpoint, Stored
-from sigmascope.survey.scanning.cuts import Cut, Piece, by_head, pieces, whole
-from sigmascope.survey.scanning.rules import Rule, built_in, rule_for
 
 FIRST = re.compile(r"(?:^|\.)(\d+)\.")
 

@@ -15,13 +15,13 @@ from sigmascope.gate import Refusal
 from sigmascope.quantities import SCAN, in_view
 from sigmascope.records import Skipped
 from sigmascope.records.scans import Effort, Matrix, ScanPlan
+from sigmascope.scanning.costs import effort_of, memory_of, rate, work_of
+from sigmascope.scanning.cuts import Cut, Piece
+from sigmascope.scanning.matrices import depth_of, found_in
+from sigmascope.scanning.pairs import meeting
+from sigmascope.scanning.rules import Rule
+from sigmascope.scanning.tasks import Pair, Product, Task
 from sigmascope.sources.stored import Checkpoint, Stored, open_checkpoint
-from sigmascope.survey.scanning.costs import effort_of, memory_of, rate, work_of
-from sigmascope.survey.scanning.cuts import Cut, Piece
-from sigmascope.survey.scanning.matrices import depth_of, found_in
-from sigmascope.survey.scanning.pairs import meeting
-from sigmascope.survey.scanning.rules import Rule
-from sigmascope.survey.scanning.tasks import Pair, Product, Task
 
 Asked = Literal["auto", "full", "leading"]
 MEETINGS = frozenset({"alignment", "unit imbalance"})
@@ -57,8 +57,8 @@ class Settings:
         """As a run file keeps them, to know whether another scan is the same."""
         names = ("only", "skip", "effort", "heads", "seed", "spectra", "rules")
         return {
-            **{f"scan {name}": repr(getattr(self, name)) for name in names},
-            "scan quantities": ", ".join(sorted(self.wanted)),
+            **{name: repr(getattr(self, name)) for name in names},
+            "quantities": ", ".join(sorted(self.wanted)),
         }
 
 
@@ -224,9 +224,7 @@ def planned(
     """A plan of so much work on these matrices of an open checkpoint."""
     about = {
         "format": checkpoint.format,
-        "fingerprint": checkpoint.fingerprint,
-        "false alarms": "spikes are flagged in noise with a chance of 1 % a matrix at most",
-        **settings.words(),
+        "spikes": "flagged in noise with a chance of 1 % a matrix at most",
     }
     return ScanPlan(
         checkpoint.name,
@@ -238,4 +236,5 @@ def planned(
         max((_memory(m) for m in matrices), default=0),
         workers,
         MappingProxyType(about),
+        MappingProxyType({"fingerprint": checkpoint.fingerprint, **settings.words()}),
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sigmascope.records.scans import Matrix
-from sigmascope.survey.scanning.cuts import Cut
+from sigmascope.scanning.cuts import Cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from torch import Tensor
 from sigmascope.linalg import schatten_norm, stable_rank
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
-from sigmascope.survey.scanning.measuring import WHOLE, Measured
-from sigmascope.survey.scanning.tasks import Product, Task
+from sigmascope.scanning.measuring import WHOLE, Measured
+from sigmascope.scanning.tasks import Product, Task
 
 EPS = 2.0**-52
 

@@ -14,10 +14,10 @@ import torch
 
 from sigmascope.gate import Refusal
 from sigmascope.records import Reading, Skipped
-from sigmascope.survey.scanning.adapters import measure_product
-from sigmascope.survey.scanning.holding import hold
-from sigmascope.survey.scanning.measuring import Measured, measure
-from sigmascope.survey.scanning.tasks import Pair, Product, Task
+from sigmascope.scanning.adapters import measure_product
+from sigmascope.scanning.holding import hold
+from sigmascope.scanning.measuring import Measured, measure
+from sigmascope.scanning.tasks import Pair, Product, Task
 
 BATCH = 5e9  # multiplications: about a second, so that small matrices travel together
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sigmascope.records import Skipped
+from sigmascope.scanning.costs import work_of
+from sigmascope.scanning.planning import Settings, Work, planned, worked_out
+from sigmascope.scanning.tasks import Pair, Product, Task
 from sigmascope.sources.stored import open_checkpoint
-from sigmascope.survey.scanning.costs import work_of
-from sigmascope.survey.scanning.planning import Settings, Work, planned, worked_out
-from sigmascope.survey.scanning.tasks import Pair, Product, Task
 
 CHANGES = frozenset(
     {
@@ -40,12 +40,10 @@ def versions(source: object, other: object, settings: Settings, *, workers: int 
     placed = tuple(replace(pair, index=i, first=i) for i, pair in enumerate(pairs))
     work = sum(pair.work for pair in pairs)
     plan = planned(first, matrices, skipped, settings, work, workers)
-    about = {
-        **plan.about,
-        "against": second.name,
-        "fingerprint": f"{first.fingerprint} {second.fingerprint}",
-    }
-    return Work(replace(plan, about=about), (), placed)
+    prints = f"{first.fingerprint} {second.fingerprint}"
+    settings = {**plan.settings, "fingerprint": prints, "against": "yes"}
+    about = {**plan.about, "against": second.name}
+    return Work(replace(plan, about=about, settings=settings), (), placed)
 
 
 def _matched(

@@ -14,11 +14,12 @@ from sigmascope.gate import Refusal, printable
 from sigmascope.quantities import SCAN
 from sigmascope.records import Layer
 from sigmascope.records.scans import ScanPlan
+from sigmascope.scanning.measuring import Measured
 from sigmascope.store import Run
-from sigmascope.survey.scanning.measuring import Measured
 
 DONE, SKETCH = "done", "sketch"
 SAME = "fingerprint"
+SCANNED = "scan"
 
 
 class Journal:
@@ -40,14 +41,14 @@ class Journal:
         self.run = None if path is None else Run(path)
         if self.run is None:
             return
-        about = _about(plan)
+        settings = {SCANNED: plan.source, **plan.settings}
         begun = {row.record.name: row.record.value for row in self.run.about() if row.step == 0}
         if begun or self.run.steps():
-            _require_same(begun, about, self.run.path)
+            _require_same(begun, settings, self.run.path)
             self.found = dict(_read(self.run))
         else:
             layers = [Layer(m.site, m.kind, m.depth, m.tensors) for m in plan.matrices]
-            self.run.add(step=0, about=about, layers=layers, views=(SCAN,))
+            self.run.add(step=0, about=settings, layers=layers, views=(SCAN,))
 
     def add(self, one: Measured) -> None:
         """Keep a result; when this returns, it is on the disk."""
@@ -71,26 +72,23 @@ class Journal:
             self.run.close()
 
 
-def _about(plan: ScanPlan) -> dict[str, str]:
-    return {"scan": plan.source, "matrices": str(len(plan.matrices)), **plan.about}
-
-
-def _require_same(begun: Mapping[str, str], about: Mapping[str, str], path: Any) -> None:
-    if "scan" not in begun:
+def _require_same(begun: Mapping[str, str], asked: Mapping[str, str], path: Any) -> None:
+    if SCANNED not in begun:
         raise Refusal(
             f"`{path}` holds no scan: it is the run file of something else. Name another."
         )
-    names = [n for n in about if begun.get(n) != about[n] and n not in ("scan", "false alarms")]
-    if not names:
+    differing = [n for n in asked if n != SCANNED and begun.get(n) != asked[n]]
+    if not differing:
         return
-    if SAME in names:
+    if SAME in differing:
         raise Refusal(
-            f"`{path}` holds a scan of other files, of {printable(begun['scan'])}, or of these "
+            f"`{path}` holds a scan of other files, of {printable(begun[SCANNED])}, or of these "
             "before they changed. Name another run file."
         )
+    was = printable(begun.get(differing[0], "none"))
     raise Refusal(
-        f"`{path}` holds a scan with another `{names[0].removeprefix('scan ')}`, "
-        f"{printable(begun.get(names[0], 'none'))}: ask for the same, or name another run file."
+        f"`{path}` holds a scan with other `{differing[0]}`, {was}: ask for the same, or name "
+        "another run file."
     )
 
 

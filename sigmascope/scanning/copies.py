@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from sigmascope.survey.scanning.costs import work_of
-from sigmascope.survey.scanning.cuts import Cut
-from sigmascope.survey.scanning.tasks import Pair, Task
+from sigmascope.scanning.costs import work_of
+from sigmascope.scanning.cuts import Cut
+from sigmascope.scanning.tasks import Pair, Task
 
 ALIKE = 0.85  # cosine of two sketches, of which copies miss that by more than two deviations
 ROWS = 1024  # of the table of cosines at a time

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from sigmascope.records.scans import Matrix
-from sigmascope.survey.scanning.matrices import blocks
+from sigmascope.scanning.matrices import blocks
 
 MEETING = (  # what the second reads is what the first writes, within one block
     ("attention value", "attention output"),

@@ -9,8 +9,8 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from sigmascope.scanning.rules import Rule
 from sigmascope.sources.stored import Stored
-from sigmascope.survey.scanning.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)

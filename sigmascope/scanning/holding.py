@@ -12,8 +12,8 @@ from sigmascope.linalg.random_matrix import RandomSigns, noise
 from sigmascope.linalg.spectra import principal_angles
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, Skipped
-from sigmascope.survey.scanning.entries import PANEL, Entries, entries
-from sigmascope.survey.scanning.tasks import Pair
+from sigmascope.scanning.entries import PANEL, Entries, entries
+from sigmascope.scanning.tasks import Pair
 
 COMPARED = 10  # leading directions of two versions
 INTRUDER = 0.6  # cosine below which a direction is none of the first version's

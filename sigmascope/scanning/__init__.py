@@ -1,0 +1,7 @@
+"""Checkpoints in, numbers of every matrix out: planned from headers, one matrix at a time."""
+
+from sigmascope.scanning.door import plan, scan
+from sigmascope.scanning.measuring import Measured
+from sigmascope.scanning.rules import Rule, built_in, read_rules
+
+__all__ = ["Measured", "Rule", "built_in", "plan", "read_rules", "scan"]

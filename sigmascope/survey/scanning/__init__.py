@@ -1,7 +1,0 @@
-"""Checkpoints in, numbers of every matrix out: planned from headers, one matrix at a time."""
-
-from sigmascope.survey.scanning.door import plan, scan
-from sigmascope.survey.scanning.measuring import Measured
-from sigmascope.survey.scanning.rules import Rule, built_in, read_rules
-
-__all__ = ["Measured", "Rule", "built_in", "plan", "read_rules", "scan"]
