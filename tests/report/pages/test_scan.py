@@ -209,6 +209,9 @@ def test_columns_are_chosen_and_say_what_they_are(shown):
     assert "spectral norm" not in js(shown, heads)
     title = js(shown, "return document.querySelector('[data-field=\"stable rank\"]').title")
     assert "Rudelson" in title
+    meanings = text_of(shown, "#meanings")
+    assert "healthy: none before training" in meanings
+    assert "at the last layer" not in meanings  # which is healthy for layers, not for weights
     js(shown, "document.querySelector('[data-column=\"noise level\"]').click()")
     assert text_of(shown, "[data-field='noise level'] .unit") == "weight"
 
@@ -397,12 +400,14 @@ def test_odd_numbers_and_leading_values_are_shown(browser, tmp_path):
     spectra = (
         SiteSpectrum(first.site, SCAN, "matrix", Spectrum(values[:20], first.shape, "leading")),
         SiteSpectrum(second.site, SCAN, "kernel", Spectrum(values * 0, (32, 9), "zero")),
+        SiteSpectrum(third.site, SCAN, "kernel", Spectrum(values[:9], (32, 9), "kernel")),
     )
     path = scan_page(tmp_path / "page.html", Scan(planned, readings, spectra))
     browser.get(path.as_uri())
     row = js(browser, "show(1); return COLUMN.get('condition number').row(1)")
     assert (row["value"], row["low"]) == (1e300, 5.0)
     assert "[5, ∞]" in text_of(browser, "#numbers")
+    assert js(browser, "const s = spectrumOf(3); return [s.rows, s.cols]") == [32, 9]
     assert "Only the largest values" in text_of(browser, "#beyond")
     assert js(browser, "return COLUMN.get('condition number').values[2]") in (None, math.inf)
     js(browser, "show(2)")
