@@ -133,10 +133,11 @@ def _column(
     place = {r.site: routes[r.estimate.how, r.estimate.risk, r.form] for r in read.values()}
     only, *others = dict.fromkeys(place.values())
     here = [read.get(site) for site in sites]
-    words = ("says", "unit", "scale", "range", "healthy", "source")
+    words = ("says", "unit", "scale", "range", "source")
     return {
         "name": name,
         **{word: getattr(q, word) for word in words},
+        "healthy": "" if "representations" in q.views else q.healthy,  # that is said of layers
         "route": packed_places([place.get(s, 0) for s in sites]) if others else only,
         **packed([None if r is None else r.estimate for r in here]),
     }

@@ -209,6 +209,9 @@ def test_columns_are_chosen_and_say_what_they_are(shown):
     assert "spectral norm" not in js(shown, heads)
     title = js(shown, "return document.querySelector('[data-field=\"stable rank\"]').title")
     assert "Rudelson" in title
+    meanings = text_of(shown, "#meanings")
+    assert "healthy: none before training" in meanings
+    assert "at the last layer" not in meanings  # which is healthy for layers, not for weights
     js(shown, "document.querySelector('[data-column=\"noise level\"]').click()")
     assert text_of(shown, "[data-field='noise level'] .unit") == "weight"
 
@@ -240,7 +243,11 @@ def test_a_matrix_shows_spectra_readings_and_what_is_missing(shown):
     assert inked(shown, "#bulk") > 1000
     facts = text_of(shown, "#facts")
     assert "embedding, 512 × 256, bfloat16, 262 kB, full spectrum (gram)" in facts
-    assert "= head.weight: copy cosine 0.999" in facts
+    assert "this = head.weight: copy cosine 0.999" in facts
+    assert "embed.weight → this: alignment 0.12, unit imbalance 0.4" in js(
+        shown, "show(1); return document.getElementById('facts').textContent"
+    )
+    js(shown, "show(0)")
     assert "power-law exponent: the fit is rejected" in facts
     assert "0.02 [0.019, 0.022] maximum likelihood" in text_of(shown, "#numbers")
 
@@ -305,13 +312,21 @@ def test_a_click_on_a_dot_opens_its_matrix(shown):
     assert js(shown, "return SITES[chosen[0]]") == "blocks.7.attention_query.weight"
 
 
-@pytest.mark.parametrize(
-    "quantity", sorted({r.quantity for r in BEFORE.readings if " " not in r.site})
-)
-def test_every_quantity_can_be_drawn(shown, quantity):
-    put(shown, "quantity", quantity, "change")
-    js(shown, "for (const id of ['log', 'same', 'log']) document.getElementById(id).click()")
-    assert text_of(shown, "#means")
+def test_every_quantity_can_be_drawn(shown):
+    drawn = js(
+        shown,
+        "return COLUMNS.map(({ name }) => {"
+        "  const choice = document.getElementById('quantity'); choice.value = name;"
+        "  choice.dispatchEvent(new Event('change'));"
+        "  for (const id of ['log', 'same', 'log']) document.getElementById(id).click();"
+        "  return [name, charts.reduce((sum, one) => sum + one.spots.length, 0),"
+        "    document.getElementById('means').textContent.length];"
+        "})",
+    )
+    own = {m.site for m in BEFORE.matrices}
+    assert {name for name, _, _ in drawn} == {r.quantity for r in BEFORE.readings if r.site in own}
+    assert min(means for _, _, means in drawn) > 10
+    assert {name: dots for name, dots, _ in drawn}["stable rank"] == len(own)
 
 
 def test_pairs_are_listed_and_open(shown):
@@ -397,12 +412,14 @@ def test_odd_numbers_and_leading_values_are_shown(browser, tmp_path):
     spectra = (
         SiteSpectrum(first.site, SCAN, "matrix", Spectrum(values[:20], first.shape, "leading")),
         SiteSpectrum(second.site, SCAN, "kernel", Spectrum(values * 0, (32, 9), "zero")),
+        SiteSpectrum(third.site, SCAN, "kernel", Spectrum(values[:9], (32, 9), "kernel")),
     )
     path = scan_page(tmp_path / "page.html", Scan(planned, readings, spectra))
     browser.get(path.as_uri())
     row = js(browser, "show(1); return COLUMN.get('condition number').row(1)")
     assert (row["value"], row["low"]) == (1e300, 5.0)
     assert "[5, ∞]" in text_of(browser, "#numbers")
+    assert js(browser, "const s = spectrumOf(3); return [s.rows, s.cols]") == [32, 9]
     assert "Only the largest values" in text_of(browser, "#beyond")
     assert js(browser, "return COLUMN.get('condition number').values[2]") in (None, math.inf)
     js(browser, "show(2)")

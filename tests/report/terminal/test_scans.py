@@ -43,6 +43,8 @@ def test_each_kind_has_its_medians():
     norm, least, most, stable, share, spikes, noise = query[4:11]
     assert float(least) < float(norm) < float(most) == 6.96
     assert (stable, share, spikes, noise) == ("5.57", "80%", "3", "0.0135")
+    (embedding,) = (r for r in rows if r[0] == "embedding")
+    assert embedding[7] == "89%"  # of the shorter side
 
 
 def test_exponents_stand_with_how_many_were_accepted():

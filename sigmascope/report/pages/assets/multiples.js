@@ -13,7 +13,7 @@ function pointsOf(kind) {
 function placesOf(points) {
   const depths = points.map((i) => data.matrices.depth[i]);
   if (depths.every((depth) => depth < 0)) return { xs: points.map((_, k) => k), words: () => "" };
-  return { xs: depths, words: (t) => (t < 0 ? "none" : Number.isInteger(t) ? String(t) : "") };
+  return { xs: depths, words: (t) => (t === -1 ? "none" : t >= 0 && Number.isInteger(t) ? String(t) : "") };
 }
 
 function quantityShown() {

@@ -177,8 +177,8 @@ function meetings(i) {
     const numbers = PAIRS.filter((column) => column.row(k)).map((column) => `${column.name} ${measured(column.row(k))}`);
     const other = site[0] === i ? site[2] : site[0];
     const link = element("button", { type: "button", class: "link", onclick: () => show(other, true) }, named(SITES[other]));
-    const before = site[0] === i ? `${site[1]} ` : null;
-    found.push(element("li", {}, before, link, site[0] === i ? null : ` ${site[1]}`, `: ${numbers.join(", ")}`));
+    const parts = site[0] === i ? [`this ${site[1]} `, link] : [link, ` ${site[1]} this`];
+    found.push(element("li", {}, ...parts, `: ${numbers.join(", ")}`));
   });
   return found;
 }
