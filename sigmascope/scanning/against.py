@@ -36,8 +36,8 @@ def versions(source: object, other: object, settings: Settings, *, workers: int 
     one, two = worked_out(first, quiet), worked_out(second, quiet)
     pairs, skipped = _matched(one.tasks, two.tasks, settings)
     skipped = [*one.plan.skipped, *skipped]
-    matrices = [one.tasks[pair.first].matrix for pair in pairs]
-    placed = tuple(replace(pair, index=i, first=i) for i, pair in enumerate(pairs))
+    matrices = [pair.tasks[0].matrix for pair in pairs]
+    placed = tuple(replace(pair, index=i) for i, pair in enumerate(pairs))
     work = sum(pair.work for pair in pairs)
     plan = planned(first, matrices, skipped, settings, work, workers)
     prints = f"{first.fingerprint} {second.fingerprint}"
@@ -59,10 +59,8 @@ def _matched(
             out.append(Skipped(task.matrix.site, "tensor", why))
             continue
         work = TIMES * work_of(task.matrix.shape, "leading")
-        cuts = (task.cut, twin.cut)
-        pairs.append(
-            Pair(i, "change", i, task.matrix.site, cuts, task.seed, settings.wanted & CHANGES, work)
-        )
+        wanted = settings.wanted & CHANGES
+        pairs.append(Pair(i, "change", task.matrix.site, (task, twin), wanted, work))
     out += [Skipped(site, "tensor", "only in the second checkpoint") for site in by_site]
     return pairs, out
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from sigmascope.scanning.costs import work_of
 from sigmascope.scanning.cuts import Cut
 from sigmascope.scanning.tasks import Pair, Task
 
@@ -46,9 +45,6 @@ def _alike(rows: Tensor) -> Iterator[tuple[int, int]]:
 
 
 def _pair(one: Task, other: Task, index: int) -> Pair:
-    assert isinstance(one.cut, Cut)
-    assert isinstance(other.cut, Cut)
     site = f"{one.matrix.site} = {other.matrix.site}"
-    work = 0.1 * work_of(one.matrix.shape, "leading")
-    wanted = frozenset({"copy cosine"})
-    return Pair(index, "copy", one.index, site, (one.cut, other.cut), 0, wanted, work)
+    work = 64.0 * one.matrix.rows * one.matrix.cols
+    return Pair(index, "copy", site, (one, other), frozenset({"copy cosine"}), work)

@@ -7,11 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.linalg.krylov import Leading, leading
+from sigmascope.linalg.krylov import leading
 from sigmascope.linalg.random_matrix import RandomSigns, noise
 from sigmascope.linalg.spectra import principal_angles
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, Skipped
+from sigmascope.scanning.ends import Ends, off
 from sigmascope.scanning.entries import PANEL, Entries, entries
 from sigmascope.scanning.tasks import Pair
 
@@ -21,8 +22,28 @@ WHOLE_SIDE = 1024  # up to which all directions of the first version are known
 COPY = 0.99  # cosine from which on two matrices are told as copies
 
 
+def meet(pair: Pair, one: Ends, other: Ends) -> Iterator[Item]:
+    """Of two layers, the second of which reads what the first writes.
+
+    Args:
+        pair: What is wanted.
+        one: The ends of the first.
+        other: Those of the second.
+    """
+    if one.zero or other.zero:
+        yield Skipped(pair.site, "alignment", "one of them is exactly zero, or not finite")
+        return
+    total = float(one.rows.sum() + other.cols.sum())
+    apart = float((one.rows - other.cols).abs().sum()) / total
+    imbalance = Estimate.rounded(apart, ulps=len(one.rows) + 64.0).at_least(0.0).at_most(1.0)
+    alignment = _squared_cosine((one.writes, one.off), (other.reads, other.off))
+    for name, found in (("unit imbalance", imbalance), ("alignment", alignment)):
+        if name in pair.wanted:
+            yield _read(pair, name, found)
+
+
 def hold(pair: Pair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> Iterator[Item]:
-    """What is wanted of two matrices.
+    """What is wanted of two matrices that may be copies, or are two versions of one.
 
     Args:
         pair: What they are to each other.
@@ -32,42 +53,9 @@ def hold(pair: Pair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> Iterat
     if not (bool(A.isfinite().all()) and bool(B.isfinite().all())):
         yield Skipped(pair.site, "both together", "one of them has entries that are not finite")
         return
-    of = {"meet": _meeting, "copy": _copies, "change": _change}[pair.kind]
-    for item in of(pair, A, B):
+    for item in _copies(pair, A, B) if pair.kind == "copy" else _change(pair, A, B):
         if isinstance(item, Skipped) or item.quantity in pair.wanted:
             yield item
-
-
-def _meeting(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
-    """Of layers, the second of which reads what the first writes."""
-    generator = torch.Generator().manual_seed(pair.seed)
-    ins, outs = entries(A, "").rows, entries(B, "").cols
-    total = float(ins.sum() + outs.sum())
-    if total == 0 or not (float(ins.sum()) and float(outs.sum())):
-        yield Skipped(pair.site, "alignment", "one of them is exactly zero")
-        return
-    apart = Estimate.rounded(float((ins - outs).abs().sum()) / total, ulps=len(ins) + 64.0)
-    yield _read(pair, "unit imbalance", apart.at_least(0.0).at_most(1.0))
-    writes = _direction(leading(A, count=2, generator=generator), A, side="left")
-    reads = _direction(leading(B, count=2, generator=generator), B, side="right")
-    yield _read(pair, "alignment", _squared_cosine(writes, reads))
-
-
-def _direction(found: Leading, A: Tensor, *, side: str) -> tuple[Tensor, float]:
-    """The leading singular vector of one side, and the sine of how far it may be off."""
-    vector = found.left if side == "left" else found.right
-    return vector[:, 0].double(), _off(found, A, 1)
-
-
-def _off(found: Leading, A: Tensor, k: int) -> float:
-    """Sine of the angle by which the span of k leading vectors may be off (Wedin 1972)."""
-    u, v, sigma = found.left[:, :k].double(), found.right[:, :k].double(), found.spectrum.sigma
-    W = A.to(found.left.dtype)
-    to = lambda M, x: (M @ x.to(M.dtype)).double()
-    sides = to(W, v) - u * sigma[:k], to(W.mT, u) - v * sigma[:k]
-    residual = math.hypot(*(float(torch.linalg.matrix_norm(side, 2)) for side in sides))
-    gap = float(sigma[k - 1]) - (float(sigma[k]) if len(sigma) > k else 0.0) - residual
-    return min(1.0, residual / gap) if gap > 0 else 1.0
 
 
 def _squared_cosine(one: tuple[Tensor, float], other: tuple[Tensor, float]) -> Estimate:
@@ -114,7 +102,7 @@ def _change(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
         return
     turned = _turned(A, B, scale) / first
     yield _read(pair, "turned change", Estimate.rounded(turned, ulps=A.numel() ** 0.5).sqrt())
-    generator = torch.Generator().manual_seed(pair.seed)
+    generator = torch.Generator().manual_seed(pair.tasks[0].seed)
     yield from _of_difference(pair, D, seen, generator)
     yield from _directions(pair, A, B, generator)
 
@@ -135,7 +123,7 @@ def _of_difference(
     pair: Pair, D: Tensor, seen: Entries, generator: torch.Generator
 ) -> Iterator[Item]:
     """Norm, rank and spikes of the difference."""
-    s = leading(D, energy=seen.energy.high, vectors=False, generator=generator).spectrum
+    s = leading(D, energy=seen.energy.high, vectors=0, generator=generator).spectrum
     top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how, s.risk)
     yield _read(pair, "change norm", top)
     ratio = (seen.energy / top**2).at_least(1.0).at_most(float(min(s.shape)))
@@ -158,8 +146,8 @@ def _directions(pair: Pair, A: Tensor, B: Tensor, generator: torch.Generator) ->
         float(principal_angles(first[:, :k], second[:, :k])[-1])
         for first, second in ((one.left, other.left), (one.right, other.right))
     )
-    off = math.asin(_off(one, A, k)) + math.asin(_off(other, B, k))
-    ends = max(angle - off, 0.0), min(angle + off, math.pi / 2)
+    turned = math.asin(off(one, A, k)) + math.asin(off(other, B, k))
+    ends = max(angle - turned, 0.0), min(angle + turned, math.pi / 2)
     how = f"{k} leading directions by block krylov"
     form = f"{k} directions"
     yield _read(pair, "largest angle", Estimate(min(angle, ends[1]), ends[0], ends[1], how), form)

@@ -15,12 +15,12 @@ from sigmascope.linalg import (
     participation_ratio,
     stable_rank,
 )
-from sigmascope.linalg.krylov import leading
 from sigmascope.linalg.random_matrix import Noise, PowerLaw, RandomSigns, noise, power_law
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.records.scans import Matrix
+from sigmascope.scanning.ends import Ends, ends_of, leading_of, no_ends
 from sigmascope.scanning.entries import Entries, entries, sketch
 from sigmascope.scanning.tasks import Task
 
@@ -55,8 +55,8 @@ class Measured:
     sketch: Float[Tensor, " k"] | None
 
 
-def measure(task: Task, A: Float[Tensor, "m n"]) -> Measured:
-    """Everything that is wanted of one matrix.
+def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, Ends]:
+    """Everything that is wanted of one matrix, and its two ends.
 
     Args:
         task: What is known of it.
@@ -66,24 +66,35 @@ def measure(task: Task, A: Float[Tensor, "m n"]) -> Measured:
     found: list[Item] = [*_of_entries(seen, task.matrix)]
     if seen.odd:
         found.append(_skip(task.matrix, "singular values", f"{seen.odd} entries are not finite"))
-        return _told(task, found, None)
+        return _told(task, found, None), no_ends(seen)
     if seen.energy.value == 0:
-        found.append(_read(task.matrix, "spectral norm", Estimate.exactly(0.0)))
-        found.append(_read(task.matrix, "Frobenius norm", Estimate.exactly(0.0)))
+        for name in ("spectral norm", "Frobenius norm"):
+            found.append(_read(task.matrix, name, Estimate.exactly(0.0)))
         found.append(_skip(task.matrix, "ranks, condition and noise", "it is exactly zero"))
-        return _told(task, found, None)
-    generator = torch.Generator().manual_seed(task.seed)
-    s = _spectrum(task, A, seen, generator)
+        return _told(task, found, None), no_ends(seen)
+    s, ends = _spectrum(task, A, seen)
     found.append(SiteSpectrum(task.matrix.site, SCAN, task.matrix.form, s))
     found += _of_spectrum(s, seen, task.matrix)
-    found += _of_noise(s, A, seen, task, generator)
-    return _told(task, found, sketch(A) if "copy cosine" in task.wanted else None)
+    found += _of_noise(s, A, seen, task)
+    return _told(task, found, sketch(A) if "copy cosine" in task.wanted else None), ends
 
 
-def _spectrum(task: Task, A: Tensor, seen: Entries, generator: torch.Generator) -> Spectrum:
-    if task.matrix.effort == "full":
-        return spectrum(A, route="auto" if task.exact else "gram")
-    return leading(A, energy=seen.energy.high, vectors=False, generator=generator).spectrum
+def ends_alone(task: Task, A: Float[Tensor, "m n"]) -> Ends:
+    """The ends that `measure` gives, without the rest."""
+    seen = entries(A, task.matrix.dtype)
+    if seen.odd or seen.energy.value == 0:
+        return no_ends(seen)
+    return ends_of(A, leading_of(task, A, seen), seen)
+
+
+def _spectrum(task: Task, A: Tensor, seen: Entries) -> tuple[Spectrum, Ends]:
+    """All singular values or the leading ones; vectors only where another matrix needs them."""
+    full = task.matrix.effort == "full"
+    found = leading_of(task, A, seen) if task.paired or not full else None
+    ends = ends_of(A, found, seen) if found is not None and task.paired else no_ends(seen)
+    if found is None or full:
+        return spectrum(A, route="auto" if task.exact else "gram"), ends
+    return found.spectrum, ends
 
 
 def _told(task: Task, found: list[Item], drawn: Tensor | None) -> Measured:
@@ -159,10 +170,8 @@ def _energy_rank(s: Spectrum) -> Estimate:
     return Estimate(value, min(low, value), max(high, value), s.how, s.risk)
 
 
-def _of_noise(
-    s: Spectrum, A: Tensor, seen: Entries, task: Task, generator: torch.Generator
-) -> Iterator[Item]:
-    matrix = task.matrix
+def _of_noise(s: Spectrum, A: Tensor, seen: Entries, task: Task) -> Iterator[Item]:
+    matrix, generator = task.matrix, torch.Generator().manual_seed(task.seed + 1)
     if not task.wanted & {*NOISE, *TAIL}:
         return
     if min(s.shape) < 8:

@@ -132,6 +132,7 @@ def worked_out(
         )
         for i, (m, (_, cut)) in enumerate(zip(matrices, fits, strict=True))
     )
+    tasks = _paired(tasks, _pairs(tasks, settings))
     pairs = _pairs(tasks, settings)
     work = sum(m.work for m in matrices) + sum(pair.work for pair in pairs)
     return Work(planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs)
@@ -201,16 +202,18 @@ def _pairs(tasks: Sequence[Task], settings: Settings) -> tuple[Pair, ...]:
         return ()
     found = []
     for one, other in meeting([task.matrix for task in tasks]):
-        a, b = tasks[one], tasks[other]
-        if isinstance(a.cut, Product) or isinstance(b.cut, Product):
-            continue
-        site = f"{a.matrix.site} → {b.matrix.site}"
-        work = sum(work_of(t.matrix.shape, "leading") for t in (a, b))
-        index = len(tasks) + len(found)
-        found.append(
-            Pair(index, "meet", one, site, (a.cut, b.cut), _seed(site, settings), wanted, work)
-        )
+        both = tasks[one], tasks[other]
+        if not any(isinstance(task.cut, Product) for task in both):
+            site = f"{both[0].matrix.site} → {both[1].matrix.site}"
+            work = sum(16.0 * m.rows * m.cols for m in (both[0].matrix, both[1].matrix))
+            found.append(Pair(len(tasks) + len(found), "meet", site, both, wanted, work))
     return tuple(found)
+
+
+def _paired(tasks: Sequence[Task], pairs: Sequence[Pair]) -> tuple[Task, ...]:
+    """Tasks that know whether they meet another."""
+    met = {task.index for pair in pairs for task in pair.tasks}
+    return tuple(replace(task, paired=task.index in met) for task in tasks)
 
 
 def planned(

@@ -5,18 +5,21 @@ whose result depends on nothing else, not on threads, order or machine. The inva
 in the run file before the next is asked for, and what is in the run file is not done again.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from sigmascope.gate import Refusal
 from sigmascope.records import Reading, Skipped
 from sigmascope.scanning.adapters import measure_product
-from sigmascope.scanning.holding import hold
-from sigmascope.scanning.measuring import Measured, measure
+from sigmascope.scanning.ends import Ends
+from sigmascope.scanning.holding import hold, meet
+from sigmascope.scanning.measuring import Measured, ends_alone, measure
 from sigmascope.scanning.tasks import Pair, Product, Task
 
 BATCH = 5e9  # multiplications: about a second, so that small matrices travel together
@@ -34,22 +37,47 @@ class Batch:
 
 def run_batch(batch: Batch) -> list[Measured]:
     """Carry out jobs, on one thread, so that results are the same everywhere."""
+    ends: dict[int, Ends] = {}
     with _one_thread():
-        return [_run(job) for job in batch.jobs]
+        return [_run(job, ends) for job in batch.jobs]
 
 
 def batches(jobs: Sequence[Job]) -> list[Batch]:
-    """Jobs of similar cost together, the dearest first, so that no process waits at the end."""
+    """Jobs of similar cost together, the dearest first, so that no process waits at the end.
+
+    Matrices that meet come with what is asked of both, so that neither is read twice.
+    """
     found: list[Batch] = []
     some: list[Job] = []
     total = 0.0
-    for job in sorted(jobs, key=lambda job: (-work(job), job.index)):
-        some.append(job)
-        total += work(job)
+    costs = [(sum(map(work, group)), group) for group in _groups(jobs)]
+    for cost, group in sorted(costs, key=lambda pair: (-pair[0], pair[1][0].index)):
+        some += group
+        total += cost
         if total >= BATCH:
             found.append(Batch(tuple(some)))
             some, total = [], 0.0
     return [*found, Batch(tuple(some))] if some else found
+
+
+def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Jobs that share a matrix, tasks before pairs."""
+    home: dict[int, int] = {}  # of a matrix, the group that it is in
+
+    def root(i: int) -> int:
+        while home.setdefault(i, i) != i:
+            i = home[i]
+        return i
+
+    meetings = [job for job in jobs if isinstance(job, Pair) and job.kind == "meet"]
+    for pair in meetings:
+        one, other = (root(task.index) for task in pair.tasks)
+        home[max(one, other)] = min(one, other)
+    groups: dict[int, list[Job]] = defaultdict(list)
+    for job in sorted(jobs, key=lambda job: job.index):
+        met = isinstance(job, Pair) and job.kind == "meet"
+        groups[root(job.tasks[0].index if isinstance(job, Pair) and met else job.index)].append(job)
+    return [*groups.values()]
 
 
 def work(job: Job) -> float:
@@ -63,9 +91,9 @@ def results(jobs: Sequence[Job], mapper: Mapper) -> Iterator[Measured]:
         yield from many
 
 
-def _run(job: Job) -> Measured:
+def _run(job: Job, ends: dict[int, Ends]) -> Measured:
     try:
-        return _pair(job) if isinstance(job, Pair) else _task(job)
+        return _pair(job, ends) if isinstance(job, Pair) else _task(job, ends)
     except Refusal as error:  # the file has gone or changed, or lies: the others may be sound
         why = str(error)
     except MemoryError as error:
@@ -76,18 +104,33 @@ def _run(job: Job) -> Measured:
     return Measured(job.index, (), None, (Skipped(site, "all of it", why),), None)
 
 
-def _task(task: Task) -> Measured:
+def _task(task: Task, ends: dict[int, Ends]) -> Measured:
     if isinstance(task.cut, Product):
         return measure_product(task, task.cut)
-    return measure(task, task.cut.read())
+    found, ends[task.index] = measure(task, task.cut.read())
+    return found
 
 
-def _pair(pair: Pair) -> Measured:
-    one, other = (cut.read() for cut in pair.cuts)
-    found = list(hold(pair, one, other))
+def _pair(pair: Pair, ends: dict[int, Ends]) -> Measured:
+    if pair.kind == "meet":
+        found = [*meet(pair, *(_ends(task, ends) for task in pair.tasks))]
+    else:
+        found = [*hold(pair, *(_matrix(task) for task in pair.tasks))]
     readings = tuple(item for item in found if isinstance(item, Reading))
     skipped = tuple(item for item in found if isinstance(item, Skipped))
     return Measured(pair.index, readings, None, skipped, None)
+
+
+def _ends(task: Task, ends: dict[int, Ends]) -> Ends:
+    """As they were left by the task, or as it would leave them, bit for bit."""
+    if task.index not in ends:  # the task was done before the scan was cut off
+        ends[task.index] = ends_alone(task, _matrix(task))
+    return ends[task.index]
+
+
+def _matrix(task: Task) -> Tensor:
+    assert not isinstance(task.cut, Product)
+    return task.cut.read()
 
 
 @contextmanager

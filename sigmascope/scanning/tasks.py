@@ -35,6 +35,7 @@ class Task:
         wanted: Names of the quantities that are read.
         spectra: Whether its singular values are kept.
         exact: Whether small singular values are computed to full precision.
+        paired: Whether it meets another matrix, so that its leading vectors are needed too.
     """
 
     index: int
@@ -44,6 +45,7 @@ class Task:
     wanted: frozenset[str]
     spectra: bool = True
     exact: bool = False
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +56,15 @@ class Pair:
         index: Its place among the steps of the run.
         kind: `"meet"` where the second reads what the first writes, `"copy"` where they may be
             the same, `"change"` where they are two versions of one.
-        first: Place of the first in the plan.
         site: Of the readings.
-        cuts: Where they lie.
-        seed: Of the generator.
+        tasks: The two matrices.
         wanted: Names of the quantities that are read.
         work: Expected multiplications.
     """
 
     index: int
     kind: str
-    first: int
     site: str
-    cuts: tuple[Cut, Cut]
-    seed: int
+    tasks: tuple[Task, Task]
     wanted: frozenset[str]
     work: float

@@ -53,7 +53,7 @@ def leading(
     energy: float | None = None,
     block: int = BLOCK,
     steps: int = STEPS,
-    vectors: bool = True,
+    vectors: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Leading:
     """The leading singular values of `A`, both ends of each, and their vectors.
@@ -67,7 +67,7 @@ def leading(
         block: Vectors multiplied at a time. Values up to half as many have an upper end of their
             own; those behind it are bounded by the one before and by the energy left.
         steps: Products with `A`; one fewer with `Aᵀ`.
-        vectors: Whether the vectors are wanted too; they are empty otherwise.
+        vectors: For how many of the values vectors are wanted too; for all when omitted.
         generator: Source of the random block.
 
     Raises:
@@ -91,13 +91,13 @@ def leading(
     Q, Y = _space(map_, block, steps, generator)
     if not Y.isfinite().all():
         raise overflowing(A.shape)
-    sigma, mixes = _ritz(Y, vectors)
+    sigma, mixes = _ritz(Y, vectors != 0)
     kept = len(sigma) if count is None else min(count, len(sigma))
     whole = Q.shape[1] == min(A.shape)
     low, value, high = (end[:kept].cpu() for end in _ends(sigma, map_, block, steps, energy, whole))
     how = f"block krylov({block} x {steps}, {str(map_.dtype).removeprefix('torch.')})"
     found = Spectrum(value, (A.shape[0], A.shape[1]), how, low, high, 0.0 if whole else RISK)
-    mixes = mixes[:, : kept if vectors else 0].to(Q.dtype)
+    mixes = mixes[:, : kept if vectors is None else min(kept, vectors)].to(Q.dtype)
     outer = Y @ mixes
     outer = outer / torch.where(sigma > 0, sigma, 1)[: outer.shape[1]].to(outer)
     sides = (outer, Q @ mixes)

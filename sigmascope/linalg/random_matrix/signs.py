@@ -96,7 +96,7 @@ class RandomSigns:
             self._flipped(),
             energy=math.inf,
             steps=steps,
-            vectors=False,
+            vectors=0,
             generator=self.generator,
         )
         return found.spectrum.sigma[0].item()
