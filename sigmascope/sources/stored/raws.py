@@ -88,7 +88,9 @@ class Range(Raw):
 
     def rows(self, start: int, stop: int) -> Tensor:
         shape = (stop - start, *self.shape[1:]) if self.shape else ()
-        gate.require_room(prod(shape) * self.dtype.itemsize, f"A tensor of `{printable(self.place)}`")
+        gate.require_room(
+            prod(shape) * self.dtype.itemsize, f"A tensor of `{printable(self.place)}`"
+        )
         if prod(shape) == 0:
             return torch.empty(shape, dtype=self.dtype)
         size = self.dtype.itemsize
