@@ -174,8 +174,9 @@ def test_what_is_not_there_afar_is_refused(counted):
 
 
 @pytest.mark.parametrize("kind", ["s3", "gs"])
-def test_a_client_that_is_missing_is_named(kind):
+def test_a_client_that_is_missing_is_named(monkeypatch, kind):
     client = {"s3": "s3fs", "gs": "gcsfs"}[kind]
+    monkeypatch.setitem(sys.modules, client, None)
     with pytest.raises(Refusal, match=f"`pip install fsspec {client}`"):
         open_checkpoint(f"{kind}://bucket/a.safetensors")
 
