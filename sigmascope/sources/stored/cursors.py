@@ -6,7 +6,7 @@ from sigmascope.gate import Refusal, printable
 from sigmascope.sources.stored.places import read_bytes, size_at
 
 BLOCK = 1 << 18  # bytes of the first reading; each is twice the one before
-LONGEST = 256 << 20  # bytes of a header; vocabularies of 256 000 words take 10 million
+LONGEST = 128 << 20  # bytes of a header; vocabularies of 256 000 words take 10 million
 
 
 class Cursor:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from sigmascope.gate import Refusal, printable
 from sigmascope.sources.refusals import listed
+from sigmascope.sources.stored.addresses import is_address
 from sigmascope.sources.stored.headers import shown
-from sigmascope.sources.stored.places import is_address, joined, names_at, read_document
+from sigmascope.sources.stored.places import joined, names_at, read_document
 
 INDEX = ".index.json"
 TORCH = (".bin", ".pt", ".pth", ".ckpt")

@@ -1,17 +1,20 @@
 """Any checkpoint by its name: what it is, what it declares."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
 
 from sigmascope.gate import Refusal, printable
 from sigmascope.sources.refusals import listed, nearest
 from sigmascope.sources.stored.adapters import paired
+from sigmascope.sources.stored.addresses import is_address
 from sigmascope.sources.stored.archives import Archive, Packed
 from sigmascope.sources.stored.distributed import METADATA, read_distributed
 from sigmascope.sources.stored.folders import ADAPTER, INDEX, Files, by_index, files_of
@@ -22,7 +25,7 @@ from sigmascope.sources.stored.loaded import read_loaded
 from sigmascope.sources.stored.modules import bare, read_mapping
 from sigmascope.sources.stored.places import (
     digest,
-    is_address,
+    exists_at,
     joined,
     last,
     names_at,
@@ -36,6 +39,8 @@ from sigmascope.sources.stored.tensors import Checkpoint, LeftOut, Stored
 from sigmascope.sources.stored.trees import leaves
 
 CONFIG = "config.json"
+AT_ONCE = 16  # headers of files that are far away
+T = TypeVar("T")
 
 
 class Declared(NamedTuple):
@@ -136,17 +141,11 @@ def _files(name: str, folder: str, files: Files, *, alone: bool = False) -> Chec
 
 def _config(folder: str, *, required: bool) -> dict[str, Any]:
     """The configuration in a folder; a damaged one does not keep a file beside it from opening."""
-    if not _is_there(folder, CONFIG):
+    if not exists_at(joined(folder, CONFIG)):
         return {}
     with suppress(*(() if required else (Refusal,))):
         return read_document(joined(folder, CONFIG))
     return {}
-
-
-def _is_there(folder: str, name: str) -> bool:
-    if is_address(folder):
-        return name in (names_at(folder) or [])
-    return Path(folder, name).is_file()
 
 
 def _fingerprint(places: Iterable[str], header: str) -> str:
@@ -158,9 +157,8 @@ def _declared(files: Files, config: Mapping[str, Any]) -> Declared:
     """The tensors of all files together: the scales of a weight may be in the next one."""
     raws: dict[str, Raw] = {}
     left, hashes = [], []
-    for place in files.places:
-        read = read_header if files.kind == "safetensors" else _torch
-        found, odd, said = read(place)
+    read = read_header if files.kind == "safetensors" else _torch
+    for place, (found, odd, said) in zip(files.places, _each(read, files.places), strict=True):
         both = [n for n in found if n in raws]
         if both:
             raise Refusal(
@@ -175,6 +173,17 @@ def _declared(files: Files, config: Mapping[str, Any]) -> Declared:
     left += [LeftOut(n, "The index names it, and it is not in its file.") for n in lost]
     tensors, unread = assembled(raws, config)
     return Declared(bare(tensors), [*left, *unread], config, digest(*hashes))
+
+
+def _each(read: Callable[[str], T], places: Sequence[str]) -> Iterator[T]:
+    """What is read of each place, several at once where they are far away."""
+    if len(places) < 2 or not is_address(places[0]):
+        yield from map(read, places)
+        return
+    with ThreadPoolExecutor(AT_ONCE) as pool:  # each with the budget of memory that holds here
+        yield from pool.map(
+            lambda job: job[0].run(read, job[1]), [(copy_context(), p) for p in places]
+        )
 
 
 def _torch(place: str) -> tuple[dict[str, Raw], list[LeftOut], str]:

@@ -26,7 +26,7 @@ NOT_READ = (  # codes that no checkpoint needs: registries of this process, buff
     pickle.NEXT_BUFFER,
     pickle.READONLY_BUFFER,
 )
-WEIGHT = 50  # bytes in memory that a byte of a pickle may become: a `{` becomes 64
+WEIGHT = 70  # bytes in memory that a byte of a pickle may become, counted of `}` and `(`
 KEYS = (str, int, float, bool, bytes, type(None))
 
 

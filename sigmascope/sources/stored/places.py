@@ -6,7 +6,6 @@ that the memory of a process stays that of what it holds, and any process can re
 
 import hashlib
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,18 +16,11 @@ from torch import Tensor
 from sigmascope import gate
 from sigmascope.gate import Refusal, printable
 from sigmascope.sources.refusals import told
+from sigmascope.sources.stored.addresses import WEB, asked, entries_of, is_address, ranged
 
-ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::|://)")
-CLIENTS = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs"}
-CLIENTS |= {"http": "aiohttp", "https": "aiohttp", "abfs": "adlfs"}
 DOCUMENT = 256 << 20  # bytes of a JSON beside the tensors; an index of 1 TB has ten million
 CHANGES = ("mtime", "ETag", "etag", "LastModified", "last_modified", "updated", "created", "oid")
 T = TypeVar("T")
-
-
-def is_address(place: str) -> bool:
-    """Whether a place is read through fsspec: `s3://...`, `memory://...`."""
-    return ADDRESS.match(place) is not None
 
 
 def joined(folder: str, name: str) -> str:
@@ -48,7 +40,7 @@ def size_at(place: str) -> int:
         Refusal: If there is none, or it cannot be asked.
     """
     if is_address(place):
-        size = _asked(place, lambda fs, path: fs.size(path))
+        size = asked(place, lambda fs, path: fs.size(path))
         if not isinstance(size, int):
             raise Refusal(
                 f"`{printable(place)}` does not tell its size, without which a header cannot be "
@@ -58,14 +50,27 @@ def size_at(place: str) -> int:
     return _local(place, lambda path: path.stat().st_size)
 
 
-def names_at(folder: str) -> list[str] | None:
-    """Sorted names of the files in a folder; None where it is no folder.
+def exists_at(place: str) -> bool:
+    """Whether there is a file.
 
     Raises:
         Refusal: If it cannot be asked.
     """
+    if is_address(place):
+        return bool(asked(place, lambda fs, path: fs.exists(path)))
+    return _local(place, Path.is_file)
+
+
+def names_at(folder: str) -> list[str] | None:
+    """Sorted names of the files in a folder; None where it is no folder, or of the web.
+
+    Raises:
+        Refusal: If it cannot be asked.
+    """
+    if folder.startswith(WEB):
+        return None  # to list a folder there is to fetch it, and it may be a file of any size
     if is_address(folder):
-        entries = _asked(folder, _entries)
+        entries = asked(folder, entries_of)
         if entries is None:
             return None
         return sorted(last(e["name"]) for e in entries if e.get("type") == "file")
@@ -74,14 +79,10 @@ def names_at(folder: str) -> list[str] | None:
     return _local(folder, lambda path: sorted(p.name for p in path.iterdir() if p.is_file()))
 
 
-def _entries(fs: Any, path: str) -> list[dict[str, Any]] | None:
-    return fs.ls(path, detail=True) if fs.isdir(path) else None
-
-
 def stamp(place: str) -> str:
     """What changes when a file does: its size and its time, or what a server says instead."""
     if is_address(place):
-        info = _asked(place, lambda fs, path: fs.info(path))
+        info = asked(place, lambda fs, path: fs.info(path))
         return f"{info.get('size')} {[str(info[k]) for k in CHANGES if k in info]}"
     state = _local(place, Path.stat)
     return f"{state.st_size} {state.st_mtime_ns}"
@@ -98,7 +99,7 @@ def read_bytes(place: str, offset: int, length: int) -> Tensor:
         return out
     view = out.numpy().data
     if is_address(place):
-        got = _asked(place, lambda fs, path: fs.cat_file(path, start=offset, end=offset + length))
+        got = asked(place, lambda fs, path: ranged(fs, path, offset, length))
         filled = min(len(got), length) if len(got) <= length else -1
         view[: max(filled, 0)] = got[: max(filled, 0)]
     else:
@@ -211,27 +212,3 @@ def _local(place: str, do: Callable[[Path], T]) -> T:
     except (OSError, ValueError) as error:  # a name may hold a null byte
         why = getattr(error, "strerror", None) or told(error)
         raise Refusal(f"`{printable(place)}` cannot be read: {why}.") from error
-
-
-def _asked(place: str, do: Callable[[Any, str], T]) -> T:
-    """What a file system of fsspec answers."""
-    kind = place.partition(":")[0].lower()
-    try:
-        import fsspec
-    except ImportError as missing:
-        raise Refusal(f"`{printable(place)}` needs fsspec: {_client(kind)}.") from missing
-    try:
-        fs, path = fsspec.core.url_to_fs(place)
-        return do(fs, path)
-    except Refusal:
-        raise
-    except ImportError as missing:
-        raise Refusal(
-            f"`{printable(place)}` needs a client for `{kind}` ({told(missing)}): {_client(kind)}."
-        ) from missing
-    except Exception as error:  # every file system of fsspec raises classes of its own
-        raise Refusal(f"`{printable(place)}` cannot be read ({told(error)}).") from error
-
-
-def _client(kind: str) -> str:
-    return f"`pip install {' '.join(filter(None, ('fsspec', CLIENTS.get(kind))))}`"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sigmascope import gate
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, printable
 from sigmascope.sources.stored.places import read_bytes
 
 DIMENSIONS = 64  # of a tensor, as torch has
@@ -80,9 +80,17 @@ class Range(Raw):
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None = None
 
+    @property
+    def bytes(self) -> int:
+        """Bytes that are read for it: of one number repeated those of one."""
+        numbers = prod(self.shape) if self.strides is None else extent(self.shape, self.strides)
+        return numbers * self.dtype.itemsize
+
     def rows(self, start: int, stop: int) -> Tensor:
         shape = (stop - start, *self.shape[1:]) if self.shape else ()
-        gate.require_room(prod(shape) * self.dtype.itemsize, f"A tensor of `{self.place}`")
+        gate.require_room(
+            prod(shape) * self.dtype.itemsize, f"A tensor of `{printable(self.place)}`"
+        )
         if prod(shape) == 0:
             return torch.empty(shape, dtype=self.dtype)
         size = self.dtype.itemsize
@@ -92,7 +100,7 @@ class Range(Raw):
             return data.view(self.dtype).reshape(shape)
         first = start * self.strides[0] if self.shape else 0
         span = extent(shape, self.strides)
-        gate.require_room(span * size, f"A tensor of `{self.place}`")
+        gate.require_room(span * size, f"A tensor of `{printable(self.place)}`")
         data = read_bytes(self.place, self.offset + first * size, span * size).view(self.dtype)
         return data.as_strided(shape, self.strides).contiguous()
 

@@ -149,7 +149,7 @@ def test_tensors_outside_of_their_storage_are_refused(offset, size, stride):
 def test_a_tensor_repeated_without_end_is_weighed_when_it_is_read(tmp_path):
     endless = torch.ones(1).expand(1 << 30, 1 << 20)
     (stored,) = open_checkpoint(saved(tmp_path, {"w": endless})).tensors
-    assert stored.bytes == 1 << 52
+    assert stored.bytes == 4
     assert stored.read(5, 7).shape == (2, 1 << 20)
     with pytest.raises(Refusal, match=r"needs 4.19e[+]06 GiB or more"):
         stored.read()

@@ -66,3 +66,16 @@ def test_codes_are_turned_in_parts(monkeypatch):
     whole = stored.read()
     monkeypatch.setattr("sigmascope.sources.stored.four_bits.WITHIN", 7)
     reads(stored, whole)
+
+
+def test_nested_blocks_are_of_256_where_the_state_is_silent():
+    tensors, _ = four_bits(300, 16)
+    fields = {"shape": [300, 16], "blocksize": 16, "nested_offset": 0.0}
+    sizes = {"z.weight.nested_absmax": torch.tensor([1.0, 3.0]), STATE: stated(fields)}
+    found = open_checkpoint(tensors | sizes).tensors[0].read()
+    codes = tensors["z.weight"].flatten().long()
+    codes = torch.stack((codes // 16, codes % 16), 1).reshape(300, 16)
+    scales = tensors["z.weight.nested_quant_map"][tensors["z.weight.absmax"].long()]
+    scales = scales * torch.tensor([1.0] * 256 + [3.0] * 44)
+    want = tensors["z.weight.quant_map"][codes] * scales[:, None]
+    assert torch.allclose(found, want, atol=1e-6)

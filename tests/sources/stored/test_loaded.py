@@ -49,3 +49,9 @@ def test_why_a_tensor_is_no_array():
     assert why_no_array(torch.ones(2)) == ""
     assert why_no_array(torch.ones(2, device="meta")).startswith("Without numbers")
     assert why_no_array(torch.eye(2).to_sparse()).startswith("Sparse")
+
+
+def test_sparse_tensors_of_older_files_are_left_out(tmp_path):
+    state = {"s": torch.eye(3).to_sparse(), "w": numbers(2, 2)}
+    found = opens(old(tmp_path, state), {"w": numbers(2, 2)}, names=state)
+    assert found.left_out[0].why.startswith("Sparse")

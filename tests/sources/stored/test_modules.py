@@ -48,3 +48,8 @@ def test_the_fingerprint_changes_with_the_numbers():
 
 def test_an_empty_mapping_is_an_empty_checkpoint():
     assert open_checkpoint({}).tensors == ()
+
+
+def test_a_prefix_that_not_all_names_have_stays():
+    state = {"module.w": numbers(2, 2), "head": numbers(3)}
+    opens(state, state, names=state)
