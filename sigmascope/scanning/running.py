@@ -5,9 +5,11 @@ whose result depends on nothing else, not on threads, order or machine. The inva
 in the run file before the next is asked for, and what is in the run file is not done again.
 """
 
+import ctypes
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +40,12 @@ class Batch:
 def run_batch(batch: Batch) -> list[Measured]:
     """Carry out jobs, on one thread, so that results are the same everywhere."""
     ends: dict[int, Ends] = {}
+    found = []
     with _one_thread():
-        return [_run(job, ends) for job in batch.jobs]
+        for job in batch.jobs:
+            found.append(_run(job, ends))
+            _give_back()
+    return found
 
 
 def batches(jobs: Sequence[Job]) -> list[Batch]:
@@ -131,6 +137,13 @@ def _ends(task: Task, ends: dict[int, Ends]) -> Ends:
 def _matrix(task: Task) -> Tensor:
     assert not isinstance(task.cut, Product)
     return task.cut.read()
+
+
+def _give_back() -> None:
+    """Memory that is free but kept, for other sizes than the next matrix needs, to the system."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # a C library without it keeps what it has
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager
