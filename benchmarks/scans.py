@@ -5,6 +5,7 @@ python -m benchmarks.scans --peers            # WeightWatcher on the model of gt
 python -m benchmarks.scans --noise            # 400 matrices of noise: spikes and exponents flagged
 python -m benchmarks.scans --large 70         # so many layers (8 GB): faults found, workers, memory
 python -m benchmarks.scans --kills 50         # kill -9 at random times: the same bits at the end
+python -m benchmarks.scans --paper            # hours and money for 70B and 671B, by the rate here
 """
 
 import argparse
@@ -25,7 +26,7 @@ import torch
 
 from benchmarks._checkpoints import written
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.scanning import plan, scan
+from sigmascope.scanning import effort_of, memory_of, plan, rate, scan, work_of
 from sigmascope.sources.stored import open_checkpoint
 
 LEADING = ("spectral norm", "Frobenius norm", "stable rank", "noise edge", "spikes")
@@ -267,16 +268,44 @@ def _killed(words: list[str], run: Path) -> bool:
     return running
 
 
+ATTENTION = {"q": (8192, 8192), "k": (1024, 8192), "v": (1024, 8192), "o": (8192, 8192)}
+LLAMA = [*ATTENTION.values(), *((28672, 8192),) * 2, (8192, 28672)] * 80 + [(128256, 8192)] * 2
+LATENT = [(1536, 7168), (24576, 1536), (576, 7168), (32768, 512), (7168, 16384)] * 61
+DENSE = [(18432, 7168), (18432, 7168), (7168, 18432)] * 3
+EXPERTS = [(2048, 7168), (2048, 7168), (7168, 2048)] * (257 * 58)
+DEEPSEEK = [*LATENT, *DENSE, *EXPERTS, (129280, 7168), (129280, 7168)]
+MACHINES = {"a machine of 64 cores": 64, "32 workers on Ray": 32}
+PRICE = 0.05  # dollars for a core and an hour, about what clouds ask
+
+
+def paper() -> dict[str, str]:
+    """What two checkpoints of public models would take, from their shapes and the rate here."""
+    models = {"70B (bfloat16)": (LLAMA, 2), "671B (float8)": (DEEPSEEK, 1)}
+    found = {"rate, multiplications a second": f"{rate():.3g}"}
+    for name, (shapes, width) in models.items():
+        read = width * sum(m * n for m, n in shapes)
+        for effort in ("leading", "auto", "full"):
+            chosen = [effort_of(shape, effort) for shape in shapes]
+            work = sum(map(work_of, shapes, chosen)) / rate()
+            memory = max(map(memory_of, shapes, [width * m * n for m, n in shapes], chosen))
+            hours = "; ".join(f"{work / n / 3600:.2g} h on {on}" for on, n in MACHINES.items())
+            found[f"{name}, {effort}"] = (
+                f"{len(shapes)} matrices, {read / 1e9:.0f} GB, {work / 3600:.3g} core hours: "
+                f"{hours}; ${PRICE * work / 3600:.2g}; {memory / 1e9:.2g} GB a process"
+            )
+    return found
+
+
 def main() -> None:
     """Measure what is asked for, print it, and close with a line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("rates", "peers", "noise"):
+    for name in ("rates", "peers", "noise", "paper"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--large", type=int, default=0, metavar="LAYERS")
     parser.add_argument("--kills", type=int, default=0, metavar="TIMES")
     asked = parser.parse_args()
     result: dict[str, Any] = {}
-    for name, of in (("rates", rates), ("peers", peers), ("noise", noise)):
+    for name, of in (("rates", rates), ("peers", peers), ("noise", noise), ("paper", paper)):
         if getattr(asked, name):
             result[name] = of()
     for name, of in (("large", large), ("kills", kills)):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from sigmascope.records import Skipped
 from sigmascope.scanning.costs import work_of
+from sigmascope.scanning.merges import TIMES, merges
 from sigmascope.scanning.planning import Settings, Work, planned, worked_out
 from sigmascope.scanning.tasks import Pair, Product, Task
 from sigmascope.sources.stored import open_checkpoint
@@ -15,7 +16,6 @@ CHANGES = frozenset(
         "change spikes", "largest angle", "intruders",
     }
 )  # fmt: skip
-TIMES = 6.0  # the work of leading values: of both versions and of their difference
 
 
 def versions(source: object, other: object, settings: Settings, *, workers: int = 1) -> Work:
@@ -34,8 +34,13 @@ def versions(source: object, other: object, settings: Settings, *, workers: int 
     second = open_checkpoint(other)  # pyright: ignore[reportArgumentType]
     quiet = replace(settings, wanted=frozenset())
     one, two = worked_out(first, quiet), worked_out(second, quiet)
-    pairs, skipped = _matched(one.tasks, two.tasks, settings)
-    skipped = [*one.plan.skipped, *skipped]
+    changes = [task for task in two.tasks if isinstance(task.cut, Product)]
+    if changes:
+        pairs, skipped = merges(first, changes, settings.wanted & CHANGES)
+    else:
+        pairs, skipped = _matched(one.tasks, two.tasks, settings)
+    known = {s.site for s in one.plan.skipped}
+    skipped = [*one.plan.skipped, *(s for s in skipped if s.site not in known)]
     matrices = [pair.tasks[0].matrix for pair in pairs]
     placed = tuple(replace(pair, index=i) for i, pair in enumerate(pairs))
     work = sum(pair.work for pair in pairs)

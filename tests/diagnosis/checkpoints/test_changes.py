@@ -1,0 +1,30 @@
+"""What moved between two versions, from real tensors."""
+
+import torch
+
+from sigmascope.diagnosis.checkpoints import changed, scan_findings
+from sigmascope.diagnosis.checkpoints.facts import Facts
+from sigmascope.scanning import scan
+
+
+def weights(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return {f"h.{i}.fc1.weight": torch.randn(80, 60, generator=generator) for i in range(4)}
+
+
+def test_what_was_not_compared_is_not_spoken_of():
+    assert not list(changed(Facts(scan(weights()))))
+
+
+def test_frozen_far_moved_and_overwritten_matrices_are_named():
+    before, generator = weights(), torch.Generator().manual_seed(9)
+    after = {n: W + 0.001 * torch.randn(80, 60, generator=generator) for n, W in before.items()}
+    after["h.0.fc1.weight"] = before["h.0.fc1.weight"].clone()
+    u, v = torch.randn(80, generator=generator), torch.randn(60, generator=generator)
+    after["h.2.fc1.weight"] += 40 * (u / u.norm())[:, None] * (v / v.norm())
+    found = {f.name: f for f in scan_findings(scan(before, against=after))}
+    assert found["unmoved-weights"].site == "h.0.fc1.weight"
+    assert "1 of 4" in found["unmoved-weights"].says
+    assert found["far-moved-weights"].site == "h.2.fc1.weight"
+    assert found["intruder-directions"].site == "h.2.fc1.weight"
+    assert set(found) == {"unmoved-weights", "far-moved-weights", "intruder-directions"}
