@@ -197,6 +197,6 @@ def _scan(todo: Work, journal: Journal, seconds: float) -> Scan:
         todo.plan,
         tuple(r for m in ordered for r in m.readings),
         tuple(spectra),
-        (*todo.plan.skipped, *(s for m in ordered for s in m.skipped)),
+        tuple(s for m in ordered for s in m.skipped),
         MappingProxyType(about),
     )

@@ -59,8 +59,10 @@ def test_what_it_does_not_touch_is_said(adapter, tmp_path):
     save_file({"model.layers.0.q_proj.weight": torch.ones(48, 30)}, tmp_path / "other.safetensors")
     found = scan(tmp_path / "base.safetensors", against=adapter)
     assert ("model.head.weight", "the adapter leaves it as it is") in {
-        (s.site, s.why) for s in found.skipped
+        (s.site, s.why) for s in found.plan.skipped
     }
-    said = {s.site: s.why for s in scan(tmp_path / "other.safetensors", against=adapter).skipped}
+    said = {
+        s.site: s.why for s in scan(tmp_path / "other.safetensors", against=adapter).plan.skipped
+    }
     assert "shape [48, 30]" in said["model.layers.0.q_proj.weight"]
     assert "no weight of that name" in said["model.layers.1.q_proj.weight"]

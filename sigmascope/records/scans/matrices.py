@@ -87,7 +87,8 @@ class Scan(Shown):
         readings: In the order of the matrices; `site` is that of the matrix, or `"a → b"` of two
             that meet.
         spectra: The singular values behind them, as far as they were kept.
-        skipped: What was not measured, each with the reason.
+        skipped: What was not measured of them, each with the reason; `plan.skipped` has the
+            tensors that are no matrices.
         about: Circumstances, as words.
     """
 

@@ -1,5 +1,6 @@
 """Readings of a scan by quantity, matrices by kind, what is left out by reason."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,6 +9,7 @@ from sigmascope.records import Reading, Skipped
 from sigmascope.records.scans import Matrix, Scan
 
 SIGNS = (" → ", " = ")  # between two matrices that meet, and two that are alike
+NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\.?\w)")  # none within a name
 Columns = Mapping[str, Mapping[str, Reading]]
 
 
@@ -20,11 +22,24 @@ def by_kind(matrices: Iterable[Matrix]) -> dict[str, list[Matrix]]:
 
 
 def reasons(skipped: Iterable[Skipped]) -> dict[tuple[str, str], list[str]]:
-    """The sites of each reason, under what was not measured and why; the commonest first."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """The sites of each reason, under what was not measured and why; the commonest first.
+
+    Reasons that differ in their numbers alone are one, with the range of each number.
+    """
+    found: dict[tuple[str, str], list[Skipped]] = {}
     for each in skipped:
-        found.setdefault((each.what, each.why), []).append(each.site)
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+        found.setdefault((each.what, NUMBER.sub("#", each.why)), []).append(each)
+    named = {(what, _ranged([s.why for s in some])): some for (what, _), some in found.items()}
+    ordered = sorted(named.items(), key=lambda item: -len(item[1]))
+    return {key: [s.site for s in some] for key, some in ordered}
+
+
+def _ranged(many: list[str]) -> str:
+    """Sentences of one form as one: where their numbers differ, from the least to the largest."""
+    slots = zip(*(NUMBER.findall(why) for why in many), strict=True)
+    ends = (sorted(set(slot), key=float) for slot in slots)
+    words = iter([e[0] if len(e) == 1 else f"{e[0]} to {e[-1]}" for e in ends])
+    return NUMBER.sub(lambda _: next(words), many[0])
 
 
 def seen(scan: Scan) -> Columns:

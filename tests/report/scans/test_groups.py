@@ -23,6 +23,16 @@ def test_reasons_come_with_their_sites_the_commonest_first():
     ]
 
 
+def test_reasons_that_differ_in_numbers_are_one_with_their_ranges():
+    whys = ("2 of 64 stick out of h.0.fc1: p = 0.5", "10 of 64 stick out of h.0.fc1: p = 1e-07")
+    found = reasons([Skipped(s, "exponent", w) for s, w in zip("ab", whys, strict=True)])
+    assert found == {
+        ("exponent", "2 to 10 of 64 stick out of h.0.fc1: p = 1e-07 to 0.5"): ["a", "b"]
+    }
+    apart = [Skipped("a", "x", "tied to h.0.fc1"), Skipped("b", "x", "tied to h.1.fc1")]
+    assert len(reasons(apart)) == 2  # a number within a name is no number
+
+
 def test_readings_of_one_matrix_and_of_two_stand_apart():
     own, met = seen(SCAN), pairs(SCAN)
     assert set(met) == {"alignment", "unit imbalance", "copy cosine"}
