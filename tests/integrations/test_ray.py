@@ -1,11 +1,15 @@
-"""Sweeps shared on Ray."""
+"""Sweeps and scans shared on Ray."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
 from sigmascope import survey
+from sigmascope.scanning import scan
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task, stack
 
 
@@ -25,6 +29,31 @@ def test_a_sweep_on_ray_is_the_same(tmp_path):
         ray.shutdown()
     assert shared == survey.bottleneck.depth_sweep(stack, x, y, **of)
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 1 + 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scan_on_ray_is_the_same_and_lost_work_is_done_again(tmp_path):
+    ray = pytest.importorskip("ray")
+    from sigmascope.integrations.ray import RayMap
+
+    generator = torch.Generator().manual_seed(0)
+
+    def dies_once(path):  # within the test, so that Ray sends it and does not look for its module
+        if not Path(path).exists():
+            Path(path).touch()
+            os._exit(1)
+        return path
+
+    weights = {f"h.{i}.fc1.weight": torch.randn(60, 50, generator=generator) for i in range(3)}
+    torch.save(weights, tmp_path / "a.pt")
+    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    try:
+        shared = scan(tmp_path / "a.pt", mapper=RayMap(), run=tmp_path / "a.run")
+        again = list(RayMap()(dies_once, [str(tmp_path / name) for name in "xy"]))
+    finally:
+        ray.shutdown()
+    assert shared.readings == scan(tmp_path / "a.pt").readings
+    assert sorted(again) == [str(tmp_path / name) for name in "xy"]
 
 
 def test_without_ray_it_says_how_to_get_it():
