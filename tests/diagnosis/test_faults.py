@@ -13,7 +13,7 @@ def told(case):
     return diagnosis.rules.diagnose(measured), diagnosis.trainability.probability(measured).estimate
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 @pytest.mark.parametrize("name", faults.ARCHITECTURES)
 def test_nothing_is_found_in_networks_that_train(name, seed):
     found, chance = told(faults.case(name, seed))
