@@ -1,5 +1,6 @@
 """Scans made up of a few numbers, for rules to look at."""
 
+from sigmascope.diagnosis.checkpoints import scan_findings
 from sigmascope.records import Estimate, Reading
 from sigmascope.records.scans import Matrix, Scan, ScanPlan
 
@@ -16,3 +17,17 @@ def scan_of(matrices, *readings):
         known = number if isinstance(number, Estimate) else Estimate.exactly(float(number))
         rows.append(Reading(site, name, known, "scan"))
     return Scan(plan, tuple(rows))
+
+
+THREE = [matrix(name) for name in "abc"]
+
+
+def names(*readings, matrices=THREE):
+    """What is found in a scan with these readings, by name with its severity."""
+    found = scan_findings(scan_of(matrices, *readings))
+    return {f.name: f.severity for f in found}
+
+
+def each(quantity, *values):
+    """The same quantity of `a`, `b`, `c`."""
+    return [(name, quantity, v) for name, v in zip("abc", values, strict=True)]

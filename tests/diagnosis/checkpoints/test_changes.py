@@ -1,10 +1,13 @@
 """What moved between two versions, from real tensors."""
 
+import pytest
 import torch
 
 from sigmascope.diagnosis.checkpoints import changed, scan_findings
 from sigmascope.diagnosis.checkpoints.facts import Facts
+from sigmascope.records import Estimate
 from sigmascope.scanning import scan
+from tests.diagnosis.checkpoints.made import each, names
 
 
 def weights(seed=0):
@@ -28,3 +31,28 @@ def test_frozen_far_moved_and_overwritten_matrices_are_named():
     assert found["far-moved-weights"].site == "h.2.fc1.weight"
     assert found["intruder-directions"].site == "h.2.fc1.weight"
     assert set(found) == {"unmoved-weights", "far-moved-weights", "intruder-directions"}
+
+
+@pytest.mark.parametrize(
+    ("name", "speaks", "silent"),
+    [
+        (
+            "unmoved-weights",
+            each("relative change", 0, 1, 1),
+            each("relative change", 1e-9, 1, 1),
+        ),
+        (
+            "far-moved-weights",
+            each("relative change", 1, 1, 10),
+            each("relative change", 1, 1, 9.9),
+        ),
+        (
+            "intruder-directions",
+            [("a", "relative change", 1), ("a", "intruders", Estimate(2, 1, 2, "x"))],
+            [("a", "relative change", 1), ("a", "intruders", Estimate(2, 0, 2, "x"))],
+        ),
+    ],
+)
+def test_a_rule_speaks_from_its_threshold_on(name, speaks, silent):
+    assert name in names(*speaks)
+    assert name not in names(*silent)

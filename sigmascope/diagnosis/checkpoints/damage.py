@@ -1,0 +1,154 @@
+"""Rules over what is broken in the numbers of a checkpoint."""
+
+from collections.abc import Iterator
+
+from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
+from sigmascope.records import Finding, Reading
+from sigmascope.records.scans import Matrix
+
+PLAIN = ("float64", "float32", "float16", "bfloat16")  # numbers that need no scale
+LONG = 50.0  # a row over the median row: five times what layers of a trained MiniLM have
+APART = 10.0  # size of a matrix over the median of its kind
+DEAD = 0.01  # share of rows or columns
+ENDS = ("embedding", "position embedding", "type embedding", "head")
+
+
+def non_finite(facts: Facts) -> Iterator[Finding]:
+    """Infinities and nan."""
+    yield from told(
+        "non-finite-weights",
+        "error",
+        worst(facts.of("non-finite entries")),
+        "entries are infinite or nan. Whatever passes through them is lost.",
+        "IEEE 754",
+        "Take an earlier checkpoint; the step after it overflowed.",
+    )
+
+
+def zero_matrix(facts: Facts) -> Iterator[Finding]:
+    """Matrices of which every entry is zero."""
+    found = [(m, r) for m, r in facts.of("Frobenius norm") if r.estimate.value == 0]
+    drawn = [pair for pair in found if pair[0].form != "product"]
+    yield from told(
+        "zero-matrix",
+        "warning",
+        drawn,
+        "every entry is zero. What they map passes nothing on, unless a skip connection goes by.",
+        "Arithmetic",
+        "Zero is a start for the last layer of a branch; after training it says that no gradient "
+        "came there: look whether the optimiser holds it.",
+    )
+    yield from told(
+        "untrained-adapter",
+        "warning",
+        [pair for pair in found if pair[0].form == "product"],
+        "the product of the two factors is zero, as before the first step.",
+        "Hu et al. 2022, Sec. 4.1",
+        "See that the optimiser holds the adapter's parameters.",
+    )
+
+
+def broken_scales(facts: Facts) -> Iterator[Finding]:
+    """Rows, columns or whole matrices of quantised numbers that are far too large."""
+    yield from told(
+        "broken-scales",
+        "error",
+        worst(pair for pair in _long(facts) if pair[0].dtype not in PLAIN),
+        f"a row or column is {LONG:g} times as long as the median of them or more, in numbers "
+        "that are multiplied by scales: a scale is wrong.",
+        "Measured: at most 9.6 in the layers of a trained MiniLM (docs/scan.md)",
+        "Quantise these matrices again, and compare with the original: "
+        "`sigmascope scan ORIGINAL --against THIS`.",
+    )
+
+
+def long_rows(facts: Facts) -> Iterator[Finding]:
+    """The same in numbers that need no scale."""
+    yield from told(
+        "outlier-rows",
+        "warning",
+        worst(pair for pair in _long(facts) if pair[0].dtype in PLAIN and pair[0].kind not in ENDS),
+        f"a row or column is {LONG:g} times as long as the median of them or more: a few units "
+        "carry nearly all of the signal, and 8-bit formats lose the rest.",
+        "Dettmers et al. 2022, Sec. 4",
+        "Keep these rows in a wider format when quantising; look for a step that broke training.",
+    )
+
+
+def _long(facts: Facts) -> Iterator[tuple[Matrix, Reading]]:
+    seen: set[str] = set()
+    for name in ("longest row", "longest column"):
+        for matrix, reading in facts.of(name):
+            if reading.estimate.value >= LONG and matrix.site not in seen:
+                seen.add(matrix.site)
+                yield matrix, reading
+
+
+def outlying_size(facts: Facts) -> Iterator[Finding]:
+    """Matrices far larger or smaller than the others of their kind."""
+    large, small = [], []
+    for matrix, reading in facts.of("Frobenius norm"):
+        usual = facts.usual("Frobenius norm", matrix.kind)
+        if usual and reading.estimate.value >= APART * usual:
+            large.append((matrix, reading))
+        elif usual and 0 < reading.estimate.value <= usual / APART:
+            small.append((matrix, reading))
+    yield from told(
+        "exploding-weights",
+        "warning",
+        worst(large),
+        f"the norm is {APART:g} times the median of matrices of its kind or more.",
+        "Measured, docs/scan.md",
+        "In a quantised checkpoint a scale is wrong; else training diverged there: lower the "
+        "learning rate, or clip gradients, from the last checkpoint before it.",
+    )
+    yield from told(
+        "vanishing-weights",
+        "warning",
+        worst(small)[::-1],
+        f"the norm is a {APART:g}th of the median of matrices of its kind or less.",
+        "Measured, docs/scan.md",
+        "Weight decay without a gradient does that: look whether anything reads what it writes.",
+    )
+
+
+def dead_units(facts: Facts) -> Iterator[Finding]:
+    """Rows or columns that are exactly zero."""
+    yield from told(
+        "dead-rows",
+        "warning",
+        worst(
+            (m, r)
+            for name in ("zero rows", "zero columns")
+            for m, r in facts.of(name)
+            if DEAD <= r.estimate.value < 1 and m.kind not in ENDS
+        ),
+        "rows or columns are exactly zero: these outputs are always zero, or these inputs unread.",
+        "Arithmetic",
+        "They were pruned, or died: take them out, and the numbers that go with them.",
+    )
+
+
+def saturated(facts: Facts) -> Iterator[Finding]:
+    """Entries at the end of their format."""
+    yield from told(
+        "saturated-weights",
+        "warning",
+        worst(facts.of("saturated entries")),
+        "entries are at the largest number of their format: they were cut off there.",
+        "IEEE 754",
+        "Convert again from the original in a wider format, as bfloat16 for float16.",
+    )
+
+
+def underflown(facts: Facts) -> Iterator[Finding]:
+    """Entries below the normal numbers of their format."""
+    yield from told(
+        "subnormal-weights",
+        "note",
+        worst((m, r) for m, r in facts.of("subnormal entries") if r.estimate.value >= DEAD),
+        "a hundredth of the entries or more are below the smallest normal number of their format, "
+        "and have lost digits.",
+        "IEEE 754",
+        "Convert again from the original in a format with more exponents, as bfloat16.",
+    )

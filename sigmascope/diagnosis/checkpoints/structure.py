@@ -1,0 +1,112 @@
+"""Rules over what the singular values of a checkpoint are like."""
+
+from collections.abc import Iterator
+
+from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
+from sigmascope.records import Finding
+
+POOR = 0.5  # share of full rank
+NARROW = 0.1  # effective rank over that of the kind
+BULK = 0.1  # distance from the law of noise, up to which a spectrum is like it
+THIN = 0.8  # of the numbers, which a factorisation has to save a fifth of
+
+
+def collapsed(facts: Facts) -> Iterator[Finding]:
+    """Matrices that use a tenth of the directions that others of their kind use."""
+    found = []
+    for matrix, reading in facts.of("effective rank"):
+        usual = facts.usual("effective rank", matrix.kind)
+        if usual and reading.estimate.value <= NARROW * usual:
+            found.append((matrix, reading))
+    yield from told(
+        "collapsed-rank",
+        "warning",
+        worst(found)[::-1],
+        "the effective rank is a tenth of the median of matrices of its kind or less.",
+        "Roy & Vetterli 2007",
+        "Look at what training did there: a rate too high for this layer, or weight decay on a "
+        "layer that others do the work of.",
+    )
+
+
+def deficient(facts: Facts) -> Iterator[Finding]:
+    """Matrices of at most half the rank they could have."""
+    found = [
+        (m, r)
+        for m, r in facts.of("matrix rank")
+        if r.estimate.high <= POOR * min(m.shape) and m.form != "product" and min(m.shape) > 2
+    ]
+    yield from told(
+        "low-rank",
+        "note",
+        sorted(found, key=lambda pair: pair[1].estimate.value / min(pair[0].shape)),
+        "the rank is at most half of what the shape allows, to the precision of the numbers.",
+        "Eckart & Young 1936",
+        "Store them as two factors: nothing is lost.",
+    )
+
+
+def noise_only(facts: Facts) -> Iterator[Finding]:
+    """Matrices in which nothing sticks out of noise."""
+    found = []
+    for matrix, reading in facts.of("spikes"):
+        apart = facts.value("noise distance", matrix)
+        if reading.estimate.value == 0 and (apart is None or apart <= BULK):
+            found.append((matrix, reading))
+    looked = len(facts.readings.get("spikes", {}))
+    everywhere = bool(looked) and len(found) >= 0.9 * looked
+    yield from told(
+        "noise-only",
+        "warning" if everywhere else "note",
+        found,
+        f"no singular value is larger than those of noise ({len(found)} of {looked} matrices)"
+        + (": as before training." if everywhere else ": nothing was learned there that shows."),
+        "Marchenko & Pastur 1967; Johnstone 2001",
+        "See that these are trained weights, and that the optimiser held them.",
+    )
+
+
+def compressible(facts: Facts) -> Iterator[Finding]:
+    """Matrices of which two thin factors hold nearly everything."""
+    found = []
+    for matrix, reading in facts.of("energy rank"):
+        m, n = matrix.shape
+        if matrix.form != "product" and reading.estimate.high * (m + n) <= THIN * m * n:
+            found.append((matrix, reading))
+    saved = sum(m.rows * m.cols - r.estimate.high * (m.rows + m.cols) for m, r in found)
+    total = sum(m.rows * m.cols for m in facts.scan.matrices)
+    yield from told(
+        "compressible",
+        "note",
+        sorted(
+            found, key=lambda p: p[1].estimate.value * sum(p[0].shape) / (p[0].rows * p[0].cols)
+        ),
+        f"two factors of the energy rank are off by at most a tenth of the norm, and save "
+        f"{saved / total if total else 0:.0%} of all numbers. What that does to outputs depends on "
+        "the data.",
+        "Eckart & Young 1936",
+        "Measure it on data before believing it: `sigmascope compress MODEL --data DATA`.",
+    )
+
+
+def copies(facts: Facts) -> Iterator[Finding]:
+    """Matrices that are copies of others."""
+    found = [r for r in facts.scan.readings if r.quantity == "copy cosine"]
+    by_site = {m.site: m for m in facts.scan.matrices}
+    pairs = [(by_site[r.site.split(" = ")[0]], r) for r in found]
+    same = sum(r.estimate.high >= 1 for r in found)
+    for finding in told(
+        "copied-weights",
+        "warning",
+        worst(pairs),
+        "",
+        "Arithmetic",
+        "Layers that began as copies differ after training; where they should not be equal, "
+        "look at how the checkpoint was put together.",
+    ):
+        names = "; ".join(r.site for _, r in worst(pairs)[:3])
+        says = f"{len(found)} matrices are copies of others, {same} of them exactly: {names}."
+        yield Finding(
+            finding.name, finding.site, finding.severity, finding.evidence, says, finding.source,
+            finding.remedies,
+        )  # fmt: skip

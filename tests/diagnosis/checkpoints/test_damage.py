@@ -1,0 +1,43 @@
+"""Rules over broken numbers speak from their thresholds on and not before."""
+
+import pytest
+
+from tests.diagnosis.checkpoints.made import each, matrix, names
+
+NORM = "Frobenius norm"
+
+
+@pytest.mark.parametrize(
+    ("name", "speaks", "silent"),
+    [
+        ("exploding-weights", each(NORM, 1, 1, 10), each(NORM, 1, 1, 9.99)),
+        ("vanishing-weights", each(NORM, 1, 0.1, 1), each(NORM, 1, 0.11, 1)),
+        ("zero-matrix", each(NORM, 1, 0, 1), each(NORM, 1, 1e-30, 1e-30)),
+        ("dead-rows", [("a", "zero rows", 0.01)], [("a", "zero rows", 0.0099)]),
+        ("dead-rows", [("a", "zero columns", 0.5)], [("a", "zero columns", 1.0)]),
+        ("outlier-rows", [("a", "longest row", 50)], [("a", "longest row", 49.9)]),
+        ("outlier-rows", [("a", "longest column", 50)], [("a", "longest column", 49.9)]),
+        ("saturated-weights", [("a", "saturated entries", 1e-9)], []),
+        (
+            "subnormal-weights",
+            [("a", "subnormal entries", 0.01)],
+            [("a", "subnormal entries", 0.009)],
+        ),
+        ("non-finite-weights", [("a", "non-finite entries", 1)], []),
+    ],
+)
+def test_a_rule_speaks_from_its_threshold_on(name, speaks, silent):
+    assert name in names(*speaks)
+    assert name not in names(*silent)
+
+
+def test_scales_are_at_fault_only_where_there_are_scales():
+    long = ("a", "longest row", 60)
+    assert names(long, matrices=[matrix("a", dtype="float8_e4m3fn")]) == {"broken-scales": "error"}
+    assert names(long) == {"outlier-rows": "warning"}
+    assert names(long, matrices=[matrix("a", "embedding")]) == {}
+
+
+def test_an_adapter_that_is_zero_is_untrained():
+    product = [matrix("a", "adapter", form="product")]
+    assert names(("a", "Frobenius norm", 0), matrices=product) == {"untrained-adapter": "warning"}

@@ -1,0 +1,53 @@
+"""Rules over singular values speak from their thresholds on and not before."""
+
+import pytest
+
+from sigmascope.diagnosis.checkpoints import scan_findings
+from sigmascope.records import Estimate
+from tests.diagnosis.checkpoints.made import THREE, each, matrix, names, scan_of
+
+
+@pytest.mark.parametrize(
+    ("name", "speaks", "silent"),
+    [
+        ("low-rank", [("a", "matrix rank", 16)], [("a", "matrix rank", 17)]),
+        (
+            "low-rank",
+            [("a", "matrix rank", Estimate(9, 9, 16, "x"))],
+            [("a", "matrix rank", Estimate(9, 9, 17, "x"))],
+        ),
+        ("compressible", [("a", "energy rank", 17)], [("a", "energy rank", 18)]),
+        ("copied-weights", [("a = b", "copy cosine", 0.99)], []),
+        (
+            "collapsed-rank",
+            each("effective rank", 1, 10, 10),
+            each("effective rank", 1.1, 10, 10),
+        ),
+        (
+            "noise-only",
+            [("a", "spikes", 0), ("a", "noise distance", 0.1)],
+            [("a", "spikes", 0), ("a", "noise distance", 0.11)],
+        ),
+    ],
+)
+def test_a_rule_speaks_from_its_threshold_on(name, speaks, silent):
+    assert name in names(*speaks)
+    assert name not in names(*silent)
+
+
+def test_a_product_is_of_low_rank_by_design():
+    product = [matrix("a", "adapter", form="product")]
+    assert names(("a", "matrix rank", 1), ("a", "energy rank", 1), matrices=product) == {}
+
+
+def test_noise_everywhere_is_a_warning_and_in_places_a_note():
+    quiet = each("spikes", 0, 0, 0)
+    assert names(*quiet) == {"noise-only": "warning"}
+    assert names(*quiet[:2], ("c", "spikes", 3)) == {"noise-only": "note"}
+
+
+def test_copies_are_named_in_pairs():
+    (found,) = scan_findings(
+        scan_of(THREE, ("a = b", "copy cosine", 1), ("a = c", "copy cosine", 0.995))
+    )
+    assert found.says == "2 matrices are copies of others, 1 of them exactly: a = b; a = c."
