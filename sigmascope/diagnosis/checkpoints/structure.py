@@ -7,7 +7,8 @@ from sigmascope.records import Finding
 
 POOR = 0.5  # share of full rank
 NARROW = 0.1  # effective rank over that of the kind
-BULK = 0.1  # distance from the law of noise, up to which a spectrum is like it
+NEAR, SIZED = 0.02, 10.0  # distance from the law of noise up to which a spectrum is like it: the
+# second over the smaller side, for that is how noise strays, sparse or with heavy tails too
 THIN = 0.8  # of the numbers, which a factorisation has to save a fifth of
 
 
@@ -51,7 +52,8 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
     found = []
     for matrix, reading in facts.of("spikes"):
         apart = facts.value("noise distance", matrix)
-        if reading.estimate.value == 0 and (apart is None or apart <= BULK):
+        like = apart is None or apart <= NEAR + SIZED / min(matrix.shape)
+        if reading.estimate.value == 0 and like:
             found.append((matrix, reading))
     looked = len(facts.readings.get("spikes", {}))
     everywhere = bool(looked) and len(found) >= 0.9 * looked

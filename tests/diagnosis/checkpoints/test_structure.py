@@ -25,8 +25,8 @@ from tests.diagnosis.checkpoints.made import THREE, each, matrix, names, scan_of
         ),
         (
             "noise-only",
-            [("a", "spikes", 0), ("a", "noise distance", 0.1)],
-            [("a", "spikes", 0), ("a", "noise distance", 0.11)],
+            [("a", "spikes", 0), ("a", "noise distance", 0.332)],  # 0.02 + 10 / 32
+            [("a", "spikes", 0), ("a", "noise distance", 0.333)],
         ),
     ],
 )
