@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
 from sigmascope.records import Finding
+from sigmascope.records.scans import Matrix
 
 POOR = 0.5  # share of full rank
 NARROW = 0.1  # effective rank over that of the kind
+TOP = 0.9  # of the largest singular value of the same entries with random signs
 NEAR, SIZED = 0.02, 10.0  # distance from the law of noise up to which a spectrum is like it: the
 # second over the smaller side, for that is how noise strays, sparse or with heavy tails too
 THIN = 0.8  # of the numbers, which a factorisation has to save a fifth of
@@ -51,9 +53,7 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
     """Matrices in which nothing sticks out of noise."""
     found = []
     for matrix, reading in facts.of("spikes"):
-        apart = facts.value("noise distance", matrix)
-        like = apart is None or apart <= NEAR + SIZED / min(matrix.shape)
-        if reading.estimate.value == 0 and like:
+        if reading.estimate.value == 0 and _like_noise(facts, matrix):
             found.append((matrix, reading))
     looked = len(facts.readings.get("spikes", {}))
     everywhere = bool(looked) and len(found) >= 0.9 * looked
@@ -66,6 +66,15 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
         "Marchenko & Pastur 1967; Johnstone 2001",
         "See that these are trained weights, and that the optimiser held them.",
     )
+
+
+def _like_noise(facts: Facts, matrix: Matrix) -> bool:
+    """Whether the bulk follows the law of noise; where it is unknown, whether its top is as far."""
+    apart = facts.value("noise distance", matrix)
+    if apart is not None:
+        return apart <= NEAR + SIZED / min(matrix.shape)
+    top, random = (facts.value(name, matrix) for name in ("spectral norm", "random baseline"))
+    return top is not None and random is not None and top >= TOP * random
 
 
 def compressible(facts: Facts) -> Iterator[Finding]:

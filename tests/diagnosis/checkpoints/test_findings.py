@@ -11,7 +11,12 @@ from tests.diagnosis.checkpoints.made import THREE, scan_of
 
 def test_errors_come_first():
     found = scan_findings(
-        scan_of(THREE, ("a", "spikes", 0), ("b", "non-finite entries", 2), ("c", "zero rows", 0.5))
+        scan_of(
+            THREE,
+            ("a", "saturated entries", 0.1),
+            ("b", "non-finite entries", 2),
+            ("c", "zero rows", 0.5),
+        )
     )
     assert [f.severity for f in found] == ["error", "warning", "warning"]
     assert found[0].site == "b"

@@ -41,9 +41,15 @@ def test_a_product_is_of_low_rank_by_design():
 
 
 def test_noise_everywhere_is_a_warning_and_in_places_a_note():
-    quiet = each("spikes", 0, 0, 0)
+    quiet = each("spikes", 0, 0, 0) + each("noise distance", 0.1, 0.1, 0.1)
     assert names(*quiet) == {"noise-only": "warning"}
-    assert names(*quiet[:2], ("c", "spikes", 3)) == {"noise-only": "note"}
+    assert names(*quiet[:2], *quiet[3:], ("c", "spikes", 3)) == {"noise-only": "note"}
+
+
+@pytest.mark.parametrize(("top", "speaks"), [(0.9, True), (0.89, False), (None, False)])
+def test_where_the_bulk_is_unknown_its_top_must_be_that_of_random_signs(top, speaks):
+    known = [] if top is None else [("a", "spectral norm", top), ("a", "random baseline", 1.0)]
+    assert (names(("a", "spikes", 0), *known) != {}) is speaks
 
 
 def test_copies_are_named_in_pairs():
