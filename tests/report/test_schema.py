@@ -50,7 +50,7 @@ def test_fields_say_what_they_mean():
 def test_the_schema_of_a_scan_has_every_part_of_its_form():
     assert SCAN_SCHEMA["properties"]["schema"] == {"const": "sigmascope/scan/1"}
     assert set(SCAN_SCHEMA["required"]) == {
-        "schema", "plan", "readings", "spectra", "skipped", "about", "findings",
+        "schema", "plan", "readings", "skipped", "about", "findings",
     }  # fmt: skip
     fields = "site kind depth rows cols dtype tensors bytes effort work form"
     assert set(SCAN_SCHEMA["$defs"]["matrix"]["required"]) == set(fields.split())
