@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.linalg.krylov.block import WORKING, leading
+from sigmascope.linalg.krylov.block import leading
+from sigmascope.linalg.krylov.maps import WORKING
 from sigmascope.linalg.random_matrix.laws import EdgeLaw
 from sigmascope.records import Estimate
 
