@@ -60,7 +60,7 @@ def hold(pair: Pair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> Iterat
     power = max((tamed(M)[1] for M in _wide(A, B) if M.any()), default=0)
     A, B = (times(M, -power) for M in _wide(A, B)) if power else (A, B)
     for item in _copies(pair, A, B) if pair.kind == "copy" else _change(pair, A, B):
-        if isinstance(item, Skipped) or item.quantity in pair.wanted:
+        if not isinstance(item, Reading) or item.quantity in pair.wanted:
             yield in_unit(item, power)
 
 
@@ -108,7 +108,7 @@ def _change(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
         return
     rounding = A.numel() + 8.0
     size, moved = (Estimate.rounded(x, ulps=rounding).sqrt() for x in (first, apart))
-    yield _read(pair, "relative change", moved / size)
+    yield _read(pair, "relative change", (moved / size).at_least(0.0))
     off = rounding * EPS * math.sqrt(second / first)  # of the scale, whatever cancels in it
     scale = inner / first
     yield _read(pair, "best scale", Estimate.within(scale, off + abs(scale) * rounding * EPS))

@@ -99,7 +99,8 @@ def in_unit(item: Item, power: int) -> Item:
         return replace(item, spectrum=replace(s, sigma=sigma, low=low, high=high))
     if power and isinstance(item, Reading) and quantity(item.quantity).unit == "weight":
         half = power // 2
-        return replace(item, estimate=item.estimate * 2.0**half * 2.0 ** (power - half))
+        scaled = item.estimate * 2.0**half * 2.0 ** (power - half)
+        return replace(item, estimate=scaled.at_least(0.0))
     return item
 
 
@@ -115,11 +116,11 @@ def _spectrum(task: Task, A: Tensor, seen: Entries) -> tuple[Spectrum, Ends]:
 
 def told(task: Task, found: list[Item], drawn: Tensor | None = None) -> Measured:
     """What is wanted of what was found."""
-    spectra = [item for item in found if isinstance(item, SiteSpectrum)]
+    spectra = (item for item in found if isinstance(item, SiteSpectrum) and task.spectra)
     return Measured(
         task.index,
         tuple(r for r in found if isinstance(r, Reading) and r.quantity in task.wanted),
-        spectra[0] if spectra and task.spectra else None,
+        next(spectra, None),
         tuple(item for item in found if isinstance(item, Skipped)),
         drawn,
     )
@@ -149,12 +150,10 @@ def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
         ratio = math.sqrt(float(there.max() / there.median()))
         ulps = 64 + 2.0 * seen.count / len(sums)  # of sums of so many
         yield _read(matrix, name, Estimate.rounded(ratio, ulps=ulps).at_least(1.0))
-    rms = (seen.energy / seen.count).sqrt()
-    yield _read(matrix, "largest entry", (seen.largest / rms).at_least(1.0))
-    spread = seen.spread
-    if spread.low <= 0:
-        why = "its entries are equal, or differ by no more than rounding"
-        yield _skip(matrix, "mean shift", why)
+    peak = seen.largest / (seen.energy / seen.count).sqrt()
+    yield _read(matrix, "largest entry", peak.at_least(1.0))
+    if (spread := seen.spread).low <= 0:
+        yield _skip(matrix, "mean shift", "its entries do not differ, or by rounding only")
         return
     m, n = matrix.shape
     shift = (seen.mean**2).sqrt() * math.sqrt(m * n) / (spread * (math.sqrt(m) + math.sqrt(n)))
