@@ -76,10 +76,10 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
     rest, start = signs, 0
     for _ in range(ROUNDS if found[0] else 0):
         found, excess = _against(s, energy.value, rest, start)
-        sure = _surely(s, energy.value, excess, start)
-        if excess == 1 or found[0] <= sure:
+        if excess == 1 or found[0] == start:
             break
-        rest, start = signs.without(sure), sure
+        start = _surely(s, energy.value, excess, start)
+        rest = signs.without(start)
     return _told(s, energy, found, signs.baseline, excess)
 
 
@@ -106,7 +106,7 @@ def _surely(s: Spectrum, energy: float, excess: float, start: int) -> int:
     """
     rest = _rest(s, energy)
     k = start + 1
-    while k < min(len(s.sigma), min(s.shape) // 2):
+    while k < min(len(s.sigma), min(s.shape) // 2) and float(s.low[k]) > 0:
         own = (excess**2 - 1) * rest[start] / rest[k] if rest[k] > 0 else 0.0
         if float(s.sigma[k]) <= _edge(s.shape, k, rest[k], math.sqrt(1 + own))[1]:
             break
