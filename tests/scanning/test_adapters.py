@@ -7,16 +7,17 @@ from zoo import fresh
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import quantity
 from sigmascope.scanning.adapters import measure_product
+from sigmascope.scanning.cuts import Cut
 from sigmascope.scanning.tasks import Product
 from tests.scanning.made import EVERY, task
 from tests.scanning.test_measuring import PAIRS, QUIET, dense
 
 
-class Ready:
+class Ready(Cut):
     """A cut that is read already."""
 
     def __init__(self, A):
-        self.A = A
+        object.__setattr__(self, "A", A)
 
     def read(self):
         return self.A
@@ -42,9 +43,8 @@ CASES = {
     "dependent factors": (torch.ones(30, 4), factors(30, 4, 20)[1]),
     "tiny": tuple(1e-30 * M for M in factors(30, 4, 20)),
     "float64 at 1e200": tuple(1e200 * M.double() for M in factors(30, 4, 20)),
-    "of two scales": (
-        1e200 * factors(30, 4, 20)[0].double(),
-        1e-250 * factors(30, 4, 20)[1].double(),
+    "of two scales": tuple(
+        size * M.double() for size, M in zip((1e200, 1e-250), factors(30, 4, 20), strict=True)
     ),
 }
 

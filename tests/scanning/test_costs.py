@@ -31,9 +31,11 @@ def test_work_and_memory_grow_with_every_side_and_not_with_the_order(effort):
     assert memory_of(small, 2 * 10**6, effort) == memory_of(small, 10**6, effort) + 10**6
 
 
-def test_leading_values_are_cheaper_of_large_matrices_only():
-    assert work_of((8192, 8192), "leading") < work_of((8192, 8192), "full") / 3
-    assert work_of((300, 300), "leading") > work_of((300, 300), "full")
+def test_leading_values_are_the_cheaper_the_larger_the_matrix():
+    shares = [work_of((s, s), "leading") / work_of((s, s), "full") for s in (300, 1000, 4097, 8192)]
+    assert shares[0] > 0.5
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] < 0.05
 
 
 def test_memory_holds_the_matrix_twice_and_the_solver():

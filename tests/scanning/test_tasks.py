@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sigmascope.scanning.tasks import Pair, Product, Task
-from tests.scanning.made import pair, task
+from tests.scanning.made import Held, pair, task
 
 
 @pytest.mark.parametrize("kind", [Task, Pair, Product])
@@ -25,8 +25,8 @@ def test_a_task_is_a_small_value_that_nobody_changes():
     assert hash(both.wanted) == hash(pickle.loads(pickle.dumps(both.wanted)))
 
 
-def test_a_product_travels_between_processes():
-    product = Product(None, None, 2.0)
-    again = pickle.loads(pickle.dumps(product))
-    assert again == product
-    assert again.base is None
+def test_a_product_stands_alone_if_nothing_is_said():
+    product = Product(Held(), Held(), 2.0)
+    assert product.base is None
+    with pytest.raises(FrozenInstanceError):
+        product.scaling = 3.0

@@ -68,6 +68,7 @@ class RandomSigns:
     ) -> None:
         m, n = A.shape
         self.A, self.generator = A, generator
+        self.spare = False  # whether its entries may be turned in place: nobody else has them
         self.expected = rms * math.sqrt(wishart_edge(m, n).mean)
         equal = rms * (math.sqrt(n) + math.sqrt(m))
         even = longest is not None and sum(longest) <= EVEN * equal
@@ -103,7 +104,9 @@ class RandomSigns:
         rest = self.A.to(found.right.dtype, copy=True)
         rest.addmm_(rest @ found.right, found.right.mT, alpha=-1)
         rms = float(torch.linalg.vector_norm(rest, dtype=torch.float64)) / math.sqrt(rest.numel())
-        return RandomSigns(rest, rms=rms, generator=self.generator)
+        left = RandomSigns(rest, rms=rms, generator=self.generator)
+        left.spare = True
+        return left
 
     def _draw(self, steps: int) -> float:
         found = leading(
@@ -118,7 +121,7 @@ class RandomSigns:
     def _flipped(self) -> Float[Tensor, "m n"]:
         """The entries with signs from the bits of random bytes, a sign for each."""
         n = self.A.shape[1]
-        flipped = self.A.to(WORKING.get(self.A.dtype, torch.float32), copy=True)
+        flipped = self.A.to(WORKING.get(self.A.dtype, torch.float32), copy=not self.spare)
         for panel in flipped.split(max(1, PANEL // n)):
             count = panel.numel()
             drawn = torch.randint(256, (-(-count // 8),), generator=self.generator)

@@ -111,3 +111,13 @@ def test_hostile_matrices_have_a_finite_excess(case):
     scale = float(A.double().abs().max())
     found = signs_of((A.double() / scale).float())
     assert 1 <= found.excess < 2 * math.sqrt(max(A.shape))
+
+
+def test_what_is_left_takes_no_second_copy():
+    A = torch.randn(60, 50, generator=fresh())
+    own, left = signs_of(A), signs_of(A).without(1)
+    assert own._flipped().data_ptr() != A.data_ptr()
+    assert left._flipped().data_ptr() == left.A.data_ptr() != A.data_ptr()
+    magnitudes = left.A.abs()
+    assert left.baseline.value > 0
+    assert torch.equal(left.A.abs(), magnitudes)
