@@ -104,7 +104,8 @@ def space(
     Q = torch.linalg.qr(start.to(device))[0].to(A.dtype)
     products = [A.there(Q)]
     while len(products) < steps and Q.shape[1] < n and products[-1].isfinite().all():
-        fresh = _outside(A.back(tamed(products[-1])[0])[:, : n - Q.shape[1]], Q)
+        Z = tamed(A.back(tamed(products[-1])[0]))[0]  # either may leave single precision
+        fresh = _outside(Z[:, : n - Q.shape[1]], Q)
         Q = torch.cat([Q, fresh], dim=1)
         products.append(A.there(fresh))
     return Q, torch.cat(products, dim=1)

@@ -265,3 +265,12 @@ def test_derivatives_are_not_kept():
     A = torch.randn(9, 7, generator=fresh(), requires_grad=True)
     assert not leading(A, generator=fresh()).left.requires_grad
     assert not leading(Operator.of(A), generator=fresh()).left.requires_grad
+
+
+@pytest.mark.parametrize("size", [1e-28, 1e-12, 1e9, 1e22, 1e33])
+@pytest.mark.parametrize("door", [torch.Tensor.clone, Operator.of])
+def test_spaces_grow_the_same_at_any_scale_of_single_precision(size, door):
+    A = torch.randn(300, 250, generator=fresh()) * torch.logspace(0, -3, 250)
+    power = 2.0 ** round(math.log2(size))
+    one, other = (leading(door(B), generator=fresh()).spectrum for B in (A, A * power))
+    torch.testing.assert_close(other.sigma[:9] / power, one.sigma[:9], rtol=1e-5, atol=0)
