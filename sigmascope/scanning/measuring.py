@@ -70,8 +70,8 @@ def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, Ends]:
         found.append(_skip(task.matrix, "all else", f"{seen.odd} entries are not finite"))
         return told(task, found), no_ends(seen)
     if seen.energy.value == 0:
-        for name in ("spectral norm", "Frobenius norm"):
-            found.append(_read(task.matrix, name, Estimate.exactly(0.0)))
+        norms = ("spectral norm", "Frobenius norm")
+        found += [_read(task.matrix, name, Estimate.exactly(0.0)) for name in norms]
         found.append(_skip(task.matrix, "all else", "it is exactly zero"))
         return told(task, found), no_ends(seen)
     s, ends = _spectrum(task, X, seen)
@@ -156,8 +156,8 @@ def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
         yield _skip(matrix, "mean shift", "its entries do not differ, or by rounding only")
         return
     m, n = matrix.shape
-    shift = (seen.mean**2).sqrt() * math.sqrt(m * n) / (spread * (math.sqrt(m) + math.sqrt(n)))
-    yield _read(matrix, "mean shift", shift.at_least(0.0))
+    constant = (seen.mean**2).sqrt() * math.sqrt(m * n)
+    yield _read(matrix, "mean shift", constant / (spread * (math.sqrt(m) + math.sqrt(n))))
 
 
 def _of_spectrum(s: Spectrum, seen: Entries, matrix: Matrix) -> Iterator[Item]:
@@ -217,8 +217,7 @@ def _of_noise(s: Spectrum, A: Tensor, seen: Entries, task: Task) -> Iterator[Ite
         if estimate is not None:
             yield _read(matrix, name, estimate)
     if found.distance is None and s.complete:
-        why = "half of its singular values or more stick out: no bulk is left that could be noise"
-        yield _skip(matrix, "noise distance", why)
+        yield _skip(matrix, NOISE[2], "below what sticks out no bulk is left that could be noise")
     if s.complete:
         yield from _of_tail(s, found, task, generator)
 

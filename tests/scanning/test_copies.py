@@ -72,3 +72,10 @@ def test_places_are_those_of_the_plan_also_where_other_shapes_lie_between():
     found = pairs_of([other, A, many(1, (7, 9))[0], A, other], start=4)
     assert places(found) == [(0, 4), (1, 3)]
     assert sorted(p.index for p in found) == [4, 5]
+
+
+def test_tasks_need_not_be_all_of_a_plan():
+    A, B = many(2)
+    tasks = [task(M, index=i) for i, M in ((5, A), (9, B), (40, A))]
+    drawn = {t.index: sketch(M) for t, M in zip(tasks, (A, B, A), strict=True)}
+    assert places(candidates(tasks, drawn, start=0)) == [(5, 40)]
