@@ -4,13 +4,15 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.linalg import schatten_norm, stable_rank
+from sigmascope.linalg import schatten_norm
+from sigmascope.linalg.krylov import tamed
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
-from sigmascope.scanning.measuring import WHOLE, Measured
+from sigmascope.scanning.measuring import NOISE, TAIL, Measured, in_unit, of_whole, told
 from sigmascope.scanning.tasks import Product, Task
 
 EPS = 2.0**-52
+ENTRIES = "mean shift, largest entry, longest row, longest column"
 
 
 def measure_product(task: Task, product: Product) -> Measured:
@@ -25,19 +27,20 @@ def measure_product(task: Task, product: Product) -> Measured:
     if not (bool(B.isfinite().all()) and bool(A.isfinite().all())):
         odd = float((~B.isfinite()).sum() + (~A.isfinite()).sum())
         found: list[Item] = [_read(task, "non-finite entries", Estimate.exactly(odd))]
-        found.append(Skipped(matrix.site, "singular values", "its factors are not finite"))
-        return _told(task, found)
+        found.append(Skipped(matrix.site, "all else", "its factors are not finite"))
+        return told(task, found)
+    (B, left), (A, right) = tamed(B), tamed(A)
     s = _spectrum(B, A, product.scaling)
     found = [SiteSpectrum(matrix.site, SCAN, matrix.form, s)]
     found.append(_read(task, "spectral norm", schatten_norm(s, float("inf"))))
     found.append(_read(task, "Frobenius norm", schatten_norm(s, 2.0)))
     if float(s.sigma[0]) == 0:
-        found.append(Skipped(matrix.site, "ranks", "it is exactly zero, as before training"))
-        return _told(task, found)
-    found.append(_read(task, "stable rank", stable_rank(s)))
-    found += [_read(task, name, of(s)) for name, of in WHOLE.items()]
-    found.append(Skipped(matrix.site, "noise", "a product of low rank has no bulk"))
-    return _told(task, found)
+        found.append(Skipped(matrix.site, "all else", "it is exactly zero, as before training"))
+        return told(task, found)
+    found += of_whole(s, matrix)
+    found.append(Skipped(matrix.site, ", ".join((*NOISE, *TAIL)), "a product of low rank: no bulk"))
+    found.append(Skipped(matrix.site, ENTRIES, "the product of its factors is never formed"))
+    return told(task, [in_unit(item, left + right) for item in found])
 
 
 def _spectrum(B: Tensor, A: Tensor, scaling: float) -> Spectrum:
@@ -59,14 +62,3 @@ def _spectrum(B: Tensor, A: Tensor, scaling: float) -> Spectrum:
 
 def _read(task: Task, name: str, estimate: Estimate) -> Reading:
     return Reading(task.matrix.site, name, estimate, SCAN, task.matrix.form)
-
-
-def _told(task: Task, found: list[Item]) -> Measured:
-    spectra = [item for item in found if isinstance(item, SiteSpectrum)]
-    return Measured(
-        task.index,
-        tuple(r for r in found if isinstance(r, Reading) and r.quantity in task.wanted),
-        spectra[0] if spectra and task.spectra else None,
-        tuple(item for item in found if isinstance(item, Skipped)),
-        None,
-    )

@@ -21,14 +21,14 @@ def candidates(tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: 
         sketches: By place in the plan.
         start: Index of the first pair.
     """
-    by_shape: dict[tuple[int, int], list[int]] = defaultdict(list)
+    by_shape: dict[tuple[int, int], list[Task]] = defaultdict(list)
     for task in tasks:
         if task.index in sketches and isinstance(task.cut, Cut):
-            by_shape[task.matrix.shape].append(task.index)
+            by_shape[task.matrix.shape].append(task)
     found: list[Pair] = []
-    for places in by_shape.values():
-        for one, other in _alike(torch.stack([sketches[i] for i in places])):
-            found.append(_pair(tasks[places[one]], tasks[places[other]], start + len(found)))
+    for some in by_shape.values():
+        for one, other in _alike(torch.stack([sketches[task.index] for task in some])):
+            found.append(_pair(some[one], some[other], start + len(found)))
     return found
 
 

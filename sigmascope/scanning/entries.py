@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.linalg.krylov import times
 from sigmascope.records import Estimate
 
 PANEL = 2**18  # entries at a time: what is read once stays in the cache while it is counted
@@ -22,15 +23,17 @@ LIMITS = {  # smallest normal and largest finite number of each format of storag
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Counts and sums over the entries of a matrix.
+    """Counts over the entries of a matrix, and sums in a unit in which float64 holds their squares.
 
     Attributes:
         count: Entries.
         energy: Sum of their squares.
         rows: Squared norms of the rows.
         cols: Squared norms of the columns.
-        total: Their sum.
+        total: Their sum, not squared.
         largest: The largest absolute value.
+        power: The unit of all these is `2^power`.
+        empty: How many rows, and how many columns, are exactly zero.
         zeros: How many are exactly zero.
         subnormal: How many are not zero and below the smallest normal number of their format.
         saturated: How many are at the largest number of their format.
@@ -43,6 +46,8 @@ class Entries:
     cols: Float64[Tensor, " n"]
     total: float
     largest: float
+    power: int
+    empty: tuple[int, int]
     zeros: int
     subnormal: int
     saturated: int
@@ -54,28 +59,44 @@ class Entries:
         return math.sqrt(self.energy.value / self.count)
 
     @property
-    def spread(self) -> float:
-        """Standard deviation of the entries."""
-        mean = self.total / self.count
-        return math.sqrt(max(self.energy.value / self.count - mean * mean, 0.0))
+    def mean(self) -> Estimate:
+        """Mean of the entries, with what adding them up may have rounded."""
+        gap = (self.count + 2) * EPS * self.rms
+        return Estimate.within(self.total / self.count, gap, how="summed")
+
+    @property
+    def spread(self) -> Estimate:
+        """Standard deviation of the entries; the low end is 0 where rounding may be all of it."""
+        return (self.energy / self.count - self.mean**2).sqrt()
 
 
-def entries(A: Float[Tensor, "m n"], dtype: str) -> Entries:
+def entries(A: Float[Tensor, "m n"], dtype: str, *, power: int = 0) -> Entries:
     """Read every entry once.
 
     Args:
         A: The matrix.
         dtype: How it is stored, which says where its numbers end.
+        power: Of the unit `2^power` in which sums are made.
     """
-    seen = _Seen(*LIMITS.get(dtype, (0.0, math.inf)), torch.zeros(A.shape[1], dtype=torch.float64))
+    cols = torch.zeros(A.shape[1], dtype=torch.float64)
+    seen = _Seen(*LIMITS.get(dtype, (0.0, math.inf)), power, cols)
     for panel in A.split(max(1, PANEL // A.shape[1])):
         seen.read(panel)
-    sums = torch.cat(seen.rows)
+    rows = torch.cat(seen.rows)
     value = seen.energy
     gap = value * (A.numel() + 2) * EPS
     energy = Estimate(value, max(value - gap, 0.0), value + gap, "summed")
+    empty = (0, 0) if seen.odd else (_empty(A, rows, 1), _empty(A, cols, 0))
     counts = seen.zeros, seen.subnormal, seen.saturated, seen.odd
-    return Entries(A.numel(), energy, sums, seen.cols, seen.total, seen.largest, *counts)
+    sums = energy, rows, cols, seen.total, seen.largest
+    return Entries(A.numel(), *sums, power, empty, *counts)
+
+
+def _empty(A: Tensor, sums: Tensor, dim: int) -> int:
+    """How many are exactly zero, of those whose squares are, which may have been too small."""
+    places = (sums == 0).nonzero()[:, 0]
+    some = A.index_select(1 - dim, places)
+    return int((~(some != 0).any(dim)).sum()) if len(places) else 0
 
 
 @dataclass(slots=True)
@@ -84,6 +105,7 @@ class _Seen:
 
     least: float
     most: float
+    power: int
     cols: Float64[Tensor, " n"]
     rows: list[Tensor] = field(default_factory=list)
     energy: float = 0.0
@@ -103,12 +125,13 @@ class _Seen:
             self.odd += int((~D.isfinite()).sum())
             self.rows.append(D.new_zeros(len(D)))
             return
-        self.largest = max(self.largest, high)
+        self.largest = max(self.largest, math.ldexp(high, -self.power))
         if low == 0 or low < self.least:  # else there is nothing to count
             zeros = size.numel() - int(size.count_nonzero())
             self.zeros += zeros
             self.subnormal += int((size < self.least).sum()) - zeros if self.least else 0
         self.saturated += int((size >= self.most).sum()) if high >= self.most else 0
+        D = times(D, -self.power)
         self.total += float(D.sum())
         squares = D.square()
         rows = squares.sum(1)

@@ -7,13 +7,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.linalg.krylov import leading
+from sigmascope.linalg.krylov import leading, tamed, times
 from sigmascope.linalg.random_matrix import RandomSigns, noise
 from sigmascope.linalg.spectra import principal_angles
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.scanning.ends import Ends, off
-from sigmascope.scanning.entries import PANEL, Entries, entries
+from sigmascope.scanning.entries import EPS, PANEL, entries
+from sigmascope.scanning.measuring import in_unit
 from sigmascope.scanning.tasks import Pair
 
 COMPARED = 10  # leading directions of two versions
@@ -33,9 +34,12 @@ def meet(pair: Pair, one: Ends, other: Ends) -> Iterator[Item]:
     if one.zero or other.zero:
         yield Skipped(pair.site, "alignment", "one of them is exactly zero, or not finite")
         return
-    total = float(one.rows.sum() + other.cols.sum())
-    apart = float((one.rows - other.cols).abs().sum()) / total
-    imbalance = Estimate.rounded(apart, ulps=len(one.rows) + 64.0).at_least(0.0).at_most(1.0)
+    top = max(one.power, other.power)
+    made, read = times(one.rows, 2 * (one.power - top)), times(other.cols, 2 * (other.power - top))
+    total = float(made.sum() + read.sum())
+    apart = float((made - read).abs().sum()) / total
+    gap = (len(made) + len(one.reads) + len(other.writes) + 8) * EPS  # of each sum, of the total
+    imbalance = Estimate.within(apart, 2 * gap).at_least(0.0).at_most(1.0)
     alignment = _squared_cosine((one.writes, one.off), (other.reads, other.off))
     for name, found in (("unit imbalance", imbalance), ("alignment", alignment)):
         if name in pair.wanted:
@@ -53,9 +57,11 @@ def hold(pair: Pair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> Iterat
     if not (bool(A.isfinite().all()) and bool(B.isfinite().all())):
         yield Skipped(pair.site, "both together", "one of them has entries that are not finite")
         return
+    power = max((tamed(M)[1] for M in _wide(A, B) if M.any()), default=0)
+    A, B = (times(M, -power) for M in _wide(A, B)) if power else (A, B)
     for item in _copies(pair, A, B) if pair.kind == "copy" else _change(pair, A, B):
-        if isinstance(item, Skipped) or item.quantity in pair.wanted:
-            yield item
+        if not isinstance(item, Reading) or item.quantity in pair.wanted:
+            yield in_unit(item, power)
 
 
 def _squared_cosine(one: tuple[Tensor, float], other: tuple[Tensor, float]) -> Estimate:
@@ -67,66 +73,78 @@ def _squared_cosine(one: tuple[Tensor, float], other: tuple[Tensor, float]) -> E
 
 
 def _copies(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
-    inner, first, second = _products(A, B)
-    cosine = inner / math.sqrt(first * second) if first and second else 0.0
+    inner, first, second, _ = _products(A, B)
+    cosine = inner / (math.sqrt(first) * math.sqrt(second)) if first and second else 0.0
     if cosine >= COPY:
-        estimate = Estimate.rounded(min(cosine, 1.0), ulps=A.numel() ** 0.5 + 16)
+        estimate = Estimate.rounded(min(cosine, 1.0), ulps=A.numel() + 16.0)
         yield _read(pair, "copy cosine", estimate.at_most(1.0))
 
 
-def _products(A: Tensor, B: Tensor) -> tuple[float, float, float]:
-    """`⟨A, B⟩`, `‖A‖²` and `‖B‖²` in float64, by panels."""
-    found = torch.zeros(3, dtype=torch.float64)
+def _products(A: Tensor, B: Tensor) -> tuple[float, ...]:
+    """`⟨A, B⟩`, `‖A‖²`, `‖B‖²` and `‖B - A‖²` in float64, by panels."""
+    found = torch.zeros(4, dtype=torch.float64)
+    for p, q in _panels(A, B):
+        found += torch.stack([p @ q, p @ p, q @ q, (q - p).square().sum()])
+    return tuple(found.tolist())
+
+
+def _panels(A: Tensor, B: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     rows = max(1, PANEL // A.shape[1])
     for P, Q in zip(A.split(rows), B.split(rows), strict=True):
-        p, q = P.double().flatten(), Q.double().flatten()
-        found += torch.stack([p @ q, p @ p, q @ q])
-    inner, first, second = found.tolist()
-    return inner, first, second
+        yield P.double().flatten(), Q.double().flatten()
+
+
+def _wide(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in single precision at least."""
+    wide = torch.float64 if torch.float64 in (A.dtype, B.dtype) else torch.float32
+    return A.to(wide), B.to(wide)
 
 
 def _change(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
     """Of two versions of one matrix: how far it moved, and in which directions."""
-    D = _difference(A, B)
-    seen = entries(D, "")
-    inner, first, _ = _products(A, B)
+    inner, first, second, apart = _products(A, B)
     if first == 0:
-        yield Skipped(pair.site, "relative change", "the first version is exactly zero")
+        yield Skipped(pair.site, "all else", "the first version is exactly zero")
         return
-    moved = (seen.energy / Estimate.rounded(first, ulps=A.numel() ** 0.5)).sqrt()
-    yield _read(pair, "relative change", moved)
+    rounding = A.numel() + 8.0
+    size, moved = (Estimate.rounded(x, ulps=rounding).sqrt() for x in (first, apart))
+    yield _read(pair, "relative change", (moved / size).at_least(0.0))
+    off = rounding * EPS * math.sqrt(second / first)  # of the scale, whatever cancels in it
     scale = inner / first
-    yield _read(pair, "best scale", Estimate.rounded(scale, ulps=A.numel() ** 0.5))
-    if seen.energy.value == 0:
-        yield _read(pair, "turned change", Estimate.exactly(0.0))
+    yield _read(pair, "best scale", Estimate.within(scale, off + abs(scale) * rounding * EPS))
+    if apart == 0:
+        for name in ("turned change", "change norm"):
+            yield _read(pair, name, Estimate.exactly(0.0))
+        names = "change stable rank, change spikes, largest angle, intruders"
+        yield Skipped(pair.site, names, "nothing has changed")
         return
-    turned = _turned(A, B, scale) / first
-    yield _read(pair, "turned change", Estimate.rounded(turned, ulps=A.numel() ** 0.5).sqrt())
+    turned = math.sqrt(_turned(A, B, scale) / first)
+    gap = 2 * off + turned * rounding * EPS
+    yield _read(pair, "turned change", Estimate.within(turned, gap).at_least(0.0))
     generator = torch.Generator().manual_seed(pair.tasks[0].seed)
-    yield from _of_difference(pair, D, seen, generator)
+    yield from _of_difference(pair, _difference(A, B), moved**2, generator)
     yield from _directions(pair, A, B, generator)
 
 
 def _difference(A: Tensor, B: Tensor) -> Tensor:
-    """`B - A` in single precision at least, in which 16-bit numbers differ exactly."""
-    wide = torch.float64 if torch.float64 in (A.dtype, B.dtype) else torch.float32
-    return B.to(wide) - A.to(wide)
+    """`B - A` in single precision at least, rounded once."""
+    A, B = _wide(A, B)
+    return B - A
 
 
 def _turned(A: Tensor, B: Tensor, scale: float) -> float:
-    rows = max(1, PANEL // A.shape[1])
-    pairs = zip(A.split(rows), B.split(rows), strict=True)
-    return sum(float((Q.double() - scale * P.double()).square().sum()) for P, Q in pairs)
+    return sum(float((q - scale * p).square().sum()) for p, q in _panels(A, B))
 
 
 def _of_difference(
-    pair: Pair, D: Tensor, seen: Entries, generator: torch.Generator
+    pair: Pair, D: Tensor, energy: Estimate, generator: torch.Generator
 ) -> Iterator[Item]:
-    """Norm, rank and spikes of the difference."""
+    """Norm, rank and spikes of the difference, whose energy is known before it is rounded."""
+    seen = entries(D, "")
     s = leading(D, energy=seen.energy.high, vectors=0, generator=generator).spectrum
     top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how, s.risk)
     yield _read(pair, "change norm", top)
-    ratio = (seen.energy / top**2).at_least(1.0).at_most(float(min(s.shape)))
+    ratio = (energy / top**2).at_least(1.0).at_most(float(min(s.shape)))
     yield _read(pair, "change stable rank", ratio)
     if min(s.shape) < 8:
         yield Skipped(pair.site, "change spikes", f"{min(s.shape)} singular values have no bulk")
@@ -140,6 +158,8 @@ def _directions(pair: Pair, A: Tensor, B: Tensor, generator: torch.Generator) ->
     """Angles between the leading directions, and those of the second that are none of the first."""
     k = min(COMPARED, min(A.shape) // 2)
     if k < 1:
+        why = "of a single direction nothing can be compared"
+        yield Skipped(pair.site, "largest angle, intruders", why)
         return
     one, other = (leading(M, count=k + 1, generator=generator) for M in (A, B))
     angle = max(
@@ -147,10 +167,11 @@ def _directions(pair: Pair, A: Tensor, B: Tensor, generator: torch.Generator) ->
         for first, second in ((one.left, other.left), (one.right, other.right))
     )
     turned = math.asin(off(one, A, k)) + math.asin(off(other, B, k))
-    ends = max(angle - turned, 0.0), min(angle + turned, math.pi / 2)
+    ends = max(min(angle, math.pi / 2) - turned, 0.0), min(angle + turned, math.pi / 2)
     how = f"{k} leading directions by block krylov"
+    risk = one.spectrum.risk + other.spectrum.risk
     form = f"{k} directions"
-    yield _read(pair, "largest angle", Estimate(min(angle, ends[1]), ends[0], ends[1], how), form)
+    yield _read(pair, "largest angle", Estimate(min(angle, ends[1]), *ends, how, risk), form)
     yield _read(pair, "intruders", _intruders(A, other.left[:, :k].double(), generator), form)
 
 
@@ -158,7 +179,8 @@ def _intruders(A: Tensor, Y: Float[Tensor, "m k"], generator: torch.Generator) -
     """Columns of `Y` whose cosine with each left singular vector of `A` is below the threshold."""
     m, n = A.shape
     if min(m, n) <= WHOLE_SIDE:
-        U = torch.linalg.svd(A.double(), full_matrices=False)[0]
+        U, sigma, _ = torch.linalg.svd(A.double(), full_matrices=False)
+        U = U[:, sigma > max(m, n) * EPS * sigma[0]]  # the others may point anywhere
         known, how = U.mT @ Y, "all directions of the first"
         outside = torch.zeros(Y.shape[1], dtype=torch.float64)
     else:

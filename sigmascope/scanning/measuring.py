@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -15,9 +15,10 @@ from sigmascope.linalg import (
     participation_ratio,
     stable_rank,
 )
+from sigmascope.linalg.krylov import tamed, times
 from sigmascope.linalg.random_matrix import Noise, PowerLaw, RandomSigns, noise, power_law
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.quantities import SCAN
+from sigmascope.quantities import SCAN, quantity
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.records.scans import Matrix
 from sigmascope.scanning.ends import Ends, ends_of, leading_of, no_ends
@@ -62,29 +63,45 @@ def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, Ends]:
         task: What is known of it.
         A: The matrix.
     """
-    seen = entries(A, task.matrix.dtype)
+    X, power = tamed(A)
+    seen = entries(A, task.matrix.dtype, power=power)
     found: list[Item] = [*_of_entries(seen, task.matrix)]
     if seen.odd:
-        found.append(_skip(task.matrix, "singular values", f"{seen.odd} entries are not finite"))
-        return _told(task, found, None), no_ends(seen)
+        found.append(_skip(task.matrix, "all else", f"{seen.odd} entries are not finite"))
+        return told(task, found), no_ends(seen)
     if seen.energy.value == 0:
-        for name in ("spectral norm", "Frobenius norm"):
-            found.append(_read(task.matrix, name, Estimate.exactly(0.0)))
-        found.append(_skip(task.matrix, "ranks, condition and noise", "it is exactly zero"))
-        return _told(task, found, None), no_ends(seen)
-    s, ends = _spectrum(task, A, seen)
+        norms = ("spectral norm", "Frobenius norm")
+        found += [_read(task.matrix, name, Estimate.exactly(0.0)) for name in norms]
+        found.append(_skip(task.matrix, "all else", "it is exactly zero"))
+        return told(task, found), no_ends(seen)
+    s, ends = _spectrum(task, X, seen)
     found.append(SiteSpectrum(task.matrix.site, SCAN, task.matrix.form, s))
     found += _of_spectrum(s, seen, task.matrix)
-    found += _of_noise(s, A, seen, task)
-    return _told(task, found, sketch(A) if "copy cosine" in task.wanted else None), ends
+    found += _of_noise(s, X, seen, task)
+    drawn = sketch(X) if "copy cosine" in task.wanted else None
+    return told(task, [in_unit(item, power) for item in found], drawn), ends
 
 
 def ends_alone(task: Task, A: Float[Tensor, "m n"]) -> Ends:
     """The ends that `measure` gives, without the rest."""
-    seen = entries(A, task.matrix.dtype)
+    X, power = tamed(A)
+    seen = entries(A, task.matrix.dtype, power=power)
     if seen.odd or seen.energy.value == 0:
         return no_ends(seen)
-    return ends_of(A, leading_of(task, A, seen), seen)
+    return ends_of(X, leading_of(task, X, seen), seen)
+
+
+def in_unit(item: Item, power: int) -> Item:
+    """What was measured of a matrix over `2^power`, of the matrix itself."""
+    if power and isinstance(item, SiteSpectrum):
+        s = item.spectrum
+        low, sigma, high = (times(end, power) for end in (s.low, s.sigma, s.high))
+        return replace(item, spectrum=replace(s, sigma=sigma, low=low, high=high))
+    if power and isinstance(item, Reading) and quantity(item.quantity).unit == "weight":
+        half = power // 2
+        scaled = item.estimate * 2.0**half * 2.0 ** (power - half)
+        return replace(item, estimate=scaled.at_least(0.0))
+    return item
 
 
 def _spectrum(task: Task, A: Tensor, seen: Entries) -> tuple[Spectrum, Ends]:
@@ -97,12 +114,13 @@ def _spectrum(task: Task, A: Tensor, seen: Entries) -> tuple[Spectrum, Ends]:
     return found.spectrum, ends
 
 
-def _told(task: Task, found: list[Item], drawn: Tensor | None) -> Measured:
-    spectra = [item for item in found if isinstance(item, SiteSpectrum)]
+def told(task: Task, found: list[Item], drawn: Tensor | None = None) -> Measured:
+    """What is wanted of what was found."""
+    spectra = (item for item in found if isinstance(item, SiteSpectrum) and task.spectra)
     return Measured(
         task.index,
         tuple(r for r in found if isinstance(r, Reading) and r.quantity in task.wanted),
-        spectra[0] if spectra and task.spectra else None,
+        next(spectra, None),
         tuple(item for item in found if isinstance(item, Skipped)),
         drawn,
     )
@@ -110,31 +128,36 @@ def _told(task: Task, found: list[Item], drawn: Tensor | None) -> Measured:
 
 def _of_entries(seen: Entries, matrix: Matrix) -> Iterator[Item]:
     """Shares and extremes of the entries; shares that are zero go without saying."""
-    for name, count in (
-        ("zero entries", seen.zeros),
-        ("subnormal entries", seen.subnormal),
-        ("saturated entries", seen.saturated),
+    for name, count, of in (
+        ("zero entries", seen.zeros, seen.count),
+        ("subnormal entries", seen.subnormal, seen.count),
+        ("saturated entries", seen.saturated, seen.count),
+        ("zero rows", seen.empty[0], len(seen.rows)),
+        ("zero columns", seen.empty[1], len(seen.cols)),
     ):
         if count:
-            yield _read(matrix, name, Estimate.rounded(count / seen.count, ulps=1))
+            yield _read(matrix, name, Estimate.rounded(count / of, ulps=1).at_most(1.0))
     if seen.odd:
         yield _read(matrix, "non-finite entries", Estimate.exactly(float(seen.odd)))
-        return
-    for name, sums in (("zero rows", seen.rows), ("zero columns", seen.cols)):
-        if zeros := len(sums) - int(sums.count_nonzero()):
-            yield _read(matrix, name, Estimate.rounded(zeros / len(sums), ulps=1))
+    elif seen.energy.value > 0:
+        yield from _of_sums(seen, matrix)
+
+
+def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
+    """Extremes of the entries, next to all."""
     for name, sums in (("longest row", seen.rows), ("longest column", seen.cols)):
-        if (there := sums[sums > 0]).numel():
-            ratio = math.sqrt(float(there.max() / there.median()))
-            yield _read(matrix, name, Estimate.rounded(ratio, ulps=64).at_least(1.0))
-    if seen.rms > 0:
-        ratio = max(seen.largest / seen.rms, 1.0)
-        yield _read(matrix, "largest entry", Estimate.rounded(ratio, ulps=8).at_least(1.0))
-    if seen.spread > 0:
-        m, n = matrix.shape
-        size = seen.spread * (math.sqrt(m) + math.sqrt(n))
-        shift = abs(seen.total / seen.count) * math.sqrt(m * n) / size
-        yield _read(matrix, "mean shift", Estimate.rounded(shift, ulps=4 + seen.count**0.5))
+        there = sums[sums > 0]
+        ratio = math.sqrt(float(there.max() / there.median()))
+        ulps = 64 + 2.0 * seen.count / len(sums)  # of sums of so many
+        yield _read(matrix, name, Estimate.rounded(ratio, ulps=ulps).at_least(1.0))
+    peak = seen.largest / (seen.energy / seen.count).sqrt()
+    yield _read(matrix, "largest entry", peak.at_least(1.0))
+    if (spread := seen.spread).low <= 0:
+        yield _skip(matrix, "mean shift", "its entries do not differ, or by rounding only")
+        return
+    m, n = matrix.shape
+    constant = (seen.mean**2).sqrt() * math.sqrt(m * n)
+    yield _read(matrix, "mean shift", constant / (spread * (math.sqrt(m) + math.sqrt(n))))
 
 
 def _of_spectrum(s: Spectrum, seen: Entries, matrix: Matrix) -> Iterator[Item]:
@@ -145,14 +168,22 @@ def _of_spectrum(s: Spectrum, seen: Entries, matrix: Matrix) -> Iterator[Item]:
         ratio = seen.energy / top**2
         yield _read(matrix, "stable rank", ratio.at_least(1.0).at_most(float(min(s.shape))))
         why = f"the {len(s.sigma)} largest of {min(s.shape)} singular values were computed"
-        yield _skip(matrix, ", ".join(WHOLE), f"{why}: --exact computes all")
+        names = (*WHOLE, "spectral entropy", "energy rank", "noise distance", *TAIL)
+        yield _skip(matrix, ", ".join(names), f"{why}: --exact computes all")
         return
+    yield from of_whole(s, matrix)
+
+
+def of_whole(s: Spectrum, matrix: Matrix) -> Iterator[Item]:
+    """What all singular values tell of a matrix that is not zero."""
     yield _read(matrix, "stable rank", stable_rank(s))
     for name, of in WHOLE.items():
         yield _read(matrix, name, of(s))
     if min(s.shape) > 1:
         entropy = effective_rank(s).log() / math.log(min(s.shape))
         yield _read(matrix, "spectral entropy", entropy.at_least(0.0).at_most(1.0))
+    else:
+        yield _skip(matrix, "spectral entropy", "one singular value has none")
     yield _read(matrix, "energy rank", _energy_rank(s))
 
 
@@ -175,7 +206,8 @@ def _of_noise(s: Spectrum, A: Tensor, seen: Entries, task: Task) -> Iterator[Ite
     if not task.wanted & {*NOISE, *TAIL}:
         return
     if min(s.shape) < 8:
-        yield _skip(matrix, "noise", f"{min(s.shape)} singular values have no bulk")
+        why = f"a matrix with a side of {min(s.shape)} has no bulk of singular values"
+        yield _skip(matrix, ", ".join((*NOISE, *TAIL)), why)
         return
     longest = (math.sqrt(float(seen.rows.max())), math.sqrt(float(seen.cols.max())))
     signs = RandomSigns(A, rms=seen.rms, longest=longest, largest=seen.largest, generator=generator)
@@ -184,9 +216,8 @@ def _of_noise(s: Spectrum, A: Tensor, seen: Entries, task: Task) -> Iterator[Ite
     for name, estimate in zip(NOISE, named, strict=True):
         if estimate is not None:
             yield _read(matrix, name, estimate)
-    if not found.whole:
-        why = "half of its singular values or more stick out: no bulk is left that could be noise"
-        yield _skip(matrix, "noise distance", why)
+    if found.distance is None and s.complete:
+        yield _skip(matrix, NOISE[2], "below what sticks out no bulk is left that could be noise")
     if s.complete:
         yield from _of_tail(s, found, task, generator)
 

@@ -4,6 +4,7 @@ from sigmascope.linalg.krylov.block import Leading, leading
 from sigmascope.linalg.krylov.deflation import symmetric_moments
 from sigmascope.linalg.krylov.eigenvalues import Ends, extreme_eigenvalues
 from sigmascope.linalg.krylov.lanczos import Krylov, krylov_space
+from sigmascope.linalg.krylov.maps import tamed, times
 from sigmascope.linalg.krylov.operator import Operator
 from sigmascope.linalg.krylov.quadratic_forms import trace_of_forms
 from sigmascope.linalg.krylov.quadrature import Density, spectral_density
@@ -20,6 +21,8 @@ __all__ = [
     "leading",
     "spectral_density",
     "symmetric_moments",
+    "tamed",
+    "times",
     "trace",
     "trace_of_forms",
 ]

@@ -12,7 +12,6 @@ here with its constants.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,14 +20,20 @@ from jaxtyping import Float, Float64
 from scipy.special import gammaincinv
 from torch import Tensor
 
-from sigmascope.linalg.dense import EPS
+from sigmascope.linalg.krylov.maps import Map, space, tamed, times
 from sigmascope.linalg.krylov.operator import Operator
-from sigmascope.linalg.refusals import overflowing, require_matrix
+from sigmascope.linalg.refusals import (
+    not_finite_products,
+    overflowing,
+    require_between,
+    require_matrix,
+    require_steps,
+)
 from sigmascope.records import Spectrum
 
 BLOCK, STEPS = 16, 12
 RISK = 1e-6  # that the random block misses some leading direction more than is allowed for
-WORKING = {torch.float64: torch.float64}  # all others are multiplied in single precision
+SMALLEST = 2.0**-1074
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,9 @@ class Leading:
 
     Attributes:
         spectrum: The leading values with their intervals, descending.
-        left: Left Ritz vectors, orthonormal up to the precision of the products.
-        right: Right Ritz vectors.
+        left: Left Ritz vectors, orthonormal up to the precision of the products; those of values
+            that rounding alone made are any that the others leave room for.
+        right: Right Ritz vectors, likewise.
     """
 
     spectrum: Spectrum
@@ -62,8 +68,8 @@ def leading(
         A: A finite matrix, or an operator. Matrices in float64 are multiplied in float64, all
             others in float32, as is said in `how`.
         count: How many are kept; all Ritz values that the space gives when omitted.
-        energy: `‖A‖_F²`, which bounds the later values from above; summed here if not given for a
-            matrix, unknown for an operator.
+        energy: `‖A‖_F²` or more, which bounds the later values from above; summed here if not given
+            for a matrix, unknown for an operator.
         block: Vectors multiplied at a time. Values up to half as many have an upper end of their
             own; those behind it are bounded by the one before and by the energy left.
         steps: Products with `A`; one fewer with `Aᵀ`.
@@ -72,7 +78,9 @@ def leading(
 
     Raises:
         TypeError: If a tensor `A` is not real floating point.
-        ValueError: If a tensor `A` is empty, not a matrix or not finite.
+        ValueError: If a tensor `A` is empty, not a matrix or not finite, an operator has products
+            that are not finite, the largest value is beyond float64, or `block` or `steps` is
+            below 1.
 
     Source:
         Musco & Musco 2015, Theorem 10, with constants; Chen & Dongarra 2005 for the block.
@@ -83,76 +91,29 @@ def leading(
         >>> leading(torch.diag(torch.tensor([4.0, 3.0, 1.0]))).spectrum.sigma.round(decimals=4)
         tensor([4., 3., 1.], dtype=torch.float64)
     """
+    require_steps(steps)
+    require_between(block, 1, math.inf, name="block", instead="Omit it for the default.")
     if isinstance(A, Tensor):
         require_matrix(A, name="A")
-        A = A.detach()
-        energy = _energy(A) if energy is None else energy
-    map_ = _Map.of(A)
-    Q, Y = _space(map_, block, steps, generator)
+    map_ = Map.of(A)
+    Q, Y = space(map_, block, steps, generator)
     if not Y.isfinite().all():
-        raise overflowing(A.shape)
-    sigma, mixes = _ritz(Y, vectors != 0)
-    kept = len(sigma) if count is None else min(count, len(sigma))
-    whole = Q.shape[1] == min(A.shape)
-    low, value, high = (end[:kept].cpu() for end in _ends(sigma, map_, block, steps, energy, whole))
+        raise not_finite_products(map_.asked)
+    Y, power = tamed(Y)
+    found, mixes = _ritz(Y, vectors != 0)
+    kept = len(found) if count is None else min(count, len(found))
+    ends = _ends(found, map_, power, block=block, steps=steps, energy=energy)
+    low, sigma, high = (end[:kept].cpu() for end in ends)
+    if not sigma.isfinite().all():
+        raise overflowing(map_.asked)
     how = f"block krylov({block} x {steps}, {str(map_.dtype).removeprefix('torch.')})"
-    found = Spectrum(value, (A.shape[0], A.shape[1]), how, low, high, 0.0 if whole else RISK)
+    risk = 0.0 if len(found) == map_.shape[1] else RISK
     mixes = mixes[:, : kept if vectors is None else min(kept, vectors)].to(Q.dtype)
-    outer = Y @ mixes
-    outer = outer / torch.where(sigma > 0, sigma, 1)[: outer.shape[1]].to(outer)
-    sides = (outer, Q @ mixes)
-    return Leading(found, *(sides if not map_.turned else sides[::-1]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Map:
-    """A map `R^n -> R^m`, `m >= n`: the operator itself, or its transpose."""
-
-    there: Callable[[Tensor], Tensor]
-    back: Callable[[Tensor], Tensor]
-    shape: tuple[int, int]
-    turned: bool
-    dtype: torch.dtype
-    device: torch.device
-
-    @classmethod
-    def of(cls, A: Tensor | Operator) -> "_Map":
-        m, n = A.shape
-        like = A if isinstance(A, Tensor) else A.like
-        dtype = WORKING.get(like.dtype, torch.float32)
-        if isinstance(A, Tensor):
-            W = A.to(dtype)
-            # rows times a matrix that lies in rows: the other order reads memory across
-            pair = (lambda x: W @ x), (lambda y: (y.mT @ W).mT)
-        else:
-            pair = (lambda x: A.apply(x).detach()), (lambda y: A.adjoint(y).detach())
-        there, back = pair if m >= n else pair[::-1]
-        return cls(there, back, (max(m, n), min(m, n)), m < n, dtype, like.device)
-
-
-def _space(
-    A: _Map, block: int, steps: int, generator: torch.Generator | None
-) -> tuple[Tensor, Tensor]:
-    """An orthonormal basis `Q` of the Krylov space on the smaller side, and `A Q`."""
-    n = A.shape[1]
-    block = min(block, n)
-    source = A.device if generator is None else generator.device
-    start = torch.randn(n, block, generator=generator, dtype=torch.float64, device=source)
-    Q = torch.linalg.qr(start.to(A.device))[0].to(A.dtype)
-    products = [A.there(Q)]
-    while len(products) < steps and Q.shape[1] < n:
-        fresh = _outside(A.back(products[-1]), Q)[:, : n - Q.shape[1]]
-        Q = torch.cat([Q, fresh], dim=1)
-        products.append(A.there(fresh))
-    return Q, torch.cat(products, dim=1)
-
-
-def _outside(Z: Float[Tensor, "n b"], Q: Float[Tensor, "n k"]) -> Float[Tensor, "n b"]:
-    """An orthonormal basis of `Z` outside `Q`; where `Z` has nothing there, what rounding left."""
-    Z = Z - Q @ (Q.mT @ Z)
-    longest = torch.linalg.vector_norm(Z, dim=0).amax()
-    Z = torch.linalg.qr(Z / longest if longest > 0 else torch.eye(*Z.shape).to(Z))[0]
-    return torch.linalg.qr(Z - Q @ (Q.mT @ Z))[0]  # twice is enough (Parlett 1998, section 6.9)
+    sides = (_outer(Y @ mixes), Q @ mixes)
+    return Leading(
+        Spectrum(sigma, map_.asked, how, low, high, risk),
+        *(sides if not map_.turned else sides[::-1]),
+    )
 
 
 def _ritz(
@@ -171,29 +132,57 @@ def _ritz(
     return lam.flip(0).clamp_min(0).sqrt(), V.flip(1)
 
 
+def _outer(Z: Float[Tensor, "m k"]) -> Float[Tensor, "m k"]:
+    """The columns of `Z` at right angles, of length one, also those that rounding alone made."""
+    Q, R = torch.linalg.qr(Z)
+    return Q * torch.where(R.diagonal() < 0, -1, 1).to(Q)
+
+
 def _ends(
     sigma: Float64[Tensor, " k"],
-    A: _Map,
+    A: Map,
+    power: int,
+    *,
     block: int,
     steps: int,
     energy: float | None,
-    whole: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Low ends, values and high ends."""
-    eps = max(torch.finfo(A.dtype).eps, EPS)
-    slack = 16 * (math.sqrt(A.shape[0]) + math.sqrt(len(sigma))) * eps * sigma[0]
-    low = (sigma - slack).clamp_min(0)
-    if whole:
-        return low, sigma, sigma + slack
+    """Low ends, values and high ends, of the values of `A` over a power of two."""
+    share, lost = A.slack(len(sigma), power)
+    slack = share * float(sigma[0]) + lost
+    low, high = (sigma - slack).clamp_min(0), sigma + slack
+    if len(sigma) < A.shape[1]:
+        left = A.energy_over(energy, power)
+        high = _above(sigma, low, slack, size=A.shape[1], block=block, steps=steps, energy=left)
+    power += A.power
+    low, sigma, high = (times(end, power) for end in (low, sigma, high))
+    if power < 0:  # they may have been rounded among subnormal numbers
+        low, high = (low - SMALLEST).clamp_min(0), high + SMALLEST
+    return low, sigma, high
+
+
+def _above(
+    sigma: Float64[Tensor, " k"],
+    low: Float64[Tensor, " k"],
+    slack: float,
+    *,
+    size: int,
+    block: int,
+    steps: int,
+    energy: float | None,
+) -> Float64[Tensor, " k"]:
+    """Upper ends of the leading ones of `size` values, by energy and by chance."""
     high = torch.full_like(sigma, math.inf)
     if energy is not None:
         taken = low.square().cumsum(0) - low.square()
-        high = (energy * (1 + A.shape[0] * A.shape[1] * EPS) - taken).clamp_min(0).sqrt() + slack
-    for i in range(min(block // 2, len(sigma))):
-        short = missed(i + 1, size=A.shape[1], block=min(block, A.shape[1]), steps=steps)
+        high = (energy - taken).clamp_min(0).sqrt() + slack
+    block = min(block, size)
+    tried = min(block // 2, len(sigma))
+    for i in range(tried):
+        short = missed(i + 1, size=size, block=block, steps=steps, risk=RISK / tried)
         if short < 1:
-            high[i] = min(high[i].item(), (sigma[i] + slack).item() / math.sqrt(1 - short))
-    return low, sigma, torch.maximum(high.cummin(0).values, sigma)
+            high[i] = min(float(high[i]), (float(sigma[i]) + slack) / math.sqrt(1 - short))
+    return torch.maximum(high.cummin(0).values, sigma)
 
 
 @cache
@@ -231,7 +220,3 @@ def _inverse(i: int, block: int, risk: float) -> float:
         return 1 / math.sqrt(2 * float(gammaincinv(block / 2, risk)))
     d = block - i + 1
     return math.e * math.sqrt(block) / d * (1 / (math.sqrt(2 * math.pi * d) * risk)) ** (1 / d)
-
-
-def _energy(A: Tensor) -> float:
-    return sum(float(panel.double().square().sum()) for panel in A.split(2048))

@@ -3,7 +3,7 @@
 The idea: take off the largest values one by one, as long as each is larger than noise of what is
 left would have it with a chance of some thousandths. The invariant: the first step alone decides
 whether anything is flagged, so that its chance is the rate of false alarms of the whole; the later
-steps are made on what is left of matrix and energy after the values before them.
+steps are made on what is left of matrix, energy and entries after the values before them.
 """
 
 import math
@@ -21,6 +21,7 @@ from sigmascope.records import Estimate, Spectrum
 FALSE_ALARMS = 0.01  # what is promised of pure noise; the quantile leaves room for its finite size
 QUANTILE = 0.998
 FEWEST = 8  # of the smaller side: below, there is no bulk to speak of
+ROUNDS = 4  # of taking off what surely sticks out and drawing signs for the rest
 CLEAR = 1.5  # times the edge: no noise whose signs were drawn once comes near
 
 
@@ -71,14 +72,46 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
             f"A non-zero matrix of at least {FEWEST} rows and columns was expected, got "
             f"{tuple(s.shape)} with squared norm {energy.value:g}: it has no bulk of noise."
         )
-    found = _peeled(s, energy.value, 1.0)
-    excess = signs.excess if found[0] else 1.0
-    if excess > 1:
-        found = _peeled(s, energy.value, excess)
-    if found[0] and float(s.sigma[0]) < CLEAR * found[2]:  # noise may look like this: ask more
-        excess = max(excess, signs.sure_excess())
-        found = _peeled(s, energy.value, excess)
+    found, excess = _peeled(s, energy.value, 1.0), 1.0
+    rest, start = signs, 0
+    for _ in range(ROUNDS if found[0] else 0):
+        found, excess = _against(s, energy.value, rest, start)
+        if excess == 1 or found[0] == start:
+            break
+        start = _surely(s, energy.value, excess, start)
+        rest = signs.without(start)
     return _told(s, energy, found, signs.baseline, excess)
+
+
+def _against(
+    s: Spectrum, energy: float, signs: RandomSigns, start: int
+) -> tuple[tuple[int, float, float], float]:
+    """How many values stick out, and by how much random signs exceed Gaussians.
+
+    The first `start` values do, and are not among the entries that have the signs.
+    """
+    excess = signs.excess
+    found = _peeled(s, energy, excess, start)
+    if found[0] > start and float(s.sigma[start]) < CLEAR * found[2]:
+        excess = max(excess, signs.sure_excess())  # noise may look like this: ask more
+        found = _peeled(s, energy, excess, start)
+    return found, excess
+
+
+def _surely(s: Spectrum, energy: float, excess: float, start: int) -> int:
+    """How many stick out even if what exceeds Gaussians is all in the rest; one more at least.
+
+    Spikes that are spread evenly add to the entries what Gaussians would: the signs of the whole
+    then exceed Gaussians by less than those of the noise in it. The squares of edges add up.
+    """
+    rest = _rest(s, energy)
+    k = start + 1
+    while k < min(len(s.sigma), min(s.shape) // 2) and float(s.low[k]) > 0:
+        own = (excess**2 - 1) * rest[start] / rest[k] if rest[k] > 0 else 0.0
+        if float(s.sigma[k]) <= _edge(s.shape, k, rest[k], math.sqrt(1 + own))[1]:
+            break
+        k += 1
+    return k
 
 
 @cache
@@ -86,11 +119,11 @@ def _quantile() -> float:
     return TracyWidom().quantile(QUANTILE)
 
 
-def _peeled(s: Spectrum, energy: float, excess: float) -> tuple[int, float, float]:
-    """How many values stick out, and level and edge of what is left without them."""
+def _peeled(s: Spectrum, energy: float, excess: float, start: int = 0) -> tuple[int, float, float]:
+    """How many values stick out, `start` at least, and level and edge of what is left."""
     rest = _rest(s, energy)
     last = min(len(s.sigma), min(s.shape) // 2)
-    k, (level, edge) = 0, _edge(s.shape, 0, rest[0], excess)
+    k, (level, edge) = start, _edge(s.shape, start, rest[start], excess)
     while k < last and float(s.low[k]) > 0 and float(s.sigma[k]) > edge:
         k += 1
         level, edge = _edge(s.shape, k, rest[k], excess)
@@ -150,8 +183,8 @@ def _count(s: Spectrum, energy: Estimate, count: int, edge: float, how: str) -> 
     low, high = int((s.low > edge).sum()), int((s.high > edge).sum())
     if not s.complete:
         left = energy.high - float(s.low[:count].square().sum())
-        unknown = left / edge**2 if edge > 0 else math.inf
-        high = min(min(s.shape), count + math.floor(max(unknown, 0.0)))
+        unknown = left / edge / edge if edge > 0 else math.inf
+        high = int(min(float(min(s.shape)), count + max(unknown, 0.0)))
         how += f", of {len(s.sigma)} leading values" + (" all" if count == len(s.sigma) else "")
     return Estimate(float(count), float(min(low, count)), float(max(high, count)), how, s.risk)
 

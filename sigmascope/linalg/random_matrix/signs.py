@@ -8,11 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.linalg.krylov.block import WORKING, leading
+from sigmascope.linalg.krylov.block import BLOCK, leading
+from sigmascope.linalg.krylov.maps import WORKING
 from sigmascope.linalg.random_matrix.laws import EdgeLaw
 from sigmascope.records import Estimate
 
 PANEL = 2**18  # entries whose signs are drawn at a time
+MOST = 96  # directions that are taken off before signs are drawn again
 FINE = 12  # steps, with which the largest value is right to a thousandth
 SMALL = 512  # up to this side a coarse run costs next to nothing and takes two steps more
 COARSE = {True: (6, 1.01), False: (4, 1.035)}  # steps, and by how much they may fall short
@@ -66,6 +68,7 @@ class RandomSigns:
     ) -> None:
         m, n = A.shape
         self.A, self.generator = A, generator
+        self.spare = False  # whether its entries may be turned in place: nobody else has them
         self.expected = rms * math.sqrt(wishart_edge(m, n).mean)
         equal = rms * (math.sqrt(n) + math.sqrt(m))
         even = longest is not None and sum(longest) <= EVEN * equal
@@ -83,13 +86,27 @@ class RandomSigns:
     @property
     def excess(self) -> float:
         """The same over that of Gaussians of this size; 1 where they agree."""
+        if self.plain or self.expected == 0:
+            return 1.0
         ratio = self.baseline.high / self.expected
-        return 1.0 if self.plain or ratio <= AGREES else ratio
+        return 1.0 if ratio <= AGREES else ratio
 
     def sure_excess(self, draws: int = 4) -> float:
         """The same of several draws, plus the range between them, which noise seldom exceeds."""
         found = [self._draw(FINE) / self.expected for _ in range(draws)]
         return max(1.0, 2 * max(found) - min(found))
+
+    def without(self, count: int) -> "RandomSigns":
+        """Those of what is left of the matrix without its leading directions, a hundred at most."""
+        count = min(count, MOST)
+        steps = COARSE[True][0] + count // BLOCK
+        found = leading(self.A, count=count, energy=math.inf, steps=steps, generator=self.generator)
+        rest = self.A.to(found.right.dtype, copy=True)
+        rest.addmm_(rest @ found.right, found.right.mT, alpha=-1)
+        rms = float(torch.linalg.vector_norm(rest, dtype=torch.float64)) / math.sqrt(rest.numel())
+        left = RandomSigns(rest, rms=rms, generator=self.generator)
+        left.spare = True
+        return left
 
     def _draw(self, steps: int) -> float:
         found = leading(
@@ -104,7 +121,7 @@ class RandomSigns:
     def _flipped(self) -> Float[Tensor, "m n"]:
         """The entries with signs from the bits of random bytes, a sign for each."""
         n = self.A.shape[1]
-        flipped = self.A.to(WORKING.get(self.A.dtype, torch.float32), copy=True)
+        flipped = self.A.to(WORKING.get(self.A.dtype, torch.float32), copy=not self.spare)
         for panel in flipped.split(max(1, PANEL // n)):
             count = panel.numel()
             drawn = torch.randint(256, (-(-count // 8),), generator=self.generator)
