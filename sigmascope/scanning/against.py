@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from sigmascope.records import Skipped
 from sigmascope.scanning.costs import work_of
-from sigmascope.scanning.planning import Settings, Work, planned, worked_out
+from sigmascope.scanning.planning import Origin, Settings, Work, opened, planned, worked_out
 from sigmascope.scanning.tasks import Pair, Product, Task
-from sigmascope.sources.stored import open_checkpoint
 
 CHANGES = frozenset(
     {
@@ -18,7 +17,7 @@ CHANGES = frozenset(
 TIMES = 6.0  # the work of leading values: of both versions and of their difference
 
 
-def versions(source: object, other: object, settings: Settings, *, workers: int = 1) -> Work:
+def versions(source: Origin, other: Origin, settings: Settings, *, workers: int = 1) -> Work:
     """What is to be done to say how a checkpoint moved.
 
     Args:
@@ -30,8 +29,7 @@ def versions(source: object, other: object, settings: Settings, *, workers: int 
     Raises:
         Refusal: If one cannot be opened.
     """
-    first = open_checkpoint(source)  # pyright: ignore[reportArgumentType] (it says what it takes)
-    second = open_checkpoint(other)  # pyright: ignore[reportArgumentType]
+    first, second = opened(source), opened(other)
     quiet = replace(settings, wanted=frozenset())
     one, two = worked_out(first, quiet), worked_out(second, quiet)
     pairs, skipped = _matched(one.tasks, two.tasks, settings)
@@ -41,9 +39,9 @@ def versions(source: object, other: object, settings: Settings, *, workers: int 
     work = sum(pair.work for pair in pairs)
     plan = planned(first, matrices, skipped, settings, work, workers)
     prints = f"{first.fingerprint} {second.fingerprint}"
-    settings = {**plan.settings, "fingerprint": prints, "against": "yes"}
+    asked = {**plan.settings, "fingerprint": prints, "against": "yes"}
     about = {**plan.about, "against": second.name}
-    return Work(replace(plan, about=about, settings=settings), (), placed)
+    return Work(replace(plan, about=about, settings=asked), (), placed)
 
 
 def _matched(

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import MappingProxyType
 
-from torch import Tensor, nn
-
 from sigmascope import gate
 from sigmascope.records import SiteSpectrum
 from sigmascope.records.scans import Matrix, Scan, ScanPlan
@@ -16,6 +14,7 @@ from sigmascope.scanning.journal import Journal
 from sigmascope.scanning.measuring import Measured
 from sigmascope.scanning.planning import (
     Asked,
+    Origin,
     Settings,
     Work,
     quantities_named,
@@ -23,9 +22,7 @@ from sigmascope.scanning.planning import (
 )
 from sigmascope.scanning.rules import Rule
 from sigmascope.scanning.running import Job, Mapper, results, work
-from sigmascope.sources.stored import Checkpoint
 
-Origin = str | os.PathLike[str] | nn.Module | dict[str, Tensor] | Checkpoint
 Told = Callable[[Matrix, Measured], None]
 Progress = Callable[[str, int, int], None]
 

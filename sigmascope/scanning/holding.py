@@ -54,7 +54,7 @@ def hold(pair: Pair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> Iterat
         yield Skipped(pair.site, "both together", "one of them has entries that are not finite")
         return
     for item in _copies(pair, A, B) if pair.kind == "copy" else _change(pair, A, B):
-        if isinstance(item, Skipped) or item.quantity in pair.wanted:
+        if not isinstance(item, Reading) or item.quantity in pair.wanted:
             yield item
 
 

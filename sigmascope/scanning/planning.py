@@ -2,8 +2,7 @@
 
 import os
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -17,13 +16,15 @@ from sigmascope.records import Skipped
 from sigmascope.records.scans import Effort, Matrix, ScanPlan
 from sigmascope.scanning.costs import effort_of, memory_of, rate, work_of
 from sigmascope.scanning.cuts import Cut, Piece
-from sigmascope.scanning.matrices import depth_of, found_in
+from sigmascope.scanning.matrices import depth_of, distinct, found_in
 from sigmascope.scanning.pairs import meeting
 from sigmascope.scanning.rules import Rule
 from sigmascope.scanning.tasks import Pair, Product, Task
-from sigmascope.sources.stored import Checkpoint, Stored, open_checkpoint
+from sigmascope.sources.stored import Adapter, Checkpoint, Stored, open_checkpoint
 
 Asked = Literal["auto", "full", "leading"]
+Origin = str | os.PathLike[str] | nn.Module | Mapping[str, Any] | Checkpoint
+Draft = tuple[Matrix, Cut | Product, str]  # with what has to be said of it
 MEETINGS = frozenset({"alignment", "unit imbalance"})
 
 
@@ -92,9 +93,16 @@ def quantities_named(names: Iterable[str] | None) -> frozenset[str]:
     return asked
 
 
-def worked_out(
-    source: str | os.PathLike[str] | nn.Module | Checkpoint, settings: Settings, *, workers: int = 1
-) -> Work:
+def opened(source: Origin) -> Checkpoint:
+    """A checkpoint by its headers.
+
+    Raises:
+        Refusal: If it cannot be opened.
+    """
+    return source if isinstance(source, Checkpoint) else open_checkpoint(source)
+
+
+def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Work:
     """Open a checkpoint by its headers and say what is to be done.
 
     Args:
@@ -105,7 +113,7 @@ def worked_out(
     Raises:
         Refusal: If it cannot be opened.
     """
-    checkpoint = source if isinstance(source, Checkpoint) else open_checkpoint(source)
+    checkpoint = opened(source)
     found, skipped = found_in(
         checkpoint,
         only=settings.only,
@@ -113,29 +121,31 @@ def worked_out(
         rules=settings.rules,
         heads=settings.heads,
     )
-    drafts = [(_matrix(stored, piece, settings), piece.cut) for stored, piece in found]
+    drafts: list[Draft] = [
+        (_matrix(stored, piece, settings), piece.cut, piece.note) for stored, piece in found
+    ]
     drafts += [_adapted(adapter, settings) for adapter in checkpoint.adapters]
     fits = [d for d in drafts if _memory(d[0]) <= settings.memory]
     skipped += [
-        _too_large(matrix, settings) for matrix, _ in drafts if _memory(matrix) > settings.memory
+        _too_large(matrix, settings) for matrix, _, _ in drafts if _memory(matrix) > settings.memory
     ]
-    matrices = _distinct([matrix for matrix, _ in fits])
-    tasks = tuple(
-        Task(
-            i,
-            m,
-            cut,
-            _seed(m.site, settings),
-            settings.wanted,
-            settings.spectra,
-            settings.effort == "full",
-        )
-        for i, (m, (_, cut)) in enumerate(zip(matrices, fits, strict=True))
-    )
+    tasks = tuple(_tasks(fits, settings))
+    matrices = [task.matrix for task in tasks]
     tasks = _paired(tasks, _pairs(tasks, settings))
     pairs = _pairs(tasks, settings)
     work = sum(m.work for m in matrices) + sum(pair.work for pair in pairs)
     return Work(planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs)
+
+
+def _tasks(drafts: Sequence[Draft], settings: Settings) -> Iterator[Task]:
+    names = distinct([matrix.site for matrix, _, _ in drafts])
+    for i, (name, (matrix, cut, note)) in enumerate(zip(names, drafts, strict=True)):
+        matrix = replace(matrix, site=name)
+        exact = settings.effort == "full"
+        yield Task(
+            i, matrix, cut, _seed(name, settings), settings.wanted, settings.spectra, exact,
+            note=note,
+        )  # fmt: skip
 
 
 def _matrix(stored: Stored, piece: Piece, settings: Settings) -> Matrix:
@@ -152,7 +162,7 @@ def _matrix(stored: Stored, piece: Piece, settings: Settings) -> Matrix:
     )  # fmt: skip
 
 
-def _adapted(adapter: Any, settings: Settings) -> tuple[Matrix, Product]:
+def _adapted(adapter: Adapter, settings: Settings) -> Draft:
     """What an adapter adds to a weight, which is never written out."""
     A, B = adapter.A, adapter.B
     shape, rank = (B.shape[0], A.shape[1]), A.shape[0]
@@ -162,18 +172,7 @@ def _adapted(adapter: Any, settings: Settings) -> tuple[Matrix, Product]:
         adapter.name, "adapter", depth_of(adapter.name), *shape, B.dtype,
         (*B.tensors, *A.tensors), A.bytes + B.bytes, "full", work, "product",
     )  # fmt: skip
-    return matrix, Product(*cuts, adapter.scaling)
-
-
-def _distinct(matrices: Sequence[Matrix]) -> list[Matrix]:
-    """Names are what readings are found by: a second one of a name is numbered."""
-    seen: Counter[str] = Counter()
-    found = []
-    for matrix in matrices:
-        seen[matrix.site] += 1
-        again = seen[matrix.site]
-        found.append(matrix if again == 1 else replace(matrix, site=f"{matrix.site}#{again}"))
-    return found
+    return matrix, Product(*cuts, adapter.scaling), ""
 
 
 def _memory(matrix: Matrix) -> int:

@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -114,7 +114,9 @@ def _task(task: Task, ends: dict[int, Ends]) -> Measured:
     if isinstance(task.cut, Product):
         return measure_product(task, task.cut)
     found, ends[task.index] = measure(task, task.cut.read())
-    return found
+    if not task.note:
+        return found
+    return replace(found, skipped=(Skipped(task.matrix.site, "parts", task.note), *found.skipped))
 
 
 def _pair(pair: Pair, ends: dict[int, Ends]) -> Measured:
