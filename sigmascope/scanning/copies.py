@@ -28,7 +28,10 @@ def candidates(tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: 
     found: list[Pair] = []
     for places in by_shape.values():
         for one, other in _alike(torch.stack([sketches[i] for i in places])):
-            found.append(_pair(tasks[places[one]], tasks[places[other]], start + len(found)))
+            first, second = places[one], places[other]
+            # the same whichever others there are, for a scan that is gone on with finds more
+            index = start + first * len(tasks) + second
+            found.append(_pair(tasks[first], tasks[second], index))
     return found
 
 

@@ -51,9 +51,12 @@ class Journal:
             self.run.add(step=0, about=settings, layers=layers, views=(SCAN,))
 
     def add(self, one: Measured) -> None:
-        """Keep a result; when this returns, it is on the disk."""
+        """Keep a result; when this returns, it is on the disk.
+
+        One that failed, as of a file that went away, is not: a later scan tries it again.
+        """
         self.found[one.index] = one
-        if self.run is not None:
+        if self.run is not None and not one.failed:
             self.run.add(
                 step=one.index + 1,
                 readings=one.readings,
@@ -80,10 +83,21 @@ def _require_same(begun: Mapping[str, str], asked: Mapping[str, str], path: Any)
     differing = [n for n in asked if n != SCANNED and begun.get(n) != asked[n]]
     if not differing:
         return
+    if "against" in differing:
+        raise Refusal(
+            f"`{path}` holds a scan {'with' if asked['against'] == 'no' else 'without'} "
+            "`--against`: ask for the same, or name another run file."
+        )
     if SAME in differing:
         raise Refusal(
             f"`{path}` holds a scan of other files, of {printable(begun[SCANNED])}, or of these "
             "before they changed. Name another run file."
+        )
+    if differing == ["matrices"]:
+        raise Refusal(
+            f"`{path}` holds a scan of other matrices of {printable(begun[SCANNED])}, as when "
+            "there was more or less `--memory`, or another version of sigmascope: ask for the "
+            "same, or name another run file."
         )
     was = printable(begun.get(differing[0], "none"))
     raise Refusal(

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from math import prod
 from typing import Any
 
+from sigmascope.gate import Refusal, printable
 from sigmascope.records import Skipped
 from sigmascope.scanning.cuts import Cut, Piece, pieces, whole
 from sigmascope.scanning.gates import gated
@@ -52,7 +53,7 @@ def found_in(
     seen: dict[Any, str] = {}
     for stored in checkpoint.tensors:
         families = (*_families(stored.name, checkpoint.config), *turned)
-        why = _unasked(stored.name, only, skip) or _tied(stored, seen)
+        why = unasked(stored.name, only, skip) or _tied(stored, seen)
         rule = rule_for(stored.name, families, len(stored.shape), table)
         some = why or _pieces(stored, rule, checkpoint.config, shapes)
         if isinstance(some, str):
@@ -78,7 +79,28 @@ def _turned(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
     return ("gpt2",) if fused and all(cols == 3 * rows for rows, cols in fused) else ()
 
 
-def _unasked(name: str, only: Sequence[str], skip: Sequence[str]) -> str:
+def require_named(checkpoint: Checkpoint, only: Sequence[str]) -> None:
+    """Refuse patterns that are the name of nothing: of what they mean, nothing would be measured.
+
+    Raises:
+        Refusal: If there is one.
+    """
+    names = [
+        *(t.name for t in checkpoint.tensors),
+        *(left.name for left in checkpoint.left_out),
+        *(adapter.name for adapter in checkpoint.adapters),
+    ]
+    for pattern in only:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            example = f"for example {printable(names[0])}" if names else "it holds none"
+            raise Refusal(
+                f"`only` must be patterns of names of tensors in {printable(checkpoint.name)}, and "
+                f"`{printable(pattern)}` is the name of none of its {len(names):,}: {example}."
+            )
+
+
+def unasked(name: str, only: Sequence[str], skip: Sequence[str]) -> str:
+    """Why a tensor is not to be measured; nothing where it is."""
     if only and not any(fnmatchcase(name, pattern) for pattern in only):
         return "not asked for (--only)"
     return "left out as asked (--skip)" if any(fnmatchcase(name, p) for p in skip) else ""

@@ -104,10 +104,12 @@ def _run(job: Job, ends: dict[int, Ends]) -> Measured:
         why = str(error)
     except MemoryError as error:
         why = f"there is not enough memory ({error})"
+    except OSError as error:  # a disk, or a network
+        why = f"it could not be read: {error}"
     except RuntimeError as error:  # torch says so when there is none, or a solver fails
         why = f"torch gave up: {str(error).splitlines()[0]}"
     site = job.site if isinstance(job, Pair) else job.matrix.site
-    return Measured(job.index, (), None, (Skipped(site, "all of it", why),), None)
+    return Measured(job.index, (), None, (Skipped(site, "all of it", why),), None, failed=True)
 
 
 def _task(task: Task, ends: dict[int, Ends]) -> Measured:

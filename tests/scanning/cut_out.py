@@ -1,6 +1,7 @@
 """What a plan cuts out of a checkpoint, by its name."""
 
-from sigmascope.scanning.planning import Settings, worked_out
+from sigmascope.scanning.planning import worked_out
+from sigmascope.scanning.settings import Settings
 
 
 def matrices(source, **asked):
