@@ -20,7 +20,11 @@ def test_the_same_checkpoint_twice_has_not_moved():
     for reading in found.series("relative change"):
         assert reading.estimate.value == 0
         assert reading.estimate.high < 1e-150  # the root of the least number there is
-    assert {r.quantity for r in found.readings} == {"relative change", "best scale", "turned change"}
+    assert {r.quantity for r in found.readings} == {
+        "relative change",
+        "best scale",
+        "turned change",
+    }
 
 
 def test_the_same_numbers_stored_more_widely_have_not_moved():

@@ -1,7 +1,7 @@
 """A plan is made from headers: no number of a tensor is read for it."""
 
-import os
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -24,18 +24,19 @@ def test_no_tensor_is_read_for_a_plan(monkeypatch, tmp_path):
         assert plan(stored(tmp_path), against=stored(tmp_path)).matrices
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="only Linux counts what is read")
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts what is read")
 def test_the_bytes_that_a_plan_reads_are_those_of_headers(tmp_path):
-    save_file({f"layers.{i}.w": torch.zeros(1024, 1024) for i in range(16)}, tmp_path / "a.safetensors")
+    save_file(
+        {f"layers.{i}.w": torch.zeros(1024, 1024) for i in range(16)}, tmp_path / "a.safetensors"
+    )
     plan(str(tmp_path / "a.safetensors"))
     before = _read()
     plan(str(tmp_path / "a.safetensors"))
-    assert _read() - before < 2**20 < os.path.getsize(tmp_path / "a.safetensors") / 32
+    assert _read() - before < 2**20 < (tmp_path / "a.safetensors").stat().st_size / 32
 
 
 def _read():
-    with open("/proc/self/io") as file:
-        return int(file.readline().split()[1])
+    return int(Path("/proc/self/io").read_text().split()[1])
 
 
 def test_what_a_plan_says_is_what_a_scan_does(tmp_path):

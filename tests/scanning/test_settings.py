@@ -10,7 +10,7 @@ from sigmascope.sources.stored import open_checkpoint
 def test_everything_is_read_where_nothing_is_named():
     assert quantities_named(None) == {q.name for q in in_view(SCAN)}
     assert quantities_named(["spikes"]) == {"spikes"}
-    with pytest.raises(Refusal, match="must be one of .* got 'spike'"):
+    with pytest.raises(Refusal, match=r"must be one of .* got 'spike'"):
         quantities_named(["spike"])
 
 
