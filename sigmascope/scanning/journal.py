@@ -81,29 +81,24 @@ def _require_same(begun: Mapping[str, str], asked: Mapping[str, str], path: Any)
             f"`{path}` holds no scan: it is the run file of something else. Name another."
         )
     differing = [n for n in asked if n != SCANNED and begun.get(n) != asked[n]]
-    if not differing:
-        return
+    if differing:
+        was = _difference(differing, begun, asked)
+        raise Refusal(f"`{path}` holds a scan {was}: ask for the same, or name another run file.")
+
+
+def _difference(differing: list[str], begun: Mapping[str, str], asked: Mapping[str, str]) -> str:
+    """What a scan is of, or how it was made, where it is another."""
     if "against" in differing:
-        raise Refusal(
-            f"`{path}` holds a scan {'with' if asked['against'] == 'no' else 'without'} "
-            "`--against`: ask for the same, or name another run file."
-        )
+        return f"{'with' if asked['against'] == 'no' else 'without'} `--against`"
     if SAME in differing:
-        raise Refusal(
-            f"`{path}` holds a scan of other files, of {printable(begun[SCANNED])}, or of these "
-            "before they changed. Name another run file."
-        )
+        name = printable(begun[SCANNED])
+        return f"of other files, of {name}, or of these before they changed"
     if differing == ["matrices"]:
-        raise Refusal(
-            f"`{path}` holds a scan of other matrices of {printable(begun[SCANNED])}, as when "
-            "there was more or less `--memory`, or another version of sigmascope: ask for the "
-            "same, or name another run file."
+        return (
+            f"of other matrices of {printable(begun[SCANNED])}, as when there was more or less "
+            "`--memory`, or another version of sigmascope"
         )
-    was = printable(begun.get(differing[0], "none"))
-    raise Refusal(
-        f"`{path}` holds a scan with other `{differing[0]}`, {was}: ask for the same, or name "
-        "another run file."
-    )
+    return f"with other `{differing[0]}`, {printable(begun.get(differing[0], 'none'))}"
 
 
 def _read(run: Run) -> Iterable[tuple[int, Measured]]:
