@@ -126,8 +126,9 @@ def _run(words: list[str]) -> int:
 
 def _joined(words: list[str]) -> list[str]:
     """`--json -` as `--json=-`: a hyphen alone is an option to cyclopts, which would refuse it."""
-    at = [i for i, pair in enumerate(pairwise(words)) if pair == ("--json", "-")]
-    return [w if i not in at else "--json=-" for i, w in enumerate(words) if i - 1 not in at]
+    ours = (("--json", "-"), ("--lines", "-"))
+    at = [i for i, pair in enumerate(pairwise(words)) if pair in ours]
+    return [w if i not in at else f"{w}=-" for i, w in enumerate(words) if i - 1 not in at]
 
 
 def _usage(error: cyclopts.CycloptsError) -> str:

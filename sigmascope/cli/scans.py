@@ -1,34 +1,34 @@
 """`sigmascope scan`."""
 
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from sigmascope import gate
-from sigmascope.cli.ends import finish, refusing
+from sigmascope.cli.ends import finish
 from sigmascope.cli.outputs import (
     FOUND,
+    HEALTHY,
     MARKS,
     progress_bar,
     require_run,
     require_targets,
     results,
+    write,
     wrote,
 )
 from sigmascope.cli.ranges import Names
+from sigmascope.cli.workers import How, mapper_of, workers_for
 
 if TYPE_CHECKING:
     from sigmascope.records.scans import Scan, ScanPlan
+    from sigmascope.scanning import Rule
 
 Effort = Literal["auto", "full", "leading"]
-MANY = Annotated[int | None, Parameter(validator=Number(gte=1, lte=1024))]
-SHORT = 20.0  # seconds of work, for which processes are not worth their start
 
 
 @Parameter(name="*")
@@ -57,31 +57,23 @@ class What:
     seed: int = 0
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class How:
-    """By whom, and within which means.
+class Asked(TypedDict):
+    """What `scanning.plan` and `scanning.scan` both take."""
 
-    Attributes:
-        workers: Processes of this machine; as many as it has cores for where there is work enough.
-        ray: Share the work on Ray instead: the address of a cluster, or `local`.
-        memory: How much all processes may take together, e.g. `8GB`; half of the machine's.
-        spectra: Keep singular values in the run file: 24 bytes each.
-    """
-
-    workers: MANY = None
-    ray: str | None = None
-    memory: str | None = None
-    spectra: Annotated[bool, Parameter(negative="--no-spectra")] = True
+    only: Sequence[str]
+    skip: Sequence[str]
+    quantities: list[str] | None
+    effort: Effort
+    heads: bool
+    rules: "tuple[Rule, ...]"
+    against: str | None
 
 
 WHAT, HOW = What(), How()
 
 
 def scan(
-    checkpoint: str,
-    /,
-    *,
+    *checkpoints: str,
     against: str | None = None,
     what: What = WHAT,
     how: How = HOW,
@@ -101,8 +93,9 @@ def scan(
     Example: sigmascope scan ./Llama-3.2-1B --run llama.run --html llama.html
 
     Args:
-        checkpoint: A `.safetensors`, `.pt`, `.bin` or `.gguf` file, a folder of Hugging Face or of
-            `torch.distributed.checkpoint`, an adapter, or a URL such as `s3://` or `hf://`.
+        checkpoints: A `.safetensors`, `.pt`, `.bin` or `.gguf` file, a folder of Hugging Face or of
+            `torch.distributed.checkpoint`, an adapter, or a URL such as `s3://` or `hf://`; of
+            several, one after the other.
         against: Another version: says which matrices moved, how far and in which directions.
         what: Which matrices, and what of them.
         how: By whom, and within which means.
@@ -110,35 +103,54 @@ def scan(
         run: Keep each result here as soon as it is known, and go on from what is there.
         html: Write a page here.
         json: Write the results here as JSON; `-` for standard output, in place of the text.
-        lines: Write a line of JSON here for each matrix as it is done.
+        lines: Write a line of JSON here for each matrix as it is done; `-` for standard output, in
+            place of the text.
         whole: List every matrix.
         strict: End with exit code 1 if there is an error or a warning.
     """
     from sigmascope import scanning
 
-    read = tuple(Path(name) for name in (checkpoint, against) if name and "://" not in name)
-    require_targets(html=html, json=json, lines=lines, run=run, inputs=(*read, what.rules))
-    asked = _asked(what) | {"against": against}
-    with _allowed(how):
-        planned = scanning.plan(checkpoint, **asked, memory=_allowance(how))
+    files = {"html": html, "json": json, "lines": lines, "run": run}
+    _require_clear(checkpoints, against, plan, files)
+    read = tuple(Path(name) for name in (*checkpoints, against) if name and "://" not in name)
+    require_targets(inputs=(*read, what.rules), **files)
+    asked = _asked(what, against)
+    with gate.memory(how.memory):
+        plans = [scanning.plan(name, **asked, memory=gate.allowed()) for name in checkpoints]
         if plan:
-            return finish(_shared(planned, _workers(planned, how)), json=json)
+            each = [replace(planned, workers=workers_for(planned, how)) for planned in plans]
+            return max(finish(planned, json=json) for planned in each)
         require_run(run)
-        found = _measured(checkpoint, planned, asked, how, run, lines, what)
-    from sigmascope import diagnosis, report  # not before: a worker of one is this process
+        ends = [
+            _told(_measured(name, planned, asked, how, run, lines, what), files, whole, strict)
+            for name, planned in zip(checkpoints, plans, strict=True)
+        ]
+    return max(ends)
 
-    findings = diagnosis.checkpoints.scan_findings(found)
-    failed = strict and any(f.severity != "note" for f in findings)
-    if html is not None:
-        report.scan_page(html, found, findings)
-        wrote(html)
-    return max(finish(found, findings, json=json, printed={"whole": whole}), FOUND * failed)
+
+def _require_clear(
+    checkpoints: tuple[str, ...], against: str | None, plan: bool, files: Mapping[str, Any]
+) -> None:
+    """Refuse what has no one meaning before anything is opened."""
+    if not checkpoints:
+        raise gate.Refusal("Name a checkpoint to scan: a file, a folder or a URL.")
+    given = [f"--{name}" for name, file in files.items() if file is not None]
+    single = given + ["--against"] * (against is not None)
+    if len(checkpoints) > 1 and single:
+        raise gate.Refusal(
+            f"`{single[0]}` belongs to one checkpoint, got {len(checkpoints)}: scan them one at a "
+            "time to write files of each, or to hold it against another version."
+        )
+    if str(files["json"]) == str(files["lines"]) == "-":
+        raise gate.Refusal("`--json -` and `--lines -` both want the output: name a file for one.")
+    if plan and (odd := [name for name in given if name != "--json"]):
+        raise gate.Refusal(f"`--plan` measures nothing, so there is no `{odd[0]}`: leave one out.")
 
 
 def _measured(
     checkpoint: str,
     planned: "ScanPlan",
-    asked: dict[str, Any],
+    asked: Asked,
     how: How,
     run: Path | None,
     lines: Path | None,
@@ -146,7 +158,7 @@ def _measured(
 ) -> "Scan":
     from sigmascope import scanning
 
-    workers = _workers(planned, how)
+    workers = workers_for(planned, how)
     with ExitStack() as open_:
         progress = open_.enter_context(progress_bar())
         told = open_.enter_context(_lines(lines))
@@ -155,70 +167,46 @@ def _measured(
             **asked,
             run=run,
             spectra=how.spectra,
-            memory=_allowance(how) // workers,
+            memory=gate.allowed() // workers,
             workers=workers,
-            mapper=_mapper(workers, how),
+            mapper=mapper_of(workers, how),
             seed=what.seed,
             told=told,
             progress=progress,
         )
 
 
-def _asked(what: What) -> dict[str, Any]:
+def _told(found: "Scan", files: Mapping[str, Any], whole: bool, strict: bool) -> int:
+    """Print and write what was found; the exit code."""
+    from sigmascope import diagnosis, report  # not before: a worker of one is this process
+
+    findings = diagnosis.checkpoints.scan_findings(found)
+    failed = strict and any(f.severity != "note" for f in findings)
+    if files["html"] is not None:
+        report.scan_page(files["html"], found, findings)
+        wrote(files["html"])
+    if str(files["lines"]) == "-":  # the output is theirs
+        if files["json"] is not None:
+            write(files["json"], report.json_form(found, findings))
+        return FOUND if failed else HEALTHY
+    return finish(found, findings, json=files["json"], failed=failed, printed={"whole": whole})
+
+
+def _asked(what: What, against: str | None) -> Asked:
     from sigmascope import scanning
 
     if what.exact and what.leading:
         raise gate.Refusal("`--exact` and `--leading` ask for opposites: give one of them.")
     effort: Effort = "full" if what.exact else "leading" if what.leading else "auto"
-    rules = () if what.rules is None else scanning.read_rules(what.rules)
     return {
         "only": what.only or (),
         "skip": what.skip or (),
         "quantities": what.quantities,
         "effort": effort,
         "heads": what.heads,
-        "rules": rules,
+        "rules": () if what.rules is None else scanning.read_rules(what.rules),
+        "against": against,
     }
-
-
-@contextmanager
-def _allowed(how: How) -> Iterator[None]:
-    with gate.memory(how.memory):
-        yield
-
-
-def _allowance(how: How) -> int:
-    return gate.allowed()
-
-
-def _workers(planned: "ScanPlan", how: How) -> int:
-    """As many processes as there are cores, work and memory for."""
-    fitting = max(1, _allowance(how) // max(planned.memory, 1))
-    if how.workers is not None:
-        if how.workers > fitting and planned.matrices:
-            raise gate.Refusal(
-                f"{how.workers} workers of {gate.size_words(planned.memory)} each do not fit the "
-                f"{gate.size_words(_allowance(how))} allowed: take {fitting}, or more `--memory`."
-            )
-        return how.workers
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(fitting, cores or 1, max(1, int(planned.seconds // SHORT)))
-
-
-def _shared(planned: "ScanPlan", workers: int) -> "ScanPlan":
-    from dataclasses import replace
-
-    return replace(planned, workers=workers)
-
-
-def _mapper(workers: int, how: How) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
-    if how.ray is None:
-        from sigmascope.integrations.processes import Processes
-
-        return map if workers == 1 else Processes(workers)
-    with refusing(ImportError):
-        from sigmascope.integrations.ray import RayMap
-    return RayMap(None if how.ray == "local" else how.ray)
 
 
 @contextmanager

@@ -1,12 +1,13 @@
 """Work shared among processes of this machine, of one thread each."""
 
 import os
-import time
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from threading import Thread
 from typing import Any
 
@@ -30,8 +31,10 @@ class Processes:
             Refusal: If a process is killed, as by a system that is out of memory.
         """
         # a forked process would hang in torch's thread pool
+        context = get_context("spawn")
+        ours, theirs = context.Pipe(duplex=False)[::-1]
         pool = ProcessPoolExecutor(
-            self.workers, get_context("spawn"), initializer=_alone, initargs=(os.getpid(),)
+            self.workers, context, initializer=_alone, initargs=(os.getpid(), theirs)
         )
         try:
             for future in as_completed([pool.submit(run, item) for item in many]):
@@ -41,19 +44,28 @@ class Processes:
                 "A worker process was killed, as a system does that has no memory left: take fewer "
                 "(`--workers`), or less memory for each. With a run file, what was done is kept."
             ) from error
-        finally:  # also where the caller has stopped listening
+        except (
+            BaseException
+        ):  # interrupted, or nobody listens any more: what runs is not waited for
+            ours.close()
+            raise
+        finally:
             pool.shutdown(wait=True, cancel_futures=True)
+            ours.close()
+            theirs.close()
 
 
-def _alone(parent: int) -> None:
+def _alone(parent: int, theirs: Connection) -> None:
     """One thread, no longer than the process that asked: what is killed says nobody goodbye."""
-    Thread(target=_watch, args=(parent,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and ends all
+    Thread(target=_watch, args=(parent, theirs), daemon=True).start()
     import torch
 
     torch.set_num_threads(1)
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1.0)
+def _watch(parent: int, theirs: Connection) -> None:
+    """End with the pipe, which the parent closes, or with the parent, which may hold it no more."""
+    while os.getppid() == parent and not theirs.poll(1.0):
+        continue
     os._exit(1)

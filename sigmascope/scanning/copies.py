@@ -26,9 +26,12 @@ def candidates(tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: 
         if task.index in sketches and isinstance(task.cut, Cut):
             by_shape[task.matrix.shape].append(task)
     found: list[Pair] = []
+    stride = max((task.index for task in tasks), default=0) + 1
     for some in by_shape.values():
         for one, other in _alike(torch.stack([sketches[task.index] for task in some])):
-            found.append(_pair(some[one], some[other], start + len(found)))
+            first, second = some[one], some[other]
+            # the same whichever others there are, for a scan that is gone on with finds more
+            found.append(_pair(first, second, start + first.index * stride + second.index))
     return found
 
 

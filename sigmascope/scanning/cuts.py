@@ -1,14 +1,13 @@
 """Matrices as they are cut out of stored tensors, without reading anything yet."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import prod
-from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
+from sigmascope.scanning.heads import UNKNOWN, Heads
 from sigmascope.scanning.rules import Rule
 from sigmascope.sources.stored import Stored
 
@@ -47,13 +46,23 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A cut with its name and kind, and the shape that it will have."""
+    """A cut with its name and kind, and the shape that it will have.
+
+    Attributes:
+        part: Its name within the tensor; none where it is all of it.
+        kind: What it is in the network.
+        cut: Where it lies.
+        shape: Outputs and inputs.
+        bytes: Of the tensor, as many as are its own.
+        note: What has to be said of it, as why it was not split.
+    """
 
     part: str
     kind: str
     cut: Cut
     shape: tuple[int, int]
     bytes: int
+    note: str = ""
 
 
 def whole(stored: Stored, kind: str, *, turned: bool = False) -> Piece:
@@ -63,45 +72,38 @@ def whole(stored: Stored, kind: str, *, turned: bool = False) -> Piece:
     return Piece("", kind, cut, (cols, rows) if turned else (rows, cols), stored.bytes)
 
 
-def pieces(stored: Stored, rule: Rule, config: Mapping[str, Any]) -> list[Piece] | str:
-    """The matrices that a rule sees in a tensor, or why it cannot.
+def pieces(stored: Stored, rule: Rule, heads: Heads = UNKNOWN) -> list[Piece]:
+    """The matrices that a rule sees in a tensor; where it cannot split it, one, which says why.
 
     Args:
-        stored: The tensor.
+        stored: The tensor, of the dimensions that the rule wants.
         rule: Which speaks of it.
-        config: Of the model, for numbers of heads.
+        heads: Of the model.
     """
     if rule.experts:
         return _experts(stored, rule)
-    if len(stored.shape) != 2:
-        return f"it has {len(stored.shape)} dimensions, where the rule for its name wants 2"
-    if not rule.parts:
-        return [whole(stored, rule.kind, turned=rule.turned)]
-    return _parts(whole(stored, rule.kind, turned=rule.turned), rule, config)
+    one = whole(stored, rule.kind, turned=rule.turned)
+    return _parts(one, rule, heads) if rule.parts else [one]
 
 
-def _experts(stored: Stored, rule: Rule) -> list[Piece] | str:
-    if len(stored.shape) != 3:
-        return f"it has {len(stored.shape)} dimensions, where a stack of experts has 3"
+def _experts(stored: Stored, rule: Rule) -> list[Piece]:
     count, rows, cols = stored.shape
     found: list[Piece] = []
     for i in range(count):
         cut = Cut(stored, i, i + 1, rows=rows, turned=rule.turned)
         shape = (cols, rows) if rule.turned else (rows, cols)
         one = Piece(f"{i}", rule.kind, cut, shape, stored.bytes // count)
-        split = _parts(one, rule, {}) if rule.parts else [one]
-        if isinstance(split, str):
-            return split
-        found += [replace(p, part=f"{i}.{p.part}" if rule.parts else p.part) for p in split]
+        split = _parts(one, rule, UNKNOWN) if rule.parts else [one]
+        found += [replace(p, part=f"{i}.{p.part}" if len(split) > 1 else p.part) for p in split]
     return found
 
 
-def _parts(one: Piece, rule: Rule, config: Mapping[str, Any]) -> list[Piece] | str:
+def _parts(one: Piece, rule: Rule, heads: Heads) -> list[Piece]:
     """The parts that are fused along the outputs of one matrix."""
     out, inner = one.shape
-    sizes = _sizes(out, rule, config)
+    sizes = _sizes(one.shape, rule, heads)
     if isinstance(sizes, str):
-        return sizes
+        return [replace(one, note=sizes)]
     outer, each = sizes  # so many groups, in each of which the parts take so many outputs
     if rule.layout == "turns":
         outer, each = out // len(rule.parts), [1] * len(rule.parts)
@@ -128,73 +130,33 @@ def _part(cut: Cut, inner: int, outer: int, group: int, ends: tuple[int, int]) -
     return replace(cut, shape=shape, ranges=((dim, a, b),), rows=rows)
 
 
-def _sizes(out: int, rule: Rule, config: Mapping[str, Any]) -> tuple[int, list[int]] | str:
+def _sizes(shape: tuple[int, int], rule: Rule, heads: Heads) -> tuple[int, list[int]] | str:
     """Number of groups, and the outputs that each part has in one of them; or why not."""
-    parts = len(rule.parts)
-    heads, groups, size = _heads(config)
-    if rule.layout == "groups":
-        groups = groups or 1
-        per = heads // groups if heads else 0
-        if not heads or heads % groups or out != groups * (per + 2) * size:
-            return _unknown(out, rule, "heads")
-        return groups, [per * size, size, size]
-    if rule.layout == "heads":
-        if not heads or out % (heads * parts):
-            return _unknown(out, rule, "heads")
-        return heads, [out // heads // parts] * parts
-    if rule.sizes == "heads" and heads and parts == 3 and out == (heads + 2 * groups) * size:
-        return 1, [heads * size, groups * size, groups * size]
-    if out % parts:
-        return _unknown(out, rule, "outputs")
-    return 1, [out // parts] * parts
+    out, parts = shape[0], len(rule.parts)
+    if rule.layout == "groups" or rule.sizes == "heads":
+        return _of_heads(shape, rule, heads)
+    outer = heads.queries if rule.layout == "heads" else rule.repeats
+    if outer < 1 or out % (outer * parts):
+        return _unknown(out, rule, "heads" if rule.layout == "heads" else "outputs")
+    return outer, [out // outer // parts] * parts
 
 
-def _heads(config: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Heads of queries, heads of keys, and the size of one, as far as the configuration says."""
-    heads = _number(config, "num_attention_heads", "n_head", "n_heads", "num_heads")
-    groups = _number(config, "num_key_value_heads", "num_kv_heads", "n_head_kv") or heads
-    if config.get("multi_query") is True and not config.get("new_decoder_architecture"):
-        groups = 1
-    width = _number(config, "hidden_size", "n_embd", "d_model", "dim")
-    size = _number(config, "head_dim") or (width // heads if heads else 0)
-    return heads, groups, size
-
-
-def _number(config: Mapping[str, Any], *names: str) -> int:
-    return next((v for n in names if isinstance(v := config.get(n), int) and v > 0), 0)
+def _of_heads(shape: tuple[int, int], rule: Rule, heads: Heads) -> tuple[int, list[int]] | str:
+    """Queries, keys and values; thirds only where they are as many as inputs, else by heads."""
+    out, inner = shape
+    if rule.layout == "blocks" and not heads.fit(out) and out == 3 * inner:
+        return 1, [inner] * 3
+    groups = heads.groups_of(out, inner)
+    if not groups:
+        return _unknown(out, rule, "heads")
+    size = out // (heads.queries + 2 * groups)
+    if rule.layout == "blocks":
+        return 1, [heads.queries * size, groups * size, groups * size]
+    return groups, [heads.queries // groups * size, size, size]
 
 
 def _unknown(out: int, rule: Rule, what: str) -> str:
     return (
-        f"its {out} outputs cannot be split into {', '.join(rule.parts)}: the numbers of {what} "
+        f"its {out} outputs were not split into {', '.join(rule.parts)}: the numbers of {what} "
         "that the configuration gives do not fit"
     )
-
-
-def by_head(pieces_: Sequence[Piece], config: Mapping[str, Any]) -> list[Piece]:
-    """Queries, keys, values and outputs of attention, a matrix for each head."""
-    _, _, size = _heads(config)
-    found: list[Piece] = []
-    for piece in pieces_:
-        found += _split_heads(piece, size) if piece.kind.startswith("attention ") else [piece]
-    return found
-
-
-def _split_heads(piece: Piece, size: int) -> list[Piece]:
-    """Rows of queries, keys and values; columns of what mixes the heads."""
-    side = 1 if piece.kind == "attention output" else 0
-    if piece.kind == "attention latent" or size < 1 or piece.shape[side] % size or piece.cut.shape:
-        return [piece]
-    count = piece.shape[side] // size
-    stored_dim = side if not piece.cut.turned else 1 - side
-    rows, cols = piece.shape
-    shape = (rows, size) if side else (size, cols)
-    found = []
-    for i in range(count):
-        cut = replace(piece.cut, ranges=((stored_dim, i * size, (i + 1) * size),), rows=0)
-        if stored_dim == 0 and len(piece.cut.stored.shape) == 2:
-            first = piece.cut.start + i * size
-            cut = replace(piece.cut, start=first, stop=first + size, rows=size)
-        name = f"{piece.part} head {i}".strip()
-        found.append(Piece(name, piece.kind, cut, shape, piece.bytes // count))
-    return found

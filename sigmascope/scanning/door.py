@@ -5,27 +5,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import MappingProxyType
 
-from torch import Tensor, nn
-
 from sigmascope import gate
 from sigmascope.records import SiteSpectrum
 from sigmascope.records.scans import Matrix, Scan, ScanPlan
-from sigmascope.scanning.against import versions
+from sigmascope.scanning.against import require_meant, versions
 from sigmascope.scanning.copies import candidates
 from sigmascope.scanning.journal import Journal
 from sigmascope.scanning.measuring import Measured
-from sigmascope.scanning.planning import (
-    Asked,
-    Settings,
-    Work,
-    quantities_named,
-    worked_out,
-)
+from sigmascope.scanning.planning import Work, worked_out
 from sigmascope.scanning.rules import Rule
 from sigmascope.scanning.running import Job, Mapper, results, work
-from sigmascope.sources.stored import Checkpoint
+from sigmascope.scanning.settings import Asked, Origin, Settings, quantities_named
 
-Origin = str | os.PathLike[str] | nn.Module | dict[str, Tensor] | Checkpoint
 Told = Callable[[Matrix, Measured], None]
 Progress = Callable[[str, int, int], None]
 
@@ -69,7 +60,7 @@ def scan(
         mapper: What shares the work out: `map`, `integrations.processes.Processes`, or
             `integrations.ray.RayMap`. Results are the same with all of them.
         seed: Of everything that is drawn.
-        told: Called with each result as it comes.
+        told: Called with each result as it comes, with those of the run file first.
         progress: Called with words, work done and work in all.
 
     Returns:
@@ -85,6 +76,7 @@ def scan(
         (['a.weight', 'b.weight'], 16.0)
     """
     settings = _settings(only, skip, quantities, effort, heads, rules, seed, spectra, memory)
+    require_meant(quantities, changes=against is not None)
     todo = _work(source, against, settings, workers)
     journal = Journal(todo.plan, run)
     began = time.monotonic()
@@ -132,6 +124,7 @@ def plan(
         ('linear', 'a vector: its one singular value is its norm')
     """
     settings = _settings(only, skip, quantities, effort, heads, rules, 0, True, memory)
+    require_meant(quantities, changes=against is not None)
     return _work(source, against, settings, workers).plan
 
 
@@ -165,6 +158,9 @@ def _carry_out(
 ) -> None:
     """All that is missing; copies last, for sketches of all matrices are needed for them."""
     jobs: list[Job] = [*todo.tasks, *todo.pairs]
+    for i, matrix in enumerate(todo.plan.matrices):
+        if told is not None and i in journal.found:
+            told(matrix, journal.found[i])
     total = sum(map(work, jobs))
     for one in _watched(journal.missing(jobs), jobs, total, mapper, progress):
         journal.add(one)

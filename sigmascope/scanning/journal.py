@@ -51,9 +51,12 @@ class Journal:
             self.run.add(step=0, about=settings, layers=layers, views=(SCAN,))
 
     def add(self, one: Measured) -> None:
-        """Keep a result; when this returns, it is on the disk."""
+        """Keep a result; when this returns, it is on the disk.
+
+        One that failed, as of a file that went away, is not: a later scan tries it again.
+        """
         self.found[one.index] = one
-        if self.run is not None:
+        if self.run is not None and not one.failed:
             self.run.add(
                 step=one.index + 1,
                 readings=one.readings,
@@ -78,18 +81,24 @@ def _require_same(begun: Mapping[str, str], asked: Mapping[str, str], path: Any)
             f"`{path}` holds no scan: it is the run file of something else. Name another."
         )
     differing = [n for n in asked if n != SCANNED and begun.get(n) != asked[n]]
-    if not differing:
-        return
+    if differing:
+        was = _difference(differing, begun, asked)
+        raise Refusal(f"`{path}` holds a scan {was}: ask for the same, or name another run file.")
+
+
+def _difference(differing: list[str], begun: Mapping[str, str], asked: Mapping[str, str]) -> str:
+    """What a scan is of, or how it was made, where it is another."""
+    if "against" in differing:
+        return f"{'with' if asked['against'] == 'no' else 'without'} `--against`"
     if SAME in differing:
-        raise Refusal(
-            f"`{path}` holds a scan of other files, of {printable(begun[SCANNED])}, or of these "
-            "before they changed. Name another run file."
+        name = printable(begun[SCANNED])
+        return f"of other files, of {name}, or of these before they changed"
+    if differing == ["matrices"]:
+        return (
+            f"of other matrices of {printable(begun[SCANNED])}, as when there was more or less "
+            "`--memory`, or another version of sigmascope"
         )
-    was = printable(begun.get(differing[0], "none"))
-    raise Refusal(
-        f"`{path}` holds a scan with other `{differing[0]}`, {was}: ask for the same, or name "
-        "another run file."
-    )
+    return f"with other `{differing[0]}`, {printable(begun.get(differing[0], 'none'))}"
 
 
 def _read(run: Run) -> Iterable[tuple[int, Measured]]:

@@ -47,6 +47,7 @@ class Measured:
         spectrum: Its singular values, if they were to be kept.
         skipped: What was not measured.
         sketch: A short vector by which copies are found; None where it is not finite.
+        failed: Whether it could not be measured for a reason that may pass.
     """
 
     index: int
@@ -54,6 +55,7 @@ class Measured:
     spectrum: SiteSpectrum | None
     skipped: tuple[Skipped, ...]
     sketch: Float[Tensor, " k"] | None
+    failed: bool = False
 
 
 def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, Ends]:

@@ -1,65 +1,24 @@
 """What a scan will do, from headers alone."""
 
-import os
+import hashlib
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal
-
-from torch import nn
 
 from sigmascope import gate
-from sigmascope.gate import Refusal
-from sigmascope.quantities import SCAN, in_view
 from sigmascope.records import Skipped
 from sigmascope.records.scans import Effort, Matrix, ScanPlan
 from sigmascope.scanning.costs import effort_of, memory_of, rate, work_of
 from sigmascope.scanning.cuts import Cut, Piece
-from sigmascope.scanning.matrices import depth_of, found_in
+from sigmascope.scanning.matrices import depth_of, distinct, found_in, require_named, unasked
 from sigmascope.scanning.pairs import meeting
-from sigmascope.scanning.rules import Rule
+from sigmascope.scanning.settings import Origin, Settings, opened
 from sigmascope.scanning.tasks import Pair, Product, Task
-from sigmascope.sources.stored import Checkpoint, Stored, open_checkpoint
+from sigmascope.sources.stored import Adapter, Checkpoint, Stored
 
-Asked = Literal["auto", "full", "leading"]
+Draft = tuple[Matrix, Cut | Product, str]  # with what has to be said of it
 MEETINGS = frozenset({"alignment", "unit imbalance"})
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What was asked of a scan.
-
-    Attributes:
-        only: Patterns of names.
-        skip: Patterns of names that are left out.
-        wanted: Names of quantities.
-        effort: How many singular values are computed.
-        heads: Whether attention is split into heads.
-        rules: A user's own.
-        seed: Of everything that is drawn.
-        spectra: Whether singular values are kept.
-        memory: Bytes for one process.
-    """
-
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    wanted: frozenset[str] = frozenset()
-    effort: Asked = "auto"
-    heads: bool = False
-    rules: tuple[Rule, ...] = ()
-    seed: int = 0
-    spectra: bool = True
-    memory: int = 2**62
-
-    def words(self) -> dict[str, str]:
-        """As a run file keeps them, to know whether another scan is the same."""
-        names = ("only", "skip", "effort", "heads", "seed", "spectra", "rules")
-        return {
-            **{name: repr(getattr(self, name)) for name in names},
-            "quantities": ", ".join(sorted(self.wanted)),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +36,7 @@ class Work:
     pairs: tuple[Pair, ...]
 
 
-def quantities_named(names: Iterable[str] | None) -> frozenset[str]:
-    """Names of quantities of a scan; all of them if none are given.
-
-    Raises:
-        Refusal: If one is not read of checkpoints.
-    """
-    known = {q.name for q in in_view(SCAN)}
-    asked = frozenset(names) if names is not None else frozenset(known)
-    if odd := sorted(asked - known):
-        raise Refusal(
-            f"A quantity of a scan must be one of {', '.join(sorted(known))}; got {odd[0]!r}."
-        )
-    return asked
-
-
-def worked_out(
-    source: str | os.PathLike[str] | nn.Module | Checkpoint, settings: Settings, *, workers: int = 1
-) -> Work:
+def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Work:
     """Open a checkpoint by its headers and say what is to be done.
 
     Args:
@@ -105,7 +47,22 @@ def worked_out(
     Raises:
         Refusal: If it cannot be opened.
     """
-    checkpoint = source if isinstance(source, Checkpoint) else open_checkpoint(source)
+    checkpoint = opened(source)
+    require_named(checkpoint, settings.only)
+    drafts, skipped = _drafts(checkpoint, settings)
+    fits = [draft for draft in drafts if _memory(draft[0]) <= settings.memory]
+    large = [matrix for matrix, _, _ in drafts if _memory(matrix) > settings.memory]
+    skipped += [_too_large(matrix, settings) for matrix in large]
+    tasks = tuple(_tasks(fits, settings))
+    matrices = [task.matrix for task in tasks]
+    tasks = _paired(tasks, _pairs(tasks, settings))
+    pairs = _pairs(tasks, settings)
+    work = sum(m.work for m in matrices) + sum(pair.work for pair in pairs)
+    return Work(planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs)
+
+
+def _drafts(checkpoint: Checkpoint, settings: Settings) -> tuple[list[Draft], list[Skipped]]:
+    """What is there to measure, and what is left out."""
     found, skipped = found_in(
         checkpoint,
         only=settings.only,
@@ -113,29 +70,26 @@ def worked_out(
         rules=settings.rules,
         heads=settings.heads,
     )
-    drafts = [(_matrix(stored, piece, settings), piece.cut) for stored, piece in found]
-    drafts += [_adapted(adapter, settings) for adapter in checkpoint.adapters]
-    fits = [d for d in drafts if _memory(d[0]) <= settings.memory]
-    skipped += [
-        _too_large(matrix, settings) for matrix, _ in drafts if _memory(matrix) > settings.memory
+    drafts: list[Draft] = [
+        (_matrix(stored, piece, settings), piece.cut, piece.note) for stored, piece in found
     ]
-    matrices = _distinct([matrix for matrix, _ in fits])
-    tasks = tuple(
-        Task(
-            i,
-            m,
-            cut,
-            _seed(m.site, settings),
-            settings.wanted,
-            settings.spectra,
-            settings.effort == "full",
-        )
-        for i, (m, (_, cut)) in enumerate(zip(matrices, fits, strict=True))
-    )
-    tasks = _paired(tasks, _pairs(tasks, settings))
-    pairs = _pairs(tasks, settings)
-    work = sum(m.work for m in matrices) + sum(pair.work for pair in pairs)
-    return Work(planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs)
+    for adapter in checkpoint.adapters:
+        why = unasked(adapter.name, settings.only, settings.skip)
+        names = (*adapter.B.tensors, *adapter.A.tensors)
+        skipped += [Skipped(name, "tensor", why) for name in names if why]
+        drafts += [] if why else [_adapted(adapter, settings)]
+    return drafts, skipped
+
+
+def _tasks(drafts: Sequence[Draft], settings: Settings) -> Iterator[Task]:
+    names = distinct([matrix.site for matrix, _, _ in drafts])
+    for i, (name, (matrix, cut, note)) in enumerate(zip(names, drafts, strict=True)):
+        matrix = replace(matrix, site=name)
+        exact = settings.effort == "full"
+        yield Task(
+            i, matrix, cut, _seed(name, settings), settings.wanted, settings.spectra, exact,
+            note=note,
+        )  # fmt: skip
 
 
 def _matrix(stored: Stored, piece: Piece, settings: Settings) -> Matrix:
@@ -152,7 +106,7 @@ def _matrix(stored: Stored, piece: Piece, settings: Settings) -> Matrix:
     )  # fmt: skip
 
 
-def _adapted(adapter: Any, settings: Settings) -> tuple[Matrix, Product]:
+def _adapted(adapter: Adapter, settings: Settings) -> Draft:
     """What an adapter adds to a weight, which is never written out."""
     A, B = adapter.A, adapter.B
     shape, rank = (B.shape[0], A.shape[1]), A.shape[0]
@@ -162,18 +116,13 @@ def _adapted(adapter: Any, settings: Settings) -> tuple[Matrix, Product]:
         adapter.name, "adapter", depth_of(adapter.name), *shape, B.dtype,
         (*B.tensors, *A.tensors), A.bytes + B.bytes, "full", work, "product",
     )  # fmt: skip
-    return matrix, Product(*cuts, adapter.scaling)
+    return matrix, Product(*cuts, adapter.scaling), ""
 
 
-def _distinct(matrices: Sequence[Matrix]) -> list[Matrix]:
-    """Names are what readings are found by: a second one of a name is numbered."""
-    seen: Counter[str] = Counter()
-    found = []
-    for matrix in matrices:
-        seen[matrix.site] += 1
-        again = seen[matrix.site]
-        found.append(matrix if again == 1 else replace(matrix, site=f"{matrix.site}#{again}"))
-    return found
+def _digest(matrices: Sequence[Matrix]) -> str:
+    """Changes when results would mean something else, or be numbered otherwise."""
+    words = (f"{m.site} {m.kind} {m.shape} {m.effort}" for m in matrices)
+    return hashlib.sha256("\n".join(words).encode(errors="surrogatepass")).hexdigest()
 
 
 def _memory(matrix: Matrix) -> int:
@@ -239,5 +188,12 @@ def planned(
         max((_memory(m) for m in matrices), default=0),
         workers,
         MappingProxyType(about),
-        MappingProxyType({"fingerprint": checkpoint.fingerprint, **settings.words()}),
+        MappingProxyType(
+            {
+                "fingerprint": checkpoint.fingerprint,
+                "against": "no",
+                **settings.words(),
+                "matrices": _digest(matrices),
+            }
+        ),
     )

@@ -2,16 +2,18 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from sigmascope.gate import Refusal
 
-Layout = Literal["blocks", "heads", "groups", "turns"]
+Layout = Literal["blocks", "heads", "groups", "turns", "gates"]
 Sizes = Literal["equal", "heads"]
+T = TypeVar("T")
+WORDS: dict[type, str] = {str: "text", list: "list of texts", bool: "true or false", int: "number"}
 FILE = Path(__file__).with_name("layouts.toml")
 
 
@@ -28,8 +30,12 @@ class Rule:
         turned: Whether it is stored as `[in, out]`.
         experts: Whether its first dimension counts experts, each a matrix.
         layout: How the parts lie along the outputs: one after the other (`"blocks"`), together for
-            each head (`"heads"`) or for each group of queries (`"groups"`), or taking turns.
+            each head (`"heads"`) or for each group of queries (`"groups"`), taking turns, or as
+            the gates of a recurrent layer, which its other weights tell apart.
         sizes: Whether parts are of equal size, or of as many heads as the configuration says.
+        repeats: How often all parts follow one another, each time with a share of their outputs.
+        dims: Dimensions of the tensors; of more than 2, all that follow the first are inputs.
+        left_out: Why tensors of these names are no matrices; they are then left out.
     """
 
     name: str
@@ -41,6 +47,9 @@ class Rule:
     experts: bool = False
     layout: Layout = "blocks"
     sizes: Sizes = "equal"
+    repeats: int = 1
+    dims: int = 2
+    left_out: str = ""
 
     def __post_init__(self) -> None:
         try:
@@ -54,6 +63,11 @@ class Rule:
                 f"The rule {self.name!r} must name a kind for each of its {len(self.parts)} parts, "
                 f"got {len(self.kinds)}."
             )
+        if self.repeats < 1 or self.dims < 2:
+            raise Refusal(
+                f"The rule {self.name!r} must repeat once or more and have 2 dimensions or more, "
+                f"got repeats = {self.repeats} and dims = {self.dims}."
+            )
         for field, known in (("layout", get_args(Layout)), ("sizes", get_args(Sizes))):
             if getattr(self, field) not in known:
                 raise Refusal(
@@ -61,9 +75,12 @@ class Rule:
                     f"{getattr(self, field)!r}."
                 )
 
-    def fits(self, name: str, family: str) -> bool:
-        """Whether it speaks of a tensor of this name in a model of this type."""
-        return (not self.families or family in self.families) and bool(re.search(self.name, name))
+    def fits(self, name: str, families: Collection[str], dims: int) -> bool:
+        """Whether it speaks of a tensor of this name and dimensions in a model of these types."""
+        sized = dims == (3 if self.experts else self.dims) or bool(self.left_out)
+        kernel = dims > 2 and not self.experts and not self.parts  # it only says what it is
+        family = not self.families or any(f in self.families for f in families)
+        return (sized or kernel) and family and bool(re.search(self.name, name))
 
 
 @cache
@@ -89,7 +106,9 @@ def _rules(content: Mapping[str, Any], place: str) -> Iterator[Rule]:
     known = {field.name for field in fields(Rule)}
     tables = content.get("rule")
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-        raise Refusal(f"`{place}` must hold tables named [[rule]], got {', '.join(content)}.")
+        raise Refusal(
+            f"`{place}` must hold tables named [[rule]], got {', '.join(content) or 'nothing'}."
+        )
     for table in tables:
         odd = sorted(set(table) - known)
         if odd or not isinstance(table.get("name"), str):
@@ -97,9 +116,42 @@ def _rules(content: Mapping[str, Any], place: str) -> Iterator[Rule]:
                 f"A rule of `{place}` must have a name and, of {', '.join(sorted(known))}, what "
                 f"it needs; got {', '.join(odd) or 'no name'}."
             )
-        yield Rule(**{k: tuple(v) if isinstance(v, list) else v for k, v in table.items()})
+        yield _rule(table, place)
 
 
-def rule_for(name: str, family: str, rules: Iterable[Rule]) -> Rule | None:
+def _rule(table: Mapping[str, Any], place: str) -> Rule:
+    """A rule of a table whose fields are all known."""
+
+    def take(name: str, kind: type[T], usual: T) -> T:
+        value = table.get(name, usual)
+        if type(value) is not kind:
+            raise Refusal(
+                f"`{name}` of the rule {table['name']!r} in `{place}` must be of type "
+                f"{WORDS[kind]}, got {value!r}."
+            )
+        return value
+
+    def several(name: str) -> tuple[str, ...]:
+        found = take(name, list, [])
+        return tuple(item if isinstance(item, str) else str(item) for item in found)
+
+    usual = Rule("")
+    return Rule(
+        table["name"], take("kind", str, usual.kind), several("parts"), several("kinds"),
+        several("families"), take("turned", bool, False), take("experts", bool, False),
+        _layout(take("layout", str, usual.layout)), _sizes(take("sizes", str, usual.sizes)),
+        take("repeats", int, 1), take("dims", int, 2), take("left_out", str, ""),
+    )  # fmt: skip
+
+
+def _layout(word: str) -> Layout:
+    return cast(Layout, word)  # the rule itself refuses others
+
+
+def _sizes(word: str) -> Sizes:
+    return cast(Sizes, word)
+
+
+def rule_for(name: str, families: Collection[str], dims: int, rules: Iterable[Rule]) -> Rule | None:
     """The first rule that speaks of this tensor; none is found for one that is plainly linear."""
-    return next((rule for rule in rules if rule.fits(name, family)), None)
+    return next((rule for rule in rules if rule.fits(name, families, dims)), None)

@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -104,17 +104,21 @@ def _run(job: Job, ends: dict[int, Ends]) -> Measured:
         why = str(error)
     except MemoryError as error:
         why = f"there is not enough memory ({error})"
+    except OSError as error:  # a disk, or a network
+        why = f"it could not be read: {error}"
     except RuntimeError as error:  # torch says so when there is none, or a solver fails
         why = f"torch gave up: {str(error).splitlines()[0]}"
     site = job.site if isinstance(job, Pair) else job.matrix.site
-    return Measured(job.index, (), None, (Skipped(site, "all of it", why),), None)
+    return Measured(job.index, (), None, (Skipped(site, "all of it", why),), None, failed=True)
 
 
 def _task(task: Task, ends: dict[int, Ends]) -> Measured:
     if isinstance(task.cut, Product):
         return measure_product(task, task.cut)
     found, ends[task.index] = measure(task, task.cut.read())
-    return found
+    if not task.note:
+        return found
+    return replace(found, skipped=(Skipped(task.matrix.site, "parts", task.note), *found.skipped))
 
 
 def _pair(pair: Pair, ends: dict[int, Ends]) -> Measured:

@@ -36,6 +36,7 @@ class Task:
         spectra: Whether its singular values are kept.
         exact: Whether small singular values are computed to full precision.
         paired: Whether it meets another matrix, so that its leading vectors are needed too.
+        note: What has to be said of it, as why it was not split.
     """
 
     index: int
@@ -46,6 +47,7 @@ class Task:
     spectra: bool = True
     exact: bool = False
     paired: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

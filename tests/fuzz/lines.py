@@ -103,11 +103,18 @@ def commands(files):
     }  # fmt: skip
     first = {
         "compare": both(weights, weights), "scale": both(numbers("8", "64")),
-        "rank": both(model, model),
+        "rank": both(model, model), "scan": both(weights),
         "export": both(of(some("kept.run"), some("half.run", "other.db", *files["others"]))),
         "bottleneck train": both(data),
     }  # fmt: skip
     rest = {
+        "scan": {**json, "--against": weights, "--html": place, "--run": place, "--lines": place,
+                 "--only": of(some("*", "0*", "*weight"), some(ESCAPE, "[")), "--plan": None,
+                 "--skip": of(some("2*")), "--exact": None, "--leading": None, "--heads": None,
+                 "--quantities": of(some("stable rank", "spikes", "relative change")),
+                 "--rules": of(some("rules.toml", "notes.txt")), "--seed": numbers("0", "3"),
+                 "--workers": of(some("1"), some("0", "5000")), "--no-spectra": None,
+                 "--memory": of(some("1GB", "1MB")), "--whole": None, "--strict": None},
         "rank": {**common, **json, "--passes": numbers("60", "54")},
         "compare": {**common, **json, "--model": model, "--learning-rate": numbers("0.1"),
                     "--loss-drop": numbers("1"), "--momentum": numbers("0.9"),

@@ -22,7 +22,17 @@ from sigmascope import cli
 from tests.fuzz import world
 from tests.fuzz.lines import commands
 
-OUTPUTS = ("--json", "--html", "--run", "--save", "--out", "--file", "--picture", "--tree")
+OUTPUTS = (
+    "--json",
+    "--html",
+    "--run",
+    "--save",
+    "--out",
+    "--file",
+    "--picture",
+    "--tree",
+    "--lines",
+)
 PATIENCE = 120  # seconds; everything here is tiny
 TOO_LONG = "it took too long"
 

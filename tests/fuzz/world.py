@@ -258,6 +258,7 @@ def _others(home: Path) -> tuple[str, ...]:
     (home / "table.csv").write_text("a,b\n1,2\n3,4")
     (home / "mine.json").write_text('{"mine": 1}\n{"mine": 2}')
     (home / "mine.html").write_text("<p>mine</p>")
+    (home / "rules.toml").write_text("[[rule]]\nname = '0.weight'\nparts = ['a', 'b']\n")
     (home / "syntax.py").write_text("def f(:\n")
     (home / "folder").mkdir()
     (home / "hf").mkdir()

@@ -1,8 +1,16 @@
-"""Work is shared among processes, each of one thread, and nothing is lost."""
+"""Work is shared among processes, each of one thread, nothing is lost, and nobody stays behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
 
+from sigmascope.gate import Refusal
 from sigmascope.integrations.processes import Processes
 
 
@@ -14,11 +22,84 @@ def inverse(x):
     return 1 / x
 
 
+def sleep(seconds):
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def leave(how):
+    os.kill(os.getpid(), how)
+    time.sleep(1)
+    return "still here"
+
+
+def children():
+    """Processes of this one that were spawned for work and live."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=,stat=,args=", "--ppid", str(os.getpid())], capture_output=True
+    )
+    lines = found.stdout.decode().splitlines()
+    return [w for w in lines if "spawn_main" in w and "Z" not in w.split()[1]]
+
+
 def test_every_item_is_worked_on_by_one_thread_each():
     assert sorted(Processes(2)(abs, [-3, 2, -1])) == [1, 2, 3]
     assert set(Processes(2)(threads, range(3))) == {1}
+    assert not children()
+
+
+def test_nothing_to_do_starts_nobody():
+    assert list(Processes(2)(abs, [])) == []
 
 
 def test_what_fails_there_fails_here():
     with pytest.raises(ZeroDivisionError):
         list(Processes(2)(inverse, [1, 0]))
+    assert not children()
+
+
+def test_what_runs_is_not_waited_for_when_nobody_listens():
+    began = time.monotonic()
+    some = Processes(2)(sleep, [0, 60, 60])
+    next(some)
+    some.close()
+    assert time.monotonic() - began < 30
+    assert not children()
+
+
+def test_a_worker_that_is_killed_is_a_refusal():
+    with pytest.raises(Refusal, match="take fewer"):
+        list(Processes(2)(leave, [signal.SIGKILL]))
+    assert not children()
+
+
+def test_the_interruption_of_a_person_is_for_the_one_who_asked():
+    assert list(Processes(1)(leave, [signal.SIGINT])) == ["still here"]
+
+
+ASKS = """
+import os, time
+from sigmascope.integrations.processes import Processes
+from tests.integrations.test_processes import sleep
+if __name__ == "__main__":
+    for pid in Processes(2)(sleep, [0, 0, 60, 60]):
+        print(pid, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes as Linux lists them")
+def test_workers_end_with_the_process_that_asked_though_it_was_killed(tmp_path):
+    (tmp_path / "asks.py").write_text(ASKS)
+    asks = subprocess.Popen(
+        [sys.executable, "asks.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())}, start_new_session=True,
+    )  # fmt: skip
+    pid = int(asks.stdout.readline())
+    assert Path(f"/proc/{pid}").exists()
+    asks.kill()
+    asks.wait()
+    asks.stdout.close()
+    until = time.monotonic() + 15
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{pid}").exists()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from sigmascope.sources.checkpoints import PREFIXES
 from sigmascope.sources.stored.groups import assembled
@@ -36,6 +36,13 @@ def read_mapping(state: Mapping[str, Any], name: str) -> Checkpoint:
     tensors, unread = assembled(raws, {})
     found = tuple(bare(tensors))
     return Checkpoint(name, "module", found, (*left, *unread), {}, digest(*said))
+
+
+def configuration(module: nn.Module) -> Mapping[str, Any]:
+    """What a model of transformers says of itself, as `config.json` would; nothing of others."""
+    told = getattr(getattr(module, "config", None), "to_dict", None)
+    found = told() if callable(told) else {}
+    return found if isinstance(found, Mapping) else {}
 
 
 def bare(tensors: list[Stored]) -> list[Stored]:

@@ -22,7 +22,7 @@ from sigmascope.sources.stored.gguf import MAGIC, read_gguf
 from sigmascope.sources.stored.groups import assembled
 from sigmascope.sources.stored.headers import read_header, shown
 from sigmascope.sources.stored.loaded import read_loaded
-from sigmascope.sources.stored.modules import bare, read_mapping
+from sigmascope.sources.stored.modules import bare, configuration, read_mapping
 from sigmascope.sources.stored.places import (
     digest,
     exists_at,
@@ -73,7 +73,8 @@ def open_checkpoint(
             not read.
     """
     if isinstance(source, nn.Module):
-        return read_mapping(source.state_dict(keep_vars=True), type(source).__name__)
+        found = read_mapping(source.state_dict(keep_vars=True), type(source).__name__)
+        return replace(found, config=configuration(source))
     if isinstance(source, Mapping):
         return read_mapping(source, "tensors in memory")
     name = os.fspath(source)

@@ -53,3 +53,13 @@ def test_an_empty_mapping_is_an_empty_checkpoint():
 def test_a_prefix_that_not_all_names_have_stays():
     state = {"module.w": numbers(2, 2), "head": numbers(3)}
     opens(state, state, names=state)
+
+
+def test_a_model_of_transformers_tells_its_configuration_and_others_tell_none():
+    class Told(nn.Linear):
+        config = type("Config", (), {"to_dict": lambda self: {"model_type": "gpt2"}})()
+
+    assert open_checkpoint(Told(3, 4)).config == {"model_type": "gpt2"}
+    assert open_checkpoint(nn.Linear(3, 4)).config == {}
+    Told.config = {"model_type": "gpt2"}
+    assert open_checkpoint(Told(3, 4)).config == {}

@@ -1,0 +1,71 @@
+"""By whom a scan is carried out, and within which means."""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope import gate
+from sigmascope.cli.ends import refusing
+
+if TYPE_CHECKING:
+    from sigmascope.records.scans import ScanPlan
+
+MANY = Annotated[int | None, Parameter(validator=Number(gte=1, lte=1024))]
+SHORT = 20.0  # seconds of work, for which processes are not worth their start
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class How:
+    """By whom, and within which means.
+
+    Attributes:
+        workers: Processes of this machine; as many as it has cores for where there is work enough.
+        ray: Share the work on Ray instead: the address of a cluster, or `local`.
+        memory: How much all processes may take together, e.g. `8GB`; half of the machine's.
+        spectra: Keep singular values in the run file: 24 bytes each.
+    """
+
+    workers: MANY = None
+    ray: str | None = None
+    memory: str | None = None
+    spectra: Annotated[bool, Parameter(negative="--no-spectra")] = True
+
+
+def workers_for(planned: "ScanPlan", how: How) -> int:
+    """As many processes as there are cores, work and memory for.
+
+    Raises:
+        Refusal: If more are asked for than fit.
+    """
+    fitting = max(1, gate.allowed() // max(planned.memory, 1))
+    if how.workers is not None:
+        if how.workers > fitting and planned.matrices:
+            raise gate.Refusal(
+                f"{how.workers} workers of {gate.size_words(planned.memory)} each do not fit the "
+                f"{gate.size_words(gate.allowed())} allowed: take {fitting}, or more `--memory`."
+            )
+        return how.workers
+    return min(fitting, _cores(), max(1, int(planned.seconds // SHORT)))
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # only Linux says which are ours
+        return os.cpu_count() or 1
+
+
+def mapper_of(workers: int, how: How) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
+    """What shares the work out."""
+    if how.ray is None:
+        from sigmascope.integrations.processes import Processes
+
+        return map if workers == 1 else Processes(workers)
+    with refusing(ImportError):
+        from sigmascope.integrations.ray import RayMap
+    return RayMap(None if how.ray == "local" else how.ray)
