@@ -102,7 +102,7 @@ def test_python_that_is_shown_runs(page, capsys):
     exec("\n".join(fenced(page, "python")), {})
     told = (
         "rank-collapse|chain-soft-rank holds|worst layer|unexplained|inner dimension|lower rank"
-        "|probability|double-softmax"
+        "|probability|double-softmax|1 matrix, 2048 parameters"
     )
     assert re.search(told, capsys.readouterr().out)
 

@@ -21,7 +21,7 @@ from sigmascope.cli.outputs import (
     write,
     wrote,
 )
-from sigmascope.cli.ranges import Names
+from sigmascope.cli.ranges import Index, Names
 from sigmascope.cli.workers import How, mapper_of, workers_for
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class What:
         exact: All singular values of every matrix; else of those up to a smaller side of 4096.
         leading: The largest singular values only: several times faster.
         heads: Take matrices of attention apart into heads.
+        grid: Measure convolutions as operators too, on a periodic grid of so many points a side.
         rules: Your own rules of what tensors are, a TOML file (docs/scan.md).
         seed: Of what is drawn at random.
     """
@@ -53,6 +54,7 @@ class What:
     exact: bool = False
     leading: bool = False
     heads: bool = False
+    grid: Index = 0
     rules: Path | None = None
     seed: int = 0
 
@@ -65,6 +67,7 @@ class Asked(TypedDict):
     quantities: list[str] | None
     effort: Effort
     heads: bool
+    grid: int
     rules: "tuple[Rule, ...]"
     against: str | None
 
@@ -204,6 +207,7 @@ def _asked(what: What, against: str | None) -> Asked:
         "quantities": what.quantities,
         "effort": effort,
         "heads": what.heads,
+        "grid": what.grid,
         "rules": () if what.rules is None else scanning.read_rules(what.rules),
         "against": against,
     }

@@ -8,8 +8,9 @@ from sigmascope.linalg import schatten_norm
 from sigmascope.linalg.krylov import tamed
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
-from sigmascope.scanning.measuring import NOISE, TAIL, Measured, in_unit, of_whole, told
+from sigmascope.scanning.measuring import NOISE, TAIL, Measured, of_whole, told
 from sigmascope.scanning.tasks import Product, Task
+from sigmascope.scanning.units import in_unit
 
 EPS = 2.0**-52
 ENTRIES = "mean shift, largest entry, longest row, longest column"

@@ -30,6 +30,7 @@ def scan(
     quantities: Iterable[str] | None = None,
     effort: Asked = "auto",
     heads: bool = False,
+    grid: int = 0,
     rules: Sequence[Rule] = (),
     run: str | os.PathLike[str] | None = None,
     spectra: bool = True,
@@ -51,6 +52,8 @@ def scan(
         effort: `"full"` for all singular values of every matrix, `"leading"` for the largest only;
             `"auto"` computes all up to a smaller side of 4096.
         heads: Whether matrices of attention are split into heads.
+        grid: Points along each side of a periodic grid on which every convolution is measured as
+            an operator too, with stride 1; 0 for its kernel alone, as the grid is not stored.
         rules: What tensors of some names are, before the table that comes with sigmascope.
         run: A run file, in which each result is as soon as it is known; a scan that was cut off
             goes on from there.
@@ -75,7 +78,7 @@ def scan(
         >>> [m.site for m in found.matrices], found.series("stable rank")[0].estimate.value
         (['a.weight', 'b.weight'], 16.0)
     """
-    settings = _settings(only, skip, quantities, effort, heads, rules, seed, spectra, memory)
+    settings = _settings(only, skip, quantities, effort, heads, grid, rules, seed, spectra, memory)
     require_meant(quantities, changes=against is not None)
     todo = _work(source, against, settings, workers)
     journal = Journal(todo.plan, run)
@@ -96,6 +99,7 @@ def plan(
     quantities: Iterable[str] | None = None,
     effort: Asked = "auto",
     heads: bool = False,
+    grid: int = 0,
     rules: Sequence[Rule] = (),
     memory: int | None = None,
     workers: int = 1,
@@ -110,6 +114,7 @@ def plan(
         quantities: Names of what is read.
         effort: How many singular values are computed.
         heads: Whether matrices of attention are split.
+        grid: On which convolutions are operators too.
         rules: A user's own.
         memory: Bytes that a process may take.
         workers: Processes.
@@ -123,7 +128,7 @@ def plan(
         >>> found.matrices[0].kind, found.skipped[0].why
         ('linear', 'a vector: its one singular value is its norm')
     """
-    settings = _settings(only, skip, quantities, effort, heads, rules, 0, True, memory)
+    settings = _settings(only, skip, quantities, effort, heads, grid, rules, 0, True, memory)
     require_meant(quantities, changes=against is not None)
     return _work(source, against, settings, workers).plan
 
@@ -134,15 +139,18 @@ def _settings(
     quantities: Iterable[str] | None,
     effort: Asked,
     heads: bool,
+    grid: int,
     rules: Sequence[Rule],
     seed: int,
     spectra: bool,
     memory: int | None,
 ) -> Settings:
+    if not 0 <= grid <= 4096:
+        raise gate.Refusal(f"`grid` must be 0 to 4096 points along a side, got {grid}.")
     if effort not in ("auto", "full", "leading"):
         raise gate.Refusal(f"`effort` must be auto, full or leading, got {effort!r}.")
     return Settings(
-        tuple(only), tuple(skip), quantities_named(quantities), effort, heads, tuple(rules),
+        tuple(only), tuple(skip), quantities_named(quantities), effort, heads, grid, tuple(rules),
         seed, spectra, 2**62 if memory is None else memory,
     )  # fmt: skip
 

@@ -14,8 +14,8 @@ from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.scanning.ends import Ends, off
 from sigmascope.scanning.entries import EPS, PANEL, entries
-from sigmascope.scanning.measuring import in_unit
 from sigmascope.scanning.tasks import Pair
+from sigmascope.scanning.units import in_unit
 
 COMPARED = 10  # leading directions of two versions
 INTRUDER = 0.6  # cosine below which a direction is none of the first version's

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -15,15 +15,16 @@ from sigmascope.linalg import (
     participation_ratio,
     stable_rank,
 )
-from sigmascope.linalg.krylov import tamed, times
+from sigmascope.linalg.krylov import tamed
 from sigmascope.linalg.random_matrix import Noise, PowerLaw, RandomSigns, noise, power_law
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.quantities import SCAN, quantity
+from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.records.scans import Matrix
 from sigmascope.scanning.ends import Ends, ends_of, leading_of, no_ends
 from sigmascope.scanning.entries import Entries, entries, sketch
 from sigmascope.scanning.tasks import Task
+from sigmascope.scanning.units import in_unit
 
 ENERGY = 0.99  # of the squared norm, which the energy rank holds
 NOISE = ("noise level", "noise edge", "noise distance", "random baseline", "spikes", "spike energy")
@@ -91,19 +92,6 @@ def ends_alone(task: Task, A: Float[Tensor, "m n"]) -> Ends:
     if seen.odd or seen.energy.value == 0:
         return no_ends(seen)
     return ends_of(X, leading_of(task, X, seen), seen)
-
-
-def in_unit(item: Item, power: int) -> Item:
-    """What was measured of a matrix over `2^power`, of the matrix itself."""
-    if power and isinstance(item, SiteSpectrum):
-        s = item.spectrum
-        low, sigma, high = (times(end, power) for end in (s.low, s.sigma, s.high))
-        return replace(item, spectrum=replace(s, sigma=sigma, low=low, high=high))
-    if power and isinstance(item, Reading) and quantity(item.quantity).unit == "weight":
-        half = power // 2
-        scaled = item.estimate * 2.0**half * 2.0 ** (power - half)
-        return replace(item, estimate=scaled.at_least(0.0))
-    return item
 
 
 def _spectrum(task: Task, A: Tensor, seen: Entries) -> tuple[Spectrum, Ends]:

@@ -88,7 +88,7 @@ def _tasks(drafts: Sequence[Draft], settings: Settings) -> Iterator[Task]:
         exact = settings.effort == "full"
         yield Task(
             i, matrix, cut, _seed(name, settings), settings.wanted, settings.spectra, exact,
-            note=note,
+            settings.grid, note=note,
         )  # fmt: skip
 
 

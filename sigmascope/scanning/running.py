@@ -19,9 +19,11 @@ from torch import Tensor
 from sigmascope.gate import Refusal
 from sigmascope.records import Reading, Skipped
 from sigmascope.scanning.adapters import measure_product
+from sigmascope.scanning.cuts import Cut
 from sigmascope.scanning.ends import Ends
 from sigmascope.scanning.holding import hold, meet
 from sigmascope.scanning.measuring import Measured, ends_alone, measure
+from sigmascope.scanning.operators import operator_items
 from sigmascope.scanning.tasks import Pair, Product, Task
 
 BATCH = 5e9  # multiplications: about a second, so that small matrices travel together
@@ -116,9 +118,19 @@ def _task(task: Task, ends: dict[int, Ends]) -> Measured:
     if isinstance(task.cut, Product):
         return measure_product(task, task.cut)
     found, ends[task.index] = measure(task, task.cut.read())
+    if task.grid and task.matrix.form == "kernel":
+        found = _operated(found, task, task.cut)
     if not task.note:
         return found
     return replace(found, skipped=(Skipped(task.matrix.site, "parts", task.note), *found.skipped))
+
+
+def _operated(found: Measured, task: Task, cut: Cut) -> Measured:
+    """What was measured of a kernel, with what its convolution is as an operator."""
+    items = [*operator_items(task.matrix, cut.stored.read(), task.grid)]
+    read = (r for r in items if isinstance(r, Reading) and r.quantity in task.wanted)
+    skipped = (item for item in items if isinstance(item, Skipped))
+    return replace(found, readings=(*found.readings, *read), skipped=(*found.skipped, *skipped))
 
 
 def _pair(pair: Pair, ends: dict[int, Ends]) -> Measured:

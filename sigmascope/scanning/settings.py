@@ -26,6 +26,7 @@ class Settings:
         wanted: Names of quantities.
         effort: How many singular values are computed.
         heads: Whether attention is split into heads.
+        grid: Points along each side on which convolutions are operators too; 0 for their kernels.
         rules: A user's own.
         seed: Of everything that is drawn.
         spectra: Whether singular values are kept.
@@ -37,6 +38,7 @@ class Settings:
     wanted: frozenset[str] = frozenset()
     effort: Asked = "auto"
     heads: bool = False
+    grid: int = 0
     rules: tuple[Rule, ...] = ()
     seed: int = 0
     spectra: bool = True
@@ -44,7 +46,7 @@ class Settings:
 
     def words(self) -> dict[str, str]:
         """As a run file keeps them, to know whether another scan is the same."""
-        names = ("only", "skip", "effort", "heads", "seed", "spectra", "rules")
+        names = ("only", "skip", "effort", "heads", "grid", "seed", "spectra", "rules")
         return {
             **{name: repr(getattr(self, name)) for name in names},
             "quantities": ", ".join(sorted(self.wanted)),

@@ -35,6 +35,7 @@ class Task:
         wanted: Names of the quantities that are read.
         spectra: Whether its singular values are kept.
         exact: Whether small singular values are computed to full precision.
+        grid: Points along each side on which a convolution is an operator too; 0 for none.
         paired: Whether it meets another matrix, so that its leading vectors are needed too.
         note: What has to be said of it, as why it was not split.
     """
@@ -46,6 +47,7 @@ class Task:
     wanted: frozenset[str]
     spectra: bool = True
     exact: bool = False
+    grid: int = 0
     paired: bool = False
     note: str = ""
 

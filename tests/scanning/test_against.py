@@ -24,7 +24,9 @@ def test_the_same_checkpoint_twice_has_not_moved():
         "relative change",
         "best scale",
         "turned change",
+        "change norm",
     }
+    assert "nothing has changed" in {s.why for s in found.skipped}
 
 
 def test_the_same_numbers_stored_more_widely_have_not_moved():

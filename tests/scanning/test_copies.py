@@ -62,7 +62,7 @@ def test_matrices_without_a_sketch_are_left_out():
 def test_a_pair_says_what_it_is():
     A = many(1)[0]
     (pair,) = pairs_of([A, A], start=17)
-    assert (pair.index, pair.kind, pair.site) == (17, "copy", "w0 = w1")
+    assert (pair.index, pair.kind, pair.site) == (17 + 0 * 2 + 1, "copy", "w0 = w1")
     assert pair.wanted == {"copy cosine"}
     assert pair.work > 0
 
@@ -71,7 +71,7 @@ def test_places_are_those_of_the_plan_also_where_other_shapes_lie_between():
     A, other = many(1)[0], torch.ones(5, 4)
     found = pairs_of([other, A, many(1, (7, 9))[0], A, other], start=4)
     assert places(found) == [(0, 4), (1, 3)]
-    assert sorted(p.index for p in found) == [4, 5]
+    assert sorted(p.index for p in found) == [4 + 0 * 5 + 4, 4 + 1 * 5 + 3]
 
 
 def test_tasks_need_not_be_all_of_a_plan():

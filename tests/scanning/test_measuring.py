@@ -7,7 +7,8 @@ from zoo import MATRICES, NOT_FINITE, fresh
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import quantity
 from sigmascope.records import Reading
-from sigmascope.scanning.measuring import ends_alone, in_unit, measure
+from sigmascope.scanning.measuring import ends_alone, measure
+from sigmascope.scanning.units import in_unit
 from tests.scanning.made import EVERY, task
 
 PAIRS = {

@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from sigmascope.gate import Refusal
 from sigmascope.records import Reading, Skipped
 from sigmascope.records.scans import Matrix
+from sigmascope.scanning import scan
 from sigmascope.scanning.operators import QUANTITIES, operator_items, operator_spectrum
 
 G = torch.Generator().manual_seed(0)
@@ -61,3 +63,15 @@ def test_what_is_read_of_it_and_what_is_too_dear():
     zero = list(operator_items(MATRIX, torch.zeros(3, 2, 3, 3), 4))
     named = [item.quantity if isinstance(item, Reading) else "" for item in zero]
     assert named == ["spectral norm", "Frobenius norm", ""]
+
+
+def test_a_scan_with_a_grid_reads_kernels_as_operators_too():
+    weights = {"conv.weight": torch.randn(3, 2, 3, 3, generator=G), "fc.weight": torch.eye(9)}
+    found = scan(weights, grid=6)
+    forms = {(r.site, r.form) for r in found.series("spectral norm")}
+    assert forms == {
+        ("conv.weight", "kernel"), ("conv.weight", "operator"), ("fc.weight", "matrix"),
+    }  # fmt: skip
+    assert {r.form for r in scan(weights).readings} == {"kernel", "matrix"}
+    with pytest.raises(Refusal, match="0 to 4096 points"):
+        scan(weights, grid=-1)

@@ -28,7 +28,9 @@ def one_by_one(run, many):
             yield run(type(batch)((job,)))
 
 
-@pytest.mark.parametrize("mapper", [backwards, one_by_one, Processes(2)], ids=str)
+@pytest.mark.parametrize(
+    "mapper", [backwards, one_by_one, Processes(2)], ids=["backwards", "one by one", "processes"]
+)
 def test_numbers_do_not_depend_on_who_does_the_work(mapper, tmp_path):
     file = stored(tmp_path)
     assert numbers(scan(file, mapper=mapper)) == numbers(scan(file))

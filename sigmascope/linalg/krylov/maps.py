@@ -77,7 +77,14 @@ class Map:
 
 
 def tamed(X: Float[Tensor, "m n"]) -> tuple[Float[Tensor, "m n"], int]:
-    """`X / 2^power` with entries whose products stay inside their format, and that power."""
+    """`X / 2^power` with entries whose products stay inside their format, and that power.
+
+    Args:
+        X: A matrix.
+
+    Source:
+        Higham 2002, section 2.1: scaling by a power of two rounds nothing.
+    """
     low, high = (float(end) for end in torch.aminmax(X))
     largest = max(-low, high)
     if largest == 0 or not math.isfinite(largest) or LOW < largest < HIGH:
@@ -87,7 +94,15 @@ def tamed(X: Float[Tensor, "m n"]) -> tuple[Float[Tensor, "m n"], int]:
 
 
 def times(X: Float[Tensor, "..."], power: int) -> Float[Tensor, "..."]:
-    """`2^power X`, in two steps, either of which every format can hold."""
+    """`2^power X`, in two steps, either of which every format can hold.
+
+    Args:
+        X: Any tensor.
+        power: A whole number.
+
+    Source:
+        Higham 2002, section 2.1.
+    """
     half = power // 2
     return X * 2.0**half * 2.0 ** (power - half) if power else X
 
