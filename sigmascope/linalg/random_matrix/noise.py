@@ -64,8 +64,7 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
         ValueError: If the smaller side is below 8, or the matrix is zero.
 
     Source:
-        Johnstone 2001; Ma 2012; Hong, Sheng & Dobriban 2020. Levels as of Gavish & Donoho 2014,
-        from the energy in place of the median.
+        Johnstone 2001; Ma 2012; Hong, Sheng & Dobriban 2020.
     """
     if min(s.shape) < FEWEST or energy.value <= 0:
         raise ValueError(
