@@ -69,6 +69,32 @@ def test_trace(kind, seeds):
 
 @pytest.mark.parametrize("seeds", MANY)
 @pytest.mark.parametrize("kind", KINDS)
+def test_leading(kind, seeds):
+    A = symmetric(kind)
+    true = torch.linalg.svdvals(A)
+    for i in range(3):
+        sure((leading(A, i, s) for s in range(seeds)), true[i].item(), scale=A.norm().item())
+
+
+def leading(A, i, seed):
+    found = linalg.krylov.leading(A, block=3 + seed % 3, steps=1 + seed % 4, generator=fresh(seed))
+    s = found.spectrum
+    return records.Estimate(s.sigma[i].item(), s.low[i].item(), s.high[i].item(), s.how, s.risk)
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("exponent", [1.5, 2.5, 4.0])
+def test_power_law(exponent, seeds):
+    def told(seed):
+        u = torch.rand(60 + 40 * (seed % 3), generator=fresh(seed), dtype=torch.float64)
+        fit = linalg.random_matrix.power_law(u ** (-1 / (exponent - 1)), generator=fresh(seed))
+        return fit.exponent
+
+    sure(map(told, range(seeds)), exponent)
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", KINDS)
 def test_frobenius_norm(kind, seeds):
     A = symmetric(kind)
     draw = lambda s: linalg.frobenius_norm(Operator.of(A), samples=FEW[s % 4], generator=fresh(s))
@@ -223,6 +249,8 @@ def test_curvature(kind):
 
 
 ROUTES = {
+    "linalg.krylov.leading": test_leading,
+    "linalg.random_matrix.power_law": test_power_law,
     "linalg.krylov.trace": test_trace,
     "linalg.frobenius_norm": test_frobenius_norm,
     "linalg.krylov.symmetric_moments": test_symmetric_moments,
@@ -235,6 +263,7 @@ ROUTES = {
     "probes.Subject": test_profile,
 }
 WITHOUT = {
+    "linalg.random_matrix.RandomSigns": "its alarms: tests/linalg/random_matrix/test_noise.py",
     "linalg.krylov.krylov_space": "a space, of which others give intervals",
     "probes.symmetry.trial_gradients": "numbers, without intervals",
     "survey.landscape.loss_surface": "losses, each of which is exact",

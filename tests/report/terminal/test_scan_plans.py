@@ -46,10 +46,12 @@ def test_what_is_left_out_is_counted_by_reason_with_examples():
 
 
 def test_many_reasons_are_counted_and_never_dropped_in_silence():
-    many = tuple(Skipped(f"t{i}", "tensor", f"reason {i}") for i in range(20))
+    many = tuple(
+        Skipped(f"t{i}", "tensor", f"reason {c}") for i, c in enumerate("abcdefghijklmnopqrst")
+    )
     said = text(replace(plan(), skipped=many))
     assert "… 8 more reasons" in said
-    assert "reason 19" in text(replace(plan(), skipped=many), whole=True)
+    assert "reason t" in text(replace(plan(), skipped=many), whole=True)
 
 
 def test_a_plan_of_nothing_can_be_shown():
