@@ -11,7 +11,6 @@ from sigmascope.diagnosis.treatments import last_ratio
 from tests.diagnosis.remedies.networks import network, treated
 from tests.models_zoo import MODELS, call
 
-
 AT_LENGTH = [pytest.param(o, marks=pytest.mark.slow) for o in ({"bias": False}, {"init": "he"})]
 
 
