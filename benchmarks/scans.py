@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from benchmarks._checkpoints import written
+from sigmascope.diagnosis.checkpoints import scan_findings
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.scanning import effort_of, memory_of, plan, rate, scan, work_of
 from sigmascope.sources.stored import open_checkpoint
