@@ -50,9 +50,9 @@ def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Work:
     checkpoint = opened(source)
     require_named(checkpoint, settings.only)
     drafts, skipped = _drafts(checkpoint, settings)
-    fits = [draft for draft in drafts if _memory(draft[0]) <= settings.memory]
-    large = [matrix for matrix, _, _ in drafts if _memory(matrix) > settings.memory]
-    skipped += [_too_large(matrix, settings) for matrix in large]
+    too_large = lambda matrix: _memory(matrix) > settings.memory
+    fits = [draft for draft in drafts if not too_large(draft[0])]
+    skipped += [_too_large(matrix, settings) for matrix, _, _ in drafts if too_large(matrix)]
     tasks = tuple(_tasks(fits, settings))
     matrices = [task.matrix for task in tasks]
     tasks = _paired(tasks, _pairs(tasks, settings))

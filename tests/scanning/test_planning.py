@@ -73,6 +73,9 @@ def test_less_memory_takes_the_largest_values_only_and_then_leaves_out():
     assert less.matrices[0].effort == "leading"
     assert less.memory < whole.memory
     assert not plan(large, memory=less.memory - 1).matrices
+    just = plan(large, memory=less.memory)  # as much as is needed is enough
+    assert just.matrices == less.matrices
+    assert just.skipped == less.skipped
 
 
 def test_a_large_checkpoint_is_planned_in_a_moment():

@@ -209,3 +209,10 @@ def test_values_of_a_run_that_is_not_finished_are_named():
     s = leading(A, count=1, steps=6, generator=fresh()).spectrum
     signs = RandomSigns(A, rms=math.sqrt(energy.value / A.numel()), generator=fresh())
     assert noise(s, energy=energy, signs=signs).spikes.how.endswith("of 1 leading values all")
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_level_of_a_whole_spectrum_is_known_to_rounding(scale):
+    level = of(scale * torch.randn(40, 30, generator=fresh(3), dtype=torch.float64)).level
+    assert level.low <= level.value <= level.high
+    assert level.high - level.low < 1e-9 * level.value
