@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable, Sequence
 
+import scipy
 import torch
 from jaxtyping import Float64
-from scipy import stats
 from torch import Tensor
 
 from sigmascope.records import Estimate
@@ -166,7 +166,7 @@ def ratio_average(over: Means, under: Means) -> Estimate:
     left_out = ((over.sum() - over) / (under.sum() - under)).reshape(over.shape)
     influence = -(count - 1) * (left_out - left_out.mean())  # of each stretch on the quotient
     variance = float(influence.square().sum()) / (count - 1) / count * _memory(influence)
-    reach = float(stats.t.ppf(1 - RISK / 2, count - 1)) * math.sqrt(variance)
+    reach = float(scipy.special.stdtrit(count - 1, 1 - RISK / 2)) * math.sqrt(variance)
     how = f"{over.shape[0]} chains, {over.shape[1]} stretches each"
     return Estimate(value, value - reach, value + reach, how, RISK)
 

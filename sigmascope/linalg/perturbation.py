@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import scipy
 import torch
 from jaxtyping import Bool, Float, Float64
-from scipy import optimize
 from torch import Tensor
 
 from sigmascope.linalg.refusals import require_finite, require_matrix, require_square
@@ -176,7 +176,7 @@ def _assignment(a: _Frame, b: _Frame) -> tuple[Tensor, bool]:
     """Which value of `b` continues each of `a`, and whether there is no doubt."""
     shared = (a.left.mT @ b.left).square() + (a.right.mT @ b.right).square()
     shared = shared @ b.near().to(shared)
-    _, found = optimize.linear_sum_assignment(-shared.numpy())
+    _, found = scipy.optimize.linear_sum_assignment(-shared.numpy())
     order = torch.as_tensor(found)
     return order, bool((shared[torch.arange(len(order)), order] > 2 * OVERLAP).all())
 

@@ -56,8 +56,8 @@ def linear(
     inputs: int, outputs: int, *, init: Init, bias: bool, generator: torch.Generator | None
 ) -> nn.Linear:
     """A linear layer drawn from `generator`."""
-    # Made without storage, because the constructor would draw from torch's global generator.
-    layer = nn.Linear(inputs, outputs, bias=bias, device="meta").to_empty(device="cpu")
+    layer = nn.Linear(inputs, outputs, bias=bias, device="meta")
+    _give_room(layer)
     draw(layer.weight, layer.bias, init=init, generator=generator)
     return layer
 
@@ -72,11 +72,20 @@ def convolution(
     generator: torch.Generator | None,
 ) -> nn.Conv2d:
     """A 3 x 3 convolution that keeps the size of the image (up to its stride)."""
-    layer = nn.Conv2d(
-        inputs, outputs, 3, stride=stride, padding=1, bias=bias, device="meta"
-    ).to_empty(device="cpu")
+    layer = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=bias, device="meta")
+    _give_room(layer)
     draw(layer.weight, layer.bias, init=init, generator=generator)
     return layer
+
+
+def _give_room(layer: nn.Module) -> None:
+    """Storage for a layer that was made without, its weights still to be drawn.
+
+    The constructor would draw them from torch's global generator; `to_empty` would load sympy.
+    """
+    for name, parameter in layer.named_parameters():
+        room = torch.empty(parameter.shape, dtype=parameter.dtype)
+        setattr(layer, name, nn.Parameter(room))
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
@@ -34,14 +35,25 @@ Sample = tuple[Tensor, Tensor | None, str]
 
 def digits(*, samples: int | None, generator: torch.Generator | None) -> Sample:
     """Handwritten digits of scikit-learn: `[n, 1, 8, 8]`, pixels divided by 16, in `[0, 1]`."""
-    from sklearn.datasets import load_digits
-
-    content: Any = load_digits()
-    images = torch.from_numpy(content.images / 16).float().unsqueeze(1)
-    labels = torch.from_numpy(content.target).long()
+    pixels, labels = _digits()
+    images = (pixels / 16).float().reshape(-1, 1, 8, 8)
     rows = choose(len(labels), labels, samples=samples, generator=generator)
     name = described("digits", len(rows), len(labels), balanced=True, generator=generator)
     return images[rows], labels[rows], name
+
+
+def _digits() -> tuple[Tensor, Tensor]:
+    """Pixels `[n, 64]` and labels: of its file, for to load them the package takes a second."""
+    package = find_spec("sklearn")
+    for folder in (package and package.submodule_search_locations) or ():
+        file = Path(folder) / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():
+            rows = torch.from_numpy(np.loadtxt(file, delimiter=","))
+            return rows[:, :-1], rows[:, -1].long()
+    from sklearn.datasets import load_digits
+
+    content: Any = load_digits()
+    return torch.from_numpy(content.data), torch.from_numpy(content.target).long()
 
 
 def gaussian(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from sigmascope.records import Profile, Reading
 
@@ -54,7 +54,7 @@ def trend(depths: Sequence[float], values: Sequence[float], *, floor: float = 0.
     left = len(points) - 2
     spread = float(np.sum((y - start - slope * x) ** 2)) if left else math.inf
     error = math.sqrt(spread / max(left, 1) / float(off @ off))
-    reach = float(stats.t.ppf(0.975, left)) * error if left else math.inf
+    reach = float(scipy.special.stdtrit(left, 0.975)) * error if left else math.inf
     ends = [math.exp(min(slope + side, 700.0)) for side in (-reach, 0.0, reach)]
     return Trend(ends[1], ends[0], ends[2], math.exp(start), len(points))
 

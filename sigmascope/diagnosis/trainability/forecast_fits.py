@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import scipy
 from jaxtyping import Float64
-from scipy.optimize import linprog
-from sklearn.linear_model import QuantileRegressor
 
 from sigmascope.diagnosis.trainability.curve_shapes import logarithms, shape_of
 from sigmascope.diagnosis.trainability.forecasts import RISK, ForecastModel
@@ -80,6 +79,8 @@ class _Curves:
 
     def fit(self, on: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Drift, and spread below and above it, of some examples."""
+        from sklearn.linear_model import QuantileRegressor
+
         median = QuantileRegressor(quantile=0.5, alpha=1e-4, fit_intercept=False, solver="highs")
         drift = median.fit(self.parts[on], self.change[on]).coef_
         off = self.change[on] - self.parts[on] @ drift
@@ -102,4 +103,5 @@ def _end(sizes: np.ndarray, off: np.ndarray) -> np.ndarray:
     share = 1 - RISK / 2
     costs = np.concatenate([np.full(k, 1e-3 * n), np.full(n, share), np.full(n, 1 - share)])
     equal = np.hstack([sizes, np.eye(n), -np.eye(n)])
-    return np.maximum(linprog(costs, A_eq=equal, b_eq=off, bounds=(0, None)).x[:k], 1e-6)
+    found = scipy.optimize.linprog(costs, A_eq=equal, b_eq=off, bounds=(0, None))
+    return np.maximum(found.x[:k], 1e-6)

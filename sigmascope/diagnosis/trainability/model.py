@@ -10,7 +10,6 @@ from typing import Any, final
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.trainability.kept import Kept
@@ -224,6 +223,8 @@ def default_model() -> TrainabilityModel:
 
 def _fitted(X: Float64[np.ndarray, "n k"], y: Bool[np.ndarray, " n"]) -> tuple[float, ...]:
     """Slopes and offset, for the features as they are."""
+    from sklearn.linear_model import LogisticRegression
+
     mean, spread = X.mean(0), np.maximum(X.std(0), 1e-6)
     found = LogisticRegression(C=1.0, max_iter=1000).fit((X - mean) / spread, y)
     slopes = found.coef_[0] / spread

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from sklearn.linear_model import QuantileRegressor
 
 from sigmascope.diagnosis.trainability.curves import COARSE, log_odds
 from sigmascope.diagnosis.trainability.kept import Kept
@@ -69,6 +68,8 @@ def fit_scores(
     Source:
         Koenker & Bassett 1978, quantile regression.
     """
+    from sklearn.linear_model import QuantileRegressor
+
     if len(features) != len(reached) or len(features) < FEWEST:
         raise Refusal(
             f"`reached` must say of each of at least {FEWEST} networks how far it came, got "

@@ -15,9 +15,9 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
+import scipy
 import torch
 from jaxtyping import Float, Float64
-from scipy.special import gammaincinv
 from torch import Tensor
 
 from sigmascope.linalg.krylov.maps import Map, space, tamed, times
@@ -217,6 +217,6 @@ def missed(i: int, *, size: int, block: int, steps: int, risk: float = RISK) -> 
 def _inverse(i: int, block: int, risk: float) -> float:
     """What the norm of the inverse of an `[i, block]` Gaussian exceeds with this chance at most."""
     if i == 1:  # the length of one vector: a chi variable, whose law is known
-        return 1 / math.sqrt(2 * float(gammaincinv(block / 2, risk)))
+        return 1 / math.sqrt(2 * float(scipy.special.gammaincinv(block / 2, risk)))
     d = block - i + 1
     return math.e * math.sqrt(block) / d * (1 / (math.sqrt(2 * math.pi * d) * risk)) ** (1 / d)

@@ -4,10 +4,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
 from jaxtyping import Float, Float64
-from scipy import optimize
-from scipy.special import betaincinv
 from torch import Tensor
 
 from sigmascope.linalg.krylov.lanczos import Krylov, Sides, krylov_space
@@ -135,7 +134,7 @@ def _beyond(theta: Float64[Tensor, " k"], space: Krylov, risk: float) -> float:
     floor = 2 * space.rounding / size
     if bool((steps <= floor).any()):  # the start has no component on any other eigenvector
         return 0.0
-    component = float(betaincinv(0.5, (n - 1) / 2, risk)) * space.random**2
+    component = float(scipy.special.betaincinv(0.5, (n - 1) / 2, risk)) * space.random**2
     target = float(steps.log().sum()) - 0.5 * math.log(component)
     gaps = ((theta[-1] - theta) / size).numpy()
     excess = lambda s: float(np.log(gaps + math.exp(s)).sum()) - target
@@ -143,7 +142,7 @@ def _beyond(theta: Float64[Tensor, " k"], space: Krylov, risk: float) -> float:
     lowest = highest - 1.0
     while excess(lowest) > 0:
         lowest = 2 * lowest - highest
-    root = optimize.root_scalar(excess, bracket=(lowest, highest + 1e-9)).root
+    root = scipy.optimize.root_scalar(excess, bracket=(lowest, highest + 1e-9)).root
     return size * math.exp(root)
 
 

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
+import scipy
 from jaxtyping import Float64
-from scipy.special import chdtri, gammaincinv
 from torch import Tensor
 
 from sigmascope.linalg.refusals import require_between
@@ -104,8 +104,8 @@ class Chances:
 
     def _lower(self, chance: float) -> float:
         """What a chi square of k degrees of freedom is below with this chance."""
-        return max(2 * float(gammaincinv(self.k / 2, chance)), 5e-324)
+        return max(2 * float(scipy.special.gammaincinv(self.k / 2, chance)), 5e-324)
 
     def _upper(self, chance: float) -> float:
         """What it is above with this chance; the theorem speaks of what is above `k + 1`."""
-        return max(float(chdtri(self.k, chance)), self.k + 1.0)
+        return max(float(scipy.special.chdtri(self.k, chance)), self.k + 1.0)

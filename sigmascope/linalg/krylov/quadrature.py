@@ -5,9 +5,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import scipy
 import torch
 from jaxtyping import Float, Float64
-from scipy.special import betainc
 from torch import Tensor
 
 from sigmascope.linalg.krylov.lanczos import Krylov, krylov_space
@@ -161,7 +161,7 @@ def _fewest(share: float, size: int, *, draws: int, risk: float) -> int:
     def likely(m: int) -> bool:
         if m in (0, size):
             return m == size
-        tail = betainc(draws * (size - m) / 2, draws * m / 2, 1 - min(share, 1.0))
+        tail = scipy.special.betainc(draws * (size - m) / 2, draws * m / 2, 1 - min(share, 1.0))
         return slack * float(tail) > risk
 
     return bisect_left(range(size), True, key=likely)

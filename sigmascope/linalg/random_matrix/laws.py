@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
+import scipy
 import torch
 from jaxtyping import Float
-from scipy import optimize
 from torch import Tensor
 
 from sigmascope.linalg.random_matrix.tracy_widom import TracyWidom
@@ -163,7 +163,7 @@ class MarchenkoPastur:
         low, high = self.support
         if p <= self.at_zero:
             return 0.0
-        found = optimize.brentq(lambda x: self.cdf(x) - p, low, high, xtol=1e-14 * high)
+        found = scipy.optimize.brentq(lambda x: self.cdf(x) - p, low, high, xtol=1e-14 * high)
         return float(found)  # pyright: ignore[reportArgumentType] (a number without full_output)
 
     def distance(self, lam: Float[Tensor, " m"]) -> float:

@@ -8,9 +8,9 @@ knows of every freedom that the fit has.
 
 from dataclasses import dataclass
 
+import scipy
 import torch
 from jaxtyping import Float64
-from scipy import special
 from torch import Tensor
 
 from sigmascope.records import Estimate
@@ -142,7 +142,7 @@ def _samples(
 def _interval(exponent: float, tail: int, again: Float64[Tensor, " b"]) -> Estimate:
     """By the gamma law beyond the threshold, and by samples with their own: the wider."""
     sides = (RISK / 2, 1 - RISK / 2)
-    fixed = (1 + (exponent - 1) * float(special.gammaincinv(tail, q)) / tail for q in sides)
+    fixed = (1 + (exponent - 1) * float(scipy.special.gammaincinv(tail, q)) / tail for q in sides)
     ends = torch.tensor([1 - q for q in sides], dtype=again.dtype)
     free = (2 * exponent - again.quantile(ends)).clamp_min(1.0).tolist()
     low, high = zip(fixed, free, strict=True)
@@ -153,6 +153,6 @@ def _interval(exponent: float, tail: int, again: Float64[Tensor, " b"]) -> Estim
 def _chances(hits: int) -> tuple[float, float]:
     """Clopper and Pearson's interval."""
     missed = SAMPLES - hits
-    low = float(special.betaincinv(hits, missed + 1, RISK / 2)) if hits else 0.0
-    high = float(special.betaincinv(hits + 1, missed, 1 - RISK / 2)) if missed else 1.0
+    low = float(scipy.special.betaincinv(hits, missed + 1, RISK / 2)) if hits else 0.0
+    high = float(scipy.special.betaincinv(hits + 1, missed, 1 - RISK / 2)) if missed else 1.0
     return low, high

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import optimize, special
+import scipy
 
 from sigmascope.linalg.refusals import require_probability
 
@@ -61,7 +61,7 @@ class TracyWidom:
             ValueError: If `p` is not between 0 and 1.
         """
         require_probability(p, name="p")
-        found = optimize.brentq(lambda x: self.cdf(x) - p, LEFT, RIGHT, xtol=1e-13)
+        found = scipy.optimize.brentq(lambda x: self.cdf(x) - p, LEFT, RIGHT, xtol=1e-13)
         return float(found)  # pyright: ignore[reportArgumentType] (a number without full_output)
 
 
@@ -75,7 +75,7 @@ def _log_cdf(x: float) -> float:
 def _kernels(x: float) -> tuple[np.ndarray, np.ndarray]:
     """The kernel at `x` and its derivative, weighted by the quadrature."""
     nodes, weights = _rule(math.ceil(max(0.0, -x)))
-    Ai, slope, _, _ = special.airy(nodes[:, None] + nodes + x)
+    Ai, slope, _, _ = scipy.special.airy(nodes[:, None] + nodes + x)
     roots = np.sqrt(weights)
     return roots[:, None] * Ai * roots, roots[:, None] * slope * roots
 

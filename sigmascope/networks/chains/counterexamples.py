@@ -46,9 +46,8 @@ def lipschitz_counterexample(
     layers: list[nn.Module] = []
     for W in weights:
         shape = W.shape[1], W.shape[0]
-        layer = nn.Linear(*shape, bias=False, dtype=W.dtype, device="meta").to_empty(device="cpu")
-        with torch.no_grad():
-            layer.weight.copy_(W)
+        layer = nn.Linear(*shape, bias=False, device="meta")
+        layer.weight = nn.Parameter(W.clone())
         layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 

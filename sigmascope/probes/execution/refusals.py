@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
@@ -17,6 +16,7 @@ from torch.nn.parameter import is_lazy
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution.hooks import Call, module_name
 from sigmascope.probes.execution.layers import layers
+from sigmascope.probes.execution.tensor_state import is_sharded
 from sigmascope.probes.samples.batches import Batch, call, tensors
 
 
@@ -57,7 +57,7 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
             f"`{name}` must have its shape, got a lazily initialised parameter. "
             "Run the model once on a batch before measuring it."
         )
-    if isinstance(tensor, DTensor):
+    if is_sharded(tensor):
         raise Refusal(
             f"`{name}` must be a whole tensor, got a DTensor {shape} sharded over "
             f"{tensor.device_mesh}. Gather it first, e.g. with get_model_state_dict(model, "

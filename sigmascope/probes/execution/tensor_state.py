@@ -8,9 +8,10 @@ besides; of what that run has left alone, a checksum is kept from then on, and a
 finds, which cannot be undone, is an error.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -18,10 +19,19 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from sigmascope.gate import Refusal
 
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+
 AMPLE = 2**28  # bytes of a model's tensors that are copied every time
 ROW = 4096  # words that a checksum adds up at once
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEFT_ALONE: Any = WeakIdKeyDictionary()  # tensors of big models, with the runs that left them so
+
+
+def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
+    """Whether it is a DTensor; none is where their module, dear to import, was not imported."""
+    sharding = sys.modules.get("torch.distributed.tensor")
+    return sharding is not None and isinstance(tensor, sharding.DTensor)
 
 
 @dataclass(slots=True)

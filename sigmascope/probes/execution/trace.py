@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from sigmascope.probes.execution.dispatch_modes import DispatchMode
 from sigmascope.probes.execution.freeze import still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call, recording
 from sigmascope.probes.execution.layers import Statisticians, is_matrix
@@ -182,7 +182,7 @@ def run_once(
     )
 
 
-class Outside(TorchDispatchMode):
+class Outside(DispatchMode):
     """Follows, by the memory that tensors lie in, what comes from the batch and from weights.
 
     Attributes:

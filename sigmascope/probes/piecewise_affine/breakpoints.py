@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import enable_reentrant_dispatch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from sigmascope.probes.execution.dispatch_modes import DispatchMode
 from sigmascope.probes.piecewise_affine.operations import Arguments
 
 
@@ -44,7 +44,7 @@ def _kink_of(name: str, call: Arguments) -> Kink | None:
     return KINKS[name](name.strip("_"), call) if name in KINKS else None
 
 
-class _Plain(TorchDispatchMode):
+class _Plain(DispatchMode):
     """Follows nothing; without any mode, what C++ makes has no interpreter to go to."""
 
     def __torch_dispatch__(

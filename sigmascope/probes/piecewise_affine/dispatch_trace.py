@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from sigmascope.probes.execution.dispatch_modes import DispatchMode
 from sigmascope.probes.piecewise_affine.breakpoints import STEPS, Kink, allowed, kink_on_tape
 from sigmascope.probes.piecewise_affine.operations import SHAPED, Call, spelled, why_not
 from sigmascope.probes.samples.batches import tensors
@@ -194,7 +194,7 @@ def tracing() -> Iterator[Trace]:
         yield trace
 
 
-class _Dispatched(TorchDispatchMode):
+class _Dispatched(DispatchMode):
     def __init__(self, trace: Trace) -> None:
         super().__init__()
         self.trace = trace

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from sigmascope.probes.execution.dispatch_modes import DispatchMode
 from sigmascope.probes.samples.batches import tensors
 from sigmascope.probes.symmetry.op_pointwise import unknown
 from sigmascope.probes.symmetry.op_rules import MADE, MOVES, RULES
@@ -31,7 +31,7 @@ WORDS = {
 }
 
 
-class Trace(TorchDispatchMode):
+class Trace(DispatchMode):
     """Applies the rules, and keeps the steps that the shifts are read from."""
 
     def __init__(self, shadows: Shadows) -> None:

@@ -5,7 +5,6 @@ from typing import final
 
 import torch
 from jaxtyping import Float, Float64
-from sklearn.neighbors import NearestNeighbors
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
@@ -181,6 +180,8 @@ def explained(X: Float64[Tensor, "n k"], Y: Float64[Tensor, "n c"]) -> Estimate:
         At most 1; below 0 where neighbours predict worse than the mean. The interval is that of a
         normal mean over samples, two standard errors on each side.
     """
+    from sklearn.neighbors import NearestNeighbors
+
     if len(X) <= NEIGHBOURS:
         raise Refusal(f"There must be more than {NEIGHBOURS} samples, got {len(X)}. Pass more.")
     index = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(X.numpy())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from sigmascope.records import Estimate, Shown
 from sigmascope.survey.bottleneck.inner_dimensions import RISK as DIMENSION_RISK
@@ -175,6 +175,6 @@ def _line(x: list[int], y: list[float]) -> tuple[Estimate, float]:
     if len(x) > 2:
         spread = math.sqrt(float(((norms - offset - slope * at) ** 2).sum()) / (len(x) - 2))
         error = spread / math.sqrt(float(((at - at.mean()) ** 2).sum()))
-        room = float(stats.t.ppf(1 - RISK / 2, len(x) - 2)) * error
+        room = float(scipy.special.stdtrit(len(x) - 2, 1 - RISK / 2)) * error
     how = f"least squares over {len(x)} networks"
     return Estimate(slope, slope - room, slope + room, how, RISK), offset

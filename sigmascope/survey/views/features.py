@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
 
+import scipy
 import torch
 from jaxtyping import Float64
-from scipy import stats
 from torch import Tensor
 
 from sigmascope.gate import Refusal
@@ -78,7 +78,8 @@ def _least_rank(s: Spectrum, *, swept: Sweep, samples: int) -> Estimate:
         return Estimate(value, 1.0, max(most, value), s.how)
     k, chance = len(swept.outputs), RISK / (2 * samples)
     norm = 1 + math.sqrt(k / total) + math.sqrt(2 * math.log(1 / chance) / total)
-    top = float(s.high[0]) * math.sqrt(total / float(stats.chi2.ppf(chance, k)))
+    fewest = 2 * float(scipy.special.gammaincinv(k / 2, chance))  # of chi squared
+    top = float(s.high[0]) * math.sqrt(total / fewest)
     rtol = rank_tolerance((total, width))
     surely = max(1.0, float((s.low > rtol * norm * top).sum()))
     return Estimate(max(value, surely), surely, max(most, value), s.how, RISK)

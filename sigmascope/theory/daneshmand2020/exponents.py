@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
+import scipy
 import torch
-from scipy.special import digamma
-from scipy.stats import poisson
 
 from sigmascope.linalg import collapse_depth, time_average
 from sigmascope.networks.chains import LinearChain
@@ -32,7 +31,7 @@ def product_exponents(width: int, *, variance: float = 1.0) -> tuple[Estimate, .
         Newman 1986; Daneshmand et al. 2020, Lemma 3.
     """
     freedom = (width - np.arange(width)) / 2
-    values = (math.log(2 * variance) + digamma(freedom)) / 2
+    values = (math.log(2 * variance) + scipy.special.digamma(freedom)) / 2
     return tuple(Estimate.rounded(float(v), ulps=ROUNDINGS) for v in values)
 
 
@@ -53,9 +52,10 @@ def top_exponent(width: int, gamma: float) -> Estimate:
     mean = 1 / (2 * gamma * gamma)
     reach = 12 * math.sqrt(mean) + 60
     J = np.arange(max(0, math.floor(mean - reach)), math.ceil(mean + reach) + 1)
-    chances = poisson.pmf(J, mean)
+    chances = scipy.stats.poisson.pmf(J, mean)
     chances /= chances.sum()  # its rounding grows with the mean, and is nearly common
-    logs = digamma(width / 2 + J) - math.log(mean)  # ln 2γ² = -ln(mean): they nearly cancel
+    # ln 2γ² = -ln(mean): they nearly cancel
+    logs = scipy.special.digamma(width / 2 + J) - math.log(mean)
     value = float(chances @ logs) / 2
     gap = SUMMED * float(chances @ abs(logs))
     return Estimate(value, value - gap, value + gap, "exact")

@@ -6,9 +6,9 @@ from itertools import combinations
 from typing import Literal, final
 
 import numpy as np
+import scipy
 import torch
 from jaxtyping import Float, Float64
-from scipy.optimize import nnls
 from torch import Tensor
 
 Answer = Literal["yes", "no", "unknown"]
@@ -98,7 +98,7 @@ def _axis(X: Tensor) -> Tensor | None:
     k = X.shape[1]
     # the direction of largest least inner product is that of the shortest point of the hull
     A = np.vstack([X.numpy().T, 1e3 * np.ones(len(X))])
-    weights, _ = nnls(A, np.r_[np.zeros(k), 1e3], maxiter=50 * len(X))
+    weights, _ = scipy.optimize.nnls(A, np.r_[np.zeros(k), 1e3], maxiter=50 * len(X))
     u = torch.from_numpy(weights) @ X
     if float(u.norm()) < 1e-9:
         return None
@@ -130,7 +130,7 @@ def _by_rays(X: Tensor, generator: torch.Generator) -> Tensor | None:
         return None
     rays = rays / rays.norm(dim=1, keepdim=True)
     products = (rays[:, :, None] * rays[:, None]).flatten(1)
-    c, residual = nnls(products.numpy().T, np.eye(k).ravel(), maxiter=50 * len(rays))
+    c, residual = scipy.optimize.nnls(products.numpy().T, np.eye(k).ravel(), maxiter=50 * len(rays))
     if residual > NEAR:
         return None
     weights = torch.from_numpy(c)

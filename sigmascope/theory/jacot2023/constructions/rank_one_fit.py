@@ -7,7 +7,6 @@ from typing import final
 
 import torch
 from jaxtyping import Float64
-from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from sigmascope.gate import Refusal
@@ -53,6 +52,8 @@ def rank_one_fit_scaling(
 
     Cost: of the order N² log N.
     """
+    from sklearn.neighbors import NearestNeighbors
+
     Y = points.double().cpu()
     if len(Y) < 3 or float((Y - Y[0]).abs().max()) == 0:
         raise Refusal(

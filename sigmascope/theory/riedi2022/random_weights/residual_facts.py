@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+import scipy
 import torch
 from jaxtyping import Float, Float64
-from scipy.stats import chi2
 from torch import Tensor
 
 from sigmascope.records import Assumption, Estimate, Spectrum
@@ -107,7 +107,7 @@ class ResidualLayer:
         met = self.drawn
         if met is None:
             size = self.weight.sigma.square().sum().item() / weight_spread(self.n, self.r) ** 2
-            tails = chi2.cdf(size, self.n**2), chi2.sf(size, self.n**2)
+            tails = scipy.stats.chi2.cdf(size, self.n**2), scipy.stats.chi2.sf(size, self.n**2)
             met = False if min(tails) < REFUTED else None
         return Assumption("weights are independent Gaussians of variance 1/(8 n r²)", met)
 
