@@ -13,6 +13,7 @@ from sigmascope.records import Estimate
 
 PANEL = 2**18  # entries at a time: what is read once stays in the cache while it is counted
 EPS = 2.0**-52
+LEAST, MOST = 2.0**-500, 2.0**500  # between these the root of a square is what was squared
 LIMITS = {  # smallest normal and largest finite number of each format of storage
     "float64": (2.0**-1022, float(torch.finfo(torch.float64).max)),
     "float32": (2.0**-126, float(torch.finfo(torch.float32).max)),
@@ -79,8 +80,10 @@ def entries(A: Float[Tensor, "m n"], dtype: str, *, power: int = 0) -> Entries:
         power: Of the unit `2^power` in which sums are made.
     """
     cols = torch.zeros(A.shape[1], dtype=torch.float64)
-    seen = _Seen(*LIMITS.get(dtype, (0.0, math.inf)), power, cols)
-    for panel in A.split(max(1, PANEL // A.shape[1])):
+    height = min(len(A), max(1, PANEL // A.shape[1]))
+    rooms = torch.empty(2, height * A.shape[1], dtype=torch.float64)
+    seen = _Seen(*LIMITS.get(dtype, (0.0, math.inf)), power, cols, rooms)
+    for panel in A.split(height):
         seen.read(panel)
     rows = torch.cat(seen.rows)
     value = seen.energy
@@ -107,6 +110,7 @@ class _Seen:
     most: float
     power: int
     cols: Float64[Tensor, " n"]
+    rooms: Float64[Tensor, "2 k"]
     rows: list[Tensor] = field(default_factory=list)
     energy: float = 0.0
     total: float = 0.0
@@ -118,26 +122,34 @@ class _Seen:
 
     def read(self, panel: Float[Tensor, "k n"]) -> None:
         """Count a panel; one with infinities or nan is counted for these alone."""
-        D = panel.double()
-        size = D.abs()
-        low, high = (float(end) for end in torch.aminmax(size))
-        if not math.isfinite(high):
-            self.odd += int((~D.isfinite()).sum())
-            self.rows.append(D.new_zeros(len(D)))
-            return
+        D, squares = (room[: panel.numel()].view_as(panel) for room in self.rooms)
+        D.copy_(panel)
+        torch.mul(D, D, out=squares)
+        low, high = (math.sqrt(float(end)) for end in torch.aminmax(squares))
+        if not max(LEAST, self.least) <= low <= high < MOST:  # else they are entries, unrounded
+            size = D.abs()
+            low, high = (float(end) for end in torch.aminmax(size))
+            if not math.isfinite(high):
+                self.odd += int((~D.isfinite()).sum())
+                self.rows.append(D.new_zeros(len(D)))
+                return
+            if low == 0 or low < self.least:  # else there is nothing to count
+                self._count_small(size)
         self.largest = max(self.largest, math.ldexp(high, -self.power))
-        if low == 0 or low < self.least:  # else there is nothing to count
-            zeros = size.numel() - int(size.count_nonzero())
-            self.zeros += zeros
-            self.subnormal += int((size < self.least).sum()) - zeros if self.least else 0
-        self.saturated += int((size >= self.most).sum()) if high >= self.most else 0
-        D = times(D, -self.power)
+        self.saturated += int((D.abs() >= self.most).sum()) if high >= self.most else 0
+        if self.power:
+            D.copy_(times(D, -self.power))
+            torch.mul(D, D, out=squares)
         self.total += float(D.sum())
-        squares = D.square()
         rows = squares.sum(1)
         self.rows.append(rows)
         self.cols += squares.sum(0)
         self.energy += float(rows.sum())
+
+    def _count_small(self, size: Float64[Tensor, "k n"]) -> None:
+        zeros = size.numel() - int(size.count_nonzero())
+        self.zeros += zeros
+        self.subnormal += int((size < self.least).sum()) - zeros if self.least else 0
 
 
 def sketch(A: Float[Tensor, "m n"], buckets: int = 256) -> Float[Tensor, " k"]:
@@ -158,7 +170,7 @@ def sketch(A: Float[Tensor, "m n"], buckets: int = 256) -> Float[Tensor, " k"]:
         if pad:
             signed = torch.nn.functional.pad(signed, (0, pad))
         sign = 1.0 if bin(i * 0x9E3779B1 & 0xFFFFFFFF).count("1") % 2 else -1.0
-        found += sign * signed.view(-1, buckets).sum(0, dtype=torch.float64)
+        found += sign * signed.view(-1, buckets).sum(0)
     return found.float()
 
 

@@ -15,7 +15,7 @@ from sigmascope.linalg import (
     participation_ratio,
     stable_rank,
 )
-from sigmascope.linalg.krylov import tamed
+from sigmascope.linalg.krylov import WORKING, tamed
 from sigmascope.linalg.random_matrix import Noise, PowerLaw, RandomSigns, noise, power_law
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import SCAN
@@ -66,6 +66,7 @@ def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, Ends]:
         task: What is known of it.
         A: The matrix.
     """
+    A = A.to(WORKING.get(A.dtype, torch.float32))  # once: to read it as stored takes as long
     X, power = tamed(A)
     seen = entries(A, task.matrix.dtype, power=power)
     found: list[Item] = [*_of_entries(seen, task.matrix)]

@@ -4,13 +4,14 @@ from sigmascope.linalg.krylov.block import Leading, leading
 from sigmascope.linalg.krylov.deflation import symmetric_moments
 from sigmascope.linalg.krylov.eigenvalues import Ends, extreme_eigenvalues
 from sigmascope.linalg.krylov.lanczos import Krylov, krylov_space
-from sigmascope.linalg.krylov.maps import tamed, times
+from sigmascope.linalg.krylov.maps import WORKING, tamed, times
 from sigmascope.linalg.krylov.operator import Operator
 from sigmascope.linalg.krylov.quadratic_forms import trace_of_forms
 from sigmascope.linalg.krylov.quadrature import Density, spectral_density
 from sigmascope.linalg.krylov.traces import trace
 
 __all__ = [
+    "WORKING",
     "Density",
     "Ends",
     "Krylov",
