@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 RHOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 Activation = Literal["relu", "leaky", "abs", "tanh", "gelu", "linear"]
 Kind = Literal["hessian", "gauss-newton", "fisher"]
+Number = Literal["top", "bottom", "trace", "frobenius", "density", "check"]
 
 
 @Parameter(name="*")
@@ -31,6 +32,8 @@ class Sights:
     Attributes:
         curvature: Eigenvalues, trace and density of this matrix, of all weights together.
         layers: Of the weights of each of these layers instead.
+        only: Of the curvature only these numbers, which then take less: `top`, `trace`, ...
+        tolerance: Relative error of these at which to stop, e.g. 0.01.
         surface: The loss on a plane: `random`, or `hessian` for its largest and smallest curvature;
             or a checkpoint file, for the line to it.
         points: On each axis of the surface.
@@ -40,6 +43,8 @@ class Sights:
 
     curvature: Kind | None = None
     layers: Names = None
+    only: Annotated[list[Number] | None, Parameter(consume_multiple=True)] = None
+    tolerance: float | None = None
     surface: str | None = None
     points: Points = 21
     extent: Extent = None
@@ -89,8 +94,10 @@ def landscape(
     require_targets(html=html, json=json, inputs=source.files)
     if rho is not None and skip is None:
         raise gate.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
-    if sights.layers is not None and sights.curvature is None:
-        raise gate.Refusal("`--layers` needs `--curvature`: say which, e.g. `--curvature hessian`.")
+    for option in ("layers", "only", "tolerance"):
+        if getattr(sights, option) is not None and sights.curvature is None:
+            needs = f"`--{option}` needs `--curvature`"
+            raise gate.Refusal(f"{needs}: say which, e.g. `--curvature hessian`.")
     opened, data = open_named(model, source)
     name, loss = _loss(data, source, squared)
     module = probes.execution.duplicate(opened.module).double() if double else opened.module
@@ -127,6 +134,7 @@ def _curved(on: Callable[..., Any], source: Source, sights: Sights) -> "Bends | 
     if sights.curvature is None:
         return None
     chosen = {"kind": sights.curvature, "layers": sights.layers}
+    chosen |= {"only": sights.only, "tolerance": sights.tolerance}
     return on(survey.landscape.curvature, **chosen, generator=seeded(source.seed))
 
 

@@ -30,7 +30,10 @@ def _landscape(
 
 @json_form.register
 def _curvature(bends: Bends) -> dict[str, Any]:
-    parts = [{**encoded(p), "density": distribution(p.density)} for p in bends.parts]
+    parts = [
+        {**encoded(p), "density": None if p.density is None else distribution(p.density)}
+        for p in bends.parts
+    ]
     return {**encoded(bends), "title": MATRICES[bends.kind], "parts": parts}
 
 

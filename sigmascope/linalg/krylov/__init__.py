@@ -1,7 +1,7 @@
 """Matrices known by their products: extreme eigenvalues, densities, traces."""
 
 from sigmascope.linalg.krylov.block import Leading, leading
-from sigmascope.linalg.krylov.deflation import symmetric_moments
+from sigmascope.linalg.krylov.deflation import moments_within, symmetric_moments
 from sigmascope.linalg.krylov.eigenvalues import Ends, extreme_eigenvalues
 from sigmascope.linalg.krylov.lanczos import Krylov, krylov_space
 from sigmascope.linalg.krylov.maps import WORKING, tamed, times
@@ -20,6 +20,7 @@ __all__ = [
     "extreme_eigenvalues",
     "krylov_space",
     "leading",
+    "moments_within",
     "spectral_density",
     "symmetric_moments",
     "tamed",

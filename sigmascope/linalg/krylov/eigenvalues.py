@@ -137,7 +137,11 @@ def _beyond(theta: Float64[Tensor, " k"], space: Krylov, risk: float) -> float:
     component = float(scipy.special.betaincinv(0.5, (n - 1) / 2, risk)) * space.random**2
     target = float(steps.log().sum()) - 0.5 * math.log(component)
     gaps = ((theta[-1] - theta) / size).numpy()
-    excess = lambda s: float(np.log(gaps + math.exp(s)).sum()) - target
+
+    def excess(s: float) -> float:
+        with np.errstate(divide="ignore"):  # the logarithm of nothing is far enough below
+            return float(np.log(gaps + math.exp(s)).sum()) - target
+
     highest = target / k  # as if all Ritz values were the largest
     lowest = highest - 1.0
     while excess(lowest) > 0:

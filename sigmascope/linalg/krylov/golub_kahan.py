@@ -114,7 +114,7 @@ class Basis:
         self, size: int, steps: int, A: Operator, generator: torch.Generator | None
     ) -> None:
         # one vector after the other: products with the first few then read memory in order
-        self.rows = torch.zeros(steps, size, dtype=torch.float64, device=A.like.device)
+        self.rows = torch.empty(steps, size, dtype=torch.float64, device=A.like.device)
         self.count = 0
         self.dtype = A.like.dtype
         self.tolerance = 4 * math.sqrt(size) * max(torch.finfo(self.dtype).eps, 2.0**-52)

@@ -64,6 +64,8 @@ def krylov_space(
     tolerance: float = 0.0,
     count: int = 1,
     sides: Sides = "both",
+    ends: bool = True,
+    moments: bool = False,
     towards: Float64[Tensor, " n"] | None = None,
     generator: torch.Generator | None = None,
 ) -> Krylov:
@@ -76,6 +78,9 @@ def krylov_space(
             sides is below this share of the largest; 0 to spend all steps.
         count: How many on each side have to settle.
         sides: Where they have to.
+        ends: Whether they have to at all.
+        moments: Whether to go on, for a tolerance, as long as a step takes more out of the trace's
+            variance than a sample of what is left would average away.
         towards: Start half way between a random direction and this one, which is thought to be near
             the eigenvectors that are looked for; the gradient, for the curvature of a loss.
         generator: Source of the random start.
@@ -103,11 +108,31 @@ def krylov_space(
             raise not_finite_products(A.shape)
         T[: j + 1, j] = T[j, : j + 1] = inside.cpu()
         looking = tolerance > 0 and j % EVERY == EVERY - 1 and not last
-        if looking and _settled(T[: j + 1, : j + 1], rest, tolerance, count, sides):
+        so_far = T[: j + 1, : j + 1]
+        if (
+            looking
+            and not (ends and not _settled(so_far, rest, tolerance, count, sides))
+            and not (moments and _pays(so_far, rest, tolerance))
+        ):
             break
     precision = max(torch.finfo(A.like.dtype).eps, 2.0**-52)
     k = j + 1
     return Krylov(basis.rows[:k].T, T[:k, :k].clone(), rest, precision, random)
+
+
+def _pays(T: Float64[Tensor, "k k"], rest: float, tolerance: float) -> bool:
+    """Whether the last steps made the trace cheaper to sample by more than they cost.
+
+    A step takes the squares of its row and column out of the Frobenius norm of the rest, twice
+    which is the variance of a sample; `(tolerance × trace)²` of it costs one sample. The trace is
+    at least what was seen of it, where the curvature is mostly upwards.
+    """
+    if len(T) <= EVERY:
+        return True
+    before = T[:-EVERY, :-EVERY]
+    taken = float(T.square().sum() - before.square().sum())
+    beyond = 2 * rest**2 - 2 * float(T[:-EVERY, -EVERY:].square().sum())  # moved, not taken
+    return 2 * (taken + beyond) > EVERY * (tolerance * abs(float(T.trace()))) ** 2
 
 
 def _settled(

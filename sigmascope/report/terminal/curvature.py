@@ -14,6 +14,7 @@ from sigmascope.survey.landscape import Bends
 
 SIZES = ("top", "bottom", "trace", "frobenius")
 SHARES = ("upwards", "downwards")
+UNASKED = "-"
 DOUBTFUL = 1e-3  # relative difference from finite differences above which a warning is due
 
 
@@ -32,34 +33,42 @@ def _curvature(bends: Bends, _: Screen, loss: str = "") -> Iterator[Part]:
         table.add_row(printable(part.site), str(part.parameters), *sizes, *shares)
     yield table
     yield ""
-    yield Text("up, down: share of eigenvalues beyond ±1/1000 of the largest in size", "dim")
+    if any(part.density for part in bends.parts):
+        yield Text("up, down: share of eigenvalues beyond ±1/1000 of the largest in size", "dim")
+    yield Text(f"{sum(part.products for part in bends.parts)} products with the matrix", "dim")
     yield ""
     yield Text(_meaning(bends))
 
 
-def _give_or_take(e: Estimate) -> str:
+def _give_or_take(e: Estimate | None) -> str:
     """The value, with the farther end of its interval where that matters."""
+    if e is None:
+        return UNASKED
     off = max(e.high - e.value, e.value - e.low)
     if not matters(e):
         return compact(e.value)
     return f"{compact(e.value, digits=3)} ± {compact(off, digits=1)}"
 
 
-def _range(e: Estimate) -> str:
+def _range(e: Estimate | None) -> str:
     """A share, as the percentages between which it is."""
+    if e is None:
+        return UNASKED
     low, high = (f"{100 * end:.{0 if end > 0.1 else 1}f}" for end in (e.low, e.high))
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
 def _meaning(bends: Bends) -> str:
-    sharpest = max(bends.parts, key=lambda p: p.top.value)
+    tops = [(p.top.value, p.site) for p in bends.parts if p.top is not None]
+    top, site = max(tops, default=(0.0, ""))
     words = []
-    if sharpest.top.value > 0:
+    if top > 0:
         words.append(
             f"Gradient descent on these weights diverges above a learning rate of "
-            f"{compact(2 / sharpest.top.value)} (2 over the largest eigenvalue, "
-            f"{printable(sharpest.site)})."
+            f"{compact(2 / top)} (2 over the largest eigenvalue, {printable(site)})."
         )
+    if bends.check is None:
+        return " ".join([*words, "Second derivatives were not checked: that was not asked for."])
     gap = f"{bends.check.gap:.0e}"
     if bends.check.gap <= DOUBTFUL:
         words.append(f"Second derivatives agree with finite differences to {gap}.")

@@ -1,8 +1,14 @@
-"""The curvature of the loss in all weights, and in those of each layer."""
+"""The curvature of the loss in all weights, and in those of each layer.
 
-from collections.abc import Sequence
+What costs are products with the matrix, so only what is asked for is paid: the ends take one
+Lanczos run, the trace and the Frobenius norm what that run holds and samples of the rest, the
+density runs of its own. With a tolerance, each of them ends as soon as what it has seen says that
+it is met.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -10,8 +16,10 @@ from torch import nn
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import (
     Density,
+    Krylov,
     extreme_eigenvalues,
     krylov_space,
+    moments_within,
     spectral_density,
     symmetric_moments,
 )
@@ -21,14 +29,16 @@ from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate, Shown
 
 Kind = Literal["hessian", "gauss-newton", "fisher"]
+Number = Literal["top", "bottom", "trace", "frobenius", "density", "check"]
 WHOLE = "(all layers)"
 SMALL = 256  # weights up to which every eigenvalue is computed
+MOST = 512  # products of a run, or samples, that a tolerance may take
 FLAT = 1e-3  # of the largest eigenvalue in size: those nearer to zero count as flat
 
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """The eigenvalues of the curvature in some weights.
+    """The eigenvalues of the curvature in some weights; None for what was not asked for.
 
     Attributes:
         site: Whose weights.
@@ -40,17 +50,19 @@ class Bend:
         upwards: Share of the eigenvalues above a thousandth of the largest in size.
         downwards: Share of those below minus that.
         density: Where they all lie.
+        products: How many products with the matrix all this took.
     """
 
     site: str
     parameters: int
-    top: Estimate
-    bottom: Estimate
-    trace: Estimate
-    frobenius: Estimate
-    upwards: Estimate
-    downwards: Estimate
-    density: Density
+    top: Estimate | None
+    bottom: Estimate | None
+    trace: Estimate | None
+    frobenius: Estimate | None
+    upwards: Estimate | None
+    downwards: Estimate | None
+    density: Density | None
+    products: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,12 +72,12 @@ class Bends(Shown):
     Attributes:
         kind: Hessian, Gauss-Newton or empirical Fisher matrix.
         parts: All layers together, or each of those asked for.
-        check: Second derivatives of this model against finite differences.
+        check: Second derivatives of this model against finite differences; None if not asked for.
     """
 
     kind: Kind
     parts: tuple[Bend, ...]
-    check: SelfCheck
+    check: SelfCheck | None
 
 
 def curvature(
@@ -76,6 +88,8 @@ def curvature(
     loss: Loss | None = None,
     kind: Kind = "hessian",
     layers: Sequence[str] | None = None,
+    only: Collection[Number] | None = None,
+    tolerance: float | None = None,
     steps: int = 32,
     samples: int = 4,
     batch_dim: int = 0,
@@ -90,7 +104,12 @@ def curvature(
         loss: `loss(output, targets)` -> scalar.
         kind: `"hessian"`; `"gauss-newton"`, of squared error without targets; or `"fisher"`.
         layers: Each of these by itself, its own block; all weights together by default.
-        steps: Of each Lanczos run; more where the ends have not settled.
+        only: Which numbers; all of them if not given. The shares `upwards` and `downwards` come
+            with the density, and `check` is that of second derivatives, for seven gradients.
+        tolerance: Relative error to stop at, in place of `steps` and of samples of the trace: what
+            is expected of the ends, of the largest in size, and one standard error of trace and
+            Frobenius norm. At most 512 products go to each; intervals say what was reached.
+        steps: Of each Lanczos run.
         samples: Random starts of the density, and four times as many of the rest of the trace.
         batch_dim: Where the batch has its samples.
         generator: Source of the random starts; a fixed one of its own if not given.
@@ -105,10 +124,17 @@ def curvature(
         Pearlmutter 1994 for the products; Ubaru, Chen & Saad 2017 for the density; Ghorbani,
         Krishnan & Xiao 2019.
 
-    Cost: `steps × (samples + 1) + 8 samples` products, each about two forward and backward passes.
+    Cost: `steps × (samples + 1) + 8 samples` products, each about two forward and backward passes;
+    `steps` for the ends, as many samples of the trace as they take, `steps × samples` for the
+    density.
+
+    Example:
+        >>> x = torch.arange(12.0).view(4, 3)
+        >>> found = curvature(nn.Linear(3, 1), x, kind="gauss-newton", only=["trace"])
+        >>> round(found.parts[0].trace.value, 3)  # of squared error: mean of |x|^2 + 1
+        253.0
     """
-    if steps < 2 or samples < 2:
-        raise Refusal(f"`steps` and `samples` must be at least 2, got {steps} and {samples}.")
+    asked = _asked(only, tolerance, steps, samples)
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
     generator = generator or torch.Generator().manual_seed(0)
     blocks = [None] if layers is None else [[name] for name in layers]
@@ -116,34 +142,98 @@ def curvature(
     for block in blocks:
         curved = subject.curvature(kind, layers=block)
         site = WHOLE if block is None else block[0]
-        parts.append(_bend(site, curved, steps, samples, generator))
-    return Bends(kind, tuple(parts), subject.self_check)
+        parts.append(_Bending(curved, asked, tolerance, steps, samples, generator).bend(site))
+    return Bends(kind, tuple(parts), subject.self_check if "check" in asked else None)
 
 
-def _bend(
-    site: str, curved: Curvature, steps: int, samples: int, generator: torch.Generator | None
-) -> Bend:
-    A = curved.operator
-    n = A.shape[0]
-    steps = n if n <= SMALL else min(steps, n)
-    first = krylov_space(A, steps=steps, towards=curved.gradient, generator=generator)
-    ends = extreme_eigenvalues(first)
-    trace, frobenius = symmetric_moments(A, within=first, samples=4 * samples, generator=generator)
-    starts = 0 if first.complete else samples
-    spaces = [krylov_space(A, steps=steps, generator=generator) for _ in range(starts)]
-    density = spectral_density(spaces or [first])
-    floor = FLAT * max(abs(ends.top[0].value), abs(ends.bottom[0].value))
-    return Bend(
-        site,
-        n,
-        ends.top[0],
-        ends.bottom[0],
-        trace,
-        frobenius,
-        _rest(density.below(floor)),
-        density.below(-floor),
-        density,
-    )
+def _asked(
+    only: Collection[Number] | None, tolerance: float | None, steps: int, samples: int
+) -> frozenset[str]:
+    if steps < 2 or samples < 2:
+        raise Refusal(f"`steps` and `samples` must be at least 2, got {steps} and {samples}.")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise Refusal(
+            f"`tolerance` must be a relative error above 0 and below 1, got {tolerance}. Pass 0.01 "
+            "for two digits."
+        )
+    known = get_args(Number)
+    chosen = frozenset(known if only is None else [only] if isinstance(only, str) else only)
+    if not chosen or not chosen <= set(known):
+        raise Refusal(
+            f"`only` must name some of {', '.join(known)}, got {sorted(chosen) or 'none'}. "
+            "Leave it out for all of them."
+        )
+    return chosen
+
+
+@dataclass(slots=True)
+class _Bending:
+    """One matrix, and how much is to be spent on it."""
+
+    curved: Curvature
+    asked: frozenset[str]
+    tolerance: float | None
+    steps: int
+    samples: int
+    generator: torch.Generator | None
+
+    def bend(self, site: str) -> Bend:
+        """What is asked for."""
+        n = self.curved.operator.shape[0]
+        first = self._first(n)
+        ends = extreme_eigenvalues(first) if self.asked & {"top", "bottom"} else None
+        trace, frobenius, drawn = self._moments(first)
+        density, spent = self._density(first) if "density" in self.asked else (None, 0)
+        values = first.ritz()[0]
+        floor = FLAT * max(abs(values[0].item()), abs(values[-1].item()))
+        return Bend(
+            site,
+            n,
+            ends.top[0] if ends and "top" in self.asked else None,
+            ends.bottom[0] if ends and "bottom" in self.asked else None,
+            trace if "trace" in self.asked else None,
+            frobenius if "frobenius" in self.asked else None,
+            _rest(density.below(floor)) if density else None,
+            density.below(-floor) if density else None,
+            density,
+            first.steps + drawn + spent,
+        )
+
+    def _first(self, n: int) -> Krylov:
+        """The run that the ends are read off, and that takes what is large out of the trace."""
+        whole = n <= SMALL
+        top, bottom = "top" in self.asked, "bottom" in self.asked
+        return krylov_space(
+            self.curved.operator,
+            steps=n if whole else min(MOST if self.tolerance else self.steps, n),
+            tolerance=0.0 if whole else self.tolerance or 0.0,
+            sides="both" if top == bottom else "top" if top else "bottom",
+            ends=top or bottom or "density" in self.asked,
+            moments=bool(self.asked & {"trace", "frobenius"}),
+            towards=self.curved.gradient,
+            generator=self.generator,
+        )
+
+    def _moments(self, first: Krylov) -> tuple[Estimate | None, Estimate | None, int]:
+        if not self.asked & {"trace", "frobenius"}:
+            return None, None, 0
+        operator, drawn = self.curved.operator, self.generator
+        if self.tolerance is not None:
+            return moments_within(
+                operator, within=first, tolerance=self.tolerance, most=MOST, generator=drawn
+            )
+        samples = 4 * self.samples
+        found = symmetric_moments(operator, within=first, samples=samples, generator=drawn)
+        return *found, 0 if first.complete else samples // 2 * 2 + samples
+
+    def _density(self, first: Krylov) -> tuple[Density, int]:
+        operator = self.curved.operator
+        starts = 0 if first.complete else self.samples
+        steps = min(self.steps, operator.shape[0])
+        spaces = [
+            krylov_space(operator, steps=steps, generator=self.generator) for _ in range(starts)
+        ]
+        return spectral_density(spaces or [first]), steps * starts
 
 
 def _rest(share: Estimate) -> Estimate:
