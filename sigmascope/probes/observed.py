@@ -192,12 +192,13 @@ class Observed:
 
         Sites whose representation is not finite are left out.
         """
-        return {
-            (site, form): spectra_of(matrix)
+        finite = {
+            (site, form): matrix
             for site, both in self.activations.items()
             for form, matrix in both.forms().items()
             if bool(matrix.isfinite().all())
         }
+        return dict(zip(finite, spectra_of([*finite.values()]), strict=True))
 
     @cached_property
     def stack(self) -> Stack | str:

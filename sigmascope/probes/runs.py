@@ -38,7 +38,7 @@ from sigmascope.probes.jacobian.sample_mixing import (
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
 from sigmascope.probes.samples.batches import as_tensor
-from sigmascope.probes.scene import Scene, Taped
+from sigmascope.probes.scene import SMALL, Scene, Taped
 from sigmascope.probes.structure.affine_graph import is_affine
 from sigmascope.probes.structure.operations import (
     Branch,
@@ -193,10 +193,28 @@ class Runs(Observed):
         )
 
     def _piece(self, outputs: int | Sequence[int]) -> int:
+        return self._scene.fitting(entries=self._entries, columns=self._columns(outputs))
+
+    @property
+    def _entries(self) -> int:
+        """What is differentiated by: numbers that layers and normalisers write."""
+        return sum(c.output.numel() for c in self._trace.calls)
+
+    def _columns(self, outputs: int | Sequence[int]) -> int:
         wanted = outputs if isinstance(outputs, int) else len(outputs)
-        columns = min(wanted, self.output.numel() // self.count)
-        entries = sum(c.output.numel() for c in self._trace.calls)
-        return self._scene.fitting(entries=entries, columns=columns)
+        return min(wanted, self.output.numel() // self.count)
+
+    @property
+    def _fits(self) -> bool:
+        """Whether adjoints of all samples are held at once."""
+        return self._piece(self.outputs) >= self.count
+
+    @property
+    def _small(self) -> bool:
+        """Whether they may be, where nothing is drawn: all outputs, or some that were named."""
+        columns = self._columns(self.outputs)
+        drawn = isinstance(self.outputs, int) and columns < self.output.numel() // self.count
+        return not drawn and self._entries * columns <= SMALL
 
     @property
     def _generator(self) -> torch.Generator:
@@ -240,7 +258,7 @@ class Runs(Observed):
         asked["unaccounted"] = lambda run, _: gaps.added(run)
         if self.loss is not None and self.targets is not None:
             asked["collinearity"] = lambda run, _: collinearity(run)
-        if first == "adjoints" and self._piece(self.outputs) >= self.count:
+        if first == "adjoints" and (self._fits or self._small):
             asked["adjoints"] = lambda run, _: self._adjoints_on(run)
         return asked
 
@@ -263,4 +281,6 @@ class Runs(Observed):
         unknown = self._answers["unaccounted"]
         assert unknown is not None
         rest = leftovers(self.model, unknown, self._uncovered)
+        if rest and not self._fits:
+            raise Refusal("Draws are made by piece, got a run of all: they would be others.")
         return self._swept(self.outputs, rest, run=run)

@@ -20,6 +20,7 @@ from sigmascope.probes.samples.matrices import samples_first
 from sigmascope.probes.samples.targets import Loss, scalar_loss
 
 MEMORY_FLOOR = 2**16  # adjoint entries that are always held at once: half a megabyte in float64
+SMALL = 2**24  # as many are worth holding to save a run: 64 megabytes in float32
 
 
 @dataclass(frozen=True, slots=True)
