@@ -88,7 +88,9 @@ class _OwnModes:
     def _gradients(self) -> dict[str, Tensor]:
         """Of the loss, or of a random sum of the outputs where there is none."""
         s = self._subject
-        ask = partial(trial_gradients, s.model, s.batch, targets=s.targets, loss=s.loss)
+        if s.loss is not None and s.targets is not None and (apart := s.loss_gradients) is not None:
+            return apart
+        ask = partial(trial_gradients, s.model, s.batch, targets=s.targets, loss=s.loss, fused=True)
         try:
             with watching_dropout(s.model) as places:
                 found = ask()
@@ -230,7 +232,9 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     with torch.no_grad():
         for name in zero:
             own[name].copy_(NUDGE * torch.randn(own[name].shape, generator=g))
-    grads = trial_gradients(copy, subject.batch, targets=subject.targets, loss=subject.loss)
+    whole = subject.part.count == subject.count  # else a random sum of outputs must do
+    task = {"targets": subject.targets, "loss": subject.loss} if whole else {}
+    grads = trial_gradients(copy, subject.part.batch, **task)
     return frozenset(name for name in without if bool(grads[name].any()))
 
 
