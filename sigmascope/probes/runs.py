@@ -157,7 +157,7 @@ class Runs(Observed):
     def _collinearity(self) -> Collinearity:
         def alone() -> list[LastGradients]:
             found: list[LastGradients] = []
-            for piece, part in self._pieces:
+            for piece, part in self.pieces:
                 with piece.on_tape() as run:
                     self._gathered(found, run, part)
             return found
@@ -254,7 +254,7 @@ class Runs(Observed):
         self._answers.update(dict.fromkeys((question, *questions)))
         # whatever fails here fails again, with its words, where it is asked by itself
         try:
-            for piece, part in self._pieces:
+            for piece, part in self.pieces:
                 if part.start == 0 or questions.keys() & PIECEWISE:
                     self._run(piece, part, questions)
         except Exception:  # noqa: BLE001 (of some pieces nothing is known: each is asked again)
@@ -309,7 +309,7 @@ class Runs(Observed):
             return self.count
 
     @property
-    def _pieces(self) -> Iterator[tuple[Scene, slice]]:
+    def pieces(self) -> Iterator[tuple[Scene, slice]]:
         """The samples, as many at a time as fit on a tape."""
         if self._at_once >= self.count:
             return iter([(self._scene, slice(0, self.count))])
@@ -318,7 +318,7 @@ class Runs(Observed):
     @property
     def part(self) -> Scene:
         """As many samples as fit on a tape."""
-        return next(iter(self._pieces))[0]
+        return next(iter(self.pieces))[0]
 
     @cached_property
     def pull(self) -> Tensor | None:
@@ -351,7 +351,7 @@ class Runs(Observed):
             )
         trained = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
         found = {n: torch.zeros_like(p) for n, p in trained.items()}
-        for piece, part in self._pieces:
+        for piece, part in self.pieces:
             with explaining(), piece.on_tape() as run:
                 rows = run.scene.split(run.output)
                 assert rows is not None  # or there would be no `pull`

@@ -103,7 +103,7 @@ class _OwnModes:
     def dropped(self) -> tuple[Dropped, ...]:
         """What dropout takes away in training mode; another run where there was none in it."""
         if self._places is None:
-            return dropped(self._subject.model, self._subject.batch)
+            return dropped(self._subject.model, *(s.batch for s, _ in self._subject.pieces))
         return self._places
 
 
