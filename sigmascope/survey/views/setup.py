@@ -213,8 +213,7 @@ def _moved(name: str, weight: Tensor, gradient: Tensor, *, free: bool) -> Readin
 def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     """Parameters without a gradient that would get one if no weight were zero.
 
-    The others are cut off, multiplied by constants, or not used: it is not zeros that keep them
-    where they are.
+    The others are cut off, multiplied by constants, or not used.
 
     Args:
         subject: With targets and a loss.
@@ -234,8 +233,8 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
             own[name].copy_(NUDGE * torch.randn(own[name].shape, generator=g))
     whole = subject.part.count == subject.count  # else a random sum of outputs must do
     task = {"targets": subject.targets, "loss": subject.loss} if whole else {}
-    grads = trial_gradients(copy, subject.part.batch, **task)
-    return frozenset(name for name in without if bool(grads[name].any()))
+    moved = trial_gradients(copy, subject.part.batch, **task)
+    return frozenset(name for name in without if bool(moved[name].any()))
 
 
 def _rows(both: Rows) -> Tensor | None:
