@@ -39,7 +39,8 @@ class Source:
         device: Where to measure: `cpu`, `cuda`, `cuda:1`, `mps`.
         optimiser: Yours (`--optimizer` too): `adam`, `sgd`, `rmsprop` or another of torch's. Adam
             of usual rates is tried if not given, and nothing is said of how you train.
-        memory: How much the model and the data may take, e.g. `8GB`; half of the machine's.
+        memory: How much the model and the data may take, e.g. `8GB`, and measuring beside them;
+            half of the machine's.
     """
 
     data: str | None = None
@@ -180,7 +181,7 @@ def measure(opened: "Model", data: "Data", source: Plan, views: list[View] | Non
 
     from sigmascope import diagnosis, survey
 
-    with progress_bar() as progress:
+    with gate.memory(source.memory), progress_bar() as progress:
         found = diagnosis.diagnose(
             program_of(opened, data, source),
             samples=source.samples,

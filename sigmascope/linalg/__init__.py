@@ -1,6 +1,6 @@
 """Matrices in, numbers out."""
 
-from sigmascope.linalg import krylov, random_matrix, spectra
+from sigmascope.linalg import krylov, random_matrix, spectra, stacks
 from sigmascope.linalg.condition import condition_number, log_pseudo_determinant
 from sigmascope.linalg.lyapunov import (
     collapse_depth,
@@ -20,7 +20,6 @@ from sigmascope.linalg.ranks import (
     effective_rank,
     matrix_rank,
     participation_ratio,
-    rank_tolerance,
     soft_rank,
     stable_rank,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "matrix_rank",
     "participation_ratio",
     "random_matrix",
-    "rank_tolerance",
     "ratio_average",
     "schatten_norm",
     "singular_value_derivative",
@@ -47,6 +45,7 @@ __all__ = [
     "spectra",
     "spectral_norm",
     "stable_rank",
+    "stacks",
     "time_average",
     "zero_exponents",
 ]

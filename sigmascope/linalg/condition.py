@@ -1,8 +1,11 @@
 """How far apart the non-zero singular values are, and how much volume they span."""
 
+import torch
+
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.ranks import rank_range
 from sigmascope.linalg.refusals import require_complete, require_nonzero
+from sigmascope.linalg.stacks import log_volumes
 from sigmascope.records import Estimate, Spectrum
 
 
@@ -24,7 +27,6 @@ def condition_number(s: Spectrum, *, rtol: float | None = None) -> Estimate:
         Golub & Van Loan 2013, section 5.3.4, with the rank of Daneshmand et al. 2020, footnote 2.
 
     Example:
-        >>> import torch
         >>> s = Spectrum(torch.tensor([4.0, 2.0, 0.0], dtype=torch.float64), (3, 3), "exact")
         >>> condition_number(s).value, condition_number(s).how
         (2.0, 'exact, 1 of 3 dropped')
@@ -54,25 +56,14 @@ def log_pseudo_determinant(s: Spectrum, *, rtol: float | None = None) -> Estimat
         Minka 2000 for the pseudo-determinant; rank of Daneshmand et al. 2020, footnote 2.
 
     Example:
-        >>> import torch
         >>> s = Spectrum(torch.tensor([2.0, 2.0, 0.0], dtype=torch.float64), (3, 3), "exact")
         >>> round(log_pseudo_determinant(s).value, 6)
         1.386294
     """
     least, rank, most = _ranks(s, rtol, asked="log_pseudo_determinant")
-    logs = s.sigma.log()
-    size = logs[:rank].abs().sum().item()
-    rounding = 4 * (rank + 1) * EPS * max(size, 1.0)
-    value = logs[:rank].sum().item()
-    low = s.low.log().cumsum(0)[least - 1 : most].min().item()
-    high = s.high.log().cumsum(0)[least - 1 : most].max().item()
-    return Estimate(
-        value,
-        min(low, value) - rounding,
-        max(high, value) + rounding,
-        _how(s, rank),
-        s.risk,
-    )
+    ranks = torch.tensor(least), torch.tensor(rank), torch.tensor(most)
+    low, value, high = log_volumes((s.low, s.sigma, s.high), ranks)
+    return Estimate(value.item(), low.item(), high.item(), _how(s, rank), s.risk)
 
 
 def _ranks(s: Spectrum, rtol: float | None, *, asked: str) -> tuple[int, int, int]:

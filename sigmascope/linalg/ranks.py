@@ -9,15 +9,12 @@ from torch import Tensor
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.norms import frobenius_norm, spectral_norm
 from sigmascope.linalg.refusals import (
-    require_between,
     require_complete,
     require_nonzero,
     require_positive,
 )
+from sigmascope.linalg.stacks import Ends, rank_counts, rank_tolerance, relative
 from sigmascope.records import Estimate, Spectrum
-
-WALK = 4e-7  # by the root of the rows: what errors of single precision add up to, as they walk
-Box = tuple[Tensor, Tensor, Tensor]
 
 
 def matrix_rank(s: Spectrum, *, rtol: float | None = None) -> Estimate:
@@ -59,32 +56,10 @@ def matrix_rank(s: Spectrum, *, rtol: float | None = None) -> Estimate:
     return Estimate(float(value), float(low), float(high), how, s.risk)
 
 
-def rank_tolerance(shape: tuple[int, int]) -> float:
-    """Below this share of the largest singular value, one counts as zero where none is given.
-
-    Args:
-        shape: Of the matrix.
-
-    Source:
-        Daneshmand et al. 2020, footnote 2.
-    """
-    return min(max(shape) * 1e-7, 1 - EPS)  # beyond 1e7 rows the rule would count nothing
-
-
 def rank_range(s: Spectrum, rtol: float | None) -> tuple[int, int, int]:
     """How many values are surely, apparently and possibly above the rank threshold."""
-    least = rtol
-    if rtol is None or least is None:
-        rtol = rank_tolerance(s.shape)
-        least = min(rtol, WALK * math.sqrt(max(s.shape)))
-    require_between(rtol, 0, 1, name="rtol", instead="Omit it for max(shape) * 1e-7.")
-    low, sigma, high = scaled(s)
-    surely = int((low > rtol * high[0]).sum())
-    apparently = int((sigma > rtol).sum())
-    possibly = int((high > least * low[0]).sum())
-    # the largest is above any fraction of itself, however wide its interval
-    first = int(sigma[0] > 0)
-    return max(surely, first), max(apparently, first), max(possibly, first)
+    least, value, most = rank_counts((s.low, s.sigma, s.high), s.shape, rtol)
+    return int(least), int(value), int(most)
 
 
 def soft_rank(s: Spectrum, tau: float = 0.5) -> Estimate:
@@ -219,13 +194,12 @@ def _entropy_gap(moved: float, size: int) -> float:
     return moved * math.log(size - 1) + own
 
 
-def scaled(s: Spectrum) -> Box:
+def scaled(s: Spectrum) -> Ends:
     """Low ends, values and high ends in units of the largest value, so that squares are safe."""
-    top = s.sigma[0] if s.sigma[0] > 0 else torch.ones_like(s.sigma[0])
-    return s.low / top, s.sigma / top, s.high / top
+    return relative(s.low, s.sigma, s.high)
 
 
-def _box(s: Spectrum, *, asked: str) -> Box:
+def _box(s: Spectrum, *, asked: str) -> Ends:
     require_complete(s, asked=asked)
     require_nonzero(s.sigma[0].item(), s.shape, asked=asked)
     return scaled(s)

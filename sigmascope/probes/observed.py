@@ -19,6 +19,7 @@ from sigmascope.probes.execution.refusals import (
 )
 from sigmascope.probes.execution.tails import Tail, faithful, tail
 from sigmascope.probes.execution.trace import Trace, run_once, traced
+from sigmascope.probes.room import held
 from sigmascope.probes.samples.batches import Batch, prepared, sample_count, tensors
 from sigmascope.probes.samples.matrices import Rows, Spectra, rows, spectra_of
 from sigmascope.probes.samples.targets import Loss, require_finite_targets, require_task
@@ -113,6 +114,11 @@ class Observed:
         kept = set(self.modules.values())
         return tuple(c for c in self._trace.calls if c.module not in kept)
 
+    @property
+    def rows_held(self) -> int:
+        """Bytes of what layers read and write, all of which is kept."""
+        return held(self._trace.calls)
+
     @cached_property
     def linear_pairs(self) -> tuple[Pair, ...]:
         """Layers with nothing but linear maps between; see `structure.linear_pairs`."""
@@ -192,12 +198,13 @@ class Observed:
 
         Sites whose representation is not finite are left out.
         """
-        return {
-            (site, form): spectra_of(matrix)
+        finite = {
+            (site, form): matrix
             for site, both in self.activations.items()
             for form, matrix in both.forms().items()
             if bool(matrix.isfinite().all())
         }
+        return dict(zip(finite, spectra_of([*finite.values()]), strict=True))
 
     @cached_property
     def stack(self) -> Stack | str:

@@ -8,8 +8,7 @@ more by itself, so that sharing a run costs no answer and changes none.
 """
 # long: questions of one run belong together
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,13 +19,16 @@ from torch import Tensor, nn
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution.freeze import still
 from sigmascope.probes.execution.hooks import module_name
-from sigmascope.probes.execution.refusals import (
-    called,
-)
-from sigmascope.probes.execution.trace import Operations
+from sigmascope.probes.execution.refusals import called, explaining
+from sigmascope.probes.execution.trace import Operations, Sum
 from sigmascope.probes.jacobian.backward import Sweep, sweep
 from sigmascope.probes.jacobian.ntk_shares import covers
-from sigmascope.probes.jacobian.per_sample_gradients import Collinearity, collinearity
+from sigmascope.probes.jacobian.per_sample_gradients import (
+    Collinearity,
+    LastGradients,
+    collinearity,
+    last_gradients,
+)
 from sigmascope.probes.jacobian.sample_mixing import (
     Extent,
     Whole,
@@ -37,11 +39,13 @@ from sigmascope.probes.jacobian.sample_mixing import (
 )
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
+from sigmascope.probes.room import at_once
 from sigmascope.probes.samples.batches import as_tensor
-from sigmascope.probes.scene import Scene, Taped
+from sigmascope.probes.scene import SMALL, Scene, Taped
 from sigmascope.probes.structure.affine_graph import is_affine
 from sigmascope.probes.structure.operations import (
     Branch,
+    averaged,
     branches,
     branches_of,
     closing_operation,
@@ -53,6 +57,8 @@ MIXED = (
     "along another dimension."
 )
 T = TypeVar("T")
+Question = Callable[[Taped, Operations, slice], Any]  # of a run, and the samples it has
+PIECEWISE = frozenset(("branches", "unaccounted", "collinearity"))  # of all runs, not the first
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Runs(Observed):
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
         """Residual branches, in the order in which they are added; see `structure.branches`."""
-        return self._asked("branches", lambda: branches(self.model, self.batch))
+        return self._asked("branches", lambda: branches(self.model, self.part.batch))
 
     @cached_property
     def closing_operation(self) -> str:
@@ -82,7 +88,7 @@ class Runs(Observed):
 
         def alone() -> str:
             with still(self.model), torch.enable_grad():
-                return self._closing(as_tensor(called(self.model, self.batch))[0])
+                return self._closing(as_tensor(called(self.model, self.part.batch))[0])
 
         return self._asked("closing operation", alone)
 
@@ -91,7 +97,7 @@ class Runs(Observed):
         """Whether what the last weight writes comes from the inputs by linear operations alone."""
 
         def alone() -> bool:
-            with with_leaves(self._scene).on_tape() as run:
+            with with_leaves(self.part).on_tape() as run:
                 return self._affine_on(run)
 
         return self._asked("linearity", alone)
@@ -107,10 +113,14 @@ class Runs(Observed):
         """
 
         def alone() -> Whole:
-            with with_leaves(self._scene).on_tape() as run:
+            with with_leaves(self.part).on_tape() as run:
                 return leaking(run)
 
-        return mixing(self._scene, self._asked("leaks", alone))
+        whole = self._asked("leaks", alone)
+        if self._at_once < self.count:  # it was asked of some; the rest is as all samples had it
+            rows = self._scene.split(self.output)
+            whole = replace(whole, rows=None if rows is None else rows.detach().cpu())
+        return mixing(self._scene, whole)
 
     @cached_property
     def mixed(self) -> Extent | None:
@@ -130,7 +140,7 @@ class Runs(Observed):
 
         Cost: one backward pass on the common tape, once.
         """
-        return self._asked("unaccounted", lambda: unaccounted(self._scene))
+        return self._asked("unaccounted", lambda: unaccounted(self._scene, size=self._at_once))
 
     @property
     def leftovers(self) -> dict[str, list[nn.Parameter]]:
@@ -145,11 +155,14 @@ class Runs(Observed):
 
     @cached_property
     def _collinearity(self) -> Collinearity:
-        def alone() -> Collinearity:
-            with self._scene.on_tape() as run:
-                return collinearity(run)
+        def alone() -> list[LastGradients]:
+            found: list[LastGradients] = []
+            for piece, part in self.pieces:
+                with piece.on_tape() as run:
+                    self._gathered(found, run, part)
+            return found
 
-        return self._asked("collinearity", alone)
+        return collinearity(self._asked("collinearity", alone))
 
     @cached_property
     def adjoints(self) -> Sweep:
@@ -193,10 +206,30 @@ class Runs(Observed):
         )
 
     def _piece(self, outputs: int | Sequence[int]) -> int:
+        size = self._scene.fitting(entries=self._entries, columns=self._columns(outputs))
+        return min(size, self._at_once)
+
+    @property
+    def _entries(self) -> int:
+        """What is differentiated by: numbers that layers and normalisers write."""
+        return sum(c.output.numel() for c in self._trace.calls)
+
+    def _columns(self, outputs: int | Sequence[int]) -> int:
         wanted = outputs if isinstance(outputs, int) else len(outputs)
-        columns = min(wanted, self.output.numel() // self.count)
-        entries = sum(c.output.numel() for c in self._trace.calls)
-        return self._scene.fitting(entries=entries, columns=columns)
+        return min(wanted, self.output.numel() // self.count)
+
+    @property
+    def _fits(self) -> bool:
+        """Whether adjoints of all samples are held at once."""
+        return self._piece(self.outputs) >= self.count
+
+    @property
+    def _small(self) -> bool:
+        """Whether they may be, where nothing is drawn: all outputs, or some that were named."""
+        columns = self._columns(self.outputs)
+        drawn = isinstance(self.outputs, int) and columns < self.output.numel() // self.count
+        small = self._entries * columns <= SMALL and self._at_once >= self.count
+        return small and not drawn
 
     @property
     def _generator(self) -> torch.Generator:
@@ -219,42 +252,142 @@ class Runs(Observed):
             return
         questions = self._questions(question)
         self._answers.update(dict.fromkeys((question, *questions)))
-        operations = Operations(sizes=not self._trace.frozen.seen)
         # whatever fails here fails again, with its words, where it is asked by itself
-        with suppress(Exception), with_leaves(self._scene).on_tape(watch=operations) as run:
-            for name, ask in questions.items():
-                with suppress(Exception):
-                    self._answers[name] = ask(run, operations)
+        try:
+            for piece, part in self.pieces:
+                if part.start == 0 or questions.keys() & PIECEWISE:
+                    self._run(piece, part, questions)
+        except Exception:  # noqa: BLE001 (of some pieces nothing is known: each is asked again)
+            self._answers.update(dict.fromkeys(questions))
 
-    def _questions(self, first: str) -> dict[str, Callable[[Taped, Operations], Any]]:
+    def _run(self, piece: Scene, part: slice, questions: dict[str, Question]) -> None:
+        """Ask one run; what fails is asked no more."""
+        operations = Operations(sizes=not self._trace.frozen.seen)
+        with with_leaves(piece).on_tape(watch=operations) as run:
+            for name, ask in [*questions.items()]:
+                if part.start and name not in PIECEWISE:
+                    continue
+                try:
+                    self._answers[name] = ask(run, operations, part)
+                except Exception:  # noqa: BLE001 (as in `_share`)
+                    self._answers[name] = None
+                    del questions[name]
+
+    def _questions(self, first: str) -> dict[str, Question]:
         """What a common run is asked that is made for one of the questions."""
-        asked: dict[str, Callable[[Taped, Operations], Any]] = {
-            "branches": self._branches_on,
-            "closing operation": lambda run, _: self._closing(run.output),
-            "linearity": lambda run, _: self._affine_on(run),
+        sums: list[tuple[int, list[Sum]]] = []
+
+        def branches_on(run: Taped, operations: Operations, _: slice) -> tuple[Branch, ...]:
+            sums.append((run.scene.count, operations.sums))
+            return self._branches_on(run, sums)
+
+        asked: dict[str, Question] = {
+            "branches": branches_on,
+            "closing operation": lambda run, *_: self._closing(run.output),
+            "linearity": lambda run, *_: self._affine_on(run),
         }
         if first in asked:  # which take no backward pass
             return asked
         gaps = Gaps.of(self.model)  # a run may give the model more parameters
-        asked["leaks"] = lambda run, _: leaking(run)
-        asked["unaccounted"] = lambda run, _: gaps.added(run)
+        found: list[LastGradients] = []
+        asked["leaks"] = lambda run, *_: leaking(run)
+        asked["unaccounted"] = lambda run, *_: gaps.added(run)
         if self.loss is not None and self.targets is not None:
-            asked["collinearity"] = lambda run, _: collinearity(run)
-        if first == "adjoints" and self._piece(self.outputs) >= self.count:
-            asked["adjoints"] = lambda run, _: self._adjoints_on(run)
+            asked["collinearity"] = lambda run, _, part: self._gathered(found, run, part)
+        if first == "adjoints" and (self._fits or self._small):
+            asked["adjoints"] = lambda run, *_: self._adjoints_on(run)
         return asked
+
+    @cached_property
+    def _at_once(self) -> int:
+        """How many samples fit on a tape; all where one cannot be run by itself."""
+        try:
+            return at_once(self._scene, self._trace.calls)
+        except Refusal:
+            raise
+        except Exception:  # noqa: BLE001 (the model takes batches of one size: it is run on those)
+            return self.count
+
+    @property
+    def pieces(self) -> Iterator[tuple[Scene, slice]]:
+        """The samples, as many at a time as fit on a tape."""
+        if self._at_once >= self.count:
+            return iter([(self._scene, slice(0, self.count))])
+        return self._scene.pieces(self._at_once)
+
+    @property
+    def part(self) -> Scene:
+        """As many samples as fit on a tape."""
+        return next(iter(self.pieces))[0]
+
+    @cached_property
+    def pull(self) -> Tensor | None:
+        """The derivative of the loss by the output, samples first; None where it has no samples.
+
+        Raises:
+            Refusal: If the loss does not accept the targets, or is not a scalar.
+        """
+        leaf = self.output.detach().clone().requires_grad_()
+        with explaining(), torch.enable_grad():
+            (found,) = torch.autograd.grad(self._scene.value(leaf), leaf)
+        return self._scene.split(found)
+
+    @cached_property
+    def loss_gradients(self) -> dict[str, Tensor] | None:
+        """Of the loss in every trained parameter, piece by piece; None where one tape holds all.
+
+        Raises:
+            Refusal: If the model mixes samples or is in training mode, so that it must be run on
+                all at once, for which there is not enough memory.
+        """
+        if self._at_once >= self.count:
+            return None
+        pull = self.pull
+        if pull is None or self.mixing or any(m.training for m in self.model.modules()):
+            raise Refusal(
+                "it takes all samples on one tape, of a model in training mode or that mixes them, "
+                f"and memory for {self._at_once} of {self.count} is allowed: allow more by "
+                "`memory=` (`--memory`), or pass fewer samples"
+            )
+        trained = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+        found = {n: torch.zeros_like(p) for n, p in trained.items()}
+        for piece, part in self.pieces:
+            with explaining(), piece.on_tape() as run:
+                rows = run.scene.split(run.output)
+                assert rows is not None  # or there would be no `pull`
+                grads = torch.autograd.grad(
+                    rows, [*trained.values()], pull[part], allow_unused=True
+                )
+            for total, g in zip(found.values(), grads, strict=True):
+                if g is not None:
+                    total += g
+        return found
+
+    def _gathered(self, found: list[LastGradients], run: Taped, part: slice) -> list[LastGradients]:
+        """With those of one more run."""
+        pull = self.pull if run.scene.count < self.count else None
+        found.append(last_gradients(run, None if pull is None else pull[part]))
+        return found
 
     def _affine_on(self, run: Taped) -> bool:
         return is_affine(run.output, [*self.model.parameters()])
 
-    def _branches_on(self, run: Taped, operations: Operations) -> tuple[Branch, ...]:
-        """With the sizes of the run in which normalisers take the statistics of the batch."""
-        sums, first = operations.sums, self._trace.operations
+    def _branches_on(self, run: Taped, sums: list[tuple[int, list[Sum]]]) -> tuple[Branch, ...]:
+        """With the sizes of the run in which normalisers take the statistics of the batch.
+
+        Args:
+            run: On whose tape the last sums are.
+            sums: Of the runs of other samples before it and this one, with their samples.
+        """
+        counts = [count for count, _ in sums]
+        seen, first = sums[-1][1], self._trace.operations
         if self._trace.frozen.seen:
             if first is None:
                 raise Refusal("Sizes must be had of the first run, got one without.")
-            sums = [replace(s, sizes=t.sizes) for s, t in zip(sums, first.sums, strict=True)]
-        return branches_of(self.model, sums, run.calls)
+            seen = [replace(s, sizes=t.sizes) for s, t in zip(seen, first.sums, strict=True)]
+        elif len(sums) > 1:
+            seen = [averaged(of, counts) for of in zip(*(each for _, each in sums), strict=True)]
+        return branches_of(self.model, seen, run.calls)
 
     def _closing(self, output: Tensor) -> str:
         return closing_operation(output, [p for p in self.model.parameters() if p.requires_grad])
@@ -263,4 +396,6 @@ class Runs(Observed):
         unknown = self._answers["unaccounted"]
         assert unknown is not None
         rest = leftovers(self.model, unknown, self._uncovered)
+        if rest and not self._fits:
+            raise Refusal("Draws are made by piece, got a run of all: they would be others.")
         return self._swept(self.outputs, rest, run=run)

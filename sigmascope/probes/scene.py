@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, allowed
 from sigmascope.probes.execution.freeze import still
 from sigmascope.probes.execution.hooks import Call, recording
 from sigmascope.probes.execution.layers import NORMALISERS, Statisticians
@@ -20,6 +20,8 @@ from sigmascope.probes.samples.matrices import samples_first
 from sigmascope.probes.samples.targets import Loss, scalar_loss
 
 MEMORY_FLOOR = 2**16  # adjoint entries that are always held at once: half a megabyte in float64
+HELD = 24  # bytes of the memory allowed for each such entry: a sixth, in float32
+SMALL = 2**24  # as many are worth holding to save a run: 64 megabytes in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +67,30 @@ class Scene:
     def fitting(self, *, entries: int, columns: int) -> int:
         """How many samples to take at once, so that memory stays near that of a training step.
 
+        And, for large ones, within the memory that is allowed.
+
         Args:
             entries: Numbers that are differentiated by, on the whole batch.
             columns: How many derivatives of each are held.
         """
         parameters = sum(p.numel() for p in self.model.parameters())
-        budget = max(MEMORY_FLOOR, 2 * (parameters + entries))
+        budget = min(max(MEMORY_FLOOR, 2 * (parameters + entries)), allowed() // HELD)
         rounds = math.ceil(entries * columns / budget)
         return max(1, math.ceil(self.count / max(1, rounds)))
 
     @contextmanager
     def on_tape(
-        self, *, grad: bool = True, watch: AbstractContextManager[Any] | None = None
+        self,
+        *,
+        grad: bool = True,
+        listen: bool = True,
+        watch: AbstractContextManager[Any] | None = None,
     ) -> Iterator["Taped"]:
         """One run, recorded, with the model held still and its batch normalisers held constant.
 
         Args:
             grad: Whether it can be differentiated, inside of the block.
+            listen: Whether to keep what layers read and write; without, `calls` are none.
             watch: A mode to run it under.
         """
         self.frozen.rewind()
@@ -90,6 +99,7 @@ class Scene:
             torch.set_grad_enabled(grad),
             recording(self.listened, rewrite=self.frozen.rewrite) as tape,
         ):
+            tape.listening = listen
             for module in self.frozen.seen:  # their output is replaced; one sample is enough
                 module.training = False  # until `still` restores it
             with watch or nullcontext():

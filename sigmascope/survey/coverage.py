@@ -30,12 +30,14 @@ def covered(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
     """Layers in the order of calls; layers and weights of which no call was recorded."""
     with still(subject.model):
         sites = sorted({w.site for w in weights(subject.model)})
-    owned = {
-        name: tuple(s for s in sites if s.startswith(f"{name}." if name else ""))
-        for name in subject.modules
-    }
+    owned: dict[str, list[str]] = {name: [] for name in subject.modules}
+    for site in sites:
+        ends = [i for i, letter in enumerate(site) if letter == "."]
+        for name in ("", *(site[:end] for end in ends)):
+            if name in owned:
+                owned[name].append(site)
     found = tuple(
-        Layer(c.site, type(c.module).__name__, depth, owned[module_name(c.site)])
+        Layer(c.site, type(c.module).__name__, depth, tuple(owned[module_name(c.site)]))
         for depth, c in enumerate(subject.calls)
     )
     called = {module_name(layer.site) for layer in found}

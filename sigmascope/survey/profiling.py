@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope import records, theory
+from sigmascope import gate, records, theory
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import ALONE, apart, in_words
@@ -18,6 +18,7 @@ from sigmascope.probes.samples import Batch, Loss
 from sigmascope.quantities import ALL, EVERY, View
 from sigmascope.records import Item, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.coverage import covered, tried
+from sigmascope.survey.cutting import cut
 from sigmascope.survey.views.balances import balance_items
 from sigmascope.survey.views.bottleneck import bottleneck_items
 from sigmascope.survey.views.conditioning import conditioning_items
@@ -53,6 +54,7 @@ def profile(
     outputs: int | Sequence[int] = 16,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
+    memory: int | str | None = None,
     progress: Progress | None = None,
 ) -> Profile:
     """Measure a model on a batch, view by view, and check the theorems that apply.
@@ -68,6 +70,10 @@ def profile(
             of all where there are more.
         batch_dim: Where the batch has its samples.
         generator: Draws the mixtures.
+        memory: How much measuring may take beside the model and the batch, e.g. `"2GB"`, or bytes;
+            half of the machine's if not given. Samples are put on tape as many at a time as fit;
+            where what layers write for all of them does not, the first samples are measured, and
+            the others are among what is skipped.
         progress: Called with a word, the steps done and the steps in all.
 
     Returns:
@@ -85,17 +91,26 @@ def profile(
     with later inputs exchanged where targets are the next inputs, and once forward and back more
     where a weight has no gradient and another is zero. Where the differentiated outputs need more
     memory than a training step, they take passes of their own, forward and back, piece by piece.
-    To these come 16 backward passes if layers do not account for some parameters; one run where a
-    model overwrites what it has read, up to two where it bears no watcher; and three where there
-    are fewer than four samples, or the half of them leaves doubts.
+    A batch that is large for the memory allowed costs a forward pass of one sample, and another one
+    on tape. To these come 16 backward passes if layers do not account for some parameters; one run
+    where a model overwrites what it has read, up to two where it bears no watcher; and three where
+    there are fewer than four samples, or the half of them leaves doubts.
     """
     wanted = _wanted(views)
     start = time.perf_counter()
-    subject = Subject(model, batch, targets, loss, outputs, batch_dim, generator)
     tell = progress or (lambda *_: None)
+    with gate.memory(memory):
+        batch, targets, left = cut(model, batch, targets, batch_dim)
+        subject = Subject(model, batch, targets, loss, outputs, batch_dim, generator)
+        return _measured(subject, wanted, tell, left, start)
+
+
+def _measured(
+    subject: Subject, wanted: list[View], tell: Progress, left: list[Skipped], start: float
+) -> Profile:
     tell("forward pass", 0, len(wanted) + 2)
     layers, absent = covered(subject)
-    items: list[Item] = [*absent]
+    items: list[Item] = [*left, *absent]
     for done, view in enumerate(wanted, start=1):
         tell(view, done, len(wanted) + 2)
         items += _items(subject, view)

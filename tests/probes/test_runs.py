@@ -14,7 +14,7 @@ ASKED = {
     "closing operation": lambda s: s.closing_operation,
     "leaks": lambda s: s.mixing,
     "unaccounted": lambda s: s.unaccounted,
-    "collinearity": lambda s: s.gradients.cosines.tolist(),
+    "collinearity": lambda s: (s.gradients.pairs, s.gradients.least, s.gradients.mean),
     "adjoints": lambda s: {k: a.gram.tolist() for k, a in s.adjoints.adjoints.items()},
 }
 

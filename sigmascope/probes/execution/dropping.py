@@ -91,22 +91,23 @@ def watching_dropout(model: nn.Module) -> Iterator[dict[str, Dropped]]:
             yield watch.sums
 
 
-def dropped(model: nn.Module, batch: Batch) -> tuple[Dropped, ...]:
+def dropped(model: nn.Module, *batches: Batch) -> tuple[Dropped, ...]:
     """What dropout takes away in training mode.
 
     Args:
         model: Left as it was found, random states too.
-        batch: What it is run on.
+        batches: What it is run on, one after the other.
 
     Returns:
         As `watching_dropout` has it.
 
-    Cost: one forward pass.
+    Cost: one forward pass of each.
     """
     with still(model), torch.no_grad():
         model.train()
         with watching_dropout(model) as places:
-            called(model, batch)
+            for batch in batches:
+                called(model, batch)
     return tuple(places.values())
 
 

@@ -4,7 +4,7 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -175,10 +175,17 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def alive(model: nn.Module) -> Iterator[None]:
-    """As `still`, but in the model's own modes: dropout draws, and is forgotten afterwards."""
+def alive(model: nn.Module, *, fused: bool = False) -> Iterator[None]:
+    """As `still`, but in the model's own modes: dropout draws, and is forgotten afterwards.
+
+    Args:
+        model: The model.
+        fused: Whether attention may take a fused kernel. Those cannot be followed, and need no
+            memory for the scores of all pairs.
+    """
     modes = [(m, m.training) for m in model.modules()]
-    with still(model), sdpa_kernel(SDPBackend.MATH), torch.enable_grad():
+    attention = nullcontext() if fused else sdpa_kernel(SDPBackend.MATH)
+    with still(model), attention, torch.enable_grad():
         for module, mode in modes:
             module.training = mode
         yield

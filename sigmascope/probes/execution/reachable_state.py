@@ -7,7 +7,7 @@ file in its globals, is out of reach.
 
 import random
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from operator import is_
@@ -27,6 +27,7 @@ FOREIGN = frozenset(
         *("_io", "logging", "socket", "ctypes", "mmap", "pathlib", "jaxtyping", "sigmascope"),
     )
 )
+CONTAINERS = frozenset((dict, OrderedDict, set))
 HOOKS = frozenset(k for k, v in vars(nn.Module()).items() if "hooks" in k and v == {})
 Undo = Callable[[], None]
 
@@ -43,7 +44,7 @@ class Reach:
         self.tensors: list[Tensor] = []
         self.modules: list[nn.Module] = []
         self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
-        self._empty: list[dict[Any, Any]] = []
+        self._empty: list[Any] = []
         self.undo: list[Undo] = []
         self._seen: set[int] = set()
         self._left: list[Any] = [model]
@@ -98,9 +99,12 @@ class Reach:
         content = dict(module.__dict__)
         self._dicts.append((module.__dict__, content))
         for name, value in content.items():
-            if name in HOOKS:  # put back, but not entered: what hooks record is their owner's
-                self._dicts.append((value, {**value})) if value else self._empty.append(value)
-            elif type(value) not in ATOMS:
+            kind = type(value)
+            if kind in CONTAINERS and not value:  # most are, and need no visit
+                self._empty.append(value)
+            elif name in HOOKS:  # put back, but not entered: what hooks record is their owner's
+                self._dicts.append((value, {**value}))
+            elif kind not in ATOMS:
                 self._left.append(value)
         kind = type(module)
         if id(kind) not in self._seen:

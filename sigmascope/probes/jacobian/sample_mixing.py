@@ -139,7 +139,7 @@ def extent(scene: Scene, rows: Tensor) -> Extent:
 
 def _outputs(scene: Scene, rows: Tensor) -> Tensor | None:
     """Of some samples, which may come more than once."""
-    with scene.chosen(rows).on_tape(grad=False) as run:
+    with scene.chosen(rows).on_tape(grad=False, listen=False) as run:
         return run.scene.split(run.output.detach())
 
 

@@ -17,12 +17,16 @@ ROUNDINGS = 100  # of what a gradient is added up from, that two ways to it may 
 PIECE = 64  # samples on a tape at once
 
 
-def unaccounted(scene: Scene) -> frozenset[str]:
+def unaccounted(scene: Scene, *, size: int = PIECE) -> frozenset[str]:
     """Names of trained parameters whose gradient is not what the calls of layers explain.
 
     The gradient of a random sum of all outputs, by autograd, is compared with the sum over calls of
     what the formulas say. They differ for a parameter that is used outside its layer, or in another
     form (a parametrisation, a transposed or scaled weight), and for one that no layer owns.
+
+    Args:
+        scene: All samples.
+        size: How many of them fit on a tape.
 
     Raises:
         Refusal: If autograd cannot differentiate by a parameter.
@@ -30,7 +34,7 @@ def unaccounted(scene: Scene) -> frozenset[str]:
     Cost: one forward and one backward pass.
     """
     gaps = Gaps.of(scene.model)
-    for piece, _ in scene.pieces(PIECE) if gaps.gaps else ():
+    for piece, _ in scene.pieces(min(size, PIECE)) if gaps.gaps else ():
         with explaining(), piece.on_tape() as run:
             gaps.added(run)
     return gaps.names

@@ -1,13 +1,17 @@
 """What a layer reads or writes, as matrices whose rows are samples or positions."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.linalg.spectra import spectrum
+from sigmascope.linalg.spectra import spectra
 from sigmascope.records import Spectrum
+
+TOGETHER = 2**18  # numbers of matrices that are solved together: two megabytes in float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +81,26 @@ class Spectra:
     precision: float
 
 
-def spectra_of(matrix: Float[Tensor, "rows cols"]) -> Spectra:
-    """Singular values of the rows, as they are and centred, in float64."""
-    A = matrix.double()
+def spectra_of(matrices: Sequence[Float[Tensor, "_ _"]]) -> tuple[Spectra, ...]:
+    """Singular values of the rows of each matrix, as they are and centred, in float64."""
+    found: list[Spectra] = []
+    for group in _groups(matrices):
+        wide = [matrix.double() for matrix in group]
+        centred = [A - A.mean(0) for A in wide]
+        both = spectra([*wide, *centred], route="gram")
+        found += map(_one, group, wide, both, both[len(group) :])
+    return tuple(found)
+
+
+def _groups(matrices: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
+    """Neighbours of one shape, as long as their copies are small."""
+    for _, group in groupby(matrices, key=lambda m: m.shape):
+        same = [*group]
+        size = max(1, TOGETHER // same[0].numel())
+        yield from (same[i : i + size] for i in range(0, len(same), size))
+
+
+def _one(matrix: Tensor, A: Tensor, raw: Spectrum, centred: Spectrum) -> Spectra:
     scale = float(A.abs().amax()) or 1.0  # so that squares neither overflow nor vanish
     mean_square = float((A / scale).square().mean()) * scale * scale
-    centred = A - A.mean(0)
-    raw, apart = spectrum(A, route="gram"), spectrum(centred, route="gram")
-    return Spectra(raw, apart, mean_square, torch.finfo(matrix.dtype).eps)
+    return Spectra(raw, centred, mean_square, torch.finfo(matrix.dtype).eps)

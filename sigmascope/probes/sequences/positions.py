@@ -36,7 +36,7 @@ def later_inputs(scene: Scene, output: Tensor, *, name: str = "") -> float | Non
     changed = _exchanged(scene.batch, name, half, scene.count)
     with Scene(
         scene.model, changed, batch_dim=0, listened=scene.listened, frozen=scene.frozen
-    ).on_tape(grad=False) as run:
+    ).on_tape(grad=False, listen=False) as run:
         after = run.output.detach()
     if after.shape != output.shape:
         return None

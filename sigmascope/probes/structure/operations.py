@@ -3,8 +3,9 @@
 Each is read off a run that somebody made; `branches` can make one of its own.
 """
 
+import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -99,6 +100,19 @@ def branches_of(model: nn.Module, sums: Sequence[Sum], calls: Sequence[Call]) ->
     writers = {c.output.grad_fn: module_name(c.site) for c in own}
     names = {id(p): name for name, p in model.named_parameters()}
     return tuple(_found(model, sums, writers, names))
+
+
+def averaged(sums: Sequence[Sum], counts: Sequence[int]) -> Sum:
+    """One sum with the sizes that it has over several runs; the nodes are those of the last.
+
+    Args:
+        sums: The same sum in every run.
+        counts: Samples of each.
+    """
+    sizes = zip(*(s.sizes for s in sums), strict=True)
+    squares = (math.fsum(n * x * x for n, x in zip(counts, side, strict=True)) for side in sizes)
+    a, b = (math.sqrt(square / sum(counts)) for square in squares)
+    return replace(sums[-1], sizes=(a, b))
 
 
 def squashes(calls: Sequence[Call], squashed: Sequence[tuple[str, Tensor]]) -> tuple[Squash, ...]:

@@ -30,6 +30,7 @@ def trial_gradients(
     pull: Pull = "loss",
     nudge: float = 0.0,
     signs: int = 0,
+    fused: bool = False,
     generator: torch.Generator | None = None,
 ) -> dict[str, Tensor]:
     """Gradient in every trained parameter, in the model's own modes; zero where it has none.
@@ -48,6 +49,7 @@ def trial_gradients(
         signs: How many samples there are: what each of them contributes, at every layer, gets a
             random sign, and normalisers take nothing out, so that nothing cancels. The sum is no
             gradient, and as large as what was added up. 0 for the gradient itself.
+        fused: Whether attention may take a fused kernel, which holds no scores of all pairs.
         generator: Draws the weights; a fixed one of its own if not given.
 
     Raises:
@@ -55,7 +57,7 @@ def trial_gradients(
     """
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
     generator = generator or torch.Generator().manual_seed(0)
-    with alive(model), _signed(model, signs):
+    with alive(model, fused=fused), _signed(model, signs):
         run, leaves = _nudged(model, learnable, nudge) if nudge else (model, learnable)
         out = called(model, prepared(model, batch), run=run)
         drawn = partial(_drawn, generator=generator)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from itertools import groupby
 
 import scipy
@@ -11,13 +10,13 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.gate import Refusal
-from sigmascope.linalg import log_pseudo_determinant, matrix_rank, rank_tolerance
+from sigmascope.linalg import stacks
 from sigmascope.linalg.krylov import trace_of_forms
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import module_name
 from sigmascope.probes.jacobian import Adjoint, Sweep
 from sigmascope.quantities import View
-from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum
+from sigmascope.records import Estimate, Item, Reading, Skipped
 
 RISK = 0.01  # chance that the interval of a sampled quantity misses
 
@@ -48,53 +47,60 @@ def _adjoint(site: str, adjoint: Adjoint, swept: Sweep) -> Iterator[Item]:
         bad = int((~adjoint.norm_sq.isfinite()).sum())
         yield Reading(site, "non-finite entries", Estimate.exactly(bad), view)
         return
-    size = over_outputs(adjoint.norm_sq, swept, largest=float(adjoint.sigma.square().max()))
+    sigma = adjoint.sigma
+    size = over_outputs(adjoint.norm_sq, swept, largest=float(sigma.square().max()))
     yield Reading(site, "adjoint norm", _root(size), view)
     shape = (adjoint.norm_sq.shape[1], adjoint.width)
-    spectra = [_sample_spectrum(sigma, shape) for sigma in adjoint.sigma if float(sigma[0]) > 0]
-    if not spectra:
+    there = sigma[sigma[:, 0] > 0]
+    if not len(there):
         yield Skipped(site, "adjoint rank", "the derivative is exactly zero for every sample")
         return
-    some = "" if len(spectra) == len(adjoint.sigma) else " that are not zero"
-    how = f"mean over {len(spectra)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
-    none = [Estimate.exactly(0.0)] * (len(adjoint.sigma) - len(spectra))
+    some = "" if len(there) == len(sigma) else " that are not zero"
+    how = f"mean over {len(there)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
+    ends = _ends(there, shape)
+    counts = stacks.rank_counts(ends, shape)
+    risk = 0.0
     if swept.whole:
-        volume = _mean([log_pseudo_determinant(s) for s in spectra], how)
+        volume = _mean(stacks.log_volumes(ends, counts), len(there), how)
         yield Reading(site, "adjoint log pseudo-determinant", volume, view)
-    of = matrix_rank if swept.whole else partial(_least_rank, swept=swept, samples=len(spectra))
-    yield Reading(site, "adjoint rank", _mean([of(s) for s in spectra] + none, how), view)
+    else:
+        counts, risk = _least_ranks(ends, counts[1], adjoint.width, swept)
+    rank = _mean(counts, len(sigma), how, risk=risk)  # of those that are zero it is zero
+    yield Reading(site, "adjoint rank", rank, view)
 
 
-def _least_rank(s: Spectrum, *, swept: Sweep, samples: int) -> Estimate:
-    """The rank of a Jacobian of which some rows, or mixtures `G J` of all, are known.
+def _least_ranks(
+    ends: stacks.Ends, value: Tensor, width: int, swept: Sweep
+) -> tuple[stacks.Ends, float]:
+    """The ranks of Jacobians of which some rows, or mixtures `G J` of all, are known; their risk.
 
     Of a mixture, `σ_j(J) >= σ_j(G J) / ‖G‖`, and `σ_1(J)` is bounded as by `trace_of_forms`. Rows
     that were chosen say nothing of how large the others are, and so only that there is a rank.
     """
-    total, width = swept.total, s.shape[1]
-    most = float(min(total, width))
-    value = matrix_rank(s).value
+    total, low, high = swept.total, ends[0], ends[2]
+    most = value.clamp(min=min(total, width))
     if not swept.mixed:
-        return Estimate(value, 1.0, max(most, value), s.how)
-    k, chance = len(swept.outputs), RISK / (2 * samples)
+        return (torch.ones_like(value), value, most), 0.0
+    k, chance = len(swept.outputs), RISK / (2 * len(value))
     norm = 1 + math.sqrt(k / total) + math.sqrt(2 * math.log(1 / chance) / total)
     fewest = 2 * float(scipy.special.gammaincinv(k / 2, chance))  # of chi squared
-    top = float(s.high[0]) * math.sqrt(total / fewest)
-    rtol = rank_tolerance((total, width))
-    surely = max(1.0, float((s.low > rtol * norm * top).sum()))
-    return Estimate(max(value, surely), surely, max(most, value), s.how, RISK)
+    top = high[:, :1] * math.sqrt(total / fewest)
+    rtol = stacks.rank_tolerance((total, width))
+    surely = (low > rtol * norm * top).sum(1).clamp(min=1)
+    return (surely, torch.maximum(value, surely), most), RISK
 
 
-def _sample_spectrum(sigma: Tensor, shape: tuple[int, int]) -> Spectrum:
-    slack = 16 * min(shape) * 2.0**-52 * sigma[0].square()
+def _ends(sigma: Float64[Tensor, "m r"], shape: tuple[int, int]) -> stacks.Ends:
+    """Roots of eigenvalues of Gram matrices, with what rounding leaves of them."""
+    slack = 16 * min(shape) * 2.0**-52 * sigma[:, :1].square()
     low, high = (sigma.square() - slack).clamp(min=0).sqrt(), (sigma.square() + slack).sqrt()
-    return Spectrum(sigma, shape, "gram", low, high)
+    return low, sigma, high
 
 
-def _mean(parts: list[Estimate], how: str) -> Estimate:
-    n = len(parts)
-    low, value, high = (sum(getattr(p, end) for p in parts) / n for end in ("low", "value", "high"))
-    risk = max(p.risk for p in parts)  # each is asked to hold for all samples together
+def _mean(ends: stacks.Ends, count: int, how: str, *, risk: float = 0.0) -> Estimate:
+    """Over so many samples, of which those that are not given count zero."""
+    low, value, high = (float(end.double().sum()) / count for end in ends)
+    # each is asked to hold for all samples together
     return Estimate(value, min(low, value), max(high, value), how, risk)
 
 

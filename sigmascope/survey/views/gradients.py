@@ -14,13 +14,13 @@ def gradient_items(subject: Subject) -> Iterator[Item]:
     if found is None:
         yield Skipped("(last layer)", view, subject.unsplit)
         return
-    if not len(found.cosines):
+    if not found.pairs:
         yield Skipped(found.site, view, "no pair of samples has a gradient that is not zero")
         return
-    how = f"autograd, {len(found.cosines)} pairs"
+    how = f"autograd, {found.pairs} pairs"
     for quantity, value in (
-        ("minimum |cos|", float(found.cosines.min())),
-        ("mean |cos|", float(found.cosines.mean())),
+        ("minimum |cos|", found.least),
+        ("mean |cos|", found.mean),
     ):
         low, high = max(value - found.error, 0.0), min(value + found.error, 1.0)
         yield Reading(found.site, quantity, Estimate(value, low, high, how), view)

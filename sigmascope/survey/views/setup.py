@@ -88,7 +88,9 @@ class _OwnModes:
     def _gradients(self) -> dict[str, Tensor]:
         """Of the loss, or of a random sum of the outputs where there is none."""
         s = self._subject
-        ask = partial(trial_gradients, s.model, s.batch, targets=s.targets, loss=s.loss)
+        if s.loss is not None and s.targets is not None and (apart := s.loss_gradients) is not None:
+            return apart
+        ask = partial(trial_gradients, s.model, s.batch, targets=s.targets, loss=s.loss, fused=True)
         try:
             with watching_dropout(s.model) as places:
                 found = ask()
@@ -101,7 +103,7 @@ class _OwnModes:
     def dropped(self) -> tuple[Dropped, ...]:
         """What dropout takes away in training mode; another run where there was none in it."""
         if self._places is None:
-            return dropped(self._subject.model, self._subject.batch)
+            return dropped(self._subject.model, *(s.batch for s, _ in self._subject.pieces))
         return self._places
 
 
@@ -211,8 +213,7 @@ def _moved(name: str, weight: Tensor, gradient: Tensor, *, free: bool) -> Readin
 def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     """Parameters without a gradient that would get one if no weight were zero.
 
-    The others are cut off, multiplied by constants, or not used: it is not zeros that keep them
-    where they are.
+    The others are cut off, multiplied by constants, or not used.
 
     Args:
         subject: With targets and a loss.
@@ -230,8 +231,10 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     with torch.no_grad():
         for name in zero:
             own[name].copy_(NUDGE * torch.randn(own[name].shape, generator=g))
-    grads = trial_gradients(copy, subject.batch, targets=subject.targets, loss=subject.loss)
-    return frozenset(name for name in without if bool(grads[name].any()))
+    whole = subject.part.count == subject.count  # else a random sum of outputs must do
+    task = {"targets": subject.targets, "loss": subject.loss} if whole else {}
+    moved = trial_gradients(copy, subject.part.batch, **task)
+    return frozenset(name for name in without if bool(moved[name].any()))
 
 
 def _rows(both: Rows) -> Tensor | None:

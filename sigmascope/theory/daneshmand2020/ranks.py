@@ -225,12 +225,12 @@ class GradientCollinearity(OfModels):
         if found is None or found.rows is None or (found.site, "samples") not in subject.spectra:
             return
         s = subject.spectra[found.site, "samples"].raw
-        if not bool(found.cosines.isfinite().all()):  # gradients that overflow have no direction
+        if not math.isfinite(found.mean):  # gradients that overflow have no direction
             return
-        least = float(found.cosines.min()) if len(found.cosines) else 0.0
+        least = found.least if found.pairs else 0.0
         cosine = Estimate(
             least, max(least - found.error, 0.0), min(least + found.error, 1.0), "autograd"
         )
         second = float(s.high[1]) if len(s.sigma) > 1 else 0.0
         shortest = float(found.rows.double().norm(dim=1).min())
-        yield cls(found.site, cosine, matrix_rank(s), second, shortest, len(found.cosines))
+        yield cls(found.site, cosine, matrix_rank(s), second, shortest, found.pairs)

@@ -71,14 +71,29 @@ def test_an_input_overwritten_in_place_is_read_before():
 
 def test_squares_of_a_representation_neither_overflow_nor_vanish():
     wide = torch.tensor([[1e150, 1e-150]], dtype=torch.float64)
-    assert spectra_of(wide).mean_square == pytest.approx(5e299)
-    assert spectra_of(torch.tensor([[3.0, 4.0]])).mean_square == pytest.approx(12.5)
-    assert spectra_of(torch.zeros(2, 2)).mean_square == 0
+    assert spectra_of([wide])[0].mean_square == pytest.approx(5e299)
+    assert spectra_of([torch.tensor([[3.0, 4.0]])])[0].mean_square == pytest.approx(12.5)
+    assert spectra_of([torch.zeros(2, 2)])[0].mean_square == 0
 
 
 def test_the_centred_spectrum_is_that_of_rows_less_their_mean():
     rows = torch.tensor([[1.0, 5.0], [3.0, 5.0]]).double()
-    found = spectra_of(rows)
+    found = spectra_of([rows])[0]
     assert found.centred.sigma.tolist() == pytest.approx([2**0.5, 0], abs=1e-7)
     assert found.raw.sigma.square().sum().item() == pytest.approx(60)
     assert found.precision == 2.0**-52
+
+
+def test_matrices_of_any_shapes_come_back_in_their_order():
+    g = torch.Generator().manual_seed(0)
+    shapes = [(5, 3), (5, 3), (2, 7), (5, 3), (1, 1), (600, 600), (600, 600)]
+    matrices = [torch.randn(shape, generator=g) + i for i, shape in enumerate(shapes)]
+    for matrix, found in zip(matrices, spectra_of(matrices), strict=True):
+        A = matrix.double()
+        for one, of in ((found.raw, A), (found.centred, A - A.mean(0))):
+            assert one.shape == tuple(A.shape)
+            sigma = torch.linalg.svdvals(of)
+            assert bool((one.low <= sigma + 1e-9).all())
+            assert bool((sigma <= one.high + 1e-9).all())
+        assert found.mean_square == pytest.approx(float(A.square().mean()))
+    assert spectra_of([]) == ()

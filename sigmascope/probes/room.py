@@ -1,0 +1,78 @@
+"""How many samples are run at once, so that what autograd keeps of them fits in memory.
+
+One sample is run and what its tape holds is added up: what layers read and write would not do, for
+what lies between them (scores of attention say) may be far more. Nothing is run where layers write
+so little that the question does not arise.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from sigmascope.gate import Refusal, allowed, size_words
+from sigmascope.probes.execution.hooks import Call
+from sigmascope.probes.scene import Scene
+
+TAPE = 0.25  # of the memory allowed for a tape: gradients and copies of it take as much, and more
+SURE = 1 / 64  # of the memory allowed that layers may write before their tape is weighed
+LACKING = (
+    "it needs {} for one sample, and {} of memory are allowed: allow more by `memory=` (`--memory`)"
+    ", or pass smaller samples, as shorter sequences"
+)
+
+
+def held(calls: tuple[Call, ...]) -> int:
+    """Bytes that are held while what layers read and wrote is kept."""
+    found = {_place(t): _size(t) for c in calls for t in (c.input, c.output)}
+    return sum(found.values())
+
+
+def tape_size(scene: Scene) -> int:
+    """Bytes that one run forward leaves for the way back, with what layers read and write.
+
+    Cost: a forward pass.
+    """
+    own = {_place(p) for p in scene.model.parameters()}
+    kept: dict[int, Tensor] = {}  # alive, so that no memory is used twice
+
+    def note(t: Tensor) -> Tensor:
+        kept.setdefault(_place(t), t.detach())
+        return t
+
+    with saved_tensors_hooks(note, lambda t: t), scene.on_tape() as run:
+        for call in run.calls:
+            note(call.input)
+            note(call.output)
+        return sum(_size(t) for place, t in kept.items() if place not in own)
+
+
+def at_once(scene: Scene, calls: tuple[Call, ...]) -> int:
+    """How many samples fit on one tape.
+
+    Args:
+        scene: All samples.
+        calls: Of its layers and normalisers, on all samples.
+
+    Raises:
+        Refusal: If not even one does, with what it needs and what is allowed.
+    """
+    if held(calls) <= SURE * allowed():
+        return scene.count
+    one, room = tape_size(scene.chosen(torch.tensor([0]))), TAPE * allowed()
+    if one > room:
+        raise Refusal(LACKING.format(size_words(int(one / TAPE)), size_words(allowed())))
+    return min(scene.count, int(room / max(one, 1)))
+
+
+def _size(t: Tensor) -> int:
+    try:
+        return t.untyped_storage().nbytes()
+    except (NotImplementedError, RuntimeError):  # a kind of tensor that lies in several storages
+        return t.numel() * t.itemsize
+
+
+def _place(t: Tensor) -> int:
+    try:
+        return t.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):
+        return -id(t)

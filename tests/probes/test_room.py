@@ -1,0 +1,37 @@
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.gate import Refusal, memory
+from sigmascope.probes import Subject
+from sigmascope.probes.room import at_once, held, tape_size
+
+
+def subject(samples: int = 8) -> Subject:
+    model = nn.Sequential(nn.Linear(10, 1000), nn.Tanh(), nn.Linear(1000, 10))
+    return Subject(model, torch.ones(samples, 10))
+
+
+def test_what_is_held_is_what_layers_read_and_write():
+    # 10 read and 1000 written, 1000 read and 10 written, in float32
+    assert held(subject().calls) == 8 * 4 * (10 + 1000 + 1000 + 10)
+
+
+def test_a_tape_grows_with_the_samples_and_leaves_weights_out():
+    one, eight = (tape_size(subject(n).scene) for n in (1, 8))
+    assert eight == 8 * one
+    assert one >= held(subject(1).calls)
+
+
+def test_as_many_samples_as_fit_are_put_on_a_tape():
+    s = subject()
+    assert at_once(s.scene, s.calls) == 8
+    one = tape_size(subject(1).scene)
+    with memory(13 * one):  # a quarter of it, for three of eight
+        assert at_once(s.scene, s.calls) == 3
+
+
+def test_one_sample_that_does_not_fit_is_refused(as_users_see_it):
+    s = subject()
+    with memory(1000), pytest.raises(Refusal, match=r"for one sample, .* allow more by `memory="):
+        at_once(s.scene, s.calls)

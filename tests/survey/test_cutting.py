@@ -1,0 +1,71 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import survey
+from sigmascope.gate import Refusal, memory
+from sigmascope.survey.cutting import cut
+
+
+def wide(samples: int = 64):
+    g = torch.Generator().manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 2048), nn.ReLU(), nn.Linear(2048, 4)).requires_grad_()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(torch.randn(p.shape, generator=g) / 8)
+    return model, torch.randn(samples, 16, generator=g), torch.arange(samples) % 4
+
+
+def test_a_batch_that_fits_is_left_alone():
+    model, x, y = wide()
+    batch, targets, left = cut(model, x, y, 0)
+    assert batch is x
+    assert targets is y
+    assert left == []
+
+
+def test_what_does_not_fit_is_cut_and_told():
+    model, x, y = wide()
+    with memory("1MB"):
+        batch, targets, left = cut(model, x, torch.cat([y, y]), 0)
+    assert 1 <= len(batch) < 64
+    assert torch.equal(batch, x[: len(batch)])
+    assert len(targets) == 2 * len(batch)
+    (told,) = left
+    assert told.what == f"{64 - len(batch)} of 64 samples"
+    assert "`memory=` (`--memory`)" in told.why
+
+
+def test_a_profile_within_a_cap_is_that_of_the_first_samples():
+    model, x, y = wide()
+    capped = survey.profile(model, x, targets=y, loss=F.cross_entropy, memory="1MB")
+    (told,) = [s for s in capped.skipped if s.site == "(samples)"]
+    most = 64 - int(told.what.split()[0])
+    alone = survey.profile(model, x[:most], targets=y[:most], loss=F.cross_entropy)
+    there = {(r.site, r.quantity, r.form): r.estimate.value for r in capped.readings}
+    assert there
+    for r in alone.readings:
+        key = (r.site, r.quantity, r.form)
+        if key in there:
+            assert there[key] == pytest.approx(r.estimate.value, rel=1e-4, abs=1e-6), key
+
+
+def test_pieces_of_the_samples_give_what_all_at_once_do():
+    model, x, y = wide()
+    task = {"targets": y, "loss": F.cross_entropy}
+    whole = survey.profile(model, x, **task)
+    parts = survey.profile(model, x, **task, memory="5MB")
+    assert not [s for s in parts.skipped if s.site == "(samples)"]
+    assert [r.quantity for r in parts.readings] == [r.quantity for r in whole.readings]
+    for a, b in zip(parts.readings, whole.readings, strict=True):
+        assert a.estimate.value == pytest.approx(b.estimate.value, rel=1e-4, abs=1e-6), a
+
+
+def test_where_no_sample_fits_it_is_refused(as_users_see_it):
+    model, x, _ = wide()
+    with (
+        memory("10kB"),
+        pytest.raises(Refusal, match=r"must allow for one sample, got .* Allow more"),
+    ):
+        cut(model, x, None, 0)
