@@ -9,9 +9,11 @@ from torch import Tensor, nn
 
 from sigmascope.diagnosis.trainability.curves import Curve, Probe
 from sigmascope.diagnosis.trainability.minibatches import Minibatches, minibatches
+from sigmascope.diagnosis.trainability.paces import Pace
 from sigmascope.diagnosis.trainability.target_r2 import right_share, target_share, thinned
-from sigmascope.gate import Refusal
-from sigmascope.probes.execution import duplicate, still
+from sigmascope.diagnosis.trainability.turns import Turn, Turns
+from sigmascope.gate import Budget, Refusal
+from sigmascope.probes.execution import still
 from sigmascope.probes.samples import (
     Batch,
     Loss,
@@ -29,9 +31,11 @@ RATES: dict[Optimiser, tuple[float, ...]] = {
     "sgd": (1e-3, 1e-2, 1e-1, 1.0),
     "adam": (3e-4, 1e-3, 3e-3, 1e-2),
 }
+MOMENTS: dict[Optimiser, int] = {"sgd": 1, "adam": 2}  # tensors that it keeps for each weight
 ROUNDS = ((4, 5), (2, 5), (1, 12))  # how many of the best rates go on, and for how many rounds
 PASSES = sum(count * rounds for count, rounds in ROUNDS)
 MOST = 256  # samples
+WHAT = "The probability of fitting"
 
 
 def probe(
@@ -43,6 +47,7 @@ def probe(
     optimiser: Optimiser = "adam",
     rates: Sequence[float] | None = None,
     batch_dim: int = 0,
+    budget: Budget | float | None = None,
 ) -> Probe:
     """Train copies of a model at four rates for five rounds each, the better ones for longer.
 
@@ -59,9 +64,11 @@ def probe(
         optimiser: Heavy-ball SGD or Adam.
         rates: Learning rates to try; the usual four of the optimiser if not given.
         batch_dim: Where the batch has its samples.
+        budget: Seconds that it may take, kept to within a step; None for as long as it takes.
 
     Raises:
-        Refusal: If nothing is trained, there are more samples, the targets are not finite or do not
+        OverBudget: As soon as it is known that not all steps will be made in time.
+        Refusal: If nothing is trained, there is no room for the copies, there are more samples, the targets are not finite or do not
             suit the outputs, a rate is not above zero, or the model or the loss fails.
 
     Cost: 42 forward and backward passes of the batch, and the least loss of a constant.
@@ -74,6 +81,7 @@ def probe(
         optimiser=optimiser,
         rates=rates,
         batch_dim=batch_dim,
+        budget=budget,
     )
     for best, rounds in ROUNDS:
         probing.go_on(best, rounds)
@@ -81,7 +89,18 @@ def probe(
 
 
 class Probing:
-    """A probe that can go on; the arguments are those of `probe`."""
+    """A probe that can go on; the arguments are those of `probe`.
+
+    Copies take turns. Of a small model all stay in memory; of a larger one that whose turn it is,
+    and the others wait in temporary files (`parked`), so that at most the copy's weights, their
+    gradients, the one or two moments of the optimiser and what holds the model still (`still`) are
+    there beside the model: five times the bytes of its parameters. Nothing is computed twice, and
+    every reading has the bits that it would have if all were there at once.
+
+    Attributes:
+        passes: Of all samples that were made, forward and backward.
+        pace: Of the steps, against the budget.
+    """
 
     def __init__(
         self,
@@ -93,29 +112,57 @@ class Probing:
         optimiser: Optimiser = "adam",
         rates: Sequence[float] | None = None,
         batch_dim: int = 0,
+        budget: Budget | float | None = None,
+        rounds: int = PASSES,
+        what: str = WHAT,
     ) -> None:
         count = _require(batch, targets, optimiser, rates, batch_dim)
         ready = prepared(model, batch)
         targets = targets.clone() if isinstance(targets, Tensor) else targets
         self.model, self.loss, self.passes = model, loss, 0
         suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)
-        self.runs = [_Run(model, optimiser, rate, suits) for rate in rates or RATES[optimiser]]
-        with still(model):
+        self.runs = [_Run(optimiser, rate, suits) for rate in rates or RATES[optimiser]]
+        self._turns = Turns(model, len(self.runs), MOMENTS[optimiser])
+        self.pace = Pace(Budget.of(budget), what, rounds, beside=self._turns.words)
+        with self.pace.budget.counting(), still(model):
             self.data = minibatches(model, ready, targets, loss, count=count, batch_dim=batch_dim)
+        self.pace.steps = rounds * self.data.steps
 
     def go_on(self, best: int, rounds: int) -> None:
-        """So many rounds more for each of the best rates; one that is lost hands its rounds on."""
+        """So many rounds more for each of the best rates; one that is lost hands its rounds on.
+
+        Raises:
+            OverBudget: Where not all steps will be made in time.
+        """
         left = best * rounds
         alive = sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().progress)
+        for each in alive:
+            wanted = min(rounds if best > 1 else left, left)
+            with self.pace.budget.counting():
+                done = self._turn(each, wanted) if wanted else 0
+            left -= done
+            self.passes += done
+            self.pace.made = self.passes * self.data.steps  # a lost rate's last round counts whole
+
+    def _turn(self, run: "_Run", rounds: int) -> int:
+        self._turns.take(run)
         with still(self.model):  # what copies share with it, random states and settings stay
-            for each in alive:
-                wanted = min(rounds if best > 1 else left, left)
-                left -= each.go_on(self.data, self.loss, wanted)
-        self.passes += best * rounds - left
+            done = run.go_on(self.data, self.loss, rounds, self.pace)
+        self._turns.settle(run)
+        if not run.finite:
+            run.close()
+        return done
 
     def keep(self, best: int) -> None:
         """Let go of the copies at all but the best rates."""
-        self.runs = sorted(self.runs, key=lambda r: (not r.finite, -r.curve().progress))[:best]
+        order = sorted(self.runs, key=lambda r: (not r.finite, -r.curve().progress))
+        for run in order[best:]:
+            run.close()
+        self.runs = order[:best]
+
+    def wait(self) -> None:
+        """Give back the memory until it goes on."""
+        self._turns.take(None)
 
     @property
     def alive(self) -> bool:
@@ -145,23 +192,13 @@ def _require(
     return count
 
 
-class _Run:
+class _Run(Turn):
     """Training of a copy at one rate, which can go on."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimiser: Optimiser,
-        rate: float,
-        suits: Callable[[Tensor], None],
-    ) -> None:
+    def __init__(self, optimiser: Optimiser, rate: float, suits: Callable[[Tensor], None]) -> None:
+        super().__init__(lambda parameters: optimiser_of(parameters, optimiser, rate))
         self._suits = suits  # raises unless the targets suit the first output
-        self.model = duplicate(model).train()
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        if not parameters:
-            raise Refusal("There must be parameters to train, got none that require gradients.")
         self.rate = rate
-        self.by = optimiser_of(parameters, optimiser, rate)
         self.batches: Iterator[tuple[Batch, Any]] | None = None
         self.rounds: list[tuple[float, float, float, float | None]] = []
         self.steps: list[float] = []
@@ -174,13 +211,13 @@ class _Run:
         known = None if None in right or not right else right
         return Curve(self.rate, losses, told, aligned, self.finite, known, tuple(self.steps))
 
-    def go_on(self, data: Minibatches, loss: Loss, rounds: int) -> int:
+    def go_on(self, data: Minibatches, loss: Loss, rounds: int, pace: Pace) -> int:
         """So many rounds more, each with what it shows; how many were made."""
-        self.batches = self.batches or data.each()
+        self.batches = batches = self.batches or data.each()
+        step = lambda: self._step(*next(batches), data, loss)
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             for done in range(rounds):
-                pairs = [self._step(*next(self.batches), data, loss) for _ in range(data.steps)
-                         if self.finite]  # fmt: skip
+                pairs = [pace.made_in_time(step) for _ in range(data.steps) if self.finite]
                 if not self.finite:
                     return done + 1
                 self.rounds.append(_shown(self.steps[-data.steps :], pairs))
