@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from sigmascope.gate.refusals import Refusal, printable
 
-USUAL = 120.0  # seconds, where the user says nothing
 SECONDS = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600}
 LONGEST = 1e9  # seconds
 
@@ -55,6 +55,8 @@ class Budget:
         clock: In seconds.
     """
 
+    USUAL: ClassVar[float] = 120.0  # seconds, where the user says nothing
+
     seconds: float = USUAL
     tell: Callable[[str], None] | None = None
     clock: Callable[[], float] = time.monotonic
@@ -62,9 +64,10 @@ class Budget:
     _since: float | None = field(default=None)
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0:  # nor for what is no number
+        known = isinstance(self.seconds, int | float) and not isinstance(self.seconds, bool)
+        if not known or not self.seconds > 0:  # a nan is not either
             raise Refusal(
-                f"`budget` must be seconds above 0, got {self.seconds}. Pass None for as long as "
+                f"`budget` must be seconds above 0, got {self.seconds!r}. Pass None for as long as "
                 "it takes."
             )
 
@@ -73,13 +76,17 @@ class Budget:
         """A budget of so many seconds; one without end for None."""
         if isinstance(budget, Budget):
             return budget
-        return cls(math.inf if budget is None else float(budget))
+        return cls(math.inf if budget is None else budget)
+
+    @property
+    def used(self) -> float:
+        """Seconds that are used."""
+        return self._used + (0.0 if self._since is None else self.clock() - self._since)
 
     @property
     def left(self) -> float:
         """Seconds that are not used yet; negative where it was overrun."""
-        running = 0.0 if self._since is None else self.clock() - self._since
-        return self.seconds - self._used - running
+        return self.seconds - self.used
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -91,4 +98,4 @@ class Budget:
         try:
             yield
         finally:
-            self._used, self._since = self.seconds - self.left, None
+            self._used, self._since = self.used, None

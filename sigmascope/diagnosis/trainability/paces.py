@@ -12,6 +12,7 @@ from typing import TypeVar
 from sigmascope.gate import Budget, OverBudget, time_words
 
 TIMED = 3  # steps after which something is foretold; the first ones warm up
+LONG = 5.0  # seconds, above which the cost is told
 ROOM = 1.25  # times what is foretold, in the budget that is proposed
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ class Pace:
         what: Is made, as the beginning of "... needs 336 training steps".
         steps: That are wanted in all.
         beside: What else it costs, in words.
+        among: How many share the user's budget, of which this one is a part.
         made: So far.
         fastest: Seconds of the fastest step so far; infinite where none was timed.
     """
@@ -34,6 +36,7 @@ class Pace:
     what: str
     steps: int
     beside: str = ""
+    among: int = 1
     made: int = 0
     fastest: float = math.inf
     _timed: int = 0
@@ -53,13 +56,14 @@ class Pace:
         """That the budget is too small, and how to allow more."""
         known = self._timed > 0
         takes = f", about {time_words(self.needed)}" if known else ""
-        more = max(ROOM * self.needed, 2 * self.budget.seconds) if known else 300
+        more = self.among * max(ROOM * self.needed if known else 0, 2 * self.budget.seconds)
         minutes = max(1, math.ceil(more / 60))
+        part = f" for each of {self.among}" if self.among > 1 else ""
         return (
-            f"{self.what} needs {self.steps} training steps{takes}, and {self.made} were made of a "
-            f"budget of {time_words(self.budget.seconds)}, from which nothing is foretold: allow "
-            f"more, `--budget {minutes}min` (`budget={60 * minutes}` in Python), or take fewer "
-            "samples."
+            f"{self.what} needs {self.steps} training steps{takes}, and {self.made} were made in a "
+            f"budget of {time_words(self.budget.seconds)}{part}, from which nothing is foretold: "
+            f"allow more, `--budget {minutes}min` (`budget={60 * minutes}` in Python), or take "
+            "fewer samples."
         )
 
     def made_in_time(self, step: Callable[[], T]) -> T:
@@ -75,7 +79,7 @@ class Pace:
         self.made += 1
         self._timed += 1
         self.fastest = min(self.fastest, self.budget.clock() - began)
-        if self._timed == TIMED and self.budget.tell is not None:
+        if self._timed == TIMED and self.needed > LONG and self.budget.tell is not None:
             self.budget.tell(
                 f"{self.what}: {self.steps} training steps, about {time_words(self.needed)}"
                 f"{self.beside}; the budget is {time_words(self.budget.seconds)}"

@@ -68,8 +68,9 @@ def probe(
 
     Raises:
         OverBudget: As soon as it is known that not all steps will be made in time.
-        Refusal: If nothing is trained, there is no room for the copies, there are more samples, the targets are not finite or do not
-            suit the outputs, a rate is not above zero, or the model or the loss fails.
+        Refusal: If nothing is trained, there is no room for the copies, there are more samples, the
+            targets are not finite or do not suit the outputs, a rate is not above zero, or the
+            model or the loss fails.
 
     Cost: 42 forward and backward passes of the batch, and the least loss of a constant.
     """
@@ -115,6 +116,7 @@ class Probing:
         budget: Budget | float | None = None,
         rounds: int = PASSES,
         what: str = WHAT,
+        among: int = 1,
     ) -> None:
         count = _require(batch, targets, optimiser, rates, batch_dim)
         ready = prepared(model, batch)
@@ -123,7 +125,7 @@ class Probing:
         suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)
         self.runs = [_Run(optimiser, rate, suits) for rate in rates or RATES[optimiser]]
         self._turns = Turns(model, len(self.runs), MOMENTS[optimiser])
-        self.pace = Pace(Budget.of(budget), what, rounds, beside=self._turns.words)
+        self.pace = Pace(Budget.of(budget), what, rounds, self._turns.words, among)
         with self.pace.budget.counting(), still(model):
             self.data = minibatches(model, ready, targets, loss, count=count, batch_dim=batch_dim)
         self.pace.steps = rounds * self.data.steps
@@ -138,31 +140,35 @@ class Probing:
         alive = sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().progress)
         for each in alive:
             wanted = min(rounds if best > 1 else left, left)
-            with self.pace.budget.counting():
-                done = self._turn(each, wanted) if wanted else 0
-            left -= done
-            self.passes += done
-            self.pace.made = self.passes * self.data.steps  # a lost rate's last round counts whole
+            if wanted:
+                left -= self._turn(each, wanted)
 
-    def _turn(self, run: "_Run", rounds: int) -> int:
-        self._turns.take(run)
-        with still(self.model):  # what copies share with it, random states and settings stay
-            done = run.go_on(self.data, self.loss, rounds, self.pace)
-        self._turns.settle(run)
-        if not run.finite:
-            run.close()
+    def _turn(self, one: "_Run", rounds: int) -> int:
+        before, done = len(one.rounds), 0
+        with self.pace.budget.counting():
+            self._turns.take(one)
+            try:
+                with still(self.model):  # what copies share with it, random states and settings
+                    done = one.go_on(self.data, self.loss, rounds, self.pace)
+            finally:  # a step that there is no time for does not take back the others
+                self.passes += done or len(one.rounds) - before
+            self.pace.made = self.passes * self.data.steps  # a lost rate's last round counts whole
+            self._turns.settle(one)
+        if not one.finite:
+            one.close()
         return done
 
     def keep(self, best: int) -> None:
         """Let go of the copies at all but the best rates."""
         order = sorted(self.runs, key=lambda r: (not r.finite, -r.curve().progress))
-        for run in order[best:]:
-            run.close()
+        for lost in order[best:]:
+            lost.close()
         self.runs = order[:best]
 
-    def wait(self) -> None:
-        """Give back the memory until it goes on."""
+    def wait(self, budget: Budget) -> None:
+        """Give back the memory until it goes on, with all of a budget and no plan."""
         self._turns.take(None)
+        self.pace.budget, self.pace.steps = budget, 0
 
     @property
     def alive(self) -> bool:
