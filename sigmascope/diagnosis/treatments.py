@@ -12,7 +12,7 @@ from sigmascope.diagnosis.remedies.base import Batches, Remedy
 from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy
 from sigmascope.diagnosis.rules.catalogue import diagnose
 from sigmascope.diagnosis.trainability.model import foretold, probability
-from sigmascope.diagnosis.trainability.short_runs import Optimiser
+from sigmascope.diagnosis.trainability.rate_runs import Optimiser
 from sigmascope.gate import Budget
 from sigmascope.probes.execution import in_words
 from sigmascope.probes.samples import Batch

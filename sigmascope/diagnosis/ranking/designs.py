@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from sigmascope.diagnosis.trainability import scores
 from sigmascope.diagnosis.trainability.curves import Curve, Probe, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
-from sigmascope.diagnosis.trainability.short_runs import Optimiser, Probing
+from sigmascope.diagnosis.trainability.rate_runs import Optimiser
+from sigmascope.diagnosis.trainability.short_runs import Probing
 from sigmascope.gate import Budget, OverBudget, Refusal, printable
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate

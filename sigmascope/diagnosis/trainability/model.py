@@ -14,7 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.trainability.kept import Kept
-from sigmascope.diagnosis.trainability.short_runs import MOST, PASSES, Optimiser, probe
+from sigmascope.diagnosis.trainability.rate_runs import Optimiser
+from sigmascope.diagnosis.trainability.short_runs import MOST, PASSES, probe
 from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, sample_count

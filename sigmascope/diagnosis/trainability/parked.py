@@ -5,8 +5,11 @@ optimiser remembers. The others keep their modules and tensors, whose memory is 
 bytes are in a file that has no name, so that nothing is left of it whatever ends the process.
 """
 
+import ctypes
 import shutil
+import sys
 import tempfile
+import weakref
 from collections.abc import Iterable
 from typing import IO
 
@@ -44,18 +47,25 @@ class Parking:
         left = {s.data_ptr(): s for t in tensors for s in _own(t) if s.data_ptr() not in but}
         needed = sum(s.nbytes() for s in left.values())
         try:
-            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115 (until it is let go)
-            self._file.seek(0)
+            file = self._file = self._file or self._made()
+            file.seek(0)
             for storage in left.values():
                 for piece in _pieces(storage):
-                    self._file.write(piece.to("cpu", copy=True).numpy().data)  # no view of it
-            self._file.flush()
+                    file.write(piece.to("cpu", copy=True).numpy().data)  # no view of it
+            file.flush()
         except OSError as error:
             raise no_room(needed, str(error)) from error
         for storage in left.values():
             self._left.append((storage, storage.nbytes()))
             storage.resize_(0)
         self.size = needed
+        _give_back()
+
+    def _made(self) -> IO[bytes]:
+        """A file that is closed with this place at the latest."""
+        file = tempfile.TemporaryFile()  # noqa: SIM115 (open for as long as something is in it)
+        weakref.finalize(self, file.close)
+        return file
 
     def fetch(self) -> None:
         """Bring back what is parked, bit for bit, to where it was."""
@@ -105,6 +115,14 @@ def memory_of(model: nn.Module) -> frozenset[int]:
     """Addresses of the memory of a model's weights and buffers."""
     own = (*model.parameters(), *model.buffers())
     return frozenset(s.data_ptr() for t in own for s in _own(t))
+
+
+def _give_back() -> None:
+    """To the system, memory that was freed; glibc keeps blocks of less than 32 MiB for itself."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:  # other libraries of C have no such word
+            trim(0)
 
 
 def _own(t: Tensor) -> list[torch.UntypedStorage]:

@@ -1,37 +1,28 @@
 """A few steps of training on copies, and what they show."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.trainability.curves import Curve, Probe
-from sigmascope.diagnosis.trainability.minibatches import Minibatches, minibatches
+from sigmascope.diagnosis.trainability.curves import Probe
+from sigmascope.diagnosis.trainability.minibatches import minibatches
 from sigmascope.diagnosis.trainability.paces import Pace
-from sigmascope.diagnosis.trainability.target_r2 import right_share, target_share, thinned
-from sigmascope.diagnosis.trainability.turns import Turn, Turns
+from sigmascope.diagnosis.trainability.rate_runs import MOMENTS, RATES, Optimiser, RateRun
+from sigmascope.diagnosis.trainability.turns import Turns
 from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import (
     Batch,
     Loss,
-    as_tensor,
     prepared,
     require_finite_targets,
     require_task,
-    run,
     sample_count,
 )
 from sigmascope.survey.task import constant_loss
 
-Optimiser = Literal["sgd", "adam"]
-RATES: dict[Optimiser, tuple[float, ...]] = {
-    "sgd": (1e-3, 1e-2, 1e-1, 1.0),
-    "adam": (3e-4, 1e-3, 3e-3, 1e-2),
-}
-MOMENTS: dict[Optimiser, int] = {"sgd": 1, "adam": 2}  # tensors that it keeps for each weight
 ROUNDS = ((4, 5), (2, 5), (1, 12))  # how many of the best rates go on, and for how many rounds
 PASSES = sum(count * rounds for count, rounds in ROUNDS)
 MOST = 256  # samples
@@ -123,7 +114,7 @@ class Probing:
         targets = targets.clone() if isinstance(targets, Tensor) else targets
         self.model, self.loss, self.passes = model, loss, 0
         suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)
-        self.runs = [_Run(optimiser, rate, suits) for rate in rates or RATES[optimiser]]
+        self.runs = [RateRun(optimiser, rate, suits) for rate in rates or RATES[optimiser]]
         self._turns = Turns(model, len(self.runs), MOMENTS[optimiser])
         self.pace = Pace(Budget.of(budget), what, rounds, self._turns.words, among)
         with self.pace.budget.counting(), still(model):
@@ -143,7 +134,7 @@ class Probing:
             if wanted:
                 left -= self._turn(each, wanted)
 
-    def _turn(self, one: "_Run", rounds: int) -> int:
+    def _turn(self, one: RateRun, rounds: int) -> int:
         before, done = len(one.rounds), 0
         with self.pace.budget.counting():
             self._turns.take(one)
@@ -196,86 +187,3 @@ def _require(
         raise Refusal(f"A probe takes up to {MOST} samples, got {count}. Pass fewer.")
     require_finite_targets(targets)
     return count
-
-
-class _Run(Turn):
-    """Training of a copy at one rate, which can go on."""
-
-    def __init__(self, optimiser: Optimiser, rate: float, suits: Callable[[Tensor], None]) -> None:
-        super().__init__(lambda parameters: optimiser_of(parameters, optimiser, rate))
-        self._suits = suits  # raises unless the targets suit the first output
-        self.rate = rate
-        self.batches: Iterator[tuple[Batch, Any]] | None = None
-        self.rounds: list[tuple[float, float, float, float | None]] = []
-        self.steps: list[float] = []
-        self.finite = True
-        self.output = torch.zeros(())  # of all samples, at the start
-
-    def curve(self) -> Curve:
-        """What was seen so far."""
-        losses, told, aligned, right = zip(*self.rounds, strict=True) if self.rounds else ((),) * 4
-        known = None if None in right or not right else right
-        return Curve(self.rate, losses, told, aligned, self.finite, known, tuple(self.steps))
-
-    def go_on(self, data: Minibatches, loss: Loss, rounds: int, pace: Pace) -> int:
-        """So many rounds more, each with what it shows; how many were made."""
-        self.batches = batches = self.batches or data.each()
-        step = lambda: self._step(*next(batches), data, loss)
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            for done in range(rounds):
-                pairs = [pace.made_in_time(step) for _ in range(data.steps) if self.finite]
-                if not self.finite:
-                    return done + 1
-                self.rounds.append(_shown(self.steps[-data.steps :], pairs))
-        return rounds
-
-    def _step(self, batch: Batch, targets: Any, data: Minibatches, loss: Loss) -> Any:
-        """One step; rows of its outputs and targets, if they can be compared."""
-        self.by.zero_grad()
-        output = as_tensor(run(self.model, batch))[0]
-        if not self.output.ndim:
-            self.output = data.whole(output.detach())
-            self._suits(self.output)
-        value = loss(output, targets)
-        self.finite = bool(value.isfinite())
-        if not self.finite:
-            return None
-        self.steps.append(value.item())
-        pair = thinned(output.detach(), targets, data.rows)
-        self._follow(value)
-        return pair
-
-    def _follow(self, value: Tensor) -> None:
-        try:
-            value.backward()
-        except RuntimeError as error:
-            words = " ".join(str(error).split())[:200]
-            raise Refusal(
-                f"A training step of the model must work, autograd says: {words}"
-            ) from error
-        for group in self.by.param_groups:
-            for p in group["params"]:
-                if p.grad is not None and p.grad.layout != p.layout == torch.strided:
-                    p.grad = p.grad.to_dense()  # which plain optimisers want
-        self.by.step()
-
-
-def optimiser_of(
-    parameters: Sequence[nn.Parameter], optimiser: Optimiser, rate: float
-) -> torch.optim.Optimizer:
-    """Adam, or SGD with momentum 0.9: what is meant by plain training."""
-    plain = all(p.is_floating_point() for p in parameters)  # fused steps take no complex numbers
-    if optimiser == "adam":
-        return torch.optim.Adam(parameters, lr=rate, fused=plain)
-    return torch.optim.SGD(parameters, lr=rate, momentum=0.9, fused=plain)
-
-
-def _shown(
-    losses: Sequence[float], pairs: Sequence[Any]
-) -> tuple[float, float, float, float | None]:
-    """Of one round: mean loss, share told, alignment, and share of right answers."""
-    mean = sum(losses) / len(losses)
-    if any(pair is None for pair in pairs):
-        return mean, 0.0, 0.0, None
-    output, targets = (torch.cat(rows) for rows in zip(*pairs, strict=True))
-    return mean, *target_share(output, targets), right_share(output, targets)
