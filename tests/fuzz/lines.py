@@ -78,11 +78,13 @@ def commands(files):
     json = {"--json": place}
     budget = {"--budget": of(some("60s", "2min", "0.01s"), some("0", "-1", "abc", "1e9h"))}
     options = {
-        "profile": {**common, **json, **budget, "--fit": None, "--no-fit": None, "--html": place, "--run": place, "--step": numbers("0", "7"),
+        "profile": {**common, **json, **budget, "--fit": None, "--no-fit": None, "--html": place,
+                    "--run": place, "--step": numbers("0", "7"),
                     "--strict": None, "--views": of(some("weights", "representations", "features",
                     "gradients", "setup", "balances", "bottleneck", "conditioning"))},
         "check": {**common, **json, "--theorem": of(some("rank-participation")), "--strict": None},
-        "remedy": {**common, **json, **budget, "--save": place, "--apply": of(some("batch-norm", "best"))},
+        "remedy": {**common, **json, **budget, "--save": place,
+                   "--apply": of(some("batch-norm", "best"))},
         "balances": {**common, **json, "--tree": place, "--output": numbers("0", "2"),
                      "--whole": None},
         "bottleneck": {**common, **json, "--picture": place, "--kernel": None},

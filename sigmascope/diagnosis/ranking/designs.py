@@ -218,7 +218,8 @@ class _Tried:
             probing = looked(entry, part, among=left)
             seen = probing.seen()
         except Refusal as error:
-            raise Refusal(f"{printable(entry.name)}: {error}") from error
+            kind = OverBudget if isinstance(error, OverBudget) else Refusal
+            raise kind(f"{printable(entry.name)}: {error}") from error
         probing.keep(1)  # the other copies would fill the memory
         probing.wait(budget)
         return cls(entry.name, probing, seen)
