@@ -44,7 +44,7 @@ def share(hits: int, of: int) -> str:
 
 def looked(model: torch.nn.Module, batch: Any, targets: Any, loss: Any) -> dict[str, Any]:
     """What a user is told, in order, and the probability of fitting."""
-    measured = diagnosis.assess(model, batch, targets=targets, loss=loss)
+    measured = diagnosis.assess(model, batch, targets=targets, loss=loss, budget=None)
     chance = diagnosis.trainability.probability(measured)
     return {
         "found": [(f.name, f.severity, f.follows) for f in diagnosis.rules.diagnose(measured)],

@@ -47,7 +47,7 @@ def main() -> dict[str, float]:
 
         def whole(model: nn.Module = model) -> None:
             diagnosis.trainability.trainability(
-                model, data.inputs, targets=data.targets, loss=F.cross_entropy
+                model, data.inputs, targets=data.targets, loss=F.cross_entropy, budget=None
             )
 
         least = best_of({"pass": one, "probability": whole}, repeats=5)

@@ -87,7 +87,7 @@ def look(
             has the size of the samples that are taken here (128, or 64 images) is taken for a
             sample of unknown whole, of which nothing is said of epochs.
     """
-    found = ss.diagnose(as_program(program, model, inputs, targets, total=total),
+    found = ss.diagnose(as_program(program, model, inputs, targets, total=total), budget=None,
                         samples=size_of(inputs))  # fmt: skip
     own = found.profile.series("probability at your settings")
     return found.findings, own[0] if own else ss.probability(found.profile)

@@ -65,7 +65,7 @@ def probed(seed: int) -> diagnosis.trainability.Probe:
 def findings(seed: int) -> dict[str, Any]:
     """What a user is told before training."""
     design, x, y, make = opened(seed)
-    measured = diagnosis.assess(make(), x[:MEASURED], **_options(design, y))
+    measured = diagnosis.assess(make(), x[:MEASURED], budget=None, **_options(design, y))
     chance = diagnosis.trainability.probability(measured)
     assert chance is not None
     return {
@@ -80,7 +80,7 @@ def cures(seed: int) -> dict[str, Any]:
     design, x, y, make = opened(seed)
     # the probability ranks; of the findings that tell equals apart, one view is enough
     options: dict[str, Any] = {**_options(design, y), "views": ["setup"]}
-    found, _ = diagnosis.trial(make(), x[:MEASURED], batches=x[MEASURED:], **options)
+    found, _ = diagnosis.trial(make(), x[:MEASURED], batches=x[MEASURED:], budget=None, **options)
     scores = []
     for t in found[:REMEDIES]:
         again = partial(_again, t.remedy, make, x[MEASURED:])

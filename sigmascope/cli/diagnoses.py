@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sigmascope.cli.ends import finish
-from sigmascope.cli.options import seeded
+from sigmascope.cli.options import BUDGET, budget_of, seeded
 from sigmascope.cli.outputs import progress_bar, require_targets, wrote
 from sigmascope.cli.ranges import Count
 from sigmascope.gate import Refusal
@@ -23,6 +23,7 @@ def diagnose(
     html: Path | None = None,
     json: str | None = None,
     seed: int = 0,
+    budget: str = BUDGET,
     strict: bool = False,
 ) -> int:
     """Say what is wrong with a training program: its network, its task and how it trains.
@@ -44,17 +45,21 @@ def diagnose(
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
         seed: For the weights and data that the program draws.
+        budget: How long copies may be trained, e.g. `60s`, `10min`, once for the diagnosis and once
+            for the cures; what there is no time for is left out, which is said.
         strict: End with exit code 1 if a finding is of severity error.
     """
     from sigmascope import diagnosis, report, sources
 
     require_targets(html=html, json=json)
+    allowed = [budget_of(budget) for _ in ("diagnosis", "cures")]
     made = sources.open_program(program, generator=seeded(seed))
     whole = diagnosis.programs.program_of(made)
     with progress_bar() as progress:
-        found = diagnosis.diagnose(whole, samples=samples, progress=progress)
-    cures = diagnosis.cures.cured(whole, found, samples=samples) if cure else None
-    if cures is not None:
+        found = diagnosis.diagnose(whole, samples=samples, progress=progress, budget=allowed[0])
+    cures = None
+    if cure:
+        cures = diagnosis.cures.cured(whole, found, samples=samples, budget=allowed[1])
         cures = _with_diffs(cures, program, samples=samples, seed=seed)
     failed = strict and any(f.severity == "error" for f in found.findings)
     code = finish(found, *(() if cures is None else (cures,)), json=json, failed=failed)

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from sigmascope import gate
-from sigmascope.cli.outputs import progress_bar
+from sigmascope.cli.outputs import note, progress_bar
 from sigmascope.cli.ranges import Above, AtLeast, Fitting
 from sigmascope.quantities import ALL, View
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from sigmascope.diagnosis import Diagnosis, Program
     from sigmascope.probes import Subject
     from sigmascope.sources import Data, Model
+
+
+BUDGET = "2min"
 
 
 @Parameter(name="*")
@@ -39,8 +42,8 @@ class Source:
         device: Where to measure: `cpu`, `cuda`, `cuda:1`, `mps`.
         optimiser: Yours (`--optimizer` too): `adam`, `sgd`, `rmsprop` or another of torch's. Adam
             of usual rates is tried if not given, and nothing is said of how you train.
-        memory: How much the model and the data may take, e.g. `8GB`, and measuring beside them;
-            half of the machine's.
+        memory: How much the model and the data may take, measuring beside them, and a copy in
+            training, e.g. `8GB`; half of the machine's.
     """
 
     data: str | None = None
@@ -75,6 +78,10 @@ class Plan(Source):
         weight_decay: Its weight decay.
         batch: Samples in a step.
         epochs: For how many you mean to train.
+        fit: Whether to measure the probability of fitting, for which copies are trained. Measured
+            if not said, but not of weights that are loaded (a checkpoint, a Hugging Face folder).
+        budget: How long copies may be trained, e.g. `60s`, `10min`; what there is no time for is
+            left out, which is said.
     """
 
     lr: AtLeast = None
@@ -82,6 +89,8 @@ class Plan(Source):
     weight_decay: AtLeast = None
     batch: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     epochs: Above = None
+    fit: Annotated[bool | None, Parameter(negative="--no-fit")] = None
+    budget: str = BUDGET
 
 
 UNPLANNED = Plan()
@@ -104,6 +113,11 @@ def open_named(model: str, source: Source) -> "tuple[Model, Data]":
     if source.device is not None:
         _move(found[0].module, source.device)
     return found
+
+
+def budget_of(text: str) -> gate.Budget:
+    """Time for copies in training; what it will take is said on the way."""
+    return gate.Budget(gate.seconds_of(text), tell=note)
 
 
 def _move(module: "torch.nn.Module", device: str) -> None:
@@ -175,7 +189,9 @@ def program_of(opened: "Model", data: "Data", source: Plan) -> "Program":
     )
 
 
-def measure(opened: "Model", data: "Data", source: Plan, views: list[View] | None) -> "Diagnosis":
+def measure(
+    opened: "Model", data: "Data", source: Plan, views: list[View] | None, budget: gate.Budget
+) -> "Diagnosis":
     """A diagnosis whose profile knows the names the user gave."""
     from dataclasses import replace
 
@@ -190,6 +206,8 @@ def measure(opened: "Model", data: "Data", source: Plan, views: list[View] | Non
             batch_dim=source.batch_dim,
             generator=seeded(source.seed),
             progress=progress,
+            fit=not opened.trained if source.fit is None else source.fit,
+            budget=budget,
         )
     measured = found.profile
     unfit = [s.why for s in measured.skipped if s.what == diagnosis.rules.UNFIT]

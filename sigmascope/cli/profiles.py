@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sigmascope.cli.ends import finish
-from sigmascope.cli.options import UNPLANNED, Plan, View, measure, open_named
+from sigmascope.cli.options import UNPLANNED, Plan, View, budget_of, measure, open_named
 from sigmascope.cli.outputs import note, require_run, require_targets, wrote
 from sigmascope.cli.ranges import Step
 
@@ -51,8 +51,9 @@ def profile(
 
     require_targets(html=html, run=run, json=json, inputs=source.files)
     require_run(run)
+    budget = budget_of(source.budget)
     opened, data = open_named(model, source)
-    found = measure(opened, data, source, views)
+    found = measure(opened, data, source, views, budget)
     measured, findings = found.profile, found.findings
     failed = strict and any(f.severity == "error" for f in findings)
     code = finish(measured, findings, json=json, failed=failed)

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from sigmascope.cli.ends import finish
-from sigmascope.cli.options import DEFAULT, Source, family, loss_of, open_named
+from sigmascope.cli.options import BUDGET, DEFAULT, Source, budget_of, family, loss_of, open_named
 from sigmascope.cli.outputs import require_targets
 from sigmascope.cli.ranges import LARGEST
 
@@ -20,6 +20,7 @@ def rank(
     *models: str,
     source: Source = DEFAULT,
     passes: Passes = 60,
+    budget: str = BUDGET,
     json: str | None = None,
 ) -> int:
     """Say which of some designs will come farthest, before any of them is trained.
@@ -35,18 +36,21 @@ def rank(
         models: Two or more designs; each as for `profile`.
         source: The data, on which all are tried.
         passes: Forward and backward passes of the samples for each design, on average.
+        budget: How long copies may be trained, all in all, e.g. `60s`, `10min`.
         json: Write the order here as JSON; `-` for standard output, in place of the text.
     """
     from sigmascope import diagnosis, gate, report
 
     require_targets(json=json, inputs=source.files)
+    allowed = budget_of(budget)
     if len(models) < 2 or len({*models}) < len(models):
         raise gate.Refusal(
             f"`rank` compares two or more designs, each named once, got {len(models)} names of "
             f"{len({*models})} designs. Name them one after the other."
         )
     entries = [_entry(name, source) for name in models]
-    ranked = diagnosis.ranking.ranked_entries(entries, passes=passes)
+    with gate.memory(source.memory):
+        ranked = diagnosis.ranking.ranked_entries(entries, passes=passes, budget=allowed)
     return finish(report.Ranking(ranked), json=json)
 
 

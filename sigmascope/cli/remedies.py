@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from sigmascope.cli import outputs
 from sigmascope.cli.ends import finish, refusing
-from sigmascope.cli.options import DEFAULT, Source, family, open_named, seeded, task
+from sigmascope.cli.options import (
+    BUDGET,
+    DEFAULT,
+    Source,
+    budget_of,
+    family,
+    open_named,
+    seeded,
+    task,
+)
 from sigmascope.cli.outputs import progress_bar, require_targets
+from sigmascope.gate import Budget, memory
 
 if TYPE_CHECKING:
     from sigmascope.diagnosis import Treatment
@@ -23,6 +33,7 @@ def remedy(
     apply: str | None = None,
     save: Path | None = None,
     json: str | None = None,
+    budget: str = BUDGET,
 ) -> int:
     """Try remedies on a model, or apply one, and measure the result again.
 
@@ -40,15 +51,17 @@ def remedy(
             `best`.
         save: Write the new weights here (a state dict, `.pt`).
         json: Write the results here as JSON; `-` for standard output, in place of the text.
+        budget: How long copies may be trained, all in all, e.g. `60s`, `10min`; what there is no
+            time for gets no probability.
     """
     from sigmascope import gate, report
 
     require_targets(save=save, json=json, inputs=source.files)
     if save is not None and apply is None:
         raise gate.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
-    chosen = _named(apply)
+    chosen, allowed = _named(apply), budget_of(budget)
     opened, data, other = _opened(model, source)
-    treatments, declined = _tried(opened, (data, other), source, chosen)
+    treatments, declined = _tried(opened, (data, other), source, chosen, allowed)
     if apply == "best" and treatments and not treatments[0].found_before:
         raise gate.Refusal(
             f"Nothing was found in `{model}` to cure: name the remedy, as in `--apply batch-norm`."
@@ -90,11 +103,12 @@ def _tried(
     halves: "tuple[Data, Data]",
     source: Source,
     chosen: "tuple[Remedy, ...]",
+    budget: Budget,
 ) -> "tuple[list[Treatment], dict[str, str]]":
     from sigmascope import diagnosis
 
     data, other = halves
-    with progress_bar() as progress:
+    with memory(source.memory), progress_bar() as progress:
         return diagnosis.trial(
             opened.module,
             data.inputs,
@@ -105,6 +119,7 @@ def _tried(
             outputs=source.outputs,
             batch_dim=source.batch_dim,
             optimiser=family(source),
+            budget=budget,
             **task(data, source),
         )
 

@@ -14,8 +14,9 @@ from sigmascope.diagnosis.programs.optimisers import Recipe, Spec
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.catalogue import diagnose as findings_of
 from sigmascope.diagnosis.rules.fit import UNFIT
-from sigmascope.diagnosis.trainability.model import foretold
+from sigmascope.diagnosis.trainability.model import foretold, not_foretold
 from sigmascope.diagnosis.training import Data, training_items
+from sigmascope.gate import Budget
 from sigmascope.probes.samples import prepared
 from sigmascope.quantities import ALL, View
 from sigmascope.records import Finding, Item, Profile, Reading, Shown, Skipped
@@ -23,6 +24,10 @@ from sigmascope.survey import tried
 
 SAMPLES = 128  # that are measured
 ENDS = ("least loss", "least loss of a constant")  # between which training goes
+NOT_ASKED = (
+    "it was not asked for: `--fit` (`fit=True` in Python) trains copies for 42 passes and tells "
+    "whether plain training would get under way from these weights, which were trained already"
+)
 ALL_OF, SOME = 16, 8  # outputs of a sample that are differentiated: all of so few, or mixtures
 
 
@@ -66,6 +71,8 @@ def diagnose(
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
     progress: survey.Progress | None = None,
+    fit: bool = True,
+    budget: Budget | float | None = Budget.USUAL,
     **options: Any,
 ) -> Diagnosis: ...
 def diagnose(
@@ -83,6 +90,8 @@ def diagnose(
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
     progress: survey.Progress | None = None,
+    fit: bool = True,
+    budget: Budget | float | None = Budget.USUAL,
     **options: Any,
 ) -> Diagnosis | tuple[Finding, ...]:
     """Say what is wrong with a training program: its network, its task and how it trains.
@@ -105,6 +114,10 @@ def diagnose(
         batch_dim: Where batches have their samples.
         generator: As for `survey.profile`.
         progress: As for `survey.profile`.
+        fit: Whether to measure the probability of fitting, which says little of a model that is
+            trained already.
+        budget: Seconds that training of copies may take, kept to within a step; None for as long as
+            it takes. What there was no time for is said under what was skipped.
         options: What else goes with the name of an optimiser (`momentum`, `weight_decay`), or
             belongs to the program (`clip`, and `total`, the number of all samples).
 
@@ -129,10 +142,12 @@ def diagnose(
     if outputs is None:
         outputs = ALL_OF if known.width <= ALL_OF else SOME
     asked = {"views": views, "outputs": outputs, "generator": generator, "progress": progress}
-    return _examined(whole, known, asked)
+    return _examined(whole, known, asked, Budget.of(budget), fit=fit)
 
 
-def _examined(program: Program, known: Opened, asked: dict[str, Any]) -> Diagnosis:
+def _examined(
+    program: Program, known: Opened, asked: dict[str, Any], budget: Budget, *, fit: bool
+) -> Diagnosis:
     """Everything that can be measured of the program; what cannot is said."""
     task, recipe = known.task, program.recipe()
     measured = survey.profile(program.model, known.batch, **task, **asked)
@@ -140,9 +155,12 @@ def _examined(program: Program, known: Opened, asked: dict[str, Any]) -> Diagnos
         gap = Skipped("(targets)", UNFIT, known.unfit)
         measured = replace(measured, skipped=(*measured.skipped, gap))
     elif "setup" in asked["views"]:
-        family = "adam" if recipe is None else recipe.family
-        measured = foretold(measured, program.model, known.batch, **task, optimiser=family)
-        measured = _trained(measured, program, known, recipe)
+        if fit:
+            how = {"optimiser": "adam" if recipe is None else recipe.family, "budget": budget}
+            measured = foretold(measured, program.model, known.batch, **task, **how)
+        else:
+            measured = not_foretold(measured, NOT_ASKED)
+        measured = _trained(measured, program, known, recipe, budget)
     if known.unread:
         gap = Skipped("(loss)", "the loss of the program", known.unread)
         measured = replace(measured, skipped=(*measured.skipped, gap))
@@ -160,7 +178,9 @@ def _settings(program: Program, known: Opened, recipe: Recipe | None) -> str:
     return f"{recipe.says()}, batches of {known.size}{epochs}"
 
 
-def _trained(measured: Profile, program: Program, known: Opened, recipe: Recipe | None) -> Profile:
+def _trained(
+    measured: Profile, program: Program, known: Opened, recipe: Recipe | None, budget: Budget
+) -> Profile:
     """The profile with what training at the user's settings showed, or why it did not."""
     if recipe is None:  # of which the report says that nothing was heard
         return measured
@@ -177,6 +197,7 @@ def _trained(measured: Profile, program: Program, known: Opened, recipe: Recipe 
             planned=known.planned,
             clip=program.clip,
             ends=(ends[0], ends[1]) if len(ends) == len(ENDS) else None,
+            budget=budget,
         )
         items += tried(seen, "training")
     return replace(

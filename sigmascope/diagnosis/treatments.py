@@ -12,7 +12,8 @@ from sigmascope.diagnosis.remedies.base import Batches, Remedy
 from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy
 from sigmascope.diagnosis.rules.catalogue import diagnose
 from sigmascope.diagnosis.trainability.model import foretold, probability
-from sigmascope.diagnosis.trainability.short_runs import Optimiser
+from sigmascope.diagnosis.trainability.rate_runs import Optimiser
+from sigmascope.gate import Budget
 from sigmascope.probes.execution import in_words
 from sigmascope.probes.samples import Batch
 from sigmascope.records import Finding, Profile, Shown
@@ -80,6 +81,7 @@ def treat(
     batches: Batches | None = None,
     before: Profile | None = None,
     optimiser: Optimiser = "adam",
+    budget: Budget | float | None = Budget.USUAL,
     **options: Any,
 ) -> Treatment:
     """Apply a remedy and measure the model again, as it was measured before.
@@ -91,15 +93,17 @@ def treat(
         batches: What the remedy works with; `batch` if not given.
         before: From `assess`, if the model was measured on this batch already.
         optimiser: With which both are probed.
+        budget: Seconds that the probes may take, all in all; past it the probability is left out.
         options: As for `survey.profile`: `targets`, `loss`, `views` and others.
 
     Raises:
         Inapplicable: If the remedy does nothing for this model.
         Refusal: If the model or the batch cannot be measured.
     """
-    before = before or assess(model, batch, optimiser=optimiser, **options)
+    how: Any = {"optimiser": optimiser, "budget": Budget.of(budget), **options}
+    before = before or assess(model, batch, **how)
     changed = remedy.apply(model, batch if batches is None else batches)
-    after = assess(changed, batch, optimiser=optimiser, **options)
+    after = assess(changed, batch, **how)
     after = survey.named(after, {**after.about, "remedy": remedy.name})
     return Treatment(remedy, changed, before, after, diagnose(before), diagnose(after))
 
@@ -112,6 +116,7 @@ def trial(
     batches: Batches | None = None,
     progress: Progress | None = None,
     generator: torch.Generator | None = None,
+    budget: Budget | float | None = Budget.USUAL,
     **options: Any,
 ) -> tuple[list[Treatment], dict[str, str]]:
     """Try remedies on copies of a model, and pairs of the best where none is enough.
@@ -123,6 +128,7 @@ def trial(
         batches: What remedies work with; `batch` if not given.
         progress: Called with a name, the trials done and the trials in all.
         generator: As for `survey.profile`; every profile draws the same from it.
+        budget: Seconds that all probes may take together; past it probabilities are left out.
         options: As for `treat`, but `before`.
 
     Returns:
@@ -132,7 +138,7 @@ def trial(
     Raises:
         Refusal: If the model or the batch cannot be measured.
     """
-    targets = options.get("targets")
+    targets, options["budget"] = options.get("targets"), Budget.of(budget)
     queue: list[Remedy] = every_remedy(targets) if remedies is None else [*remedies]
     tell = progress or (lambda *_: None)
     tell("as it is", 0, len(queue) + 1)
@@ -156,7 +162,12 @@ def trial(
 
 
 def assess(
-    model: nn.Module, batch: Batch, *, optimiser: Optimiser = "adam", **options: Any
+    model: nn.Module,
+    batch: Batch,
+    *,
+    optimiser: Optimiser = "adam",
+    budget: Budget | float | None = Budget.USUAL,
+    **options: Any,
 ) -> Profile:
     """A profile with the probability of fitting in it.
 
@@ -164,11 +175,12 @@ def assess(
         model: Left as it is.
         batch: As for `survey.profile`.
         optimiser: As for `trainability`.
+        budget: As for `trainability`.
         options: As for `survey.profile`: `targets`, `loss`, `views` and others.
     """
     measured = survey.profile(model, batch, **options)
     known = {k: v for k, v in options.items() if k in ("targets", "loss", "batch_dim")}
-    return foretold(measured, model, batch, optimiser=optimiser, **known)
+    return foretold(measured, model, batch, optimiser=optimiser, budget=budget, **known)
 
 
 def ranked(treatments: Iterable[Treatment]) -> list[Treatment]:

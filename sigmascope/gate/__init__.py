@@ -1,18 +1,21 @@
-"""What comes in from outside and what goes out: refusals, text, files, memory.
+"""What comes in from outside and what goes out: refusals, text, files, memory, time.
 
 Every room stands on this one. Text from outside is shown through `printable`, files are written
 through `replacing`, `write_text` and `Rows`, and what a file declares is weighed by `require_room`.
 """
 
+from sigmascope.gate.budgets import Budget, OverBudget, seconds_of, time_words
 from sigmascope.gate.memory import allowed, memory, require_dense, require_room, size_of, size_words
 from sigmascope.gate.refusals import NoFolder, Refusal, printable, printable_lines
 from sigmascope.gate.rows import Rows
 from sigmascope.gate.writing import Closing, Mark, replacing, require_target, write_text
 
 __all__ = [
+    "Budget",
     "Closing",
     "Mark",
     "NoFolder",
+    "OverBudget",
     "Refusal",
     "Rows",
     "allowed",
@@ -23,7 +26,9 @@ __all__ = [
     "require_dense",
     "require_room",
     "require_target",
+    "seconds_of",
     "size_of",
     "size_words",
+    "time_words",
     "write_text",
 ]

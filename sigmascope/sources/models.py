@@ -21,6 +21,7 @@ from sigmascope.sources.seeds import lent
 
 Origin = Literal["built-in", "python", "hugging face"]
 MODULE = 10_000  # bytes that a layer takes in Python, however small
+AS_MADE = "as the code made them"
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 
 
@@ -39,6 +40,11 @@ class Model:
     name: str
     origin: Origin
     weights: str
+
+    @property
+    def trained(self) -> bool:
+        """Whether its weights were loaded, from a checkpoint or with a folder."""
+        return not self.weights.startswith(("random", AS_MADE))
 
 
 def is_built_in(spec: str) -> bool:
@@ -78,7 +84,7 @@ def open_model(
         model = Model(_built_in(spec, data, generator), spec, "built-in", "random")
     elif is_callable_spec(spec):
         module = _from_python(spec, generator)
-        model = Model(module, spec, "python", "as the code made them")
+        model = Model(module, spec, "python", AS_MADE)
     elif spec and path.is_dir():  # an empty spec would be the working folder
         module, weights = open_folder(path, generator=generator)
         model = Model(module, spec, "hugging face", weights)

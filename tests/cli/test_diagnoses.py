@@ -125,6 +125,14 @@ def test_refusals(diagnose, words, says):
     assert err.count("\n") == 1
 
 
+def test_what_there_is_no_time_for_is_said(diagnose):
+    code, out, _ = diagnose("train.py:program", "--cure", "--budget", "0.001s")
+    assert code == 0
+    words = " ".join(out.split())
+    assert "allow more, `--budget 1min`" in words
+    assert "all cures" in words
+
+
 def test_help_has_two_examples(diagnose):
     code, out, _ = diagnose("--help")
     assert code == 0

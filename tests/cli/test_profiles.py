@@ -47,6 +47,35 @@ def test_a_page_is_written_and_nothing_beside_it(sigmascope, tmp_path):
     assert (home / "a page.html").read_text().startswith("<!doctype html>")
 
 
+def test_the_probability_is_left_out_where_there_is_no_time_for_it(sigmascope):
+    code, out, err = sigmascope(*SMALL, "--budget", "0.001s")
+    assert (code, err) == (0, "")
+    assert "Probability of fitting" not in out
+    assert "allow more, `--budget 1min`" in " ".join(out.split())
+
+
+def test_loaded_weights_are_probed_on_request(sigmascope):
+    own = ("profile", "mine.py:build", "--data", "mine.py:batch", "--views", "setup")
+    weights = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
+    torch.save(weights.state_dict(), "mine.pt")
+    loaded = (*own, "--checkpoint", "mine.pt")
+    probed = [
+        "Probability of fitting" in sigmascope(*words)[1]
+        for words in (own, loaded, (*loaded, "--fit"), (*own, "--no-fit"))
+    ]
+    assert probed == [True, False, True, False]
+    assert "it was not asked for: `--fit`" in " ".join(sigmascope(*loaded)[1].split())
+
+
+@pytest.mark.parametrize("words", ["0", "-1", "abc", "1e9min", ""])
+@pytest.mark.parametrize("command", ["profile", "remedy", "rank", "diagnose"])
+def test_bad_budgets_are_refused_before_anything_is_read(sigmascope, command, words):
+    names = ("nowhere", "nothing") if command == "rank" else ("nowhere",)
+    code, out, err = sigmascope(command, *names, f"--budget={words}")
+    assert (code, out) == (2, "")
+    assert f"must be above zero and read like `60s`, `2min` or `1h`, got `{words}`" in err
+
+
 def test_the_python_route_gives_the_same_numbers(sigmascope):
     out = sigmascope("profile", "mlp?depth=3&width=8&norm=batch", "--samples", "16", "--json", "-")[
         1

@@ -121,6 +121,20 @@ def test_without_the_setup_nothing_is_trained():
     assert {r.view for r in found.profile.readings} == {"weights"}
 
 
+def test_the_probability_of_fitting_may_be_left_out():
+    found = ss.diagnose(network(), (X, Y), views=["setup"], fit=False)
+    assert ss.probability(found.profile) is None
+    (gap,) = [s for s in found.profile.skipped if s.what == "probability of fitting"]
+    assert gap.why.startswith("it was not asked for: `--fit` (`fit=True` in Python)")
+
+
+def test_what_there_is_no_time_for_is_no_fault_of_the_program():
+    found = ss.diagnose(network(), (X, Y), optimizer="adam", lr=0.01, views=["setup"], budget=1e-4)
+    assert {s.what for s in found.profile.skipped} >= {"probability of fitting", "training"}
+    assert all("--budget" in s.why for s in found.profile.skipped)
+    assert "failing-training" not in [f.name for f in found.findings]
+
+
 def test_two_diagnoses_are_the_same():
     made = [ss.diagnose(network(), (X, Y), optimizer="sgd", lr=1e-3) for _ in range(2)]
     same = [[(r.site, r.quantity, r.form, r.estimate) for r in m.profile.readings] for m in made]

@@ -55,6 +55,13 @@ def test_pairs_follow_where_no_single_one_is_enough():
     assert (len(names) > len(singles)) == (best < 0.9)
 
 
+def test_probes_share_a_budget():
+    found, _ = tried(diagnosis.remedies.LayerNormalisation, budget=1e-6)
+    for measured in (found[0].before, found[0].after):
+        assert diagnosis.trainability.probability(measured) is None
+        assert "allow more, `--budget 1min`" in measured.skipped[-1].why
+
+
 def test_of_a_single_remedy_no_pairs_are_made():
     told = []
     found, _ = tried(diagnosis.remedies.Reinitialise, depth=2, progress=lambda *at: told.append(at))

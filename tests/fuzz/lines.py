@@ -76,12 +76,15 @@ def commands(files):
         "--optimiser": of(some("adam", "sgd")), "--folder": of(some("folder", "nowhere")),
     }  # fmt: skip
     json = {"--json": place}
+    budget = {"--budget": of(some("60s", "2min", "0.01s"), some("0", "-1", "abc", "1e9h"))}
     options = {
-        "profile": {**common, **json, "--html": place, "--run": place, "--step": numbers("0", "7"),
+        "profile": {**common, **json, **budget, "--fit": None, "--no-fit": None, "--html": place,
+                    "--run": place, "--step": numbers("0", "7"),
                     "--strict": None, "--views": of(some("weights", "representations", "features",
                     "gradients", "setup", "balances", "bottleneck", "conditioning"))},
         "check": {**common, **json, "--theorem": of(some("rank-participation")), "--strict": None},
-        "remedy": {**common, **json, "--save": place, "--apply": of(some("batch-norm", "best"))},
+        "remedy": {**common, **json, **budget, "--save": place,
+                   "--apply": of(some("batch-norm", "best"))},
         "balances": {**common, **json, "--tree": place, "--output": numbers("0", "2"),
                      "--whole": None},
         "bottleneck": {**common, **json, "--picture": place, "--kernel": None},
@@ -115,7 +118,7 @@ def commands(files):
                  "--rules": of(some("rules.toml", "notes.txt")), "--seed": numbers("0", "3"),
                  "--workers": of(some("1"), some("0", "5000")), "--no-spectra": None,
                  "--memory": of(some("1GB", "1MB")), "--whole": None, "--strict": None},
-        "rank": {**common, **json, "--passes": numbers("60", "54")},
+        "rank": {**common, **json, **budget, "--passes": numbers("60", "54")},
         "compare": {**common, **json, "--model": model, "--learning-rate": numbers("0.1"),
                     "--loss-drop": numbers("1"), "--momentum": numbers("0.9"),
                     "--steps": numbers("3")},

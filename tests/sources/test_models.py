@@ -50,3 +50,17 @@ def test_a_built_in_network_needs_data_of_one_tensor():
             open_model("mlp", data=data)
     with pytest.raises(Refusal, match="For data that are not images use `mlp`"):
         open_model("resnet", data=open_data("gaussian?shape=64"))
+
+
+@pytest.mark.parametrize(
+    ("weights", "trained"),
+    [
+        ("random", False),
+        ("random: the folder holds a config.json only", False),
+        ("as the code made them", False),
+        ("from weights.pt", True),
+        ("from folder, except head, which are not in it and random", True),
+    ],
+)
+def test_loaded_weights_are_told_from_those_that_were_made(weights, trained):
+    assert Model(torch.nn.Identity(), "m", "python", weights).trained is trained

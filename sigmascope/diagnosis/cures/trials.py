@@ -27,7 +27,7 @@ from sigmascope.diagnosis.remedies.catalogue import every_remedy
 from sigmascope.diagnosis.training.runs import started, work_of
 from sigmascope.diagnosis.training.scores import score_of
 from sigmascope.diagnosis.training.trials import steps_for
-from sigmascope.gate import Refusal
+from sigmascope.gate import Budget, OverBudget, Refusal, time_words
 from sigmascope.probes.execution import in_words, still
 from sigmascope.records import Finding, Shown
 
@@ -76,7 +76,13 @@ class Cures(Shown):
     declined: Mapping[str, str]
 
 
-def cured(program: Program, found: Diagnosis | None = None, *, samples: int = SAMPLES) -> Cures:
+def cured(
+    program: Program,
+    found: Diagnosis | None = None,
+    *,
+    samples: int = SAMPLES,
+    budget: Budget | float | None = Budget.USUAL,
+) -> Cures:
     """Try cures of a program on copies, trained as the user trains.
 
     Where none is enough, the first of them and the best go on with another rate, optimiser or plan.
@@ -85,6 +91,8 @@ def cured(program: Program, found: Diagnosis | None = None, *, samples: int = SA
         program: Left as it is.
         found: Its diagnosis, if it was made.
         samples: On how many samples.
+        budget: Seconds that all training may take, kept to within a step; None for as long as it
+            takes. Cures that are not trained as long as the program are declined, and say so.
 
     Returns:
         What was tried, by the score after as many steps as are planned, or up to 1000 of small
@@ -98,9 +106,14 @@ def cured(program: Program, found: Diagnosis | None = None, *, samples: int = SA
     """
     if program.optimizer is None:
         raise Refusal("Cures are trained as the user trains: name an optimiser.")
-    found = found or diagnose(program, samples=samples)
+    budget = Budget.of(budget)
+    found = found or diagnose(program, samples=samples, budget=budget)
     known = opened(program, samples=samples)
-    bench = _Bench(samples, math.nan if known.unfit else _trained(program, known)[0])
+    try:
+        before = math.nan if known.unfit else _trained(program, known, budget)[0]
+    except OverBudget as error:
+        return Cures((), MappingProxyType({"all cures": str(error)}))
+    bench = _Bench(samples, before, budget)
     for maker in _makers(found.findings, known):
         if len(bench.made) < MOST:
             bench.put(maker, program, known)
@@ -123,12 +136,14 @@ class _Bench:
     Attributes:
         samples: On how many.
         before: The score of the program as it is.
+        budget: Of time for all training.
         made: What was tried.
         declined: Why others do not apply.
     """
 
     samples: int
     before: float
+    budget: Budget
     made: list[Cure] = field(default_factory=list)
     declined: dict[str, str] = field(default_factory=dict)
 
@@ -139,7 +154,7 @@ class _Bench:
             changed = opened(change.program, samples=self.samples)
             if changed.unfit:
                 raise Inapplicable(changed.unfit)
-            after, steps = _trained(change.program, changed)
+            after, steps = _trained(change.program, changed, self.budget)
         except Exception as error:  # noqa: BLE001 (a cured model fails in every way)
             self.declined[maker.name] = in_words(error)
             return
@@ -171,16 +186,23 @@ def _ordered(made: list[Cure]) -> list[Cure]:
     return good + [c for c in order if c not in good]
 
 
-def _trained(program: Program, known: Opened) -> tuple[float, int]:
+def _trained(program: Program, known: Opened, budget: Budget) -> tuple[float, int]:
     """The score after training as the user trains, and after how many steps."""
     recipe = program.recipe()
     if recipe is None or not isinstance(known.targets, Tensor):
         raise Refusal("A cure is trained, which needs an optimiser and targets.")
     data = data_of(program, known)
-    with still(program.model):
+    with budget.counting(), still(program.model):
         steps = steps_for(work_of(program.model, data), data, known.planned)
         run = started(program.model, recipe, data.size, clip=program.clip)
-        run.go_on(data, steps)
+        run.go_on(data, steps, budget)
+        run.rest()
+    if run.finite and run.steps < steps:
+        raise OverBudget(
+            f"A cure must be trained for {steps} steps, got time for {run.steps} of them in what "
+            f"was left of {time_words(budget.seconds)}: allow more, `--budget 10min` "
+            "(`budget=600` in Python)."
+        )
     score = score_of(run, data) if run.finite else None
     return (-1.0 if score is None else score), run.steps
 

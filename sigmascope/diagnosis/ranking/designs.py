@@ -2,6 +2,7 @@
 # long: a design, its probe and its place are told together
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 from sigmascope.diagnosis.trainability import scores
 from sigmascope.diagnosis.trainability.curves import Curve, Probe, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
-from sigmascope.diagnosis.trainability.short_runs import Optimiser, Probing
-from sigmascope.gate import Refusal, printable
+from sigmascope.diagnosis.trainability.rate_runs import Optimiser
+from sigmascope.diagnosis.trainability.short_runs import Probing
+from sigmascope.gate import Budget, OverBudget, Refusal, printable
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate
 
@@ -86,6 +88,7 @@ def rank(
     passes: int = COST,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
+    budget: Budget | float | None = Budget.USUAL,
 ) -> tuple[Ranked, ...]:
     """Order designs by how far training is foretold to bring them, best first.
 
@@ -103,11 +106,15 @@ def rank(
         passes: For each design on average, 54 or more.
         batch_dim: Where the batch has its samples.
         generator: Chooses samples where there are more.
+        budget: Seconds that all steps may take together, kept to within one; None for as long as it
+            takes. Every design gets an equal part; what is left goes to the better ones, which get
+            fewer passes where it is not enough: each record says how many it got.
 
     Returns:
         One record for each.
 
     Raises:
+        OverBudget: If there is no time for 54 passes of each: fewer tell no order.
         Refusal: If there are no designs, fewer passes than a probe takes, or a design cannot be
             probed; it is named.
 
@@ -120,15 +127,18 @@ def rank(
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
     shared = (batch, targets, loss, optimiser, None if rates is None else tuple(rates), batch_dim)
     entries = [Entry(name, model, *shared) for name, model in named.items()]
-    return ranked_entries(entries, passes=passes)
+    return ranked_entries(entries, passes=passes, budget=budget)
 
 
-def ranked_entries(entries: Sequence[Entry], *, passes: int = COST) -> tuple[Ranked, ...]:
+def ranked_entries(
+    entries: Sequence[Entry], *, passes: int = COST, budget: Budget | float | None = Budget.USUAL
+) -> tuple[Ranked, ...]:
     """Order designs of which each may have data, a loss and an optimiser of its own.
 
     Args:
         entries: What to order.
         passes: As for `rank`.
+        budget: As for `rank`.
 
     Raises:
         Refusal: As for `rank`.
@@ -140,8 +150,12 @@ def ranked_entries(entries: Sequence[Entry], *, passes: int = COST) -> tuple[Ran
             f"There must be a design to rank, and at least {PASSES} passes for each, got "
             f"{len(entries)} designs and {passes} passes. Name some, and spend more."
         )
-    tried = [_Tried.of(entry) for entry in entries]
-    _halve(tried, passes * len(tried) - sum(t.probing.passes for t in tried))
+    budget, tried = Budget.of(budget), []
+    with budget.counting():
+        for done, entry in enumerate(entries):
+            tried.append(_Tried.of(entry, budget, left=len(entries) - done))
+        with suppress(OverBudget):  # what was seen until then is enough for an order
+            _halve(tried, passes * len(tried) - sum(t.probing.passes for t in tried))
     ordered = sorted(tried, key=lambda t: t.order, reverse=True)
     return tuple(t.ranked(place + 1) for place, t in enumerate(ordered))
 
@@ -157,11 +171,13 @@ def _halve(tried: "Sequence[_Tried]", left: int) -> None:
         going = sorted((t for t in going if t.going), key=lambda t: t.order, reverse=True)
 
 
-def looked(entry: Entry) -> Probing:
+def looked(entry: Entry, budget: Budget | None = None, *, among: int = 1) -> Probing:
     """A design after the rounds that every design gets, from which its score is foretold.
 
     Args:
         entry: The design.
+        budget: Of time; without end if not given.
+        among: How many designs share what the user allowed.
 
     Raises:
         Refusal: As for `probe`.
@@ -176,6 +192,10 @@ def looked(entry: Entry) -> Probing:
         optimiser=entry.optimiser,
         rates=entry.rates,
         batch_dim=entry.batch_dim,
+        budget=budget,
+        rounds=PASSES,
+        what="A place in the order",
+        among=among,
     )
     for best, rounds in ROUNDS:
         probing.go_on(best, rounds)
@@ -191,14 +211,17 @@ class _Tried:
     seen: Probe
 
     @classmethod
-    def of(cls, entry: Entry) -> "_Tried":
-        """After the rounds that every design gets."""
+    def of(cls, entry: Entry, budget: Budget, *, left: int) -> "_Tried":
+        """After the rounds that every design gets, in its part of the time that is left."""
+        part = Budget(max(budget.left, 1e-9) / left, budget.tell, budget.clock)
         try:
-            probing = looked(entry)
+            probing = looked(entry, part, among=left)
             seen = probing.seen()
         except Refusal as error:
-            raise Refusal(f"{printable(entry.name)}: {error}") from error
+            kind = OverBudget if isinstance(error, OverBudget) else Refusal
+            raise kind(f"{printable(entry.name)}: {error}") from error
         probing.keep(1)  # the other copies would fill the memory
+        probing.wait(budget)
         return cls(entry.name, probing, seen)
 
     @property

@@ -10,14 +10,9 @@ from sigmascope.diagnosis.trainability.model import (
     probability,
     trainability,
 )
+from sigmascope.diagnosis.trainability.rate_runs import RATES, Optimiser, optimiser_of
 from sigmascope.diagnosis.trainability.scores import ScoreModel, fit_scores
-from sigmascope.diagnosis.trainability.short_runs import (
-    RATES,
-    Optimiser,
-    Probing,
-    optimiser_of,
-    probe,
-)
+from sigmascope.diagnosis.trainability.short_runs import Probing, probe
 
 __all__ = [
     "RATES",

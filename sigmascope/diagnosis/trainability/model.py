@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float64
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.trainability.kept import Kept
-from sigmascope.diagnosis.trainability.short_runs import MOST, PASSES, Optimiser, probe
-from sigmascope.gate import Refusal
+from sigmascope.diagnosis.trainability.rate_runs import Optimiser
+from sigmascope.diagnosis.trainability.short_runs import MOST, PASSES, probe
+from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, sample_count
 from sigmascope.records import Estimate, Profile, Reading, Skipped
@@ -110,6 +111,7 @@ def trainability(
     by: TrainabilityModel | None = None,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
+    budget: Budget | float | None = Budget.USUAL,
 ) -> Estimate:
     """The probability that plain training will fit the data.
 
@@ -126,21 +128,25 @@ def trainability(
         by: Another model, from `fit_trainability`.
         batch_dim: Where the batch has its samples.
         generator: Chooses samples where there are more.
+        budget: Seconds that the steps may take, kept to within one; None for as long as it takes.
 
     Returns:
         From 0 to 1. "To fit" is to reach half: a training accuracy of 50 %, or 50 % of the variance
         of the targets, in 1200 steps at the best of four rates.
 
     Raises:
-        Refusal: If the model or the loss cannot be computed, nothing is trained, or the targets are
-            not finite or do not suit the outputs.
+        OverBudget: As soon as it is known that the steps will not all be made in time: the model
+            that foretells was fitted to whole probes, and says nothing of a part of one.
+        Refusal: If the model or the loss cannot be computed, nothing is trained, there is no room
+            for the copies, or the targets are not finite or do not suit the outputs.
 
-    Cost: 42 forward and backward passes of the batch, most often as 336 steps of its eighths.
+    Cost: 42 forward and backward passes of the batch, most often as 336 steps of its eighths; at
+    most five times the bytes of the parameters beside the model and what a step computes, and for
+    models of more than 1 MiB up to nine times in temporary files.
     """
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
-    found = probe(
-        model, batch, targets=targets, loss=loss, optimiser=optimiser, batch_dim=batch_dim
-    )
+    how: Any = {"optimiser": optimiser, "batch_dim": batch_dim, "budget": budget}
+    found = probe(model, batch, targets=targets, loss=loss, **how)
     return (by or default_model()).probability(found.features())
 
 
@@ -180,6 +186,7 @@ def foretold(
     loss: Loss | None = None,
     optimiser: Optimiser = "adam",
     batch_dim: int = 0,
+    budget: Budget | float | None = Budget.USUAL,
 ) -> Profile:
     """A profile with the probability of fitting as one more reading, `"probability of fitting"`.
 
@@ -194,20 +201,24 @@ def foretold(
         loss: What training minimises.
         optimiser: As for `trainability`.
         batch_dim: Where the batch has its samples.
+        budget: As for `trainability`; past it the probability is left out, which is said too.
 
     Cost: as `trainability`.
     """
     try:
         if loss is None or not isinstance(targets, Tensor):
             raise Refusal("no targets and loss were given")
-        estimate = trainability(
-            model, batch, targets=targets, loss=loss, optimiser=optimiser, batch_dim=batch_dim
-        )
+        how: Any = {"optimiser": optimiser, "batch_dim": batch_dim, "budget": budget}
+        estimate = trainability(model, batch, targets=targets, loss=loss, **how)
     except Exception as error:  # noqa: BLE001 (a training step may fail in every way)
-        gap = Skipped(MODEL, FITTING, in_words(error))
-        return replace(profile, skipped=(*profile.skipped, gap))
+        return not_foretold(profile, in_words(error))
     reading = Reading(MODEL, FITTING, estimate, "setup")
     return replace(profile, readings=(*profile.readings, reading))
+
+
+def not_foretold(profile: Profile, why: str) -> Profile:
+    """A profile that says why the probability of fitting is left out."""
+    return replace(profile, skipped=(*profile.skipped, Skipped(MODEL, FITTING, why)))
 
 
 def probability(profile: Profile) -> Reading | None:

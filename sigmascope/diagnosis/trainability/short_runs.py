@@ -1,37 +1,32 @@
 """A few steps of training on copies, and what they show."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.trainability.curves import Curve, Probe
-from sigmascope.diagnosis.trainability.minibatches import Minibatches, minibatches
-from sigmascope.diagnosis.trainability.target_r2 import right_share, target_share, thinned
-from sigmascope.gate import Refusal
-from sigmascope.probes.execution import duplicate, still
+from sigmascope.diagnosis.trainability.curves import Probe
+from sigmascope.diagnosis.trainability.minibatches import minibatches
+from sigmascope.diagnosis.trainability.paces import Pace
+from sigmascope.diagnosis.trainability.rate_runs import MOMENTS, RATES, Optimiser, RateRun
+from sigmascope.diagnosis.trainability.turns import Turns
+from sigmascope.gate import Budget, Refusal
+from sigmascope.probes.execution import still
 from sigmascope.probes.samples import (
     Batch,
     Loss,
-    as_tensor,
     prepared,
     require_finite_targets,
     require_task,
-    run,
     sample_count,
 )
 from sigmascope.survey.task import constant_loss
 
-Optimiser = Literal["sgd", "adam"]
-RATES: dict[Optimiser, tuple[float, ...]] = {
-    "sgd": (1e-3, 1e-2, 1e-1, 1.0),
-    "adam": (3e-4, 1e-3, 3e-3, 1e-2),
-}
 ROUNDS = ((4, 5), (2, 5), (1, 12))  # how many of the best rates go on, and for how many rounds
 PASSES = sum(count * rounds for count, rounds in ROUNDS)
 MOST = 256  # samples
+WHAT = "The probability of fitting"
 
 
 def probe(
@@ -43,6 +38,7 @@ def probe(
     optimiser: Optimiser = "adam",
     rates: Sequence[float] | None = None,
     batch_dim: int = 0,
+    budget: Budget | float | None = None,
 ) -> Probe:
     """Train copies of a model at four rates for five rounds each, the better ones for longer.
 
@@ -59,10 +55,13 @@ def probe(
         optimiser: Heavy-ball SGD or Adam.
         rates: Learning rates to try; the usual four of the optimiser if not given.
         batch_dim: Where the batch has its samples.
+        budget: Seconds that it may take, kept to within a step; None for as long as it takes.
 
     Raises:
-        Refusal: If nothing is trained, there are more samples, the targets are not finite or do not
-            suit the outputs, a rate is not above zero, or the model or the loss fails.
+        OverBudget: As soon as it is known that not all steps will be made in time.
+        Refusal: If nothing is trained, there is no room for the copies, there are more samples, the
+            targets are not finite or do not suit the outputs, a rate is not above zero, or the
+            model or the loss fails.
 
     Cost: 42 forward and backward passes of the batch, and the least loss of a constant.
     """
@@ -74,6 +73,7 @@ def probe(
         optimiser=optimiser,
         rates=rates,
         batch_dim=batch_dim,
+        budget=budget,
     )
     for best, rounds in ROUNDS:
         probing.go_on(best, rounds)
@@ -81,7 +81,18 @@ def probe(
 
 
 class Probing:
-    """A probe that can go on; the arguments are those of `probe`."""
+    """A probe that can go on; the arguments are those of `probe`.
+
+    Copies take turns. Of a small model all stay in memory; of a larger one that whose turn it is,
+    and the others wait in temporary files (`parked`), so that at most the copy's weights, their
+    gradients, the one or two moments of the optimiser and what holds the model still (`still`) are
+    there beside the model: five times the bytes of its parameters. Nothing is computed twice, and
+    every reading has the bits that it would have if all were there at once.
+
+    Attributes:
+        passes: Of all samples that were made, forward and backward.
+        pace: Of the steps, against the budget.
+    """
 
     def __init__(
         self,
@@ -93,29 +104,62 @@ class Probing:
         optimiser: Optimiser = "adam",
         rates: Sequence[float] | None = None,
         batch_dim: int = 0,
+        budget: Budget | float | None = None,
+        rounds: int = PASSES,
+        what: str = WHAT,
+        among: int = 1,
     ) -> None:
         count = _require(batch, targets, optimiser, rates, batch_dim)
         ready = prepared(model, batch)
         targets = targets.clone() if isinstance(targets, Tensor) else targets
         self.model, self.loss, self.passes = model, loss, 0
         suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)
-        self.runs = [_Run(model, optimiser, rate, suits) for rate in rates or RATES[optimiser]]
-        with still(model):
+        self.runs = [RateRun(optimiser, rate, suits) for rate in rates or RATES[optimiser]]
+        self._turns = Turns(model, len(self.runs), MOMENTS[optimiser])
+        self.pace = Pace(Budget.of(budget), what, rounds, self._turns.words, among)
+        with self.pace.budget.counting(), still(model):
             self.data = minibatches(model, ready, targets, loss, count=count, batch_dim=batch_dim)
+        self.pace.steps = rounds * self.data.steps
 
     def go_on(self, best: int, rounds: int) -> None:
-        """So many rounds more for each of the best rates; one that is lost hands its rounds on."""
+        """So many rounds more for each of the best rates; one that is lost hands its rounds on.
+
+        Raises:
+            OverBudget: Where not all steps will be made in time.
+        """
         left = best * rounds
         alive = sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().progress)
-        with still(self.model):  # what copies share with it, random states and settings stay
-            for each in alive:
-                wanted = min(rounds if best > 1 else left, left)
-                left -= each.go_on(self.data, self.loss, wanted)
-        self.passes += best * rounds - left
+        for each in alive:
+            wanted = min(rounds if best > 1 else left, left)
+            if wanted:
+                left -= self._turn(each, wanted)
+
+    def _turn(self, one: RateRun, rounds: int) -> int:
+        before, done = len(one.rounds), 0
+        with self.pace.budget.counting():
+            self._turns.take(one)
+            try:
+                with still(self.model):  # what copies share with it, random states and settings
+                    done = one.go_on(self.data, self.loss, rounds, self.pace)
+            finally:  # a step that there is no time for does not take back the others
+                self.passes += done or len(one.rounds) - before
+            self.pace.made = self.passes * self.data.steps  # a lost rate's last round counts whole
+            self._turns.settle(one)
+        if not one.finite:
+            one.close()
+        return done
 
     def keep(self, best: int) -> None:
         """Let go of the copies at all but the best rates."""
-        self.runs = sorted(self.runs, key=lambda r: (not r.finite, -r.curve().progress))[:best]
+        order = sorted(self.runs, key=lambda r: (not r.finite, -r.curve().progress))
+        for lost in order[best:]:
+            lost.close()
+        self.runs = order[:best]
+
+    def wait(self, budget: Budget) -> None:
+        """Give back the memory until it goes on, with all of a budget and no plan."""
+        self._turns.take(None)
+        self.pace.budget, self.pace.steps = budget, 0
 
     @property
     def alive(self) -> bool:
@@ -143,96 +187,3 @@ def _require(
         raise Refusal(f"A probe takes up to {MOST} samples, got {count}. Pass fewer.")
     require_finite_targets(targets)
     return count
-
-
-class _Run:
-    """Training of a copy at one rate, which can go on."""
-
-    def __init__(
-        self,
-        model: nn.Module,
-        optimiser: Optimiser,
-        rate: float,
-        suits: Callable[[Tensor], None],
-    ) -> None:
-        self._suits = suits  # raises unless the targets suit the first output
-        self.model = duplicate(model).train()
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        if not parameters:
-            raise Refusal("There must be parameters to train, got none that require gradients.")
-        self.rate = rate
-        self.by = optimiser_of(parameters, optimiser, rate)
-        self.batches: Iterator[tuple[Batch, Any]] | None = None
-        self.rounds: list[tuple[float, float, float, float | None]] = []
-        self.steps: list[float] = []
-        self.finite = True
-        self.output = torch.zeros(())  # of all samples, at the start
-
-    def curve(self) -> Curve:
-        """What was seen so far."""
-        losses, told, aligned, right = zip(*self.rounds, strict=True) if self.rounds else ((),) * 4
-        known = None if None in right or not right else right
-        return Curve(self.rate, losses, told, aligned, self.finite, known, tuple(self.steps))
-
-    def go_on(self, data: Minibatches, loss: Loss, rounds: int) -> int:
-        """So many rounds more, each with what it shows; how many were made."""
-        self.batches = self.batches or data.each()
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            for done in range(rounds):
-                pairs = [self._step(*next(self.batches), data, loss) for _ in range(data.steps)
-                         if self.finite]  # fmt: skip
-                if not self.finite:
-                    return done + 1
-                self.rounds.append(_shown(self.steps[-data.steps :], pairs))
-        return rounds
-
-    def _step(self, batch: Batch, targets: Any, data: Minibatches, loss: Loss) -> Any:
-        """One step; rows of its outputs and targets, if they can be compared."""
-        self.by.zero_grad()
-        output = as_tensor(run(self.model, batch))[0]
-        if not self.output.ndim:
-            self.output = data.whole(output.detach())
-            self._suits(self.output)
-        value = loss(output, targets)
-        self.finite = bool(value.isfinite())
-        if not self.finite:
-            return None
-        self.steps.append(value.item())
-        pair = thinned(output.detach(), targets, data.rows)
-        self._follow(value)
-        return pair
-
-    def _follow(self, value: Tensor) -> None:
-        try:
-            value.backward()
-        except RuntimeError as error:
-            words = " ".join(str(error).split())[:200]
-            raise Refusal(
-                f"A training step of the model must work, autograd says: {words}"
-            ) from error
-        for group in self.by.param_groups:
-            for p in group["params"]:
-                if p.grad is not None and p.grad.layout != p.layout == torch.strided:
-                    p.grad = p.grad.to_dense()  # which plain optimisers want
-        self.by.step()
-
-
-def optimiser_of(
-    parameters: Sequence[nn.Parameter], optimiser: Optimiser, rate: float
-) -> torch.optim.Optimizer:
-    """Adam, or SGD with momentum 0.9: what is meant by plain training."""
-    plain = all(p.is_floating_point() for p in parameters)  # fused steps take no complex numbers
-    if optimiser == "adam":
-        return torch.optim.Adam(parameters, lr=rate, fused=plain)
-    return torch.optim.SGD(parameters, lr=rate, momentum=0.9, fused=plain)
-
-
-def _shown(
-    losses: Sequence[float], pairs: Sequence[Any]
-) -> tuple[float, float, float, float | None]:
-    """Of one round: mean loss, share told, alignment, and share of right answers."""
-    mean = sum(losses) / len(losses)
-    if any(pair is None for pair in pairs):
-        return mean, 0.0, 0.0, None
-    output, targets = (torch.cat(rows) for rows in zip(*pairs, strict=True))
-    return mean, *target_share(output, targets), right_share(output, targets)

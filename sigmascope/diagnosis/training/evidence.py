@@ -12,12 +12,13 @@ from sigmascope.diagnosis.trainability.forecasts import forecast
 from sigmascope.diagnosis.training.runs import Data, Run, work_of
 from sigmascope.diagnosis.training.scores import FLOOR, chance_below, score_of
 from sigmascope.diagnosis.training.trials import PLANNED, Scale, Trials, steps_for, tried
-from sigmascope.gate import Refusal
+from sigmascope.gate import Budget, OverBudget, Refusal, time_words
 from sigmascope.probes.execution import still
-from sigmascope.records import Estimate, Item, Reading, View
+from sigmascope.records import Estimate, Item, Reading, Skipped, View
 
 VIEW: View = "training"
 SITE = "(training)"
+ROOM = 5  # times the budget, that is proposed where it was too small
 FITS = 1200  # steps, where no plan is known
 CHANCE = "probability at your settings"
 
@@ -30,6 +31,7 @@ def training_items(
     planned: int | None,
     clip: float | None = None,
     ends: tuple[float, float] | None = None,
+    budget: Budget | None = None,
 ) -> Iterator[Item]:
     """Readings of training at a user's settings and beside them.
 
@@ -40,14 +42,35 @@ def training_items(
         planned: Steps that the user means to make; None if it is not known.
         clip: Norm to which gradients are clipped.
         ends: The least losses of all outputs and of a constant; searched for if not given.
+        budget: Of time for all steps; without end if not given. What there was no time for is said.
 
     Cost: 8 passes over the samples for the user's settings and about 12 for the others; small
     models get up to 1000 steps.
     """
     steps = steps_for(work_of(model, data), data, planned)
-    with still(model):
-        trials = tried(model, data, recipe, steps, clip=clip, ends=ends)
+    budget = budget or Budget(math.inf)
+    try:
+        with budget.counting(), still(model):
+            trials = tried(model, data, recipe, steps, clip=clip, ends=ends, budget=budget)
+    except OverBudget as error:
+        yield Skipped(SITE, "training", str(error))
+        return
     yield from _readings(trials, data, planned)
+    yield from _left_over(trials, budget)
+
+
+def _left_over(trials: Trials, budget: Budget) -> Iterator[Skipped]:
+    """What there was no time for."""
+    do = (
+        f"a budget of {time_words(budget.seconds)} had no time for more: allow it, "
+        f"`--budget {time_words(ROOM * budget.seconds)}` (`budget={ROOM * budget.seconds:.0f}` in "
+        "Python)"
+    )
+    made, wanted = trials.mine.steps, trials.wanted
+    if trials.mine.finite and made < wanted:
+        yield Skipped(SITE, "more steps", f"{made} of {wanted} steps were made, {do}")
+    if trials.left_out:
+        yield Skipped(SITE, "other settings", f"{', '.join(trials.left_out)} were not tried, {do}")
 
 
 def _readings(trials: Trials, data: Data, planned: int | None) -> Iterator[Item]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
-from sigmascope.gate import Refusal
+from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import called, duplicate, layers, recording, still
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
 
@@ -93,6 +93,15 @@ class Run:
     _by: torch.optim.Optimizer | None = None
     _draws: Iterator[tuple[Batch, Tensor]] | None = None
 
+    def rest(self) -> None:
+        """No step will follow: what only steps need is let go, gradients and moments."""
+        self.optimiser.zero_grad()
+        self.optimiser.state.clear()
+
+    def forget(self) -> None:
+        """Nothing but the losses will be asked for: the copy is let go too."""
+        self.model, self._by, self._draws = nn.Identity(), None, None
+
     @property
     def steps(self) -> int:
         """How many were made."""
@@ -113,14 +122,14 @@ class Run:
         width = max(WINDOW, len(seen) // 4)
         return math.fsum(seen[-width:]) / max(len(seen[-width:]), 1) if seen else math.inf
 
-    def go_on(self, data: Data, steps: int) -> None:
-        """Up to so many steps in all."""
+    def go_on(self, data: Data, steps: int, budget: Budget | None = None) -> None:
+        """Up to so many steps in all, or as many as there is time for."""
         if self._draws is None:
             self.model.train()
             self._draws = data.draws(self.size)
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.default_generator.manual_seed(self.steps)  # dropout; restored behind the block
-            while self.finite and self.steps < steps:
+            while self.finite and self.steps < steps and (budget is None or budget.left > 0):
                 self._step(data.loss, *next(self._draws))
 
     @property

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import nn
 
 from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
 from sigmascope.diagnosis.training.runs import Data, Run, started
+from sigmascope.gate import Budget, OverBudget, time_words
 from sigmascope.probes.execution import duplicate
 from sigmascope.survey.task import least_losses
 
@@ -61,11 +62,15 @@ class Trials:
         mine: At the user's settings.
         others: By what is different, in words.
         scale: Of losses.
+        wanted: Steps at the user's settings; fewer were made where time ran out.
+        left_out: What else would have been tried.
     """
 
     mine: Run
     others: dict[str, Run]
     scale: Scale
+    wanted: int = 0
+    left_out: list[str] = field(default_factory=list)
 
 
 def steps_for(work: float, data: Data, planned: int | None) -> int:
@@ -83,28 +88,78 @@ def tried(
     *,
     clip: float | None,
     ends: tuple[float, float] | None = None,
+    budget: Budget | None = None,
 ) -> Trials:
-    """The runs, as many as are wanted to tell what would be better."""
+    """The runs, as many as are wanted to tell what would be better.
+
+    At most two copies are there at once: the user's, without what only steps need, and another.
+
+    Raises:
+        OverBudget: If there is no time for 16 steps at the user's settings.
+    """
+    bench = _Bench(model, data, clip, budget or Budget(math.inf))
     mine = started(model, recipe, data.size, clip=clip)
-    steps = max(steps // mine.evaluations, min(steps, FEWEST))
-    mine.go_on(data, steps)
+    wanted = max(steps // mine.evaluations, min(steps, FEWEST))
+    steps = bench.first(mine, wanted)
     ends = ends or least_losses(data.loss, mine.output(data), data.targets)
     scale = Scale.of(*ends, next(iter(mine.losses), math.nan))
-    others: dict[str, Run] = {}
-    trials = Trials(mine, others, scale)
+    trials = Trials(mine, {}, scale, wanted)
     if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
         return trials
     fewer = max(min(BESIDE, steps), int(SHARE * steps))
     for times in RATES:
         if _worth(times, trials):
-            others[FORM[times]] = started(model, recipe.at(times), data.size, clip=clip)
-            others[FORM[times]].go_on(data, fewer)
+            bench.beside(trials, FORM[times], recipe.at(times), data.size, fewer)
     for form, other, size in (*_far(recipe, trials), *_elsewhere(model, data, recipe)):
-        beside = started(model, other, size, clip=clip)
         with suppress(Exception):  # another optimiser may take no such gradients: it tells nothing
-            beside.go_on(data, fewer * data.size // size)
-            others[form] = beside
+            bench.beside(trials, form, other, size, fewer * data.size // size)
     return trials
+
+
+@dataclass(slots=True)
+class _Bench:
+    """Where runs are made.
+
+    Attributes:
+        model: That is copied.
+        data: On which copies are trained.
+        clip: Norm to which gradients are clipped.
+        budget: Of all runs.
+        pace: Seconds in which the user's settings pass a sample.
+    """
+
+    model: nn.Module
+    data: Data
+    clip: float | None
+    budget: Budget
+    pace: float = 0.0
+
+    def first(self, mine: Run, steps: int) -> int:
+        """The user's run, in half of the time; how many steps others are to be compared over."""
+        half = Budget(max(self.budget.left, 1e-9) / 2, clock=self.budget.clock)
+        with half.counting():
+            mine.go_on(self.data, steps, half)
+        mine.rest()
+        if mine.finite and mine.steps < min(steps, FEWEST):
+            raise OverBudget(
+                f"Training at your settings must make {min(steps, FEWEST)} steps or more, got time "
+                f"for {mine.steps} of them in half of the {time_words(2 * half.seconds)} that were "
+                "left: allow more, `--budget 10min` (`budget=600` in Python)."
+            )
+        self.pace = half.used / max(mine.steps * mine.size, 1)
+        return mine.steps if mine.finite else steps
+
+    def beside(self, trials: Trials, form: str, recipe: Recipe, size: int, steps: int) -> None:
+        """Another run, of which the losses stay; left out where there is no time for it."""
+        other = None
+        if self.budget.left > self.pace * steps * size:
+            other = started(self.model, recipe, size, clip=self.clip)
+            other.go_on(self.data, steps, self.budget)
+            other.forget()
+        if other is not None and (other.steps >= steps or not other.finite):
+            trials.others[form] = other
+        else:
+            trials.left_out.append(form)
 
 
 def _worth(times: float, trials: Trials) -> bool:
@@ -112,7 +167,9 @@ def _worth(times: float, trials: Trials) -> bool:
     inner = {0.01: 0.1, 100.0: 10.0}.get(times)
     if inner is None:
         return True
-    before = trials.others[FORM[inner]]
+    before = trials.others.get(FORM[inner])
+    if before is None:  # it was left out
+        return False
     return before.after(before.steps) < trials.mine.after(before.steps) or not before.finite
 
 

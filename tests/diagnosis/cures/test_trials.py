@@ -34,6 +34,15 @@ def test_the_end_that_is_in_the_way_is_left_out():
     assert first.before < 0.2 < 0.8 < first.after
 
 
+def test_a_cure_that_there_is_no_time_for_is_declined():
+    given = {"optimizer": "adam", "lr": 0.01, "batch_size": 24, "epochs": 200}
+    program = ss.Program(network(nn.Sigmoid(), outputs=1), (X, VALUES), F.mse_loss, **given)
+    found = ss.diagnose(program)
+    none = cured(program, found, budget=1e-6)
+    assert (none.tried, [*none.declined]) == ((), ["all cures"])
+    assert "got time for 0 of them in what was left of" in none.declined["all cures"]
+
+
 def test_a_rate_is_lowered():
     found = best(network(), CLASSES, "cross_entropy", optimizer="sgd", lr=1e3)
     assert "rate" in found.tried[0].name or "optimiser" in found.tried[0].name

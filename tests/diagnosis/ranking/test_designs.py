@@ -8,8 +8,9 @@ from torch.nn import functional as F
 from sigmascope import diagnosis, sources
 from sigmascope.diagnosis.ranking import Entry, rank, ranked_entries
 from sigmascope.diagnosis.ranking.designs import PASSES
-from sigmascope.gate import Refusal
+from sigmascope.gate import Budget, OverBudget, Refusal
 from sigmascope.networks import mlp
+from tests.clocks import Clock, Ticking
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,38 @@ def test_those_that_learn_are_first_and_the_dead_one_last(order):
     assert "No rate took it further" in found[-1].why
     assert "of the way after" in found[0].why
     assert left
+
+
+def test_designs_share_a_budget_and_each_says_what_it_got(digits):
+    models = {"a": net(2), "b": net(3)}
+    given = {"targets": digits.targets, "budget": 1}
+
+    def ranked(seconds):
+        clock = Ticking()
+        loss = clock.each(F.cross_entropy)
+        budget = Budget(seconds, clock=clock)
+        return rank(models, digits.inputs, targets=digits.targets, loss=loss, budget=budget)
+
+    assert sum(r.passes for r in ranked(1e9)) >= 108
+    with pytest.raises(OverBudget, match=r"^a: A place in the order needs 432 training steps"):
+        ranked(800.0)
+    with pytest.raises(Refusal, match="for each of 2, from which nothing is foretold"):
+        rank(models, digits.inputs, loss=F.cross_entropy, **{**given, "budget": 1e-3})
+
+
+def test_a_budget_that_ends_in_the_halving_leaves_an_order(digits):
+    clock, steps = Clock(), []
+
+    def loss(output, targets):
+        steps.append(len(output))
+        clock.now += 1.0 if len(steps) > 900 else 0.0
+        return F.cross_entropy(output, targets)
+
+    models = {"a": net(2), "b": net(3)}
+    given = {"targets": digits.targets, "loss": loss, "passes": 200}
+    found = rank(models, digits.inputs, **given, budget=Budget(5.0, clock=clock))
+    assert [r.place for r in found] == [1, 2]
+    assert 108 <= sum(r.passes for r in found) < 400
 
 
 def test_it_costs_what_was_said(order):

@@ -119,6 +119,21 @@ def test_what_cannot_be_probed_is_said(digits):
         assert why in measured.skipped[0].why
 
 
+def test_what_there_is_no_time_for_is_said_and_not_guessed(digits):
+    data = {"targets": digits.targets, "loss": F.cross_entropy}
+    measured = diagnosis.trainability.foretold(
+        records.Profile(()), mlp(2), digits.inputs, **data, budget=1e-3
+    )
+    assert diagnosis.trainability.probability(measured) is None
+    (gap,) = measured.skipped
+    assert gap.what == "probability of fitting"
+    assert "from which nothing is foretold: allow more, `--budget 1min`" in gap.why
+    with pytest.raises(Refusal, match="`budget` must be seconds above 0"):
+        trainability(mlp(2), digits.inputs, **data, budget=0)
+    enough = trainability(mlp(2), digits.inputs, **data, budget=300)
+    assert enough == trainability(mlp(2), digits.inputs, **data, budget=None)
+
+
 def test_progress_takes_an_error_back_and_its_lack_makes_one(digits):
     """A rule that would cry of a network that was seen to learn gives a warning only."""
     measured = survey.profile(mlp(32), digits.inputs, targets=digits.targets, loss=F.cross_entropy)

@@ -11,7 +11,8 @@ from sigmascope import networks, sources
 from sigmascope.diagnosis.trainability import Probing, probe
 from sigmascope.diagnosis.trainability.short_runs import PASSES, ROUNDS
 from sigmascope.diagnosis.trainability.target_r2 import target_share
-from sigmascope.gate import Refusal
+from sigmascope.gate import Budget, OverBudget, Refusal
+from tests.clocks import Ticking
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +97,22 @@ def test_a_probe_can_go_on(digits):
     assert len(probing.seen().curves) == 1
     assert probing.seen().curves[0].losses[: sum(r for _, r in ROUNDS)] == seen.curves[0].losses
     assert probing.alive
+
+
+def test_a_budget_stops_it_and_what_it_has_seen_stays(digits):
+    clock = Ticking()
+    budget = Budget(400.0, clock=clock)  # of which a step takes one, if a loss is computed in it
+    loss = clock.each(F.cross_entropy)
+    given = {"targets": digits.targets, "loss": loss, "budget": budget}
+    whole = Probing(mlp(2), digits.inputs, **given)
+    whole.go_on(4, 5)
+    assert (whole.passes, budget.left < 400) == (20, True)
+    short = Probing(mlp(2), digits.inputs, **{**given, "budget": Budget(100.0, clock=clock)})
+    with pytest.raises(OverBudget, match=r"about 5.6min, and 3 were made in a budget of 1.67min"):
+        short.go_on(4, 5)
+    assert (short.passes, short.pace.made) == (0, 3)
+    with pytest.raises(OverBudget, match="The probability of fitting needs 336 training steps"):
+        probed(mlp(2), digits, budget=1e-6)
 
 
 def test_right_answers_are_told_of_classes_alone(digits):

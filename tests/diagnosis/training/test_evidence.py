@@ -12,7 +12,9 @@ from sigmascope.diagnosis.training import Data, training_items
 from sigmascope.diagnosis.training.evidence import falling
 from sigmascope.diagnosis.training.runs import started
 from sigmascope.diagnosis.training.trials import PLANNED
-from sigmascope.records import Reading
+from sigmascope.gate import Budget
+from sigmascope.records import Reading, Skipped
+from tests.clocks import Ticking
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(64, 5, generator=G)
@@ -37,6 +39,37 @@ def test_a_good_rate_needs_no_other():
     assert seen["loss left", PLANNED].value < 0.05
     assert seen["score", PLANNED].value > 0.9
     assert {form for _, form in seen} == {PLANNED}
+
+
+def within(seconds):
+    """Items of a bad rate, where every loss takes a second."""
+    clock = Ticking()
+    loss = clock.each(F.mse_loss)
+    data, recipe = Data(X, Y, loss, 16), recipe_of("sgd", network(), 1e-5)
+    ends = (0.0, float(Y.var()))
+    budget = Budget(seconds, clock=clock)
+    return [*training_items(network(), data, recipe, planned=200, ends=ends, budget=budget)]
+
+
+def test_what_there_is_no_time_for_is_said():
+    items = within(100.0)
+    read = [i for i in items if isinstance(i, Reading)]
+    steps = [i.estimate.value for i in read if i.quantity == "steps tried"]
+    assert steps == [50]  # half of the time is the user's own
+    more, others = (i for i in items if isinstance(i, Skipped))
+    assert more.why.startswith("50 of 200 steps were made, a budget of 1.67min had no time")
+    assert "`--budget 8.33min` (`budget=500` in Python)" in more.why
+    assert others.what == "other settings"
+    forms = {i.form for i in read} - {PLANNED}
+    assert forms == {"rate x 0.1", "rate x 10"}  # 20 steps each
+    assert "rate x 100 " in others.why.replace(",", " ")
+    assert not [i for i in within(1e6) if isinstance(i, Skipped)]
+
+
+def test_too_few_steps_tell_nothing():
+    (only,) = within(20.0)
+    assert (only.site, only.what) == ("(training)", "training")  # no fault of the program
+    assert "must make 16 steps or more, got time for 10 of them" in only.why
 
 
 def test_no_more_steps_than_are_planned():

@@ -40,6 +40,19 @@ def test_a_run_is_what_a_plain_loop_does():
     assert torch.equal(model[0].weight, network()[0].weight)
 
 
+def test_a_run_that_rests_keeps_its_weights_and_no_moments():
+    run = started(network(), recipe_of("adam", network(), 0.1), 40)
+    data = Data(X, Y, F.mse_loss, 40)
+    run.go_on(data, 3)
+    output = run.output(data)
+    run.rest()
+    assert torch.equal(run.output(data), output)
+    assert not run.optimiser.state
+    assert all(p.grad is None for p in run.model.parameters())
+    run.forget()
+    assert (run.steps, [*run.model.parameters()]) == (3, [])
+
+
 def test_batches_go_through_all_samples():
     draws = Data(X, Y, F.mse_loss, 16).draws(16)
     rows = torch.cat([next(draws)[0] for _ in range(3)])
