@@ -15,6 +15,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from hessian_eigenthings.algorithms.lanczos import lanczos
@@ -30,7 +31,6 @@ from sigmascope.linalg.krylov import krylov_space, symmetric_moments
 from sigmascope.networks import mlp, resnet
 from sigmascope.probes import Subject
 from sigmascope.survey.landscape import Bend, curvature
-from sigmascope.survey.landscape.hessians import Number
 
 SEEDS = range(10)
 BUDGETS = (*range(2, 10), *range(10, 24, 2), *range(24, 120, 9), 126, 150, 201)
@@ -68,10 +68,11 @@ def networks() -> Iterator[tuple[str, Parts]]:
         yield name, (model.eval(), inputs, y)
 
 
-def ours(parts: Parts, question: Number, tolerance: float) -> Callable[[int], Bend]:
+def ours(parts: Parts, question: str, tolerance: float) -> Callable[[int], Bend]:
     """By the door, of a seed."""
     model, x, y = parts
-    ask = {"targets": y, "loss": F.cross_entropy, "only": [question], "tolerance": tolerance}
+    ask: dict[str, Any] = {"only": [question], "tolerance": tolerance}
+    ask |= {"targets": y, "loss": F.cross_entropy}
     seeded = lambda seed: torch.Generator().manual_seed(seed)
     return lambda seed: curvature(model, x, **ask, generator=seeded(seed)).parts[0]
 

@@ -34,6 +34,8 @@ class Monitor(Closing):
         targets: For the loss of the probe batch.
         loss: `loss(output, targets)`.
         optimizers: Whose steps are followed, so that drifts get a verdict.
+        blocks: Whether balances of pairs of units are followed too, and not only of each unit; in
+            wide layers their products take several times as long as a step of training.
         run: A run file to which every reading is appended.
 
     Raises:
@@ -63,6 +65,7 @@ class Monitor(Closing):
         targets: Any = None,
         loss: Loss | None = None,
         optimizers: Collection[Optimizer] = (),
+        blocks: bool = False,
         run: str | os.PathLike[str] | None = None,
     ) -> None:
         if every < 1:
@@ -75,7 +78,7 @@ class Monitor(Closing):
         self._ledger: le2022.conservation.Ledger | None = None
         if "balances" in self._views:
             found = le2022.conservation.conserved(model, probe_batch, **self._of)
-            self._ledger = le2022.conservation.Ledger(model, found.invariants)
+            self._ledger = le2022.conservation.Ledger(model, found.invariants, blocks=blocks)
             self._signs = le2022.SignRecord()
         self._run = None if run is None else Run(run)
         if self._ledger is not None:  # last, so that a refusal leaves no hook behind

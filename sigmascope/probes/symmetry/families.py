@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -55,6 +55,35 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class StepSums:
+    """Squares of one step's tensors, summed over the rows and columns that units are.
+
+    A unit of one layer is a row there and a column of the next, so each tensor is squared once. In
+    the tensors' own precision: what the sums round is as random as what the step itself did to the
+    weights, and smaller by the square of how far they moved.
+
+    Attributes:
+        tensors: By name, detached.
+    """
+
+    tensors: Mapping[str, Tensor]
+    _squared: dict[str, Tensor] = field(default_factory=dict)
+
+    def of(self, part: Part) -> Tensor:
+        """Sums over the units of a part."""
+        squared = self._squared.get(part.tensor)
+        if squared is None:
+            tensor = self.tensors[part.tensor]
+            tensor = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+            squared = self._squared[part.tensor] = tensor * tensor
+        if part.frame is None or part.side == "entries":
+            found = squared.reshape(-1)
+        else:
+            found = part.frame.sums(squared, part.side)
+        return found if part.whole else found[torch.from_numpy(part.index)].sum(1)
+
+
+@dataclass(frozen=True, slots=True)
 class Symmetry:
     """Units of one kind whose weights may be rescaled, and which of them may be mixed.
 
@@ -82,6 +111,10 @@ class Symmetry:
     def groups(self) -> int:
         """In how many blocks they may be mixed; 1 where all may, as many as units where none."""
         return len(set(self.blocks.tolist()))
+
+    def apart(self) -> "Symmetry":
+        """The same units, none of which may be mixed."""
+        return replace(self, blocks=np.arange(self.units))
 
     @property
     def mask(self) -> Bool[Tensor, "units units"]:

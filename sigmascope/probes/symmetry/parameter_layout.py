@@ -66,6 +66,20 @@ class Frame:
             return torch.linalg.vector_norm(a, dim=axes, dtype=torch.float64).square().flatten()
         return (a.double() * b.double()).sum(axes).flatten()
 
+    def sums(self, tensor: Tensor, side: Side) -> Tensor:
+        """A tensor of the parameter's shape, summed over each row or column."""
+        rows, columns = self.counts
+        groups = self.groups or 1
+        if side == "rows":
+            flat = tensor.reshape(rows, -1)
+            return flat @ flat.new_ones(flat.shape[1])
+        if groups > 1:
+            return (
+                tensor.reshape(groups, rows // groups, columns // groups, -1).sum((1, 3)).flatten()
+            )
+        flat = tensor.reshape(rows, -1)
+        return (flat.new_ones(rows) @ flat).reshape(columns, -1).sum(1)
+
     def group_of(self, side: Side) -> NDArray[np.uint64]:
         """The group of a convolution that each row or column belongs to."""
         count = self.counts[0 if side == "rows" else 1]

@@ -49,6 +49,7 @@ def test_slabs_and_dots_of_grouped_kernels():
     for side in ("rows", "columns"):
         slabs = frame.slabs(K, side)
         assert torch.allclose(frame.dots(K, K, side), slabs.square().sum(1))
+        assert torch.allclose(frame.sums(K * K, side), slabs.square().sum(1))
         assert torch.allclose(frame.dots(K, L, side), (slabs * frame.slabs(L, side)).sum(1))
     assert frame.group_of("rows").tolist() == [0, 0, 1, 1, 2, 2]
     assert frame.group_of("columns").tolist() == [0, 0, 1, 1, 2, 2]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.probes.symmetry import StillSum
+from sigmascope.probes.symmetry import StepSums, StillSum
 from sigmascope.theory.le2022.conservation.invariants import SLACKS, Invariant, Tensors
 
 Group = Mapping[str, Any]
@@ -44,7 +44,13 @@ class Account:
     since: int | None = None
 
 
-def advance(account: Account, gradients: Tensors, group: Group, buffers: Tensors) -> None:
+def advance(
+    account: Account,
+    gradients: Tensors,
+    group: Group,
+    buffers: Tensors,
+    sums: StepSums | None = None,
+) -> None:
     """One step of `v₊ = μ v + (1 - τ)(g + λθ)`, `θ₊ = θ - η u`, as the theory has it.
 
     `<θ, S g> = 0` is the theory; forms of g and v are measured.
@@ -54,6 +60,7 @@ def advance(account: Account, gradients: Tensors, group: Group, buffers: Tensors
         gradients: That the step used, by name; without those of tensors that it did not move.
         group: Options of the optimiser for these tensors.
         buffers: Momentum buffers after the step, by name.
+        sums: Of the squares of all that moved: buffers where there is momentum, else gradients.
 
     Source:
         Le & Jegelka 2022, Theorem 1, in discrete time.
@@ -64,7 +71,8 @@ def advance(account: Account, gradients: Tensors, group: Group, buffers: Tensors
     if not gradients:  # nothing moves
         return
     moved = {n: buffers[n] for n in gradients if n in buffers} if friction else gradients
-    vv = _form(account, moved, moved)
+    plain = sums is not None and invariant.diagonal and not isinstance(invariant.what, StillSum)
+    vv = invariant.squares(sums) if plain and sums else _form(account, moved, moved)
     if invariant.slack:
         size = float(vv.max()) if invariant.kind == "norm" else invariant.size(moved, moved)
         account.slack += 2 * rate * SLACKS * invariant.slack * size**0.5 * account.length

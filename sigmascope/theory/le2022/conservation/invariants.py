@@ -1,14 +1,14 @@
 """What gradient flow conserves in a network, and the entries that it does not."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.probes.symmetry import Passed, StillSum, Symmetries, Symmetry
+from sigmascope.probes.symmetry import Passed, StepSums, StillSum, Symmetries, Symmetry
 
 SOURCE = "Le & Jegelka 2022"
 Kind = Literal["neuron", "pair", "matrix", "layer", "norm", "column sum", "no gradient"]
@@ -70,6 +70,12 @@ class Invariant:
         """Whether each unit is on its own, so that values are vectors."""
         return isinstance(self.what, StillSum) or self.kind in ("neuron", "layer", "norm")
 
+    def alone(self) -> "Invariant":
+        """What it says of each unit by itself: the diagonal, which costs no products of units."""
+        if self.diagonal or isinstance(self.what, StillSum):
+            return self
+        return replace(self, kind="neuron", what=self.what.apart())
+
     def value(self, parameters: Tensors) -> Float64[Tensor, "..."]:
         """The conserved numbers.
 
@@ -112,6 +118,18 @@ class Invariant:
             return tensor.sum(self.what.axes) if self.what.axes else tensor
         found = self._bilinear(left, right, diagonal=self.diagonal)
         return found if self.diagonal else found * self.what.mask.to(found.device)
+
+    def squares(self, sums: StepSums) -> Float64[Tensor, " units"]:
+        """The form of one step with itself, for units by themselves.
+
+        Args:
+            sums: Of the step's tensors.
+        """
+        assert isinstance(self.what, Symmetry)
+        total = torch.zeros(self.what.units, dtype=torch.float64)
+        for part in (p for p in self.what.parts if p.tensor in sums.tensors):
+            total.add_(sums.of(part), alpha=part.factor)
+        return total
 
     def _bilinear(self, left: Tensors, right: Tensors, *, diagonal: bool) -> Tensor:
         assert isinstance(self.what, Symmetry)

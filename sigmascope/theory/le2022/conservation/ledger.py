@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from sigmascope.gate import Closing
-from sigmascope.probes.symmetry import StillSum
+from sigmascope.probes.symmetry import StepSums, StillSum
 from sigmascope.theory.le2022.conservation.accounts import Account, Group, advance
 from sigmascope.theory.le2022.conservation.drifts import Drift, rounding
 from sigmascope.theory.le2022.conservation.invariants import Invariant, Tensors
@@ -26,6 +26,8 @@ class Ledger(Closing):
     Args:
         model: Whose parameters the optimisers step.
         invariants: From `invariants`, for the weights as they are now.
+        blocks: Whether to follow pairs of units that may be mixed too, whose products cost more
+            than a small network's step, and not only each unit by itself.
 
     Source:
         Le & Jegelka 2022, Theorem 1, in discrete time.
@@ -41,10 +43,12 @@ class Ledger(Closing):
         ['holds']
     """
 
-    def __init__(self, model: nn.Module, invariants: Sequence[Invariant]) -> None:
+    def __init__(
+        self, model: nn.Module, invariants: Sequence[Invariant], *, blocks: bool = True
+    ) -> None:
         self.steps = 0
         self._parameters = dict(model.named_parameters())
-        self._accounts = [self._opened(i) for i in invariants]
+        self._accounts = [self._opened(i if blocks else i.alone()) for i in invariants]
         self._hooks: list[Any] = []
         self._watched: list[Optimizer] = []
         self._look()
@@ -140,6 +144,8 @@ class Ledger(Closing):
 
     def _advance(self, gradients: Tensors, groups: Mapping[str, Group], buffers: Tensors) -> None:
         self.steps += 1
+        remember = {n: buffers[n] for n in buffers if groups[n]["momentum"]}
+        sums = StepSums({n: remember.get(n, g).detach() for n, g in gradients.items()})
         for account in self._accounts:
             here = [n for n in account.invariant.tensors if n in groups]
             if not here:
@@ -150,7 +156,9 @@ class Ledger(Closing):
                 account.declines = account.declines or (
                     "its tensors belong to optimisers with momentum or weight decay of their own"
                 )
-            advance(account, {n: gradients[n] for n in here if n in gradients}, group, buffers)
+            advance(
+                account, {n: gradients[n] for n in here if n in gradients}, group, buffers, sums
+            )
         if self.steps % LOOK == 0:
             self._look()
 

@@ -47,20 +47,61 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("act", [nn.Identity, nn.ReLU])
-def test_the_identities_are_exact(options, act):
+@pytest.mark.parametrize("blocks", [True, False], ids=["blocks", "units"])
+def test_the_identities_are_exact(options, act, blocks):
     keywords, batch = OPTIONS[options]
     net = network(1, act)
     x, _ = data(0)
     optimizer = torch.optim.SGD(net.parameters(), **keywords)
-    with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, x)).watching(
-        optimizer
-    ) as ledger:
+    found = le2022.conservation.invariants(net, x)
+    with le2022.conservation.Ledger(net, found, blocks=blocks).watching(optimizer) as ledger:
         train(net, optimizer, STEPS, batch=batch)
     for drift in ledger.drifts():
         gap = drift.now - drift.start - drift.expected
         gap = gap.diagonal() if gap.ndim == 2 and act is nn.ReLU else gap
         assert float(gap.abs().max()) < 1e-10
         assert drift.drift > 1e-4  # it is the identity that is exact, not the balance
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_in_low_precision_units_keep_their_balance_up_to_what_is_allowed(options, dtype):
+    keywords, batch = OPTIONS[options]
+    net = network(1, nn.ReLU)
+    found = le2022.conservation.invariants(net, data(0)[0])
+    net = net.to(dtype)
+    optimizer = torch.optim.SGD(net.parameters(), **keywords)
+    with le2022.conservation.Ledger(net, found, blocks=False).watching(optimizer) as ledger:
+        x, y = data(0)
+        g = torch.Generator().manual_seed(0)
+        for _ in range(STEPS):
+            rows = torch.randperm(len(x), generator=g)[:batch]
+            optimizer.zero_grad()
+            F.cross_entropy(net(x[rows].to(dtype)), y[rows]).backward()
+            optimizer.step()
+        drifts = ledger.drifts()
+    assert drifts
+    assert all(d.verdict is not Verdict.VIOLATED for d in drifts)
+    if dtype == torch.float32:
+        assert max(d.residual for d in drifts) < 1e-4 < max(d.drift for d in drifts)
+
+
+def test_units_by_themselves_are_the_diagonals_of_their_blocks():
+    net = network(5, nn.ReLU)
+    x, _ = data(0)
+    found = le2022.conservation.invariants(net, x)
+    assert any(i.kind == "pair" for i in found)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    whole = le2022.conservation.Ledger(net, found).watching(optimizer)
+    units = le2022.conservation.Ledger(net, found, blocks=False).watching(optimizer)
+    with whole, units:
+        train(net, optimizer, 20)
+    for one, other in zip(whole.drifts(), units.drifts(), strict=True):
+        assert other.invariant.diagonal
+        for name in ("start", "now", "expected"):
+            mine, theirs = getattr(other, name), getattr(one, name)
+            theirs = theirs.diagonal() if theirs.ndim == 2 else theirs
+            torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
 def test_a_schedule_and_a_late_start_are_followed():
