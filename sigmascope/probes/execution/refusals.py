@@ -1,5 +1,6 @@
 """Refusals: what the doors of `probes` say of models and batches that they cannot measure."""
 
+import math
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,12 +79,12 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
 
 
 def _require_finite(name: str, values: Tensor) -> None:
-    if not bool(values.isfinite().all()):
-        bad = int((~values.isfinite()).sum())
-        first = tuple((~values.isfinite()).nonzero()[0].tolist())
+    if not math.isfinite(values.sum()) and not bool(values.isfinite().all()):  # a sum may overflow
+        bad = (~values.isfinite()).nonzero()
         raise Refusal(
-            f"`{name}` must be finite, got {bad} of {values.numel()} entries that are not, the "
-            f"first at {first}. Load a checkpoint from before the step that produced them."
+            f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are not, "
+            f"the first at {tuple(bad[0].tolist())}. Load a checkpoint from before the step that "
+            "produced them."
         )
 
 
