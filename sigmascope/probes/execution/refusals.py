@@ -83,8 +83,7 @@ def _require_finite(name: str, values: Tensor) -> None:
         bad = (~values.isfinite()).nonzero()
         raise Refusal(
             f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are not, "
-            f"the first at {tuple(bad[0].tolist())}. Load a checkpoint from before the step that "
-            "produced them."
+            f"the first at {tuple(bad[0].tolist())}. Load a checkpoint from before they came."
         )
 
 
