@@ -69,16 +69,21 @@ def read(path: Path) -> Any:
 def read_torch(path: Path) -> Any:
     """What `torch.save` wrote, on the CPU, if it holds only tensors and plain containers.
 
+    Bytes that lie in the file as they are stay there until they are read, so that a model that
+    takes them over is never held twice.
+
     Raises:
         Refusal: If reading it would run code, or if it is damaged.
     """
     try:
-        if zipfile.is_zipfile(path):  # else a pickle of older torch, which holds its own bytes
+        archive = zipfile.is_zipfile(path)  # else a pickle of older torch, with its own bytes
+        if archive:
             require_archive(path)
         gate.require_room(path.stat().st_size, f"`{path}`")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch speaks of storage classes here: kept nowhere
-            return torch.load(path, map_location="cpu", weights_only=True)
+            mapped = archive and _is_plain(path)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Refusal:
         raise
     except pickle.UnpicklingError as error:
@@ -92,6 +97,12 @@ def read_torch(path: Path) -> Any:
             f"`{path}` is damaged or not a file of `torch.save` ({told(error)}): save it again, "
             "e.g. `torch.save(model.state_dict(), path)` for weights."
         ) from error
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether nothing in an archive is compressed: what is cannot be read in its place."""
+    with zipfile.ZipFile(path) as archive:
+        return all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
