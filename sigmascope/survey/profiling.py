@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from sigmascope import gate, records, theory
 from sigmascope.gate import Refusal
+from sigmascope.linalg.spectra import Work, counted
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import ALONE, apart, in_words
 from sigmascope.probes.samples import Batch, Loss
@@ -108,6 +109,18 @@ def profile(
 def _measured(
     subject: Subject, wanted: list[View], tell: Progress, left: list[Skipped], start: float
 ) -> Profile:
+    with counted() as work:
+        return _asked(subject, wanted, tell, left, start, work)
+
+
+def _asked(
+    subject: Subject,
+    wanted: list[View],
+    tell: Progress,
+    left: list[Skipped],
+    start: float,
+    work: Work,
+) -> Profile:
     tell("forward pass", 0, len(wanted) + 2)
     layers, absent = covered(subject)
     items: list[Item] = [*left, *absent]
@@ -123,7 +136,7 @@ def _measured(
         skipped=(*(i for i in items if isinstance(i, Skipped)), *unchecked),
         layers=layers,
         spectra=tuple(i for i in items if isinstance(i, SiteSpectrum)),
-        about=_about(subject, time.perf_counter() - start),
+        about=_about(subject, time.perf_counter() - start, work),
         views=tuple(wanted),
     )
 
@@ -166,7 +179,7 @@ def _checks(
     return tuple(checks), tuple(failed)
 
 
-def _about(subject: Subject, seconds: float) -> Mapping[str, str]:
+def _about(subject: Subject, seconds: float, work: Work) -> Mapping[str, str]:
     model = subject.model
     with ALONE:  # not while another thread holds it still
         mode = "training" if model.training else "evaluation"
@@ -182,6 +195,7 @@ def _about(subject: Subject, seconds: float) -> Mapping[str, str]:
             "batch": f"{subject.count} samples, {shape}",
             "output": f"{subject.output_rule}, {list(subject.output.shape)}",
             "seconds": f"{seconds:.2f}",
+            "spectra": f"{work.operations:.2g} operations in float64",
             "torch": torch.__version__,
             "python": platform.python_version(),
             "device": str(subject.output.device),

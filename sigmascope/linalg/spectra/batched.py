@@ -11,6 +11,7 @@ from torch import Tensor
 from sigmascope.linalg.dense import gram_work
 from sigmascope.linalg.refusals import require_matrix
 from sigmascope.linalg.spectra.routes import Route, dense_spectra, settled, spectrum
+from sigmascope.linalg.spectra.work import spent
 from sigmascope.records import Spectrum
 
 TASK = 2**20  # entries; small matrices of one shape are solved together up to this many
@@ -42,6 +43,10 @@ def spectra(
     for i, A in enumerate(matrices):
         require_matrix(A, name=f"matrices[{i}]")
     tasks = _tasks([A.detach() for A in matrices], route)
+    for task in tasks:
+        m, n = task.matrices[0].shape
+        if settled(task.matrices[0], route) != "free":
+            spent((m, n), exact=route == "exact", count=len(task.matrices))
     found: list[Spectrum | None] = [None] * len(matrices)
     for task, results in zip(tasks, _solve(tasks), strict=True):
         for place, result in zip(task.places, results, strict=True):

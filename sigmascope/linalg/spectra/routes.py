@@ -10,6 +10,7 @@ from sigmascope.linalg.dense import exact_values, gram_values, gram_work
 from sigmascope.linalg.krylov.golub_kahan import golub_kahan
 from sigmascope.linalg.krylov.operator import Operator
 from sigmascope.linalg.refusals import overflowing, require_matrix, require_steps
+from sigmascope.linalg.spectra.work import spent
 from sigmascope.records import Spectrum
 
 Route = Literal["auto", "exact", "gram", "free"]
@@ -65,6 +66,7 @@ def spectrum(
     dense = A if isinstance(A, Tensor) else A.dense().detach()
     if not isinstance(A, Tensor):
         require_matrix(dense, name="A.dense()")
+    spent((dense.shape[0], dense.shape[1]), exact=route == "exact")
     return dense_spectra(dense[None], route)[0]
 
 
