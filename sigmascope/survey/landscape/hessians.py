@@ -131,8 +131,8 @@ def curvature(
     Example:
         >>> x = torch.arange(12.0).view(4, 3)
         >>> found = curvature(nn.Linear(3, 1), x, kind="gauss-newton", only=["trace"])
-        >>> round(found.parts[0].trace.value, 3)  # of squared error: mean of |x|^2 + 1
-        253.0
+        >>> round(found.parts[0].trace.value, 3)  # of squared error: twice the mean of |x|^2 + 1
+        255.0
     """
     asked = _asked(only, tolerance, steps, samples)
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)

@@ -31,3 +31,4 @@ def test_they_are_the_products_of_the_parts_with_themselves(dtype):
         here = {n: t for n, t in tensors.items() if n in only.tensors}
         whole = alone.form(here, here)
         torch.testing.assert_close(alone.squares(only), whole, rtol=1e-5, atol=1e-9)
+        assert alone.reach(sums) == pytest.approx(alone.size(tensors, tensors), rel=1e-5)

@@ -74,13 +74,19 @@ def advance(
     plain = sums is not None and invariant.diagonal and not isinstance(invariant.what, StillSum)
     vv = invariant.squares(sums) if plain and sums else _form(account, moved, moved)
     if invariant.slack:
-        size = float(vv.max()) if invariant.kind == "norm" else invariant.size(moved, moved)
+        plain = plain and invariant.kind != "norm"
+        size = invariant.reach(sums) if plain and sums else _size(invariant, moved, vv)
         account.slack += 2 * rate * SLACKS * invariant.slack * size**0.5 * account.length
     if friction == 0:
         shrink = (1 - rate * decay) ** (1 if isinstance(invariant.what, StillSum) else 2)
         account.expected = now * shrink + rate**2 * vv
     else:
         _advance_momentum(account, gradients, group, moved, vv)
+
+
+def _size(invariant: Invariant, moved: Tensors, vv: Tensor) -> float:
+    """Largest product of norms in the form of a step with itself."""
+    return float(vv.max()) if invariant.kind == "norm" else invariant.size(moved, moved)
 
 
 def _form(account: Account, left: Tensors, right: Tensors) -> Tensor:

@@ -131,6 +131,16 @@ class Invariant:
             total.add_(sums.of(part), alpha=part.factor)
         return total
 
+    def reach(self, sums: StepSums) -> float:
+        """Largest product of norms that a term of the same form has; as `size`.
+
+        Args:
+            sums: Of the step's tensors.
+        """
+        assert isinstance(self.what, Symmetry)
+        here = [p for p in self.what.parts if p.tensor in sums.tensors]
+        return max((abs(p.factor) * float(sums.of(p).max()) for p in here), default=0.0)
+
     def _bilinear(self, left: Tensors, right: Tensors, *, diagonal: bool) -> Tensor:
         assert isinstance(self.what, Symmetry)
         units = self.what.units
