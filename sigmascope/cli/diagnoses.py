@@ -55,6 +55,8 @@ def diagnose(
     allowed = [budget_of(budget) for _ in ("diagnosis", "cures")]
     made = sources.open_program(program, generator=seeded(seed))
     whole = diagnosis.programs.program_of(made)
+    if cure:
+        diagnosis.cures.require_recipe(whole)
     with progress_bar() as progress:
         found = diagnosis.diagnose(whole, samples=samples, progress=progress, budget=allowed[0])
     cures = None

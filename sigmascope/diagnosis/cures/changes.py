@@ -113,7 +113,7 @@ def changes_for(finding: str) -> Iterator[Named]:
 
 def _rate(times: float) -> Maker:
     def make(program: Program, _: Opened) -> Change:
-        recipe = _recipe(program)
+        recipe = require_recipe(program)
         line = f"lr={recipe.rate * times:.3g}  # in place of {recipe.rate:.3g}"
         return Change("", "", (line,), _with(program, optimizer=recipe.at(times)))
 
@@ -121,7 +121,7 @@ def _rate(times: float) -> Maker:
 
 
 def _usual(program: Program, _: Opened) -> Change:
-    recipe = _recipe(program)
+    recipe = require_recipe(program)
     usual = at_usual(recipe)
     if recipe.rate / BEYOND <= usual.rate <= recipe.rate * BEYOND:
         raise Inapplicable("the usual rate is within a few hundred times yours")
@@ -136,7 +136,7 @@ def _longer(program: Program, _: Opened) -> Change:
 
 
 def _other(program: Program, _: Opened) -> Change:
-    other = other_family(_recipe(program))
+    other = other_family(require_recipe(program))
     options = "".join(f", {k}={v:g}" for k, v in other.options.items())
     kind = {"sgd": "SGD", "adam": "Adam"}[other.name]
     line = f"optimizer = torch.optim.{kind}(model.parameters(), lr={other.rate:g}{options})"
@@ -228,7 +228,12 @@ def _several(targets: Tensor) -> bool:
     return targets.is_floating_point() and not bool((targets.flatten(1).sum(1) == 1).all())
 
 
-def _recipe(program: Program) -> Recipe:
+def require_recipe(program: Program) -> Recipe:
+    """How a program trains.
+
+    Raises:
+        Refusal: If it does not say.
+    """
     recipe = program.recipe()
     if recipe is None:
         raise Refusal("Cures are trained as the user trains: name an optimiser.")

@@ -18,6 +18,7 @@ from sigmascope.diagnosis.cures.changes import (
     Named,
     changes_for,
     of_network,
+    require_recipe,
 )
 from sigmascope.diagnosis.diagnoses import SAMPLES, Diagnosis, data_of, diagnose
 from sigmascope.diagnosis.programs.opened import Opened, opened
@@ -104,8 +105,7 @@ def cured(
     Cost: for each of up to eight cures 8 passes over the samples, more for small models; up to
     twelve more where none is enough.
     """
-    if program.optimizer is None:
-        raise Refusal("Cures are trained as the user trains: name an optimiser.")
+    require_recipe(program)
     budget = Budget.of(budget)
     found = found or diagnose(program, samples=samples, budget=budget)
     known = opened(program, samples=samples)
