@@ -24,7 +24,7 @@ def write_page(
     template: str,
     scripts: tuple[str, ...],
     styles: tuple[str, ...] = ("page.css",),
-    plots: bool = True,
+    plots: bool = False,
 ) -> Path:
     """Write one HTML file that opens anywhere, without a network.
 

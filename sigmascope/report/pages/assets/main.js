@@ -104,9 +104,9 @@ function chanceTile({ name, estimate, says }) {
 
 // A theorem that does not apply says nothing, and one that holds is no praise of the network.
 function theoremTile() {
-  const spoke = [...new Set(data.checks.filter((c) => c.verdict !== "inapplicable").map((c) => c.theorem))];
+  const spoke = THEOREMS.filter((t) => t.spoke.length > 0);
   if (spoke.length === 0) return tile("theorems apply to this model", "none", "");
-  const broken = new Set(data.checks.filter((c) => c.verdict === "violated").map((c) => c.theorem)).size;
+  const broken = spoke.filter((t) => t.spoke.some((c) => c.verdict === "violated")).length;
   const held = `${spoke.length - broken} of ${spoke.length}`;
   return tile(spoke.length === 1 ? "theorem that applies is upheld" : "theorems that apply are upheld", held, broken ? "error" : "");
 }
@@ -124,7 +124,7 @@ function fillHead() {
   if (more > 0) tiles.push(tile(`${more === 1 ? "finding follows" : "findings follow"} from ${causes.length === 1 ? "it" : "them"}`, String(more), ""));
   tiles.push(tile(data.layers.length === 1 ? "layer" : "layers", String(data.layers.length), ""));
   tiles.push(tile(rows.length === 1 ? "reading" : "readings", String(rows.length), ""));
-  if (data.checks.length > 0) tiles.push(theoremTile());
+  if (THEOREMS.length > 0) tiles.push(theoremTile());
   byId("chances").replaceChildren(...data.chances.map(chanceTile));
   byId("tiles").replaceChildren(...tiles);
 }
@@ -154,7 +154,10 @@ fillRest();
 const start = data.findings.find((finding) => finding.depth !== null && byDepth.has(finding.depth));
 state.depth = start ? start.depth : DEPTHS.length > 0 ? DEPTHS[0] : null;
 byId("site").value = String(state.depth);
-follow(() => {
+const redraw = () => {
   drawCurves();
   drawLayer();
-});
+};
+follow(redraw);
+new ResizeObserver(once(redraw)).observe(document.querySelector("main"));
+document.documentElement.dataset.ready = String(Math.round(performance.now()));

@@ -2,7 +2,11 @@
 
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "cross", "star"];
 const MARGIN = { l: 58, r: 14, t: 14, b: 44 };
-const MANY = 150; // layers beyond which single points are no longer drawn
+
+// Plotly reads some HTML in its labels; nothing of a name may be read as HTML.
+function label(text) {
+  return shown(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

@@ -1,9 +1,5 @@
 // The head of the page of a scan, findings, what is missing, and the order in which all is drawn.
 
-function tile(title, value, tone) {
-  return element("div", { class: tone }, element("dt", {}, title), element("dd", {}, value));
-}
-
 function fillHead() {
   const parameters = data.matrices.rows.reduce((sum, rows, i) => sum + rows * data.matrices.cols[i], 0);
   const left = data.left.reduce((sum, [, , sites]) => sum + sites.length, 0);
@@ -97,7 +93,6 @@ function fillUnusual() {
 }
 
 const LISTED = 100; // pairs in the document
-const NAMED = 1000; // names under one reason
 
 // Two matrices that meet or are alike, each of which can be opened; another site as it is.
 function between(site) {
@@ -130,26 +125,9 @@ function fillPairs() {
   drawPairs();
 }
 
-// Each reason with how many it holds for; the names when it is opened.
-function reasons(id, rows, none) {
-  const made = rows.map(([what, why, sites]) => {
-    const head = [element("strong", {}, String(sites.length)), element("span", {}, shown(what)), element("span", { class: "statement" }, shown(why))];
-    const list = element("ul", { class: "names", tabindex: "0" });
-    const whole = element("details", {}, element("summary", {}, ...head), list);
-    const fill = () => {
-      const items = sites.slice(0, NAMED).map((site) => element("li", {}, named(typeof site === "number" ? SITES[site] : site)));
-      if (sites.length > NAMED) items.push(element("li", { class: "hint" }, `and ${sites.length - NAMED} more, which the JSON form has`));
-      list.replaceChildren(...items);
-    };
-    whole.addEventListener("toggle", fill, { once: true });
-    return whole;
-  });
-  byId(id).replaceChildren(...(made.length > 0 ? made : [element("p", { class: "empty" }, none)]));
-}
-
 function fillRest() {
-  reasons("left", data.left, "No tensor was left out.");
-  reasons("skipped", data.skipped, "Everything that was to be measured was.");
+  reasons("left", data.left, SITES, "No tensor was left out.");
+  reasons("skipped", data.skipped, SITES, "Everything that was to be measured was.");
   const entries = (rows) => rows.flatMap(([key, value]) => [element("dt", {}, key), element("dd", {}, value)]);
   const about = Object.entries(data.about).map(([key, value]) => [titled(shown(key)), shown(value)]);
   byId("words").replaceChildren(element("dl", { class: "facts" }, ...entries(about)));
@@ -173,8 +151,5 @@ const redraw = () => {
 };
 if (COUNT > 0) fillChosen();
 follow(redraw);
-new ResizeObserver(once(() => {
-  redraw();
-  drawRows();
-})).observe(document.querySelector("main"));
+new ResizeObserver(once(redraw)).observe(document.querySelector("main"));
 document.documentElement.dataset.ready = String(Math.round(performance.now()));
