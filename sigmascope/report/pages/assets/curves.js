@@ -34,7 +34,7 @@ function plotOn(canvas, draw, open) {
     const drawn = draw(one);
     if (one.at >= one.spots.length) one.at = -1;
     if (one.at >= 0) ring(drawn.context, one.spots[one.at].x, one.spots[one.at].y, ink("--ink"));
-    if (document.activeElement === canvas || one.told) tell(one);
+    if (one.at >= 0 || one.told) tell(one);
     one.told = one.at >= 0;
   };
   walkable(one);
@@ -128,7 +128,9 @@ function drawPanel(one, panel, series) {
   const values = lines.flatMap((each) => each.rows.map((row) => row.value));
   const shownLimits = lines.flatMap((each) => each.bounds.flat().map((p) => p.y));
   const found = foundIn(panel);
-  const x = { low: DEPTHS[0] - 0.6, high: DEPTHS[DEPTHS.length - 1] + 0.6, whole: true, title: "depth of the layer" };
+  const [first, last] = [DEPTHS[0], DEPTHS[DEPTHS.length - 1]];
+  const room = 0.6 + 0.01 * (last - first);
+  const x = { low: first - room, high: last + room, whole: true, title: "depth of the layer" };
   const y = { ...ends([...values, ...shownLimits], state.log && spansDecades(values)), room: 16 * found.length };
   const drawn = chart(one.canvas, x, y);
   drawMarks(drawn, found);
@@ -211,6 +213,7 @@ function stagePanels(series) {
   const key = JSON.stringify([state.view, state.form[state.view]]);
   if (stage.key === key) return;
   stage.key = key;
+  byId("tip").hidden = true;
   stage.panels = panelsOf(series).map((panel) => figure(panel, series));
   const last = stage.panels.length - 1;
   if (last > 0 && last % 2 === 1) stage.panels[last].whole.classList.add("wide");

@@ -6,10 +6,7 @@ function fillHead() {
   byId("source").textContent = shown(data.source);
   const words = left > 0 ? `; ${left} left out` : "";
   byId("coverage").textContent = `${plural(data.tensors, "tensor")}${words}. ${data.headline || "No findings."}`;
-  const tiles = ["error", "warning", "note"].map((severity) => {
-    const count = data.cards.filter(({ cause }) => data.findings[cause].severity === severity).length;
-    return tile(count === 1 ? severity : `${severity}s`, String(count), severity === "note" ? "" : count ? severity : "good");
-  });
+  const tiles = severityTiles();
   tiles.push(tile(COUNT === 1 ? "matrix" : "matrices", COUNT.toLocaleString("en"), ""));
   tiles.push(tile("parameters", compact(parameters), ""), tile("read", bytesize(data.bytes), ""));
   const seconds = Number(data.about.seconds);
@@ -19,17 +16,9 @@ function fillHead() {
   byId("tiles").replaceChildren(...tiles);
 }
 
-function evidence(r) {
-  const row = { value: number(r.value), low: number(r.low), high: number(r.high) };
-  const known = COLUMN.get(r.quantity) || PAIRS.find((column) => column.name === r.quantity);
-  return element(
-    "li",
-    known ? { title: meaning(known.spec) } : {},
-    named(r.site),
-    ` ${shown(r.quantity)} `,
-    element("span", { class: "number" }, measured(row)),
-    r.risk ? element("span", { class: "hint" }, ` (${chance(r.risk)})`) : null
-  );
+function saysOf(quantity) {
+  const known = COLUMN.get(quantity) || PAIRS.find((column) => column.name === quantity);
+  return known && meaning(known.spec);
 }
 
 // Open what a finding is of, with the quantity that shows it drawn over depth.
@@ -45,41 +34,10 @@ function locate(finding) {
   byId("matrix").scrollIntoView();
 }
 
-function article(finding, kind, remedies) {
-  const facts = element("dl");
-  const fact = (title, content) => facts.append(element("dt", {}, title), element("dd", {}, content));
-  if (remedies && finding.remedies.length > 0) {
-    fact("What to do", element("ol", {}, ...finding.remedies.map((r) => element("li", {}, ...prose(r)))));
-  }
-  if (finding.evidence.length > 0) fact("Evidence", element("ul", {}, ...finding.evidence.slice(0, 6).map(evidence)));
-  fact("Source", shown(finding.source));
+function way(finding) {
+  if (finding.matrices.length === 0) return null;
   const words = finding.matrices.length > 1 ? `Show the ${finding.matrices.length > MOST ? `first ${MOST} ` : ""}matrices` : "Show the matrix";
-  return element(
-    "article",
-    { class: `${kind} ${finding.severity}` },
-    element(
-      "header",
-      {},
-      element("span", { class: "badge" }, finding.severity),
-      element("h3", {}, shown(finding.name)),
-      finding.site ? named(finding.site) : null
-    ),
-    element("p", { class: "says" }, ...prose(finding.says)),
-    facts,
-    finding.matrices.length > 0 ? element("button", { type: "button", class: "button", onclick: () => locate(finding) }, words) : null
-  );
-}
-
-function fillFindings() {
-  const cards = data.cards.map(({ cause, follow }) => {
-    const card = article(data.findings[cause], "card", true);
-    if (follow.length > 0) {
-      const words = `${plural(follow.length, "finding")} ${follow.length === 1 ? "follows" : "follow"} from this`;
-      card.append(element("details", {}, element("summary", {}, words), ...follow.map((k) => article(data.findings[k], "consequence", false))));
-    }
-    return card;
-  });
-  byId("cards").replaceChildren(...(cards.length > 0 ? cards : [element("p", { class: "empty" }, "No findings.")]));
+  return element("button", { type: "button", class: "button", onclick: () => locate(finding) }, words);
 }
 
 function fillUnusual() {
@@ -136,7 +94,7 @@ function fillRest() {
 }
 
 fillHead();
-fillFindings();
+byId("cards").replaceChildren(...cardsOr("No findings."));
 fillUnusual();
 fillCharts();
 fillTable();

@@ -11,7 +11,7 @@ function field(list, name, width, more = {}) {
 
 function siteField(list, title) {
   const name = (i) => element("bdi", { class: list[i].depth === null ? "still name" : "name" }, shown(list[i].site));
-  return field(list, "site", "var(--site)", { title, grow: true, fill: (i) => [name(i)], tooltip: (i) => shown(list[i].site) });
+  return field(list, "site", "min(var(--site), 13rem)", { title, grow: true, fill: (i) => [name(i)], tooltip: (i) => shown(list[i].site) });
 }
 
 // Rows lead to their layer.
@@ -27,13 +27,13 @@ function gridOf(root, list, fields) {
 const READ = [
   siteField(rows, "site"),
   field(rows, "depth", "5rem", { numeric: true, text: (i) => String(rows[i].depth ?? "") }),
-  field(rows, "view", "9rem"),
-  field(rows, "form", "7rem"),
-  field(rows, "quantity", "15rem"),
-  field(rows, "value", "7rem", { numeric: true, text: (i) => compact(rows[i].value), tooltip: (i) => told(rows[i]) }),
-  field(rows, "interval", "11rem", { numeric: true, text: (i) => interval(rows[i]), key: (row) => row.low }),
-  field(rows, "how", "12rem"),
-  field(rows, "risk", "5rem", { numeric: true, text: (i) => (rows[i].risk ? compact(rows[i].risk, 2) : "") }),
+  field(rows, "view", "8.5rem"),
+  field(rows, "form", "6rem"),
+  field(rows, "quantity", "13rem"),
+  field(rows, "value", "6rem", { numeric: true, text: (i) => compact(rows[i].value), tooltip: (i) => told(rows[i]) }),
+  field(rows, "interval", "9.5rem", { numeric: true, text: (i) => interval(rows[i]), key: (row) => row.low }),
+  field(rows, "how", "9rem", { grow: true }),
+  field(rows, "risk", "4rem", { numeric: true, text: (i) => (rows[i].risk ? compact(rows[i].risk, 2) : "") }),
 ];
 const table = gridOf(byId("rows"), rows, READ);
 const searched = kept(() => rows.map((row) => `${shown(row.site)} ${row.quantity} ${row.form}`.toLowerCase()));
