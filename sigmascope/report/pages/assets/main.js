@@ -31,7 +31,7 @@ function way(finding) {
   return drawn ? button("Show in the curves", () => locate(finding)) : null;
 }
 
-const saysOf = (quantity) => data.meanings[quantity];
+const meant = (quantity) => data.meanings[quantity];
 
 function fillFindings() {
   const cards = cardsOr(data.coverage.no_findings);

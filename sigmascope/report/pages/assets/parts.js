@@ -24,14 +24,14 @@ function reasons(id, rows, list, none) {
   byId(id).replaceChildren(...(made.length > 0 ? made : [element("p", { class: "empty" }, none)]));
 }
 
-// Findings; each page has saysOf(quantity), what it means, and way(finding), a button to where it is seen.
+// Findings; each page has meant(quantity), what it is, and way(finding), a button to where it is seen.
 
 // Views in which one quantity is read of several things, which its form tells apart.
 const APART = ["setup", "training"];
 
 function evidence(r) {
   const row = { value: number(r.value), low: number(r.low), high: number(r.high) };
-  const says = saysOf(r.quantity);
+  const says = meant(r.quantity);
   return element(
     "li",
     says ? { title: shown(says) } : {},

@@ -16,7 +16,7 @@ function fillHead() {
   byId("tiles").replaceChildren(...tiles);
 }
 
-function saysOf(quantity) {
+function meant(quantity) {
   const known = COLUMN.get(quantity) || PAIRS.find((column) => column.name === quantity);
   return known && meaning(known.spec);
 }
