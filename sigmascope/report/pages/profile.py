@@ -16,6 +16,7 @@ _SCRIPTS = (
     "packed.js",
     "facts.js",
     "drawing.js",
+    "lines.js",
     "curves.js",
     "layers.js",
     "grid.js",

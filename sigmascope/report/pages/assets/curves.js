@@ -1,55 +1,5 @@
 // Curves over depth: one panel for each unit, with intervals, bounds, findings and the layer chosen.
 
-const MANY = 150; // layers beyond which single points are no longer drawn
-
-function tone(index) {
-  return ink(INKS[index % INKS.length]);
-}
-
-// Whether the values ask for a log scale: positive, and over more than a factor of 30.
-function spansDecades(values) {
-  const finite = values.filter(Number.isFinite);
-  const [least, most] = extent(finite.filter((value) => value > 0));
-  return finite.every((value) => value >= 0) && least < most && most >= 30 * least;
-}
-
-// What is pointed at, in words beside it.
-function tell({ canvas, spots, at }) {
-  const [tip, spot] = [byId("tip"), spots[at]];
-  tip.hidden = !spot;
-  if (!spot) return;
-  const [title, ...lines] = spot.says().filter(Boolean);
-  tip.replaceChildren(element("strong", {}, title), ...lines.map((text) => element("div", {}, text)));
-  const box = canvas.getBoundingClientRect();
-  const [x, y] = [box.left + spot.x + 12, box.top + spot.y - tip.offsetHeight - 12];
-  const most = document.documentElement.clientWidth - tip.offsetWidth - 8;
-  tip.style.left = `${Math.max(8, Math.min(x, most)) + scrollX}px`;
-  tip.style.top = `${(y > 48 ? y : box.top + spot.y + 14) + scrollY}px`;
-}
-
-// Lines and points that can be walked through; draw(one) is what is seen but for what is pointed at.
-function plotOn(canvas, draw, open) {
-  const one = { canvas, spots: [], at: -1, open };
-  one.draw = () => {
-    const drawn = draw(one);
-    if (one.at >= one.spots.length) one.at = -1;
-    if (one.at >= 0) ring(drawn.context, one.spots[one.at].x, one.spots[one.at].y, ink("--ink"));
-    if (one.at >= 0 || one.told) tell(one);
-    one.told = one.at >= 0;
-  };
-  walkable(one);
-  return one;
-}
-
-// One series: its line, its points, and where they can be pointed at. A point is {x, y, says, ...}.
-function curve(drawn, points, index, { dash, width = 2, single = points.length <= MANY }) {
-  const [colour, { px, py, context }] = [tone(index), drawn];
-  line(drawn, points.map((p) => [p.x, p.y]), { colour, dash, width });
-  const spots = points.map((p) => ({ ...p, x: px(p.x), y: py(p.y) })).filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y));
-  if (single) for (const spot of spots) marker(context, spot.x, spot.y, 3, colour, index % CORNERS.length);
-  return spots;
-}
-
 function said(row) {
   const layer = layerAt.get(row.depth);
   return [
@@ -93,18 +43,20 @@ function drawMarks(drawn, found) {
   const { context, px, box } = drawn;
   const upright = (depth, colour, how) => {
     const x = px(depth);
+    if (x < box.left || x > box.right) return false;
     Object.assign(context, { strokeStyle: colour, lineWidth: how.width, globalAlpha: how.alpha });
     context.setLineDash(how.dash);
     context.beginPath();
     context.moveTo(x, box.top);
     context.lineTo(x, box.bottom);
     context.stroke();
+    return true;
   };
   context.save();
   if (state.depth !== null) upright(state.depth, ink("--accent"), { width: 6, alpha: 0.25, dash: [] });
   found.forEach((finding, i) => {
     const colour = ink(`--${finding.severity}`);
-    upright(finding.depth, colour, { width: 1.5, alpha: 1, dash: [2, 3] });
+    if (!upright(finding.depth, colour, { width: 1.5, alpha: 1, dash: [2, 3] })) return;
     const late = px(finding.depth) > box.left + 0.65 * (box.right - box.left);
     Object.assign(context, { fillStyle: colour, textAlign: late ? "right" : "left", textBaseline: "bottom" });
     context.fillText(shortened(finding.name, 40), px(finding.depth) + (late ? -4 : 4), box.top - 2 - 16 * i);
@@ -123,14 +75,26 @@ function linesOf(panel, series) {
   return all.filter(({ hidden }) => !hidden);
 }
 
-function drawPanel(one, panel, series) {
-  const lines = linesOf(panel, series);
-  const values = lines.flatMap((each) => each.rows.map((row) => row.value));
-  const shownLimits = lines.flatMap((each) => each.bounds.flat().map((p) => p.y));
-  const found = foundIn(panel);
+function wholeDepth() {
   const [first, last] = [DEPTHS[0], DEPTHS[DEPTHS.length - 1]];
   const room = 0.6 + 0.01 * (last - first);
-  const x = { low: first - room, high: last + room, whole: true, title: "depth of the layer" };
+  return { low: first - room, high: last + room };
+}
+
+// All panels look at the same layers.
+function lookAt(range) {
+  state.range = range;
+  byId("whole").hidden = range === null;
+  drawCurves();
+}
+
+function drawPanel(one, panel, series) {
+  const x = { ...(state.range || wholeDepth()), whole: true, title: "depth of the layer" };
+  const lines = linesOf(panel, series);
+  const inside = (depth) => depth >= x.low && depth <= x.high;
+  const values = lines.flatMap((each) => each.rows.filter((row) => inside(row.depth)).map((row) => row.value));
+  const shownLimits = lines.flatMap((each) => each.bounds.flat().filter((p) => inside(p.x)).map((p) => p.y));
+  const found = foundIn(panel);
   const y = { ...ends([...values, ...shownLimits], state.log && spansDecades(values)), room: 16 * found.length };
   const drawn = chart(one.canvas, x, y);
   drawMarks(drawn, found);
@@ -203,7 +167,8 @@ function figure(panel, series) {
   const canvas = element("canvas", { class: "plot", tabindex: "0", role: "img", "aria-label": summary(panel, series) });
   caption.append(legend(panel));
   whole.append(canvas);
-  return { panel, whole, plot: plotOn(canvas, (one) => drawPanel(one, panel, series), (spot) => choose(spot.depth)) };
+  const draw = (one) => drawPanel(one, panel, series);
+  return { panel, whole, plot: plotOn(canvas, { draw, open: (spot) => choose(spot.depth), look: lookAt, whole: wholeDepth }) };
 }
 
 const stage = { key: null, panels: [] };

@@ -51,7 +51,8 @@ function ends(values, log) {
 
 function along({ low, high, log }, from, to) {
   const by = log ? Math.log10 : (v) => v;
-  return (v) => from + ((by(v) - by(low)) / (by(high) - by(low))) * (to - from);
+  const place = (v) => from + ((by(v) - by(low)) / (by(high) - by(low))) * (to - from);
+  return Object.assign(place, { back: (x) => low + ((x - from) / (to - from)) * (high - low) }); // of an even scale
 }
 
 // An empty chart: clears the canvas at the screen's resolution, draws axes, returns its scales.
@@ -80,7 +81,7 @@ function chart(canvas, x, y) {
   if (x.title) context.fillText(x.title, (box.left + box.right) / 2, height - 14);
   context.textAlign = "left";
   if (y.title) context.fillText(y.title, 2, 3);
-  return { context, box, px, py, width, height };
+  return { context, box, px, py, ax: x, width, height };
 }
 
 function grid(context, [x0, y0, x1, y1], words, x, align, y = y0) {

@@ -115,4 +115,5 @@ const state = {
   relative: true,
   hidden: new Set(),
   depth: null,
+  range: null, // of depth, that is looked at; null for all
 };

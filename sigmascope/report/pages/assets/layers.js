@@ -34,10 +34,8 @@ function drawSpectrum(one) {
   const log = spansDecades(values);
   // Below 1e-18 of the largest there is rounding only: it would flatten the rest.
   const y = ends(log ? values.filter((v) => v > 1e-18 * top) : values, log);
-  const last = Math.max(2, ...drawn.map((points) => (points.length > 0 ? points[points.length - 1].x : 0)));
   const title = state.relative ? "singular value / largest" : "singular value";
-  const room = 0.02 * last;
-  const axes = chart(one.canvas, { low: 1 - Math.max(0.3, room), high: last + Math.max(0.3, room), whole: true, title: "index" }, { ...y, title });
+  const axes = chart(one.canvas, { ...(one.range || one.whole()), whole: true, title: "index" }, { ...y, title });
   one.spots = [];
   within(axes, () => {
     drawn.forEach((points, i) => one.spots.push(...curve(axes, points, one.spectra[i].index, { single: points.length <= 80 })));
@@ -46,11 +44,23 @@ function drawSpectrum(one) {
   return axes;
 }
 
-const spectrum = plotOn(byId("spectrum"), drawSpectrum, () => {});
-spectrum.spectra = [];
+const spectrum = plotOn(byId("spectrum"), {
+  draw: drawSpectrum,
+  open: () => {},
+  look: (range) => {
+    spectrum.range = range;
+    spectrum.draw();
+  },
+  whole: () => {
+    const last = Math.max(2, ...spectrum.spectra.map((s) => s.count));
+    const room = Math.max(0.3, 0.02 * last);
+    return { low: 1 - room, high: last + room };
+  },
+});
+Object.assign(spectrum, { spectra: [], range: null });
 
 function fillSpectrum(depth) {
-  spectrum.spectra = spectraOf(depth);
+  Object.assign(spectrum, { spectra: spectraOf(depth), range: null });
   const keys = spectrum.spectra.map((s) => {
     const key = element("span", { class: "line" }, s.title);
     key.style.setProperty("--tone", `var(${INKS[s.index % INKS.length]})`);

@@ -71,6 +71,7 @@ function fillHead() {
 }
 
 function wireCurves() {
+  byId("whole").addEventListener("click", () => lookAt(null));
   byId("form").addEventListener("change", (event) => {
     state.form[state.view] = event.target.value;
     drawCurves();
