@@ -71,4 +71,4 @@ if (data.surface) {
 } else hide("surface");
 if (data.regions) wire(drawMap, "fills", "edges");
 else hide("regions");
-follow(() => drawings.forEach((draw) => draw()));
+withPlotly(() => follow(() => drawings.forEach((draw) => draw())));
