@@ -32,8 +32,8 @@ def page(profile: Profile, findings: tuple[Finding, ...], path: str | os.PathLik
     Findings come first and lead to the place in the curves; the curves have the theorems' bounds
     drawn in; a layer shows its singular values; every reading is in a table, to seven digits, with
     an interval that is never narrower than the one measured. Whatever the names of layers hold is
-    shown and never acts: they reach the page as data, and the page's own policy
-    lets nothing run but the one script written here, and nothing be fetched.
+    shown and never acts: they reach the page as data, and the page's own policy lets nothing run
+    but the one script written here, and nothing be fetched.
 
     Args:
         profile: What was measured.

@@ -368,6 +368,40 @@ def test_a_bound_that_is_broken_is_crossed(browser, tmp_path, profile):
     assert inked(browser, "#panels canvas", "--error") > 20
 
 
+def test_all_panels_look_closer_at_what_is_dragged_over(shown):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    (canvas,) = shown.find_elements("css selector", "#panels .panel:first-child canvas")
+    js(shown, "arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' })", canvas)
+    before = js(shown, "return state.depth")
+    move = ActionChains(shown).move_to_element(canvas).click_and_hold().move_by_offset(60, 0)
+    move.move_by_offset(140, 4).release().perform()
+    low, high = js(shown, "return [state.range.low, state.range.high]")
+    assert 10 < low < 20 < high < 25
+    seen = "return stage.panels.filter((p) => p.plot).map((p) => p.plot.drawn.ax.low)"
+    assert set(js(shown, seen)) == {low}
+    assert js(shown, "return state.depth") == before  # the end of a drag is no click
+    js(shown, "document.getElementById('whole').click()")
+    assert js(shown, "return state.range") is None
+    assert js(shown, "return document.getElementById('whole').hidden")
+
+
+@pytest.mark.parametrize("plot", ["#panels canvas", "#spectrum"])
+def test_keys_look_closer_and_back(shown, plot):
+    ends = (
+        "const one = arguments[0] === '#spectrum' ? spectrum : stage.panels[0].plot;"
+        "return one.drawn.ax.high - one.drawn.ax.low"
+    )
+    whole = js(shown, ends, plot)
+    key(shown, plot, "+")
+    key(shown, plot, "+")
+    assert js(shown, ends, plot) == pytest.approx(whole / 4)
+    key(shown, plot, "-")
+    assert js(shown, ends, plot) == pytest.approx(whole / 2)
+    key(shown, plot, "Escape")
+    assert js(shown, ends, plot) == whole
+
+
 def test_a_quantity_can_be_hidden_and_the_scale_chosen(shown):
     drawn = inked(shown, "#panels canvas", "--c2")
     js(shown, "document.querySelectorAll('.legend button')[2].click()")
