@@ -46,11 +46,11 @@ def write_page(
     script = "\n".join(map(_asset, scripts))
     places = {"title": html.escape(title), "data": _harmless(data), "script": script}
     places["style"] = "\n".join(map(_asset, styles))
-    plotly = (get_plotlyjs(),) if plots else ()
+    allowed = [get_plotlyjs(), script] if plots else [script]
     if plots:
-        packed = gzip.compress(plotly[0].encode(), mtime=0)
+        packed = gzip.compress(allowed[0].encode(), mtime=0)
         places["plotly"] = base64.b64encode(packed).decode()
-    written = Template(_asset(template)).substitute(places, policy=_policy(*plotly, script))
+    written = Template(_asset(template)).substitute(places, policy=_policy(*allowed))
     return write_text(path, written, mark=MARK)
 
 
