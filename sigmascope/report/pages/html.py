@@ -1,6 +1,7 @@
 """Self-contained interactive pages."""
 
 import base64
+import gzip
 import hashlib
 import html
 import json
@@ -24,7 +25,7 @@ def write_page(
     template: str,
     scripts: tuple[str, ...],
     styles: tuple[str, ...] = ("page.css",),
-    plots: bool = True,
+    plots: bool = False,
 ) -> Path:
     """Write one HTML file that opens anywhere, without a network.
 
@@ -35,7 +36,8 @@ def write_page(
         template: An asset with places for all of these.
         scripts: Assets that are joined into one script, in this order.
         styles: Assets that say what it looks like, in this order.
-        plots: Whether plotly, 5 MB, is a script of its own; the template has a place for it then.
+        plots: Whether plotly is there, packed to 2 MB; the template has a place for it then, and
+            `plots.js` unpacks it.
 
     Raises:
         Refusal: If there is no folder for it, something that is not such a page is there, or the
@@ -44,11 +46,11 @@ def write_page(
     script = "\n".join(map(_asset, scripts))
     places = {"title": html.escape(title), "data": _harmless(data), "script": script}
     places["style"] = "\n".join(map(_asset, styles))
-    plotly = ()
+    allowed = [get_plotlyjs(), script] if plots else [script]
     if plots:
-        plotly = (get_plotlyjs().replace("\r\n", "\n"),)  # as a browser reads it, for its hash
-        places["plotly"] = plotly[0]
-    written = Template(_asset(template)).substitute(places, policy=_policy(*plotly, script))
+        packed = gzip.compress(allowed[0].encode(), mtime=0)
+        places["plotly"] = base64.b64encode(packed).decode()
+    written = Template(_asset(template)).substitute(places, policy=_policy(*allowed))
     return write_text(path, written, mark=MARK)
 
 

@@ -43,4 +43,6 @@ def landscape_page(
         "columns": [[t, t.replace(" ", "_"), says] for t, says in LAYER_NUMBERS.items()],
     }
     title = printable(words.get("name", "landscape"))
-    return write_page(path, title=title, data=data, template="landscape.html", scripts=_SCRIPTS)
+    return write_page(
+        path, title=title, data=data, template="landscape.html", scripts=_SCRIPTS, plots=True
+    )

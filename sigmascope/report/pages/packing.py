@@ -1,4 +1,4 @@
-"""Numbers of many matrices in few bytes, as `assets/packed.js` reads them back.
+"""Many numbers in few bytes, as `assets/packed.js` reads them back.
 
 A column of numbers is float32 with the two gaps to the ends of each interval as bfloat16, which
 are rounded up, so that no interval on the page is narrower than the one measured. A spectrum is
@@ -7,7 +7,7 @@ thinned, and its logarithms are kept in sixteen bits each.
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,21 +45,22 @@ def packed(estimates: Sequence[Estimate | None]) -> dict[str, Any]:
     return found
 
 
-def packed_spectrum(sigma: Tensor) -> str | None:
+def packed_spectrum(sigma: Tensor, points: int = POINTS) -> str | None:
     """The largest value, the span of the logarithms, and the values; None where it has no scale.
 
-    The first `HEAD` are kept, and an even choice of the rest; zeros stay zeros.
+    The first `HEAD` are kept, and an even choice of the rest up to `points`, the last among them;
+    zeros stay zeros.
     """
-    values = sigma.numpy()
-    if not len(values) or not np.isfinite(values).all() or not _LEAST < values[0] < _LARGEST:
+    values = sigma.double().numpy()
+    if not len(values) or not np.isfinite(values).all() or not values[0] > 0:
         return None
-    values = values[places(len(values))]
+    values = values[places(len(values), points)]
     positive = values > 0
-    logs = np.log(values[positive] / values[0])
+    logs = np.log(values[positive]) - np.log(values[0])
     span = float(-logs.min()) or 1.0
     steps = np.zeros(len(values), "<u2")
     steps[positive] = 1 + np.rint(STEPS * (1 + logs / span)).clip(0, STEPS)
-    return _text(np.concatenate([np.array([values[0], span], "<f4").view("<u2"), steps]))
+    return _text(np.concatenate([np.array([values[0], span], "<f8").view("<u2"), steps]))
 
 
 def packed_places(numbers: Sequence[int]) -> str:
@@ -68,12 +69,19 @@ def packed_places(numbers: Sequence[int]) -> str:
     return _text(array if (array > 0xFFFF).any() else array.astype("<u2"))
 
 
-def places(count: int) -> np.ndarray:
+def shared(values: Iterable[Hashable]) -> dict[str, Any]:
+    """Values of which many are the same: each once, and the places of all."""
+    every = list(values)
+    place = {value: i for i, value in enumerate(dict.fromkeys(every))}
+    return {"words": list(place), "at": packed_places([place[value] for value in every])}
+
+
+def places(count: int, points: int = POINTS) -> np.ndarray:
     """Which of `count` values are kept, from 0."""
-    if count <= POINTS:
+    if count <= points:
         return np.arange(count)
-    step = (count - 1 - HEAD) / (POINTS - HEAD - 1)
-    rest = np.floor(HEAD + np.arange(POINTS - HEAD) * step + 0.5)
+    step = (count - 1 - HEAD) / (points - HEAD - 1)
+    rest = np.floor(HEAD + np.arange(points - HEAD) * step + 0.5)
     return np.concatenate([np.arange(HEAD), rest]).astype(int)
 
 

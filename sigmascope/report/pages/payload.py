@@ -1,20 +1,24 @@
 """What the page is given to draw."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from sigmascope.quantities import EVERY, families, quantities
 from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
-from sigmascope.records.encoding import encoded, strict
+from sigmascope.records.encoding import encoded
 from sigmascope.report.causes import folded, headline
+from sigmascope.report.depths import depths
 from sigmascope.report.forms import json_form
-from sigmascope.report.results import thinned
+from sigmascope.report.pages.packing import packed, packed_spectrum, shared
 from sigmascope.report.runs import COLUMNS, LEFT, chances, facts, runs
-from sigmascope.report.tables import table
+from sigmascope.report.scans.groups import reasons
 
 Curve = tuple[str, str, str]  # view, form, quantity
+
+POINTS = 200  # of a spectrum: as many as a screen shows apart
+_SAME = ("view", "form", "quantity")  # words that many readings share
 
 # What the theorems bound. The reading of a rank and the rank in a check may differ, each having a
 # tolerance of its own, so that equal numbers alone do not find these.
@@ -29,20 +33,69 @@ _BOUNDED: Mapping[str, Curve] = MappingProxyType(
 
 
 def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    """The JSON form, readings by column, thinned spectra, and what panels and curves are of."""
-    form = json_form(replace(profile, spectra=()), findings)
-    readings = {name: encoded(column) for name, column in table(profile).items()}
-    spectra = [_thinned(s) for s in profile.spectra]
+    """Findings and layers, readings and checks by column, thinned spectra, what is drawn of them.
+
+    Sites are places in `sites`; numbers are packed, which rounds them to seven digits and widens
+    no interval by more than a hundredth of it.
+    """
+    form, depth, sites = (
+        json_form(replace(profile, spectra=()), findings),
+        depths(profile),
+        _Sites(),
+    )
     panels = [{"title": t, "quantities": names} for t, names in families().items()]
-    drawn = {"views": EVERY, "families": panels, "bounds": list(_bounds(profile))}
-    groups = {
+    found = {
+        **{name: form[name] for name in ("about", "coverage", "findings", "layers")},
+        "readings": _readings(profile.readings, sites),
+        "theorems": list(_theorems(profile.checks, sites)),
+        "spectra": _spectra(profile.spectra, sites),
+        "skipped": [
+            [what, why, [sites[site] for site in some]]
+            for (what, why), some in reasons(profile.skipped).items()
+        ],
+        **{"views": EVERY, "families": panels, "bounds": list(_bounds(profile))},
         "cards": [{"cause": cause, "follow": rest} for cause, rest in folded(findings).items()],
         "headline": headline(findings) if findings else "",
         "chances": encoded(chances(profile)),
         "training": _training(profile),
         "meanings": {r.quantity: quantities()[r.quantity].says for r in _shown(findings)},
     }
-    return form | {"readings": readings, "spectra": spectra, **drawn, **groups}
+    return {**found, "sites": list(sites), "depths": [depth.get(site) for site in sites]}
+
+
+class _Sites(dict[str, int]):
+    """Each site once, with its place."""
+
+    def __missing__(self, site: str) -> int:
+        self[site] = len(self)
+        return self[site]
+
+
+def _readings(readings: Sequence[Reading], sites: _Sites) -> dict[str, Any]:
+    """A column for each field."""
+    estimates = [r.estimate for r in readings]
+    return {
+        "site": [sites[r.site] for r in readings],
+        **{name: shared(getattr(r, name) for r in readings) for name in _SAME},
+        "how": shared(e.how for e in estimates),
+        "risk": shared(e.risk for e in estimates),
+        **packed(estimates),
+    }
+
+
+def _theorems(checks: Sequence[Check], sites: _Sites) -> Iterator[dict[str, Any]]:
+    """Each theorem with where it was checked, and what came of it there."""
+    for name in dict.fromkeys(c.theorem for c in checks):
+        own = [c for c in checks if c.theorem == name]
+        yield {
+            **{"theorem": name, "source": own[0].source, "statement": own[0].statement},
+            "site": [sites[c.site] for c in own],
+            "sense": shared(c.sense for c in own),
+            "verdict": shared(str(c.verdict) for c in own),
+            "assumptions": shared(tuple((a.says, a.met) for a in c.assumptions) for c in own),
+            "measured": packed([c.measured for c in own]),
+            "limit": packed([c.limit for c in own]),
+        }
 
 
 def _shown(findings: tuple[Finding, ...]) -> Iterator[Reading]:
@@ -66,13 +119,20 @@ def _training(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _thinned(s: SiteSpectrum) -> dict[str, Any]:
-    place = {"site": s.site, "view": s.view, "form": s.form, "how": s.spectrum.how}
-    return {**place, "shape": list(s.spectrum.shape), **thinned(s.spectrum.sigma.tolist())}
+def _spectra(spectra: Sequence[SiteSpectrum], sites: _Sites) -> list[list[Any]]:
+    """Site, view, form, shape, how many values, how many of them are zero, and those kept."""
+    return [
+        [
+            *(sites[s.site], s.view, s.form, s.spectrum.shape, len(s.spectrum.sigma)),
+            int((s.spectrum.sigma == 0).sum()),
+            packed_spectrum(s.spectrum.sigma, POINTS),
+        ]
+        for s in spectra
+    ]
 
 
 def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
-    """For each theorem that bounds a measured quantity: the curve it bounds, and its limits."""
+    """Each theorem that bounds a measured quantity, and the curve it bounds."""
     readings: dict[str, list[Reading]] = {}
     for r in profile.readings:
         readings.setdefault(r.site, []).append(r)
@@ -81,15 +141,7 @@ def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
         speaking = [c for c in checks if c.verdict is not Verdict.INAPPLICABLE]
         curve = _BOUNDED.get(theorem) or _bounded(speaking, readings)
         if speaking and curve is not None:
-            yield {
-                "theorem": theorem,
-                "sense": speaking[0].sense,
-                "statement": speaking[0].statement,
-                "curve": curve,
-                "site": [c.site for c in speaking],
-                "limit": [strict(c.limit.value) for c in speaking if c.limit is not None],
-                "verdict": [str(c.verdict) for c in speaking],
-            }
+            yield {"theorem": theorem, "curve": curve}
 
 
 def _bounded(checks: list[Check], readings: dict[str, list[Reading]]) -> Curve | None:

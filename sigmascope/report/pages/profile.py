@@ -12,10 +12,14 @@ from sigmascope.report.pages.payload import payload
 _SCRIPTS = (
     "words.js",
     "theme.js",
+    "parts.js",
+    "packed.js",
     "facts.js",
-    "plots.js",
+    "drawing.js",
+    "lines.js",
     "curves.js",
     "layers.js",
+    "grid.js",
     "tables.js",
     "training.js",
     "main.js",
@@ -26,9 +30,10 @@ def page(profile: Profile, findings: tuple[Finding, ...], path: str | os.PathLik
     """Write the report as one HTML file that opens anywhere, without a network.
 
     Findings come first and lead to the place in the curves; the curves have the theorems' bounds
-    drawn in; a layer shows its singular values; every reading is in a table. Whatever the names of
-    layers hold is shown and never acts: they reach the page as data, and the page's own policy
-    lets nothing run but the two scripts written here, and nothing be fetched.
+    drawn in; a layer shows its singular values; every reading is in a table, to seven digits, with
+    an interval that is never narrower than the one measured. Whatever the names of layers hold is
+    shown and never acts: they reach the page as data, and the page's own policy lets nothing run
+    but the one script written here, and nothing be fetched.
 
     Args:
         profile: What was measured.
@@ -43,5 +48,11 @@ def page(profile: Profile, findings: tuple[Finding, ...], path: str | os.PathLik
     """
     about = profile.about
     title = printable(about.get("name", about.get("model", "profile")))
-    data = payload(profile, findings)
-    return write_page(path, title=title, data=data, template="page.html", scripts=_SCRIPTS)
+    return write_page(
+        path,
+        title=title,
+        data=payload(profile, findings),
+        template="page.html",
+        scripts=_SCRIPTS,
+        styles=("page.css", "grid.css"),
+    )

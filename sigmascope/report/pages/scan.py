@@ -20,8 +20,11 @@ from sigmascope.report.scans.outliers import outliers
 _SCRIPTS = (
     "words.js",
     "theme.js",
+    "parts.js",
     "packed.js",
+    "columns.js",
     "drawing.js",
+    "grid.js",
     "matrices.js",
     "multiples.js",
     "spectra.js",
@@ -56,8 +59,7 @@ def scan_page(path: str | os.PathLike[str], scan: Scan, findings: Sequence[Findi
         data=payload(scan, tuple(findings)),
         template="scan.html",
         scripts=_SCRIPTS,
-        styles=("page.css", "scan.css"),
-        plots=False,
+        styles=("page.css", "grid.css", "scan.css"),
     )
 
 

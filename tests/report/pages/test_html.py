@@ -1,9 +1,11 @@
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from sigmascope.gate import Refusal
+from sigmascope.report.pages import landscape, profile, scan
 from sigmascope.report.pages.html import write_page
 
 ASSETS = {"template": "page.html", "scripts": ("words.js", "theme.js")}
@@ -21,7 +23,8 @@ def test_data_cannot_leave_the_element_they_stand_in(tmp_path):
 
 
 def test_only_the_two_scripts_written_here_may_run(tmp_path):
-    text = write_page(tmp_path / "a.html", title="t", data={}, **ASSETS).read_text("utf-8")
+    more = {"template": "landscape.html", "scripts": ("words.js",), "plots": True}
+    text = write_page(tmp_path / "a.html", title="t", data={}, **more).read_text("utf-8")
     policy = re.search(r"default-src 'none'; script-src ([^;]*);", text)[1]
     assert len(re.findall("sha256-", policy)) == 2
     assert "unsafe" not in policy
@@ -29,12 +32,24 @@ def test_only_the_two_scripts_written_here_may_run(tmp_path):
 
 def test_a_page_without_plots_has_one_script_and_its_own_styles(tmp_path):
     style = ("page.css", "scan.css")
-    more = {"template": "scan.html", "scripts": ("words.js",), "styles": style, "plots": False}
+    more = {"template": "scan.html", "scripts": ("words.js",), "styles": style}
     text = write_page(tmp_path / "a.html", title="t", data={}, **more).read_text("utf-8")
     assert len(re.findall("sha256-", text)) == 1
     assert len(text) < 100_000
     assert ".multiples" in text
     assert ".card" in text
+
+
+@pytest.mark.parametrize("page", [landscape, profile, scan])
+def test_no_two_scripts_of_a_page_give_one_name_to_two_things(page):
+    """A later function would silently take the place of an earlier one."""
+    folder = Path(page.__file__).parent / "assets"
+    top = re.compile(r"^(?:function|const|class|let) (\w+)", re.MULTILINE)
+    names = [
+        name for script in page._SCRIPTS for name in top.findall((folder / script).read_text())
+    ]
+    assert len(names) > 20
+    assert {name for name in names if names.count(name) > 1} == set()
 
 
 def test_another_file_is_left_alone(tmp_path):

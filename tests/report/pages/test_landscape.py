@@ -1,3 +1,5 @@
+import time
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -28,9 +30,19 @@ def written(measured, tmp_path_factory):
     return report.landscape_page(found, path, scenery=scenery, loss="cross-entropy", about=about)
 
 
+def show(browser, path):
+    """Until it is drawn."""
+    browser.get(path.as_uri())
+    ready = "return document.documentElement.dataset.ready !== undefined"
+    for _ in range(200):
+        if browser.execute_script(ready):
+            return
+        time.sleep(0.1)
+
+
 @pytest.fixture
 def shown(browser, written):
-    browser.get(written.as_uri())
+    show(browser, written)
     yield browser
     assert browser.get_log("browser") == []
 
@@ -50,6 +62,10 @@ def test_every_picture_is_drawn(shown, measured):
     assert count(shown, "#map .scatterlayer .trace") > 3
     says = shown.execute_script("return document.getElementById('regions-says').textContent")
     assert f"meets {len(measured[1].regions.partition.polygons)} regions" in says
+
+
+def test_the_library_that_draws_comes_packed(written):
+    assert written.stat().st_size < 2_500_000
 
 
 def test_names_of_models_do_nothing(shown):
@@ -73,7 +89,7 @@ def test_the_controls_change_the_pictures(shown):
 
 def test_what_was_not_measured_is_not_there(browser, tmp_path, measured):
     path = report.landscape_page(measured[0][:1], tmp_path / "plain.html")
-    browser.get(path.as_uri())
+    show(browser, path)
     for section in ("variants", "curvature", "surface", "regions"):
         assert count(browser, f"#{section}") == count(browser, f"a[href='#{section}']") == 0
     assert count(browser, "#conditions .scatterlayer .trace") == 3

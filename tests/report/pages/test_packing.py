@@ -14,6 +14,7 @@ from sigmascope.report.pages.packing import (
     packed_places,
     packed_spectrum,
     places,
+    shared,
 )
 
 
@@ -82,13 +83,21 @@ def test_a_spectrum_is_kept_to_four_digits_with_its_zeros():
     sigma = torch.logspace(2, -6, 60, dtype=torch.float64)
     sigma[-3:] = 0
     raw = base64.b64decode(packed_spectrum(sigma))
-    top, span = np.frombuffer(raw[:8], "<f4")
-    steps = np.frombuffer(raw[8:], "<u2").astype(float)
+    top, span = np.frombuffer(raw[:16], "<f8")
+    steps = np.frombuffer(raw[16:], "<u2").astype(float)
     read = np.where(steps == 0, 0, top * np.exp(((steps - 1) / STEPS - 1) * span))
     np.testing.assert_allclose(read, sigma, rtol=2e-4)
+    assert read[[0, 56]].tolist() == pytest.approx(sigma[[0, 56]].tolist(), rel=1e-14)
 
 
-@pytest.mark.parametrize("values", [[], [0.0, 0.0], [math.inf, 1.0], [1e300, 1.0]])
+def test_no_size_is_too_large_or_too_small_for_a_spectrum():
+    for top in (1e300, 1e-300):
+        sigma = torch.tensor([top, top / 2, top / 8], dtype=torch.float64)
+        raw = base64.b64decode(packed_spectrum(sigma))
+        assert np.frombuffer(raw[:16], "<f8").tolist() == pytest.approx([top, math.log(8)])
+
+
+@pytest.mark.parametrize("values", [[], [0.0, 0.0], [math.inf, 1.0]])
 def test_what_has_no_scale_is_not_drawn(values):
     assert packed_spectrum(torch.tensor(values, dtype=torch.float64)) is None
 
@@ -103,6 +112,17 @@ def test_places_are_the_leading_and_an_even_choice_of_the_rest(count):
     assert len(found) == min(count, POINTS)
     assert found[-1] == count - 1
     assert (np.diff(found) > 0).all()
+
+
+def test_as_many_places_are_kept_as_are_wanted():
+    assert len(places(1000, 200)) == 200
+    assert places(1000, 200)[[0, 31, -1]].tolist() == [0, 31, 999]
+
+
+def test_values_that_many_share_stand_once():
+    found = shared(["b", "a", "b", "b"])
+    assert found["words"] == ["b", "a"]
+    assert array(found["at"], "<u2").tolist() == [0, 1, 0, 0]
 
 
 def test_places_in_a_list_take_as_many_bytes_as_they_need():

@@ -1,18 +1,16 @@
+import base64
 from dataclasses import replace
 
-import pytest
 import torch
 
-from sigmascope.records import Estimate, Profile, SiteSpectrum, Spectrum
-from sigmascope.report.pages.payload import payload
+from sigmascope.records import Estimate, Profile, SiteSpectrum, Skipped, Spectrum
+from sigmascope.report.pages.payload import POINTS, payload
 
 
 def test_a_bound_is_placed_on_the_curve_it_bounds(profile, findings):
     (bound,) = payload(profile, findings)["bounds"]
     assert bound["curve"] == ("representations", "samples", "matrix rank")
-    assert bound["limit"] == [
-        c.limit.value for c in profile.checks if c.theorem == bound["theorem"]
-    ]
+    assert bound["theorem"] == "rank-participation"
 
 
 def test_the_bound_of_a_theorem_of_tomorrow_is_found_by_its_numbers(profile):
@@ -34,15 +32,23 @@ def test_a_bound_on_what_is_no_reading_is_not_drawn(profile):
     assert payload(replace(profile, checks=other), ())["bounds"] == []
 
 
-@pytest.mark.parametrize("count", [0, 1, 64, 200, 201, 4096])
-def test_long_spectra_are_thinned_and_keep_their_ends(count):
-    sigma = torch.linspace(count, 1, count, dtype=torch.float64)
-    site = SiteSpectrum("fc", "weights", "matrix", Spectrum(sigma, (count, count), "gram"))
-    (drawn,) = payload(Profile(readings=(), spectra=(site,)), ())["spectra"]
-    assert len(drawn["at"]) == len(drawn["sigma"]) == min(count, 200)
-    assert drawn["at"] == sorted(set(drawn["at"]))
-    if count:
-        assert (drawn["at"][0], drawn["at"][-1]) == (1, count)
+def test_long_spectra_are_thinned_and_keep_what_is_said_of_them():
+    sigma = torch.linspace(4096, 1, 4096, dtype=torch.float64)
+    sigma[-3:] = 0
+    site = SiteSpectrum("fc", "weights", "matrix", Spectrum(sigma, (4096, 4096), "gram"))
+    data = payload(Profile(readings=(), spectra=(site,)), ())
+    ((place, *words, shape, count, zeros, text),) = data["spectra"]
+    assert (data["sites"][place], *words) == ("fc", "weights", "matrix")
+    assert (shape, count, zeros) == ((4096, 4096), 4096, 3)
+    assert len(base64.b64decode(text)) == 16 + 2 * POINTS
+
+
+def test_each_reason_stands_once_with_its_sites(profile):
+    skipped = tuple(Skipped(site, "rank", "all rows are equal") for site in ("a", "b"))
+    data = payload(replace(profile, skipped=skipped), ())
+    ((what, why, places),) = data["skipped"]
+    assert (what, why) == ("rank", "all rows are equal")
+    assert [data["sites"][place] for place in places] == ["a", "b"]
 
 
 def test_causes_training_and_probabilities_are_given(trained, findings):

@@ -42,7 +42,7 @@ def sites(browser):
     """The rows in sight, from the top."""
     return js(
         browser,
-        "return [...document.querySelectorAll('#body .row .name')].map((name) => name.title)",
+        "return [...document.querySelectorAll('#table .row .name')].map((name) => name.title)",
     )
 
 
@@ -160,10 +160,10 @@ def test_shares_of_a_spectrum_add_up_and_the_law_has_mass_one(shown):
 
 
 def test_only_rows_in_sight_are_in_the_document(shown):
-    assert count(shown, "#body .row") < 40
-    js(shown, "document.getElementById('table').scrollTop = 2000; drawRows()")
+    assert count(shown, "#table .row") < 40
+    js(shown, "document.getElementById('table').scrollTop = 2000; table.drawRows()")
     assert PLACE[sites(shown)[0]] > 40
-    assert count(shown, "#body .row") < 45
+    assert count(shown, "#table .row") < 45
 
 
 @pytest.mark.parametrize("field", ["spectral norm", "site", "depth", "shape"])
@@ -171,18 +171,19 @@ def test_the_table_sorts_by_any_column(shown, field):
     orders = []
     for _ in range(2):
         js(shown, "document.querySelector(`[data-field='${arguments[0]}']`).click()", field)
-        orders.append(js(shown, "return view.order.map((i) => keysOf([...FACTS, ...READ]"
-                         ".find((f) => f.name === arguments[0]))[i])", field))  # fmt: skip
+        orders.append(js(shown, "return table.order.map((i) => table.sort.keys()[i])"))
     assert {tuple(o) == tuple(sorted(o)) for o in orders} == {True, False}
     assert sorted(orders[0]) == sorted(orders[1])
     assert js(shown, "return document.activeElement.dataset.field") == field
-    assert count(shown, "#head [aria-sort=ascending], #head [aria-sort=descending]") == 1
+    assert (
+        count(shown, "#table .line [aria-sort=ascending], #table .line [aria-sort=descending]") == 1
+    )
 
 
 def test_what_was_not_read_stands_last(shown):
     for _ in range(2):
         js(shown, "document.querySelector('[data-field=\"power-law exponent\"]').click()")
-        last = js(shown, "return COLUMN.get('power-law exponent').row(view.order.at(-1))")
+        last = js(shown, "return COLUMN.get('power-law exponent').row(table.order.at(-1))")
         assert last is None
 
 
@@ -201,7 +202,7 @@ def test_the_table_filters_by_text_kind_and_depth(shown):
 
 
 def test_columns_are_chosen_and_say_what_they_are(shown):
-    heads = "return [...document.querySelectorAll('#head button')].map((b) => b.dataset.field)"
+    heads = "return [...document.querySelectorAll('#table button')].map((b) => b.dataset.field)"
     assert "largest entry" not in js(shown, heads)
     js(shown, "document.querySelector('[data-column=\"largest entry\"]').click()")
     assert "largest entry" in js(shown, heads)
@@ -219,7 +220,7 @@ def test_columns_are_chosen_and_say_what_they_are(shown):
 def test_a_cell_has_its_interval_in_a_tooltip(shown):
     titles = js(
         shown,
-        "return [...document.querySelectorAll('#body .row .n')].map((c) => c.title)",
+        "return [...document.querySelectorAll('#table .row .n')].map((c) => c.title)",
     )
     assert any(
         re.search(r"in \[.*, .*\]; maximum likelihood.*chance at most 0.05", t) for t in titles
@@ -289,7 +290,7 @@ def test_the_table_can_be_walked_by_keys(shown):
     key(shown, "#table", "End")
     key(shown, "#table", " ")
     assert js(shown, "return chosen") == [1, len(PLACE) - 1]
-    assert count(shown, "#body .row.active") == 1
+    assert count(shown, "#table .row.active") == 1
 
 
 def test_the_charts_can_be_walked_by_keys(shown):

@@ -1,132 +1,128 @@
 // Curves over depth: one panel for each unit, with intervals, bounds, findings and the layer chosen.
 
-function hover(row) {
+function said(row) {
   const layer = layerAt.get(row.depth);
-  const kind = layer ? ` (${label(layer.kind)})` : "";
-  const lines = [
-    `<b>${label(shortened(row.site, 60))}</b>${kind}`,
-    `${label(row.quantity)}: ${measured(row)}`,
-    label(row.how),
+  return [
+    `${shortened(row.site, 60)}${layer ? ` (${shown(layer.kind)})` : ""}`,
+    `${shown(row.quantity)}: ${measured(row)}`,
+    shown(row.how),
     chance(row.risk),
   ];
-  return lines.filter(Boolean).join("<br>");
 }
 
-function line(points, index) {
-  return {
-    type: "scatter",
-    mode: points.length > MANY ? "lines" : "lines+markers",
-    x: points.map((row) => row.depth),
-    y: points.map((row) => row.value),
-    customdata: points.map((row) => row.depth),
-    hoverinfo: "text",
-    hovertext: points.map(hover),
-    line: { color: tone(index), width: 2 },
-    marker: { color: tone(index), size: 6, symbol: SYMBOLS[index % SYMBOLS.length] },
-  };
+function boundsFor(quantity) {
+  const found = [state.view, state.form[state.view], quantity];
+  return data.bounds.filter((bound) => bound.curve.every((part, i) => part === found[i]));
 }
 
-// An end that is not known reaches over the edge of the plot.
-function band(points, index, log) {
-  const values = points.map((row) => row.value).filter((v) => Number.isFinite(v) && v > 0);
-  const floor = log ? Math.min(...values) / 1e3 : -Number.MAX_VALUE;
-  const roof = Math.max(...points.map((row) => Math.abs(row.value))) * 1e3;
-  const low = points.map((row) => Math.max(row.low, Math.max(floor, -roof)));
-  const high = points.map((row) => Math.min(row.high, roof));
-  const depth = points.map((row) => row.depth);
-  return {
-    type: "scatter",
-    mode: "lines",
-    x: [...depth, ...depth.toReversed()],
-    y: [...high, ...low.toReversed()],
-    fill: "toself",
-    fillcolor: faded(tone(index), 0.16),
-    line: { width: 0 },
-    hoverinfo: "skip",
-  };
-}
-
-function boundsFor(view, form, quantity) {
-  const curve = [view, form, quantity];
-  return data.bounds.filter((bound) => bound.curve.every((part, i) => part === curve[i]));
-}
-
-function boundTraces(bound, index) {
-  const places = new Map(rows.map((row) => [row.site, row.depth]));
-  const points = bound.site
-    .map((site, i) => ({ site, x: places.get(site), y: number(bound.limit[i]), verdict: bound.verdict[i] }))
-    .filter((point) => point.x !== null && point.x !== undefined)
-    .sort((a, b) => a.x - b.x);
-  const said = (p) =>
-    `<b>${label(shortened(p.site, 60))}</b><br>${label(bound.theorem)}: ${bound.sense} ` +
-    `${p.y === null ? "" : compact(p.y)}<br>${label(bound.statement)}<br>${p.verdict}`;
-  const common = { type: "scatter", hoverinfo: "text" };
-  const failed = points.filter((point) => point.verdict === "violated");
-  const draw = (chosen, more) => ({
-    ...common,
-    x: chosen.map((p) => p.x),
-    y: chosen.map((p) => p.y),
-    customdata: chosen.map((p) => p.x),
-    hovertext: chosen.map(said),
-    ...more,
+// A bound where its theorem applies; where it does not there is none, and no line across.
+function limits(bound) {
+  const theorem = THEOREMS.find((t) => t.theorem === bound.theorem);
+  const points = theorem.spoke.filter((c) => c.depth !== null && c.limit).sort((a, b) => a.depth - b.depth);
+  return points.flatMap((c, i) => {
+    const says = () => [
+      shortened(c.site, 60),
+      `${shown(bound.theorem)}: ${c.sense} ${compact(c.limit.value)}`,
+      shown(theorem.statement),
+      c.verdict,
+    ];
+    const point = { x: c.depth, y: c.limit.value, says, depth: c.depth, verdict: c.verdict };
+    const apart = i > 0 && placeOf.get(c.depth) - placeOf.get(points[i - 1].depth) > 1;
+    return apart ? [{ ...point, y: NaN }, point] : [point];
   });
-  // Where the theorem does not apply there is no bound, and no line across.
-  const apart = points.flatMap((p, i) => {
-    const next = i > 0 && DEPTHS.indexOf(p.x) - DEPTHS.indexOf(points[i - 1].x) > 1;
-    return next ? [{ ...p, y: null }, p] : [p];
-  });
-  const marker = { color: tone(index), size: 9, symbol: "line-ew-open", line: { width: 2 } };
-  return [
-    draw(apart, { mode: points.length > MANY ? "lines" : "lines+markers", marker, line: { color: tone(index), width: 3, dash: "8px,5px" } }),
-    draw(failed, { mode: "markers", marker: { color: colour("error"), size: 12, symbol: "x" } }),
-  ];
 }
 
-// Where each finding that rests on this panel begins, and the layer that is chosen.
-function marks(panel) {
-  const rests = (finding) =>
-    finding.depth !== null &&
-    finding.evidence.some((r) => r.view === state.view && panel.quantities.includes(r.quantity));
-  const found = data.findings.filter(rests);
-  const upright = (x, line) => ({ type: "line", x0: x, x1: x, y0: 0, y1: 1, yref: "paper", line, layer: "below" });
-  const shapes = found.map((f) => upright(f.depth, { color: colour(f.severity), width: 1.5, dash: "dot" }));
-  if (state.depth !== null) shapes.push(upright(state.depth, { color: faded(colour("accent"), 0.25), width: 6 }));
-  const late = (depth) => depth - DEPTHS[0] > 0.65 * (DEPTHS[DEPTHS.length - 1] - DEPTHS[0]);
-  const annotations = found.map((f, i) => ({
-    x: f.depth, y: 1, yref: "paper", yanchor: "bottom", yshift: 16 * i,
-    xanchor: late(f.depth) ? "right" : "left", xshift: late(f.depth) ? -4 : 4,
-    text: label(shortened(f.name, 40)), showarrow: false, font: { color: colour(f.severity), size: 12 },
+// Findings that rest on this panel, where they begin.
+function foundIn(panel) {
+  const rests = (r) => r.view === state.view && panel.quantities.includes(r.quantity);
+  return data.findings.filter((finding) => finding.depth !== null && finding.evidence.some(rests));
+}
+
+// Where each finding begins, and the layer that is chosen.
+function drawMarks(drawn, found) {
+  const { context, px, box } = drawn;
+  const upright = (depth, colour, how) => {
+    const x = px(depth);
+    if (x < box.left || x > box.right) return false;
+    Object.assign(context, { strokeStyle: colour, lineWidth: how.width, globalAlpha: how.alpha });
+    context.setLineDash(how.dash);
+    context.beginPath();
+    context.moveTo(x, box.top);
+    context.lineTo(x, box.bottom);
+    context.stroke();
+    return true;
+  };
+  context.save();
+  if (state.depth !== null) upright(state.depth, ink("--accent"), { width: 6, alpha: 0.25, dash: [] });
+  found.forEach((finding, i) => {
+    const colour = ink(`--${finding.severity}`);
+    if (!upright(finding.depth, colour, { width: 1.5, alpha: 1, dash: [2, 3] })) return;
+    const late = px(finding.depth) > box.left + 0.65 * (box.right - box.left);
+    Object.assign(context, { fillStyle: colour, textAlign: late ? "right" : "left", textBaseline: "bottom" });
+    context.fillText(shortened(finding.name, 40), px(finding.depth) + (late ? -4 : 4), box.top - 2 - 16 * i);
+  });
+  context.restore();
+}
+
+// Each quantity that is not hidden, with its place among the colours, its readings and its bounds.
+function linesOf(panel, series) {
+  const all = panel.quantities.map((quantity, index) => ({
+    index,
+    rows: series.get(quantity),
+    hidden: state.hidden.has(`${state.view}|${quantity}`),
+    bounds: state.bounds ? boundsFor(quantity).map(limits) : [],
   }));
-  return { shapes, annotations, margin: { ...MARGIN, t: MARGIN.t + 16 * found.length } };
+  return all.filter(({ hidden }) => !hidden);
 }
 
-function drawPanel(panel, series, place, wide) {
-  const drawn = panel.quantities.filter((q) => !state.hidden.has(`${state.view}|${q}`));
-  const points = drawn.flatMap((quantity) => series.get(quantity));
-  const log = state.log && spansDecades(points.map((row) => row.value));
-  const traces = drawn.flatMap((quantity) => {
-    const index = panel.quantities.indexOf(quantity);
-    const curve = series.get(quantity);
-    const bands = curve.some(matters) ? [band(curve, index, log)] : [];
-    const bounds = state.bounds ? boundsFor(state.view, state.form[state.view], quantity) : [];
-    return [...bands, line(curve, index), ...bounds.flatMap((bound) => boundTraces(bound, index))];
+function wholeDepth() {
+  const [first, last] = [DEPTHS[0], DEPTHS[DEPTHS.length - 1]];
+  const room = 0.6 + 0.01 * (last - first);
+  return { low: first - room, high: last + room };
+}
+
+// All panels look at the same layers.
+function lookAt(range) {
+  state.range = range;
+  byId("whole").hidden = range === null;
+  drawCurves();
+}
+
+function drawPanel(one, panel, series) {
+  const x = { ...(state.range || wholeDepth()), whole: true, title: "depth of the layer" };
+  const lines = linesOf(panel, series);
+  const inside = (depth) => depth >= x.low && depth <= x.high;
+  const values = lines.flatMap((each) => each.rows.filter((row) => inside(row.depth)).map((row) => row.value));
+  const shownLimits = lines.flatMap((each) => each.bounds.flat().filter((p) => inside(p.x)).map((p) => p.y));
+  const found = foundIn(panel);
+  const y = { ...ends([...values, ...shownLimits], state.log && spansDecades(values)), room: 16 * found.length };
+  const drawn = chart(one.canvas, x, y);
+  drawMarks(drawn, found);
+  const spots = [];
+  within(drawn, () => {
+    for (const { index, rows: read, bounds } of lines) {
+      if (read.some(matters)) band(drawn, read.map((row) => [row.depth, row.low, row.high]), tone(index));
+      const points = read.map((row) => ({ x: row.depth, y: row.value, depth: row.depth, says: () => said(row) }));
+      spots.push(...curve(drawn, points, index, {}));
+      for (const bound of bounds) {
+        const limit = curve(drawn, bound, index, { dash: [8, 5], width: 3, single: false });
+        const failed = limit.filter((spot) => spot.verdict === "violated");
+        for (const spot of failed) cross(drawn.context, spot.x, spot.y, 6, ink("--error"));
+        spots.push(...limit);
+      }
+    }
   });
-  const last = DEPTHS[DEPTHS.length - 1];
-  const x = axis(wide ? "depth of the layer" : "", { range: [DEPTHS[0] - 0.6, last + 0.6] });
-  const y = axis("", scale(log, points.map((row) => row.value)));
-  place.drawn = Plotly.react(place, traces, frame(x, y, marks(panel)), CONFIG).then(() => {
-    place.removeAllListeners("plotly_click");
-    place.on("plotly_click", (event) => choose(event.points[0].customdata));
-  });
+  one.spots = spots.sort((a, b) => a.x - b.x || a.y - b.y);
+  return drawn;
 }
 
 function summary(panel, series) {
-  const said = panel.quantities.map((quantity) => {
-    const curve = series.get(quantity);
-    const ends = [curve[0], curve[curve.length - 1]].map((row) => compact(row.value));
-    return `${quantity} from ${ends[0]} at the first layer to ${ends[1]} at the last`;
+  const ends = panel.quantities.map((quantity) => {
+    const read = series.get(quantity);
+    const [first, last] = [read[0], read[read.length - 1]].map((row) => compact(row.value));
+    return `${quantity} from ${first} at the first layer to ${last} at the last`;
   });
-  return `Curves over depth: ${said.join("; ")}.`;
+  return `Curves over depth: ${ends.join("; ")}. Arrow keys walk, Enter opens a layer.`;
 }
 
 function legend(panel) {
@@ -141,14 +137,14 @@ function legend(panel) {
     const button = element(
       "button", { type: "button", "aria-pressed": pressed, "data-key": key, onclick: toggle }, shown(quantity)
     );
-    button.style.setProperty("--tone", `var(--c${index % 7})`);
+    button.style.setProperty("--tone", `var(${INKS[index % INKS.length]})`);
     return button;
   });
   const notes = panel.quantities.flatMap((quantity, index) =>
-    boundsFor(state.view, state.form[state.view], quantity).map((bound) => {
-      const said = `${shown(quantity)} is ${bound.sense} this (${shown(bound.theorem)})`;
-      const note = element("span", { class: "bound" }, said);
-      note.style.setProperty("--tone", `var(--c${index % 7})`);
+    boundsFor(quantity).map((bound) => {
+      const { sense } = THEOREMS.find((t) => t.theorem === bound.theorem).spoke[0];
+      const note = element("span", { class: "bound" }, `${shown(quantity)} is ${sense} this (${shown(bound.theorem)})`);
+      note.style.setProperty("--tone", `var(${INKS[index % INKS.length]})`);
       return note;
     })
   );
@@ -166,12 +162,13 @@ function figure(panel, series) {
       element("div", {}, element("dt", {}, `${shown(row.quantity)} at ${shown(row.site)}`), element("dd", {}, measured(row)))
     );
     whole.append(element("dl", { class: "tiles" }, ...items));
-    return { whole, place: null };
+    return { panel, whole, plot: null };
   }
-  const place = element("div", { class: "plot", role: "img", "aria-label": summary(panel, series) });
+  const canvas = element("canvas", { class: "plot", tabindex: "0", role: "img", "aria-label": summary(panel, series) });
   caption.append(legend(panel));
-  whole.append(place);
-  return { whole, place };
+  whole.append(canvas);
+  const draw = (one) => drawPanel(one, panel, series);
+  return { panel, whole, plot: plotOn(canvas, { draw, open: (spot) => choose(spot.depth), look: lookAt, whole: wholeDepth }) };
 }
 
 const stage = { key: null, panels: [] };
@@ -180,25 +177,20 @@ const stage = { key: null, panels: [] };
 function stagePanels(series) {
   const key = JSON.stringify([state.view, state.form[state.view]]);
   if (stage.key === key) return;
-  const old = stage.panels;
   stage.key = key;
-  stage.panels = panelsOf(series).map((panel) => ({ panel, ...figure(panel, series) }));
+  byId("tip").hidden = true;
+  stage.panels = panelsOf(series).map((panel) => figure(panel, series));
   const last = stage.panels.length - 1;
   if (last > 0 && last % 2 === 1) stage.panels[last].whole.classList.add("wide");
   const none = element("p", { class: "empty" }, "Nothing was measured here.");
   byId("panels").replaceChildren(...(last < 0 ? [none] : stage.panels.map(({ whole }) => whole)));
-  // A plot must not be taken down while it is still being drawn.
-  for (const { place } of old) if (place) place.drawn.then(() => Plotly.purge(place));
 }
 
 function drawCurves() {
-  const series = seriesOf(state.view, state.form[state.view]);
-  stagePanels(series);
-  for (const { panel, place, whole } of stage.panels) {
-    if (!place) continue;
-    whole.querySelector(".legend").replaceWith(legend(panel));
-    drawPanel(panel, series, place, getComputedStyle(whole).gridColumnEnd === "-1");
-  }
+  stagePanels(seriesOf(state.view, state.form[state.view]));
+  const drawn = stage.panels.filter(({ plot }) => plot);
+  for (const { panel, whole } of drawn) whole.querySelector(".legend").replaceWith(legend(panel));
+  for (const { plot } of drawn) plot.draw();
 }
 
 function drawControls() {

@@ -1,15 +1,15 @@
-// Axes, lines and dots on a canvas: what the charts of a scan have in common.
+// Axes, lines and dots on a canvas: what all charts have in common.
 
 function ink(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-const INKS = ["--c0", "--c1", "--c2", "--c3"];
+const INKS = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
 
-// Round numbers between two ends, about `most` of them.
-function ticks({ low, high, log }, most) {
+// Round numbers between two ends, about `most` of them; whole numbers where only they are places.
+function ticks({ low, high, log, whole }, most) {
   if (!log) {
-    const rough = (high - low) / Math.max(1, most);
+    const rough = Math.max((high - low) / Math.max(1, most), whole ? 1 : 0);
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((s) => s * power >= rough * 0.999);
     const first = Math.ceil(low / step - 1e-9);
@@ -51,7 +51,8 @@ function ends(values, log) {
 
 function along({ low, high, log }, from, to) {
   const by = log ? Math.log10 : (v) => v;
-  return (v) => from + ((by(v) - by(low)) / (by(high) - by(low))) * (to - from);
+  const place = (v) => from + ((by(v) - by(low)) / (by(high) - by(low))) * (to - from);
+  return Object.assign(place, { back: (x) => low + ((x - from) / (to - from)) * (high - low) }); // of an even scale
 }
 
 // An empty chart: clears the canvas at the screen's resolution, draws axes, returns its scales.
@@ -65,7 +66,7 @@ function chart(canvas, x, y) {
   context.font = `11px ${ink("--sans")}`;
   const rows = ticks(y, Math.max(2, Math.floor(height / 36)));
   const left = 12 + Math.max(16, ...rows.map((t) => context.measureText(compact(t, 3)).width));
-  const box = { left, right: width - 12, top: y.title ? 22 : 10, bottom: height - (x.title ? 36 : 22) };
+  const box = { left, right: width - 12, top: (y.title ? 22 : 10) + (y.room || 0), bottom: height - (x.title ? 36 : 22) };
   const [px, py] = [along(x, box.left, box.right), along(y, box.bottom, box.top)];
   context.textBaseline = "middle";
   for (const t of rows) grid(context, [box.left, py(t), box.right, py(t)], compact(t, 3), box.left - 6, "right");
@@ -80,7 +81,7 @@ function chart(canvas, x, y) {
   if (x.title) context.fillText(x.title, (box.left + box.right) / 2, height - 14);
   context.textAlign = "left";
   if (y.title) context.fillText(y.title, 2, 3);
-  return { context, box, px, py, width, height };
+  return { context, box, px, py, ax: x, width, height };
 }
 
 function grid(context, [x0, y0, x1, y1], words, x, align, y = y0) {
@@ -119,23 +120,93 @@ function dot(context, x, y, radius, colour) {
   context.fill();
 }
 
-function ring(context, x, y, colour) {
+function ring(context, x, y, colour, radius = 6.5) {
   context.strokeStyle = colour;
   context.lineWidth = 2;
   context.beginPath();
-  context.arc(x, y, 6.5, 0, 2 * Math.PI);
+  context.arc(x, y, radius, 0, 2 * Math.PI);
   context.stroke();
 }
 
-// Draws are asked for often and done once, before the next picture.
-function once(draw) {
-  let asked = false;
-  return () => {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => {
-      asked = false;
-      draw();
+// What is drawn stays within the axes.
+function within({ context, box }, draw) {
+  context.save();
+  context.beginPath();
+  context.rect(box.left, box.top - 8, box.right - box.left, box.bottom - box.top + 16);
+  context.clip();
+  draw();
+  context.restore();
+}
+
+// An area between two curves; an end that is not known, or not on the axes, reaches over the edge.
+function band({ context, px, py, box }, points, colour) {
+  const y = (v, edge) => (Number.isFinite(py(v)) ? py(v) : edge);
+  context.save();
+  Object.assign(context, { fillStyle: colour, globalAlpha: 0.16 });
+  context.beginPath();
+  for (const [x, , high] of points) context.lineTo(px(x), y(high, box.top - 8));
+  for (const [x, low] of points.toReversed()) context.lineTo(px(x), y(low, box.bottom + 8));
+  context.fill();
+  context.restore();
+}
+
+// Points of a series: a disc, or as many corners as tell it from its neighbours.
+const CORNERS = [0, 4, 3, -4, -3, 1, 5]; // below zero: turned
+function marker(context, x, y, radius, colour, kind) {
+  const corners = Math.abs(CORNERS[kind]);
+  if (corners < 3) return corners ? ring(context, x, y, colour, radius) : dot(context, x, y, radius, colour);
+  const from = CORNERS[kind] < 0 ? Math.PI / corners : 0;
+  context.fillStyle = colour;
+  context.beginPath();
+  for (let k = 0; k < corners; k += 1) {
+    const turn = (2 * Math.PI * k) / corners - Math.PI / 2 + from;
+    context.lineTo(x + 1.3 * radius * Math.cos(turn), y + 1.3 * radius * Math.sin(turn));
+  }
+  context.fill();
+}
+
+// Points of a chart can be pointed at, walked through by arrow keys, and opened. It has `spots` in
+// their order, `at` which of them is pointed at, how to draw() itself and to open() a spot.
+function walkable(one) {
+  const { canvas } = one;
+  const near = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    let [best, far] = [-1, 24 * 24];
+    one.spots.forEach((spot, k) => {
+      const d = (spot.x - x) ** 2 + (spot.y - y) ** 2;
+      if (d < far) [best, far] = [k, d];
     });
+    return best;
   };
+  const point = (k) => {
+    if (k === one.at) return;
+    one.at = k;
+    one.draw();
+  };
+  canvas.addEventListener("pointermove", (event) => point(near(event)));
+  canvas.addEventListener("pointerleave", () => point(-1));
+  canvas.addEventListener("blur", () => point(-1));
+  canvas.addEventListener("click", (event) => {
+    const k = near(event);
+    if (k >= 0) one.open(one.spots[k], event.shiftKey);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const last = one.spots.length - 1;
+    const to = { ArrowRight: Math.min(last, one.at + 1), ArrowLeft: Math.max(0, one.at - 1), Home: 0, End: last }[event.key];
+    if (to !== undefined) point(to);
+    else if (event.key === "Enter" && one.at >= 0) one.open(one.spots[one.at], event.shiftKey);
+    else return;
+    event.preventDefault();
+  });
+}
+
+function cross(context, x, y, radius, colour) {
+  Object.assign(context, { strokeStyle: colour, lineWidth: 2.5 });
+  context.beginPath();
+  for (const side of [-1, 1]) {
+    context.moveTo(x - radius, y - side * radius);
+    context.lineTo(x + radius, y + side * radius);
+  }
+  context.stroke();
 }

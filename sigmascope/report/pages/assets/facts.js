@@ -2,13 +2,35 @@
 
 const data = JSON.parse(byId("data").textContent);
 
-const rows = data.readings.site.map((site, i) => {
-  const row = { site };
-  for (const name of ["depth", "view", "form", "quantity", "how", "risk"]) {
-    row[name] = data.readings[name][i];
-  }
-  for (const name of ["value", "low", "high"]) row[name] = number(data.readings[name][i]);
-  return row;
+const SITES = data.sites;
+
+const rows = (() => {
+  const numbers = new Numbers(data.readings, data.readings.site.length);
+  const words = ["view", "form", "quantity", "how", "risk"].map((name) => [name, spread(data.readings[name])]);
+  return data.readings.site.map((place, i) => {
+    const [low, high] = numbers.ends(i);
+    const row = { site: SITES[place], depth: data.depths[place], value: numbers.values[i], low, high };
+    for (const [name, column] of words) row[name] = column[i];
+    return row;
+  });
+})();
+
+// Where each theorem was checked, and what came of it there.
+const THEOREMS = data.theorems.map((t) => {
+  const [measures, limits] = [t.measured, t.limit].map((packed) => new Numbers(packed, t.site.length));
+  const columns = ["verdict", "sense", "assumptions"].map((name) => [name, spread(t[name])]);
+  const at = (numbers, i) => {
+    const [low, high] = numbers.ends(i);
+    return Number.isNaN(numbers.values[i]) ? null : { value: numbers.values[i], low, high };
+  };
+  const checks = t.site.map((place, i) => ({
+    site: SITES[place],
+    depth: data.depths[place],
+    measured: at(measures, i),
+    limit: at(limits, i),
+    ...Object.fromEntries(columns.map(([name, column]) => [name, column[i]])),
+  }));
+  return { ...t, checks, spoke: checks.filter((check) => check.verdict !== "inapplicable") };
 });
 
 const VIEWS = data.views.filter((view) =>
@@ -28,6 +50,7 @@ for (const row of rows) {
   byDepth.get(row.depth).push(row);
 }
 const DEPTHS = [...byDepth.keys()].sort((a, b) => a - b);
+const placeOf = new Map(DEPTHS.map((depth, place) => [depth, place]));
 
 const layerAt = new Map(data.layers.map((layer) => [layer.depth, layer]));
 
@@ -49,8 +72,16 @@ function formsOf(view) {
   return own.length > 0 ? own.sort((a, b) => first(a) - first(b)) : forms.slice(0, 1);
 }
 
-// The curve of each quantity of a view in one form, in the order of depth.
+// The curve of each quantity of a view in one form, in the order of depth; looked for once.
+const seriesKnown = new Map();
+
 function seriesOf(view, form) {
+  const key = JSON.stringify([view, form]);
+  if (!seriesKnown.has(key)) seriesKnown.set(key, gathered(view, form));
+  return seriesKnown.get(key);
+}
+
+function gathered(view, form) {
   const found = new Map();
   for (const row of rows) {
     if (row.view !== view || row.depth === null) continue;
@@ -84,4 +115,5 @@ const state = {
   relative: true,
   hidden: new Set(),
   depth: null,
+  range: null, // of depth, that is looked at; null for all
 };

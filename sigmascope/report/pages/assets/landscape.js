@@ -1,6 +1,5 @@
 // The words, the tables, the theme, and the order in which all is drawn.
 
-const estimate = (e) => measured({ value: number(e.value), low: number(e.low), high: number(e.high) });
 const cell = (e) => element("td", { class: "n", title: [e.how, chance(e.risk)].filter(Boolean).join("; ") }, estimate(e));
 
 function fillTable() {
@@ -72,4 +71,4 @@ if (data.surface) {
 } else hide("surface");
 if (data.regions) wire(drawMap, "fills", "edges");
 else hide("regions");
-follow(() => drawings.forEach((draw) => draw()));
+withPlotly(() => follow(() => drawings.forEach((draw) => draw())));

@@ -12,43 +12,68 @@ function sitesOf(depth) {
   return layer ? [layer.site, ...layer.parameters] : (byDepth.get(depth) || []).map((r) => r.site);
 }
 
-function spectrumTrace(spectrum, index) {
-  const most = number(spectrum.sigma[0]) || 1;
-  const values = spectrum.sigma.map((v) => number(v) / (state.relative ? most : 1));
-  const title = `${label(shortened(spectrum.site, 40))}, ${label(spectrum.view)} ${label(spectrum.form)}`;
-  return {
-    type: "scatter",
-    mode: spectrum.sigma.length > 80 ? "lines" : "lines+markers",
-    name: title,
-    x: spectrum.at,
-    y: values,
-    hoverinfo: "text",
-    hovertext: spectrum.at.map((i, k) => `${title}<br>value ${i} of ${spectrum.count}: ${compact(number(spectrum.sigma[k]))}`),
-    line: { color: tone(index), width: 2 },
-    marker: { color: tone(index), size: 5, symbol: SYMBOLS[index % SYMBOLS.length] },
-  };
+// The spectra of a layer, unpacked; those without a scale have no values to draw.
+function spectraOf(depth) {
+  const sites = new Set(sitesOf(depth));
+  const own = data.spectra.filter(([place]) => sites.has(SITES[place]));
+  return own.map(([place, view, form, shape, count, zeros, text], index) => {
+    const title = `${shortened(SITES[place], 40)}, ${shown(view)} ${shown(form)}`;
+    const values = text === null ? { sigma: [], at: [] } : valuesOf(text, count);
+    return { title, view, form, shape, count, zeros, index, ...values };
+  });
 }
 
-function drawSpectrum(depth) {
-  const sites = new Set(sitesOf(depth));
-  const spectra = data.spectra.filter((s) => sites.has(s.site));
-  const traces = spectra.map(spectrumTrace).filter((trace) => trace.y.length > 0);
-  const values = traces.flatMap((trace) => trace.y);
-  const most = Math.max(...values, 0);
+function drawSpectrum(one) {
+  const drawn = one.spectra.map((s) => {
+    const most = state.relative ? s.sigma[0] : 1;
+    const says = (k) => () => [s.title, `value ${s.at[k] + 1} of ${s.count}: ${compact(s.sigma[k])}`];
+    return s.sigma.map((v, k) => ({ x: s.at[k] + 1, y: v / most, says: says(k) }));
+  });
+  const values = drawn.flat().map((p) => p.y);
+  const top = extent(values)[1];
   const log = spansDecades(values);
   // Below 1e-18 of the largest there is rounding only: it would flatten the rest.
-  const y = scale(log, values.filter((v) => v > 1e-18 * most));
-  const legend = { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 12 } };
+  const y = ends(log ? values.filter((v) => v > 1e-18 * top) : values, log);
   const title = state.relative ? "singular value / largest" : "singular value";
-  const margin = { l: 84, r: 14, t: 60, b: 44 }; // room for the legend above
-  const layout = frame(axis("index"), axis(title, y), { showlegend: true, legend, margin });
-  Plotly.react(byId("spectrum"), traces, layout, CONFIG);
-  const notes = spectra.map((s) => {
+  const axes = chart(one.canvas, { ...(one.range || one.whole()), whole: true, title: "index" }, { ...y, title });
+  one.spots = [];
+  within(axes, () => {
+    drawn.forEach((points, i) => one.spots.push(...curve(axes, points, one.spectra[i].index, { single: points.length <= 80 })));
+  });
+  one.spots.sort((a, b) => a.x - b.x || a.y - b.y);
+  return axes;
+}
+
+const spectrum = plotOn(byId("spectrum"), {
+  draw: drawSpectrum,
+  open: () => {},
+  look: (range) => {
+    spectrum.range = range;
+    spectrum.draw();
+  },
+  whole: () => {
+    const last = Math.max(2, ...spectrum.spectra.map((s) => s.count));
+    const room = Math.max(0.3, 0.02 * last);
+    return { low: 1 - room, high: last + room };
+  },
+});
+Object.assign(spectrum, { spectra: [], range: null });
+
+function fillSpectrum(depth) {
+  Object.assign(spectrum, { spectra: spectraOf(depth), range: null });
+  const keys = spectrum.spectra.map((s) => {
+    const key = element("span", { class: "line" }, s.title);
+    key.style.setProperty("--tone", `var(${INKS[s.index % INKS.length]})`);
+    return key;
+  });
+  byId("spectrum-keys").replaceChildren(...keys);
+  const notes = spectrum.spectra.map((s) => {
     const zeros = s.zeros > 0 ? `, ${s.zeros} of them zero` : "";
-    const thinned = s.at.length < s.count ? `, ${s.at.length} drawn` : "";
+    const thinned = s.sigma.length < s.count ? `, ${s.sigma.length} drawn` : "";
     return `${shown(s.view)} ${shown(s.form)}: ${s.shape.join(" × ")}, ${plural(s.count, "value")}${zeros}${thinned}`;
   });
   byId("spectrum-note").textContent = notes.join(" · ") || "No spectrum was kept for this layer.";
+  spectrum.draw();
 }
 
 function drawHere(depth) {
@@ -71,7 +96,7 @@ function drawLayer() {
   const at = DEPTHS.indexOf(state.depth);
   byId("previous").disabled = at <= 0;
   byId("next").disabled = at >= DEPTHS.length - 1;
-  drawSpectrum(state.depth);
+  fillSpectrum(state.depth);
   drawHere(state.depth);
 }
 

@@ -30,47 +30,16 @@ function makeCharts(all) {
     const says = element("p", { class: "hint says", "aria-live": "polite" }, " ");
     const points = pointsOf(kind);
     const one = { kind, name, canvas, says, points, ...placesOf(points), spots: [], at: -1 };
+    one.draw = () => drawChart(one);
+    one.open = (spot, beside) => show(spot.i, beside);
     const title = element("h3", { title: name }, shortened(name, 40), element("span", { class: "hint" }, ` ${points.length}`));
     one.figure = element("figure", { class: "panel small" }, title, canvas, says);
-    wireChart(one);
+    walkable(one);
     charts.push(one);
   }
   byId("charts").replaceChildren(...charts.map((one) => one.figure));
   byId("all").hidden = charts.length === kinds.length;
   byId("all").textContent = `Show all ${kinds.length} kinds`;
-}
-
-function wireChart(one) {
-  const near = (event) => {
-    const box = one.canvas.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    let [best, far] = [-1, 24 * 24];
-    one.spots.forEach((spot, k) => {
-      const d = (spot.x - x) ** 2 + (spot.y - y) ** 2;
-      if (d < far) [best, far] = [k, d];
-    });
-    return best;
-  };
-  const point = (k) => {
-    if (k === one.at) return;
-    one.at = k;
-    drawChart(one);
-  };
-  one.canvas.addEventListener("pointermove", (event) => point(near(event)));
-  one.canvas.addEventListener("pointerleave", () => point(-1));
-  one.canvas.addEventListener("blur", () => point(-1));
-  one.canvas.addEventListener("click", (event) => {
-    const k = near(event);
-    if (k >= 0) show(one.spots[k].i, event.shiftKey);
-  });
-  one.canvas.addEventListener("keydown", (event) => {
-    const last = one.spots.length - 1;
-    const to = { ArrowRight: Math.min(last, one.at + 1), ArrowLeft: Math.max(0, one.at - 1), Home: 0, End: last }[event.key];
-    if (to !== undefined) point(to);
-    else if (event.key === "Enter" && one.at >= 0) show(one.spots[one.at].i, event.shiftKey);
-    else return;
-    event.preventDefault();
-  });
 }
 
 function chartAxes() {

@@ -1,8 +1,4 @@
-// Numbers of many matrices, as pages/packing.py packed them, unpacked when they are first wanted.
-
-const data = JSON.parse(byId("data").textContent);
-const SITES = data.matrices.site;
-const COUNT = SITES.length;
+// Many numbers in few bytes, as pages/packing.py packed them, unpacked when they are first wanted.
 
 function unpacked(text) {
   const raw = atob(text);
@@ -17,94 +13,54 @@ function gapsOf(text) {
   return new Float32Array(Uint32Array.from(short, (bits) => bits << 16).buffer);
 }
 
-class Column {
+// Places in a list of so many.
+function placesIn(text, count) {
+  return count > 0x10000 ? new Uint32Array(unpacked(text)) : new Uint16Array(unpacked(text));
+}
+
+// Values of which many are the same: each stands once.
+function spread({ words, at }) {
+  return Array.from(placesIn(at, words.length), (place) => words[place]);
+}
+
+class Numbers {
   constructor(spec, count) {
-    Object.assign(this, { spec, name: spec.name, count, odd: spec.odd || {} });
+    Object.assign(this, { packed: spec, count, odd: spec.odd || {} });
   }
 
   // Values, nan where there is none.
   get values() {
     if (!this.read) {
-      this.read = Float64Array.from(new Float32Array(unpacked(this.spec.value)));
+      this.read = Float64Array.from(new Float32Array(unpacked(this.packed.value)));
       for (const [i, [value]] of Object.entries(this.odd)) this.read[i] = number(value);
     }
     return this.read;
   }
 
-  // The place of how a reading was found.
-  route(i) {
-    if (typeof this.spec.route === "number") return this.spec.route;
-    if (!this.paths) {
-      const read = unpacked(this.spec.route);
-      this.paths = read.byteLength === 2 * this.count ? new Uint16Array(read) : new Uint32Array(read);
-    }
-    return this.paths[i];
-  }
-
-  // One reading; null where there is none.
-  row(i) {
-    const value = this.values[i];
-    if (Number.isNaN(value)) return null;
-    if (this.spec.gaps && !this.gaps) this.gaps = gapsOf(this.spec.gaps);
-    const [how, risk, form] = data.routes[this.route(i)];
-    const ends = this.odd[i]
-      ? this.odd[i].slice(1).map(number)
-      : this.gaps
-        ? [value - this.gaps[i], value + this.gaps[this.count + i]]
-        : [value, value];
-    return { value, low: ends[0], high: ends[1], how, risk, form };
+  // Of the interval.
+  ends(i) {
+    if (this.odd[i]) return this.odd[i].slice(1).map(number);
+    if (!this.packed.gaps) return [this.values[i], this.values[i]];
+    this.gaps ||= gapsOf(this.packed.gaps);
+    return [this.values[i] - this.gaps[i], this.values[i] + this.gaps[this.count + i]];
   }
 }
 
-const COLUMNS = data.columns.map((spec) => new Column(spec, COUNT));
-const COLUMN = new Map(COLUMNS.map((column) => [column.name, column]));
-const PAIRS = data.pairs.columns.map((spec) => new Column(spec, data.pairs.site.length));
-
-// A word that many matrices share, as their kind.
-function word(name, i) {
-  return data.matrices[name].words[data.matrices[name].at[i]];
-}
-
-function shape(i) {
-  return `${data.matrices.rows[i]} × ${data.matrices.cols[i]}`;
-}
-
-// What a reading is, its interval and how it was found: for a tooltip.
-function told(row) {
-  const exact = row.low === row.high ? "" : ` in [${compact(row.low, 6)}, ${compact(row.high, 6)}]`;
-  const risk = row.risk ? `; ${chance(row.risk)}` : "";
-  return `${compact(row.value, 6)}${exact}; ${shown(row.how)}${row.form ? `, ${shown(row.form)}` : ""}${risk}`;
-}
-
-function meaning(spec) {
-  const parts = [spec.says, spec.range, spec.unit && `unit: ${spec.unit}`, spec.healthy && `healthy: ${spec.healthy}`, spec.source];
-  return shown(parts.filter(Boolean).join(" · "));
-}
-
-function bytesize(count) {
-  const power = Math.min(4, Math.floor(Math.log10(Math.max(count, 1)) / 3));
-  return `${compact(count / 1000 ** power, 3)} ${["bytes", "kB", "MB", "GB", "TB"][power]}`;
-}
-
-const POINTS = 96;
 const HEAD = 32;
 const STEPS = 0xfffe;
 
-// Which of `count` values were kept, from 0.
-function places(count) {
-  if (count <= POINTS) return Array.from({ length: count }, (_, i) => i);
-  const step = (count - 1 - HEAD) / (POINTS - HEAD - 1);
-  return Array.from({ length: POINTS }, (_, i) => (i < HEAD ? i : Math.floor(HEAD + (i - HEAD) * step + 0.5)));
+// Which of `count` values were kept, from 0, where `points` were.
+function places(count, points) {
+  if (count <= points) return Array.from({ length: count }, (_, i) => i);
+  const step = (count - 1 - HEAD) / (points - HEAD - 1);
+  return Array.from({ length: points }, (_, i) => (i < HEAD ? i : Math.floor(HEAD + (i - HEAD) * step + 0.5)));
 }
 
-// Singular values of one matrix with their places; null where none were kept.
-function spectrumOf(i) {
-  const found = data.spectra[i];
-  if (!found) return null;
-  const [count, text, route, rows = data.matrices.rows[i], cols = data.matrices.cols[i]] = found;
+// The singular values that were kept of `count`, and their places.
+function valuesOf(text, count) {
   const read = unpacked(text);
-  const [top, span] = new Float32Array(read, 0, 2);
-  const steps = new Uint16Array(read, 8);
+  const [top, span] = new Float64Array(read, 0, 2);
+  const steps = new Uint16Array(read, 16);
   const sigma = Array.from(steps, (s) => (s === 0 ? 0 : top * Math.exp(((s - 1) / STEPS - 1) * span)));
-  return { count, sigma, at: places(count), rows, cols, how: data.routes[route][0] };
+  return { sigma, at: places(count, steps.length) };
 }

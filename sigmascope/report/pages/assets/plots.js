@@ -1,8 +1,21 @@
-// What every plot has in common.
+// What every plot has in common, and the library that draws them.
+
+// It comes packed; the page's policy knows the script that is in it.
+async function withPlotly(draw) {
+  const bytes = Uint8Array.from(atob(byId("plotly").textContent), (c) => c.charCodeAt(0));
+  const script = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  document.head.append(element("script", {}, await new Response(script).text()));
+  draw();
+  document.documentElement.dataset.ready = "";
+}
 
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "cross", "star"];
 const MARGIN = { l: 58, r: 14, t: 14, b: 44 };
-const MANY = 150; // layers beyond which single points are no longer drawn
+
+// Plotly reads some HTML in its labels; nothing of a name may be read as HTML.
+function label(text) {
+  return shown(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

@@ -1,19 +1,12 @@
 // The head of the page of a scan, findings, what is missing, and the order in which all is drawn.
 
-function tile(title, value, tone) {
-  return element("div", { class: tone }, element("dt", {}, title), element("dd", {}, value));
-}
-
 function fillHead() {
   const parameters = data.matrices.rows.reduce((sum, rows, i) => sum + rows * data.matrices.cols[i], 0);
   const left = data.left.reduce((sum, [, , sites]) => sum + sites.length, 0);
   byId("source").textContent = shown(data.source);
   const words = left > 0 ? `; ${left} left out` : "";
   byId("coverage").textContent = `${plural(data.tensors, "tensor")}${words}. ${data.headline || "No findings."}`;
-  const tiles = ["error", "warning", "note"].map((severity) => {
-    const count = data.cards.filter(({ cause }) => data.findings[cause].severity === severity).length;
-    return tile(count === 1 ? severity : `${severity}s`, String(count), severity === "note" ? "" : count ? severity : "good");
-  });
+  const tiles = severityTiles();
   tiles.push(tile(COUNT === 1 ? "matrix" : "matrices", COUNT.toLocaleString("en"), ""));
   tiles.push(tile("parameters", compact(parameters), ""), tile("read", bytesize(data.bytes), ""));
   const seconds = Number(data.about.seconds);
@@ -23,17 +16,9 @@ function fillHead() {
   byId("tiles").replaceChildren(...tiles);
 }
 
-function evidence(r) {
-  const row = { value: number(r.value), low: number(r.low), high: number(r.high) };
-  const known = COLUMN.get(r.quantity) || PAIRS.find((column) => column.name === r.quantity);
-  return element(
-    "li",
-    known ? { title: meaning(known.spec) } : {},
-    named(r.site),
-    ` ${shown(r.quantity)} `,
-    element("span", { class: "number" }, measured(row)),
-    r.risk ? element("span", { class: "hint" }, ` (${chance(r.risk)})`) : null
-  );
+function meant(quantity) {
+  const known = COLUMN.get(quantity) || PAIRS.find((column) => column.name === quantity);
+  return known && meaning(known.spec);
 }
 
 // Open what a finding is of, with the quantity that shows it drawn over depth.
@@ -49,41 +34,10 @@ function locate(finding) {
   byId("matrix").scrollIntoView();
 }
 
-function article(finding, kind, remedies) {
-  const facts = element("dl");
-  const fact = (title, content) => facts.append(element("dt", {}, title), element("dd", {}, content));
-  if (remedies && finding.remedies.length > 0) {
-    fact("What to do", element("ol", {}, ...finding.remedies.map((r) => element("li", {}, ...prose(r)))));
-  }
-  if (finding.evidence.length > 0) fact("Evidence", element("ul", {}, ...finding.evidence.slice(0, 6).map(evidence)));
-  fact("Source", shown(finding.source));
+function way(finding) {
+  if (finding.matrices.length === 0) return null;
   const words = finding.matrices.length > 1 ? `Show the ${finding.matrices.length > MOST ? `first ${MOST} ` : ""}matrices` : "Show the matrix";
-  return element(
-    "article",
-    { class: `${kind} ${finding.severity}` },
-    element(
-      "header",
-      {},
-      element("span", { class: "badge" }, finding.severity),
-      element("h3", {}, shown(finding.name)),
-      finding.site ? named(finding.site) : null
-    ),
-    element("p", { class: "says" }, ...prose(finding.says)),
-    facts,
-    finding.matrices.length > 0 ? element("button", { type: "button", class: "button", onclick: () => locate(finding) }, words) : null
-  );
-}
-
-function fillFindings() {
-  const cards = data.cards.map(({ cause, follow }) => {
-    const card = article(data.findings[cause], "card", true);
-    if (follow.length > 0) {
-      const words = `${plural(follow.length, "finding")} ${follow.length === 1 ? "follows" : "follow"} from this`;
-      card.append(element("details", {}, element("summary", {}, words), ...follow.map((k) => article(data.findings[k], "consequence", false))));
-    }
-    return card;
-  });
-  byId("cards").replaceChildren(...(cards.length > 0 ? cards : [element("p", { class: "empty" }, "No findings.")]));
+  return element("button", { type: "button", class: "button", onclick: () => locate(finding) }, words);
 }
 
 function fillUnusual() {
@@ -97,7 +51,6 @@ function fillUnusual() {
 }
 
 const LISTED = 100; // pairs in the document
-const NAMED = 1000; // names under one reason
 
 // Two matrices that meet or are alike, each of which can be opened; another site as it is.
 function between(site) {
@@ -130,26 +83,9 @@ function fillPairs() {
   drawPairs();
 }
 
-// Each reason with how many it holds for; the names when it is opened.
-function reasons(id, rows, none) {
-  const made = rows.map(([what, why, sites]) => {
-    const head = [element("strong", {}, String(sites.length)), element("span", {}, shown(what)), element("span", { class: "statement" }, shown(why))];
-    const list = element("ul", { class: "names", tabindex: "0" });
-    const whole = element("details", {}, element("summary", {}, ...head), list);
-    const fill = () => {
-      const items = sites.slice(0, NAMED).map((site) => element("li", {}, named(typeof site === "number" ? SITES[site] : site)));
-      if (sites.length > NAMED) items.push(element("li", { class: "hint" }, `and ${sites.length - NAMED} more, which the JSON form has`));
-      list.replaceChildren(...items);
-    };
-    whole.addEventListener("toggle", fill, { once: true });
-    return whole;
-  });
-  byId(id).replaceChildren(...(made.length > 0 ? made : [element("p", { class: "empty" }, none)]));
-}
-
 function fillRest() {
-  reasons("left", data.left, "No tensor was left out.");
-  reasons("skipped", data.skipped, "Everything that was to be measured was.");
+  reasons("left", data.left, SITES, "No tensor was left out.");
+  reasons("skipped", data.skipped, SITES, "Everything that was to be measured was.");
   const entries = (rows) => rows.flatMap(([key, value]) => [element("dt", {}, key), element("dd", {}, value)]);
   const about = Object.entries(data.about).map(([key, value]) => [titled(shown(key)), shown(value)]);
   byId("words").replaceChildren(element("dl", { class: "facts" }, ...entries(about)));
@@ -158,7 +94,7 @@ function fillRest() {
 }
 
 fillHead();
-fillFindings();
+byId("cards").replaceChildren(...cardsOr("No findings."));
 fillUnusual();
 fillCharts();
 fillTable();
@@ -173,8 +109,5 @@ const redraw = () => {
 };
 if (COUNT > 0) fillChosen();
 follow(redraw);
-new ResizeObserver(once(() => {
-  redraw();
-  drawRows();
-})).observe(document.querySelector("main"));
+new ResizeObserver(once(redraw)).observe(document.querySelector("main"));
 document.documentElement.dataset.ready = String(Math.round(performance.now()));

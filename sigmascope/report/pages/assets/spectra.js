@@ -225,7 +225,7 @@ function fillChosen() {
   byId("numbers").replaceChildren(readingsTable());
   drawSpectra();
   drawCharts();
-  drawRows();
+  table.drawRows();
 }
 
 // Open a matrix, alone or beside those that are open.

@@ -1,10 +1,5 @@
 // Training: runs at the user's settings and beside them.
 
-function tile(title, value, tone, says) {
-  const named = element("dt", {}, title, says ? element("span", { class: "meaning" }, says) : null);
-  return element("div", { class: tone }, named, element("dd", {}, value));
-}
-
 function runRow(run) {
   const cells = run.cells.map((cell) =>
     element("td", { class: "n" }, cell ? estimate(cell) : "–")

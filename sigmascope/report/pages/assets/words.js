@@ -9,11 +9,6 @@ function shown(name) {
   return String(name).replace(ACTING, written);
 }
 
-// Plotly reads some HTML in its labels; nothing of a name may be read as HTML.
-function label(text) {
-  return shown(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-}
-
 function shortened(text, width) {
   const letters = Array.from(shown(text));
   if (letters.length <= width) return letters.join("");
@@ -55,6 +50,17 @@ function chance(risk) {
   return risk ? `the interval misses with chance at most ${compact(risk, 2)}` : "";
 }
 
+// What a reading is, its interval and how it was found: for a tooltip.
+function told(row) {
+  const exact = row.low === row.high ? "" : ` in [${compact(row.low, 6)}, ${compact(row.high, 6)}]`;
+  const risk = row.risk ? `; ${chance(row.risk)}` : "";
+  return `${compact(row.value, 6)}${exact}; ${shown(row.how)}${row.form ? `, ${shown(row.form)}` : ""}${risk}`;
+}
+
+function estimate(e) {
+  return measured({ value: number(e.value), low: number(e.low), high: number(e.high) });
+}
+
 function titled(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
@@ -87,4 +93,23 @@ function named(site) {
 
 function byId(id) {
   return document.getElementById(id);
+}
+
+// What a function finds, looked for once, when it is first wanted.
+function kept(find) {
+  let found;
+  return () => (found ??= find());
+}
+
+// Draws are asked for often and done once, before the next picture.
+function once(draw) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      draw();
+    });
+  };
 }
