@@ -85,7 +85,9 @@ def dense_spectra(stack: Float[Tensor, "b m n"], route: Route) -> list[Spectrum]
     sigma, low, high = gram_values(stack)
     error = torch.maximum(high - sigma, sigma - low)[:, -1]
     coarse = (error > GRAM_ERROR * sigma[:, 0]) & (route == "auto")
-    spectra = [Spectrum(sigma[i], (m, n), "gram", low[i], high[i]) for i in range(len(stack))]
+    rows = (tuple(each[i].clone() for each in (sigma, low, high)) for i in range(len(stack)))
+    # copies: a row of a stack would carry all of it to wherever it is kept
+    spectra = [Spectrum(s, (m, n), "gram", low, high) for s, low, high in rows]
     for i in coarse.nonzero()[:, 0].tolist():
         (spectra[i],) = _exact(stack[i : i + 1], "exact, the Gram matrix being too coarse")
     return [_within_range(s) for s in spectra]
