@@ -44,7 +44,7 @@ class Observed:
     batch: Batch
     targets: Any = None
     loss: Loss | None = None
-    outputs: int | Sequence[int] = 16
+    outputs: int | Sequence[int] | None = None
     batch_dim: int = 0
     generator: torch.Generator | None = field(default=None, repr=False)
 

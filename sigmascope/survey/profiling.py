@@ -51,7 +51,7 @@ def profile(
     targets: Any = None,
     loss: Loss | None = None,
     views: Collection[View] = ALL,
-    outputs: int | Sequence[int] = 16,
+    outputs: int | Sequence[int] | None = None,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
     memory: int | str | None = None,
@@ -67,7 +67,8 @@ def profile(
         views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, `"setup"`,
             and on request `"balances"`, `"bottleneck"` and `"conditioning"`.
         outputs: How many columns of the output to differentiate, or which; as many random mixtures
-            of all where there are more.
+            of all where there are more. 16 if not given, or 8 mixtures, with wider intervals, where
+            a sample has more than 65536 outputs, as vocabularies give.
         batch_dim: Where the batch has its samples.
         generator: Draws the mixtures.
         memory: How much measuring may take beside the model and the batch, e.g. `"2GB"`, or bytes;
