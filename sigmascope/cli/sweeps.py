@@ -128,7 +128,7 @@ class Stacks:
     """Makes the networks of a sweep, in any process."""
 
     inputs: int
-    outputs: int | None
+    outputs: int
     width: int
 
     def __call__(self, depth: int, generator: "torch.Generator") -> "nn.Module":

@@ -235,8 +235,9 @@ class Runs(Observed):
     @property
     def _small(self) -> bool:
         """Whether they may be, where nothing is drawn: all outputs, or some that were named."""
-        columns = self._columns(self._differentiated)
-        drawn = isinstance(self._differentiated, int) and columns < self.output.numel() // self.count
+        wanted, total = self._differentiated, self.output.numel() // self.count
+        columns = self._columns(wanted)
+        drawn = isinstance(wanted, int) and columns < total
         small = self._entries * columns <= SMALL and self._at_once >= self.count
         return small and not drawn
 

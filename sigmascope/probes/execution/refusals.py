@@ -14,6 +14,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg import sums
 from sigmascope.probes.execution.hooks import Call, module_name
 from sigmascope.probes.execution.layers import layers
 from sigmascope.probes.execution.tensor_state import is_sharded
@@ -78,7 +79,7 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
 
 
 def _require_finite(name: str, values: Tensor) -> None:
-    if not bool(values.isfinite().all()):
+    if not sums.is_finite(values):
         bad = int((~values.isfinite()).sum())
         first = tuple((~values.isfinite()).nonzero()[0].tolist())
         raise Refusal(
@@ -112,7 +113,7 @@ def require_finite_batch(parts: Iterator[Tensor]) -> None:
                 f"`batch` must hold at least one sample, got a tensor of shape "
                 f"{tuple(tensor.shape)}. Pass some rows of the data."
             )
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+        if tensor.is_floating_point() and not sums.is_finite(tensor):
             first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
             raise Refusal(
                 f"`batch` must be finite, got a value that is not at {first} of a tensor of shape "

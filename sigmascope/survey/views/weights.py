@@ -8,6 +8,7 @@ from sigmascope.linalg import (
     effective_rank,
     schatten_norm,
     stable_rank,
+    sums,
 )
 from sigmascope.probes import Subject, Weight, weight_spectra
 from sigmascope.quantities import View
@@ -45,10 +46,9 @@ def _mean_shift(weight: Weight) -> Iterator[Item]:
     of spread s and mean zero stay below `s (√m + √n)` (Bai & Yin 1993).
     """
     m, n = weight.shape
-    entries = weight.matrix.double()
-    spread = float(entries.std(correction=0))
+    mean, spread = sums.mean_and_spread(weight.matrix)
     if spread > 0:
-        value = abs(float(entries.mean())) * math.sqrt(m * n) / (spread * (m**0.5 + n**0.5))
+        value = abs(mean) * math.sqrt(m * n) / (spread * (m**0.5 + n**0.5))
         shift = Estimate.rounded(value, ulps=64)
         yield Reading(weight.site, "mean shift", shift, "weights", weight.form)
     else:
