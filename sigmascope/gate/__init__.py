@@ -4,7 +4,15 @@ Every room stands on this one. Text from outside is shown through `printable`, f
 through `replacing`, `write_text` and `Rows`, and what a file declares is weighed by `require_room`.
 """
 
-from sigmascope.gate.memory import allowed, memory, require_dense, require_room, size_of, size_words
+from sigmascope.gate.memory import (
+    allowed,
+    memory,
+    require_dense,
+    require_room,
+    size_of,
+    size_words,
+    trim,
+)
 from sigmascope.gate.refusals import NoFolder, Refusal, printable, printable_lines
 from sigmascope.gate.rows import Rows
 from sigmascope.gate.writing import Closing, Mark, replacing, require_target, write_text
@@ -25,5 +33,6 @@ __all__ = [
     "require_target",
     "size_of",
     "size_words",
+    "trim",
     "write_text",
 ]

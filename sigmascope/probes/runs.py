@@ -162,6 +162,7 @@ class Runs(Observed):
             for piece, part in self.pieces:
                 with piece.on_tape() as run:
                     self._gathered(found, run, part)
+                    del run
             return found
 
         return collinearity(self._asked("collinearity", alone))
@@ -288,6 +289,8 @@ class Runs(Observed):
         sums: list[tuple[int, list[Sum]]] = []
 
         def branches_on(run: Taped, operations: Operations, _: slice) -> tuple[Branch, ...]:
+            for _, each in sums:  # or the graphs of runs that are over live on
+                each[:] = [replace(s, nodes=(None, None)) for s in each]
             sums.append((run.scene.count, operations.sums))
             return self._branches_on(run, sums)
 
@@ -371,6 +374,7 @@ class Runs(Observed):
             for total, g in zip(found.values(), grads, strict=True):
                 if g is not None:
                     total += g
+            del run, rows, grads
         return found
 
     def _gathered(self, found: list[LastGradients], run: Taped, part: slice) -> list[LastGradients]:

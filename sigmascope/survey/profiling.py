@@ -115,6 +115,7 @@ def _measured(
     for done, view in enumerate(wanted, start=1):
         tell(view, done, len(wanted) + 2)
         items += _items(subject, view)
+        gate.trim()
     tell("theorems", len(wanted) + 1, len(wanted) + 2)
     checks, unchecked = _checks(subject, wanted)
     tell("done", len(wanted) + 2, len(wanted) + 2)

@@ -80,11 +80,10 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
 
 def _require_finite(name: str, values: Tensor) -> None:
     if not sums.is_finite(values):
-        bad = int((~values.isfinite()).sum())
-        first = tuple((~values.isfinite()).nonzero()[0].tolist())
+        bad = (~values.isfinite()).nonzero()
         raise Refusal(
-            f"`{name}` must be finite, got {bad} of {values.numel()} entries that are not, the "
-            f"first at {first}. Load a checkpoint from before the step that produced them."
+            f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are not, "
+            f"the first at {tuple(bad[0].tolist())}. Load a checkpoint from before the step that produced them."
         )
 
 

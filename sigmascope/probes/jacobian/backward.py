@@ -101,6 +101,7 @@ def sweep(
     for piece, _ in scene.pieces(size):
         with piece.on_tape() as run:
             sweeping.add(run)
+            del run
     return sweeping.whole()
 
 

@@ -39,6 +39,7 @@ def unaccounted(scene: Scene, *, size: int = PIECE) -> frozenset[str]:
     for piece, _ in scene.pieces(min(size, PIECE)) if gaps.gaps else ():
         with explaining(), piece.on_tape() as run:
             gaps.added(run)
+            del run
     return gaps.names
 
 

@@ -119,8 +119,7 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         units = both.samples if both.channels is None else both.channels
         if site in (first, OUTPUT) or units is None or not sums.is_finite(units):
             continue
-        distinct = _distinct(units)
-        if distinct is not None:
+        if (distinct := _distinct(units)) is not None:
             yield Reading(site, "distinct units", Estimate.exactly(distinct), VIEW)
         silent = 0.0 if both.samples is None else (both.samples == 0).all(1).double().mean().item()
         if silent:
