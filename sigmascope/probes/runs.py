@@ -289,10 +289,11 @@ class Runs(Observed):
         sums: list[tuple[int, list[Sum]]] = []
 
         def branches_on(run: Taped, operations: Operations, _: slice) -> tuple[Branch, ...]:
-            for _, each in sums:  # or the graphs of runs that are over live on
-                each[:] = [replace(s, nodes=(None, None)) for s in each]
-            sums.append((run.scene.count, operations.sums))
-            return self._branches_on(run, sums)
+            count, seen = run.scene.count, operations.sums
+            found = self._branches_on(run, [*sums, (count, seen)])
+            # by their nodes, the graph of a run that is over would live on
+            sums.append((count, [replace(s, nodes=(None, None)) for s in seen]))
+            return found
 
         asked: dict[str, Question] = {
             "branches": branches_on,

@@ -71,8 +71,9 @@ def profile(
             a sample has more than 65536 outputs, as vocabularies give.
         batch_dim: Where the batch has its samples.
         generator: Draws the mixtures.
-        memory: How much measuring may take beside the model and the batch, e.g. `"2GB"`, or bytes;
-            half of the machine's if not given. Samples are put on tape as many at a time as fit;
+        memory: How much measuring may take beside the model, the batch and what the process held
+            before (Python and torch take some 0.4 GB), e.g. `"2GB"`, or bytes; half of the
+            machine's if not given. Samples are put on tape as many at a time as fit;
             where what layers write for all of them does not, the first samples are measured, and
             the others are among what is skipped.
         progress: Called with a word, the steps done and the steps in all.

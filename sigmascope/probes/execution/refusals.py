@@ -83,7 +83,8 @@ def _require_finite(name: str, values: Tensor) -> None:
         bad = (~values.isfinite()).nonzero()
         raise Refusal(
             f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are not, "
-            f"the first at {tuple(bad[0].tolist())}. Load a checkpoint from before the step that produced them."
+            f"the first at {tuple(bad[0].tolist())}. Load a checkpoint from before the step that "
+            "produced them."
         )
 
 
@@ -134,8 +135,7 @@ def _failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) ->
     if "required positional argument" in str(error):
         hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
     reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
-    words = " ".join(str(error).split())[:300]
-    got = f"got {type(error).__name__}: {words}"
+    got = f"got {type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return f"The model must run on the batch ({shapes}), {got}.{reads} {hint}."
 
 
