@@ -238,7 +238,7 @@ def test_a_batch_normaliser_with_an_activation_inside_keeps_it():
     assert not inside[1].running_mean.any()
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - {"inplace-residual"}))  # has no gradient
 def test_a_gradient_seen_through_one_vector_is_told_from_the_formulas_as_the_whole(
     name, monkeypatch
 ):
