@@ -37,6 +37,7 @@ class Source:
         seed: For the weights of a network that is built here, and for the choice of samples.
         batch_dim: Where the model wants its samples; the data always have them first.
         outputs: How many outputs to differentiate; as many mixtures of all where there are more.
+            16 if not given, or 8 where a sample has more than 65536.
         loss: A name (`cross_entropy`, `mse`, `bce_with_logits`, any loss of torch's) or
             `file.py:function`; the one that fits the targets if not given.
         device: Where to measure: `cpu`, `cuda`, `cuda:1`, `mps`.
@@ -52,7 +53,7 @@ class Source:
     folder: Path | None = None
     seed: int = 0
     batch_dim: Fitting = 0
-    outputs: Fitting = 16
+    outputs: Fitting | None = None
     loss: str | None = None
     device: str | None = None
     optimiser: Annotated[str | None, Parameter(name=("--optimizer", "--optimiser"))] = None

@@ -5,8 +5,16 @@ through `replacing`, `write_text` and `Rows`, and what a file declares is weighe
 """
 
 from sigmascope.gate.budgets import Budget, OverBudget, seconds_of, time_words
-from sigmascope.gate.memory import allowed, memory, require_dense, require_room, size_of, size_words
-from sigmascope.gate.refusals import NoFolder, Refusal, printable, printable_lines
+from sigmascope.gate.memory import (
+    allowed,
+    memory,
+    require_dense,
+    require_room,
+    size_of,
+    size_words,
+    trim,
+)
+from sigmascope.gate.refusals import Refusal, printable, printable_lines
 from sigmascope.gate.rows import Rows
 from sigmascope.gate.writing import Closing, Mark, replacing, require_target, write_text
 
@@ -14,7 +22,6 @@ __all__ = [
     "Budget",
     "Closing",
     "Mark",
-    "NoFolder",
     "OverBudget",
     "Refusal",
     "Rows",
@@ -30,5 +37,6 @@ __all__ = [
     "size_of",
     "size_words",
     "time_words",
+    "trim",
     "write_text",
 ]

@@ -4,10 +4,12 @@ A file of a few hundred bytes can declare terabytes. What it declares is weighed
 bytes that the file has, where the two must agree, and against a budget, which the user can raise.
 """
 
+import ctypes
 import os
 import re
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,16 @@ def allowed() -> int:
         return int(SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):
         return SMALL
+
+
+def trim() -> None:
+    """Give memory back to the system that is free but kept, for sizes that are asked for no more.
+
+    A C library keeps what lies between blocks that are held; where it cannot be asked, it goes on.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def require_room(

@@ -1,6 +1,6 @@
 """Matrices in, numbers out."""
 
-from sigmascope.linalg import krylov, random_matrix, spectra, stacks
+from sigmascope.linalg import krylov, random_matrix, spectra, stacks, sums
 from sigmascope.linalg.condition import condition_number, log_pseudo_determinant
 from sigmascope.linalg.lyapunov import (
     collapse_depth,
@@ -46,6 +46,7 @@ __all__ = [
     "spectral_norm",
     "stable_rank",
     "stacks",
+    "sums",
     "time_average",
     "zero_exponents",
 ]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg import sums
 from sigmascope.probes.execution.freeze import ALONE, still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import channel_dim, layers, normalisers
@@ -34,6 +35,7 @@ from sigmascope.probes.symmetry.rescalings import Symmetries, symmetries
 from sigmascope.probes.weights import Weight, operators, weights
 
 OUTPUT = "(output)"
+Place = tuple[int, torch.Size, tuple[int, ...], torch.dtype]  # of numbers, and their order
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Observed:
     batch: Batch
     targets: Any = None
     loss: Loss | None = None
-    outputs: int | Sequence[int] = 16
+    outputs: int | Sequence[int] | None = None
     batch_dim: int = 0
     generator: torch.Generator | None = field(default=None, repr=False)
 
@@ -198,13 +200,16 @@ class Observed:
 
         Sites whose representation is not finite are left out.
         """
-        finite = {
-            (site, form): matrix
-            for site, both in self.activations.items()
-            for form, matrix in both.forms().items()
-            if bool(matrix.isfinite().all())
-        }
-        return dict(zip(finite, spectra_of([*finite.values()]), strict=True))
+        places: dict[tuple[str, str], Place] = {}
+        distinct: dict[Place, Tensor] = {}  # queries, keys and values read one tensor
+        for site, both in self.activations.items():
+            for form, matrix in both.forms().items():
+                at = matrix.data_ptr(), matrix.shape, matrix.stride(), matrix.dtype
+                places[site, form] = at
+                if at in distinct or sums.is_finite(matrix):
+                    distinct[at] = matrix
+        found = dict(zip(distinct, spectra_of([*distinct.values()]), strict=True))
+        return {key: found[at] for key, at in places.items() if at in found}
 
     @cached_property
     def stack(self) -> Stack | str:

@@ -58,6 +58,8 @@ MIXED = (
 )
 T = TypeVar("T")
 Question = Callable[[Taped, Operations, slice], Any]  # of a run, and the samples it has
+SOME, FEW = 16, 8  # outputs that are differentiated, or mixtures; of very many the latter
+MANY = 2**16  # outputs of a sample from which a backward pass is dear and few must do
 PIECEWISE = frozenset(("branches", "unaccounted", "collinearity"))  # of all runs, not the first
 
 
@@ -160,6 +162,7 @@ class Runs(Observed):
             for piece, part in self.pieces:
                 with piece.on_tape() as run:
                     self._gathered(found, run, part)
+                    del run
             return found
 
         return collinearity(self._asked("collinearity", alone))
@@ -179,7 +182,7 @@ class Runs(Observed):
                 rest = self.leftovers
             except Refusal:  # not differentiable by its parameters; by what layers write, perhaps
                 rest = {}
-            return self._swept(self.outputs, rest)
+            return self._swept(self._differentiated, rest)
 
         return self._asked("adjoints", alone)
 
@@ -214,6 +217,13 @@ class Runs(Observed):
         """What is differentiated by: numbers that layers and normalisers write."""
         return sum(c.output.numel() for c in self._trace.calls)
 
+    @property
+    def _differentiated(self) -> int | Sequence[int]:
+        """How many outputs, or which, if nobody has said."""
+        if self.outputs is not None:
+            return self.outputs
+        return FEW if self.output.numel() // self.count > MANY else SOME
+
     def _columns(self, outputs: int | Sequence[int]) -> int:
         wanted = outputs if isinstance(outputs, int) else len(outputs)
         return min(wanted, self.output.numel() // self.count)
@@ -221,13 +231,14 @@ class Runs(Observed):
     @property
     def _fits(self) -> bool:
         """Whether adjoints of all samples are held at once."""
-        return self._piece(self.outputs) >= self.count
+        return self._piece(self._differentiated) >= self.count
 
     @property
     def _small(self) -> bool:
         """Whether they may be, where nothing is drawn: all outputs, or some that were named."""
-        columns = self._columns(self.outputs)
-        drawn = isinstance(self.outputs, int) and columns < self.output.numel() // self.count
+        wanted, total = self._differentiated, self.output.numel() // self.count
+        columns = self._columns(wanted)
+        drawn = isinstance(wanted, int) and columns < total
         small = self._entries * columns <= SMALL and self._at_once >= self.count
         return small and not drawn
 
@@ -278,8 +289,11 @@ class Runs(Observed):
         sums: list[tuple[int, list[Sum]]] = []
 
         def branches_on(run: Taped, operations: Operations, _: slice) -> tuple[Branch, ...]:
-            sums.append((run.scene.count, operations.sums))
-            return self._branches_on(run, sums)
+            count, seen = run.scene.count, operations.sums
+            found = self._branches_on(run, [*sums, (count, seen)])
+            # by their nodes, the graph of a run that is over would live on
+            sums.append((count, [replace(s, nodes=(None, None)) for s in seen]))
+            return found
 
         asked: dict[str, Question] = {
             "branches": branches_on,
@@ -361,6 +375,7 @@ class Runs(Observed):
             for total, g in zip(found.values(), grads, strict=True):
                 if g is not None:
                     total += g
+            del run, rows, grads
         return found
 
     def _gathered(self, found: list[LastGradients], run: Taped, part: slice) -> list[LastGradients]:
@@ -398,4 +413,4 @@ class Runs(Observed):
         rest = leftovers(self.model, unknown, self._uncovered)
         if rest and not self._fits:
             raise Refusal("Draws are made by piece, got a run of all: they would be others.")
-        return self._swept(self.outputs, rest, run=run)
+        return self._swept(self._differentiated, rest, run=run)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, allowed
+from sigmascope.gate import Refusal, allowed, trim
 from sigmascope.probes.execution.freeze import still
 from sigmascope.probes.execution.hooks import Call, recording
 from sigmascope.probes.execution.layers import NORMALISERS, Statisticians
@@ -56,9 +56,14 @@ class Scene:
         return samples_first(value, count=self.count, batch_dim=self.batch_dim)
 
     def pieces(self, size: int) -> Iterator[tuple["Scene", slice]]:
-        """The same with at most `size` samples at a time, and which these are."""
+        """The same with at most `size` samples at a time, and which these are.
+
+        Whoever goes on to the next piece holds nothing of the last one's run, or there are two.
+        """
         for piece, part in pieces(self.batch, size=size, batch_dim=self.batch_dim):
             yield replace(self, batch=piece), part
+            if size < self.count:
+                trim()  # the next one's blocks are of other sizes than those that are free
 
     def chosen(self, rows: Tensor) -> "Scene":
         """The same with some of the samples, in this order."""

@@ -40,7 +40,7 @@ class Subject(Runs):
         targets: What `loss` compares the output with.
         loss: `loss(output, targets)` -> scalar, e.g. `torch.nn.functional.cross_entropy`.
         outputs: How many columns of the flattened output to differentiate (as many random mixtures
-            of all where there are more), or which.
+            of all where there are more), or which; 16 if not given, or 8 of more than 65536.
         batch_dim: Where the batch has its samples.
         generator: Draws the mixtures of outputs; a fixed one of its own if not given.
 

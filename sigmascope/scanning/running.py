@@ -5,18 +5,16 @@ whose result depends on nothing else, not on threads, order or machine. The inva
 in the run file before the next is asked for, and what is in the run file is not done again.
 """
 
-import ctypes
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, trim
 from sigmascope.records import Reading, Skipped
 from sigmascope.scanning.adapters import measure_product
 from sigmascope.scanning.cuts import Cut
@@ -46,7 +44,7 @@ def run_batch(batch: Batch) -> list[Measured]:
     with _one_thread():
         for job in batch.jobs:
             found.append(_run(job, ends))
-            _give_back()
+            trim()
     return found
 
 
@@ -157,13 +155,6 @@ def _matrix(task: Task) -> Tensor:
     assert cut.base is not None, "a change of low rank alone is never written out"
     change = cut.left.read().float() @ cut.right.read().float()
     return cut.base.read().float() + cut.scaling * change
-
-
-def _give_back() -> None:
-    """Memory that is free but kept, for other sizes than the next matrix needs, to the system."""
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # a C library without it keeps what it has
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def profile(
     targets: Any = None,
     loss: Loss | None = None,
     views: Collection[View] = ALL,
-    outputs: int | Sequence[int] = 16,
+    outputs: int | Sequence[int] | None = None,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
     memory: int | str | None = None,
@@ -68,11 +68,13 @@ def profile(
         views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, `"setup"`,
             and on request `"balances"`, `"bottleneck"` and `"conditioning"`.
         outputs: How many columns of the output to differentiate, or which; as many random mixtures
-            of all where there are more.
+            of all where there are more. 16 if not given, or 8 mixtures, with wider intervals, where
+            a sample has more than 65536 outputs, as vocabularies give.
         batch_dim: Where the batch has its samples.
         generator: Draws the mixtures.
-        memory: How much measuring may take beside the model and the batch, e.g. `"2GB"`, or bytes;
-            half of the machine's if not given. Samples are put on tape as many at a time as fit;
+        memory: How much measuring may take beside the model, the batch and what the process held
+            before (Python and torch take some 0.4 GB), e.g. `"2GB"`, or bytes; half of the
+            machine's if not given. Samples are put on tape as many at a time as fit;
             where what layers write for all of them does not, the first samples are measured, and
             the others are among what is skipped.
         progress: Called with a word, the steps done and the steps in all.
@@ -127,6 +129,7 @@ def _asked(
     for done, view in enumerate(wanted, start=1):
         tell(view, done, len(wanted) + 2)
         items += _items(subject, view)
+        gate.trim()
     tell("theorems", len(wanted) + 1, len(wanted) + 2)
     checks, unchecked = _checks(subject, wanted)
     tell("done", len(wanted) + 2, len(wanted) + 2)

@@ -73,3 +73,11 @@ def test_the_user_may_allow_more_and_less(monkeypatch):
     gate.require_room(10**7, "it")
     with pytest.raises(gate.Refusal):
         gate.require_room(10**5000, "it")
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_giving_memory_back_changes_nothing_that_is_held(platform, monkeypatch):
+    monkeypatch.setattr("sys.platform", platform)
+    held = torch.arange(10_000)
+    gate.trim()
+    assert torch.equal(held, torch.arange(10_000))

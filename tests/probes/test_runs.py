@@ -5,7 +5,8 @@ import torch
 from torch.nn import functional as F
 
 from sigmascope import survey
-from sigmascope.probes import Subject
+from sigmascope.networks import mlp
+from sigmascope.probes import Subject, runs
 from tests.models_zoo import MODELS, call
 from tests.probes.refusing import Refuses
 
@@ -55,3 +56,16 @@ def test_a_model_that_bears_no_leaves_is_asked_without():
     subject = Subject(model, torch.randn(6, 4))
     assert subject.unaccounted == frozenset()
     assert subject.closing_operation == "Addmm"
+
+
+def test_of_very_many_outputs_fewer_mixtures_are_differentiated_unless_a_number_is_said(
+    monkeypatch,
+):
+    g = torch.Generator().manual_seed(0)
+    model = mlp(inputs=4, outputs=40, depth=2, width=8, generator=g)
+    batch = torch.randn(3, 4, generator=g)
+    assert len(Subject(model, batch).adjoints.outputs) == 16
+    monkeypatch.setattr(runs, "MANY", 39)
+    few = Subject(model, batch).adjoints
+    assert (len(few.outputs), few.mixed) == (8, True)
+    assert len(Subject(model, batch, outputs=16).adjoints.outputs) == 16

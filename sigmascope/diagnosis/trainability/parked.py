@@ -5,9 +5,7 @@ optimiser remembers. The others keep their modules and tensors, whose memory is 
 bytes are in a file that has no name, so that nothing is left of it whatever ends the process.
 """
 
-import ctypes
 import shutil
-import sys
 import tempfile
 import weakref
 from collections.abc import Iterable
@@ -16,7 +14,7 @@ from typing import IO
 import torch
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, size_words
+from sigmascope.gate import Refusal, size_words, trim
 
 SMALL = 1 << 12  # bytes of a memory that stays: counters of steps and the like
 PIECE = 1 << 22  # bytes that are written or read at once
@@ -59,7 +57,7 @@ class Parking:
             self._left.append((storage, storage.nbytes()))
             storage.resize_(0)
         self.size = needed
-        _give_back()
+        trim()
 
     def _made(self) -> IO[bytes]:
         """A file that is closed with this place at the latest."""
@@ -115,14 +113,6 @@ def memory_of(model: nn.Module) -> frozenset[int]:
     """Addresses of the memory of a model's weights and buffers."""
     own = (*model.parameters(), *model.buffers())
     return frozenset(s.data_ptr() for t in own for s in _own(t))
-
-
-def _give_back() -> None:
-    """To the system, memory that was freed; glibc keeps blocks of less than 32 MiB for itself."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:  # other libraries of C have no such word
-            trim(0)
 
 
 def _own(t: Tensor) -> list[torch.UntypedStorage]:

@@ -1,6 +1,5 @@
 """Refusals: what the doors of `probes` say of models and batches that they cannot measure."""
 
-import math
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg import sums
 from sigmascope.probes.execution.hooks import Call, module_name
 from sigmascope.probes.execution.layers import layers
 from sigmascope.probes.execution.tensor_state import is_sharded
@@ -79,7 +79,7 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
 
 
 def _require_finite(name: str, values: Tensor) -> None:
-    if not math.isfinite(values.sum()) and not bool(values.isfinite().all()):  # a sum may overflow
+    if not sums.is_finite(values):
         bad = (~values.isfinite()).nonzero()
         raise Refusal(
             f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are not, "
@@ -112,7 +112,7 @@ def require_finite_batch(parts: Iterator[Tensor]) -> None:
                 f"`batch` must hold at least one sample, got a tensor of shape "
                 f"{tuple(tensor.shape)}. Pass some rows of the data."
             )
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+        if tensor.is_floating_point() and not sums.is_finite(tensor):
             first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
             raise Refusal(
                 f"`batch` must be finite, got a value that is not at {first} of a tensor of shape "
@@ -134,8 +134,7 @@ def _failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) ->
     if "required positional argument" in str(error):
         hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
     reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
-    words = " ".join(str(error).split())[:300]
-    got = f"got {type(error).__name__}: {words}"
+    got = f"got {type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return f"The model must run on the batch ({shapes}), {got}.{reads} {hint}."
 
 

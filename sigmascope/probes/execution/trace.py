@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from sigmascope.linalg import sums
 from sigmascope.probes.execution.dispatch_modes import DispatchMode
 from sigmascope.probes.execution.freeze import still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call, recording
@@ -80,7 +81,7 @@ class Operations(TorchFunctionMode):
 
 
 def _size(t: Tensor) -> float:
-    return t.detach().double().square().mean().sqrt().item() if t.numel() else 0.0
+    return (sums.square_sum(t) / t.numel()) ** 0.5 if t.numel() else 0.0
 
 
 @dataclass(frozen=True, slots=True)

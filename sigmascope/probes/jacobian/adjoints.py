@@ -13,6 +13,7 @@ from sigmascope.probes.execution.layers import NORMALISERS, standardised
 from sigmascope.probes.jacobian import ntk_shares as kernels
 from sigmascope.probes.scene import Scene
 
+WIDE = 2**18  # columns of a Jacobian that are copied to float64 at once
 SAFE = 1e-200  # squares above this, and below its inverse, have lost nothing
 Gradients = list[Tensor] | Tensor | None  # at one site: one per output, or all of them stacked
 
@@ -145,14 +146,16 @@ def _gram(J: Tensor) -> tuple[Tensor, Tensor]:
     Squares of narrower formats are inside float64 as they are; float64 is scaled by its largest
     entry where squares come near the ends of the format.
     """
-    A = J.double()
-    gram, scale = A @ A.mT, A.new_ones(len(A))
+    scale = J.new_ones(len(J), dtype=torch.float64)
+    # wide ones by pieces: a copy of all in float64 would be the largest tensor there is
+    products = (P @ P.mT for P in map(Tensor.double, J.split(WIDE, 2)))
+    gram = sum(products, scale.new_zeros(()))
     if J.dtype == torch.float64:
         top = float(gram.diagonal(dim1=1, dim2=2).amax())
         if not SAFE < top < 1 / SAFE:
-            largest = A.abs().amax((1, 2))
+            largest = J.abs().amax((1, 2))
             scale = torch.where(largest > 0, largest, scale)
-            A = A / scale[:, None, None]
+            A = J / scale[:, None, None]
             gram = A @ A.mT
     return gram, scale
 

@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
+from sigmascope.linalg import sums
 from sigmascope.probes.jacobian.adjoints import (
     Adjoint,
     Gradients,
@@ -100,6 +101,7 @@ def sweep(
     for piece, _ in scene.pieces(size):
         with piece.on_tape() as run:
             sweeping.add(run)
+            del run
     return sweeping.whole()
 
 
@@ -199,15 +201,9 @@ def _one_by_one(
         )
         kept.append(grads[: len(live)])
         for place, g in enumerate(grads[len(live) :]):
-            sizes[place, k] = 0.0 if g is None else _square(g)
+            sizes[place, k] = 0.0 if g is None else sums.square_sum(g)
     per_site = zip(*kept, strict=True)
     return [None if any(g is None for g in site) else list(site) for site in per_site], sizes
-
-
-def _square(t: Tensor) -> float:
-    """`Σ |t|²` in float64, of real numbers or complex ones."""
-    real = torch.view_as_real(t) if t.is_complex() else t
-    return float(real.double().square().sum())
 
 
 def _all_at_once(flat: Tensor, helds: Sequence[Tensor], seeds: Seeds) -> list[Gradients]:

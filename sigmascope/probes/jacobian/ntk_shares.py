@@ -2,18 +2,21 @@
 
 # long: the formulas, and whether a layer does what they say, belong together
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+from sigmascope.linalg import sums
 from sigmascope.probes.convolutions import patches
 from sigmascope.probes.execution.layers import NORMALISERS, WHOLE, channel_dim, transposed
 
 COVERED = (nn.Linear, nn.Embedding, _ConvNd, *NORMALISERS)
 BLOCK = 256  # numbers whose squares are added up in the narrow format
+ROWS = 64  # of what a layer reads by which it is told whether it is linear
 NARROW = 1e-24  # squares above this, and below its inverse, lost nothing there
 PerSample = Float[Tensor, "n k"]
 
@@ -186,17 +189,30 @@ def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:
     assert weight is not None
     for turned, W in ((False, weight), (True, weight.mT)):
         if x.shape[-1] == W.shape[1] and y.shape == (*x.shape[:-1], W.shape[0]):
-            expected = x.double() @ W.detach().double().mT
+            read, wrote = _some(x), _some(y)
+            expected = read.double() @ W.detach().double().mT
             expected = expected if bias is None else expected + bias.detach().double()
             scale = float(expected.abs().amax())
-            close = float((expected - y.double()).abs().amax())
+            close = float((expected - wrote.double()).abs().amax())
             if close <= 64 * torch.finfo(y.dtype).eps * max(scale, 1e-300) * x.shape[-1] ** 0.5:
                 return turned
     return None
 
 
+def _some(t: Tensor) -> Tensor:
+    """Rows from first to last, as many as tell one map from another."""
+    flat = t.reshape(-1, t.shape[-1])
+    return flat[torch.linspace(0, len(flat) - 1, min(len(flat), ROWS)).long()]
+
+
 def implied(
-    module: nn.Module, x: Tensor, y: Tensor, delta: Tensor, *, normal: Tensor | None = None
+    module: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    delta: Tensor,
+    *,
+    normal: Tensor | None = None,
+    probes: Mapping[nn.Parameter, Tensor] = MappingProxyType({}),
 ) -> Iterator[tuple[nn.Parameter, Tensor, float]]:
     """What the formulas of `share` take for the gradient of each parameter in one call.
 
@@ -206,10 +222,11 @@ def implied(
         y: What it wrote.
         delta: The derivative by what it wrote.
         normal: For a normaliser, what it multiplies by its weight.
+        probes: Vectors that gradients are multiplied with, which spares the gradients themselves.
 
     Yields:
-        Trained parameters that the formulas speak of, their gradients, and the size that these
-        would have if nothing cancelled.
+        Trained parameters that the formulas speak of, their gradients (or the products of these
+        with their probes), and the size that these would have if nothing cancelled.
     """
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     reads: Tensor | None = x
@@ -219,37 +236,52 @@ def implied(
         weight, bias = _acts_as_linear(module)
     if reads is None or not acts_as_linear(module, x, y):
         return
-    size = float(torch.linalg.vector_norm(delta.double()))
+    size = sums.norm(delta)
     if isinstance(weight, nn.Parameter) and weight.requires_grad:
-        found = _weight_gradient(module, weight, reads, y, delta)
+        found = _weight_gradient(module, weight, reads, y, delta, probes.get(weight))
         if found is not None:
-            most = 1.0 if isinstance(module, nn.Embedding) else reads.double().norm().item()
+            most = 1.0 if isinstance(module, nn.Embedding) else sums.norm(reads)
             yield weight, found, size * most
     if isinstance(bias, nn.Parameter) and bias.requires_grad:
         yield bias, _summed_to(module, bias, delta), size * (delta.numel() / bias.numel()) ** 0.5
 
 
 def _weight_gradient(
-    module: nn.Module, weight: nn.Parameter, x: Tensor, y: Tensor, delta: Tensor
+    module: nn.Module,
+    weight: nn.Parameter,
+    x: Tensor,
+    y: Tensor,
+    delta: Tensor,
+    probe: Tensor | None,
 ) -> Tensor | None:
     if isinstance(module, NORMALISERS):
-        return _summed_to(module, weight, delta * x)
+        return probed(_summed_to(module, weight, delta * x), probe)
     if isinstance(module, _ConvNd):
         kind = next(c for c in type(module).__mro__ if c.__module__ == nn.Conv2d.__module__)
         with torch.enable_grad():
             again = kind.forward(module, x.detach())
             if again.shape != delta.shape:  # asked for a size of its own
                 return None
-            return torch.autograd.grad(again, weight, delta)[0]
+            return probed(torch.autograd.grad(again, weight, delta)[0], probe)
     if isinstance(module, nn.Embedding):
         rows, ids = delta.reshape(-1, weight.shape[1]), x.reshape(-1)
         if module.padding_idx is not None:
             rows = rows * (ids != module.padding_idx)[:, None]
-        return torch.zeros_like(weight).index_add(0, ids.long(), rows)
+        rows = probed(rows, probe)
+        return rows.new_zeros(len(weight), *rows.shape[1:]).index_add(0, ids.long(), rows)
     a, d = x.reshape(-1, x.shape[-1]), delta.reshape(-1, delta.shape[-1])
-    turned = not isinstance(module, COVERED) and _orientation(module, x, y)
-    found = a.mT @ d if turned else d.mT @ a
-    return found if found.shape == weight.shape else None
+    turned = weight.shape == (a.shape[1], d.shape[1])
+    if weight.shape[0] == weight.shape[1]:  # of others the shape tells
+        turned = not isinstance(module, COVERED) and _orientation(module, x, y)
+    left, right = (a, d) if turned else (d, a)
+    if (left.shape[1], right.shape[1]) != weight.shape:
+        return None
+    return left.mT @ probed(right, probe)
+
+
+def probed(gradient: Tensor, probe: Tensor | None) -> Tensor:
+    """A gradient times the vector that it is looked at through, where there is one."""
+    return gradient if probe is None else gradient.flatten(1) @ probe
 
 
 def _summed_to(module: nn.Module, like: Tensor, values: Tensor) -> Tensor:

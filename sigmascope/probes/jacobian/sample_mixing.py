@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from sigmascope.linalg import sums
 from sigmascope.probes.samples.batches import mapped, tensors
 from sigmascope.probes.scene import Scene, Taped
 
@@ -151,7 +152,7 @@ def _alone(scene: Scene, rows: Tensor) -> Tensor | None:
 
 
 def _same(before: Tensor, after: Tensor | None, rows: Tensor, tolerance: float) -> bool:
-    if after is None or after.shape != before[rows].shape or not bool(after.isfinite().all()):
+    if after is None or after.shape != before[rows].shape or not sums.is_finite(after):
         return False
     return not _differ(before[rows], after.cpu(), tolerance)
 

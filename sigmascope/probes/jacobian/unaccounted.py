@@ -7,13 +7,15 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
+from sigmascope.linalg import sums
 from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import NORMALISERS, Statisticians, standardised
 from sigmascope.probes.execution.refusals import explaining
-from sigmascope.probes.jacobian.ntk_shares import implied
+from sigmascope.probes.jacobian.ntk_shares import implied, probed
 from sigmascope.probes.scene import Scene, Taped
 
 ROUNDINGS = 100  # of what a gradient is added up from, that two ways to it may differ by
+LARGE = 2**18  # entries of a weight whose gradient is looked at through one random vector
 PIECE = 64  # samples on a tape at once
 
 
@@ -37,6 +39,7 @@ def unaccounted(scene: Scene, *, size: int = PIECE) -> frozenset[str]:
     for piece, _ in scene.pieces(min(size, PIECE)) if gaps.gaps else ():
         with explaining(), piece.on_tape() as run:
             gaps.added(run)
+            del run
     return gaps.names
 
 
@@ -46,27 +49,38 @@ class Gaps:
 
     Attributes:
         trained: Parameters by name.
-        gaps: The differences.
+        gaps: The differences; of large weights their products with `probes`.
         sizes: Norms of what they were added up from.
+        probes: Vectors of normal numbers of variance 1, so that products are as large as what is
+            multiplied on average, and vanish with it alone.
         generator: Draws the sums of outputs.
     """
 
     trained: dict[str, nn.Parameter]
     gaps: dict[nn.Parameter, Tensor]
     sizes: dict[nn.Parameter, float]
+    probes: dict[nn.Parameter, Tensor]
     generator: torch.Generator
 
     @classmethod
     def of(cls, model: nn.Module) -> "Gaps":
         """Before any run."""
         trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        zeros = {p: torch.zeros_like(p) for p in trained.values()}
-        return cls(trained, zeros, dict.fromkeys(zeros, 0.0), torch.Generator().manual_seed(0))
+        g = torch.Generator().manual_seed(1)
+        probes = {
+            p: torch.randn(p[0].numel(), generator=g).to(p.detach())
+            for p in trained.values()
+            if p.ndim > 1 and p.numel() >= LARGE and type(p) is nn.Parameter
+        }
+        like = lambda p: p.detach().flatten(1)[:, 0] if p in probes else p
+        zeros = {p: torch.zeros_like(like(p)) for p in trained.values()}
+        sizes = dict.fromkeys(zeros, 0.0)
+        return cls(trained, zeros, sizes, probes, torch.Generator().manual_seed(0))
 
     @property
     def names(self) -> frozenset[str]:
         """Of the parameters that the formulas do not explain."""
-        apart = lambda p: _norm(self.gaps[p]) > _room(p) * self.sizes[p]
+        apart = lambda p: sums.norm(self.gaps[p]) > _room(p) * self.sizes[p]
         return frozenset(name for name, p in self.trained.items() if apart(p))
 
     def added(self, run: Taped) -> frozenset[str]:
@@ -82,8 +96,9 @@ class Gaps:
         grads = torch.autograd.grad(flat, sources, seed, retain_graph=True, allow_unused=True)
         for p, grad in zip(asked, grads[len(calls) :], strict=True):
             if grad is not None:
-                self.gaps[p] += grad
-                self.sizes[p] += _norm(grad)
+                whole = grad.to_dense() if p in self.probes else grad
+                self.gaps[p] += probed(whole, self.probes.get(p))
+                self.sizes[p] += sums.norm(grad)
         for call, delta in zip(calls, grads, strict=False):
             if delta is not None and not call.spoiled:
                 self._explain(call, delta, run.scene.frozen)
@@ -94,15 +109,10 @@ class Gaps:
         normal = None
         if isinstance(module, NORMALISERS):
             normal = standardised(module, x, y, frozen.seen)
-        for p, said, size in implied(module, x, y, delta, normal=normal):
+        for p, said, size in implied(module, x, y, delta, normal=normal, probes=self.probes):
             if p in self.gaps:
                 self.gaps[p] -= said
                 self.sizes[p] += size
-
-
-def _norm(t: Tensor) -> float:
-    """In float64, of real numbers or complex ones."""
-    return float((torch.view_as_real(t) if t.is_complex() else t).double().norm())
 
 
 def _room(p: Tensor) -> float:
@@ -158,6 +168,6 @@ def exact_shares(scene: Scene, parameters: Sequence[nn.Parameter]) -> Float64[Te
                 grads = torch.autograd.grad(
                     flat[k], parameters, retain_graph=k < len(flat) - 1, allow_unused=True
                 )
-                squares = (g.double().square().sum() for g in grads if g is not None)
-                total[part.start] += sum(float(s) for s in squares)
+                squares = (sums.square_sum(g) for g in grads if g is not None)
+                total[part.start] += sum(squares)
     return total

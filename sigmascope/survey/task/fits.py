@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Loss
 from sigmascope.probes.structure import Tail
@@ -85,7 +86,7 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     spread = needs is not None and _is_spread(output, targets, needs)
     spread = spread and _is_even(loss, output, targets)
     known: dict[str, Any] = {"labels": labels, "needs": needs, "spread": spread}
-    if output.numel() > LARGEST or not bool(output.isfinite().all()):
+    if output.numel() > LARGEST or not sums.is_finite(output):
         return Fit(**known)
     known |= _least(loss, output, targets, labels, needs)
     ending = subject.tail

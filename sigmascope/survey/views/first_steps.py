@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.records import Estimate, Item, Reading, View
 from sigmascope.survey.views.task import FEWEST, MOST, NEIGHBOURS, neighbours, target_rows
@@ -21,7 +22,7 @@ RISK = 0.05
 def first_loss_items(subject: Subject) -> Iterator[Item]:
     """Nats above equal scores; how much of the targets neighbours could tell at most."""
     loss, targets, output = subject.loss, subject.targets, subject.output
-    if loss is None or not isinstance(targets, Tensor) or not bool(output.isfinite().all()):
+    if loss is None or not isinstance(targets, Tensor) or not sums.is_finite(output):
         return
     if not targets.is_floating_point() and output.ndim > 1:
         yield from _nats(subject, targets)
@@ -51,7 +52,7 @@ def polyak_items(subject: Subject, gradients: Mapping[str, Tensor]) -> Iterator[
     Source:
         Polyak 1987, Sec. 5.3, with zero for the least loss.
     """
-    square = sum(float(g.double().square().sum()) for g in gradients.values())
+    square = sum(sums.square_sum(g) for g in gradients.values())
     assert subject.loss is not None
     with torch.no_grad():
         now = float(subject.loss(subject.output.detach(), subject.targets))
@@ -65,7 +66,7 @@ def _power(subject: Subject, targets: Tensor) -> Iterator[Item]:
     both = subject.activations.get(first)
     wanted = target_rows(targets, subject.count)
     rows = None if both is None else both.samples
-    if rows is None or wanted is None or subject.count < FEWEST or not bool(rows.isfinite().all()):
+    if rows is None or wanted is None or subject.count < FEWEST or not sums.is_finite(rows):
         return
     limits = neighbour_limits(rows, wanted)
     if limits is not None:

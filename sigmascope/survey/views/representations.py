@@ -8,6 +8,7 @@ from sigmascope.linalg import (
     matrix_rank,
     participation_ratio,
     soft_rank,
+    sums,
 )
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Spectra
@@ -26,8 +27,8 @@ def representation_items(subject: Subject) -> Iterator[Item]:
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
         for form, rows in both.forms().items():
-            bad = rows.numel() - int(rows.isfinite().sum())
-            if bad:
+            if not sums.is_finite(rows):
+                bad = rows.numel() - int(rows.isfinite().sum())
                 yield Reading(site, "non-finite entries", Estimate.exactly(bad), view, form)
                 yield Skipped(site, view, f"{bad} of {rows.numel()} entries are not finite")
                 continue

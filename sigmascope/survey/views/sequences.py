@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.sequences import Copied, copied, counted, ends, later_inputs, offset, ordered
 from sigmascope.records import Estimate, Item, Reading, View
@@ -18,7 +19,7 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
     loss, targets, output = subject.loss, subject.targets, subject.output
     if loss is None or not isinstance(targets, Tensor) or subject.batch_dim != 0:
         return
-    if not bool(output.isfinite().all()) or not ordered(output, targets, subject.count):
+    if not sums.is_finite(output) or not ordered(output, targets, subject.count):
         return
     looks = counted(loss, output, targets)
     if looks is None or not bool(looks.any()):

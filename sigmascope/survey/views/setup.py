@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import Dropped, dropped, duplicate, plain, watching_dropout
 from sigmascope.probes.samples import Rows
@@ -58,9 +59,9 @@ def _sizes(subject: Subject) -> Iterator[Item]:
     for site, wrote in subject.preactivations.items():
         read = subject.activations.get(site)
         a, b = (None if r is None else _rows(r) for r in (read, wrote))
-        if b is None or not bool(b.isfinite().all()):
+        if b is None or not sums.is_finite(b):
             continue
-        if a is not None and bool(a.isfinite().all()):
+        if a is not None and sums.is_finite(a):
             apart = _size(_centred(a))
             if apart > ROUNDING * _size(a):
                 gain = Estimate.rounded(_size(_centred(b)) / apart, ulps=64)
@@ -116,10 +117,9 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
         units = both.samples if both.channels is None else both.channels
-        if site in (first, OUTPUT) or units is None or not bool(units.isfinite().all()):
+        if site in (first, OUTPUT) or units is None or not sums.is_finite(units):
             continue
-        distinct = _distinct(units)
-        if distinct is not None:
+        if (distinct := _distinct(units)) is not None:
             yield Reading(site, "distinct units", Estimate.exactly(distinct), VIEW)
         silent = 0.0 if both.samples is None else (both.samples == 0).all(1).double().mean().item()
         if silent:
@@ -196,7 +196,7 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
 
 def _moved(name: str, weight: Tensor, gradient: Tensor, *, free: bool) -> Reading:
     """How far a gradient moves a weight, or how large it is where that is zero."""
-    size, norm = weight.double().norm().item(), gradient.double().norm().item()
+    size, norm = sums.norm(weight), sums.norm(gradient)
     if not math.isfinite(norm):
         bad = gradient.numel() - int(gradient.isfinite().sum())
         return Reading(name, "non-finite entries", Estimate.exactly(bad), VIEW)
@@ -247,4 +247,4 @@ def _centred(rows: Tensor) -> Tensor:
 
 
 def _size(rows: Tensor) -> float:
-    return rows.double().square().mean().sqrt().item()
+    return math.sqrt(sums.square_sum(rows) / rows.numel())

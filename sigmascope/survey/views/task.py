@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Loss
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
@@ -28,7 +29,7 @@ def task_items(subject: Subject) -> Iterator[Item]:
     rows = None
     if read is not None and first in subject.activations:
         rows = subject.activations[first].samples
-        if rows is not None and bool(rows.isfinite().all()):
+        if rows is not None and sums.is_finite(rows):
             size = rows.double().square().mean().sqrt().item()
             yield Reading(first, "input size", Estimate.rounded(size, ulps=64), VIEW)
     loss, targets = subject.loss, subject.targets
@@ -41,7 +42,7 @@ def task_items(subject: Subject) -> Iterator[Item]:
     yield from _reach(subject, targets, loss, wanted)
     if wanted is None:
         return
-    if rows is not None and bool(rows.isfinite().all()) and subject.count >= FEWEST:
+    if rows is not None and sums.is_finite(rows) and subject.count >= FEWEST:
         yield from _told_by_inputs(subject, first, rows, wanted)
 
 
@@ -53,7 +54,7 @@ def _told_by_inputs(
     if signal is not None:
         yield Reading(first, "target signal", Estimate.rounded(signal, ulps=64), VIEW)
     for site, both in subject.activations.items():
-        if both.samples is not None and bool(both.samples.isfinite().all()):
+        if both.samples is not None and sums.is_finite(both.samples):
             alignment = target_alignment(both.samples, wanted)
             if alignment is not None:
                 yield Reading(site, "target alignment", Estimate.rounded(alignment, ulps=64), VIEW)

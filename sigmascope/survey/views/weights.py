@@ -3,14 +3,12 @@
 import math
 from collections.abc import Callable, Iterator
 
-import torch
-from torch import Tensor
-
 from sigmascope.linalg import (
     condition_number,
     effective_rank,
     schatten_norm,
     stable_rank,
+    sums,
 )
 from sigmascope.probes import Subject, Weight, weight_spectra
 from sigmascope.quantities import View
@@ -48,20 +46,10 @@ def _mean_shift(weight: Weight) -> Iterator[Item]:
     of spread s and mean zero stay below `s (√m + √n)` (Bai & Yin 1993).
     """
     m, n = weight.shape
-    mean, spread = _moments(weight.matrix)
+    mean, spread = sums.mean_and_spread(weight.matrix)
     if spread > 0:
         value = abs(mean) * math.sqrt(m * n) / (spread * (m**0.5 + n**0.5))
         shift = Estimate.rounded(value, ulps=64)
         yield Reading(weight.site, "mean shift", shift, "weights", weight.form)
     else:
         yield Skipped(weight.site, "mean shift", "all its entries are equal")
-
-
-def _moments(W: Tensor) -> tuple[float, float]:
-    """Mean and standard deviation of the entries, in one pass unless the mean is most of them."""
-    mean = float(W.sum(dtype=torch.float64)) / W.numel()
-    size = float(torch.linalg.vector_norm(W, dtype=torch.float64)) ** 2 / W.numel()
-    if size > 2 * mean**2:
-        return mean, math.sqrt(size - mean**2)
-    off = W.double() - mean
-    return mean, float(torch.linalg.vector_norm(off)) / math.sqrt(W.numel())

@@ -13,6 +13,7 @@ from torch.nn.utils import parametrizations
 from sigmascope import survey
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
+from sigmascope.probes.jacobian import unaccounted as gaps_of
 from sigmascope.probes.samples.batches import as_tensor, chosen
 from tests.models_zoo import MODELS, call
 
@@ -235,3 +236,12 @@ def test_a_batch_normaliser_with_an_activation_inside_keeps_it():
     torch.testing.assert_close(norm(one), norm(other), rtol=1e-9, atol=0)
     assert inside[1].training
     assert not inside[1].running_mean.any()
+
+
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - {"inplace-residual"}))  # has no gradient
+def test_a_gradient_seen_through_one_vector_is_told_from_the_formulas_as_the_whole(
+    name, monkeypatch
+):
+    whole = Subject(*MODELS[name]()).unaccounted
+    monkeypatch.setattr(gaps_of, "LARGE", 1)
+    assert Subject(*MODELS[name]()).unaccounted == whole
