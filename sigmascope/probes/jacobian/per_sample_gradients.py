@@ -16,7 +16,7 @@ from sigmascope.probes.jacobian.ntk_shares import acts_as_linear
 from sigmascope.probes.scene import Taped
 
 UNITS = 32  # rows of the last weight matrix that are compared at most
-TOGETHER = 2**21  # cosines that are held at once
+TOGETHER = 2**18  # cosines that are held at once
 
 
 @dataclass(frozen=True, slots=True)
