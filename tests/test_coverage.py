@@ -139,6 +139,25 @@ def test_symmetric_moments(kind, seeds):
 
 @pytest.mark.parametrize("seeds", MANY)
 @pytest.mark.parametrize("kind", KINDS)
+def test_moments_within(kind, seeds):
+    """Also where the samples themselves said that there were enough of them."""
+    A = symmetric(kind)
+    told = []
+    for seed in range(seeds):
+        g, tolerance = fresh(seed), (0.5, 0.2, 0.05)[seed % 3]
+        space = linalg.krylov.krylov_space(Operator.of(A), steps=1 + seed % 2, generator=g)
+        told.append(
+            linalg.krylov.moments_within(
+                Operator.of(A), within=space, tolerance=tolerance, most=60, generator=g
+            )
+        )
+    assert len({drawn for _, _, drawn in told}) > 1
+    sure([t for t, _, _ in told], A.trace().item(), scale=A.norm().item())
+    sure([f for _, f, _ in told], A.norm().item(), scale=A.norm().item())
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", KINDS)
 def test_spectral_density(kind, seeds):
     A = symmetric(kind)
     lam = torch.linalg.eigvalsh(A)
@@ -254,6 +273,7 @@ ROUTES = {
     "linalg.krylov.trace": test_trace,
     "linalg.frobenius_norm": test_frobenius_norm,
     "linalg.krylov.symmetric_moments": test_symmetric_moments,
+    "linalg.krylov.moments_within": test_moments_within,
     "linalg.krylov.spectral_density": test_spectral_density,
     "linalg.krylov.extreme_eigenvalues": test_extreme_eigenvalues,
     "linalg.spectra.spectrum": test_spectrum_and_spectral_norm,

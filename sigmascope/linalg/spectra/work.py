@@ -22,7 +22,11 @@ COUNTING: ContextVar[Work | None] = ContextVar("COUNTING", default=None)
 
 @contextmanager
 def counted() -> Iterator[Work]:
-    """Count what the spectra that are asked for inside of the block take; blocks may nest."""
+    """Count what the spectra that are asked for inside of the block take; blocks may nest.
+
+    Source:
+        Golub & Van Loan 2013, sections 8.3 and 8.6, for what each takes.
+    """
     outer, mine = COUNTING.get(), Work()
     token = COUNTING.set(mine)
     try:

@@ -34,7 +34,7 @@ def held():
     for one in gc.get_objects():
         if type(one) in (torch.Tensor, nn.Parameter):
             for t in (one, one.grad if one.is_leaf else None):
-                if t is not None:
+                if t is not None and t.layout == torch.strided:
                     storage = t.untyped_storage()
                     found[storage.data_ptr()] = storage.nbytes()
     return sum(found.values())

@@ -89,7 +89,9 @@ def test_only_what_is_asked_for_is_measured_and_paid(name):
         assert getattr(part, name) == getattr(whole, name)
 
 
-@pytest.mark.parametrize("tolerance", [0.3, 0.1, 0.03])
+@pytest.mark.parametrize(
+    "tolerance", [0.3, 0.1, pytest.param(0.03, marks=pytest.mark.slow)], ids=str
+)
 def test_a_tolerance_is_met_and_spends_less_when_it_is_wider(tolerance):
     net, x, y = trained(width=24)
     H = Subject(net, x, y, F.cross_entropy).curvature().operator.dense()
