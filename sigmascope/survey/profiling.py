@@ -102,27 +102,14 @@ def profile(
     wanted = _wanted(views)
     start = time.perf_counter()
     tell = progress or (lambda *_: None)
-    with gate.memory(memory):
+    with gate.memory(memory), counted() as work:
         batch, targets, left = cut(model, batch, targets, batch_dim)
         subject = Subject(model, batch, targets, loss, outputs, batch_dim, generator)
-        return _measured(subject, wanted, tell, left, start)
+        found = _measured(subject, wanted, tell, left)
+        return replace(found, about=_about(subject, time.perf_counter() - start, work))
 
 
-def _measured(
-    subject: Subject, wanted: list[View], tell: Progress, left: list[Skipped], start: float
-) -> Profile:
-    with counted() as work:
-        return _asked(subject, wanted, tell, left, start, work)
-
-
-def _asked(
-    subject: Subject,
-    wanted: list[View],
-    tell: Progress,
-    left: list[Skipped],
-    start: float,
-    work: Work,
-) -> Profile:
+def _measured(subject: Subject, wanted: list[View], tell: Progress, left: list[Skipped]) -> Profile:
     tell("forward pass", 0, len(wanted) + 2)
     layers, absent = covered(subject)
     items: list[Item] = [*left, *absent]
@@ -139,7 +126,6 @@ def _asked(
         skipped=(*(i for i in items if isinstance(i, Skipped)), *unchecked),
         layers=layers,
         spectra=tuple(i for i in items if isinstance(i, SiteSpectrum)),
-        about=_about(subject, time.perf_counter() - start, work),
         views=tuple(wanted),
     )
 

@@ -6,18 +6,11 @@ import pytest
 
 from sigmascope.records import Finding, Profile, Verdict
 from sigmascope.report import page
+from tests.report.pages.in_browser import count, js, key, text_of
 
 
 def show(browser, path):
     browser.get(path.as_uri())
-
-
-def js(browser, code, *arguments):
-    return browser.execute_script(code, *arguments)
-
-
-def count(browser, selector):
-    return js(browser, "return document.querySelectorAll(arguments[0]).length", selector)
 
 
 @pytest.fixture
@@ -47,17 +40,6 @@ def inked(browser, selector, tone=None):
         "return n",
         selector,
         tone,
-    )
-
-
-def key(browser, selector, name):
-    js(
-        browser,
-        "const e = document.querySelector(arguments[0]); e.focus();"
-        "const how = { key: arguments[1], cancelable: true, bubbles: true };"
-        "e.dispatchEvent(new KeyboardEvent('keydown', how))",
-        selector,
-        name,
     )
 
 
@@ -114,10 +96,6 @@ def test_coverage_findings_and_curves_are_on_the_page(shown):
     assert js(shown, "return stage.panels[0].plot.spots.length") > 100
     assert [inked(shown, "#spectrum", tone) > 100 for tone in ("--c0", "--c1")] == [True, True]
     assert js(shown, "return document.title") == "mlp?depth=32&width=128&norm=none · sigmascope"
-
-
-def text_of(browser, selector):
-    return js(browser, "return document.querySelector(arguments[0])?.textContent", selector)
 
 
 def tiles(browser, place="tiles"):

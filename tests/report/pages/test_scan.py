@@ -10,21 +10,10 @@ from sigmascope.records import Estimate, Reading, SiteSpectrum, Spectrum
 from sigmascope.records.scans import Scan
 from sigmascope.report import scan_page
 from tests.report.made_scans import HOSTILE, ODD, findings, plan, scan, sigma
+from tests.report.pages.in_browser import count, js, key, text_of
 
 BEFORE = scan(24, against=True)
 PLACE = {m.site: i for i, m in enumerate(BEFORE.matrices)}
-
-
-def js(browser, code, *arguments):
-    return browser.execute_script(code, *arguments)
-
-
-def count(browser, selector):
-    return js(browser, "return document.querySelectorAll(arguments[0]).length", selector)
-
-
-def text_of(browser, selector):
-    return js(browser, "return document.querySelector(arguments[0])?.textContent", selector)
 
 
 def inked(browser, selector):
@@ -270,17 +259,6 @@ def test_the_distribution_can_be_linear(shown):
     assert "beyond the right end" in text_of(shown, "#beyond")
     js(shown, "document.getElementById('loglambda').click()")
     assert "beyond" not in text_of(shown, "#beyond")
-
-
-def key(browser, selector, name):
-    js(
-        browser,
-        "const e = document.querySelector(arguments[0]); e.focus();"
-        "const how = { key: arguments[1], cancelable: true, bubbles: true };"
-        "e.dispatchEvent(new KeyboardEvent('keydown', how))",
-        selector,
-        name,
-    )
 
 
 def test_the_table_can_be_walked_by_keys(shown):

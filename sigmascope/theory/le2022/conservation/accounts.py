@@ -71,22 +71,22 @@ def advance(
     if not gradients:  # nothing moves
         return
     moved = {n: buffers[n] for n in gradients if n in buffers} if friction else gradients
-    plain = sums is not None and invariant.diagonal and not isinstance(invariant.what, StillSum)
-    vv = invariant.squares(sums) if plain and sums else _form(account, moved, moved)
+    linear = isinstance(invariant.what, StillSum)
+    own = None if linear or not invariant.diagonal else sums
+    vv = _form(account, moved, moved) if own is None else invariant.squares(own)
     if invariant.slack:
-        plain = plain and invariant.kind != "norm"
-        size = invariant.reach(sums) if plain and sums else _size(invariant, moved, vv)
+        size = float(vv.max()) if invariant.kind == "norm" else _size(invariant, moved, own)
         account.slack += 2 * rate * SLACKS * invariant.slack * size**0.5 * account.length
     if friction == 0:
-        shrink = (1 - rate * decay) ** (1 if isinstance(invariant.what, StillSum) else 2)
+        shrink = (1 - rate * decay) ** (1 if linear else 2)
         account.expected = now * shrink + rate**2 * vv
     else:
         _advance_momentum(account, gradients, group, moved, vv)
 
 
-def _size(invariant: Invariant, moved: Tensors, vv: Tensor) -> float:
+def _size(invariant: Invariant, moved: Tensors, sums: StepSums | None) -> float:
     """Largest product of norms in the form of a step with itself."""
-    return float(vv.max()) if invariant.kind == "norm" else invariant.size(moved, moved)
+    return invariant.size(moved, moved) if sums is None else invariant.reach(sums)
 
 
 def _form(account: Account, left: Tensors, right: Tensors) -> Tensor:
