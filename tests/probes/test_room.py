@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from sigmascope.gate import Refusal, memory
-from sigmascope.probes import Subject
+from sigmascope.probes import Subject, room
 from sigmascope.probes.room import at_once, held, tape_size
 
 
@@ -35,3 +35,17 @@ def test_one_sample_that_does_not_fit_is_refused(as_users_see_it):
     s = subject()
     with memory(1000), pytest.raises(Refusal, match=r"for one sample, .* allow more by `memory="):
         at_once(s.scene, s.calls)
+
+
+@pytest.mark.parametrize(("times", "weighed"), [(63, 1), (65, 0)])
+def test_a_tape_is_weighed_where_layers_write_a_64th_of_the_memory(monkeypatch, times, weighed):
+    s, seen = subject(), []
+
+    def weigh(scene):
+        seen.append(scene.count)
+        return 1
+
+    monkeypatch.setattr(room, "tape_size", weigh)
+    with memory(times * held(s.calls)):
+        assert at_once(s.scene, s.calls) == 8
+    assert seen == [1] * weighed

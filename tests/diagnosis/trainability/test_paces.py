@@ -98,3 +98,14 @@ def test_nothing_is_foretold_of_no_steps():
     with pytest.raises(OverBudget, match="needs 5 training steps, and 0 were made"):
         made(pace, clock, 1.0)
     assert pace.fastest == math.inf
+
+
+@pytest.mark.parametrize(
+    ("budget", "step", "minutes"),
+    [(5.0, 0.1, 1), (20.0, 1.3, 3), (29.0, 0.96, 2), (29.0, 0.97, 3), (90.0, 0.1, 3)],
+)
+def test_the_budget_that_is_proposed_is_whole_minutes_and_enough(budget, step, minutes):
+    clock, pace = paced(budget, 100)
+    made(pace, clock, step)
+    assert f"`--budget {minutes}min` (`budget={60 * minutes}` in Python)" in pace.words()
+    assert 60 * minutes >= max(1.25 * 100 * step, 2 * budget)

@@ -87,3 +87,13 @@ def test_what_is_closed_leaves_no_file():
     assert file.closed
     assert place.size == 0
     place.fetch()  # of which nothing comes
+
+
+@pytest.mark.parametrize(("entries", "parked"), [(1024, 0), (1025, 4100)])
+def test_memory_of_a_page_stays_and_more_is_parked(entries, parked):
+    place = Parking()
+    t = torch.arange(float(entries))
+    place.park([t], but=frozenset())
+    assert place.size == parked
+    place.fetch()
+    assert torch.equal(t, torch.arange(float(entries)))

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -55,3 +56,20 @@ def test_the_form_is_strict_json_with_the_distribution(parts):
         assert 0 <= low <= value <= high <= 1
     assert density["below"][-1] == pytest.approx(1)
     assert read["check"]["gap"] < 1e-6
+
+
+def test_the_sharpest_part_bounds_the_learning_rate(parts):
+    found, _, each = parts
+    top, site = max((p.top.value, p.site) for p in each.parts)
+    text = " ".join(report.text(found[0], scenery=report.Scenery(each)).split())
+    assert f"learning rate of {2 / top:.4g} (2 over the largest eigenvalue, {site})" in text
+
+
+def test_what_was_not_asked_for_is_not_told(parts):
+    found, whole, _ = parts
+    bare = replace(whole.parts[0], top=None, bottom=None, density=None, upwards=None)
+    text = report.text(found[0], scenery=report.Scenery(replace(whole, parts=(bare,), check=None)))
+    told = text[text.index("Hessian of") :]
+    assert "learning rate" not in told
+    assert "up, down: share" not in told
+    assert "Second derivatives were not checked" in told
