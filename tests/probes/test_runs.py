@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.networks import mlp
-from sigmascope.probes import Subject, runs
+from sigmascope.probes import Subject, runs, scene
 from tests.models_zoo import MODELS, call
 from tests.probes.refusing import Refuses
 
@@ -69,3 +69,26 @@ def test_of_very_many_outputs_fewer_mixtures_are_differentiated_unless_a_number_
     few = Subject(model, batch).adjoints
     assert (len(few.outputs), few.mixed) == (8, True)
     assert len(Subject(model, batch, outputs=16).adjoints.outputs) == 16
+
+
+@pytest.mark.parametrize(("outputs", "drawn"), [(4, False), (16, False), (17, True), (40, True)])
+def test_small_derivatives_of_all_outputs_join_the_common_run_and_drawn_ones_do_not(
+    outputs, drawn, monkeypatch
+):
+    monkeypatch.setattr(scene, "MEMORY_FLOOR", 1)  # so that not all samples fit at once
+
+    def asked():
+        g = torch.Generator().manual_seed(0)
+        net = mlp(inputs=6, outputs=outputs, depth=6, width=4, generator=g)
+        return Subject(net, torch.randn(30, 6, generator=g))
+
+    subject, passes = asked(), []
+    subject.model.register_forward_pre_hook(lambda *_: passes.append(torch.is_grad_enabled()))
+    assert not subject._fits
+    common = ASKED["adjoints"](subject)
+    assert (passes.count(True) > 1) == drawn
+    monkeypatch.setattr(Subject, "_share", lambda self, q: self._answers.setdefault(q))
+    alone = ASKED["adjoints"](asked())
+    assert alone.keys() == common.keys()
+    for site, gram in common.items():
+        torch.testing.assert_close(torch.tensor(gram), torch.tensor(alone[site]))
