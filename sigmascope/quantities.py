@@ -27,12 +27,14 @@ View = Literal[
     "conditioning",
     "training",
     "scan",
+    "watch",
 ]
 ALL: Final[tuple[View, ...]] = ("representations", "weights", "features", "gradients", "setup")
 TRAINING: Final[View] = "training"  # read of training, not of a model: `diagnosis` adds it
 SCAN: Final[View] = "scan"  # read of checkpoints, without a model
+WATCH: Final[View] = "watch"  # read while a model trains, of its own batches
 EVERY: Final[tuple[View, ...]] = tuple(  # of a model, `ALL` first
-    v for v in get_args(View) if v not in (TRAINING, SCAN)
+    v for v in get_args(View) if v not in (TRAINING, SCAN, WATCH)
 )
 
 FILE: Final = Path(__file__).with_suffix(".toml")

@@ -22,6 +22,7 @@ ROOMS = {  # what each room may import besides itself
     "report": {*FLOOR, "linalg", "networks", "probes", "theory", "survey", "diagnosis"},
     "store": FLOOR,
     "sources": {"gate", "networks"},
+    "watching": {*FLOOR, "linalg", "probes", "theory", "survey", "store"},
     "scanning": {*FLOOR, "linalg", "sources", "store"},
 }
 EVERY = set(ROOMS)

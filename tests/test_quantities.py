@@ -9,7 +9,7 @@ from models_zoo import MODELS, call
 from torch.nn import functional as F
 
 from sigmascope import quantities, survey
-from sigmascope.quantities import ALL, EVERY, SCAN, TRAINING, View, quantity
+from sigmascope.quantities import ALL, EVERY, SCAN, TRAINING, WATCH, View, quantity
 
 TABLE = quantities.quantities()
 ROOT = Path(__file__).parents[1]
@@ -44,7 +44,7 @@ def test_a_row_is_whole(q):
 def test_every_view_has_quantities_and_the_readme_names_it():
     assert set(ALL) < set(EVERY)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for view in (*EVERY, TRAINING, SCAN):
+    for view in (*EVERY, TRAINING, SCAN, WATCH):
         assert quantities.in_view(view)
         assert f"| {view}" in readme
 

@@ -1,6 +1,6 @@
 import pytest
 
-from sigmascope.quantities import SCAN, TRAINING
+from sigmascope.quantities import SCAN, TRAINING, WATCH
 from sigmascope.records import EVERY, Profile
 from sigmascope.report import SCAN_SCHEMA, SCHEMA, json_form
 
@@ -37,7 +37,7 @@ def test_version_1_has_these_fields_and_no_others(name, fields):
 
 
 def test_words_that_may_stand_in_a_field_are_listed():
-    assert DEFINITIONS["reading"]["properties"]["view"]["enum"] == [*EVERY, TRAINING, SCAN]
+    assert DEFINITIONS["reading"]["properties"]["view"]["enum"] == [*EVERY, TRAINING, SCAN, WATCH]
     assert DEFINITIONS["finding"]["properties"]["severity"]["enum"] == ["error", "warning", "note"]
     assert "violated" in DEFINITIONS["check"]["properties"]["verdict"]["enum"]
 

@@ -1,0 +1,42 @@
+"""What one look at training yields, and where looks go."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from sigmascope.records import Finding, Reading, SiteSpectrum, Skipped
+
+LOSS, OPTIMISER, WHOLE, OWN = "(loss)", "(optimiser)", "(model)", "(watch)"  # sites of no layer
+OVER = "-over"  # behind the name of an alarm: it has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was read at one step of training, and which alarms began or ended there.
+
+    Attributes:
+        step: Steps that the optimiser had made.
+        readings: In the order of the layers; those of no layer at `"(loss)"`, `"(optimiser)"`,
+            `"(model)"`, `"(watch)"`.
+        spectra: The singular values behind them, of the weights whose turn it was.
+        findings: Alarms that begin here; one that ends is a note whose name has `"-over"` behind
+            that of the alarm.
+        skipped: What was given up from here on, and why.
+    """
+
+    step: int
+    readings: tuple[Reading, ...]
+    spectra: tuple[SiteSpectrum, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+
+class Sink(Protocol):
+    """Somewhere looks are sent: a run file, a logger, a table."""
+
+    def write(self, look: Look) -> None:
+        """Take one look; the steps of later ones are larger, but after a restart."""
+        ...
+
+    def close(self) -> None:
+        """Nothing follows."""
+        ...
