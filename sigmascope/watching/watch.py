@@ -132,9 +132,10 @@ class Watch(Closing):
             Alarms that began, and notes that one has ended.
         """
         if loss is not None:
-            self._losses.add(loss)
-            at_hand = not isinstance(loss, Tensor) or loss.device.type == "cpu"
-            if at_hand and self._alone and self._alarms.hear(float(loss)):
+            given = loss.detach() if isinstance(loss, Tensor) else loss
+            self._losses.add(given)
+            at_hand = not isinstance(given, Tensor) or given.device.type == "cpu"
+            if at_hand and self._alone and self._alarms.hear(float(given)):
                 self._rounds.hurry(self.steps)
         if not self._told:
             return ()
@@ -158,6 +159,8 @@ class Watch(Closing):
             handle.remove()
         self._handles = []
         self._rounds.close()
+        self._filing.keep([], [], [], self._rounds.dropped)
+        self._rounds.dropped = []
         self._filing.close(self.steps)
 
     def _before(self, optimizer: Optimizer, *_: Any) -> None:

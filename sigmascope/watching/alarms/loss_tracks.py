@@ -14,6 +14,7 @@ SCATTER, PART, WAY = (
     0.3,
     0.08,
 )  # times the scatter, of the slow mean, of the way from the start
+CLIPPED = 2.2  # limits above the slow mean that one loss may count as: a single one is no rise
 RISES = 0.2  # of the limit
 HINT = 0.25  # of the limit: a look is worth its price
 
@@ -47,7 +48,8 @@ class LossTrack:
         self.count += 1
         young = self.count <= YOUNG
         weight = 1 / self.count
-        self.fast += max(weight, FAST) * (loss - self.fast)
+        most = loss if young else self.slow + CLIPPED * self.limit
+        self.fast += max(weight, FAST) * (min(loss, most) - self.fast)
         if young:
             self.start += weight * (loss - self.start)
         gap = loss - self.slow if self.count > 1 else 0.0

@@ -1,0 +1,97 @@
+"""Alarms on the course of several quantities."""
+
+import math
+
+import pytest
+
+from sigmascope.watching.alarms.rules import RULES
+from sigmascope.watching.alarms.tracks import Tracks
+from sigmascope.watching.columns import Column
+from sigmascope.watching.looks import LOSS, WHOLE
+
+BY_NAME = {rule.name: rule for rule in RULES}
+
+
+def fed(rows, losses=()):
+    """Looks as `{quantity: {site: value}}`, one after the other."""
+    tracks = Tracks()
+    for loss in losses:
+        tracks.loss.add(loss)
+    for step, row in enumerate(rows, 1):
+        tracks.add(step, [Column(q, [*sites], [*sites.values()]) for q, sites in row.items()])
+    return tracks
+
+
+def test_the_first_place_that_is_not_finite_is_named():
+    rows = [{"mean square": {"a": 1.0, "b": math.nan}, "gradient norm": {"a": math.nan}}]
+    sign = BY_NAME["non-finite"].look(7, fed(rows))
+    assert sign.sure
+    assert sign.site == "b"
+    assert "step 7" in sign.says
+    assert BY_NAME["non-finite"].look(7, fed([{"mean square": {"a": 1.0}}])).calm
+
+
+def test_the_step_of_an_overflow_is_foretold():
+    growth = 2.0
+    rows = [{"gradient norm": {"a": math.exp(growth * k)}} for k in range(8)]
+    sign = BY_NAME["overflow-ahead"].look(8, fed(rows))
+    exact = 1 + math.log(3.4e38) / growth
+    assert sign.sure
+    assert abs(int(sign.says.split("step ")[1].split()[0]) - exact) <= 1
+
+
+def test_growth_while_the_loss_falls_is_learning_and_weights_that_grow_so_are_not():
+    falling = [1.0 - 0.01 * k for k in range(60)]
+    rows = [{"gradient norm": {"a": math.exp(2 * k)}} for k in range(20)]
+    assert not BY_NAME["overflow-ahead"].look(20, fed(rows, falling)).sure
+    weights = [{"Frobenius norm": {"a": math.exp(2 * max(k - 12, 0))}} for k in range(20)]
+    assert BY_NAME["overflow-ahead"].look(20, fed(weights, falling)).sure
+
+
+def test_a_spike_names_the_layer_that_moved_first():
+    calm = [{"gradient norm": {"a": 1.0, "b": 1.0}}] * 20
+    early, late = {"gradient norm": {"a": 1.0, "b": 9.0}}, {"gradient norm": {"a": 99.0, "b": 9.0}}
+    tracks = fed([*calm, early, late], [1.0] * 60 + [9.0] * 4)
+    sign = BY_NAME["loss-spike"].look(22, tracks)
+    assert sign.sure
+    assert sign.site == "b"
+    assert "moved first, at step 21" in sign.says
+
+
+def test_a_spike_with_no_layer_is_at_the_loss():
+    sign = BY_NAME["loss-spike"].look(22, fed([], [1.0] * 60 + [9.0] * 4))
+    assert sign.site == LOSS
+
+
+@pytest.mark.parametrize(("value", "losses", "sure"), [
+    (0.9, [1.0] * 60 + [3.0] * 3, False),  # below the edge
+    (1.3, [1.0] * 60, False),  # training hovers there
+    (1.3, [1.0] * 60 + [3.0] * 3, True),  # and here it diverges
+    (2.5, [1.0] * 60, True),
+])  # fmt: skip
+def test_the_edge_of_stability_is_told_from_divergence(value, losses, sure):
+    rows = [{"rate times sharpness": {WHOLE: value}}] * 3
+    assert BY_NAME["rate-beyond-edge"].look(3, fed(rows, losses)).sure is sure
+
+
+def test_plasticity_is_lost_where_units_die_updates_shrink_and_the_loss_stays():
+    def rows(dead, ratio):
+        young = [{"dead units": {"a": 0.0}, "update ratio": {"a": 1e-2}}] * 10
+        return [*young, *[{"dead units": {"a": dead}, "update ratio": {"a": ratio}}] * 10]
+
+    rule, stuck = BY_NAME["plasticity-loss"], [1.0] * 200
+    assert rule.look(20, fed(rows(0.4, 1e-4), stuck)).sure
+    assert not rule.look(20, fed(rows(0.05, 1e-4), stuck)).sure
+    assert not rule.look(20, fed(rows(0.4, 5e-3), stuck)).sure
+    falling = [2.0 - 0.009 * k for k in range(200)]
+    assert not rule.look(20, fed(rows(0.4, 1e-4), falling)).sure
+
+
+def test_a_jump_of_the_rate_says_from_where():
+    tracks = Tracks()
+    for _ in range(50):
+        tracks.rate.add(0.01)
+    tracks.rate.add(1.0)
+    sign = BY_NAME["rate-jump"].look(51, tracks)
+    assert sign.sure
+    assert "1, and was 0.01 at most" in sign.says

@@ -1,0 +1,83 @@
+"""What is filed, and when."""
+
+from sigmascope.records import Finding, Skipped
+from sigmascope.watching.columns import Column
+from sigmascope.watching.filing import POINTS, Filing
+from sigmascope.watching.probes import Losses
+from sigmascope.watching.purses import Purses
+from tests.watching.made import Shelf, Ticks
+
+ALARM = Finding("loss-spike", "a", "warning", (), "It rose.", "x")
+
+
+def column(value, site="a"):
+    return Column("spectral norm", [site], [value], form="matrix")
+
+
+def rich():
+    purses = Purses([Losses()], 0.02)
+    purses.earn(1e9, 1)
+    return purses
+
+
+def test_of_each_quantity_the_newest_is_filed_and_of_each_layer_whose_turn_it_was():
+    shelf = Shelf()
+    filing = Filing([shelf], 0.02, Ticks())
+    filing.keep([column(1.0), column(2.0, "b")], [], [], [])
+    filing.keep([column(3.0)], [], [], [])
+    filing.file(5)
+    (look,) = shelf.looks
+    assert [(r.site, r.estimate.value) for r in look.readings] == [("a", 3.0), ("b", 2.0)]
+    assert look.step == 5
+
+
+def test_looks_are_thinned_to_some_hundreds():
+    shelf = Shelf()
+    filing = Filing([shelf], 0.02, Ticks(1e-9))
+    steps = 20_000
+    for step in range(1, steps + 1):
+        filing.keep([column(1.0)], [], [], [])
+        filing.file_if_due(step, rich())
+    assert POINTS < len(shelf.looks) < 10 * POINTS
+    gaps = [b.step - a.step for a, b in zip(shelf.looks, shelf.looks[1:], strict=False)]
+    assert max(gaps) <= steps // POINTS
+
+
+def test_filing_waits_until_it_is_paid():
+    shelf = Shelf()
+    filing = Filing([shelf], 0.02, Ticks(1.0))
+    poor = Purses([Losses()], 0.02)
+    for step in range(1, 50):
+        filing.keep([column(1.0)], [], [], [])
+        filing.file_if_due(step, poor)
+    assert [look.step for look in shelf.looks] == [1]
+
+
+def test_an_alarm_is_filed_at_once():
+    shelf = Shelf()
+    filing = Filing([shelf], 0.02, Ticks(1.0))
+    poor = Purses([Losses()], 0.02)
+    filing.keep([column(1.0)], [], [], [])
+    filing.file_if_due(1, poor)
+    filing.keep([], [], [ALARM], [Skipped("a", "b", "c")])
+    filing.file_if_due(2, poor)
+    assert shelf.looks[-1].findings == (ALARM,)
+    assert shelf.looks[-1].skipped[0].why == "c"
+
+
+def test_a_sink_that_fails_is_dropped_with_one_line_and_the_others_go_on(caplog):
+    class Broken(Shelf):
+        def write(self, look):
+            raise OSError("the disk is full")
+
+    shelf = Shelf()
+    filing = Filing([Broken(), shelf], 0.02, Ticks())
+    for step in (1, 2):
+        filing.keep([column(1.0)], [], [], [])
+        filing.file(step)
+    filing.close(3)
+    assert len(shelf.looks) == 2
+    assert shelf.closed
+    assert [r.getMessage() for r in caplog.records] == [
+        "sigmascope files nothing more in Broken: the disk is full"
+    ]
