@@ -46,7 +46,7 @@ class Watch(Closing):
     Args:
         model: What is trained; as it is called, with all wrappers (`DistributedDataParallel`,
             `torch.compile`), or the module inside.
-        optimizers: Whose steps are followed; steps of the last one are counted.
+        optimizers: Of torch, whose steps are followed; steps of the last one are counted.
         run: A run file, to which looks are filed; one that exists goes on.
         sinks: Where looks go besides.
         budget: Share of the training time that watching may take.
@@ -85,10 +85,10 @@ class Watch(Closing):
     def __init__(
         self,
         model: nn.Module,
-        *optimizers: Optimizer,
+        *optimizers: Any,
         run: str | os.PathLike[str] | None = None,
         sinks: Sequence[Sink] = (),
-        budget: float = USUAL,
+        budget: Any = USUAL,
         only: Collection[str] | None = None,
         probe_batch: Batch | None = None,
         targets: Any = None,
@@ -99,6 +99,11 @@ class Watch(Closing):
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         _require_share(budget)
+        if not optimizers:
+            raise Refusal(
+                "There must be at least one optimiser, got none. Pass the one that trains the "
+                "model, as in `watch(model, optimizer)`."
+            )
         trained = tuple(_of_torch(o) for o in optimizers)
         inner = unwrapped(model)
         found = places(inner, trained)
@@ -108,13 +113,13 @@ class Watch(Closing):
         wanted = {"probe": probe, "views": views, "only": only}
         probes = chosen(inner, found, processes, self._losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
-        files = [RunFile(run, inner, about)] if run and not processes.rank else []
-        last = processes.agreed(
-            [max((f.last for f in files), default=0) if start is None else start]
-        )
-        self.steps = int(last[0])
+        file = self._opened(run, inner, about, processes) if run else None
+        before = (0 if file is None else file.last) if start is None else start
+        self.steps = int(processes.agreed([before])[0])
         self._rounds = Rounds(probes, processes, budget, clock, self.steps)
-        self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
+        self._filing = Filing(
+            () if processes.rank else [*([file] if file else ()), *sinks], budget, clock
+        )
         self._alarms, self._told = Alarms(), list[Finding]()
         self._main, self._alone = trained[-1], processes.count == 1
         self._handles = [h for o in trained for h in (
@@ -162,6 +167,27 @@ class Watch(Closing):
         self._filing.keep([], [], [], self._rounds.dropped)
         self._rounds.dropped = []
         self._filing.close(self.steps)
+
+    @staticmethod
+    def _opened(
+        run: str | os.PathLike[str], model: nn.Module, about: dict[str, str], processes: Processes
+    ) -> RunFile | None:
+        """The run file in the first process; if it cannot be opened, a refusal in all of them."""
+        file, error = None, None
+        if not processes.rank:
+            try:
+                file = RunFile(run, model, about)
+            except Exception as failure:  # noqa: BLE001 (raised below, once all have heard of it)
+                error = failure
+        (failed,) = processes.agreed([float(error is not None)])
+        if error is not None:
+            raise error
+        if failed:
+            raise Refusal(
+                f"The first process must be able to open the run file {run}, and could not. See "
+                "what it says."
+            )
+        return file
 
     def _before(self, optimizer: Optimizer, *_: Any) -> None:
         if self._rounds.opened:

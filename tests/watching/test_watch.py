@@ -1,0 +1,257 @@
+"""Watching a model while it trains."""
+
+import copy
+import gc
+import logging
+import math
+import os
+import signal
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.gate import Refusal
+from sigmascope.store import Run
+from sigmascope.watching import LOSS, OVER, watch
+from sigmascope.watching.probes import Gradients, Updates
+from tests.watching.made import Shelf, Ticks, at_leisure, stack, task, trained
+
+
+def made(kind=torch.optim.SGD, **settings):
+    torch.manual_seed(0)
+    model = stack(5, 8, 8, 3).double()
+    return model, kind(model.parameters(), **{"lr": 0.01, **settings})
+
+
+def test_two_lines_are_enough_and_looks_are_filed(tmp_path):
+    model, optimizer = made()
+    with at_leisure(model, optimizer, run=tmp_path / "a.run") as watching:
+        losses = trained(model, *task(), optimizer, 20, watching)
+    with Run(tmp_path / "a.run", write=False) as run:
+        steps, readings = run.steps(), list(run.readings())
+    assert steps[0] == 1
+    assert steps[-1] == watching.steps == 20
+    quantities = {r.quantity for r in readings}
+    assert quantities >= {"loss", "gradient norm", "update ratio", "mean square", "dead units",
+                          "participation ratio", "spectral norm", "watched share"}  # fmt: skip
+    filed = {r.step: r.estimate.value for r in readings if r.quantity == "loss" and not r.form}
+    assert all(value == losses[step - 2] for step, value in filed.items() if step > 1)
+
+
+def test_steps_are_those_of_the_optimiser_whatever_the_loop_calls():
+    model, optimizer = made()
+    x, y = task()
+    with watch(model, optimizer) as watching:
+        for k in range(12):
+            (model(x) - y).square().mean().backward()
+            if k % 3 == 2:
+                optimizer.step()
+                optimizer.zero_grad()
+    assert watching.steps == 4
+
+
+def test_of_several_optimisers_the_last_is_counted_and_all_are_read():
+    torch.manual_seed(0)
+    model = stack(5, 8, 3).double()
+    one = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    other = torch.optim.SGD(model[2].parameters(), lr=0.1)
+    x, y = task()
+    shelf = Shelf()
+    with at_leisure(model, one, other, sinks=[shelf]) as watching:
+        for _ in range(5):
+            (model(x) - y).square().mean().backward()
+            other.step()
+            one.step()
+    assert watching.steps == 5
+    updates = {r.site for r in shelf.readings() if r.quantity == "update norm"}
+    assert updates == {"0", "2"}
+
+
+def test_training_is_the_same_to_the_last_bit():
+    x, y = task()
+    weights = []
+    for watched in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5),
+                              nn.Linear(8, 3)).double()  # fmt: skip
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        watching = at_leisure(model, optimizer) if watched else None
+        trained(model, x, y, optimizer, 30, watching)
+        weights.append([*copy.deepcopy(model).state_dict().values(), torch.rand(3)])
+        if watching:
+            watching.close()
+    assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
+
+
+def test_nothing_is_left_behind_when_it_is_closed():
+    model, optimizer = made()
+    before = [dict(m._forward_hooks) for m in model.modules()]
+    watching = at_leisure(model, optimizer)
+    trained(model, *task(), optimizer, 5, watching)
+    watching.close()
+    watching.close()
+    assert [dict(m._forward_hooks) for m in model.modules()] == before
+    assert not optimizer._optimizer_step_pre_hooks or len(optimizer._optimizer_step_pre_hooks) == 1
+    assert not optimizer._optimizer_step_post_hooks
+
+
+@pytest.mark.parametrize("budget", [0.02, 0.2])
+def test_the_budget_is_kept_by_the_clock_it_is_given(budget):
+    model, optimizer = made()
+    clock = Ticks(1e-4)  # every look costs a millisecond or so
+    optimizer.register_step_pre_hook(lambda *_: clock.wait(0.05))
+    with watch(model, optimizer, budget=budget, clock=clock) as watching:
+        trained(model, *task(), optimizer, 4000, watching)
+        assert 0.2 * budget < watching.share < budget + 0.2 / clock.now
+
+
+def test_a_probe_that_fails_is_one_line_and_training_goes_on(monkeypatch, caplog):
+    def broken(*_):
+        raise ValueError("of ours")
+
+    monkeypatch.setattr(Gradients, "before", broken)
+    model, optimizer = made()
+    shelf = Shelf()
+    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
+        trained(model, *task(), optimizer, 10, watching)
+    said = [r.getMessage() for r in caplog.records]
+    assert said == ["sigmascope reads gradients no more: ValueError: of ours"]
+    assert {r.quantity for r in shelf.readings()} >= {"update norm", "loss"}
+    assert [s.what for look in shelf.looks for s in look.skipped].count("gradients") == 1
+
+
+@pytest.mark.parametrize("method", ["open", "before", "stepped", "local", "read"])
+def test_wherever_a_probe_fails_the_others_go_on(monkeypatch, method):
+    def broken(*_):
+        raise RuntimeError("of ours")
+
+    monkeypatch.setattr(Updates, method, broken)
+    model, optimizer = made()
+    shelf = Shelf()
+    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
+        trained(model, *task(), optimizer, 10, watching)
+    assert watching.steps == 10
+    assert any(r.quantity == "gradient norm" for r in shelf.looks[-1].readings)
+
+
+def test_an_alarm_is_told_once_filed_and_ended(caplog):
+    model, optimizer = made()
+    x, y = task()
+    shelf = Shelf()
+    told = []
+    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
+        for k in range(120):
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+            told += watching.step(50.0 if 60 <= k < 70 else loss)
+        assert watching.alarms == ()
+    names = [f.name for f in told]
+    assert names.count("loss-spike") == 1
+    assert names.count("loss-spike" + OVER) == 1
+    filed = [f.name for look in shelf.looks for f in look.findings]
+    assert filed == names
+    assert any(
+        "loss-spike" in r.getMessage() for r in caplog.records if r.levelno == logging.WARNING
+    )
+
+
+def test_a_run_goes_on_after_a_restart(tmp_path):
+    file = tmp_path / "a.run"
+    for start in (None, 15, None):
+        model, optimizer = made()
+        with at_leisure(model, optimizer, run=file, start=start) as watching:
+            trained(model, *task(), optimizer, 10, watching)
+    assert watching.steps == 35
+    with Run(file, write=False) as run:
+        assert run.steps()[-1] == 35
+        assert len(list(run.layers())) == 3
+
+
+def test_what_is_no_optimiser_or_no_share_is_refused():
+    model, optimizer = made()
+    with pytest.raises(Refusal, match="optimisers of torch, got a Sequential"):
+        watch(model, model)
+    with pytest.raises(Refusal, match="at least one optimiser"):
+        watch(model)
+    for budget in (0, -0.1, 1.5, math.nan, "2%"):
+        with pytest.raises(Refusal, match="share of the training time"):
+            watch(model, optimizer, budget=budget)
+    with pytest.raises(Refusal, match="`only` must name some of gradients"):
+        watch(model, optimizer, only=["gradient"])
+    assert not optimizer._optimizer_step_pre_hooks
+
+
+LOOP = """
+import sys, torch
+from torch import nn
+from sigmascope.watching import watch
+net = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+x = torch.randn(12, 5)
+w = watch(net, opt, run=sys.argv[1], budget=0.5)
+while True:
+    opt.zero_grad()
+    loss = net(x).square().mean()
+    loss.backward()
+    opt.step()
+    w.step(loss)
+    if w.steps == 300:
+        print("there", flush=True)
+"""
+
+
+def test_whatever_was_filed_is_there_after_a_kill(tmp_path):
+    file = tmp_path / "a.run"
+    command = [sys.executable, "-c", LOOP, str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ}) as process:
+        assert process.stdout.readline() == b"there\n"
+        process.send_signal(signal.SIGKILL)
+    with Run(file, write=False) as run:
+        steps = run.steps()
+        assert steps[0] == 1
+        assert len(list(run.readings())) > len(steps)
+
+
+def test_memory_does_not_grow_with_steps():
+    model, optimizer = made()
+    x, y = task()
+    sizes = []
+    with watch(model, optimizer, budget=0.5) as watching:
+        tracemalloc.start()
+        for _ in range(4):
+            trained(model, x, y, optimizer, 1500, watching)
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert sizes[3] - sizes[1] < 40_000
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_steps_take_no_more_memory_than_some(tmp_path):
+    import resource
+
+    model, optimizer = made()
+    x, y = task()
+    peaks = []
+    with watch(model, optimizer, budget=0.02, run=tmp_path / "a.run") as watching:
+        for _ in range(10):
+            trained(model, x, y, optimizer, 10_000, watching)
+            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    assert peaks[9] - peaks[1] < 20_000  # kB
+    with Run(tmp_path / "a.run", write=False) as run:
+        assert len(run.steps()) < 3000
+
+
+def test_the_first_loss_is_that_of_the_first_step():
+    model, optimizer = made()
+    shelf = Shelf()
+    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
+        losses = trained(model, *task(), optimizer, 3, watching)
+    first = next(r for look in shelf.looks for r in look.readings if r.site == LOSS)
+    assert first.estimate.value == losses[0]
