@@ -1,0 +1,92 @@
+"""Looks in Weights & Biases, offline, read back from the file that would be sent."""
+
+import json
+import math
+
+import pytest
+
+from sigmascope.gate import Refusal
+from sigmascope.integrations.names import numbers
+from tests.integrations.absent import told_without
+from tests.integrations.looks import BEGINS, ENDS, look, reading
+
+pytest.importorskip("wandb")
+pytestmark = pytest.mark.filterwarnings("ignore")  # its own: sockets and files it leaves open
+
+
+def history(folder):
+    """Rows of the run file that lies there, and its axes by group."""
+    from wandb.proto import wandb_internal_pb2
+    from wandb.sdk.internal.datastore import DataStore
+
+    (file,) = folder.rglob("run-*.wandb")
+    store, rows, axes = DataStore(), [], {}
+    store.open_for_scan(str(file))
+    while (data := store.scan_data()) is not None:
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "history":
+            items = record.history.item
+            rows.append({i.key or ".".join(i.nested_key): json.loads(i.value_json) for i in items})
+        if record.WhichOneof("record_type") == "metric":
+            axes[record.metric.glob_name or record.metric.name] = record.metric.step_metric
+    return rows, axes
+
+
+@pytest.fixture
+def offline(tmp_path, monkeypatch):
+    import wandb
+
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    run = wandb.init(mode="offline", dir=tmp_path, settings=wandb.Settings(x_disable_stats=True))
+    yield run
+    run.finish()
+
+
+def test_looks_are_rows_with_an_axis_of_their_own(offline, tmp_path):
+    from sigmascope.integrations.wandb import WandB
+
+    sink = WandB(offline)
+    sink.write(BEGINS)
+    sink.write(ENDS)
+    sink.close()
+    offline.finish()
+    rows, axes = history(tmp_path)
+    assert [row["optimiser step"] for row in rows] == [3, 9]
+    for name, value in numbers(BEGINS).items():
+        assert rows[0][name] == (value if math.isfinite(value) else "Infinity")
+    assert rows[1]["alarm/rank-collapse/blocks.3"] == 0.0
+    assert rows[0]["alarm/rank-collapse/blocks.3/says"] == "rank-collapse at blocks.3."
+    assert sum(rows[0]["singular values - matrix/a"]["values"]) == 8
+    assert axes["gradient norm/*"] == axes["alarm/*"] == "optimiser step"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_training_logs_itself_is_kept(offline, tmp_path, named):
+    from sigmascope.integrations.wandb import WandB
+
+    sink = WandB()  # the run in force
+    for step in range(1, 8):
+        offline.log({"a": step}, step=step) if named else offline.log({"a": step})
+        sink.write(look(step, readings=(reading("(loss)", "loss", float(step)),)))
+        offline.log({"b": step}, step=step) if named else offline.log({"b": step})
+    for step in (5, 6, 7, 8):  # as after a restart
+        sink.write(look(step, readings=(reading("(loss)", "loss", 10.0 + step),)))
+        offline.log({"c": step})
+    offline.finish()
+    rows, _ = history(tmp_path)
+    for own in "ab":
+        assert [row[own] for row in rows if own in row] == [1, 2, 3, 4, 5, 6, 7]
+    told = [(row["optimiser step"], row["loss/(loss)"]) for row in rows if "loss/(loss)" in row]
+    assert told == [(i, float(i)) for i in range(1, 8)] + [(i, 10.0 + i) for i in (5, 6, 7, 8)]
+
+
+def test_without_a_run_it_says_how_to_make_one():
+    from sigmascope.integrations.wandb import WandB
+
+    with pytest.raises(Refusal, match=r"wandb\.init"):
+        WandB()
+
+
+def test_without_wandb_it_says_how_to_get_it():
+    assert "pip install 'sigmascope[wandb]'" in told_without("wandb", "wandb")
