@@ -132,15 +132,17 @@ class Watching:
             self.watch = Watch(model, *map(innermost, optimizers), **of)
             self._steps = self.watch.steps
 
+    @property
+    def due(self) -> bool:
+        """Whether the optimiser has made a step whose loss was not handed over."""
+        return self.watch is not None and self.watch.steps != self._steps
+
     def step(self) -> None:
         """Hand the loss of the optimiser's step over, if it has made one since."""
         with self.guarded():
-            watch = self.watch
-            if watch is None or watch.steps == self._steps:
-                return
-            if (loss := self.losses.take()) is not None:
-                self._steps = watch.steps
-                watch.step(loss)
+            if self.watch is not None and self.due and (loss := self.losses.take()) is not None:
+                self._steps = self.watch.steps
+                self.watch.step(loss)
 
     def stops(self) -> bool:
         """Whether an alarm is in force that is to stop training, on any rank; asks all of them."""

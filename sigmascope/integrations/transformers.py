@@ -80,8 +80,9 @@ class SigmascopeCallback(TrainerCallback):
         watching = self._watching
         with watching.guarded():
             logs = {} if logs is None else logs
-            watching.losses.add(logs.get("loss"))  # alone where the model told none at this step
-            watching.step()
+            if watching.due:  # the model told none at this step
+                watching.losses.add(logs.get("loss"))
+                watching.step()
             logs.update(self._told)
             self._told.clear()
 

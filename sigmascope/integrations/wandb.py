@@ -40,6 +40,7 @@ class WandB:
             )
         self._run: Any = found
         self._groups: set[str] = set()
+        self._open = False
 
     def write(self, look: Look) -> None:
         """Log one look."""
@@ -54,8 +55,12 @@ class WandB:
         values[AXIS] = look.step
         if look.step >= self._run.step:  # joins the row of who logs at optimiser steps, too
             self._run.log(values, step=look.step)
-        else:  # the run counts something else, or goes on after a restart
-            self._run.log(values)
+            self._open = True
+            return
+        if self._open:  # a row that waits for more holds a look, which this one would replace
+            self._run.log({}, commit=True)
+            self._open = False
+        self._run.log(values)  # the run counts something else, or goes on after a restart
 
     def close(self) -> None:
         """Nothing is held: the run is its maker's to finish."""

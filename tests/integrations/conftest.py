@@ -44,7 +44,7 @@ class Watch(Closing):
         value = float(loss)
         reading = Reading(LOSS, "loss", Estimate.exactly(value), "watch")
         found = ()
-        if value > 1e6:
+        if value > 100:
             found = (Finding("spike", LOSS, "error", (reading,), "The loss is large.", "x 2020"),)
             self.alarms = found
         self._send(Look(self.steps, (reading,), findings=found))

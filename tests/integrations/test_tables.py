@@ -111,7 +111,8 @@ def test_what_is_killed_leaves_whole_lines(tmp_path):
     sink = CSV(path)
     sink.write(look(0))
     sink.close()
-    assert {len(line) for line in csv.reader(path.open(newline=""))} == {len(COLUMNS)}
+    with path.open(newline="") as file:
+        assert {len(line) for line in csv.reader(file)} == {len(COLUMNS)}
     steps = [int(r["step"]) for r in rows(path)]
     assert steps[-len(READINGS) :] == [0] * len(READINGS)
     assert len(set(steps)) > 2

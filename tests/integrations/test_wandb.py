@@ -1,7 +1,7 @@
 """Looks in Weights & Biases, offline, read back from the file that would be sent."""
 
 import json
-import math
+import struct
 
 import pytest
 
@@ -14,15 +14,28 @@ pytest.importorskip("wandb")
 pytestmark = pytest.mark.filterwarnings("ignore")  # its own: sockets and files it leaves open
 
 
+def records(file, *, block=32768):
+    """The records of a run file: LevelDB's log, after a head of seven bytes."""
+    content, at, whole = file.read_bytes(), 7, b""
+    while at + 7 <= len(content):
+        if block - at % block < 7:  # the rest of a block holds no head of a record
+            at += block - at % block
+            continue
+        _, length, kind = struct.unpack("<IHB", content[at : at + 7])
+        whole += content[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in {1, 4}:  # whole, or the last part
+            yield whole
+            whole = b""
+
+
 def history(folder):
     """Rows of the run file that lies there, and its axes by group."""
     from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
 
+    rows, axes = [], {}
     (file,) = folder.rglob("run-*.wandb")
-    store, rows, axes = DataStore(), [], {}
-    store.open_for_scan(str(file))
-    while (data := store.scan_data()) is not None:
+    for data in records(file):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(data)
         if record.WhichOneof("record_type") == "history":
@@ -54,10 +67,10 @@ def test_looks_are_rows_with_an_axis_of_their_own(offline, tmp_path):
     rows, axes = history(tmp_path)
     assert [row["optimiser step"] for row in rows] == [3, 9]
     for name, value in numbers(BEGINS).items():
-        assert rows[0][name] == (value if math.isfinite(value) else "Infinity")
+        assert rows[0][name] == value
     assert rows[1]["alarm/rank-collapse/blocks.3"] == 0.0
     assert rows[0]["alarm/rank-collapse/blocks.3/says"] == "rank-collapse at blocks.3."
-    assert sum(rows[0]["singular values - matrix/a"]["values"]) == 8
+    assert sum(rows[0]["singular values - matrix/a.values"]) == 8
     assert axes["gradient norm/*"] == axes["alarm/*"] == "optimiser step"
 
 
