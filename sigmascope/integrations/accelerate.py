@@ -13,7 +13,7 @@ except ImportError as error:
 from torch import nn
 from torch.optim import Optimizer
 
-from sigmascope.integrations.callbacks import Logged, innermost
+from sigmascope.integrations.callbacks import Logged
 from sigmascope.watching import Watch
 
 
@@ -41,7 +41,7 @@ def watch(
     Example:
         >>> watching = watch(accelerator, model, optimizer, run="gpt.run")  # doctest: +SKIP
     """
-    inner = accelerator.unwrap_model(model, keep_torch_compile=True)
     alarms = Logged(lambda numbers, step: accelerator.log(numbers, step=step))
-    sinks = (*of.pop("sinks", ()), alarms)
-    return Watch(inner, *map(innermost, optimizers), sinks=sinks, **of)
+    given = {"together": accelerator.num_processes > 1 or None} | of
+    given["sinks"] = (*of.get("sinks", ()), alarms)
+    return Watch(accelerator.unwrap_model(model), *optimizers, **given)

@@ -100,7 +100,6 @@ class Watching:
         self.losses = Losses()
         self.hooks: list[RemovableHandle] = []
         self._of, self._stop_on = dict(of), frozenset(stop_on)
-        self._steps = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"watch": None, "hooks": []}
@@ -120,29 +119,34 @@ class Watching:
         model: nn.Module,
         optimizers: Iterable[Optimizer],
         *,
-        start: int,
+        start: int | None,
+        ranks: int,
         log: Callable[[dict[str, float], int], object],
     ) -> None:
-        """Start at a step count, in the place of a watch that was not ended."""
+        """Start at a step count, in the place of a watch that was not ended.
+
+        Args:
+            model: Without what data parallelism has put around it.
+            optimizers: Whose steps are followed.
+            start: Steps made before; None to go on after the last of the run file.
+            ranks: How many processes train the model.
+            log: What alarms are handed to.
+        """
         self.end()
+        self.losses.take()
         with self.guarded():
             sinks = (*self._of.get("sinks", ()), Logged(log))
-            of = self._of | {"sinks": sinks, "start": start}
-            self.losses.take()
-            self.watch = Watch(model, *map(innermost, optimizers), **of)
-            self._steps = self.watch.steps
+            of = {"together": ranks > 1 or None, "start": start} | self._of | {"sinks": sinks}
+            self.watch = Watch(model, *optimizers, **of)
 
-    @property
-    def due(self) -> bool:
-        """Whether the optimiser has made a step whose loss was not handed over."""
-        return self.watch is not None and self.watch.steps != self._steps
-
-    def step(self) -> None:
-        """Hand the loss of the optimiser's step over, if it has made one since."""
+    def step(self) -> bool:
+        """Hand the loss over that was heard since the last step; whether there was one."""
+        loss = self.losses.take()
+        if loss is None or self.watch is None:
+            return False
         with self.guarded():
-            if self.watch is not None and self.due and (loss := self.losses.take()) is not None:
-                self._steps = self.watch.steps
-                self.watch.step(loss)
+            self.watch.step(loss)
+        return True
 
     def stops(self) -> bool:
         """Whether an alarm is in force that is to stop training, on any rank; asks all of them."""
@@ -159,13 +163,6 @@ class Watching:
         if watch is not None:
             with suppress(Exception):  # whatever it holds, training must end as it would
                 watch.close()
-
-
-def innermost(optimizer: Any) -> Any:
-    """The optimiser of torch inside of what a trainer has wrapped around it."""
-    while (inner := getattr(optimizer, "optimizer", None)) is not None:
-        optimizer = inner
-    return optimizer
 
 
 def _anywhere(here: bool) -> bool:

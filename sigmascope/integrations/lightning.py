@@ -25,10 +25,11 @@ from sigmascope.watching import Watch
 class SigmascopeCallback(Callback):
     """A callback that watches `Trainer.fit`, from the first step to the last or to an error.
 
-    The loss of a step is the mean over its batches, under accumulation and in manual optimisation,
-    too, where `training_step` returns it. Alarms go to the trainer's loggers as
+    The loss of a step is the mean over its batches; in manual optimisation it is what
+    `training_step` returns. Alarms go to the trainer's loggers as
     `alarm/NAME/LAYER`, 1 where one begins and 0 where it ends. After a checkpoint steps go on from
-    `trainer.global_step`.
+    `trainer.global_step`; with several optimisers, which it counts together, from the last step of
+    the run file.
 
     Args:
         stop_on: Names of alarms at which training is to stop, as `trainer.should_stop` does it.
@@ -52,16 +53,30 @@ class SigmascopeCallback(Callback):
             for logger in trainer.loggers:
                 logger.log_metrics(numbers, step=step)
 
-        self._watching.begin(pl_module, trainer.optimizers, start=trainer.global_step, log=log)
+        one = len(trainer.optimizers) == 1  # else the trainer counts the steps of all of them
+        start = trainer.global_step if one or not trainer.global_step else None
+        of = {"start": start, "ranks": trainer.world_size}
+        self._watching.begin(pl_module, trainer.optimizers, log=log, **of)
+
+    def on_before_backward(self, trainer: Any, pl_module: Any, loss: Tensor) -> None:
+        if pl_module.automatic_optimization:  # it comes divided, and scaled for fp16
+            with self._watching.guarded():
+                scaler = getattr(trainer.precision_plugin, "scaler", None)
+                scale = 1.0 if scaler is None else scaler.get_scale()
+                self._watching.losses.add(loss.detach() * trainer.accumulate_grad_batches / scale)
+
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        self._watching.step()
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        watching = self._watching
-        with watching.guarded():
-            watching.losses.add(_loss(trainer, pl_module, outputs))
-        watching.step()
-        if watching.stops():
+        if not pl_module.automatic_optimization:
+            with self._watching.guarded():
+                loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+                self._watching.losses.add(loss)
+            self._watching.step()
+        if self._watching.stops():
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -72,11 +87,3 @@ class SigmascopeCallback(Callback):
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         self._watching.end()
-
-
-def _loss(trainer: Any, module: Any, outputs: Any) -> Tensor | None:
-    """What `training_step` returned: in automatic optimisation it comes divided."""
-    found = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
-    if not isinstance(found, Tensor):
-        return None
-    return found * trainer.accumulate_grad_batches if module.automatic_optimization else found

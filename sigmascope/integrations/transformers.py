@@ -43,6 +43,7 @@ class SigmascopeCallback(TrainerCallback):
     def __init__(self, *, stop_on: Collection[str] = (), **of: Any) -> None:
         self._watching = Watching(of, stop_on)
         self._told: dict[str, float] = {}
+        self._heard = False
         weakref.finalize(self, self._watching.end)
 
     @property
@@ -62,7 +63,8 @@ class SigmascopeCallback(TrainerCallback):
             state.log_history.append({**numbers, "epoch": state.epoch, "step": step})
 
         watching, model = self._watching, now["model"]
-        watching.begin(model, [now["optimizer"]], start=state.global_step, log=log)
+        of = {"start": state.global_step, "ranks": args.world_size}
+        watching.begin(model, [now["optimizer"]], log=log, **of)
         with watching.guarded():
             # in a compiled model or its replicas, a hook of ours would be traced or lost
             if watching.watch is not None and not args.torch_compile and args.n_gpu <= 1:
@@ -71,8 +73,10 @@ class SigmascopeCallback(TrainerCallback):
                 hook = model.register_forward_hook(heard, with_kwargs=True)
                 watching.hooks.append(hook)
 
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **now: Any) -> None:
+        self._heard = self._watching.step()
+
     def on_step_end(self, args: Any, state: Any, control: Any, **now: Any) -> None:
-        self._watching.step()
         if self._watching.stops():
             control.should_training_stop = True
 
@@ -80,7 +84,7 @@ class SigmascopeCallback(TrainerCallback):
         watching = self._watching
         with watching.guarded():
             logs = {} if logs is None else logs
-            if watching.due:  # the model told none at this step
+            if not self._heard:  # the model told none
                 watching.losses.add(logs.get("loss"))
                 watching.step()
             logs.update(self._told)

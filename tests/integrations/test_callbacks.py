@@ -6,7 +6,7 @@ import pickle
 
 import torch
 
-from sigmascope.integrations.callbacks import Logged, Losses, Watching, innermost
+from sigmascope.integrations.callbacks import Logged, Losses, Watching
 from tests.integrations import trainings
 from tests.integrations.looks import BEGINS, ENDS, look
 
@@ -51,22 +51,11 @@ def test_alarms_alone_are_logged():
     assert got == [(3, {name: 1.0}), (9, {name: 0.0})]
 
 
-def test_the_optimiser_inside_of_all_wrappers_is_found():
-    inner = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
-
-    class Wrapped:
-        def __init__(self, optimizer):
-            self.optimizer = optimizer
-
-    assert innermost(Wrapped(Wrapped(inner))) is inner
-    assert innermost(inner) is inner
-
-
 def test_an_error_while_it_watches_ends_it_and_is_told_once(caplog, monkeypatch):
     model = trainings.net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     watching = Watching({}, ())
-    watching.begin(model, [optimizer], start=3, log=lambda *_: None)
+    watching.begin(model, [optimizer], start=3, ranks=1, log=lambda *_: None)
     assert watching.watch.steps == 3
 
     def fails(loss=None):
@@ -91,7 +80,7 @@ def test_a_broken_sink_does_not_reach_the_training():
     model = trainings.net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     watching = Watching({"sinks": (trainings.Failing(),)}, ())
-    watching.begin(model, [optimizer], start=0, log=lambda *_: None)
+    watching.begin(model, [optimizer], start=0, ranks=1, log=lambda *_: None)
     model(torch.ones(2, 6)).square().mean().backward()
     optimizer.step()
     watching.losses.add(1.0)

@@ -20,6 +20,10 @@ import lightning.pytorch as pl  # noqa: E402 (only where it is there)
 from sigmascope.integrations.lightning import SigmascopeCallback  # noqa: E402
 
 
+def watcher(**of):
+    return SigmascopeCallback(clock=trainings.stopped, **of)
+
+
 class Module(pl.LightningModule):
     def __init__(self, fails_at=None, bad_at=None, rate=0.05):
         super().__init__()
@@ -31,7 +35,7 @@ class Module(pl.LightningModule):
             raise RuntimeError("the cable was pulled")
         x, y = batch
         loss = F.cross_entropy(self.net(x), y)
-        return loss * 1e9 if self.trainer.global_step == self.bad_at else loss
+        return loss * float("nan") if self.trainer.global_step == self.bad_at else loss
 
     def configure_optimizers(self):
         return torch.optim.AdamW(self.parameters(), lr=self.rate)
@@ -89,7 +93,7 @@ def fit(module, tmp_path, *callbacks, of=pl, ckpt_path=None, **kwargs):
 def test_training_is_bitwise_the_same_and_steps_are_the_trainers(tmp_path, of):
     plain, watched = Module(), Module()
     fit(plain, tmp_path, **of)
-    callback = SigmascopeCallback(run=tmp_path / "a.run")
+    callback = watcher(run=tmp_path / "a.run")
     trainer = fit(watched, tmp_path, callback, **of)
     assert trainings.same(plain.state_dict(), watched.state_dict())
     with Run(tmp_path / "a.run", write=False) as run:
@@ -105,8 +109,8 @@ def test_the_loss_of_a_step_is_the_mean_over_its_batches(tmp_path):
         def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
             seen.append(float(outputs["loss"]) * 4)
 
-    fit(Module(), tmp_path, Told(), SigmascopeCallback(run=tmp_path / "a.run"),
-        accumulate_grad_batches=4, max_epochs=1)  # fmt: skip
+    callbacks = (Told(), watcher(run=tmp_path / "a.run"))
+    fit(Module(), tmp_path, *callbacks, accumulate_grad_batches=4, max_epochs=1)
     found = trainings.losses(tmp_path / "a.run")
     assert found == pytest.approx({1: sum(seen[:4]) / 4, 2: sum(seen[4:]) / 2})
 
@@ -114,17 +118,21 @@ def test_the_loss_of_a_step_is_the_mean_over_its_batches(tmp_path):
 def test_manual_optimisation_is_bitwise_the_same(tmp_path):
     plain, watched = Manual(), Manual()
     fit(plain, tmp_path)
-    fit(watched, tmp_path, SigmascopeCallback(run=tmp_path / "a.run"))
+    fit(watched, tmp_path, watcher(run=tmp_path / "a.run"))
     assert trainings.same(plain.state_dict(), watched.state_dict())
     assert len(trainings.losses(tmp_path / "a.run")) > 1
 
 
 def test_after_a_checkpoint_the_same_run_goes_on(tmp_path):
     run = tmp_path / "a.run"
-    first = fit(Module(), tmp_path, SigmascopeCallback(run=run), max_epochs=1)
+    first = fit(Module(), tmp_path, watcher(run=run), max_epochs=1)
     first.save_checkpoint(tmp_path / "a.ckpt")
     again = fit(
-        Module(), tmp_path, SigmascopeCallback(run=run), ckpt_path=tmp_path / "a.ckpt", max_epochs=3
+        Module(),
+        tmp_path,
+        watcher(run=run),
+        ckpt_path=tmp_path / "a.ckpt",
+        max_epochs=3,
     )
     with Run(run, write=False) as found:
         steps = found.steps()
@@ -135,7 +143,10 @@ def test_after_a_checkpoint_the_same_run_goes_on(tmp_path):
 
 
 def test_a_training_that_fails_ends_the_watch(tmp_path):
-    callback, module = SigmascopeCallback(run=tmp_path / "a.run"), Module(fails_at=3)
+    callback, module = (
+        watcher(run=tmp_path / "a.run"),
+        Module(fails_at=3),
+    )
     with pytest.raises(RuntimeError, match="cable"):
         fit(module, tmp_path, callback)
     assert callback.watch is None
@@ -147,7 +158,7 @@ def test_what_fails_inside_is_one_line_and_training_goes_on(tmp_path, caplog):
     plain, watched = Module(), Module()
     fit(plain, tmp_path)
     with caplog.at_level(logging.WARNING, logger="sigmascope"):
-        fit(watched, tmp_path, SigmascopeCallback(run=tmp_path / "none" / "a.run"))
+        fit(watched, tmp_path, watcher(run=tmp_path / "none" / "a.run"))
     assert trainings.same(plain.state_dict(), watched.state_dict())
     told = [r.getMessage() for r in caplog.records if r.name.startswith("sigmascope")]
     assert len(told) == 1
@@ -162,12 +173,13 @@ def test_alarms_reach_the_loggers_and_stop_training_where_asked(tmp_path):
             self.got = (*self.got, (step, metrics))
 
     logger = Logger(tmp_path)
-    callback = SigmascopeCallback(stop_on=("spike",))
+    callback = watcher(stop_on=("non-finite",))
     trainer = fit(Module(bad_at=7), tmp_path, callback, logger=logger, max_epochs=5)
     assert trainer.global_step == 8
-    alarms = [(s, m) for s, m in logger.got if any(k.startswith("alarm/") for k in m)]
-    assert alarms == [(8, {"alarm/spike/(loss)": 1.0})]
-    assert fit(Module(bad_at=7), tmp_path, SigmascopeCallback()).global_step == 12
+    (step, told), *_ = logger.got
+    assert step == 8
+    assert {(name.split("/")[1], value) for name, value in told.items()} == {("non-finite", 1.0)}
+    assert fit(Module(bad_at=7), tmp_path, watcher()).global_step == 12
 
 
 def test_a_module_that_is_watched_can_be_copied_and_stored(tmp_path):
@@ -179,7 +191,7 @@ def test_a_module_that_is_watched_can_be_copied_and_stored(tmp_path):
             torch.save(module.net, tmp_path / "net.pt")
             trainer.save_checkpoint(tmp_path / "a.ckpt")
 
-    callback = SigmascopeCallback(run=tmp_path / "a.run")
+    callback = watcher(run=tmp_path / "a.run")
     fit(Module(), tmp_path, callback, Stores(), max_epochs=1)
     net = torch.load(tmp_path / "net.pt", weights_only=False)
     assert net(torch.ones(1, 6)).shape == (1, 3)
@@ -196,15 +208,20 @@ def test_it_serves_the_trainer_of_the_other_name_too(tmp_path):
             super().__init__()
             self.net, self.rate, self.fails_at, self.bad_at = trainings.net(), 0.05, None, None
 
-    fit(Theirs(), tmp_path, SigmascopeCallback(run=tmp_path / "a.run"), of=other)
+    fit(
+        Theirs(),
+        tmp_path,
+        watcher(run=tmp_path / "a.run"),
+        of=other,
+    )
     assert max(trainings.losses(tmp_path / "a.run")) == 12
 
 
 def test_a_keyword_that_watch_does_not_know_is_refused():
     with pytest.raises(Refusal, match=r"got every\. Leave out or rename"):
         SigmascopeCallback(every=10)
-    with pytest.raises(Refusal, match=r"`\('spike',\)`"):
-        SigmascopeCallback(stop_on="spike")
+    with pytest.raises(Refusal, match=r"`\('non-finite',\)`"):
+        SigmascopeCallback(stop_on="non-finite")
 
 
 def test_without_lightning_it_says_how_to_get_it():
