@@ -60,7 +60,7 @@ class SigmascopeCallback(TrainerCallback):
 
         def log(numbers: dict[str, float], step: int) -> None:
             told.update(numbers)
-            state.log_history.append({**numbers, "epoch": state.epoch, "step": step})
+            state.log_history.append({**numbers, "step": step})
 
         watching, model = self._watching, now["model"]
         of = {"start": state.global_step, "ranks": args.world_size}

@@ -141,7 +141,7 @@ def test_alarms_reach_the_log_and_stop_training_where_asked(tmp_path):
     trainer.train()
     assert trainer.state.global_step == 8
     entry = next(e for e in trainer.state.log_history if any("alarm/" in name for name in e))
-    assert (entry["step"], entry["epoch"]) == (8, pytest.approx(8 / 12))
+    assert entry["step"] == 8
     name = next(name for name in entry if name.startswith("alarm/non-finite/"))
     assert entry[name] == 1.0
     assert late.told[8][name] == 1.0  # callbacks after it are told with what is logged next
