@@ -1,5 +1,8 @@
 """Watching a model while it trains: what is read, on what budget, and when it raises an alarm."""
 
 from sigmascope.watching.looks import LOSS, OPTIMISER, OVER, OWN, WHOLE, Look, Sink
+from sigmascope.watching.watch import Watch
 
-__all__ = ["LOSS", "OPTIMISER", "OVER", "OWN", "WHOLE", "Look", "Sink"]
+watch = Watch  # as it is called: `ss.watch(model, optimizer)`
+
+__all__ = ["LOSS", "OPTIMISER", "OVER", "OWN", "WHOLE", "Look", "Sink", "Watch", "watch"]

@@ -1,0 +1,19 @@
+"""What is read of training: each file one kind of reading."""
+
+from sigmascope.watching.probes.activations import Activations
+from sigmascope.watching.probes.base import Found, Probe
+from sigmascope.watching.probes.losses import Losses
+from sigmascope.watching.probes.norms import Gradients, Updates
+from sigmascope.watching.probes.representations import Representations
+from sigmascope.watching.probes.spectra import WeightSpectra
+
+__all__ = [
+    "Activations",
+    "Found",
+    "Gradients",
+    "Losses",
+    "Probe",
+    "Representations",
+    "Updates",
+    "WeightSpectra",
+]
