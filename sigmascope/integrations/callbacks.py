@@ -136,7 +136,8 @@ class Watching:
         self.losses.take()
         with self.guarded():
             sinks = (*self._of.get("sinks", ()), Logged(log))
-            of = {"together": ranks > 1 or None, "start": start} | self._of | {"sinks": sinks}
+            of: dict[str, Any] = {"together": ranks > 1 or None, "start": start}
+            of |= self._of | {"sinks": sinks}
             self.watch = Watch(model, *optimizers, **of)
 
     def step(self) -> bool:

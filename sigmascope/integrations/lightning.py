@@ -22,7 +22,7 @@ from sigmascope.watching import Watch
 
 
 @final
-class SigmascopeCallback(Callback):
+class SigmascopeCallback(Callback):  # pyright: ignore[reportGeneralTypeIssues] (of either package)
     """A callback that watches `Trainer.fit`, from the first step to the last or to an error.
 
     The loss of a step is the mean over its batches; in manual optimisation it is what

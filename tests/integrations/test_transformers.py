@@ -48,7 +48,7 @@ class Losses(transformers.TrainerCallback):
         self.got, self.told = {}, {}
 
     def on_log(self, args, state, control, logs=None, **_):
-        self.told[state.global_step] = dict(logs)
+        self.told.setdefault(state.global_step, {}).update(logs)
         if "loss" in logs:
             self.got[state.global_step] = logs["loss"]
 
