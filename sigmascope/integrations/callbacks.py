@@ -14,6 +14,7 @@ from torch.utils.hooks import RemovableHandle
 
 from sigmascope.gate import Refusal, printable
 from sigmascope.integrations.names import alarms
+from sigmascope.store import Run
 from sigmascope.watching import Look, Watch
 
 LOG = logging.getLogger("sigmascope")
@@ -134,6 +135,13 @@ class Watching:
         """
         self.end()
         self.losses.take()
+        failed, run = True, self._of.get("run")
+        with self.guarded():
+            if run and not _rank():  # the one that writes
+                Run(run).close()
+            failed = False
+        if _anywhere(failed):  # a watch asks all ranks, and would wait for one that has none
+            return
         with self.guarded():
             sinks = (*self._of.get("sinks", ()), Logged(log))
             of: dict[str, Any] = {"together": ranks > 1 or None, "start": start}
@@ -166,8 +174,16 @@ class Watching:
                 watch.close()
 
 
+def _rank() -> int:
+    return distributed.get_rank() if _grouped() else 0
+
+
+def _grouped() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
+
+
 def _anywhere(here: bool) -> bool:
-    if not (distributed.is_available() and distributed.is_initialized()):
+    if not _grouped():
         return here
     device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
     count = torch.tensor(float(here), device=device)
