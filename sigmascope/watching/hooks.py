@@ -31,9 +31,7 @@ class Ear:
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """As `torch.nn.Module` calls it."""
-        if torch.compiler.is_compiling() or module is not self._module:
-            return
-        if torch.is_grad_enabled() and not in_backward():
+        if module is self._module and hears():
             start = time.perf_counter()
             tensor = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)), None)
             if tensor is not None:
@@ -41,13 +39,13 @@ class Ear:
             self._clock(time.perf_counter() - start)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return nothing
+        return silent
 
     def __reduce__(self) -> Any:
-        return _nothing, ()
+        return made_silent, ()
 
 
-def nothing(*_: Any) -> None:
+def silent(*_: Any) -> None:
     """A hook that does nothing."""
 
 
@@ -69,10 +67,18 @@ def removed(handles: list[RemovableHandle]) -> None:
     handles.clear()
 
 
+def hears() -> bool:
+    """Whether a pass is one of training, run as it is written and for the first time."""
+    if torch.compiler.is_compiling():
+        return False
+    return torch.is_grad_enabled() and not in_backward()
+
+
 def in_backward() -> bool:
     """Whether autograd runs, as where a checkpoint repeats its forward pass."""
     return torch._C._current_graph_task_id() != -1  # no public name; held by a test
 
 
-def _nothing() -> Any:
-    return nothing
+def made_silent() -> Any:
+    """The hook that does nothing, as files name it."""
+    return silent

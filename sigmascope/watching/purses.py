@@ -15,6 +15,8 @@ KEPT = 0.9  # of the budget that is given out; the rest is for what a clock does
 MEMORY = 0.5  # weight of the last turn in what a turn is expected to take
 PAUSE = 5.0  # times the usual step: a longer one was a pause, or validation, and earns nothing
 FULLEST = 4.0  # turns that a purse may hold
+ADVANCE = 0.1  # seconds, in all, for the first looks: what is usual must be known before it is left
+THINNER = 4  # in that time a probe is read at each so many-th of the steps made
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class Purse:
         held: Seconds.
         last: Step of its last turn.
         turns: So many were taken.
+        advance: Seconds that it may take before it has earned them.
     """
 
     probe: Probe
@@ -36,12 +39,16 @@ class Purse:
     held: float = 0.0
     last: int | None = None
     turns: int = 0
+    advance: float = 0.0
 
     def pay(self, seconds: float, step: int) -> None:
         """A turn was taken."""
         known = self.turns > 0
         self.cost = MEMORY * seconds + (1 - MEMORY) * self.cost if known else seconds
-        self.held -= seconds
+        if self.held < seconds <= self.advance:
+            self.advance -= seconds
+        else:
+            self.held -= seconds
         self.last = step
         self.turns += 1
 
@@ -54,6 +61,9 @@ class Purse:
             return first
         missing = self.cost - self.held
         wait = math.ceil(missing / (rate * self.share)) if missing > 0 else 0
+        early = (self.last or 0) + (self.last or 0) // THINNER
+        if self.advance >= self.cost:
+            wait = min(wait, early - step)
         return max(first, step + wait)
 
 
@@ -67,7 +77,11 @@ class Purses:
 
     def __init__(self, probes: Sequence[Probe], budget: float) -> None:
         whole = sum(p.share for p in probes) or 1.0
-        self.purses = [Purse(p, p.share / whole, p.expected()) for p in probes]
+        shares = [p.share / whole for p in probes]
+        self.purses = [
+            Purse(p, share, p.expected(), advance=ADVANCE * share)
+            for p, share in zip(probes, shares, strict=True)
+        ]
         self._budget = budget * KEPT
         self.step_seconds = 0.0
         self.trained, self.spent = 0.0, 0.0

@@ -68,9 +68,9 @@ class Squares:
             if not found:
                 continue
             at, those = [i for i, _ in found], [t for _, t in found]
-            squares = _norms(those, group).square() / self._copies[at]
-            out[0, at] = squares
-            out[1, at] = 1
+            where = slice(None) if len(at) == len(self.sizes) else at
+            out[0, where] = _norms(those, group).square_().div_(self._copies[where])
+            out[1, where] = 1
 
     def norms(self, total: Tensor, needed: Callable[[Sequence[float]], bool]) -> dict[str, float]:
         """The norm at each place that was read; `needed` says of which of its parameters."""
@@ -102,7 +102,8 @@ def _norms(tensors: list[Tensor], group: _Group) -> Tensor:
     """In float64; one that leaves the range of its format is taken again in float64."""
     args = (tensors,) if group.plain else (tensors, 2, group.dtype)
     found = torch.stack(FOREACH._foreach_norm(*args)).double().cpu()
-    for i in (~found.isfinite()).nonzero().flatten().tolist():
+    bad = [] if math.isfinite(float(found.sum())) else (~found.isfinite()).nonzero().flatten()
+    for i in map(int, bad):
         found[i] = torch.linalg.vector_norm(tensors[i], dtype=torch.float64)
     return found
 

@@ -27,6 +27,7 @@ from sigmascope.watching.looks import OVER, OWN, Sink
 from sigmascope.watching.places import places
 from sigmascope.watching.probes import (
     Activations,
+    Attention,
     Gradients,
     Losses,
     Probe,
@@ -110,7 +111,7 @@ class Watch(Closing):
         self._rounds = Rounds(probes, processes, budget, clock, self.steps)
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
         self._alarms, self._told = Alarms(), list[Finding]()
-        self._main = trained[-1]
+        self._main, self._alone = trained[-1], processes.count == 1
         self._handles = [h for o in trained for h in (
             o.register_step_pre_hook(self._before), o.register_step_post_hook(self._stepped)
         )]  # fmt: skip
@@ -127,6 +128,9 @@ class Watch(Closing):
         """
         if loss is not None:
             self._losses.add(loss)
+            at_hand = not isinstance(loss, Tensor) or loss.device.type == "cpu"
+            if at_hand and self._alone and self._alarms.hear(float(loss)):
+                self._rounds.hurry(self.steps)
         if not self._told:
             return ()
         told, self._told = self._told, []
@@ -190,6 +194,7 @@ def _of_passes(model: nn.Module, processes: Processes) -> list[Probe]:
     return [
         Activations(model),
         Representations(model, processes),
+        Attention(model),
         *([spectra] if len(spectra) else []),
     ]
 

@@ -43,6 +43,11 @@ class Alarms:
         """Those that have begun and not ended."""
         return tuple(b.rung for b in self._bells.values() if b.rung)
 
+    def hear(self, loss: float) -> bool:
+        """Take the loss of a step; whether a look is worth its price now."""
+        self._tracks.loss.add(loss)
+        return self._tracks.loss.hints and not self._bells[self._rules[0]].rung
+
     def look(self, step: int, columns: Sequence[Column]) -> list[Finding]:
         """Take what a look has read.
 

@@ -22,6 +22,8 @@ class Change(Rule):
         score: And so many usual distances from it.
         first: At least so many times the value at first, or for shares so much more.
         beyond: And beyond this value.
+        alone: Whether it is an alarm also while the loss does not rise.
+        first_site: Whether only the first layer is looked at.
         words: What is said, of `{value}`, `{times}`, `{first}` and `{from_first}`.
     """
 
@@ -32,6 +34,8 @@ class Change(Rule):
     score: float = 0.0
     first: float | None = None
     beyond: float | None = None
+    alone: bool = False
+    first_site: bool = False
     words: str = ""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -39,7 +43,7 @@ class Change(Rule):
         known = [
             (self._far(track), site, form, track)
             for form, by_site in tracks.forms(self.quantity)
-            for site, track in by_site.items()
+            for site, track in [*by_site.items()][: 1 if self.first_site else None]
             if track.last is not None and track.count > YOUNG
         ]
         if not known:
@@ -47,6 +51,8 @@ class Change(Rule):
         far, site, form, track = max(known, key=lambda each: each[0])
         if far < 1:
             return CALM if far < CALMER else UNSURE
+        if not self.alone and not tracks.loss.rises:
+            return UNSURE
         count = sum(each[0] >= 1 for each in known)
         others = f" (and at {count - 1} other places)" if count > 1 else ""
         says = f"{site}: {self._says(track)}{others}."

@@ -7,10 +7,10 @@ from sigmascope.watching.alarms.signs import CALM, UNSURE, Rule, Sign
 from sigmascope.watching.alarms.tracks import YOUNG, Tracks
 from sigmascope.watching.looks import LOSS, WHOLE
 
-GROWTH, SEEN, AHEAD = 4, math.log(30.0), 2000  # readings in a row, by how much, steps to overflow
+GROWTH, SEEN, AHEAD = 5, math.log(100.0), 1000  # readings in a row, by how much, steps left
 LARGEST = math.log(3.4e38)  # of float32; mean squares overflow when entries reach its root
-SPIKE, SPIKE_SCORE = 1.3, 6.0  # of the usual loss, and usual distances
 EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
+WEIGHTS = "Frobenius norm"  # does not grow like this in any run that goes well
 MOVERS = ("gradient norm", "update ratio", "mean square")
 
 
@@ -20,7 +20,7 @@ class NotFinite(Rule):
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
         """As `Rule.look`."""
-        order = ("Frobenius norm", "mean square", "gradient norm", "update norm", "loss")
+        order = (WEIGHTS, "mean square", "gradient norm", "update norm", "loss")
         for name in order:
             for form, by_site in tracks.forms(name):
                 for site, track in by_site.items():
@@ -43,6 +43,8 @@ class Growing(Rule):
                 grown = track.growth(GROWTH)
                 if grown is None or track.last is None or grown[1] < SEEN:
                     continue
+                if not (tracks.loss.rises or (name == WEIGHTS and track.score > 0)):
+                    continue
                 left = (LARGEST - track.last) / grown[0]
                 if left < AHEAD and (worst is None or left < worst[0]):
                     worst = (left, name, site)
@@ -62,16 +64,12 @@ class LossSpike(Rule):
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
         """As `Rule.look`."""
-        track = tracks.one("loss", LOSS)
-        if track is None or track.count <= YOUNG or track.last is None:
-            return None
-        size = max(abs(track.level), 1e-12)
-        above = (track.last - track.level) / size
-        if above < SPIKE - 1 or track.score < SPIKE_SCORE:
-            return CALM if track.score < SPIKE_SCORE / 2 else UNSURE
+        loss = tracks.loss
+        if loss.excess <= 1:
+            return CALM if loss.excess < 0.5 else UNSURE
         since, site, name = _first_mover(tracks) or (step, LOSS, "")
         moved = f"; the {name} at {site} moved first, at step {since}" if name else ""
-        says = f"The loss is {track.last:.3g}, usually {track.level:.3g}{moved}."
+        says = f"The loss is {loss.fast:.3g} over the last steps, usually {loss.slow:.3g}{moved}."
         shown = (("loss", LOSS, ""), *(((name, site, ""),) if name else ()))
         return Sign(True, False, site, says, shown)
 
@@ -82,16 +80,16 @@ class PlasticityLoss(Rule):
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
         """As `Rule.look`."""
-        loss = tracks.one("loss", LOSS)
+        loss = tracks.loss
         dead, ratio = tracks.of("dead units"), tracks.of("update ratio")
-        if loss is None or loss.last is None or loss.count <= YOUNG or not dead:
+        if loss.count <= 5 * YOUNG or not dead:
             return None
         grown = {s: t.last - t.first for s, t in dead.items() if t.last is not None}
         slow = [t.last - t.first for t in ratio.values() if t.last is not None and t.count > YOUNG]
         site = max(grown, key=grown.__getitem__, default="")
         if not site or not slow or grown[site] < 0.15 or dead[site].count <= YOUNG:
             return CALM
-        stuck = loss.last > loss.level - 0.02 * abs(loss.level) and loss.last >= loss.first * 0.9
+        stuck = loss.fast > loss.slow - 0.02 * abs(loss.slow) and loss.fast >= 0.9 * loss.start
         slower = sorted(slow)[len(slow) // 2] < -math.log(10)
         if not (stuck and slower):
             return UNSURE
@@ -113,10 +111,10 @@ class Diverging(Rule):
         if not known:
             return None
         site = max(known, key=lambda s: known[s].value)
-        value, loss = known[site].value, tracks.one("loss", LOSS)
+        value = known[site].value
         if value < EDGE:
             return CALM
-        rising = loss is not None and loss.last is not None and loss.score > 2
+        rising = tracks.loss.excess > 0.5
         if value < DIVERGING and not rising:
             return UNSURE  # training hovers here for long, and goes on
         where = "all layers together" if site == WHOLE else site

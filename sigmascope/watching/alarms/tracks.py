@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 from sigmascope.quantities import quantity
+from sigmascope.watching.alarms.loss_tracks import LossTrack
 from sigmascope.watching.columns import Column
 
 WEIGHT = 0.1  # of the last reading in what is usual
@@ -21,11 +22,11 @@ YOUNG = 8  # readings in which what is usual is their mean
 FAR = 6.0  # times the usual straying: not taken in
 SETTLED = 40  # readings in a row that are far and stay together
 KEPT = 24  # readings for trends
-LEAST_LOG, LEAST_SHARE, LEAST_PART = 0.1, 0.02, 0.02  # what any reading strays by
+LEAST_LOG, LEAST_SHARE = 0.1, 0.02  # what any reading strays by
 MOVED, STILL = 4.0, 2.0  # usual distances: beyond the first it has moved, until within the second
 TINY = 1e-300
 
-Kind = Literal["log", "share", "loss"]  # a loss may be negative: no logarithm, and no fixed size
+Kind = Literal["log", "share"]
 
 
 @dataclass(slots=True)
@@ -74,8 +75,7 @@ class Track:
     @property
     def usual(self) -> float:
         """How far a reading strays as a rule."""
-        least = {"log": LEAST_LOG, "share": LEAST_SHARE, "loss": LEAST_PART * abs(self.level)}
-        return max(1.25 * self.stray, least[self.kind], TINY)
+        return max(1.25 * self.stray, LEAST_LOG if self.kind == "log" else LEAST_SHARE)
 
     @property
     def value(self) -> float:
@@ -127,9 +127,14 @@ class Track:
 
 
 class Tracks:
-    """The tracks of everything that is read."""
+    """The tracks of everything that is read.
+
+    Attributes:
+        loss: That of the loss.
+    """
 
     def __init__(self) -> None:
+        self.loss = LossTrack()
         self._tracks: dict[tuple[str, str], dict[str, Track]] = {}
 
     def add(self, step: int, columns: Sequence[Column]) -> None:
@@ -157,7 +162,5 @@ class Tracks:
 
 
 def _kind(name: str) -> Kind:
-    if name == "loss":
-        return "loss"
     row = quantity(name)
     return "log" if row.scale == "log" or row.most > 1 else "share"

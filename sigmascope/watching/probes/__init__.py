@@ -1,6 +1,7 @@
 """What is read of training: each file one kind of reading."""
 
 from sigmascope.watching.probes.activations import Activations
+from sigmascope.watching.probes.attention import Attention
 from sigmascope.watching.probes.base import Found, Probe
 from sigmascope.watching.probes.losses import Losses
 from sigmascope.watching.probes.norms import Gradients, Updates
@@ -9,6 +10,7 @@ from sigmascope.watching.probes.spectra import WeightSpectra
 
 __all__ = [
     "Activations",
+    "Attention",
     "Found",
     "Gradients",
     "Losses",
