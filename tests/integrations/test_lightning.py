@@ -2,6 +2,10 @@
 
 import copy
 import logging
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -196,6 +200,31 @@ def test_a_module_that_is_watched_can_be_copied_and_stored(tmp_path):
     net = torch.load(tmp_path / "net.pt", weights_only=False)
     assert net(torch.ones(1, 6)).shape == (1, 3)
     Module.load_from_checkpoint(tmp_path / "a.ckpt")
+
+
+def in_two_processes(how, tmp_path):
+    """What the ranks print, and what is warned of."""
+    command = [sys.executable, "-m", "tests.integrations.ranks", how, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return sorted(re.findall(r"rank \d: \d+ steps, (?:nan|-?[\d.]+)", done.stdout)), done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_in_two_processes_one_writes_and_neither_waits_for_the_other(tmp_path):
+    plain, _ = in_two_processes("plain", tmp_path)
+    assert [rank[:16] for rank in plain] == ["rank 0: 12 steps", "rank 1: 12 steps"]
+    assert in_two_processes("watched", tmp_path)[0] == plain
+    with Run(tmp_path / "a.run", write=False) as run:
+        rows = [(r.step, r.site, r.quantity, r.form) for r in run.readings()]
+    assert len(rows) == len(set(rows))
+    assert max(step for step, *_ in rows) == 12
+    lines = (tmp_path / "a.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(rows)
+    found, told = in_two_processes("broken", tmp_path)  # where only the one that writes can tell
+    assert found == plain
+    assert told.count("sigmascope watches this training no more") == 1
+    stopped, _ = in_two_processes("stopped", tmp_path)
+    assert [rank[:15] for rank in stopped] == ["rank 0: 8 steps", "rank 1: 8 steps"]
 
 
 def test_it_serves_the_trainer_of_the_other_name_too(tmp_path):
