@@ -8,7 +8,7 @@ length has some hundreds to two thousand points.
 import logging
 from collections.abc import Callable, Sequence
 
-from sigmascope.records import Finding, SiteSpectrum, Skipped
+from sigmascope.records import Finding, Reading, SiteSpectrum, Skipped
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import Look, Sink
 from sigmascope.watching.purses import Purses
@@ -33,7 +33,7 @@ class Filing:
     def __init__(self, sinks: Sequence[Sink], budget: float, clock: Callable[[], float]) -> None:
         self._sinks, self._budget, self._clock = list(sinks), budget * SHARE, clock
         self._columns: dict[tuple[str, str, str], Column] = {}
-        self._spectra: list[SiteSpectrum] = []
+        self._rest: dict[tuple[str, str, str], SiteSpectrum | Reading] = {}
         self._skipped: list[Skipped] = []
         self._findings: list[Finding] = []
         self._last: int | None = None
@@ -43,7 +43,7 @@ class Filing:
     def keep(
         self,
         columns: Sequence[Column],
-        spectra: Sequence[SiteSpectrum],
+        rest: Sequence[SiteSpectrum | Reading],
         findings: Sequence[Finding],
         skipped: Sequence[Skipped],
     ) -> None:
@@ -53,8 +53,9 @@ class Filing:
         for column in columns:
             own = column.sites[0] if len(column.sites) == 1 else ""
             self._columns[column.quantity, column.form, own] = column
-        kept = {(s.site, s.form): s for s in (*self._spectra, *spectra)}
-        self._spectra = [*kept.values()]
+        for each in rest:
+            name = each.quantity if isinstance(each, Reading) else ""
+            self._rest[each.site, each.form, name] = each
         self._findings += findings
         self._skipped += skipped
 
@@ -70,14 +71,16 @@ class Filing:
     def file(self, step: int) -> None:
         """Hand over what was kept."""
         start = self._clock()
-        readings = tuple(r for c in self._columns.values() for r in c.readings())
-        look = Look(step, readings, tuple(self._spectra), tuple(self._findings),
-                    tuple(self._skipped))  # fmt: skip
+        readings = [r for c in self._columns.values() for r in c.readings()]
+        readings += [r for r in self._rest.values() if isinstance(r, Reading)]
+        spectra = (s for s in self._rest.values() if isinstance(s, SiteSpectrum))
+        said = tuple(self._findings), tuple(self._skipped)
+        look = Look(step, tuple(readings), tuple(spectra), *said)
         if not (readings or look.findings or look.skipped):
             return
         for sink in [*self._sinks]:
             self._hand(sink, lambda s: s.write(look))
-        self._columns, self._spectra, self._findings, self._skipped = {}, [], [], []
+        self._columns, self._rest, self._findings, self._skipped = {}, {}, [], []
         self._last, self._cost = step, self._clock() - start
         self.spent += self._cost
 

@@ -19,7 +19,7 @@ from sigmascope.watching.probes import Found, Probe
 from sigmascope.watching.processes import Processes
 from sigmascope.watching.purses import Purses
 
-HURRIED, APART = 4, 2  # probes of a hurried look, steps since the last look
+APART = 2  # steps since the last look, that a hurried one waits for
 LOG = logging.getLogger("sigmascope")
 
 
@@ -75,7 +75,7 @@ class Rounds:
     def read(self, step: int) -> list[Found]:
         """What was found in the step just made; nothing but in the first process."""
         self._start = self._clock()
-        own = sum(p.seconds for p in self._due)  # of hooks in the middle of training
+        own = sum(p.seconds for p in self._due)  # of hooks in the middle of the step
         self.purses.earn(self._start - self._mark - own, step - self._counted)
         self._counted, self.opened = step, False
         parts = {p: self._ask(p, p.local) for p in self._due}
@@ -92,13 +92,15 @@ class Rounds:
             step: Made so far.
             elsewhere: Seconds since `read` that are no probe's: of filing.
         """
-        took = self._clock() - self._start - elsewhere
-        measured = sum(p.seconds for p in self._due if p not in self._failed)
-        rest = max(took - measured, 0.0) / max(len(self._due), 1)
+        took = self._clock() - self._start - elsewhere  # more than probes have measured
+        paying = [p for p in self._due if p.share and p not in self._failed]
+        rest = max(took - sum(p.seconds for p in paying), 0.0) / max(len(paying), 1)
         for probe in self._due:
+            if probe.idle:
+                self._drop(probe, "there is none in this model", quietly=True)
             if probe in self._failed:
                 self.purses.drop(probe)
-            else:
+            elif probe.share:
                 self.purses.pay(probe, probe.seconds + rest, step)
         self.next, due = self.purses.plan(step)
         marks = [1.0 if p in due else -1.0 if p in self._failed else 0.0 for p in self._probes]
@@ -115,8 +117,8 @@ class Rounds:
         """
         if self.opened or self.next <= step + 1:
             return
-        cheap = sorted(self.purses.purses, key=lambda purse: purse.cost)[:HURRIED]
-        if step - max(purse.last or 0 for purse in cheap) >= APART:
+        cheap = [purse for purse in self.purses.purses if purse.probe.first == 1]
+        if cheap and step - max(purse.last or 0 for purse in cheap) >= APART:
             self.next, self._due = step + 1, [purse.probe for purse in cheap]
             self.open()
 
@@ -157,12 +159,13 @@ class Rounds:
         finally:
             probe.seconds += self._clock() - start
 
-    def _drop(self, probe: Probe, why: str) -> None:
+    def _drop(self, probe: Probe, why: str, *, quietly: bool = False) -> None:
         if probe in self._failed:
             return
         self._failed.add(probe)
         line = " ".join(why.split())[:300]
-        LOG.warning("sigmascope reads %s no more: %s", probe.name, line)
+        level = logging.DEBUG if quietly else logging.WARNING
+        LOG.log(level, "sigmascope reads %s no more: %s", probe.name, line)
         self.dropped.append(Skipped(OWN, probe.name, line))
         try:
             probe.close()

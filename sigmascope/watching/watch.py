@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, final
 
 import torch
@@ -18,30 +18,22 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sigmascope.gate import Closing, Refusal
-from sigmascope.records import Finding, SiteSpectrum
+from sigmascope.probes.samples import Batch, Loss
+from sigmascope.quantities import View
+from sigmascope.records import Finding
 from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.choice import chosen
 from sigmascope.watching.columns import Column
 from sigmascope.watching.files import RunFile, about_of
 from sigmascope.watching.filing import Filing
 from sigmascope.watching.looks import OVER, OWN, Sink
 from sigmascope.watching.places import places
-from sigmascope.watching.probes import (
-    Activations,
-    Attention,
-    Gradients,
-    Losses,
-    Probe,
-    Representations,
-    Updates,
-    WeightSpectra,
-)
+from sigmascope.watching.probes import Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped
 from sigmascope.watching.rounds import Rounds
-from sigmascope.watching.squares import Squares
 
 LOG = logging.getLogger("sigmascope")
 USUAL = 0.02  # of the training time
-SEED = 20230121  # of signs and blocks; no generator of the user's is touched
 
 
 @final
@@ -58,6 +50,13 @@ class Watch(Closing):
         run: A run file, to which looks are filed; one that exists goes on.
         sinks: Where looks go besides.
         budget: Share of the training time that watching may take.
+        only: Names of the probes that are read: `"gradients"`, `"updates"`, `"activations"`,
+            `"attention"`, `"representations"`, `"spectra"`, `"sharpness"`, `"profile"`; all that
+            can be if not given. The first two are cheap: `budget=0.003` is enough for them.
+        probe_batch: A batch that stays the same, for what training batches do not tell.
+        targets: Of the probe batch.
+        loss: `loss(output, targets)`; with it and targets the sharpness is read.
+        views: What is read of the probe batch by `profile`.
         start: Steps made before, as after a restart; if not given, the last step of the run file.
         together: Whether all processes of the default group train this model; if not given, they
             do where it is wrapped for them or its weights are sharded.
@@ -90,6 +89,11 @@ class Watch(Closing):
         run: str | os.PathLike[str] | None = None,
         sinks: Sequence[Sink] = (),
         budget: float = USUAL,
+        only: Collection[str] | None = None,
+        probe_batch: Batch | None = None,
+        targets: Any = None,
+        loss: Loss | None = None,
+        views: Collection[View] = ("features",),
         start: int | None = None,
         together: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -100,8 +104,9 @@ class Watch(Closing):
         found = places(inner, trained)
         processes = Processes.of(model, together)
         self._losses = Losses()
-        squares = Squares(found, processes)
-        probes = [self._losses, Gradients(squares), Updates(squares), *_of_passes(inner, processes)]
+        probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
+        wanted = {"probe": probe, "views": views, "only": only}
+        probes = chosen(inner, found, processes, self._losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
         files = [RunFile(run, inner, about)] if run and not processes.rank else []
         last = processes.agreed(
@@ -168,13 +173,16 @@ class Watch(Closing):
                 self._rounds.stepped(optimizer)
                 if main:
                     self._look()
+        rate = optimizer.param_groups[0].get("lr") if main and self._alone else None
+        if isinstance(rate, float) and self._alarms.hear_rate(rate):
+            self._rounds.hurry(self.steps)
         if main and self.steps + 1 >= self._rounds.next:
             self._rounds.open()
 
     def _look(self) -> None:
         found = self._rounds.read(self.steps)
         columns = [f for f in found if isinstance(f, Column)]
-        spectra = [f for f in found if isinstance(f, SiteSpectrum)]
+        rest = [f for f in found if not isinstance(f, Column)]
         columns.append(Column("watched share", [OWN], [min(self.share, 1.0)]))
         alarms = self._alarms.look(self.steps, columns)
         for alarm in alarms:
@@ -182,21 +190,9 @@ class Watch(Closing):
             LOG.log(level, "step %d: %s: %s", self.steps, alarm.name, alarm.says)
         self._told += alarms
         skipped, self._rounds.dropped = self._rounds.dropped, []
-        self._filing.keep(columns, spectra, alarms, skipped)
+        self._filing.keep(columns, rest, alarms, skipped)
         elsewhere = self._filing.file_if_due(self.steps, self._rounds.purses)
         self._rounds.settle(self.steps, elsewhere)
-
-
-def _of_passes(model: nn.Module, processes: Processes) -> list[Probe]:
-    """What listens to forward passes, and what reads weights."""
-    generator = torch.Generator().manual_seed(SEED)
-    spectra = WeightSpectra(model, processes, generator)
-    return [
-        Activations(model),
-        Representations(model, processes),
-        Attention(model),
-        *([spectra] if len(spectra) else []),
-    ]
 
 
 def _of_torch(optimizer: Any) -> Optimizer:

@@ -46,7 +46,13 @@ class Alarms:
     def hear(self, loss: float) -> bool:
         """Take the loss of a step; whether a look is worth its price now."""
         self._tracks.loss.add(loss)
-        return self._tracks.loss.hints and not self._bells[self._rules[0]].rung
+        return self._tracks.loss.hints
+
+    def hear_rate(self, rate: float) -> bool:
+        """Take the learning rate of a step; whether a look is worth its price now."""
+        before = self._tracks.rate.jumped
+        self._tracks.rate.add(rate)
+        return self._tracks.rate.jumped and not before
 
     def look(self, step: int, columns: Sequence[Column]) -> list[Finding]:
         """Take what a look has read.

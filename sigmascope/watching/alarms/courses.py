@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sigmascope.watching.alarms.signs import CALM, UNSURE, Rule, Sign
 from sigmascope.watching.alarms.tracks import YOUNG, Tracks
-from sigmascope.watching.looks import LOSS, WHOLE
+from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
 
 GROWTH, SEEN, AHEAD = 5, math.log(100.0), 1000  # readings in a row, by how much, steps left
 LARGEST = math.log(3.4e38)  # of float32; mean squares overflow when entries reach its root
@@ -72,6 +72,19 @@ class LossSpike(Rule):
         says = f"The loss is {loss.fast:.3g} over the last steps, usually {loss.slow:.3g}{moved}."
         shown = (("loss", LOSS, ""), *(((name, site, ""),) if name else ()))
         return Sign(True, False, site, says, shown)
+
+
+@dataclass(frozen=True)
+class RateJump(Rule):
+    """A learning rate far above the highest that it had kept to."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        rate = tracks.rate
+        if not rate.jumped or rate.base is None:
+            return CALM
+        says = f"The learning rate is {rate.rate:.3g}, and was {rate.base:.3g} at most before."
+        return Sign(True, False, OPTIMISER, says, (("rate", OPTIMISER, ""),))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ SCATTER, PART, WAY = (
     0.08,
 )  # times the scatter, of the slow mean, of the way from the start
 RISES = 0.2  # of the limit
-HINT = 0.4  # of the limit: a look is worth its price
+HINT = 0.25  # of the limit: a look is worth its price
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from sigmascope.watching.alarms.courses import (
     LossSpike,
     NotFinite,
     PlasticityLoss,
+    RateJump,
 )
 from sigmascope.watching.alarms.signs import Rule
 
@@ -31,6 +32,12 @@ RULES: tuple[Rule, ...] = (
         "Chowdhery et al. 2022, Sec. 5.1",
         ("Go back to a checkpoint before the spike and leave out the batches in it.",
          "If it comes again, lower the learning rate or clip gradients."),
+        patience=1,
+    ),
+    RateJump(
+        "rate-jump", "warning", frozenset({"rate"}),
+        "Cohen et al. 2021, Sec. 2",
+        ("Look at the schedule: the rate rises after it had settled.",),
         patience=1,
     ),
     Change(
@@ -59,6 +66,7 @@ RULES: tuple[Rule, ...] = (
         "LeCun et al. 1998, Sec. 4.3",
         ("Look at where the batches since this step come from, and how they are scaled.",),
         quantity="mean square", up=True, usual=20.0, score=6.0, alone=True, first_site=True,
+        patience=1,
         words="what the first layer reads is {times} times its usual size (mean square)",
     ),
     Change(
@@ -123,6 +131,13 @@ RULES: tuple[Rule, ...] = (
         words="the weights have shrunk to 1/{from_first} of what they were",
     ),
     Change(
+        "growing-weights", "warning", frozenset({"Frobenius norm"}),
+        "Andriushchenko et al. 2023, Sec. 2",
+        ("Lower the learning rate, or look at what changes these weights besides the optimiser.",),
+        quantity="Frobenius norm", up=True, usual=2.0, score=5.0, patience=1,
+        words="the weights are {times} times as large as usual, and the loss rises",
+    ),
+    Change(
         "weights-out-of-bulk", "warning", frozenset({"stable rank"}),
         "Le & Jegelka 2022, Thm. 1; Martin & Mahoney 2021, Sec. 3",
         ("Lower the learning rate, or bound the spectral norm of this layer.",),
@@ -134,7 +149,7 @@ RULES: tuple[Rule, ...] = (
         "frozen-weights", "warning", frozenset({"update norm"}),
         "arithmetic",
         ("Look at the learning rate's schedule and at what the optimiser is handed.",),
-        alone=True, quantity="update norm", up=False, usual=1e4, score=6.0, patience=3,
+        alone=True, quantity="update norm", up=False, usual=1e4, score=6.0,
         words="a step changes the weights by 1/{times} of what it did",
     ),
     PlasticityLoss(

@@ -15,6 +15,7 @@ from typing import Literal
 
 from sigmascope.quantities import quantity
 from sigmascope.watching.alarms.loss_tracks import LossTrack
+from sigmascope.watching.alarms.rate_tracks import RateTrack
 from sigmascope.watching.columns import Column
 
 WEIGHT = 0.1  # of the last reading in what is usual
@@ -131,10 +132,12 @@ class Tracks:
 
     Attributes:
         loss: That of the loss.
+        rate: That of the learning rate.
     """
 
     def __init__(self) -> None:
         self.loss = LossTrack()
+        self.rate = RateTrack()
         self._tracks: dict[tuple[str, str], dict[str, Track]] = {}
 
     def add(self, step: int, columns: Sequence[Column]) -> None:

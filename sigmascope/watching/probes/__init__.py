@@ -5,7 +5,9 @@ from sigmascope.watching.probes.attention import Attention
 from sigmascope.watching.probes.base import Found, Probe
 from sigmascope.watching.probes.losses import Losses
 from sigmascope.watching.probes.norms import Gradients, Updates
+from sigmascope.watching.probes.profiles import Profiles
 from sigmascope.watching.probes.representations import Representations
+from sigmascope.watching.probes.sharpness import ProbeBatch, Sharpness
 from sigmascope.watching.probes.spectra import WeightSpectra
 
 __all__ = [
@@ -15,7 +17,10 @@ __all__ = [
     "Gradients",
     "Losses",
     "Probe",
+    "ProbeBatch",
+    "Profiles",
     "Representations",
+    "Sharpness",
     "Updates",
     "WeightSpectra",
 ]

@@ -16,6 +16,8 @@ from sigmascope.watching.entropies import ENTROPIES
 from sigmascope.watching.hooks import hears, made_silent, removed, silent
 from sigmascope.watching.probes.base import Found, Probe, nothing
 
+SILENT = 3  # turns without any attention: there is none
+
 
 class Attention(Probe):
     """Entropy of attention, over that of equal attention to all keys in sight.
@@ -41,6 +43,7 @@ class Attention(Probe):
         self.inside: list[str] = []
         self._sums: dict[str, Tensor] = {}
         self._order: list[tuple[str, int]] = []
+        self._silent = 0
 
     def open(self) -> None:
         self._sums = {}
@@ -56,6 +59,8 @@ class Attention(Probe):
         return torch.cat([t.cpu() for t in self._sums.values()]) if self._sums else nothing()
 
     def read(self, total: Tensor) -> Iterator[Found]:
+        self._silent = 0 if self._order else self._silent + 1
+        self.idle = self._silent >= SILENT
         parts = total.split([size for _, size in self._order]) if self._order else ()
         means, least = {}, {}
         for (site, _), sums in zip(self._order, parts, strict=True):

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from sigmascope.records import SiteSpectrum
+from sigmascope.records import Reading, SiteSpectrum
 from sigmascope.watching.columns import Column
 
-Found = Column | SiteSpectrum
+Found = Column | SiteSpectrum | Reading
 
 
 class Probe(ABC):
@@ -27,6 +27,7 @@ class Probe(ABC):
         first: The first step at which it may be read.
         every: It is not read more often than at each so many steps.
         seconds: That this turn has taken so far.
+        idle: Whether there is nothing for it in this model.
     """
 
     name: ClassVar[str]
@@ -34,6 +35,7 @@ class Probe(ABC):
     first: ClassVar[int] = 1
     every: ClassVar[int] = 1
     seconds: float = 0.0
+    idle: bool = False
 
     def expected(self) -> float:
         """Seconds that a turn takes, before one was measured."""
