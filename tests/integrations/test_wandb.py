@@ -2,6 +2,7 @@
 
 import json
 import struct
+import time
 
 import pytest
 
@@ -22,6 +23,8 @@ def records(file, *, block=32768):
             at += block - at % block
             continue
         _, length, kind = struct.unpack("<IHB", content[at : at + 7])
+        if at + 7 + length > len(content):  # not written yet
+            return
         whole += content[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in {1, 4}:  # whole, or the last part
@@ -29,19 +32,29 @@ def records(file, *, block=32768):
             whole = b""
 
 
-def history(folder):
-    """Rows of the run file that lies there, and its axes by group."""
+def found_in(file):
+    """What stands in a run file: records as they are read."""
     from wandb.proto import wandb_internal_pb2
 
-    rows, axes = [], {}
-    (file,) = folder.rglob("run-*.wandb")
     for data in records(file):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(data)
-        if record.WhichOneof("record_type") == "history":
+        yield record.WhichOneof("record_type"), record
+
+
+def history(folder):
+    """Rows of the run file that lies there, and its axes by group."""
+    (file,) = folder.rglob("run-*.wandb")
+    end = time.monotonic() + 60
+    while "exit" not in (kind for kind, _ in found_in(file)):  # another process writes it
+        assert time.monotonic() < end, [kind for kind, _ in found_in(file)]
+        time.sleep(0.1)
+    rows, axes = [], {}
+    for kind, record in found_in(file):
+        if kind == "history":
             items = record.history.item
             rows.append({i.key or ".".join(i.nested_key): json.loads(i.value_json) for i in items})
-        if record.WhichOneof("record_type") == "metric":
+        if kind == "metric":
             axes[record.metric.glob_name or record.metric.name] = record.metric.step_metric
     return rows, axes
 
