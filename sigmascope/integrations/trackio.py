@@ -1,0 +1,41 @@
+"""Looks in Trackio."""
+
+from typing import Any, final
+
+try:
+    import trackio
+except ImportError as error:
+    raise ImportError(
+        "Looks in Trackio need trackio. `pip install 'sigmascope[trackio]'`, or take "
+        "`sigmascope.integrations.tables.CSV`, which needs nothing."
+    ) from error
+
+from sigmascope.integrations.names import alarm_name, numbers, spectrum_name
+from sigmascope.watching import Look
+
+
+@final
+class Trackio:
+    """A sink that logs to a run of Trackio: numbers, histograms, alarms as text.
+
+    Steps are those of the optimiser; what else is logged to the run should name its step, too, as
+    Trackio counts on from the largest.
+
+    Args:
+        run: What `trackio.init` returned. It is not finished here.
+    """
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    def write(self, look: Look) -> None:
+        """Log one look; Trackio sends it when it gets to it."""
+        values: dict[str, Any] = dict(numbers(look))
+        for s in look.spectra:
+            values[spectrum_name(s)] = trackio.Histogram(s.spectrum.sigma.tolist())
+        for f in look.findings:
+            values[f"{alarm_name(f)}/says"] = f.says
+        self._run.log(values, step=look.step)
+
+    def close(self) -> None:
+        """Nothing is held: the run is its maker's to finish."""
