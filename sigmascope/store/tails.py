@@ -10,9 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sigmascope.store import seals
+from sigmascope.store import codecs, seals
 from sigmascope.store.images import ALONE, Picture, glance, in_place, opened, signature, take
 from sigmascope.store.refusals import Damaged, Replaced, require_file, sound
+from sigmascope.store.rows import Row
 from sigmascope.store.seals import Seal
 from sigmascope.store.tables import Table, selection, tables
 from sigmascope.store.wholes import require_kin, require_tables
@@ -52,6 +53,10 @@ class Fresh:
     rows: Rows
     mark: Mark
     more: bool
+
+    def records(self, table: Table) -> tuple[Row[Any], ...]:
+        """The rows of a table as the records that they were."""
+        return tuple(codecs.row(table, *cells) for cells in self.rows.get(table, ()))
 
 
 def since(path: str | os.PathLike[str], mark: Mark | None = None, *, most: int = ROWS) -> Fresh:
