@@ -32,8 +32,9 @@ def compare(
     Of two run files, as `ss.watch` and `survey.Monitor` write them, it says until which step they
     are bit for bit the same, which quantity at which layer first leaves what the runs' own
     step-to-step variation explains and what followed, and which settings, alarms and last losses
-    differ. Of checkpoints: without a model the weights are compared by name. With one, both are measured on data, and the
-    drift of every balance is judged if the learning rate and the fall of the loss are given.
+    differ. Of checkpoints: without a model the weights are compared by name. With one, both are
+    measured on data, and the drift of every balance is judged if the learning rate and the fall of
+    the loss are given.
 
     Example: sigmascope compare a.pt b.pt --model mlp --learning-rate 0.01 --loss-drop 1.8
     Example: sigmascope compare a.run b.run

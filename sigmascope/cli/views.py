@@ -19,8 +19,8 @@ def view(
 
     The page has the alarms over steps and what to do about them, curves of every quantity at every
     layer, a map of layers and steps, spectra moved through time, and a second run laid over the
-    first. It is served to this machine alone, and follows until Ctrl-C ends it. A run file that does
-    not exist yet is waited for.
+    first. It is served to this machine alone, and follows until Ctrl-C ends it. A run file that
+    does not exist yet is waited for.
 
     Example: sigmascope view mlp.run
     Example: sigmascope view mlp.run other.run --html runs.html
@@ -36,9 +36,7 @@ def view(
 
     files = [file for file in (run, other) if file is not None]
     if len({os.path.realpath(file) for file in files}) < len(files):
-        raise gate.Refusal(
-            f"`view` lays two runs over each other, got {run} twice: name one, or two."
-        )
+        raise gate.Refusal(f"`view` lays two runs over each other, got {run} twice: name another.")
     require_targets(html=html, inputs=tuple(files))
     if html is not None:
         wrote(live.written(html, files))

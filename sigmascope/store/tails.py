@@ -44,19 +44,22 @@ class Fresh:
     """Whole steps that were not read before.
 
     Attributes:
+        path: The run file.
         rows: The cells `(step, time, *COLUMNS[table])` of every table that has some, in the order
             of writing.
         mark: How far the file has been read with them; to be given to the next look.
         more: Whether steps are left for the next look.
     """
 
+    path: Path
     rows: Rows
     mark: Mark
     more: bool
 
     def records(self, table: Table) -> tuple[Row[Any], ...]:
-        """The rows of a table as the records that they were."""
-        return tuple(codecs.row(table, *cells) for cells in self.rows.get(table, ()))
+        """The rows of a table as the records that they were; `Damaged` if they are none."""
+        with sound(self.path, f"the {table} cannot be read"):
+            return tuple(codecs.row(table, *cells) for cells in self.rows.get(table, ()))
 
 
 def since(path: str | os.PathLike[str], mark: Mark | None = None, *, most: int = ROWS) -> Fresh:
@@ -158,7 +161,7 @@ def _read(file: sqlite3.Connection, picture: Picture, mark: Mark | None, most: i
         if not rows:
             raise
         more = True  # the next look begins with what is wrong
-    return Fresh(rows, Mark(name, last, ends), more)
+    return Fresh(picture.path, rows, Mark(name, last, ends), more)
 
 
 def _require_same(file: sqlite3.Connection, path: Path, mark: Mark, name: str) -> None:
@@ -221,4 +224,4 @@ def _unsealed(file: sqlite3.Connection, picture: Picture, mark: Mark | None) -> 
             rows[table] = file.execute(selection(table, 1)).fetchall()
             for cells in rows[table]:
                 seals.require_kinds(table, cells)
-    return Fresh(rows, mark or Mark(""), more=False)
+    return Fresh(picture.path, rows, mark or Mark(""), more=False)

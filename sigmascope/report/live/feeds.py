@@ -14,11 +14,12 @@ class Feed:
 
     Args:
         path: The run file.
+        name: What the page calls it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, name: str) -> None:
         self.path = path
-        self.history = History(path.name)
+        self.history = History(name)
         self.generation = 0  # of the history; it changes when the file is another run
         self._mark: Mark | None = None
         self._version = 0
@@ -32,7 +33,7 @@ class Feed:
             fresh = since(self.path, self._mark)
         except Replaced:
             with self._lock:
-                self.history, self._mark = History(self.path.name), None
+                self.history, self._mark = History(self.history.name), None
                 self.generation += 1
                 self._say("The file was replaced by another run, which is read from its start.", "")
             return True

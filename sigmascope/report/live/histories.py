@@ -1,8 +1,9 @@
 """What a run has read so far, by columns, as a page draws it."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,12 @@ class History:
     findings: list[Any] = field(default_factory=list)
 
     def take(self, fresh: Fresh) -> None:
-        """Add what is new in the file."""
+        """Add what is new in the file.
+
+        Raises:
+            Damaged: If a finding cannot be read; nothing was added then.
+        """
+        self.findings += fresh.records("findings")
         for step, _, site, view, form, quantity, *numbers, _how, _risk in fresh.rows.get(
             "readings", ()
         ):
@@ -135,7 +141,6 @@ class History:
             panel.add(self._site(site), step, tuple(numbers))
         for step, _, *cells in fresh.rows.get("spectra", ()):
             self._spectrum(step, cells)
-        self.findings += fresh.records("findings")
         self.about |= {name: value for _, _, name, value in fresh.rows.get("environment", ())}
         for _, _, site, _kind, depth, _parameters in fresh.rows.get("layers", ()):
             self.layers[site] = depth
@@ -188,6 +193,12 @@ class History:
         found = self.spectra.setdefault((site, view, form), [])
         found[:] = [other for other in found if other[0] < step] if _again(found, step) else found
         found.append(one)
+
+
+def names(paths: Sequence[Path]) -> list[str]:
+    """What a page calls run files: by their names, or whole paths where these are the same."""
+    short = [path.name for path in paths]
+    return short if len({*short}) == len(short) else [str(path) for path in paths]
 
 
 def _again(found: list[list[Any]], step: int) -> bool:

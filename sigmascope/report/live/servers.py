@@ -2,6 +2,7 @@
 
 import errno
 import json
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -13,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from sigmascope.gate import Closing, Refusal
 from sigmascope.report.live.feeds import Feed
+from sigmascope.report.live.histories import names
 from sigmascope.report.pages.run import live_text
 
 LOOPBACK = "127.0.0.1"
@@ -46,7 +48,8 @@ class Server(Closing):
     """
 
     def __init__(self, paths: Sequence[Path], *, port: int = 0) -> None:
-        self.feeds = tuple(Feed(path) for path in paths)
+        named = zip(paths, names(paths), strict=True)
+        self.feeds = tuple(Feed(path, name) for path, name in named)
         handler = type("Handler", (_Handler,), {"feeds": self.feeds})
         try:
             self._http = _Http((LOOPBACK, port), handler)
@@ -87,6 +90,11 @@ class _Http(ThreadingHTTPServer):
     block_on_close = False
     allow_reuse_address = True
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that has left; of a fault of ours where it is."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     feeds: tuple[Feed, ...] = ()
@@ -122,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, path: str, query: Mapping[str, str]) -> Any:
         number = lambda name: _count(query[name])
         if path == "/":
-            return live_text([feed.path.name for feed in self.feeds])
+            return live_text([feed.history.name for feed in self.feeds])
         if path == "/state":
             seen = [int(query.get(f"seen{i}", -1)) for i in range(len(self.feeds))]
             both = zip(self.feeds, seen, strict=True)

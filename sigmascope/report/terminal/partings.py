@@ -54,28 +54,21 @@ def _what(p: Parted) -> str:
 
 
 def _bits(found: Parting) -> str:
+    until = found.same_until
     if found.differs_at is None:
-        return (
-            ""
-            if found.same_until is None
-            else (
-                f"What both read is bit for bit the same until step {found.same_until}, the last."
-            )
-        )
+        same = f"What both read is bit for bit the same until step {until}, the last."
+        return "" if until is None else same
     at = found.differing[0]
     more = f" and {len(found.differing) - 1} more" if len(found.differing) > 1 else ""
-    first = (
-        f"first different at step {found.differs_at} ({at.quantity} at {printable(at.site)}{more})"
-    )
-    if found.same_until is None:
-        return f"No step is bit for bit the same; {first}."
-    return f"Bit for bit the same until step {found.same_until}; {first}."
+    place = f"{at.quantity} at {printable(at.site)}{more}"
+    same = "No step is" if until is None else f"Until step {until} they are"
+    return f"{same} bit for bit the same; step {found.differs_at} is not ({place})."
 
 
 def _measure(found: Parting) -> str:
     return (
-        f"the mean difference of {found.window} readings, in standard errors that the runs' own changes from "
-        f"reading to reading explain; above {compact(found.limit, digits=3)} it counts."
+        f"the mean difference of {found.window} readings, in standard errors that the runs' own "
+        f"changes from reading to reading explain; above {compact(found.limit, digits=3)} it counts."
     )
 
 

@@ -49,7 +49,7 @@ function stateWords(track) {
 function fillStatus() {
   const words = tracks.map(stateWords).join("; ");
   const lead = data.live ? (heard.ok ? "Following. " : "The server does not answer any more; what is here stays. ") : "";
-  byId("status").textContent = `${lead}${titled(words)}.`;
+  byId("status").textContent = `${lead}${tracks.length > 1 ? words : titled(words)}.`;
 }
 
 function fillHead() {
@@ -141,7 +141,7 @@ async function ask() {
     if (changed) await showAll();
     heard.ok = true;
   } catch (error) {
-    if (!(error instanceof TypeError) && !(error.message > 0)) throw error; // not of the network: a fault of ours
+    if (!(error instanceof Unheard)) throw error;
     heard.ok = false;
   }
   fillStatus();

@@ -208,7 +208,8 @@ function fillKeys() {
   const colours = coloursOf(sitesShown());
   const sites = [...colours.keys()];
   const tones = [...colours.values()];
-  const places = sites.length > FEW ? [scaleKey(shortened(sites[0], 24), shortened(sites[sites.length - 1], 24), tones)] : sites.map((site) => keyLine(shortened(site, 32), colours.get(site)));
+  const room = document.documentElement.clientWidth < 500 ? 12 : 24;
+  const places = sites.length > FEW ? [scaleKey(shortened(sites[0], room), shortened(sites[sites.length - 1], room), tones)] : sites.map((site) => keyLine(shortened(site, 32), colours.get(site)));
   const runs = tracks.length > 1 ? tracks.map((track) => keyLine(runName(track), ink("--soft"), track.index > 0)) : [];
   byId("keys").replaceChildren(...places, ...runs);
   byId("loss-keys").replaceChildren(...(tracks.length > 1 ? tracks.map((track) => keyLine(runName(track), ink(INKS[track.index]))) : []));

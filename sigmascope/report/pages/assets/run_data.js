@@ -96,10 +96,15 @@ class Track {
   }
 }
 
+class Unheard extends Error {}
+
 async function get(path) {
-  const answer = await fetch(path);
-  if (!answer.ok) throw new Error(`${answer.status}`);
-  return answer.json();
+  const unheard = (error) => {
+    throw new Unheard(error);
+  };
+  const answer = await fetch(path).catch(unheard);
+  if (!answer.ok) unheard(answer.status);
+  return answer.json().catch(unheard);
 }
 
 function matrixKey({ site, view, form }) {
