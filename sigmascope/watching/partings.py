@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
-from numpy.lib.stride_tricks import sliding_window_view
 
 from sigmascope.records import Estimate, Shown
 from sigmascope.store import Run
@@ -20,9 +18,8 @@ from sigmascope.watching.trajectories import (
     scaled,
     trajectories,
 )
+from sigmascope.watching.variations import WINDOW, gaps, limit, standard_errors
 
-WINDOW = 16  # readings over which a difference is averaged
-RISK = 0.01  # that variation alone makes any trajectory part, at any step
 Common = Mapping[Key, tuple[Trajectory, Trajectory, bool]]
 
 
@@ -118,12 +115,9 @@ def part(first: Run, second: Run) -> Parting:
     """Say where two runs part.
 
     A difference leaves what the runs' own step-to-step variation explains where its mean over the
-    last `WINDOW` readings is more standard errors from zero than Student's t allows at a risk of
-    `RISK`, divided by the number of tests made. The standard error is that of two independent
-    readings around a common trend, with variances from the mean squared successive differences of
-    each run in that window, which a trend only enlarges; they have 2/3 of a degree of freedom for
-    each difference, of one run alone to be safe. Where intervals of two readings overlap they do
-    not differ; quantities of many decades are compared by their logarithms. What the watch reads of
+    last readings (16 at most) is more standard errors from zero than chance allows at any step of
+    any trajectory, as `variations` has it. Where intervals of two readings overlap they do not
+    differ; quantities of many decades are compared by their logarithms. What the watch reads of
     itself is left out.
 
     Args:
@@ -132,9 +126,6 @@ def part(first: Run, second: Run) -> Parting:
 
     Raises:
         Damaged: If one of the files is.
-
-    Source:
-        von Neumann 1941, The mean square successive difference; Bonferroni 1936.
     """
     both = [_read(run) for run in (first, second)]
     a, b = both
@@ -150,7 +141,7 @@ def part(first: Run, second: Run) -> Parting:
         **_bits(common),
         parted=tuple(sorted(filter(None, found), key=lambda p: (p.step, p.seen, -p.times))),
         window=WINDOW,
-        limit=_limit(WINDOW, tests) if tests else math.inf,
+        limit=limit(WINDOW, tests) if tests else math.inf,
         compared=len(common),
         interpolated=sum(interpolated for *_, interpolated in common.values()),
         unjudged=sum(len(x.steps) < 2 for x, _, _ in common.values()),
@@ -202,12 +193,12 @@ def _parted(key: Key, x: Trajectory, y: Trajectory, tests: int) -> Parted | None
     if len(x.steps) < 2:
         return None
     a, b = scaled(key, x, y)
-    times, limits, error = _times(a, b, tests)
+    times, limits, error = standard_errors(a, b, tests)
     beyond = np.flatnonzero(times > limits)
     if not len(beyond):
         return None
     seen = int(beyond[0])
-    gap = _gaps(a, b)
+    gap = gaps(a, b)
     sign = np.sign(gap[max(0, seen + 1 - WINDOW) : seen + 1].sum())
     away = gap * sign > error[seen]
     begin = seen
@@ -215,41 +206,6 @@ def _parted(key: Key, x: Trajectory, y: Trajectory, tests: int) -> Parted | None
         begin -= 1
     steps = int(x.steps[begin]), int(x.steps[seen])
     return Parted(*key, *steps, x.estimate(seen), y.estimate(seen), float(times[seen]))
-
-
-def _gaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How far the intervals lie apart, with the sign of first less second; 0 where they meet."""
-    with np.errstate(invalid="ignore"):
-        above, below = a[1] - b[2], b[1] - a[2]
-    gap = np.where(above > 0, above, np.where(below > 0, -below, 0.0))
-    return np.nan_to_num(gap, nan=0.0, posinf=np.inf, neginf=-np.inf)
-
-
-def _times(a: np.ndarray, b: np.ndarray, tests: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Differences in standard errors at each reading, what they may be, and the errors of one."""
-    gap, n = _gaps(a, b), a.shape[1]
-    sizes = np.minimum(np.arange(1, n + 1), WINDOW)
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        squares = np.nan_to_num(np.diff(a[0]) ** 2 + np.diff(b[0]) ** 2, nan=np.inf)
-        mean = _sums(gap, WINDOW) / sizes
-        variance = np.r_[np.inf, _sums(squares, WINDOW - 1)] / (2 * np.maximum(sizes - 1, 1))
-        times = np.abs(mean) / np.sqrt(variance / sizes)
-    one_is_infinite = np.isinf(a[0]) != np.isinf(b[0])
-    times = np.where(one_is_infinite, np.inf, np.nan_to_num(times, nan=0.0, posinf=np.inf))
-    limits = np.array([_limit(size, tests) for size in range(1, WINDOW + 1)])[sizes - 1]
-    return times, limits, np.sqrt(np.where(np.isfinite(variance), variance, 0.0))
-
-
-def _sums(row: np.ndarray, width: int) -> np.ndarray:
-    """Of the last `width` entries up to each, of fewer at the beginning."""
-    return sliding_window_view(np.r_[np.zeros(width - 1), row], width).sum(axis=1)
-
-
-def _limit(size: int, tests: int) -> float:
-    """What Student's t exceeds with the risk of one of so many tests, with so many readings."""
-    if size < 2:
-        return math.inf if tests else 0.0
-    return float(scipy.special.stdtrit(2 / 3 * (size - 1), 1 - RISK / (2 * tests)))
 
 
 def _settings(first: Run, second: Run) -> Iterator[Setting]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sigmascope.gate import Refusal
 from sigmascope.report.live.histories import History
-from sigmascope.store import Mark, Replaced, since
+from sigmascope.store import Fresh, Mark, Replaced, since
 
 
 class Feed:
@@ -30,7 +30,7 @@ class Feed:
     def look(self) -> bool:
         """Read what is new; whether more is left."""
         try:
-            fresh = since(self.path, self._mark)
+            self._take(since(self.path, self._mark))
         except Replaced:
             with self._lock:
                 self.history, self._mark = History(self.history.name), None
@@ -43,13 +43,15 @@ class Feed:
         except (Refusal, OSError) as error:
             self._say(self._said[0], str(error))
         else:
-            with self._lock:
-                self.history.take(fresh)
-                if fresh.rows or self._more != fresh.more:
-                    self._version += 1
-                self._mark, self._more = fresh.mark, fresh.more
-                self._say(self._said[0], "")
-        return self._more
+            return self._more
+        return False
+
+    def _take(self, fresh: Fresh) -> None:
+        with self._lock:
+            self.history.take(fresh)
+            self._version += bool(fresh.rows) or self._more != fresh.more
+            self._mark, self._more = fresh.mark, fresh.more
+            self._say(self._said[0], "")
 
     def state(self, seen: int = -1) -> dict[str, Any]:
         """All but the numbers, unless the page has seen it."""

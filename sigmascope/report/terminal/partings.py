@@ -68,7 +68,8 @@ def _bits(found: Parting) -> str:
 def _measure(found: Parting) -> str:
     return (
         f"the mean difference of {found.window} readings, in standard errors that the runs' own "
-        f"changes from reading to reading explain; above {compact(found.limit, digits=3)} it counts."
+        "changes from reading to reading explain; it counts above "
+        f"{compact(found.limit, digits=3)}."
     )
 
 
