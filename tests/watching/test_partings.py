@@ -35,7 +35,7 @@ def test_a_run_and_itself_are_the_same_to_the_last_bit(tmp_path):
     assert found.compared == 1 + len(SITES)  # without what the watch reads of itself
 
 
-@pytest.mark.parametrize("seed", (1, 2, 3))
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_another_seed_differs_but_does_not_part(tmp_path, seed):
     a, b = made(tmp_path / "a.run", 100), made(tmp_path / "b.run", 100, seed=seed)
     found = parting(a, b)

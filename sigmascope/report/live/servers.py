@@ -50,13 +50,13 @@ class Server(Closing):
     def __init__(self, paths: Sequence[Path], *, port: int = 0) -> None:
         named = zip(paths, names(paths), strict=True)
         self.feeds = tuple(Feed(path, name) for path, name in named)
-        handler = type("Handler", (_Handler,), {"feeds": self.feeds})
+        self._ended = threading.Event()
+        handler = type("Handler", (_Handler,), {"feeds": self.feeds, "ended": self._ended})
         try:
             self._http = _Http((LOOPBACK, port), handler)
         except OSError as error:
             raise Refusal(_refusal(port, error)) from error
         self.url = f"http://{LOOPBACK}:{self._http.server_address[1]}/"
-        self._ended = threading.Event()
         self._threads = [threading.Thread(target=self._follow, daemon=True)]
         self._threads[0].start()
 
@@ -98,12 +98,16 @@ class _Http(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     feeds: tuple[Feed, ...] = ()
+    ended: threading.Event
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "sigmascope", ""
     timeout = IDLE
 
     def do_GET(self) -> None:
         """Answer one request."""
+        if self.ended.is_set():  # on a connection that was kept
+            self.close_connection = True
+            return
         host = self.headers.get("Host", "").rpartition(":")
         name = host[0] if host[2].isdecimal() else self.headers.get("Host", "")
         if name.lower() not in HOSTS:  # a page elsewhere whose name was led to this machine
