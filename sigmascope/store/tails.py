@@ -142,26 +142,30 @@ def _read(file: sqlite3.Connection, picture: Picture, mark: Mark | None, most: i
         name = seals.name(file)
     mark = mark or Mark(name)
     _require_same(file, picture.path, mark, name)
+    return _sealed(file, picture.path, mark, most)
+
+
+def _sealed(file: sqlite3.Connection, path: Path, mark: Mark, most: int) -> Fresh:
     rows: dict[Table, list[tuple[Any, ...]]] = {}
     count, more, ends, last = 0, False, dict(mark.ends), mark.seal
     try:
-        for seal in _following(file, picture.path, mark):
+        for seal in _following(file, path, mark):
             if count >= most:
                 more = True
                 break
-            new = _rows(file, picture.path, seal, ends)
+            new = _rows(file, path, seal, ends)
             for table, cells in new.items():
                 rows.setdefault(table, []).extend(cells)
                 ends[table] = ends.get(table, 0) + len(cells)
                 count += len(cells)
             last = seal.cells()
         else:
-            _require_end(file, picture.path, last, ends)
+            _require_end(file, path, last, ends)
     except Damaged:
         if not rows:
             raise
         more = True  # the next look begins with what is wrong
-    return Fresh(picture.path, rows, Mark(name, last, ends), more)
+    return Fresh(path, rows, Mark(mark.run, last, ends), more)
 
 
 def _require_same(file: sqlite3.Connection, path: Path, mark: Mark, name: str) -> None:
