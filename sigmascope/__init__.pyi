@@ -15,6 +15,7 @@ from . import (
     store as store,
     survey as survey,
     theory as theory,
+    watching as watching,
 )
 from .diagnosis import (
     Diagnosis as Diagnosis,
@@ -101,6 +102,10 @@ from .survey.landscape import (
 from .theory import (
     THEOREMS as THEOREMS,
     check as check,
+)
+from .watching import (
+    Watch as Watch,
+    watch as watch,
 )
 
 __version__: str

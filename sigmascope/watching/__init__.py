@@ -3,6 +3,9 @@
 from sigmascope.watching.alarm_spans import AlarmSpan, alarm_spans
 from sigmascope.watching.looks import LOSS, OPTIMISER, OVER, OWN, WHOLE, Look, Sink
 from sigmascope.watching.partings import Parted, Parting, Setting, part
+from sigmascope.watching.watch import Watch
+
+watch = Watch  # as it is called: `ss.watch(model, optimizer)`
 
 __all__ = [
     "LOSS",
@@ -16,6 +19,8 @@ __all__ = [
     "Parting",
     "Setting",
     "Sink",
+    "Watch",
     "alarm_spans",
     "part",
+    "watch",
 ]

@@ -1,7 +1,7 @@
 """What one look at training yields, and where looks go."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sigmascope.records import Finding, Reading, SiteSpectrum, Skipped
 
@@ -30,6 +30,7 @@ class Look:
     skipped: tuple[Skipped, ...] = ()
 
 
+@runtime_checkable
 class Sink(Protocol):
     """Somewhere looks are sent: a run file, a logger, a table."""
 

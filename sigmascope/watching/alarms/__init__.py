@@ -1,0 +1,5 @@
+"""Alarms."""
+
+from sigmascope.watching.alarms.alarms import Alarms
+
+__all__ = ["Alarms"]

@@ -1,0 +1,106 @@
+"""Which alarms are in force: each needs some looks to begin and some calm ones to end.
+
+A rule says at every look how sure it is. An alarm begins when a rule was sure for as many looks as
+it asks for, and ends when it was calm for as many; what lies between changes nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sigmascope.quantities import WATCH
+from sigmascope.records import Estimate, Finding, Reading
+from sigmascope.watching.alarms.rules import RULES
+from sigmascope.watching.alarms.signs import Rule, Sign
+from sigmascope.watching.alarms.tracks import Tracks
+from sigmascope.watching.columns import Column
+from sigmascope.watching.looks import OVER
+
+
+@dataclass(slots=True)
+class _Bell:
+    """What has become of one rule."""
+
+    sure: int = 0
+    calm: int = 0
+    rung: Finding | None = None
+    since: int = 0
+
+
+class Alarms:
+    """Hears every look and sounds alarms.
+
+    Args:
+        rules: All of them if not given.
+    """
+
+    def __init__(self, rules: Sequence[Rule] = RULES) -> None:
+        self._rules = rules
+        self._tracks = Tracks()
+        self._bells = {rule: _Bell() for rule in rules}
+
+    @property
+    def in_force(self) -> tuple[Finding, ...]:
+        """Those that have begun and not ended."""
+        return tuple(b.rung for b in self._bells.values() if b.rung)
+
+    def hear(self, loss: float) -> bool:
+        """Take the loss of a step; whether a look is worth its price now."""
+        self._tracks.loss.add(loss)
+        return self._tracks.loss.hints
+
+    def hear_rate(self, rate: float) -> bool:
+        """Take the learning rate of a step; whether a look is worth its price now."""
+        before = self._tracks.rate.jumped
+        self._tracks.rate.add(rate)
+        return self._tracks.rate.jumped and not before
+
+    def look(self, step: int, columns: Sequence[Column]) -> list[Finding]:
+        """Take what a look has read.
+
+        Args:
+            step: Of the look.
+            columns: What was read.
+
+        Returns:
+            Alarms that begin, and for each that ends a note.
+        """
+        self._tracks.add(step, columns)
+        read = {c.quantity for c in columns}
+        found = []
+        for rule in self._rules:
+            if read & rule.reads:
+                found += self._heard(rule, self._bells[rule], step)
+        return found
+
+    def _heard(self, rule: Rule, bell: _Bell, step: int) -> list[Finding]:
+        sign = rule.look(step, self._tracks)
+        if sign is None:
+            return []
+        if sign.sure:
+            bell.sure, bell.calm = bell.sure + 1, 0
+            if not bell.rung and bell.sure >= rule.patience:
+                bell.rung, bell.since = self._finding(rule, sign), step
+                return [bell.rung]
+        elif sign.calm:
+            bell.sure, bell.calm = 0, bell.calm + 1
+            if bell.rung and bell.calm >= rule.rest:
+                ended, bell.rung = bell.rung, None
+                return [_over(ended, bell.since, step)]
+        return []
+
+    def _finding(self, rule: Rule, sign: Sign) -> Finding:
+        evidence = tuple(
+            Reading(site, name, Estimate.exactly(track.value, how="as trained"), WATCH, form)
+            for name, site, form in sign.shown
+            if (track := self._tracks.one(name, site, form)) and track.last is not None
+        )
+        return Finding(
+            rule.name, sign.site, rule.severity, evidence, sign.says, rule.source, rule.remedies
+        )
+
+
+def _over(ended: Finding, since: int, step: int) -> Finding:
+    says = f"Over at step {step}: what began at step {since} at {ended.site} is as usual again."
+    return replace(
+        ended, name=ended.name + OVER, severity="note", evidence=(), says=says, remedies=()
+    )

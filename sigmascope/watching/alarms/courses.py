@@ -1,0 +1,152 @@
+"""Alarms that rest on the course of several quantities."""
+
+import math
+from dataclasses import dataclass
+
+from sigmascope.watching.alarms.signs import CALM, UNSURE, Rule, Sign
+from sigmascope.watching.alarms.tracks import YOUNG, Tracks
+from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
+
+GROWTH, SEEN, AHEAD = 5, math.log(100.0), 1000  # readings in a row, by how much, steps left
+LARGEST = math.log(3.4e38)  # of float32; mean squares overflow when entries reach its root
+EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
+WEIGHTS = "Frobenius norm"  # does not grow like this in any run that goes well
+MOVERS = ("gradient norm", "update ratio", "mean square")
+
+
+@dataclass(frozen=True)
+class NotFinite(Rule):
+    """Infinities or nan."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        order = (WEIGHTS, "mean square", "gradient norm", "update norm", "loss")
+        for name in order:
+            for form, by_site in tracks.forms(name):
+                for site, track in by_site.items():
+                    if track.last is None:
+                        where = "the loss" if name == "loss" else f"the {name} at {site}"
+                        says = f"{where} is infinite or not a number at step {step}."
+                        return Sign(True, False, site, says, ((name, site, form),))
+        return CALM
+
+
+@dataclass(frozen=True)
+class Growing(Rule):
+    """A norm that grows at every look, with the step at which it will overflow."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        worst: tuple[float, str, str] | None = None
+        for name in sorted(self.reads):
+            for site, track in tracks.of(name).items():
+                grown = track.growth(GROWTH)
+                if grown is None or track.last is None or grown[1] < SEEN:
+                    continue
+                if not (tracks.loss.rises or (name == WEIGHTS and track.score > 0)):
+                    continue
+                left = (LARGEST - track.last) / grown[0]
+                if left < AHEAD and (worst is None or left < worst[0]):
+                    worst = (left, name, site)
+        if worst is None:
+            return CALM
+        left, name, site = worst
+        says = (
+            f"{site}: the {name} grows at every look and will leave float32 at about step "
+            f"{step + max(round(left), 1)} if it goes on."
+        )
+        return Sign(True, False, site, says, ((name, site, ""),))
+
+
+@dataclass(frozen=True)
+class LossSpike(Rule):
+    """A loss far above what is usual, with the layer that moved first."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        loss = tracks.loss
+        if loss.excess <= 1:
+            return CALM if loss.excess < 0.5 else UNSURE
+        since, site, name = _first_mover(tracks) or (step, LOSS, "")
+        moved = f"; the {name} at {site} moved first, at step {since}" if name else ""
+        says = f"The loss is {loss.fast:.3g} over the last steps, usually {loss.slow:.3g}{moved}."
+        shown = (("loss", LOSS, ""), *(((name, site, ""),) if name else ()))
+        return Sign(True, False, site, says, shown)
+
+
+@dataclass(frozen=True)
+class RateJump(Rule):
+    """A learning rate far above the highest that it had kept to."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        rate = tracks.rate
+        if not rate.jumped or rate.base is None:
+            return CALM
+        says = f"The learning rate is {rate.rate:.3g}, and was {rate.base:.3g} at most before."
+        return Sign(True, False, OPTIMISER, says, (("rate", OPTIMISER, ""),))
+
+
+@dataclass(frozen=True)
+class PlasticityLoss(Rule):
+    """Units die while updates get small against the weights, and the loss does not fall."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        loss = tracks.loss
+        dead, ratio = tracks.of("dead units"), tracks.of("update ratio")
+        if loss.count <= 5 * YOUNG or not dead:
+            return None
+        grown = {s: t.last - t.first for s, t in dead.items() if t.last is not None}
+        slow = [t.last - t.first for t in ratio.values() if t.last is not None and t.count > YOUNG]
+        site = max(grown, key=grown.__getitem__, default="")
+        if not site or not slow or grown[site] < 0.15 or dead[site].count <= YOUNG:
+            return CALM
+        stuck = loss.fast > loss.slow - 0.02 * abs(loss.slow) and loss.fast >= 0.9 * loss.start
+        slower = sorted(slow)[len(slow) // 2] < -math.log(10)
+        if not (stuck and slower):
+            return UNSURE
+        says = (
+            f"{site}: {dead[site].value:.2g} of the units are dead, {dead[site].at_first:.2g} at "
+            "first, updates are a tenth of what they were, and the loss does not fall."
+        )
+        return Sign(True, False, site, says, (("dead units", site, ""), ("loss", LOSS, "")))
+
+
+@dataclass(frozen=True)
+class Diverging(Rule):
+    """A learning rate beyond the edge of stability, where the loss rises."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        found = tracks.of("rate times sharpness")
+        known = {s: t for s, t in found.items() if t.last is not None}
+        if not known:
+            return None
+        site = max(known, key=lambda s: known[s].value)
+        value = known[site].value
+        if value < EDGE:
+            return CALM
+        rising = tracks.loss.excess > 0.5
+        if value < DIVERGING and not rising:
+            return UNSURE  # training hovers here for long, and goes on
+        where = "all layers together" if site == WHOLE else site
+        says = (
+            f"{where}: the learning rate is {value:.2g} times the largest that a quadratic of this "
+            f"sharpness bears{', and the loss rises' if rising else ''}."
+        )
+        return Sign(True, False, site, says, (("rate times sharpness", site, ""),))
+
+
+def _first_mover(tracks: Tracks) -> tuple[int, str, str] | None:
+    """Step, site and quantity of what left its usual values first, in this excursion."""
+    moved = [
+        (track.moved, -abs(track.score), site, name)
+        for name in MOVERS
+        for site, track in tracks.of(name).items()
+        if track.moved is not None
+    ]
+    if not moved:
+        return None
+    since, _, site, name = min(moved)
+    return since, site, name

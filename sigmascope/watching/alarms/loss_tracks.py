@@ -1,0 +1,80 @@
+"""The loss, followed at every step where that costs nothing: the first that shows what went wrong.
+
+Losses of batches scatter, the more the better the model is, so that what counts is their mean over
+some steps, against a slow mean, its scatter, and how far the loss has come since the start.
+"""
+
+import math
+from dataclasses import dataclass
+
+FAST, SLOW = 0.35, 0.03  # weights of the last loss
+YOUNG = 15  # losses in which the slow mean is the plain one
+SCATTER, PART, WAY = (
+    5.0,
+    0.3,
+    0.08,
+)  # times the scatter, of the slow mean, of the way from the start
+RISES = 0.2  # of the limit
+HINT = 0.25  # of the limit: a look is worth its price
+
+
+@dataclass(slots=True)
+class LossTrack:
+    """What losses have been.
+
+    Attributes:
+        count: Of losses.
+        fast: Mean of the last few.
+        slow: Mean over some tens of steps; losses beyond the limit are not taken in.
+        scatter: Usual distance from the slow mean.
+        start: Mean of the first losses.
+        finite: Whether the last was a number.
+    """
+
+    count: int = 0
+    fast: float = 0.0
+    slow: float = 0.0
+    scatter: float = 0.0
+    start: float = 0.0
+    finite: bool = True
+    beyond: int = 0
+
+    def add(self, loss: float) -> None:
+        """Take a loss."""
+        self.finite = math.isfinite(loss)
+        if not self.finite:
+            return
+        self.count += 1
+        young = self.count <= YOUNG
+        weight = 1 / self.count
+        self.fast += max(weight, FAST) * (loss - self.fast)
+        if young:
+            self.start += weight * (loss - self.start)
+        gap = loss - self.slow if self.count > 1 else 0.0
+        if not young and self.excess > 1 and self.beyond < 2 / SLOW:
+            self.beyond += 1
+            return
+        self.beyond = 0
+        self.slow += max(weight, SLOW) * gap if self.count > 1 else loss
+        self.scatter += max(weight, SLOW) * (abs(gap) - self.scatter)
+
+    @property
+    def limit(self) -> float:
+        """What the fast mean may be above the slow one."""
+        way = abs(self.start - self.slow)
+        return max(SCATTER * self.scatter, PART * abs(self.slow), WAY * way, 1e-12)
+
+    @property
+    def excess(self) -> float:
+        """The fast mean over the slow one, in limits; above 1 the loss has left what is usual."""
+        return (self.fast - self.slow) / self.limit if self.count > YOUNG else 0.0
+
+    @property
+    def rises(self) -> bool:
+        """Whether it does, or nothing is known of it: what else changes may then be a fault."""
+        return self.count == 0 or not self.finite or self.excess > RISES
+
+    @property
+    def hints(self) -> bool:
+        """Whether a look is worth its price."""
+        return not self.finite or self.excess > HINT

@@ -1,0 +1,40 @@
+"""The learning rate at every step: schedules rise at first, and seldom leave a plateau upwards."""
+
+from dataclasses import dataclass
+
+PLATEAU = 30  # steps without a new maximum
+RISE = 1.01  # of the maximum, that is a new one
+JUMP, BACK = 3.0, 1.5  # times the plateau's maximum: left for good, and as good as back
+
+
+@dataclass(slots=True)
+class RateTrack:
+    """What the learning rate has been.
+
+    Attributes:
+        highest: So far.
+        base: The highest of the plateau that was left upwards; None if none was.
+        rate: The last.
+        since: Steps since `highest` rose.
+    """
+
+    highest: float = 0.0
+    base: float | None = None
+    rate: float = 0.0
+    since: int = 0
+
+    def add(self, rate: float) -> None:
+        """Take the rate of a step."""
+        self.rate = rate
+        self.since += 1
+        if rate > RISE * self.highest:
+            if self.since > PLATEAU and self.highest > 0 and self.base is None:
+                self.base = self.highest
+            self.highest, self.since = rate, 0
+        if self.base is not None and rate <= BACK * self.base and self.since > PLATEAU:
+            self.base = None
+
+    @property
+    def jumped(self) -> bool:
+        """Whether it is far above a plateau that it has left."""
+        return self.base is not None and self.rate > JUMP * self.base

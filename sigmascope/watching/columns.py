@@ -1,0 +1,58 @@
+"""One quantity at many places at once: what probes read, before it is made into readings.
+
+Most looks are taken to raise an alarm and are never filed, so that nothing is made of them that
+costs more than the numbers.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sigmascope.quantities import WATCH
+from sigmascope.records import Estimate, Reading
+
+UNKNOWN = "not a number"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One quantity at some places.
+
+    Attributes:
+        quantity: As in the table of quantities.
+        sites: The places.
+        values: One for each; nan where the computation that is watched gave no number.
+        error: By which each may be off, relative to its size, by rounding.
+        form: As of a reading.
+        how: The route.
+        estimates: With intervals of their own, in the place of `values` and `error`.
+    """
+
+    quantity: str
+    sites: Sequence[str]
+    values: Sequence[float]
+    error: float = 0.0
+    form: str = ""
+    how: str = "exact"
+    estimates: Sequence[Estimate] = ()
+
+    @classmethod
+    def of(cls, quantity: str, found: Sequence[tuple[str, Estimate]], form: str = "") -> "Column":
+        """Estimates at places."""
+        sites, estimates = [s for s, _ in found], [e for _, e in found]
+        values = [e.value for e in estimates]
+        return cls(quantity, sites, values, form=form, estimates=estimates)
+
+    def readings(self) -> Iterator[Reading]:
+        """As they are filed; what is not a number is an entry that is not finite."""
+        if self.estimates:
+            for site, estimate in zip(self.sites, self.estimates, strict=True):
+                yield Reading(site, self.quantity, estimate, WATCH, self.form)
+            return
+        for site, value in zip(self.sites, self.values, strict=True):
+            if math.isnan(value):
+                some = Estimate(1.0, 1.0, math.inf, f"{self.quantity} is {UNKNOWN}")
+                yield Reading(site, "non-finite entries", some, WATCH, self.quantity)
+            else:
+                within = Estimate.within(value, abs(value) * self.error, how=self.how)
+                yield Reading(site, self.quantity, within, WATCH, self.form)

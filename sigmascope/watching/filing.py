@@ -1,0 +1,101 @@
+"""What of the looks is filed, and when: seldom enough for the budget and for the size of the file.
+
+An alarm is filed at once. Of everything else the newest is filed when a share of the budget has
+paid for it, and never more often than each two-hundredth of the steps made, so that a run of any
+length has some hundreds to two thousand points.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from sigmascope.records import Finding, Reading, SiteSpectrum, Skipped
+from sigmascope.watching.columns import Column
+from sigmascope.watching.looks import Look, Sink
+from sigmascope.watching.purses import Purses
+
+LOG = logging.getLogger("sigmascope")
+SHARE = 0.15  # of the budget
+POINTS = 200  # of the steps made so far, between two that are filed
+
+
+class Filing:
+    """Keeps what was read last and hands it to the sinks when its time has come.
+
+    Args:
+        sinks: Where it goes.
+        budget: Share of the training time that watching may take.
+        clock: In seconds.
+
+    Attributes:
+        spent: Seconds that filing has taken.
+    """
+
+    def __init__(self, sinks: Sequence[Sink], budget: float, clock: Callable[[], float]) -> None:
+        self._sinks, self._budget, self._clock = list(sinks), budget * SHARE, clock
+        self._columns: dict[tuple[str, str, str], Column] = {}
+        self._rest: dict[tuple[str, str, str], SiteSpectrum | Reading] = {}
+        self._skipped: list[Skipped] = []
+        self._findings: list[Finding] = []
+        self._last: int | None = None
+        self._cost = 0.0
+        self.spent = 0.0
+
+    def keep(
+        self,
+        columns: Sequence[Column],
+        rest: Sequence[SiteSpectrum | Reading],
+        findings: Sequence[Finding],
+        skipped: Sequence[Skipped],
+    ) -> None:
+        """What a look has found; of each quantity the newest is kept."""
+        if not self._sinks:
+            return
+        for column in columns:
+            own = column.sites[0] if len(column.sites) == 1 else ""
+            self._columns[column.quantity, column.form, own] = column
+        for each in rest:
+            name = each.quantity if isinstance(each, Reading) else ""
+            self._rest[each.site, each.form, name] = each
+        self._findings += findings
+        self._skipped += skipped
+
+    def file_if_due(self, step: int, purses: Purses) -> float:
+        """Hand over what was kept, if it is its time; the seconds it took."""
+        start = self._clock()
+        paid = self.spent + self._cost <= self._budget * purses.trained
+        apart = self._last is None or step - self._last >= max(1, step // POINTS)
+        if self._findings or self._last is None or (paid and apart):
+            self.file(step)
+        return self._clock() - start
+
+    def file(self, step: int) -> None:
+        """Hand over what was kept."""
+        start = self._clock()
+        readings = [r for c in self._columns.values() for r in c.readings()]
+        readings += [r for r in self._rest.values() if isinstance(r, Reading)]
+        spectra = (s for s in self._rest.values() if isinstance(s, SiteSpectrum))
+        said = tuple(self._findings), tuple(self._skipped)
+        look = Look(step, tuple(readings), tuple(spectra), *said)
+        if not (readings or look.findings or look.skipped):
+            return
+        for sink in [*self._sinks]:
+            self._hand(sink, lambda s: s.write(look))
+        self._columns, self._rest, self._findings, self._skipped = {}, {}, [], []
+        self._last, self._cost = step, self._clock() - start
+        self.spent += self._cost
+
+    def close(self, step: int) -> None:
+        """Hand over what is left, and let go of the sinks."""
+        if self._sinks:
+            self.file(step)
+        for sink in [*self._sinks]:
+            self._hand(sink, lambda s: s.close())
+        self._sinks = []
+
+    def _hand(self, sink: Sink, do: Callable[[Sink], None]) -> None:
+        try:
+            do(sink)
+        except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
+            self._sinks.remove(sink)
+            words = " ".join(str(error).split())[:300]
+            LOG.warning("sigmascope files nothing more in %s: %s", type(sink).__name__, words)

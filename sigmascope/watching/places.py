@@ -1,0 +1,61 @@
+"""Which parameters are trained, by whom, and where they are in the model."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from sigmascope.gate import Refusal
+from sigmascope.watching.looks import WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A module with parameters of its own that an optimiser trains.
+
+    Attributes:
+        site: Its name.
+        parameters: Those of them that are trained.
+        optimizer: By which.
+    """
+
+    site: str
+    parameters: tuple[nn.Parameter, ...]
+    optimizer: Optimizer
+
+
+def places(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[Place]:
+    """Every module with trained parameters of its own, in the model's order.
+
+    Raises:
+        Refusal: If no optimiser trains a parameter of the model.
+    """
+    trainer = {id(p): o for o in optimizers for p in trained(o)}
+    found = [
+        Place(site, tuple(p for _, p in group), optimizer)
+        for (site, optimizer), group in groupby(
+            _named(model, trainer), key=lambda each: (each[0], trainer[id(each[1])])
+        )
+    ]
+    if not found:
+        held = sum(len(list(trained(o))) for o in optimizers)
+        raise Refusal(
+            f"The optimisers must train parameters of the model, got {held} parameters of others. "
+            "Pass the model that is trained and the optimiser made from its `parameters()`; make "
+            "the optimiser first, and watch after the model was wrapped or sharded."
+        )
+    return found
+
+
+def trained(optimizer: Optimizer) -> Iterator[Tensor]:
+    """The parameters that an optimiser holds."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _named(model: nn.Module, trainer: dict[int, Optimizer]) -> Iterator[tuple[str, nn.Parameter]]:
+    for name, p in model.named_parameters():
+        if id(p) in trainer and p.is_floating_point():
+            yield name.rpartition(".")[0] or WHOLE, p

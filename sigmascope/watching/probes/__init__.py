@@ -1,0 +1,26 @@
+"""What is read of training: each file one kind of reading."""
+
+from sigmascope.watching.probes.activations import Activations
+from sigmascope.watching.probes.attention import Attention
+from sigmascope.watching.probes.base import Found, Probe
+from sigmascope.watching.probes.losses import Losses
+from sigmascope.watching.probes.norms import Gradients, Updates
+from sigmascope.watching.probes.profiles import Profiles
+from sigmascope.watching.probes.representations import Representations
+from sigmascope.watching.probes.sharpness import ProbeBatch, Sharpness
+from sigmascope.watching.probes.spectra import WeightSpectra
+
+__all__ = [
+    "Activations",
+    "Attention",
+    "Found",
+    "Gradients",
+    "Losses",
+    "Probe",
+    "ProbeBatch",
+    "Profiles",
+    "Representations",
+    "Sharpness",
+    "Updates",
+    "WeightSpectra",
+]

@@ -1,0 +1,150 @@
+"""Norms of gradients, weights and updates: what is cheap enough for nearly every step."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from sigmascope.watching.columns import Column
+from sigmascope.watching.looks import OPTIMISER
+from sigmascope.watching.probes.base import Found, Probe
+from sigmascope.watching.squares import FOREACH, Squares
+
+COPIED = 2**24  # entries whose values before a step are kept at once
+
+
+class Gradients(Probe):
+    """Norm of the gradient of every trained layer, and the learning rates.
+
+    The gradient is what the optimiser is handed: accumulated, clipped, and without the scale of a
+    gradient scaler.
+
+    Args:
+        squares: Of the trained parameters.
+    """
+
+    name = "gradients"
+    share = 0.25
+
+    def __init__(self, squares: Squares) -> None:
+        self._squares = squares
+        self._found = squares.empty()
+
+    def expected(self) -> float:
+        return 1e-4 + 4e-10 * sum(self._squares.sizes)
+
+    def open(self) -> None:
+        self._found = self._squares.empty()
+
+    def before(self, optimizer: Optimizer) -> None:
+        parameters, held = self._squares.parameters, self._squares.held
+        self._squares.add(
+            self._found, optimizer, lambda i: None if (g := parameters[i].grad) is None else held(g)
+        )
+        scale = getattr(optimizer, "grad_scale", None)  # of fused steps, which divide by themselves
+        if isinstance(scale, Tensor):
+            self._found[0, self._squares.of(optimizer)] /= float(scale) ** 2
+
+    def local(self) -> Tensor:
+        return self._found.flatten()
+
+    def read(self, total: Tensor) -> Iterator[Found]:
+        norms = self._squares.norms(total, any)  # a parameter may have none
+        yield Column("gradient norm", [*norms], [*norms.values()], self._squares.error)
+        optimizers = {p.optimizer: None for p in self._squares.places}
+        rates = [
+            (f"{i}.{j}", float(group["lr"]))
+            for i, optimizer in enumerate(optimizers)
+            for j, group in enumerate(optimizer.param_groups)
+            if "lr" in group
+        ]
+        for form, rate in rates:
+            yield Column("rate", [OPTIMISER], [rate], form=form if len(rates) > 1 else "")
+
+
+class Updates(Probe):
+    """Norms of weights, of what a step adds to them, and their ratio.
+
+    Updates of large models are read for some layers at a time.
+
+    Args:
+        squares: Of the trained parameters.
+    """
+
+    name = "updates"
+    share = 0.25
+
+    def __init__(self, squares: Squares) -> None:
+        self._squares = squares
+        self._turns = _in_turns(squares.sizes)
+        self._turn = 0
+        self._weights, self._steps = squares.empty(), squares.empty()
+        self._copies: dict[int, Tensor] = {}  # memory is kept: to ask for it takes longest
+        self._before: set[int] = set()
+
+    def expected(self) -> float:
+        return 3e-4 + 1.5e-9 * sum(self._squares.sizes)
+
+    def open(self) -> None:
+        self._weights, self._steps = self._squares.empty(), self._squares.empty()
+        self._before.clear()
+
+    def before(self, optimizer: Optimizer) -> None:
+        turn = self._turns[self._turn % len(self._turns)]
+        at = [i for i in self._squares.of(optimizer) if i in turn]
+        now = [self._held(i) for i in at]
+        for i, held in zip(at, now, strict=True):
+            if i not in self._copies:
+                self._copies[i] = torch.empty_like(held)
+        if at:
+            FOREACH._foreach_copy_([self._copies[i] for i in at], now)
+            self._before.update(at)
+
+    def stepped(self, optimizer: Optimizer) -> None:
+        self._squares.add(self._weights, optimizer, self._held)
+        at = [i for i in self._squares.of(optimizer) if i in self._before]
+        if at:
+            steps = [self._copies[i] for i in at]
+            FOREACH._foreach_sub_(steps, [self._held(i) for i in at])
+            self._squares.add(
+                self._steps, optimizer, lambda i: self._copies[i] if i in self._before else None
+            )
+            self._before.difference_update(at)
+
+    def local(self) -> Tensor:
+        self._turn += 1
+        if len(self._turns) > 1:
+            self._copies.clear()
+        return torch.cat([self._weights.flatten(), self._steps.flatten()])
+
+    def read(self, total: Tensor) -> Iterator[Found]:
+        parts = zip(("Frobenius norm", "update norm"), total.view(2, -1), strict=True)
+        norms = {name: self._squares.norms(squares, all) for name, squares in parts}
+        error = self._squares.error
+        for name, by_site in norms.items():
+            yield Column(name, [*by_site], [*by_site.values()], error)
+        weights = norms["Frobenius norm"]
+        ratio = {s: u / w for s, u in norms["update norm"].items() if (w := weights.get(s))}
+        yield Column("update ratio", [*ratio], [*ratio.values()], 2 * error)
+
+    def close(self) -> None:
+        self._before.clear()
+        self._copies.clear()
+
+    def _held(self, i: int) -> Tensor:
+        parameter: nn.Parameter = self._squares.parameters[i]
+        return self._squares.held(parameter)
+
+
+def _in_turns(sizes: Sequence[int]) -> list[set[int]]:
+    """Parameters whose copies are kept together."""
+    turns: list[set[int]] = [set()]
+    room = COPIED
+    for i, size in enumerate(sizes):
+        if size > room and turns[-1]:
+            turns.append(set())
+            room = COPIED
+        turns[-1].add(i)
+        room -= size
+    return turns

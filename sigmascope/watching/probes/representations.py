@@ -1,0 +1,117 @@
+"""How many directions the representations of a training batch use, one layer after another."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.probes.execution import layers
+from sigmascope.records import Estimate
+from sigmascope.watching.columns import Column
+from sigmascope.watching.hooks import listening, removed
+from sigmascope.watching.probes.activations import channel_of
+from sigmascope.watching.probes.base import Found, Probe, nothing
+from sigmascope.watching.processes import Processes
+
+POSITIONS = 16  # of a sample that are taken at most, evenly spaced
+ALIKE = 1e-20  # of the squared norm: below, rows differ by rounding only
+WIDE = 1024  # columns from which on rows are sent and not the products of columns
+
+
+class Representations(Probe):
+    """Participation ratios of what one layer reads, of the samples of a training step.
+
+    Where a sample has positions (words, pixels), some of them are taken, the same of every sample.
+
+    Args:
+        model: The user's own module.
+        processes: Those that train it.
+    """
+
+    name = "representations"
+    share = 0.12
+    first = 2
+
+    def __init__(self, model: nn.Module, processes: Processes) -> None:
+        self._layers = [*layers(model).items()]
+        self._processes = processes
+        self._turn = 0
+        self._site = ""
+        self._count, self._mean = 0, torch.zeros(0)
+        self._wide = False
+        self._rows: list[Tensor] = []
+        self._handles: list[Any] = []
+
+    def expected(self) -> float:
+        module = self._layers[self._turn][1]
+        d = max((p.shape[-1] for p in module.parameters() if p.ndim > 1), default=64)
+        return 5e-4 + 3e-10 * min(d, WIDE) ** 2 * (d + 256)
+
+    def open(self) -> None:
+        self._rows = []
+        self._handles = listening([(self._layers[self._turn][1], self._hear)], self.spent)
+
+    def local(self) -> Tensor:
+        removed(self._handles)
+        self._site = self._layers[self._turn][0]
+        self._turn = (self._turn + 1) % len(self._layers)
+        rows = torch.cat(self._rows) if self._rows else torch.zeros(0, 1)
+        self._wide = rows.shape[1] > WIDE
+        self._rows = [self._processes.joined(rows)] if self._wide else []
+        if self._wide:
+            return nothing()
+        X = rows.double()
+        ones = X.new_tensor([float(len(X))])
+        sums = self._processes.summed(torch.cat([X.sum(0), ones]))
+        self._count, self._mean = int(sums[-1]), (sums[:-1] / sums[-1]).cpu()
+        centred = X - self._mean.to(X.device)  # of all rows, before anything is squared
+        return torch.cat([(centred.mT @ centred).flatten(), X.square().sum()[None]]).cpu()
+
+    def read(self, total: Tensor) -> Iterator[Found]:
+        if self._wide:
+            X = self._rows.pop().double()
+            X = X - (mean := X.mean(0))
+            self._count, self._mean = len(X), mean
+            squares, gram = X.square().sum() + self._count * mean @ mean, X @ X.mT
+            spread = X @ mean  # its products with the mean, of which the Gram matrix knows nothing
+            cross = float(spread @ spread)
+        else:
+            d = len(self._mean)
+            squares, gram = total[-1], total[:-1].view(d, d)
+            cross = float(self._mean @ gram @ self._mean)
+        size = float(squares)
+        if not self._count or not math.isfinite(size) or size <= 0:
+            return
+        square, trace = float(gram.square().sum()), float(gram.diagonal().sum())
+        shift = self._count * float(self._mean @ self._mean)
+        whole = square + 2 * self._count * cross + shift**2
+        yield self._ratio("participation ratio", trace + shift, whole, size)
+        if trace > size * ALIKE:
+            yield self._ratio("centred participation ratio", trace, square, size)
+
+    def _ratio(self, name: str, trace: float, square: float, size: float) -> Column:
+        """`trace² / square` with what rounding of the products and of the mean can have moved.
+
+        An entry of the Gram matrix is off by `γ ‖xᵢ‖‖xⱼ‖`, so that the matrix is off by at most
+        `γ` times its trace in Frobenius norm (Higham 2002, (3.13)); `γ` has the roundings of the
+        sum, and those of taking the mean off rows of squared norm `size`.
+        """
+        value = trace**2 / square
+        gamma = (max(self._count, len(self._mean)) + 8 + 4 * math.sqrt(size / trace)) * 2.0**-53
+        gap = value * 2 * gamma * (1 + math.sqrt(value))
+        most = float(min(self._count, len(self._mean)))
+        value = min(max(value, 1.0), most)
+        estimate = Estimate(value, max(value - gap, 1.0), min(value + gap, most), "moments")
+        return Column.of(name, [(self._site, estimate)])
+
+    def close(self) -> None:
+        removed(self._handles)
+        self._rows = []
+
+    def _hear(self, x: Tensor, _: Any) -> None:
+        if x.is_floating_point() and x.ndim > 1:
+            rows = x.movedim(channel_of(x), -1).flatten(1, -2) if x.ndim > 2 else x[:, None]
+            step = -(-rows.shape[1] // POSITIONS)
+            self._rows.append(rows[:, ::step].flatten(0, 1))

@@ -1,0 +1,166 @@
+"""The largest curvature of the loss, against the largest that the learning rate bears."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from sigmascope.linalg.krylov import Operator
+from sigmascope.probes import Subject
+from sigmascope.records import Estimate
+from sigmascope.watching.columns import Column
+from sigmascope.watching.looks import WHOLE
+from sigmascope.watching.places import Place
+from sigmascope.watching.probes.base import Found, Probe, nothing
+from sigmascope.watching.rates import Rate, rate_of
+
+PRODUCTS = 3  # a turn
+FLOOR = 1e-30
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeBatch:
+    """What is measured on, besides the training batches.
+
+    Attributes:
+        batch: Inputs.
+        targets: Theirs.
+        loss: `loss(output, targets)`.
+    """
+
+    batch: Any
+    targets: Any = None
+    loss: Any = None
+
+
+class Sharpness(Probe):
+    """Largest eigenvalue of the Hessian of the probe batch's loss, of all layers and of one.
+
+    The vectors of the turn before are where a turn begins, so that some products follow an
+    eigenvalue that moves slowly. A Ritz value is a lower bound of the largest eigenvalue.
+
+    Args:
+        model: The user's own module.
+        places: The trained layers.
+        probe: What it is measured on; with targets and loss.
+        generator: Of the first vectors.
+    """
+
+    name = "sharpness"
+    share = 0.3
+    first = 2
+
+    def __init__(
+        self,
+        model: nn.Module,
+        places: Sequence[Place],
+        probe: ProbeBatch,
+        generator: torch.Generator,
+    ) -> None:
+        self._model, self._places, self._probe = model, places, probe
+        self._generator = generator
+        self._vectors: dict[str, Tensor] = {}
+        self._turn = 0
+        self._found: list[Found] = []
+
+    def expected(self) -> float:
+        return 0.05
+
+    def local(self) -> Tensor:
+        """Measured here: every process has the same weights and the same probe batch."""
+        self._found = list(self._measured())
+        self._turn += 1
+        return nothing()
+
+    def read(self, total: Tensor) -> Iterator[Found]:
+        found, self._found = self._found, []
+        yield from found
+
+    def _measured(self) -> Iterator[Found]:
+        probe = self._probe
+        subject = Subject(self._model, probe.batch, targets=probe.targets, loss=probe.loss)
+        curved = subject.curvature("hessian")
+        spans = _spans(self._model, curved.parameters)
+        sites = [WHOLE, self._places[self._turn % len(self._places)].site]
+        rates = _rates(self._places)
+        parameters = dict(self._model.named_parameters())
+        for site in dict.fromkeys(sites):
+            mine = {n for n in spans if site in (WHOLE, n.rpartition(".")[0] or WHOLE)}
+            chosen = {n: rates.get(id(parameters[n])) for n in mine}
+            if mine and all(r is not None for r in chosen.values()):
+                scale = _scale(curved.operator.shape[1], spans, chosen)
+                borne = min(r.borne for r in chosen.values() if r is not None)
+                value = self._leading(curved.operator, scale, f"{site} scaled")
+                ratio = Estimate(value / borne, value / borne, float("inf"), _how())
+                yield Column.of("rate times sharpness", [(site, ratio)])
+            flat = _scale(curved.operator.shape[1], spans, dict.fromkeys(mine))
+            value = self._leading(curved.operator, flat, site)
+            yield Column.of("sharpness", [(site, Estimate(value, value, float("inf"), _how()))])
+
+    def _leading(self, operator: Operator, scale: Tensor, key: str) -> float:
+        """The largest Ritz value of some Krylov steps from the vector of the turn before."""
+        v = self._vectors.get(key)
+        if v is None or not bool(v.isfinite().all()):
+            v = torch.randn(len(scale), generator=self._generator, dtype=torch.float64)
+        v = v * (scale > 0)
+        basis, images = [], []
+        for _ in range(PRODUCTS):
+            for _ in range(2):  # twice is enough
+                for b in basis:
+                    v = v - b * (b @ v)
+            size = float(v.norm())
+            if size <= FLOOR:
+                break
+            basis.append(v / size)
+            product = _times(operator, scale * basis[-1])
+            images.append(scale * product)
+            v = images[-1]
+        if not basis:
+            return 0.0
+        Q, HQ = torch.stack(basis, 1), torch.stack(images, 1)
+        T = Q.mT @ HQ
+        values, vectors = torch.linalg.eigh((T + T.mT) / 2)
+        self._vectors[key] = Q @ vectors[:, -1]
+        return float(values[-1])
+
+
+def _times(operator: Operator, v: Tensor) -> Tensor:
+    like = operator.like
+    return operator.apply(v[:, None].to(like.device, like.dtype))[:, 0].double().cpu()
+
+
+def _how() -> str:
+    return f"ritz value of {PRODUCTS} products from the last vector, a lower bound"
+
+
+def _spans(model: nn.Module, names: Sequence[str]) -> dict[str, slice]:
+    parameters, at, spans = dict(model.named_parameters()), 0, {}
+    for name in names:
+        size = parameters[name].numel()
+        spans[name] = slice(at, at + size)
+        at += size
+    return spans
+
+
+def _rates(places: Sequence[Place]) -> dict[int, Rate]:
+    optimizers: dict[Optimizer, None] = {p.optimizer: None for p in places}
+    found = {
+        id(p): rate_of(optimizer, group, p)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for p in group["params"]
+    }
+    return {key: rate for key, rate in found.items() if rate is not None}
+
+
+def _scale(size: int, spans: dict[str, slice], rates: dict[str, Rate | None]) -> Tensor:
+    """The root of every entry's rate, or 1; 0 of parameters that are not looked at."""
+    scale = torch.zeros(size, dtype=torch.float64)
+    for name, rate in rates.items():
+        span = spans[name]
+        roots = torch.ones(()) if rate is None else rate.roots.detach().double().cpu().flatten()
+        scale[span] = roots.expand(span.stop - span.start)
+    return scale

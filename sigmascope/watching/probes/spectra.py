@@ -1,0 +1,131 @@
+"""Singular values of the weights, one weight after another."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.linalg import (
+    effective_rank,
+    frobenius_norm,
+    krylov,
+    spectral_norm,
+    stable_rank,
+    sums,
+)
+from sigmascope.linalg.random_matrix import RandomSigns, noise
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.quantities import WATCH
+from sigmascope.records import Estimate, SiteSpectrum, Spectrum
+from sigmascope.watching.columns import Column
+from sigmascope.watching.probes.base import Found, Probe, nothing
+from sigmascope.watching.processes import Processes, sharded_kind
+from sigmascope.watching.shards import Shards
+
+FULL = 768  # of the smaller side: above it the leading values are taken
+BLOCK, STEPS, LEADING = 12, 6, 6
+FEWEST = 8  # of the smaller side, for a bulk
+SIGNS = 1 << 20  # entries of a matrix whose noise edge is looked for, at most
+
+
+class WeightSpectra(Probe):
+    """Norms, ranks and noise edge of one trained weight.
+
+    Up to a side of 768 all singular values are taken, above it the leading ones. Of a sharded
+    weight each process hands in the products of its own rows or columns; the weight is not
+    gathered.
+
+    Args:
+        model: The user's own module.
+        processes: Those that train it.
+        generator: Of random signs and blocks.
+    """
+
+    name = "spectra"
+    share = 0.13
+    first = 2
+
+    def __init__(self, model: nn.Module, processes: Processes, generator: torch.Generator) -> None:
+        self._weights = [
+            (n, p) for n, p in model.named_parameters()
+            if p.requires_grad and p.ndim > 1 and p.is_floating_point() and min(_shape(p)) > 1
+        ]  # fmt: skip
+        self._processes, self._generator = processes, generator
+        self._turn = 0
+        self._shape, self._site = (0, 0), ""
+        self._matrix: Tensor | None = None
+        self._shards: Shards | None = None
+        # what the first spectrum loads and tabulates is no part of any step's time
+        list(self._columns(*_trial()))
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def expected(self) -> float:
+        m, n = _shape(self._weights[self._turn][1])
+        small = min(m, n)
+        if small <= FULL:
+            return 1e-3 + 1e-10 * small * small * (max(m, n) + 6 * small)
+        return 1e-2 + 1e-10 * m * n * BLOCK * 2 * STEPS
+
+    def local(self) -> Tensor:
+        self._site, weight = self._weights[self._turn]
+        self._turn = (self._turn + 1) % len(self._weights)
+        self._shape = _shape(weight)
+        kind = sharded_kind()
+        self._matrix = None
+        if kind is not None and isinstance(weight, kind):
+            shards = Shards.of(weight.detach(), self._processes)
+            self._shards = shards
+            return shards.part(self._generator)
+        self._shards = None
+        if self._processes.rank == 0:
+            self._matrix = weight.detach().flatten(1).cpu()
+        return nothing()
+
+    def read(self, total: Tensor) -> Iterator[Found]:
+        matrix, self._matrix = self._matrix, None
+        checked = total if matrix is None else matrix
+        if not sums.is_finite(checked) or not bool(checked.any()):
+            value = 0.0 if sums.is_finite(checked) else math.nan
+            yield Column("spectral norm", [self._site], [value], form="matrix")
+            return
+        if matrix is not None:
+            s = self._of_matrix(matrix)
+        else:
+            assert self._shards is not None
+            s = self._shards.spectrum(total)
+        yield from self._columns(s, matrix)
+        yield SiteSpectrum(self._site, WATCH, "matrix", s)
+
+    def _of_matrix(self, matrix: Tensor) -> Spectrum:
+        if min(self._shape) <= FULL:
+            return spectrum(matrix)
+        shape = {"block": BLOCK, "steps": STEPS, "count": LEADING}
+        return krylov.leading(matrix, **shape, vectors=0, generator=self._generator).spectrum
+
+    def _columns(self, s: Spectrum, matrix: Tensor | None) -> Iterator[Column]:
+        found = {"spectral norm": spectral_norm(s)}
+        whole = len(s.sigma) == min(s.shape)
+        if whole:
+            found |= {"stable rank": stable_rank(s), "effective rank": effective_rank(s)}
+        elif matrix is not None:
+            found["stable rank"] = (frobenius_norm(matrix) / spectral_norm(s)) ** 2
+        if matrix is not None and whole and min(s.shape) >= FEWEST and matrix.numel() <= SIGNS:
+            energy = Estimate.sum_of_squares(matrix.double())
+            rms = math.sqrt(energy.value / matrix.numel())
+            signs = RandomSigns(matrix, rms=rms, generator=self._generator)
+            level = noise(s, energy=energy, signs=signs)
+            found |= {"noise edge": level.edge, "spikes": level.spikes}
+        for name, estimate in found.items():
+            yield Column.of(name, [(self._site, estimate)], "matrix")
+
+
+def _shape(weight: Tensor) -> tuple[int, int]:
+    return weight.shape[0], weight.numel() // max(weight.shape[0], 1)
+
+
+def _trial() -> tuple[Spectrum, Tensor]:
+    matrix = torch.eye(FEWEST)
+    return spectrum(matrix), matrix

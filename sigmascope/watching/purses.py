@@ -1,0 +1,120 @@
+"""When each probe is read: as soon as it has earned what it costs.
+
+Every probe has a purse. A step of training puts a share of its time into each, a turn takes out
+what it took. The invariant: what all turns have taken is never more than the budget's share of the
+time trained, but for the first turn of each probe, whose cost is a guess, and the last.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sigmascope.watching.probes import Probe
+
+KEPT = 0.9  # of the budget that is given out; the rest is for what a clock does not see
+MEMORY = 0.5  # weight of the last turn in what a turn is expected to take
+PAUSE = 5.0  # times the usual step: a longer one was a pause, or validation, and earns nothing
+FULLEST = 4.0  # turns that a purse may hold
+ADVANCE = 0.1  # seconds, in all, for the first looks: what is usual must be known before it is left
+THINNER = 4  # in that time a probe is read at each so many-th of the steps made
+
+
+@dataclass(slots=True)
+class Purse:
+    """What one probe has earned and what it costs.
+
+    Attributes:
+        probe: Whose it is.
+        share: Of the budget.
+        cost: Seconds that a turn is expected to take.
+        held: Seconds.
+        last: Step of its last turn.
+        turns: So many were taken.
+        advance: Seconds that it may take before it has earned them.
+    """
+
+    probe: Probe
+    share: float
+    cost: float
+    held: float = 0.0
+    last: int | None = None
+    turns: int = 0
+    advance: float = 0.0
+
+    def pay(self, seconds: float, step: int) -> None:
+        """A turn was taken."""
+        known = self.turns > 0
+        self.cost = MEMORY * seconds + (1 - MEMORY) * self.cost if known else seconds
+        if self.held < seconds <= self.advance:
+            self.advance -= seconds
+        else:
+            self.held -= seconds
+        self.last = step
+        self.turns += 1
+
+    def due(self, step: int, rate: float) -> int:
+        """The first step after `step` at which a turn can be paid, at `rate` seconds a step."""
+        first = max(step + 1, self.probe.first)
+        if self.last is not None:
+            first = max(first, self.last + self.probe.every)
+        if not self.share:
+            return first
+        missing = self.cost - self.held
+        wait = math.ceil(missing / (rate * self.share)) if missing > 0 else 0
+        early = (self.last or 0) + (self.last or 0) // THINNER
+        if self.advance >= self.cost:
+            wait = min(wait, early - step)
+        return max(first, step + wait)
+
+
+class Purses:
+    """The purses of all probes.
+
+    Args:
+        probes: All that there are.
+        budget: Share of the training time that they may take together.
+    """
+
+    def __init__(self, probes: Sequence[Probe], budget: float) -> None:
+        whole = sum(p.share for p in probes) or 1.0
+        shares = [p.share / whole for p in probes]
+        self.purses = [
+            Purse(p, share, p.expected(), advance=ADVANCE * share)
+            for p, share in zip(probes, shares, strict=True)
+        ]
+        self._budget = budget * KEPT
+        self.step_seconds = 0.0
+        self.trained, self.spent = 0.0, 0.0
+
+    def earn(self, seconds: float, steps: int) -> None:
+        """Some steps took so long, without what was spent on reading."""
+        if steps < 1:
+            return
+        each = max(seconds, 0.0) / steps
+        usual = self.step_seconds
+        if usual and each > PAUSE * usual:
+            each = usual
+        self.step_seconds = each if not usual else 0.8 * usual + 0.2 * each
+        self.trained += each * steps
+        for purse in self.purses:
+            most = FULLEST * purse.cost
+            purse.held = min(purse.held + each * steps * self._budget * purse.share, most)
+
+    def pay(self, probe: Probe, seconds: float, step: int) -> None:
+        """A probe's turn took so long."""
+        self.spent += seconds
+        next(p for p in self.purses if p.probe is probe).pay(seconds, step)
+
+    def drop(self, probe: Probe) -> None:
+        """A probe is read no more; the others share what it would have had."""
+        self.purses = [p for p in self.purses if p.probe is not probe]
+        whole = sum(p.share for p in self.purses) or 1.0
+        for purse in self.purses:
+            purse.share /= whole
+
+    def plan(self, step: int) -> tuple[int, list[Probe]]:
+        """The step of the next look, and what is read there."""
+        rate = max(self.step_seconds, 1e-9) * self._budget
+        due = {id(p): p.due(step, rate) for p in self.purses if p.share}
+        at = min(due.values())
+        return at, [p.probe for p in self.purses if due.get(id(p), at) <= at]

@@ -1,0 +1,217 @@
+"""Watching a model while an optimiser trains it.
+
+Between looks nothing happens but the counting of steps. At the end of a look it is known at which
+step the next one is due and what is read there, so that all processes that train the model agree.
+The invariant: nothing here changes training. What is read is copied, no random number of the
+model's is drawn, and whatever fails is one line, after which it is left alone.
+"""
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from sigmascope.gate import Closing, Refusal
+from sigmascope.probes.samples import Batch, Loss
+from sigmascope.quantities import View
+from sigmascope.records import Finding
+from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.choice import chosen
+from sigmascope.watching.columns import Column
+from sigmascope.watching.files import RunFile, about_of
+from sigmascope.watching.filing import Filing
+from sigmascope.watching.looks import OVER, OWN, Sink
+from sigmascope.watching.places import places
+from sigmascope.watching.probes import Losses, ProbeBatch
+from sigmascope.watching.processes import Processes, unwrapped
+from sigmascope.watching.rounds import Rounds
+
+LOG = logging.getLogger("sigmascope")
+USUAL = 0.02  # of the training time
+
+
+@final
+class Watch(Closing):
+    """Reads a model while it trains, within a share of the training time, and raises alarms.
+
+    Steps are counted by hooks of the optimiser, so that accumulated gradients count once and steps
+    that a gradient scaler leaves out do not count. Readings are of the training batches themselves.
+
+    Args:
+        model: What is trained; as it is called, with all wrappers (`DistributedDataParallel`,
+            `torch.compile`), or the module inside.
+        optimizers: Whose steps are followed; steps of the last one are counted.
+        run: A run file, to which looks are filed; one that exists goes on.
+        sinks: Where looks go besides.
+        budget: Share of the training time that watching may take.
+        only: Names of the probes that are read: `"gradients"`, `"updates"`, `"activations"`,
+            `"attention"`, `"representations"`, `"spectra"`, `"sharpness"`, `"profile"`; all that
+            can be if not given. The first two are cheap: `budget=0.003` is enough for them.
+        probe_batch: A batch that stays the same, for what training batches do not tell.
+        targets: Of the probe batch.
+        loss: `loss(output, targets)`; with it and targets the sharpness is read.
+        views: What is read of the probe batch by `profile`.
+        start: Steps made before, as after a restart; if not given, the last step of the run file.
+        together: Whether all processes of the default group train this model; if not given, they
+            do where it is wrapped for them or its weights are sharded.
+        clock: In seconds.
+
+    Attributes:
+        steps: Steps of the optimiser so far.
+
+    Raises:
+        Refusal: If no optimiser trains a parameter of the model, or the budget is no share.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+        >>> x, opt = torch.randn(5, 3), torch.optim.SGD(net.parameters(), lr=0.1)
+        >>> with Watch(net, opt) as watch:
+        ...     for _ in range(20):
+        ...         opt.zero_grad()
+        ...         loss = net(x).square().mean()
+        ...         loss.backward()
+        ...         opt.step()
+        ...         alarms = watch.step(loss)
+        >>> watch.steps, alarms
+        (20, ())
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *optimizers: Optimizer,
+        run: str | os.PathLike[str] | None = None,
+        sinks: Sequence[Sink] = (),
+        budget: float = USUAL,
+        only: Collection[str] | None = None,
+        probe_batch: Batch | None = None,
+        targets: Any = None,
+        loss: Loss | None = None,
+        views: Collection[View] = ("features",),
+        start: int | None = None,
+        together: bool | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        _require_share(budget)
+        trained = tuple(_of_torch(o) for o in optimizers)
+        inner = unwrapped(model)
+        found = places(inner, trained)
+        processes = Processes.of(model, together)
+        self._losses = Losses()
+        probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
+        wanted = {"probe": probe, "views": views, "only": only}
+        probes = chosen(inner, found, processes, self._losses, **wanted)
+        about = about_of(inner, trained, budget=budget, processes=processes.count)
+        files = [RunFile(run, inner, about)] if run and not processes.rank else []
+        last = processes.agreed(
+            [max((f.last for f in files), default=0) if start is None else start]
+        )
+        self.steps = int(last[0])
+        self._rounds = Rounds(probes, processes, budget, clock, self.steps)
+        self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
+        self._alarms, self._told = Alarms(), list[Finding]()
+        self._main, self._alone = trained[-1], processes.count == 1
+        self._handles = [h for o in trained for h in (
+            o.register_step_pre_hook(self._before), o.register_step_post_hook(self._stepped)
+        )]  # fmt: skip
+        self._rounds.open()
+
+    def step(self, loss: float | Tensor | None = None) -> tuple[Finding, ...]:
+        """Hand in the loss of a step, and hear what was found since the last call.
+
+        Args:
+            loss: Of this step; looked at when the next look is taken.
+
+        Returns:
+            Alarms that began, and notes that one has ended.
+        """
+        if loss is not None:
+            self._losses.add(loss)
+            at_hand = not isinstance(loss, Tensor) or loss.device.type == "cpu"
+            if at_hand and self._alone and self._alarms.hear(float(loss)):
+                self._rounds.hurry(self.steps)
+        if not self._told:
+            return ()
+        told, self._told = self._told, []
+        return tuple(told)
+
+    @property
+    def alarms(self) -> tuple[Finding, ...]:
+        """The alarms that are in force, in the first process."""
+        return self._alarms.in_force
+
+    @property
+    def share(self) -> float:
+        """Of the training time so far, what watching has taken."""
+        purses = self._rounds.purses
+        return (purses.spent + self._filing.spent) / purses.trained if purses.trained else 0.0
+
+    def close(self) -> None:
+        """File what was read last, and take every hook away."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._rounds.close()
+        self._filing.close(self.steps)
+
+    def _before(self, optimizer: Optimizer, *_: Any) -> None:
+        if self._rounds.opened:
+            with torch.no_grad():
+                self._rounds.before(optimizer)
+
+    def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
+        main = optimizer is self._main
+        self.steps += main
+        if self._rounds.opened:
+            with torch.no_grad():
+                self._rounds.stepped(optimizer)
+                if main:
+                    self._look()
+        rate = optimizer.param_groups[0].get("lr") if main and self._alone else None
+        if isinstance(rate, float) and self._alarms.hear_rate(rate):
+            self._rounds.hurry(self.steps)
+        if main and self.steps + 1 >= self._rounds.next:
+            self._rounds.open()
+
+    def _look(self) -> None:
+        found = self._rounds.read(self.steps)
+        columns = [f for f in found if isinstance(f, Column)]
+        rest = [f for f in found if not isinstance(f, Column)]
+        columns.append(Column("watched share", [OWN], [min(self.share, 1.0)]))
+        alarms = self._alarms.look(self.steps, columns)
+        for alarm in alarms:
+            level = logging.INFO if alarm.name.endswith(OVER) else logging.WARNING
+            LOG.log(level, "step %d: %s: %s", self.steps, alarm.name, alarm.says)
+        self._told += alarms
+        skipped, self._rounds.dropped = self._rounds.dropped, []
+        self._filing.keep(columns, rest, alarms, skipped)
+        elsewhere = self._filing.file_if_due(self.steps, self._rounds.purses)
+        self._rounds.settle(self.steps, elsewhere)
+
+
+def _of_torch(optimizer: Any) -> Optimizer:
+    """The optimiser of torch inside of a wrapper, as that of Accelerate or Lightning."""
+    inner = optimizer
+    while isinstance(within := getattr(inner, "optimizer", None), Optimizer):
+        inner = within
+    if not isinstance(inner, Optimizer):
+        raise Refusal(
+            f"`optimizers` must be optimisers of torch, got a {type(optimizer).__name__}. Pass "
+            "what `step()` is called of, as in `watch(model, optimizer)`."
+        )
+    return inner
+
+
+def _require_share(budget: float) -> None:
+    known = isinstance(budget, int | float) and not isinstance(budget, bool)
+    if not known or not 0 < budget <= 1 or not math.isfinite(budget):
+        raise Refusal(
+            f"`budget` must be a share of the training time above 0 and at most 1, got {budget!r}. "
+            "0.02 is two per cent."
+        )
