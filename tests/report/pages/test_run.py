@@ -10,7 +10,7 @@ from sigmascope.report.pages.run import live_text
 from sigmascope.store import Run
 from tests.report.pages.in_browser import count, js, key, text_of
 from tests.report.pages.test_profile import inked
-from tests.runs_made import HOSTILE, SITES, alarm, begin, looks, made, over, spectrum
+from tests.runs_made import HOSTILE, SITES, alarm, begin, looks, made, over, reading, spectrum
 
 GRADIENTS = 'JSON.stringify(["gradient norm", "watch", ""])'
 
@@ -158,6 +158,18 @@ def test_time_is_moved_through_spectra(shown):
         "return [...document.querySelectorAll('#sigma-keys .line')].map((k) => k.textContent)",
     )
     assert keys == ["a.run, first: step 0", "a.run, step 16", "b.run, step 16"]
+
+
+def test_readings_of_zero_are_counted_on_a_log_scale(browser, tmp_path):
+    path = made(tmp_path / "a.run", 9)
+    with Run(path) as run:
+        run.add(step=9, readings=[reading(SITES[0], "gradient norm", 0.0)])
+    browser.get(live.written(tmp_path / "a.html", [path]).as_uri())
+    ready(browser)
+    assert text_of(browser, "#nothing") == "1 reading not above zero has no place on a log scale."
+    js(browser, "document.getElementById('log').click()")
+    assert js(browser, "return document.getElementById('nothing').hidden")
+    assert browser.get_log("browser") == []
 
 
 def test_an_alarm_leads_to_its_curve(shown):

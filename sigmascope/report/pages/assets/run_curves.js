@@ -81,9 +81,9 @@ function endsOf(lines, x, log) {
 // One line; adds what of it can be pointed at to the spots.
 function trace(drawn, one, x, spots) {
   const { context, px, py, box } = drawn;
-  const { line, colour, dash = [], width = 1.75, alpha = 1 } = one;
+  const { line, colour, dash = [], width = 1.75 } = one; // of width 1 many lines are drawn four times as fast
   const [from, to] = inSight(line, x);
-  Object.assign(context, { strokeStyle: colour, lineWidth: width, lineJoin: "round", globalAlpha: alpha });
+  Object.assign(context, { strokeStyle: colour, lineWidth: width, lineJoin: width > 1 ? "round" : "bevel" });
   context.setLineDash(dash);
   context.beginPath();
   let [pen, last] = [false, -Infinity];
@@ -103,7 +103,6 @@ function trace(drawn, one, x, spots) {
   context.stroke();
   context.setLineDash([]);
   if (one.dots !== false && (dots.length <= DOTS || dots.length === 1)) for (const [a, b] of dots) dot(context, a, b, dots.length < 3 ? 4 : 2.4, colour);
-  context.globalAlpha = 1;
 }
 
 function drawBands(drawn, lines, x) {
@@ -191,7 +190,7 @@ function curveLines() {
     [...colours].flatMap(([site, colour]) => {
       const line = track.of(state.key).lines.get(site);
       if (!line) return [];
-      return [{ line: dressed(line, track, state.key), colour, dash: track.index ? [5, 4] : [], width: many ? 1.1 : 1.75, alpha: many ? 0.8 : 1, dots: !many }];
+      return [{ line: dressed(line, track, state.key), colour, dash: track.index ? [5, 4] : [], width: many ? 1 : 1.75, dots: !many }];
     })
   );
 }
@@ -278,6 +277,9 @@ function drawCurves() {
   if (loss.length > 0) lossPlot.draw();
   if (!panel) return;
   byId("curve-title").textContent = shown(panelName(panel));
+  const below = state.log ? curveLines().reduce((count, { line }) => count + line.values.filter((v) => v <= 0).length, 0) : 0;
+  byId("nothing").hidden = below === 0;
+  byId("nothing").textContent = `${plural(below, "reading")} not above zero ${below === 1 ? "has" : "have"} no place on a log scale.`;
   curvePlot.draw();
 }
 

@@ -100,7 +100,8 @@ function paint({ context, box, px, lines, each }, { least, most }) {
       const edge = px.back(box.left + c + 1);
       while (k + 1 < line.steps.length && line.steps[k + 1] <= edge) k += 1;
       const t = (by(line.values[k]) - from) / span;
-      if (Number.isFinite(t)) pixels[row * columns + c] = palette[Math.round(Math.min(Math.max(t, 0), 1) * 255)];
+      if (t === -Infinity || (state.log && line.values[k] <= 0)) pixels[row * columns + c] = palette[0]; // zero, in logarithms
+      else if (Number.isFinite(t)) pixels[row * columns + c] = palette[Math.round(Math.min(Math.max(t, 0), 1) * 255)];
       else if (t === Infinity) pixels[row * columns + c] = palette[255];
     }
   });
