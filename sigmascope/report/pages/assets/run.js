@@ -74,12 +74,13 @@ function fillTiles() {
     const now = state.alarms.filter(({ end }) => end === null);
     const worst = now.some(({ severity }) => severity === "error") ? "error" : now.some(({ severity }) => severity === "warning") ? "warning" : "";
     const loss = [...track.of(lossKey()).lines.values()][0];
-    const layers = state.sites.filter((site) => !site.startsWith("(")).length;
+    const known = state.depths.filter((depth) => depth !== null).length;
+    const places = known || state.sites.filter((site) => !site.startsWith("(")).length;
     return [
       tile(`last step${of}`, compact(state.step), ""),
       ...(loss ? [tile(`loss${of}`, compact(loss.values[loss.values.length - 1]), "")] : []),
       tile(`${now.length === 1 ? "alarm" : "alarms"} in force${of}`, String(now.length), worst || (now.length === 0 ? "good" : "")),
-      ...(track.index === 0 ? [tile(layers === 1 ? "layer" : "layers", String(layers), "")] : []),
+      ...(track.index === 0 ? [tile(`${known ? "layer" : "place"}${places === 1 ? "" : "s"}`, String(places), "")] : []),
     ];
   });
   byId("tiles").replaceChildren(...made);
@@ -88,7 +89,7 @@ function fillTiles() {
 function fillSettings() {
   const names = [...new Set(tracks.flatMap(({ state }) => Object.keys(state.about)))];
   if (names.length === 0) {
-    byId("words").replaceChildren(element("p", { class: "pad" }, "No word about the circumstances was filed."));
+    byId("words").replaceChildren(element("p", {}, "No word about the circumstances was filed."));
     return;
   }
   const head = tracks.length > 1 ? [element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "setting"), ...tracks.map((track) => element("th", { scope: "col" }, runName(track)))))] : [];

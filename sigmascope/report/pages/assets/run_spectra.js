@@ -21,7 +21,7 @@ function momentsHere() {
 function fillMatrices() {
   const there = matricesThere();
   byId("unkept").hidden = there.size > 0;
-  byId("unkept").textContent = "No spectrum was filed yet. They come when the budget allows them.";
+  byId("unkept").textContent = data.live ? "No spectrum was filed yet." : "No spectrum was filed.";
   byId("scrub").hidden = there.size === 0;
   if (there.size === 0) return;
   const select = byId("matrix");
