@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sigmascope.records import Estimate
-from sigmascope.watching.trajectories import (
+from sigmascope.watching.comparing.trajectories import (
     Key,
     Trajectory,
     on_common_steps,

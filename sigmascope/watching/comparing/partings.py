@@ -9,16 +9,16 @@ import numpy as np
 
 from sigmascope.records import Estimate, Shown
 from sigmascope.store import Run
-from sigmascope.watching.alarm_spans import AlarmSpan, alarm_spans
-from sigmascope.watching.looks import LOSS, OWN
-from sigmascope.watching.trajectories import (
+from sigmascope.watching.comparing.alarm_spans import AlarmSpan, alarm_spans
+from sigmascope.watching.comparing.trajectories import (
     Key,
     Trajectory,
     on_common_steps,
     scaled,
     trajectories,
 )
-from sigmascope.watching.variations import WINDOW, gaps, limit, standard_errors
+from sigmascope.watching.comparing.variations import WINDOW, gaps, limit, standard_errors
+from sigmascope.watching.looks import LOSS, OWN
 
 Common = Mapping[Key, tuple[Trajectory, Trajectory, bool]]
 
