@@ -11,6 +11,7 @@ GROWTH, SEEN, AHEAD = 5, math.log(100.0), 1000  # readings in a row, by how much
 LARGEST = math.log(3.4e38)  # of float32; mean squares overflow when entries reach its root
 EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
 LONG, STEADY = 20, 0.1  # readings of each layer, and the spread of the logarithms of the last half
+FITTED = 0.1  # of the first loss: below it, updates may stop
 STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
 WEIGHTS = "Frobenius norm"  # does not grow like this in any run that goes well
 MOVERS = ("gradient norm", "update ratio", "mean square")
@@ -104,7 +105,8 @@ class Frozen(Rule):
         known = {s: t.last - t.level - explained for s, t in tracks.of("update norm").items()
                  if t.last is not None and t.count > YOUNG}  # fmt: skip
         site = min(known, key=known.__getitem__, default="")
-        if not site or known[site] > -STOPPED / 2:
+        fitted = tracks.loss.count > 0 and tracks.loss.fast < FITTED * tracks.loss.start
+        if not site or known[site] > -STOPPED / 2 or fitted:  # where nothing is left to learn
             return CALM
         if known[site] > -STOPPED:
             return UNSURE

@@ -106,6 +106,8 @@ def test_updates_that_stop_are_told_from_a_rate_that_falls_to_its_end():
     assert rule.look(21, fed(rows(1e-5, 0.1))).sure
     assert not rule.look(21, fed(rows(1e-5, 1e-6))).sure
     assert not rule.look(21, fed(rows(1e-2, 0.1))).sure
+    fitted = [2.0 * 0.9**k for k in range(60)]
+    assert not rule.look(21, fed(rows(1e-5, 0.1), fitted)).sure
     dropped = fed(rows(0.0, 0.0))
     dropped.rate.add(0.1)
     dropped.rate.add(0.0)
