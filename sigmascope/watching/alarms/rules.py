@@ -170,3 +170,4 @@ RULES: tuple[Rule, ...] = (
         ("Nothing need be done: the network has settled on how many dimensions it uses.",),
     ),
 )  # fmt: skip
+ALARMS = tuple(rule.name for rule in RULES)
