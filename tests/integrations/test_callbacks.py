@@ -91,5 +91,5 @@ def test_a_broken_sink_does_not_reach_the_training():
 
 
 def test_an_alarm_that_there_is_not_is_refused():
-    with pytest.raises(Refusal, match="must name alarms .*non-finite.*got 'loss spike'"):
+    with pytest.raises(Refusal, match=r"must name alarms .*non-finite.*got 'loss spike'"):
         Watching({}, ["loss spike"])
