@@ -69,14 +69,13 @@ def chosen(
 
 def _of_training(model: nn.Module, places: Sequence[Place], processes: Processes) -> list[Probe]:
     squares = Squares(places, processes)
-    spectra = WeightSpectra(model, processes, _generator())
+    by_turns = (Representations(model, processes), WeightSpectra(model, processes, _generator()))
     return [
         Gradients(squares),
         Updates(squares),
         Activations(model),
         Attention(model),
-        Representations(model, processes),
-        *([spectra] if len(spectra) else []),
+        *(probe for probe in by_turns if len(probe)),
     ]
 
 

@@ -44,6 +44,10 @@ class Representations(Probe):
         self._rows: list[Tensor] = []
         self._handles: list[Any] = []
 
+    def __len__(self) -> int:
+        """Layers that take turns."""
+        return len(self._layers)
+
     def expected(self) -> float:
         module = self._layers[self._turn][1]
         d = max((p.shape[-1] for p in module.parameters() if p.ndim > 1), default=64)

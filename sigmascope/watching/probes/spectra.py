@@ -60,6 +60,7 @@ class WeightSpectra(Probe):
         list(self._columns(*_trial()))
 
     def __len__(self) -> int:
+        """Weights that take turns."""
         return len(self._weights)
 
     def expected(self) -> float:
