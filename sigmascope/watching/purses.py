@@ -116,5 +116,5 @@ class Purses:
         """The step of the next look, and what is read there."""
         rate = max(self.step_seconds, 1e-9) * self._budget
         due = {id(p): p.due(step, rate) for p in self.purses if p.share}
-        at = min(due.values())
+        at = min(due.values(), default=step + max(1, step // THINNER))
         return at, [p.probe for p in self.purses if due.get(id(p), at) <= at]

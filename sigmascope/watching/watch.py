@@ -20,15 +20,15 @@ from torch.optim import Optimizer
 from sigmascope.gate import Closing, Refusal
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.quantities import View
-from sigmascope.records import Finding
+from sigmascope.records import Finding, Skipped
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.choice import chosen
 from sigmascope.watching.columns import Column
-from sigmascope.watching.files import RunFile, about_of
+from sigmascope.watching.files import about_of, opened
 from sigmascope.watching.filing import Filing
 from sigmascope.watching.looks import OVER, OWN, Sink
 from sigmascope.watching.places import places
-from sigmascope.watching.probes import Losses, ProbeBatch
+from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped
 from sigmascope.watching.rounds import Rounds
 
@@ -108,15 +108,12 @@ class Watch(Closing):
         wanted = {"probe": probe, "views": views, "only": only}
         probes = chosen(inner, found, processes, self._losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
-        files = [RunFile(run, inner, about)] if run and not processes.rank else []
-        last = processes.agreed(
-            [max((f.last for f in files), default=0) if start is None else start]
-        )
-        self.steps = int(last[0])
+        files, self.steps = opened(run, inner, about, processes, start)
         self._rounds = Rounds(probes, processes, budget, clock, self.steps)
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
         self._alarms, self._told = Alarms(), list[Finding]()
         self._main, self._alone = trained[-1], processes.count == 1
+        self._processes = processes
         self._handles = [h for o in trained for h in (
             o.register_step_pre_hook(self._before), o.register_step_post_hook(self._stepped)
         )]  # fmt: skip
@@ -134,7 +131,7 @@ class Watch(Closing):
         if loss is not None:
             self._losses.add(loss)
             at_hand = not isinstance(loss, Tensor) or loss.device.type == "cpu"
-            if at_hand and self._alone and self._alarms.hear(float(loss)):
+            if at_hand and self._alone and self._alarms.hear(_number(loss)):
                 self._rounds.hurry(self.steps)
         if not self._told:
             return ()
@@ -160,10 +157,13 @@ class Watch(Closing):
         self._rounds.close()
         self._filing.close(self.steps)
 
-    def _before(self, optimizer: Optimizer, *_: Any) -> None:
+    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._rounds.opened and self._processes.ending:
+            self._give_up("some processes may end before the others, as inside of `join()`")
         if self._rounds.opened:
+            closure = any(callable(v) for v in (*args[1:], *kwargs.values()))
             with torch.no_grad():
-                self._rounds.before(optimizer)
+                self._rounds.before(optimizer, closure=closure)
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
         main = optimizer is self._main
@@ -179,8 +179,26 @@ class Watch(Closing):
         if main and self.steps + 1 >= self._rounds.next:
             self._rounds.open()
 
+    def _give_up(self, why: str) -> None:
+        LOG.warning("sigmascope watches no more: %s", " ".join(why.split())[:300])
+        self._filing.keep((), (), (), [Skipped(OWN, "watching", why)])
+        self.close()
+
     def _look(self) -> None:
-        found = self._rounds.read(self.steps)
+        try:
+            found = self._rounds.read(self.steps)
+        except Exception as error:  # noqa: BLE001 (a process is gone: no other can be reached)
+            self._give_up(f"{type(error).__name__}: {error}")
+            return
+        elsewhere, over = 0.0, False
+        try:
+            elsewhere = 0.0 if self._processes.rank else self._kept(found)
+        except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
+            self._give_up(f"{type(error).__name__}: {error}")
+            over = True
+        self._rounds.settle(self.steps, elsewhere, over=over)  # others wait for it
+
+    def _kept(self, found: list[Found]) -> float:
         columns = [f for f in found if isinstance(f, Column)]
         rest = [f for f in found if not isinstance(f, Column)]
         columns.append(Column("watched share", [OWN], [min(self.share, 1.0)]))
@@ -191,8 +209,11 @@ class Watch(Closing):
         self._told += alarms
         skipped, self._rounds.dropped = self._rounds.dropped, []
         self._filing.keep(columns, rest, alarms, skipped)
-        elsewhere = self._filing.file_if_due(self.steps, self._rounds.purses)
-        self._rounds.settle(self.steps, elsewhere)
+        return self._filing.file_if_due(self.steps, self._rounds.purses)
+
+
+def _number(loss: float | Tensor) -> float:
+    return float(loss.detach() if isinstance(loss, Tensor) else loss)
 
 
 def _of_torch(optimizer: Any) -> Optimizer:
