@@ -4,7 +4,6 @@ Not in copies, files or compiled code; and whatever goes wrong in one is kept fo
 step, so that the pass it hears goes on.
 """
 
-import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any, Protocol
@@ -18,6 +17,11 @@ Heard = Callable[[Tensor, Any], None]
 
 class Listener(Protocol):
     """Whose hooks they are."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """In seconds."""
+        ...
 
     def spent(self, seconds: float) -> None:
         """A hook took so long."""
@@ -50,7 +54,7 @@ class Ear:
         """As `torch.nn.Module` calls it."""
         if module is not self._module or not hears(repeated=not self._in_order):
             return
-        start = time.perf_counter()
+        start = self._listener.clock()
         self._in_order |= not in_backward()
         try:
             tensor = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)), None)
@@ -59,7 +63,7 @@ class Ear:
                     self._hear(tensor.detach(), output)
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._listener.failed(error)
-        self._listener.spent(time.perf_counter() - start)
+        self._listener.spent(self._listener.clock() - start)
 
     def __deepcopy__(self, memo: Any) -> Any:
         return silent()

@@ -132,6 +132,12 @@ def part(tensor: Tensor, processes: Processes) -> Part:
     return Part(held.to_local(), max(1, processes.count // shards))
 
 
+def is_sharded(model: nn.Module) -> bool:
+    """Whether any weight is a `DTensor`."""
+    kind = sharded_kind()
+    return kind is not None and any(isinstance(p, kind) for p in model.parameters())
+
+
 def is_partial(tensor: Tensor) -> bool:
     """Whether it is a part of a sum over processes that is not taken yet."""
     kind = sharded_kind()
@@ -216,8 +222,7 @@ def _within(model: nn.Module) -> Iterator[nn.Module]:
 
 def _is_shared(model: nn.Module) -> bool:
     wrapped = any(isinstance(each, DistributedDataParallel) for each in _within(model))
-    kind = sharded_kind()
-    return wrapped or (kind is not None and any(isinstance(p, kind) for p in model.parameters()))
+    return wrapped or is_sharded(model)
 
 
 def _group(model: nn.Module, wrapper: DistributedDataParallel | None) -> Any:

@@ -53,6 +53,8 @@ class Rounds:
         self._probes, self._processes, self._clock = list(probes), processes, clock
         self.purses = Purses(probes, budget)
         self._due = [p for p in probes if p.first == 1]
+        for probe in probes:
+            probe.clock = clock
         self._failed: set[Probe] = set()
         self.next: float = step + 1
         self.opened, self.dropped = False, list[Skipped]()
@@ -94,6 +96,11 @@ class Rounds:
         totals = self._totals()
         if self._processes.rank:
             return []
+        for probe in self._due:
+            for note in probe.notes:
+                LOG.warning("sigmascope leaves out %s: %s", note.what, note.why)
+            self.dropped += probe.notes
+            probe.notes = ()
         lists = (self._ask(p, _all_of, p, total) for p, total in totals.items())
         return [found for each in lists for found in each or ()]
 

@@ -52,10 +52,9 @@ class Shards:
         by_columns = any(is_cut(p) and p.dim > 0 for p in held.placements)
         mine = part(held, processes)
         m, n = weight.shape[0], weight.numel() // max(weight.shape[0], 1)
-        local = mine.tensor.reshape(mine.tensor.shape[0], -1)
+        local = mine.tensor.flatten(1)  # of which there may be none
         if by_columns:
             return cls(local.mT, (n, m), mine.copies, turned=True)
-        local = local if local.numel() else local.new_zeros(0, n)
         return cls(local, (m, n), mine.copies, turned=False)
 
     def block(self, generator: torch.Generator) -> Generator[Tensor, Tensor, Tensor | None]:

@@ -4,7 +4,6 @@ Fused attention hands out no probabilities. Its queries and keys pass by on thei
 that the probabilities of some queries of each sample are made once more, from copies.
 """
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -132,7 +131,7 @@ class _Heard(TorchFunctionMode):
         return out
 
     def _hear(self, of: Any, out: Any, args: Any, kwargs: Any) -> None:
-        start = time.perf_counter()
+        start = self._probe.clock()
         try:
             with torch.no_grad():
                 mine = [_mine(value) for value in (out, *args)]
@@ -141,7 +140,7 @@ class _Heard(TorchFunctionMode):
                 self._probe.hear(entropy)
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._probe.failed(error)
-        self._probe.spent(time.perf_counter() - start)
+        self._probe.spent(self._probe.clock() - start)
 
 
 def _inside() -> bool:

@@ -1,14 +1,15 @@
 """What every probe does, in the order in which it is asked to."""
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from sigmascope.records import Reading, SiteSpectrum
+from sigmascope.records import Reading, SiteSpectrum, Skipped
 from sigmascope.watching.columns import Column
 
 Found = Column | SiteSpectrum | Reading
@@ -32,6 +33,8 @@ class Probe(ABC):
         seconds: That this turn has taken so far.
         idle: Whether there is nothing for it in this model.
         error: What went wrong in one of its hooks this turn.
+        notes: What it leaves out from here on; taken away when they are heard.
+        clock: In seconds.
     """
 
     name: ClassVar[str]
@@ -42,6 +45,8 @@ class Probe(ABC):
     seconds: float = 0.0
     idle: bool = False
     error: Exception | None = None
+    notes: tuple[Skipped, ...] = ()
+    clock: Callable[[], float] = staticmethod(time.perf_counter)
 
     def expected(self) -> float:
         """Seconds that a turn takes, before one was measured."""

@@ -13,7 +13,7 @@ from sigmascope.watching.columns import Column
 from sigmascope.watching.hooks import listening, removed
 from sigmascope.watching.probes.activations import channel_of
 from sigmascope.watching.probes.base import Found, Probe, Sharing
-from sigmascope.watching.processes import Processes, sharded_kind
+from sigmascope.watching.processes import Processes, is_sharded, sharded_kind
 
 POSITIONS = 16  # of a sample that are taken at most, evenly spaced
 ALIKE = 1e-20  # of the squared norm: below, rows differ by rounding only
@@ -43,8 +43,7 @@ class Representations(Probe):
         self._width, self._counts = 0, [0]
         self._rows: list[Tensor] = []
         self._whole: list[Any] = []  # to be made whole first
-        kind = sharded_kind()
-        self._cut = kind is not None and any(isinstance(p, kind) for p in model.parameters())
+        self._cut = is_sharded(model)
         self._handles: list[Any] = []
 
     def expected(self) -> float:

@@ -17,10 +17,11 @@ from sigmascope.linalg import (
 from sigmascope.linalg.random_matrix import RandomSigns, noise
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import WATCH
-from sigmascope.records import Estimate, SiteSpectrum, Spectrum
+from sigmascope.records import Estimate, SiteSpectrum, Skipped, Spectrum
 from sigmascope.watching.columns import Column
+from sigmascope.watching.looks import OWN
 from sigmascope.watching.probes.base import Found, Probe, Sharing, nothing
-from sigmascope.watching.processes import Processes, sharded_kind
+from sigmascope.watching.processes import Processes, is_sharded, sharded_kind
 from sigmascope.watching.shards import Shards
 
 FULL = 768  # of the smaller side: above it the leading values are taken
@@ -57,6 +58,9 @@ class WeightSpectra(Probe):
         self._matrix: Tensor | None = None
         self._shards: Shards | None = None
         self._block: Tensor | None = None
+        if is_sharded(model):
+            why = "it needs the entries of a weight, which is sharded and not gathered"
+            self.notes = (Skipped(OWN, "noise edge of sharded weights", why),)
         # what the first spectrum loads and tabulates is no part of any step's time
         list(self._columns(*_trial()))
 
