@@ -18,7 +18,7 @@ HIDDEN = -6e4  # scores below it are those of masks, in half precision too
 
 
 def of_products(
-    out: Tensor,
+    out: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,

@@ -6,7 +6,7 @@ step, so that the pass it hears goes on.
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from torch.utils.hooks import RemovableHandle
 Heard = Callable[[Tensor, Any], None]
 
 
+@runtime_checkable
 class Listener(Protocol):
     """Whose hooks they are."""
 

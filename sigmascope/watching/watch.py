@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, final
 
 import torch
@@ -27,7 +27,7 @@ from sigmascope.watching.columns import Column
 from sigmascope.watching.files import about_of, opened
 from sigmascope.watching.filing import Filing
 from sigmascope.watching.looks import OVER, OWN, Sink
-from sigmascope.watching.places import places
+from sigmascope.watching.places import places, trained as held_by
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped
 from sigmascope.watching.rounds import Rounds
@@ -113,7 +113,7 @@ class Watch(Closing):
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
         self._alarms, self._told = Alarms(), list[Finding]()
         self._main, self._alone = trained[-1], processes.count == 1
-        self._processes = processes
+        self._processes, self._held = processes, {o: len(list(held_by(o))) for o in trained}
         self._handles = [h for o in trained for h in (
             o.register_step_pre_hook(self._before), o.register_step_post_hook(self._stepped)
         )]  # fmt: skip
@@ -207,9 +207,18 @@ class Watch(Closing):
             level = logging.INFO if alarm.name.endswith(OVER) else logging.WARNING
             LOG.log(level, "step %d: %s: %s", self.steps, alarm.name, alarm.says)
         self._told += alarms
-        skipped, self._rounds.dropped = self._rounds.dropped, []
+        skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added()], []
         self._filing.keep(columns, rest, alarms, skipped)
         return self._filing.file_if_due(self.steps, self._rounds.purses)
+
+    def _added(self) -> Iterator[Skipped]:
+        """What optimisers were given to train since they are watched."""
+        for optimizer, before in self._held.items():
+            if new := len(list(held_by(optimizer))) - before:
+                self._held[optimizer] += new
+                why = f"{new} parameters came to an optimiser behind the start of this watch"
+                LOG.warning("sigmascope does not read norms of added parameters: %s", why)
+                yield Skipped(OWN, "norms of added parameters", why)
 
 
 def _number(loss: float | Tensor) -> float:

@@ -100,9 +100,9 @@ def split(sizes, rank):
     return slice(first, first + sizes[rank])
 
 
-def ddp(rank, sizes, run=None):
+def ddp(rank, sizes, **named):
     model = DistributedDataParallel(small())
-    return trained(model, split(sizes, rank), len(sizes), run)
+    return trained(model, split(sizes, rank), len(sizes), **named)
 
 
 def sharded(model, mesh=None):
@@ -112,8 +112,8 @@ def sharded(model, mesh=None):
     return fully_shard(model, mesh=mesh)
 
 
-def fsdp(rank, sizes):
-    return trained(sharded(small()), split(sizes, rank), len(sizes))
+def fsdp(rank, sizes, **named):
+    return trained(sharded(small()), split(sizes, rank), len(sizes), **named)
 
 
 def beside(rank, sizes):
@@ -134,7 +134,7 @@ def _mean(gradient):
     return whole / torch.distributed.get_world_size()
 
 
-def parallel(model, mesh, sequence=False):
+def parallel(model, mesh):
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
         RowwiseParallel,
