@@ -38,6 +38,7 @@ def chosen(
     probe: ProbeBatch | None,
     views: Collection[View],
     only: Collection[str] | None,
+    compiled: bool,
 ) -> list[Probe]:
     """The probes, the cheapest first.
 
@@ -48,12 +49,15 @@ def chosen(
         losses: What the training loop hands in; always there.
         probe: A batch that stays the same; without it there is no sharpness and no profile.
         views: Of profiles.
+        compiled: Whether it is called through what `torch.compile` has made of it.
         only: Names of those that are wanted; all that there can be if not given.
 
     Raises:
         Refusal: If a name is unknown, or of one that needs a probe batch where there is none.
     """
     found = [losses, *_of_training(model, places, processes)]
+    for each in found:
+        each.compiled = compiled
     if probe is not None and is_sharded(model):
         why = "one process alone cannot run a model whose weights are sharded"
         losses.notes = (Skipped(OWN, "sharpness and profile", why),)

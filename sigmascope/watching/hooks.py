@@ -19,6 +19,8 @@ Heard = Callable[[Tensor, Any], None]
 class Listener(Protocol):
     """Whose hooks they are."""
 
+    compiled: bool
+
     @property
     def clock(self) -> Callable[[], float]:
         """In seconds."""
@@ -53,7 +55,12 @@ class Ear:
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """As `torch.nn.Module` calls it."""
-        if module is not self._module or not hears(repeated=not self._in_order):
+        if module is not self._module:
+            return
+        if torch.compiler.is_compiling():
+            self._listener.compiled = True  # as the compiled code will do
+            return
+        if not hears(repeated=not self._in_order):
             return
         start = self._listener.clock()
         self._in_order |= not in_backward()
@@ -99,6 +106,21 @@ def removed(handles: list[RemovableHandle]) -> None:
     for handle in handles:
         handle.remove()
     handles.clear()
+
+
+def inaudible(model: nn.Module) -> set[nn.Module]:
+    """Modules that run compiled: a hook in them is compiled too, again at every look."""
+    found: set[nn.Module] = set()
+    for module in model.modules():
+        if module not in found and is_compiled(module):
+            found.update(module.modules())
+    return found
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether it was handed to `torch.compile`, or is what that has made."""
+    has = vars(module).get("_compiled_call_impl")  # neither has a public name
+    return has is not None or "_orig_mod" in vars(module).get("_modules", {})
 
 
 def hears(*, repeated: bool = False) -> bool:

@@ -59,7 +59,7 @@ class Processes:
             )
         if not started or not (_is_shared(model) if together is None else together):
             return cls()
-        wrapper = next((m for m in _within(model) if isinstance(m, DistributedDataParallel)), None)
+        wrapper = next((m for m in within(model) if isinstance(m, DistributedDataParallel)), None)
         group = _group(model, wrapper)
         nccl = torch.distributed.get_backend(group) == "nccl"
         device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
@@ -208,20 +208,21 @@ def features(activation: Tensor, dim: int) -> tuple[Tensor, slice, int]:
 
 def unwrapped(model: nn.Module) -> nn.Module:
     """The user's own module, inside of what `torch.compile` and data parallelism put around it."""
-    *_, inner = _within(model)
+    *_, inner = within(model)
     return inner
 
 
-def _within(model: nn.Module) -> Iterator[nn.Module]:
+def within(model: nn.Module) -> Iterator[nn.Module]:
+    """A model and what its wrappers hold, the user's own module last."""
     yield model
     if isinstance(model, DistributedDataParallel | nn.DataParallel):
-        yield from _within(model.module)
+        yield from within(model.module)
     elif isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):  # `torch.compile`
-        yield from _within(inner)
+        yield from within(inner)
 
 
 def _is_shared(model: nn.Module) -> bool:
-    wrapped = any(isinstance(each, DistributedDataParallel) for each in _within(model))
+    wrapped = any(isinstance(each, DistributedDataParallel) for each in within(model))
     return wrapped or is_sharded(model)
 
 

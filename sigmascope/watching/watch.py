@@ -26,10 +26,11 @@ from sigmascope.watching.choice import chosen
 from sigmascope.watching.columns import Column
 from sigmascope.watching.files import about_of, opened
 from sigmascope.watching.filing import Filing
+from sigmascope.watching.hooks import is_compiled
 from sigmascope.watching.looks import OVER, OWN, Sink
 from sigmascope.watching.places import places, trained as held_by
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
-from sigmascope.watching.processes import Processes, unwrapped
+from sigmascope.watching.processes import Processes, unwrapped, within
 from sigmascope.watching.rounds import Rounds
 
 LOG = logging.getLogger("sigmascope")
@@ -105,7 +106,8 @@ class Watch(Closing):
         processes = Processes.of(model, together)
         self._losses = Losses()
         probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
-        wanted = {"probe": probe, "views": views, "only": only}
+        compiled = any(is_compiled(m) for m in within(model))
+        wanted = {"probe": probe, "views": views, "only": only, "compiled": compiled}
         probes = chosen(inner, found, processes, self._losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
         files, self.steps = opened(run, inner, about, processes, start)

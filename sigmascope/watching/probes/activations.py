@@ -9,15 +9,18 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes.execution import layers
+from sigmascope.records import Skipped
 from sigmascope.watching.columns import Column
 from sigmascope.watching.hooks import Heard, listening, removed
-from sigmascope.watching.probes.base import Found, Layout, Probe, Sharing
+from sigmascope.watching.looks import OWN
+from sigmascope.watching.probes.base import TRY, Found, Layout, Probe, Sharing
 from sigmascope.watching.processes import entries, features, sharded_kind
 
 ENDS: Mapping[type, tuple[float, float]] = {  # of the activations that saturate
     nn.Sigmoid: (0.0, 1.0), nn.Hardsigmoid: (0.0, 1.0), nn.Tanh: (-1.0, 1.0),
     nn.Hardtanh: (-1.0, 1.0), nn.Softsign: (-1.0, 1.0),
 }  # fmt: skip
+SILENT = 3  # turns in which nothing was heard
 NEAR = 0.01  # of the range, from an end
 OF_INPUTS = ("mean square", "relative variation", "dead units")
 
@@ -46,7 +49,7 @@ class Activations(Probe):
     first = 2  # in the first step a model may be compiled
 
     def __init__(self, model: nn.Module) -> None:
-        self._layers = layers(model)
+        self._model, self._layers = model, layers(model)
         self._bounded = {n: m for n, m in model.named_modules() if type(m) in ENDS}
         self._normalisers = {
             n: m for n, m in model.named_modules()
@@ -60,10 +63,13 @@ class Activations(Probe):
         ]
         self._sums = Sums()
         self._layout = Layout()
+        self._silent = 0
 
     def open(self) -> None:
         self._sums = Sums()
-        self._handles = listening(self._ears(), self)
+        ears = [*self._ears()]
+        heard = set(self.audible(self._model, [m for m, _ in ears]))
+        self._handles = listening([ear for ear in ears if ear[0] in heard], self)
 
     def agree(self) -> Sharing:
         removed(self._handles)
@@ -74,6 +80,11 @@ class Activations(Probe):
 
     def read(self, total: Tensor) -> Iterator[Found]:
         by_name: dict[str, dict[str, float]] = {}
+        self._silent = 0 if self._layout.sizes else self._silent + 1
+        if self._silent == SILENT:
+            self.idle = True
+            why = f"no hook has heard a layer: the model runs compiled or as a copy; {TRY}"
+            self.notes += (Skipped(OWN, self.name, why),)
         for (name, site), sums in self._layout.split(total).items():
             by_name.setdefault(name, {})[site] = READ[name.partition("|")[0]](sums)
         for name, values in by_name.items():

@@ -49,6 +49,9 @@ class Attention(Probe):
     def open(self) -> None:
         self._sums = {}
         self.inside = []
+        modules = [self._model, *self._inner.values()]
+        if len(self.audible(self._model, modules)) < len(modules):
+            return  # calls are heard wherever they are made, so that they would be compiled
         for name, module in (("", self._model), *self._inner.items()):
             self._handles.append(module.register_forward_pre_hook(_Enter(self, name, module)))
             leave = _Leave(self, name, module)
@@ -63,7 +66,7 @@ class Attention(Probe):
 
     def read(self, total: Tensor) -> Iterator[Found]:
         self._silent = 0 if self._layout.sizes else self._silent + 1
-        self.idle = self._silent >= SILENT
+        self.idle = self.idle or self._silent >= SILENT
         means, least = {}, {}
         for site, sums in self._layout.split(total).items():
             count = float(sums[-1])
@@ -126,6 +129,8 @@ class _Heard(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
+        if torch.compiler.is_compiling():
+            return out
         if func in ENTROPIES and _inside():
             self._hear(ENTROPIES[func], out, args, kwargs)
         return out
@@ -173,7 +178,9 @@ class _Enter:
         self._probe, self._name, self._module = probe, name, module
 
     def __call__(self, module: nn.Module, *_: Any) -> None:
-        if module is self._module and (_inside() if self._probe.inside else hears()):
+        if torch.compiler.is_compiling():
+            self._probe.compiled = True
+        elif module is self._module and (_inside() if self._probe.inside else hears()):
             self._tell()
 
     def _tell(self) -> None:

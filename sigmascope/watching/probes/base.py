@@ -6,12 +6,15 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sigmascope.records import Reading, SiteSpectrum, Skipped
 from sigmascope.watching.columns import Column
+from sigmascope.watching.hooks import inaudible
+from sigmascope.watching.looks import OWN
 
+TRY = "a `probe_batch` is run as it is written"
 Found = Column | SiteSpectrum | Reading
 Sharing = Generator[Tensor, Tensor, None]
 
@@ -31,8 +34,10 @@ class Probe(ABC):
         every: It is not read more often than at each so many steps.
         of_gradients: Whether `before` reads gradients, which a closure makes during the step.
         seconds: That this turn has taken so far.
+        unheard: Modules that its hooks cannot hear.
         idle: Whether there is nothing for it in this model.
         error: What went wrong in one of its hooks this turn.
+        compiled: Whether one of its hooks was met where code is compiled.
         notes: What it leaves out from here on; taken away when they are heard.
         clock: In seconds.
     """
@@ -43,8 +48,10 @@ class Probe(ABC):
     every: ClassVar[int] = 1
     of_gradients: ClassVar[bool] = False
     seconds: float = 0.0
+    unheard: int = 0
     idle: bool = False
     error: Exception | None = None
+    compiled: bool = False
     notes: tuple[Skipped, ...] = ()
     clock: Callable[[], float] = staticmethod(time.perf_counter)
 
@@ -55,6 +62,18 @@ class Probe(ABC):
     def spent(self, seconds: float) -> None:
         """Some time was spent on this turn."""
         self.seconds += seconds
+
+    def audible(self, model: nn.Module, modules: Sequence[nn.Module]) -> list[nn.Module]:
+        """Those of some modules that hooks can hear; of others it is said that they are not."""
+        deaf = set(model.modules()) if self.compiled else inaudible(model)
+        heard = [m for m in modules if m not in deaf]
+        missing = len(modules) - len(heard)
+        if missing != self.unheard:
+            self.unheard = missing
+            why = f"{missing} of {len(modules)} modules run compiled, where no hook can hear; {TRY}"
+            self.notes += (Skipped(OWN, f"{self.name} of compiled modules", why),)
+        self.idle = bool(modules) and not heard
+        return heard
 
     def failed(self, error: Exception) -> None:
         """A hook of this turn has failed; training goes on."""

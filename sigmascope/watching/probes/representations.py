@@ -35,9 +35,9 @@ class Representations(Probe):
     first = 2
 
     def __init__(self, model: nn.Module, processes: Processes) -> None:
-        self._layers = [*layers(model).items()]
+        self._model, self._layers = model, [*layers(model).items()]
         self._processes = processes
-        self._turn = 0
+        self._turn, self._at = 0, 0
         self._site = ""
         self._count, self._mean = 0, torch.zeros(0)
         self._width, self._counts = 0, [0]
@@ -53,12 +53,21 @@ class Representations(Probe):
 
     def open(self) -> None:
         self._rows, self._whole = [], []
-        self._handles = listening([(self._layers[self._turn][1], self._hear)], self)
+        heard = set(self.audible(self._model, [m for _, m in self._layers]))
+        count = len(self._layers)
+        turns = [(self._turn + i) % count for i in range(count)]
+        self._at = next((i for i in turns if self._layers[i][1] in heard), self._turn)
+        ears = [(m, self._hear) for _, m in self._layers[self._at : self._at + 1] if m in heard]
+        self._handles = listening(ears, self)
 
     def agree(self) -> Sharing:
         removed(self._handles)
-        self._site = self._layers[self._turn][0]
-        self._turn = (self._turn + 1) % len(self._layers)
+        self._site = self._layers[self._at][0]
+        self._turn = (self._at + 1) % len(self._layers)
+        at = torch.tensor([self._at, self._at**2, 1.0], dtype=torch.float64)
+        total = yield at
+        if total[0] ** 2 != total[1] * total[2]:
+            raise ValueError("other layers are heard in other processes")
         if self._cut:  # activations are made whole by all processes together, or by none
             mine = torch.tensor([float(len(self._whole)), 1.0], dtype=torch.float64)
             total = yield torch.cat([mine, mine[:1].square()])
