@@ -84,8 +84,7 @@ def _of_training(model: nn.Module, places: Sequence[Place], processes: Processes
         Updates(squares),
         Activations(model),
         Attention(model),
-        Representations(model, processes),
-        *([spectra] if len(spectra) else []),
+        *(each for each in (Representations(model, processes), spectra) if len(each)),
     ]
 
 

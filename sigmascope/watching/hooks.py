@@ -21,8 +21,7 @@ class Listener(Protocol):
 
     compiled: bool
 
-    @property
-    def clock(self) -> Callable[[], float]:
+    def clock(self) -> float:
         """In seconds."""
         ...
 

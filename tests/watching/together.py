@@ -36,7 +36,9 @@ def together(count, work, *args, seconds=240):
         assert not late, f"processes {late} have not ended in {seconds} seconds"
         codes = [process.exitcode for process in each]
         assert not any(codes), f"ended with {codes}"
-        return [torch.load(Path(folder) / f"{rank}.pt", weights_only=False) for rank in range(count)]
+        return [
+            torch.load(Path(folder) / f"{rank}.pt", weights_only=False) for rank in range(count)
+        ]
 
 
 def _one(rank, count, folder, work, args):

@@ -46,6 +46,9 @@ class Representations(Probe):
         self._cut = is_sharded(model)
         self._handles: list[Any] = []
 
+    def __len__(self) -> int:
+        return len(self._layers)
+
     def expected(self) -> float:
         module = self._layers[self._turn][1]
         d = max((p.shape[-1] for p in module.parameters() if p.ndim > 1), default=64)
