@@ -20,7 +20,10 @@ class Listener(Protocol):
     """Whose hooks they are."""
 
     compiled: bool
-    clock: Any  # in seconds
+
+    def clock(self) -> float:
+        """In seconds."""
+        ...
 
     def spent(self, seconds: float) -> None:
         """A hook took so long."""

@@ -96,12 +96,12 @@ class Rounds:
         totals = self._totals()
         if self._processes.rank:
             return []
+        lists = [self._ask(p, _all_of, p, total) for p, total in totals.items()]
         for probe in self._due:
             for note in probe.notes:
                 LOG.warning("sigmascope leaves out %s: %s", note.what, note.why)
             self.dropped += probe.notes
             probe.notes = ()
-        lists = (self._ask(p, _all_of, p, total) for p, total in totals.items())
         return [found for each in lists for found in each or ()]
 
     def settle(self, step: int, elsewhere: float, *, over: bool = False) -> None:
@@ -117,7 +117,7 @@ class Rounds:
         rest = max(took - sum(p.seconds for p in paying), 0.0) / max(len(paying), 1)
         for probe in self._due:
             if probe.idle:
-                self._drop(probe, "there is none in this model", quietly=True)
+                self._drop(probe, "nothing of it is heard in this model", quietly=True)
             if probe in self._failed:
                 self.purses.drop(probe)
             elif probe.share:
@@ -203,7 +203,8 @@ class Rounds:
         line = " ".join(why.split())[:300]
         level = logging.DEBUG if quietly else logging.WARNING
         LOG.log(level, "sigmascope reads %s no more: %s", probe.name, line)
-        self.dropped.append(Skipped(OWN, probe.name, line))
+        if not any(s.what.startswith(probe.name) for s in self.dropped):  # it has said why
+            self.dropped.append(Skipped(OWN, probe.name, line))
         try:
             probe.close()
         except Exception:
