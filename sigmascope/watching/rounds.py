@@ -58,7 +58,7 @@ class Rounds:
         self._failed: set[Probe] = set()
         self.next: float = step + 1
         self.opened, self.dropped = False, list[Skipped]()
-        self._closed = False
+        self._closed, self._told = False, set[Probe]()
         self._counted, self._mark, self._start = step, clock(), 0.0
 
     def open(self) -> None:
@@ -101,6 +101,7 @@ class Rounds:
             for note in probe.notes:
                 LOG.warning("sigmascope leaves out %s: %s", note.what, note.why)
             self.dropped += probe.notes
+            self._told |= {probe} if probe.notes else set()
             probe.notes = ()
         return [found for each in lists for found in each or ()]
 
@@ -203,7 +204,7 @@ class Rounds:
         line = " ".join(why.split())[:300]
         level = logging.DEBUG if quietly else logging.WARNING
         LOG.log(level, "sigmascope reads %s no more: %s", probe.name, line)
-        if not any(s.what.startswith(probe.name) for s in self.dropped):  # it has said why
+        if not (quietly and probe in self._told):
             self.dropped.append(Skipped(OWN, probe.name, line))
         try:
             probe.close()
