@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from sklearn.datasets import load_digits
@@ -117,9 +118,7 @@ def letters(generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
 def mlp(activation: type[nn.Module], depth: int = 5, width: int = 96) -> nn.Module:
     """A plain stack on digits."""
     sizes = [64, *[width] * depth]
-    inner = [
-        m for a, b in zip(sizes, sizes[1:], strict=False) for m in (nn.Linear(a, b), activation())
-    ]
+    inner = [m for a, b in pairwise(sizes) for m in (nn.Linear(a, b), activation())]
     return nn.Sequential(*inner, nn.Linear(width, 10))
 
 
@@ -267,7 +266,7 @@ def _large(run: Training) -> None:
             p.mul_(20.0)
 
 
-# what is done at the step of the fault; those marked were not used in setting thresholds
+# what is done at the step of the fault
 FAULTS: dict[str, Callable[[Training], None]] = {
     "rate x 100": _rate(100.0),
     "rate grows by a tenth each step": _ramp,

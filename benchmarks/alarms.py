@@ -1,9 +1,9 @@
 """Alarms of `ss.watch` on runs that go well and on runs that are made to fail at a known step.
 
-    python -m benchmarks.alarms [--seed 1] [--healthy 30] [--kinds all]
+    python -m benchmarks.alarms [--seed 1] [--healthy 30] [--each 3] [--budget 0.02]
 
-A fault counts as warned of if an alarm of severity warning or error begins within 20 steps, or before
-the loss shows it (1.5 times the largest of the 50 steps before). Budgets are those of the default.
+A fault counts as warned of if an alarm of severity warning or error begins within 20 steps, or
+before the loss shows it (1.5 times the largest of the 50 steps before).
 """
 
 import argparse
@@ -14,29 +14,30 @@ import math
 import torch
 
 from benchmarks._runs import FAULTS, KINDS, SCHEDULES, STEPS, training
-from sigmascope import watch
+from sigmascope.watching import watch
 
-AT, SOON, SHOWS = 250, 20, 1.5
+AT, SOON, AFTER, SHOWS = 250, 20, 150, 1.5
 
 
-def alarmed(kind, schedule, seed, fault=None, *, budget=0.02, steps=STEPS):
+def alarmed(
+    kind: str, schedule: str, seed: int, fault: str | None = None, *, budget: float
+) -> tuple[list[tuple[int, str, str]], list[float]]:
     """Alarms as (step, name, site), and the losses."""
     run = training(kind, schedule, seed)
     found, losses = [], []
     with watch(run.model, run.optimizer, budget=budget) as watching:
-        for step, loss in run.steps(steps):
+        for step, loss in run.steps(STEPS):
             losses.append(float(loss))
-            for finding in watching.step(loss):
-                if finding.severity != "note":
-                    found.append((step, finding.name, finding.site))
+            told = [f for f in watching.step(loss) if f.severity != "note"]
+            found += [(step, f.name, f.site) for f in told]
             if fault and step == AT - 1:
                 FAULTS[fault](run)
-            if fault and step > AT + 150:
+            if fault and step > AT + AFTER:
                 break
     return found, losses
 
 
-def shown(losses):
+def shown(losses: list[float]) -> float:
     """The step at which the loss shows a fault; infinity if it never does."""
     usual = max(losses[AT - 51 : AT - 1])
     for step in range(AT, len(losses) + 1):
@@ -46,7 +47,39 @@ def shown(losses):
     return math.inf
 
 
-def main():
+def healthy(count: int, seed: int, budget: float) -> int:
+    """How many runs that go well raise an alarm."""
+    alarms = 0
+    pairs = itertools.cycle(itertools.product(KINDS, SCHEDULES))
+    for i, (kind, schedule) in enumerate(itertools.islice(pairs, count)):
+        found, losses = alarmed(kind, schedule, 100 * seed + i, budget=budget)
+        alarms += bool(found)
+        if found:
+            course = f"{losses[0]:.2f} to {losses[-1]:.2f}"
+            print(f"| healthy | {kind}, {schedule} | {course} | {found[:4]} |", flush=True)
+    return alarms
+
+
+def failing(each: int, seed: int, budget: float) -> list[bool]:
+    """Of each run that is made to fail, whether it was warned of."""
+    warned = []
+    kinds = itertools.cycle(KINDS)
+    for fault in FAULTS:
+        for i in range(each):
+            kind = next(kinds)
+            found, losses = alarmed(kind, "constant", 1000 * seed + i, fault, budget=budget)
+            limit = max(AT + SOON, min(shown(losses), len(losses) + 1))
+            mine = [f for f in found if AT <= f[0] <= limit]
+            early = [f for f in found if f[0] < AT][:2]
+            late = [f for f in found if f[0] > limit][:1]
+            warned.append(bool(mine))
+            word = f"{mine[0][1]} at +{mine[0][0] - AT}" if mine else "NOT"
+            course = f"loss +{shown(losses) - AT}"
+            print(f"| {fault} | {kind} | {course} | {word} | {early} {late} |", flush=True)
+    return warned
+
+
+def main() -> None:
     """Run all and print what was alarmed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
@@ -56,37 +89,10 @@ def main():
     args = parser.parse_args()
     torch.set_num_threads(1)
     logging.getLogger("sigmascope").setLevel(logging.ERROR)
-    false = 0
-    pairs = itertools.cycle(itertools.product(KINDS, SCHEDULES))
-    for i, (kind, schedule) in zip(range(args.healthy), pairs):
-        found, losses = alarmed(kind, schedule, 100 * args.seed + i, budget=args.budget)
-        false += bool(found)
-        if found:
-            print(
-                f"| healthy | {kind}, {schedule} | {losses[0]:.2f} to {losses[-1]:.2f} | {found[:4]} |",
-                flush=True,
-            )
-    print(f"healthy runs alarmed: {false} of {args.healthy}")
-    warned = total = 0
-    kinds = itertools.cycle(KINDS)
-    for fault in FAULTS:
-        for i in range(args.each):
-            kind = next(kinds)
-            found, losses = alarmed(
-                kind, "constant", 1000 * args.seed + i, fault, budget=args.budget
-            )
-            limit = max(AT + SOON, min(shown(losses), len(losses) + 1))
-            mine = [f for f in found if AT <= f[0] <= limit]
-            early = [f for f in found if f[0] < AT]
-            total += 1
-            warned += bool(mine)
-            word = f"{mine[0][1]} at +{mine[0][0] - AT}" if mine else "NOT"
-            late = [f for f in found if f[0] > limit][:1]
-            print(
-                f"| {fault} | {kind} | loss +{shown(losses) - AT} | {word} | early {early[:2]} late {late} |",
-                flush=True,
-            )
-    print(f"warned: {warned} of {total}")
+    alarms = healthy(args.healthy, args.seed, args.budget)
+    print(f"healthy runs alarmed: {alarms} of {args.healthy}")
+    warned = failing(args.each, args.seed, args.budget)
+    print(f"warned: {sum(warned)} of {len(warned)}")
 
 
 if __name__ == "__main__":

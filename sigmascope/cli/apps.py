@@ -36,6 +36,7 @@ from sigmascope.cli.reproductions import reproduce
 from sigmascope.cli.scales import scale
 from sigmascope.cli.scans import scan
 from sigmascope.cli.sweeps import train
+from sigmascope.cli.views import view
 
 app = cyclopts.App(
     name="sigmascope",
@@ -62,6 +63,7 @@ COMMANDS = (
     reproduce,
     theorems,
     export,
+    view,
 )
 NO_MEMORY = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 NARROW = 40  # columns; in fewer, help would be laid out for ever

@@ -27,16 +27,21 @@ def compare(
     json: str | None = None,
     strict: bool = False,
 ) -> int:
-    """Say what changed between two checkpoints, and which balances held.
+    """Say what changed between two checkpoints, and which balances held; or where two runs part.
 
-    Without a model the weights are compared by name. With one, both are measured on data, and the
-    drift of every balance is judged if the learning rate and the fall of the loss are given.
+    Of two run files, as `ss.watch` and `survey.Monitor` write them, it says until which step they
+    are bit for bit the same, which quantity at which layer first leaves what the runs' own
+    step-to-step variation explains and what followed, and which settings, alarms and last losses
+    differ. Of checkpoints: without a model the weights are compared by name. With one, both are
+    measured on data, and the drift of every balance is judged if the learning rate and the fall of
+    the loss are given.
 
     Example: sigmascope compare a.pt b.pt --model mlp --learning-rate 0.01 --loss-drop 1.8
+    Example: sigmascope compare a.run b.run
 
     Args:
-        before: A checkpoint: a state dict as `.pt` or `.safetensors`.
-        after: Another of the same model.
+        before: A checkpoint: a state dict as `.pt` or `.safetensors`. Or a run file.
+        after: Another of the same model, or another run file.
         model: The model they belong to; as for `profile`.
         source: The data, and how to build the model.
         learning_rate: Of the steps between, the largest.
@@ -45,11 +50,16 @@ def compare(
         steps: How many steps there were.
         whole: List everything.
         json: Write the comparison here as JSON; `-` for standard output, in place of the text.
-        strict: End with exit code 1 if a balance is violated.
+        strict: End with exit code 1 if a balance is violated, or two runs part.
     """
-    from sigmascope import diagnosis, gate, sources, survey
+    from sigmascope import diagnosis, gate, sources, store, survey
 
     require_targets(json=json, inputs=(before, after, *source.files))
+    if any(kinds := [store.is_run(file) for file in (before, after)]):
+        judged = (model, learning_rate, loss_drop) != (None,) * 3 or source != DEFAULT
+        if judged or not all(kinds):
+            raise gate.Refusal(_unlike((before, after), kinds))
+        return _runs(before, after, whole=whole, json=json, strict=strict)
     if model is None:
         if learning_rate is not None or loss_drop is not None:
             raise gate.Refusal(
@@ -64,6 +74,31 @@ def compare(
     findings = diagnosis.rules.broken_balances(found.drifts)
     failed = strict and bool(findings)
     return finish(found, findings, json=json, failed=failed, printed={"whole": whole})
+
+
+def _unlike(files: tuple[Path, Path], kinds: list[bool]) -> str:
+    """Why run files cannot be compared so."""
+    if all(kinds):
+        return (
+            f"Two runs are compared by what is filed in them, and {files[0]} and {files[1]} are "
+            "run files: leave `--model`, the data and the learning rate out."
+        )
+    run, other = files if kinds[0] else files[::-1]
+    what = "none" if other.exists() else "not there"
+    return (
+        f"Two run files or two checkpoints can be compared; {run} is a run file and {other} is "
+        f"{what}. Name another run, or two checkpoints."
+    )
+
+
+def _runs(before: Path, after: Path, *, whole: bool, json: str | None, strict: bool) -> int:
+    from sigmascope import watching
+    from sigmascope.store import Run
+
+    with Run(before, write=False) as first, Run(after, write=False) as second:
+        found = watching.part(first, second)
+    failed = strict and bool(found.parted)
+    return finish(found, json=json, failed=failed, printed={"whole": whole})
 
 
 def _of_model(

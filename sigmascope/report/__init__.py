@@ -1,6 +1,6 @@
 """Results in; text, JSON, pages, pictures and tables out."""
 
-from sigmascope.report import landscape_forms
+from sigmascope.report import landscape_forms, live
 from sigmascope.report.coverage import Coverage, coverage
 from sigmascope.report.forms import json_form
 from sigmascope.report.pages import landscape_page, page, scan_page
@@ -25,6 +25,7 @@ __all__ = [
     "json_form",
     "landscape_forms",
     "landscape_page",
+    "live",
     "matrix_form",
     "page",
     "scan_page",

@@ -32,6 +32,7 @@ from sigmascope.report.schema import VERSION
 from sigmascope.survey import Comparison
 from sigmascope.survey.bottleneck import DepthSweep, Prediction
 from sigmascope.theory import le2022, riedi2022
+from sigmascope.watching import Parting
 
 
 @singledispatch
@@ -123,6 +124,13 @@ def _comparison(found: Comparison, findings: Sequence[Finding] | None = None) ->
         **some(found, "signs", "missing"),
         "findings": [some(f, "name", "site", "says") for f in findings],
     }
+
+
+@json_form.register
+def _parting(found: Parting) -> dict[str, Any]:
+    names = (f.name for f in fields(found) if f.name != "differing")
+    differing = [key._asdict() for key in found.differing]
+    return {"schema": "sigmascope/parting/1", **some(found, *names), "differing": differing}
 
 
 @json_form.register

@@ -18,6 +18,7 @@ from sigmascope.survey import Change, Comparison, compare
 from sigmascope.survey.bottleneck import DepthSweep, Trained
 from sigmascope.survey.landscape import Bend, Bends, Landscape, LayerCurvature
 from sigmascope.theory import le2022
+from sigmascope.watching import Parted, Parting
 
 # Which of its parts are the rows of a result that is not one row itself.
 _ROWS: Mapping[type, tuple[type, str]] = MappingProxyType(
@@ -33,6 +34,7 @@ _ROWS: Mapping[type, tuple[type, str]] = MappingProxyType(
         Bends: (Bend, "parts"),
         Compression: (Truncation, "layers"),
         DepthSweep: (Trained, "networks"),
+        Parting: (Parted, "parted"),
     }
 )
 _FIRST = ("site", "depth", "view", "form", "quantity")  # who and what, then numbers

@@ -18,7 +18,7 @@ from typing import Any
 
 from sigmascope.gate import Refusal
 from sigmascope.store import logs
-from sigmascope.store.refusals import Damaged, require_file, require_marks
+from sigmascope.store.refusals import Damaged, require_file, require_marks, sound
 
 LARGEST = 2**30  # bytes taken into memory; SQLite can hold less than 2**31
 _TRIES, _PAUSE = 200, 0.01  # seconds between
@@ -103,6 +103,20 @@ def take(real: Path, path: Path, *, strictly: bool = True) -> Picture:
     raise Refusal(f"{path} changes faster than it can be read; wait for its writers to end.")
 
 
+def glance(real: Path, path: Path) -> Picture:
+    """The first bytes of a run file beside which no log lies, and how it looks from outside."""
+    seen, when = signature(real), time.time_ns()
+    main = _bytes(real, 100, largest=100)
+    return Picture(path, real, main, b"", _version(path, main, strictly=True), seen, when)
+
+
+def in_place(picture: Picture) -> sqlite3.Connection:
+    """A file as a database that reads the pages asked for, while no log lies beside it."""
+    with sound(picture.path, "it cannot be opened"):
+        file = _connect(f"{picture.real.as_uri()}?mode=ro&immutable=1")
+        return _guarded(file, picture.size)
+
+
 def opened(picture: Picture, *, mended: bool = False) -> sqlite3.Connection:
     """A picture as a database that cannot be written.
 
@@ -115,7 +129,7 @@ def opened(picture: Picture, *, mended: bool = False) -> sqlite3.Connection:
     if log.broken and not mended:
         raise Damaged(picture.path, log.broken)
     if picture.size > LARGEST:
-        return _guarded(_in_place(picture, log), picture.size)
+        return _alone(picture, log)
     image = _overlaid(picture, log)
     image[18:20] = b"\1\1"  # what is in memory has no log
     if mended:
@@ -158,14 +172,13 @@ def _mend(image: bytearray, page: int) -> None:
         image[28:32] = struct.pack(">I", len(image) // page)
 
 
-def _in_place(picture: Picture, log: logs.Log) -> sqlite3.Connection:
+def _alone(picture: Picture, log: logs.Log) -> sqlite3.Connection:
     if log.size:
         raise Refusal(
             f"{picture.path} is too large to be read with the log beside it; wait for its writer "
             f"to end, or fold the log in: `sqlite3 {picture.path} 'PRAGMA wal_checkpoint'`."
         )
-    uri = f"{picture.real.as_uri()}?mode=ro&immutable=1"
-    return _connect(uri)
+    return in_place(picture)
 
 
 class _Image(sqlite3.Connection):
@@ -212,12 +225,12 @@ def _log(path: Path) -> bytes:
     return _bytes(path)
 
 
-def _bytes(path: Path, most: int = LARGEST) -> bytes:
-    """The whole file, or the first bytes of one that is too large."""
+def _bytes(path: Path, most: int = LARGEST, *, largest: int = LARGEST) -> bytes:
+    """The whole file, or the first bytes of one that is larger."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            return file.read(size if size <= LARGEST else most)
+            return file.read(size if size <= largest else most)
     except FileNotFoundError:
         return b""
     except OSError as error:

@@ -26,6 +26,13 @@ class Damaged(Refusal):
         )
 
 
+class Replaced(Refusal):
+    """A run file that is no longer the one that was being followed."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path} was replaced while it was followed: {what}. Read it anew.")
+
+
 class Unwritable(Refusal):
     """A run file that takes no step now; it is as it was before."""
 
@@ -82,6 +89,18 @@ def require_rights(real: Path, path: Path) -> None:
                 f"The run file {path} may be read only: {place} may not be written. Nothing was "
                 "changed; change its rights, or name another file for the run."
             )
+
+
+def is_run(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has the marks of a run file, whatever its version; False if there is none."""
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            return False
+        with Path(path).open("rb") as file:
+            header = file.read(100)
+    except (OSError, ValueError):  # not there, not to be read, or no name of a file
+        return False
+    return len(header) == 100 and struct.unpack_from(">I", header, 68)[0] == APPLICATION
 
 
 def require_marks(path: Path, header: bytes) -> int:

@@ -90,11 +90,27 @@ def span(file: sqlite3.Connection, table: Table, first: int, last: int) -> Span:
 
 def require_span(file: sqlite3.Connection, table: Table, expected: Span) -> None:
     """ValueError or sqlite3.Error unless these rows hold what they held when they were sealed."""
-    found = span(file, table, *expected.ends)
+    _require(span(file, table, *expected.ends), expected)
+
+
+def _require(found: Span, expected: Span) -> None:
     if found.count != expected.count:
         raise ValueError(f"{expected.count} rows were written and {found.count} are there")
     if found.digest != expected.digest:
         raise ValueError(f"SHA-256 {expected.digest[:12]}… was expected, {found.digest[:12]}… came")
+
+
+def fetched(file: sqlite3.Connection, table: Table, expected: Span) -> list[tuple[Any, ...]]:
+    """The cells of these rows without their numbers, if they are as they were sealed.
+
+    Raises ValueError, TypeError or sqlite3.Error unless they are.
+    """
+    rows = file.execute(sealed(table), expected.ends).fetchall()
+    _require(Span(expected.first, len(rows), _digest(rows)), expected)
+    cells = [row[1:] for row in rows]
+    for row in cells:
+        require_kinds(table, row)
+    return cells
 
 
 def require_kinds(table: Table, cells: Iterable[Any]) -> None:

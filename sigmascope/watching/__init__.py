@@ -1,8 +1,32 @@
 """Watching a model while it trains: what is read, on what budget, and when it raises an alarm."""
 
+from sigmascope.watching.comparing import (
+    AlarmSpan,
+    Parted,
+    Parting,
+    Setting,
+    alarm_spans,
+    part,
+)
 from sigmascope.watching.looks import LOSS, OPTIMISER, OVER, OWN, WHOLE, Look, Sink
 from sigmascope.watching.watch import Watch
 
 watch = Watch  # as it is called: `ss.watch(model, optimizer)`
 
-__all__ = ["LOSS", "OPTIMISER", "OVER", "OWN", "WHOLE", "Look", "Sink", "Watch", "watch"]
+__all__ = [
+    "LOSS",
+    "OPTIMISER",
+    "OVER",
+    "OWN",
+    "WHOLE",
+    "AlarmSpan",
+    "Look",
+    "Parted",
+    "Parting",
+    "Setting",
+    "Sink",
+    "Watch",
+    "alarm_spans",
+    "part",
+    "watch",
+]

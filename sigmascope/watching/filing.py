@@ -15,6 +15,7 @@ from sigmascope.watching.purses import Purses
 
 LOG = logging.getLogger("sigmascope")
 SHARE = 0.15  # of the budget
+ADVANCE, THINNER = 0.25, 16  # seconds for the first of all, at each so many-th of the steps made
 POINTS = 200  # of the steps made so far, between two that are filed
 
 
@@ -63,7 +64,9 @@ class Filing:
         """Hand over what was kept, if it is its time; the seconds it took."""
         start = self._clock()
         paid = self.spent + self._cost <= self._budget * purses.trained
-        apart = self._last is None or step - self._last >= max(1, step // POINTS)
+        early = not paid and self.spent + self._cost <= ADVANCE
+        wait = max(1, step // (THINNER if early else POINTS))
+        paid, apart = paid or early, self._last is None or step - self._last >= wait
         if self._findings or self._last is None or (paid and apart):
             self.file(step)
         return self._clock() - start

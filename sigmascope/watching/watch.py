@@ -88,7 +88,7 @@ class Watch(Closing):
         *optimizers: Any,
         run: str | os.PathLike[str] | None = None,
         sinks: Sequence[Sink] = (),
-        budget: Any = USUAL,
+        budget: float = USUAL,
         only: Collection[str] | None = None,
         probe_batch: Batch | None = None,
         targets: Any = None,
@@ -237,7 +237,7 @@ def _of_torch(optimizer: Any) -> Optimizer:
     return inner
 
 
-def _require_share(budget: float) -> None:
+def _require_share(budget: Any) -> None:
     known = isinstance(budget, int | float) and not isinstance(budget, bool)
     if not known or not 0 < budget <= 1 or not math.isfinite(budget):
         raise Refusal(

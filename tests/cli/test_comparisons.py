@@ -1,6 +1,7 @@
 """Two checkpoints are compared by name, or on data with the model they belong to."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import nn
 
 from sigmascope.networks import build
 from tests.cli.networks import NET
+from tests.runs_made import SITES, made
 
 
 def test_weights_of_eight_bits_and_of_no_rows_are_compared(sigmascope):
@@ -66,6 +68,42 @@ def test_balances_between_checkpoints_are_judged(sigmascope):
     ],
 )
 def test_refusals(sigmascope, words, says):
+    checkpoints()
+    code, out, err = sigmascope("compare", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_two_runs_are_compared(sigmascope):
+    made(Path("a.run"), 90)
+    made(Path("b.run"), 90, {"lr": "0.1"}, apart=50)
+    code, out, err = sigmascope("compare", "a.run", "b.run")
+    assert (code, err) == (0, "")
+    assert "They part at step 5" in out
+    assert "Until step 50 they are bit for bit the same; step 51 is not" in out
+    assert sigmascope("compare", "a.run", "b.run", "--strict")[0] == 1
+    assert sigmascope("compare", "a.run", "a.run", "--strict")[0] == 0
+    form = json.loads(sigmascope("compare", "a.run", "b.run", "--json", "-")[1])
+    assert form["schema"] == "sigmascope/parting/1"
+    assert (form["same_until"], form["differs_at"]) == (50, 51)
+    assert {p["site"] for p in form["parted"]} == {*SITES[3:]}
+    assert form["settings"] == [{"name": "lr", "first": None, "second": "0.1"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("a.run", "a.pt"), "a.run is a run file and a.pt is none. Name another run"),
+        (("a.pt", "a.run"), "a.run is a run file and a.pt is none"),
+        (("a.run", "none.run"), "a.run is a run file and none.run is not there"),
+        (("a.run", "a.run", "--model", "mlp"), "leave `--model`, the data and the learning rate"),
+        (("a.run", "a.run", "--learning-rate", "1"), "leave `--model`"),
+        (("a.run", "a.run", "--data", "digits"), "leave `--model`"),
+    ],
+)
+def test_runs_go_with_runs_alone(sigmascope, words, says):
+    made(Path("a.run"), 2)
     checkpoints()
     code, out, err = sigmascope("compare", *words)
     assert (code, out) == (2, "")

@@ -69,6 +69,7 @@ def commands(files):
     )
     weights = of(some("good.pt", "good.safetensors"), some(*files["weights"], *files["others"]))
     place = of(some(*USUAL), some(*PLACES))
+    runs = of(some("kept.run"), some("half.run", "empty.run", "other.db", *files["others"]))
     common = {
         "--data": data, "--checkpoint": weights, "--samples": numbers("4", "8", "1"),
         "--seed": numbers("0", "3"), "--batch-dim": numbers("0", "0", "1"),
@@ -105,9 +106,11 @@ def commands(files):
         "": {"--help": None, "--version": None},
     }  # fmt: skip
     first = {
-        "compare": both(weights, weights), "scale": both(numbers("8", "64")),
+        "compare": lambda rng: [rng.choice((weights, weights, runs))(rng) for _ in range(2)],
+        "scale": both(numbers("8", "64")),
         "rank": both(model, model), "scan": both(weights),
         "export": both(of(some("kept.run"), some("half.run", "other.db", *files["others"]))),
+        "view": lambda rng: both(*[runs] * rng.choice([1, 1, 2]))(rng),
         "bottleneck train": both(data),
     }  # fmt: skip
     rest = {
@@ -125,6 +128,7 @@ def commands(files):
         "scale": {**json, "--condition": numbers("3"), "--slope": numbers("0.1"),
                   "--probability": numbers("0.9"), "--activation": of(some("relu", "leaky", "abs")),
                   "--law": of(some("concentration", "tracy-widom"))},
+        "view": {"--html": place, "--port": numbers("0", "80", "70000")},
         "export": {"--to": of(some("csv", "json", "parquet")), "--out": place,
                    "--table": of(some("readings", "spectra", "checks", "layers"))},
         "bottleneck train": {**json, "--file": place, "--picture": place, "--width": numbers("4"),
@@ -135,6 +139,7 @@ def commands(files):
         "bottleneck train": ("--depths", "2", "--steps", "3"),
         "predict": ("--layers", "20", "--width", "4", "--depth", "3"),
         "export": ("--to", "csv"),
+        "view": ("--html", "out.html"),  # else it serves until it is interrupted
     }
     lines = [_line(name, both(model), known) for name, known in options.items()]
     lines += [_line(name, both(), known, needed.get(name, ())) for name, known in bare.items()]

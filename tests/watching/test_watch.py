@@ -173,6 +173,7 @@ def test_a_run_goes_on_after_a_restart(tmp_path):
         assert len(list(run.layers())) == 3
 
 
+@pytest.mark.usefixtures("as_users_see_it")
 def test_what_is_no_optimiser_or_no_share_is_refused():
     model, optimizer = made()
     with pytest.raises(Refusal, match="optimisers of torch, got a Sequential"):

@@ -10,8 +10,6 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from plotly.offline import get_plotlyjs
-
 from sigmascope.gate import Mark, write_text
 
 MARK = Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n")
@@ -43,15 +41,35 @@ def write_page(
         Refusal: If there is no folder for it, something that is not such a page is there, or the
             disk is full; what was there is then as it was.
     """
+    text = page_text(
+        title=title, data=data, template=template, scripts=scripts, styles=styles, plots=plots
+    )
+    return write_text(path, text, mark=MARK)
+
+
+def page_text(
+    *,
+    title: str,
+    data: dict,
+    template: str,
+    scripts: tuple[str, ...],
+    styles: tuple[str, ...] = ("page.css",),
+    plots: bool = False,
+    live: bool = False,
+) -> str:
+    """The text of a page; one that is `live` may ask the server it came from, and nobody else."""
     script = "\n".join(map(_asset, scripts))
     places = {"title": html.escape(title), "data": _harmless(data), "script": script}
     places["style"] = "\n".join(map(_asset, styles))
-    allowed = [get_plotlyjs(), script] if plots else [script]
+    allowed = [script]
     if plots:
+        from plotly.offline import get_plotlyjs  # which other pages do without
+
+        allowed.insert(0, get_plotlyjs())
         packed = gzip.compress(allowed[0].encode(), mtime=0)
         places["plotly"] = base64.b64encode(packed).decode()
-    written = Template(_asset(template)).substitute(places, policy=_policy(*allowed))
-    return write_text(path, written, mark=MARK)
+    policy = _policy(*allowed) + ("; connect-src 'self'" if live else "")
+    return Template(_asset(template)).substitute(places, policy=policy)
 
 
 def _asset(name: str) -> str:

@@ -29,8 +29,13 @@ def packed(estimates: Sequence[Estimate | None]) -> dict[str, Any]:
         `value`, and `gaps` unless all intervals are points, in base64; `odd` has those that
         float32 cannot hold, by place.
     """
-    numbers = np.array([(e.value, e.low, e.high) if e else (math.nan,) * 3 for e in estimates])
-    value, low, high = numbers.reshape(-1, 3).T
+    numbers = [(e.value, e.low, e.high) if e else (math.nan,) * 3 for e in estimates]
+    return packed_numbers(np.array(numbers).reshape(-1, 3))
+
+
+def packed_numbers(numbers: np.ndarray) -> dict[str, Any]:
+    """The same of values with the ends of their intervals [n, 3]."""
+    value, low, high = numbers.T
     with np.errstate(all="ignore"):
         short = value.astype("<f4")
         size = np.abs(value)
@@ -63,10 +68,15 @@ def packed_spectrum(sigma: Tensor, points: int = POINTS) -> str | None:
     return _text(np.concatenate([np.array([values[0], span], "<f8").view("<u2"), steps]))
 
 
-def packed_places(numbers: Sequence[int]) -> str:
+def packed_places(numbers: Sequence[int] | np.ndarray) -> str:
     """Small numbers, as places in a list, in two bytes each; in four where they do not fit."""
     array = np.array(numbers, "<u4")
     return _text(array if (array > 0xFFFF).any() else array.astype("<u2"))
+
+
+def packed_doubles(numbers: Sequence[float] | np.ndarray) -> str:
+    """Numbers in full, as float64."""
+    return _text(np.array(numbers, "<f8"))
 
 
 def shared(values: Iterable[Hashable]) -> dict[str, Any]:

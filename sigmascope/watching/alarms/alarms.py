@@ -50,9 +50,10 @@ class Alarms:
 
     def hear_rate(self, rate: float) -> bool:
         """Take the learning rate of a step; whether a look is worth its price now."""
-        before = self._tracks.rate.jumped
-        self._tracks.rate.add(rate)
-        return self._tracks.rate.jumped and not before
+        track = self._tracks.rate
+        before = track.jumped, track.dropped
+        track.add(rate)
+        return (track.jumped, track.dropped) != before
 
     def look(self, step: int, columns: Sequence[Column]) -> list[Finding]:
         """Take what a look has read.

@@ -10,6 +10,7 @@ from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
 GROWTH, SEEN, AHEAD = 5, math.log(100.0), 1000  # readings in a row, by how much, steps left
 LARGEST = math.log(3.4e38)  # of float32; mean squares overflow when entries reach its root
 EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
+STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
 WEIGHTS = "Frobenius norm"  # does not grow like this in any run that goes well
 MOVERS = ("gradient norm", "update ratio", "mean square")
 
@@ -85,6 +86,29 @@ class RateJump(Rule):
             return CALM
         says = f"The learning rate is {rate.rate:.3g}, and was {rate.base:.3g} at most before."
         return Sign(True, False, OPTIMISER, says, (("rate", OPTIMISER, ""),))
+
+
+@dataclass(frozen=True)
+class Frozen(Rule):
+    """Updates that all but stop, by more than the learning rate has fallen, or with it at once."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        if tracks.rate.dropped:
+            says = f"The learning rate has dropped to {tracks.rate.rate:.3g} within one step."
+            return Sign(True, False, OPTIMISER, says, (("rate", OPTIMISER, ""),))
+        rates = [t.last - t.level for _, by_site in tracks.forms("rate")
+                 for t in by_site.values() if t.last is not None]  # fmt: skip
+        explained = min([0.0, *rates])
+        known = {s: t.last - t.level - explained for s, t in tracks.of("update norm").items()
+                 if t.last is not None and t.count > YOUNG}  # fmt: skip
+        site = min(known, key=known.__getitem__, default="")
+        if not site or known[site] > -STOPPED / 2:
+            return CALM
+        if known[site] > -STOPPED:
+            return UNSURE
+        says = f"{site}: a step changes the weights by 1/{math.exp(-known[site]):.2g} of the usual."
+        return Sign(True, False, site, says, (("update norm", site, ""),))
 
 
 @dataclass(frozen=True)

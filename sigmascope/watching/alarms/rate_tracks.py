@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 PLATEAU = 30  # steps without a new maximum
 RISE = 1.01  # of the maximum, that is a new one
+HIGH, NOTHING = 0.05, 1e-3  # of the maximum, and of the rate before
 JUMP, BACK = 3.0, 1.5  # times the plateau's maximum: left for good, and as good as back
 
 
@@ -16,15 +17,23 @@ class RateTrack:
         base: The highest of the plateau that was left upwards; None if none was.
         rate: The last.
         since: Steps since `highest` rose.
+        dropped: Whether it fell from a usual height to next to nothing within one step, as no
+            schedule does before its end.
     """
 
     highest: float = 0.0
     base: float | None = None
     rate: float = 0.0
     since: int = 0
+    dropped: bool = False
 
     def add(self, rate: float) -> None:
         """Take the rate of a step."""
+        usual = self.rate > HIGH * self.highest
+        if usual and rate < NOTHING * self.rate:
+            self.dropped = True
+        elif rate > HIGH * self.highest:
+            self.dropped = False
         self.rate = rate
         self.since += 1
         if rate > RISE * self.highest:

@@ -3,6 +3,7 @@
 from sigmascope.watching.alarms.changes import Change
 from sigmascope.watching.alarms.courses import (
     Diverging,
+    Frozen,
     Growing,
     LossSpike,
     NotFinite,
@@ -145,12 +146,10 @@ RULES: tuple[Rule, ...] = (
         patience=1,
         words="one direction has outgrown the others: stable rank {value}, {first} at first",
     ),
-    Change(
-        "frozen-weights", "warning", frozenset({"update norm"}),
+    Frozen(
+        "frozen-weights", "warning", frozenset({"update norm", "rate"}),
         "arithmetic",
         ("Look at the learning rate's schedule and at what the optimiser is handed.",),
-        alone=True, quantity="update norm", up=False, usual=1e4, score=6.0,
-        words="a step changes the weights by 1/{times} of what it did",
     ),
     PlasticityLoss(
         "plasticity-loss", "warning", frozenset({"dead units", "update ratio"}),

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sigmascope.gate import Refusal
-from sigmascope.report.pages import landscape, profile, scan
-from sigmascope.report.pages.html import write_page
+from sigmascope.report.pages import landscape, profile, run, scan
+from sigmascope.report.pages.html import page_text, write_page
 
 ASSETS = {"template": "page.html", "scripts": ("words.js", "theme.js")}
 
@@ -40,7 +40,12 @@ def test_a_page_without_plots_has_one_script_and_its_own_styles(tmp_path):
     assert ".card" in text
 
 
-@pytest.mark.parametrize("page", [landscape, profile, scan])
+def test_a_page_asks_nobody_unless_it_is_live():
+    assert "connect-src" not in page_text(title="t", data={}, **ASSETS)
+    assert "connect-src 'self'\"" in page_text(title="t", data={}, live=True, **ASSETS)
+
+
+@pytest.mark.parametrize("page", [landscape, profile, run, scan])
 def test_no_two_scripts_of_a_page_give_one_name_to_two_things(page):
     """A later function would silently take the place of an earlier one."""
     folder = Path(page.__file__).parent / "assets"

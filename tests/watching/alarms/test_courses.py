@@ -7,7 +7,7 @@ import pytest
 from sigmascope.watching.alarms.rules import RULES
 from sigmascope.watching.alarms.tracks import Tracks
 from sigmascope.watching.columns import Column
-from sigmascope.watching.looks import LOSS, WHOLE
+from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
 
 BY_NAME = {rule.name: rule for rule in RULES}
 
@@ -95,3 +95,18 @@ def test_a_jump_of_the_rate_says_from_where():
     sign = BY_NAME["rate-jump"].look(51, tracks)
     assert sign.sure
     assert "1, and was 0.01 at most" in sign.says
+
+
+def test_updates_that_stop_are_told_from_a_rate_that_falls_to_its_end():
+    def rows(update, rate):
+        usual = [{"update norm": {"a": 1.0}, "rate": {OPTIMISER: 0.1}}] * 20
+        return [*usual, {"update norm": {"a": update}, "rate": {OPTIMISER: rate}}]
+
+    rule = BY_NAME["frozen-weights"]
+    assert rule.look(21, fed(rows(1e-5, 0.1))).sure
+    assert not rule.look(21, fed(rows(1e-5, 1e-6))).sure
+    assert not rule.look(21, fed(rows(1e-2, 0.1))).sure
+    dropped = fed(rows(0.0, 0.0))
+    dropped.rate.add(0.1)
+    dropped.rate.add(0.0)
+    assert rule.look(21, dropped).sure

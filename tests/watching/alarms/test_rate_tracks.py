@@ -22,6 +22,17 @@ def test_usual_schedules_do_not_jump(name):
     for k in range(1, 1001):
         track.add(SCHEDULES[name](k))
         assert not track.jumped
+        assert not track.dropped
+
+
+def test_a_rate_that_falls_to_nothing_at_once_has_dropped_until_it_is_back():
+    track = RateTrack()
+    track.add(0.1)
+    track.add(0.0)
+    track.add(0.0)
+    assert track.dropped
+    track.add(0.1)
+    assert not track.dropped
 
 
 def test_a_rate_far_above_its_plateau_has_jumped_until_it_is_back():

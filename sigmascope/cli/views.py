@@ -1,0 +1,64 @@
+"""`sigmascope view`."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope.cli.outputs import HEALTHY, note, require_targets, wrote
+
+Port = Annotated[int, Parameter(validator=Number(gte=0, lt=2**16))]
+
+
+def view(
+    run: Path, other: Path | None = None, /, *, port: Port = 0, html: Path | None = None
+) -> int:
+    """Watch a run file grow, on a page of this machine, or write the page as one file.
+
+    The page has the alarms over steps and what to do about them, curves of every quantity at every
+    layer, a map of layers and steps, spectra moved through time, and a second run laid over the
+    first. It is served to this machine alone, and follows until Ctrl-C ends it. A run file that
+    does not exist yet is waited for.
+
+    Example: sigmascope view mlp.run
+    Example: sigmascope view mlp.run other.run --html runs.html
+
+    Args:
+        run: A run file, as `ss.watch`, `survey.Monitor` and `profile --run` write it.
+        other: Another, to be laid over it.
+        port: Where to serve the page; a free port if not given.
+        html: Write the page of what there is now as one file, and end.
+    """
+    from sigmascope import gate
+    from sigmascope.report import live
+
+    files = [file for file in (run, other) if file is not None]
+    if len({os.path.realpath(file) for file in files}) < len(files):
+        raise gate.Refusal(f"`view` lays two runs over each other, got {run} twice: name another.")
+    require_targets(html=html, inputs=tuple(files))
+    if html is not None:
+        wrote(live.written(html, files))
+        return HEALTHY
+    for file in files:
+        _require_followable(file)
+    with live.Server(files, port=port) as server:
+        note(f"{server.url} shows {' and '.join(map(str, files))}; Ctrl-C ends it.")
+        server.serve()
+    return HEALTHY
+
+
+def _require_followable(file: Path) -> None:
+    """Refuse what will never be a run file; say what is waited for."""
+    from sigmascope import gate, store
+
+    if not os.path.lexists(file):
+        if not file.name or not file.parent.is_dir():
+            raise gate.Refusal(
+                f"`view` needs a run file, or a place where one will be; {file} cannot be one, for "
+                "there is no such folder. Name the file that training writes."
+            )
+        note(f"There is no {file} yet; it is waited for.")
+        return
+    store.since(file, most=1)
