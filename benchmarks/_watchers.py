@@ -108,7 +108,6 @@ WATCHES: Mapping[str, Callable[..., Watcher]] = MappingProxyType({
     "watch": watched,
     "watch, run file": partial(watched, filed=True),
     "cheap set": partial(watched, **CHEAP),
-    "cheap set, run file": partial(watched, filed=True, **CHEAP),
 })  # fmt: skip
 PEERS: Mapping[str, Callable[..., Watcher]] = MappingProxyType({
     "svdvals": Svdvals,

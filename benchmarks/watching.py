@@ -8,8 +8,8 @@ SGD with momentum in float32: an 8 x 256 MLP on 64 rows, a four-layer transforme
 ResNet-20 on 32 images, on sixteen batches that come again. Every arm has a model and an optimiser
 of its own, from the same weights, and makes the same steps. A round is many slices of a few steps;
 in a slice the arms come in an order drawn at random, so that a busy neighbour meets all of them.
-The cost of an arm is the median over rounds of its time over that of the plain arm in the same
-round. A second plain arm shows what differs where nothing does. Watches are given clocks that stand
+The cost of an arm is the median over rounds of its time over the mean of two plain arms in the same
+round, which themselves show what differs where nothing does. Watches are given clocks that stand
 still while other arms run.
 
 Peers, at every tenth step (`pip install ndtracker==2.0.0 delve==0.1.50`; left out where they are
@@ -35,12 +35,15 @@ from torch.nn import functional as F
 from benchmarks._timing import environment
 from benchmarks._watchers import PEERS, WATCHES, Watcher
 from benchmarks.balances import networks
+from sigmascope.gate import Closing
 
 PLAIN, AGAIN = "plain", "plain, again"
 FIRST = 300  # steps, looked at by themselves
 RATE, BATCHES = 1e-2, 16
-ROUNDS, SLICE, FEW = 12, 0.05, 40  # of watches, seconds of a slice, steps of a peer's round
+ROUNDS, AGAINS = 4, 3  # each time, times
+SLICE, FEW = 0.01, 40  # seconds of a slice, steps of a peer's round
 Data = list[tuple[Tensor, Tensor]]
+Ratios = dict[str, tuple[float, float]]
 
 
 @dataclass
@@ -89,25 +92,27 @@ class Arm:
         self.total += wall
 
 
-def arms(model: nn.Module, data: Data, makers: Mapping[str, Callable], where: Path) -> dict:
-    """A plain arm, another, and one for each maker of watchers."""
+def arms(
+    model: nn.Module, data: Data, makers: Mapping[str, Callable | None], where: Path
+) -> dict[str, Arm]:
+    """An arm for each maker of watchers; a plain one where there is none."""
     where.mkdir(parents=True, exist_ok=True)
     found = {}
-    for name in (PLAIN, AGAIN, *makers):
+    for name, make in makers.items():
         own = copy.deepcopy(model)
         arm = Arm(own, torch.optim.SGD(own.parameters(), lr=RATE, momentum=0.9))
-        if name in makers:
+        if make is not None:
             file = where / f"{len(found)}.run"
-            arm.watcher = makers[name](own, arm.optimizer, data[0], arm.clock, file)
+            arm.watcher = make(own, arm.optimizer, data[0], arm.clock, file)
         found[name] = arm
     return found
 
 
 def rounds(
-    found: dict[str, Arm], data: Data, count: int, slices: int, steps: int, seed: int = 0
-) -> Iterator[dict[str, tuple[float, float]]]:
-    """Wall and processor time of each arm over the plain one's, of each round."""
-    order, draw = [*found.values()], random.Random(seed)
+    found: dict[str, Arm], data: Data, count: int, slices: int, steps: int, draw: random.Random
+) -> Iterator[Ratios]:
+    """Wall and processor time of each arm over the plain ones', of each round."""
+    order = [*found.values()]
     for _ in range(count):
         for arm in order:
             arm.wall = arm.cpu = 0.0
@@ -115,8 +120,10 @@ def rounds(
             draw.shuffle(order)
             for arm in order:
                 arm.run(data, steps)
-        plain = found[PLAIN]
-        yield {n: (a.wall / plain.wall, a.cpu / plain.cpu) for n, a in found.items()}
+        plain = [found[PLAIN], found[AGAIN]]
+        wall, cpu = sum(a.wall for a in plain) / 2, sum(a.cpu for a in plain) / 2
+        if slices:
+            yield {n: (a.wall / wall, a.cpu / cpu) for n, a in found.items()}
 
 
 def same(found: dict[str, Arm]) -> dict[str, bool]:
@@ -128,7 +135,7 @@ def same(found: dict[str, Arm]) -> dict[str, bool]:
     }
 
 
-def medians(ratios: list[dict[str, tuple[float, float]]]) -> dict[str, list[float]]:
+def medians(ratios: list[Ratios]) -> dict[str, list[float]]:
     """Of what each arm costs beyond the plain one, in per cent: wall, processor, and its spread."""
     table = {}
     for name in ratios[0]:
@@ -139,34 +146,69 @@ def medians(ratios: list[dict[str, tuple[float, float]]]) -> dict[str, list[floa
     return table
 
 
-def measured(model: nn.Module, x: Tensor, seconds: float, where: Path) -> dict[str, dict]:
+def measured(model: nn.Module, x: Tensor, seconds: float, where: Path) -> dict:
     """Rows of one network: watches for long, peers for a while, and the first steps."""
     g = torch.Generator().manual_seed(1)
     rows = [x, *(_like(x, g) for _ in range(BATCHES - 1))]
     data = [(r, torch.randint(10, (len(r),), generator=g)) for r in rows]
-    trial = arms(model, data, {}, where)[PLAIN]
-    trial.run(data, 3)
-    trial.run(data, steps := 20)
-    each = trial.clock() / (steps + 3)
+    each = a_step(model, data, where)
     steps = max(1, round(SLICE / each))
+    of = {"model": model, "data": data, "steps": steps}
+    slices = max(4, round(seconds / each / steps / (len(WATCHES) + 2) / AGAINS / (ROUNDS + 0.5)))
+    watches, same = _times(WATCHES, where / "watches", AGAINS, (slices // 2, slices), **of)
+    peers, alike = _times(PEERS, where / "peers", 1, (1, max(1, round(FEW / steps))), **of)
     both = {name: WATCHES[name] for name in ("watch", "cheap set")}
-    first = [
-        next(rounds(arms(model, data, both, where / f"first {i}"), data, 1, FIRST // 5, 5, i))
-        for i in range(5 if each < 0.02 else 1)
-    ]
-    found = arms(model, data, WATCHES, where)
-    slices = max(4, round(seconds / (ROUNDS + 1) / len(found) / (steps * each)))
-    last = [*rounds(found, data, ROUNDS + 1, slices, steps)][1:]
-    peers = arms(model, data, PEERS, where / "peers")
-    beside = [*rounds(peers, data, 4, max(1, round(FEW / steps)), steps)][1:]
+    few = max(1, round(FIRST / steps))
+    first, _ = _times(both, where / "first", 5 if each < 0.02 else 1, (0, few), **of, count=1)
     return {
         "seconds a step": each,
         "steps a round": slices * steps,
         "first steps": medians(first),
-        "watches": medians(last),
-        "peers": medians(beside),
-        "bits": same(found) | same(peers),
+        "watches": medians(watches),
+        "peers": medians(peers),
+        "bits": same | alike,
     }
+
+
+def a_step(model: nn.Module, data: Data, where: Path) -> float:
+    """Seconds of a step."""
+    trial = arms(model, data, {PLAIN: None}, where)[PLAIN]
+    trial.run(data, 3)
+    before = trial.clock()
+    trial.run(data, 20)
+    return (trial.clock() - before) / 20
+
+
+def _times(
+    makers: Mapping[str, Callable],
+    where: Path,
+    agains: int,
+    slices: tuple[int, int],
+    *,
+    model: nn.Module,
+    data: Data,
+    steps: int,
+    count: int = ROUNDS,
+) -> tuple[list[Ratios], dict[str, bool]]:
+    """Ratios of all rounds, and whose weights are the plain arm's at the end, to the last bit.
+
+    Arms are made again some times, in another order: where a model lies in memory moves its times
+    by half a per cent.
+    """
+    ratios, alike = [], {}
+    for again in range(agains):
+        draw = random.Random(again)
+        names = [PLAIN, AGAIN, *makers]
+        draw.shuffle(names)
+        found = arms(model, data, {n: makers.get(n) for n in names}, where / str(again))
+        for _ in rounds(found, data, 1, slices[0], steps, draw):
+            pass
+        ratios += rounds(found, data, count, slices[1], steps, draw)
+        alike = {n: s and alike.get(n, True) for n, s in same(found).items()}
+        for arm in found.values():
+            if isinstance(arm.watcher, Closing):
+                arm.watcher.close()
+    return ratios, alike
 
 
 def _like(x: Tensor, g: torch.Generator) -> Tensor:

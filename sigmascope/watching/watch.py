@@ -25,7 +25,8 @@ from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.choice import chosen
 from sigmascope.watching.columns import Column
 from sigmascope.watching.files import RunFile, about_of
-from sigmascope.watching.filing import Filing
+from sigmascope.watching.filing import SHARE, Filing
+from sigmascope.watching.hearing import Hearing
 from sigmascope.watching.looks import OVER, OWN, Sink
 from sigmascope.watching.places import places
 from sigmascope.watching.probes import Losses, ProbeBatch
@@ -116,11 +117,12 @@ class Watch(Closing):
         file = self._opened(run, inner, about, processes) if run else None
         before = (0 if file is None else file.last) if start is None else start
         self.steps = int(processes.agreed([before])[0])
-        self._rounds = Rounds(probes, processes, budget, clock, self.steps)
-        self._filing = Filing(
-            () if processes.rank else [*([file] if file else ()), *sinks], budget, clock
-        )
+        into = () if processes.rank else [*([file] if file else ()), *sinks]
+        self._filing = Filing(into, budget, clock)
+        read = budget * (1 - SHARE) if into else budget
+        self._rounds = Rounds(probes, processes, read, clock, self.steps)
         self._alarms, self._told = Alarms(), list[Finding]()
+        self._hearing = Hearing(self._alarms, self._losses, budget, clock)
         self._main, self._alone = trained[-1], processes.count == 1
         self._handles = [h for o in trained for h in (
             o.register_step_pre_hook(self._before), o.register_step_post_hook(self._stepped)
@@ -137,11 +139,10 @@ class Watch(Closing):
             Alarms that began, and notes that one has ended.
         """
         if loss is not None:
-            given = loss.detach() if isinstance(loss, Tensor) else loss
-            self._losses.add(given)
-            at_hand = not isinstance(given, Tensor) or given.device.type == "cpu"
-            if at_hand and self._alone and self._alarms.hear(float(given)):
-                self._rounds.hurry(self.steps)
+            if not self._alone:
+                self._losses.add(loss.detach() if isinstance(loss, Tensor) else loss)
+            elif self._hearing.loss(loss):
+                self._hear()
         if not self._told:
             return ()
         told, self._told = self._told, []
@@ -203,12 +204,17 @@ class Watch(Closing):
                 if main:
                     self._look()
         rate = optimizer.param_groups[0].get("lr") if main and self._alone else None
-        if isinstance(rate, float) and self._alarms.hear_rate(rate):
-            self._rounds.hurry(self.steps)
+        if isinstance(rate, float) and self._hearing.rate(rate):
+            self._hear()
         if main and self.steps + 1 >= self._rounds.next:
             self._rounds.open()
 
+    def _hear(self) -> None:
+        if self._hearing.hear(self._rounds.purses):
+            self._rounds.hurry(self.steps)
+
     def _look(self) -> None:
+        self._hearing.hear(self._rounds.purses)
         found = self._rounds.read(self.steps)
         columns = [f for f in found if isinstance(f, Column)]
         rest = [f for f in found if not isinstance(f, Column)]
