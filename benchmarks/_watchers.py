@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sigmascope import Monitor, watch
+from sigmascope.survey import Monitor
+from sigmascope.watching import watch
 
 EVERY = 10  # steps between two readings of a peer
 
@@ -109,6 +110,9 @@ WATCHES: Mapping[str, Callable[..., Watcher]] = MappingProxyType({
     "watch, run file": partial(watched, filed=True),
     "cheap set": partial(watched, **CHEAP),
 })  # fmt: skip
+LATER: Mapping[str, Callable[..., Watcher]] = MappingProxyType(
+    {name: partial(make, start=20_000) for name, make in WATCHES.items()}
+)
 PEERS: Mapping[str, Callable[..., Watcher]] = MappingProxyType({
     "svdvals": Svdvals,
     **({"ndtracker": Ndtracker} if importlib.util.find_spec("ndt") else {}),

@@ -13,7 +13,7 @@ from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.purses import Purses
 
-SHARE = 0.4  # of the budget
+SHARE = 0.2  # of the budget
 MOST = 32  # steps that are heard together
 LESS = 3  # times below its share, fewer are
 NOTES = 2  # times a note: the hooks of the optimiser, which note the rate and count steps

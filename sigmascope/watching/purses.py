@@ -17,7 +17,7 @@ PAUSE = 5.0  # times the usual step: a longer one was a pause, or validation, an
 FULLEST = 4.0  # turns that a purse may hold
 ADVANCE = 0.1  # seconds, in all, for the first looks: what is usual must be known before it is left
 AGAIN = 10**6  # steps, where there is nothing left to read
-LEFT = 0.25  # of what a step earns, for the purses, whatever else it pays for
+LEFT = 0.15  # of what a step earns, for the purses, whatever else it pays for
 THINNER = 4  # in that time a probe is read at each so many-th of the steps made
 
 
@@ -47,10 +47,9 @@ class Purse:
         """A turn was taken."""
         known = self.turns > 0
         self.cost = MEMORY * seconds + (1 - MEMORY) * self.cost if known else seconds
-        if self.held < seconds <= self.advance:
-            self.advance -= seconds
-        else:
-            self.held -= seconds
+        lent = min(max(seconds - self.held, 0.0), self.advance)
+        self.advance -= lent
+        self.held += lent - seconds
         self.last = step
         self.turns += 1
 

@@ -143,8 +143,6 @@ class Watch(Closing):
                 self._losses.add(loss.detach() if isinstance(loss, Tensor) else loss)
             elif self._hearing.loss(loss):
                 self._hear()
-        if not self._told:
-            return ()
         told, self._told = self._told, []
         return tuple(told)
 
