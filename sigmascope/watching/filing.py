@@ -39,7 +39,7 @@ class Filing:
         self._findings: list[Finding] = []
         self._last: int | None = None
         self._cost = 0.0
-        self.spent = 0.0
+        self.spent, self._lent = 0.0, 0.0
 
     def keep(
         self,
@@ -63,12 +63,13 @@ class Filing:
     def file_if_due(self, step: int, purses: Purses) -> float:
         """Hand over what was kept, if it is its time; the seconds it took."""
         start = self._clock()
-        paid = self.spent + self._cost <= self._budget * purses.trained
-        early = not paid and self.spent + self._cost <= ADVANCE
+        paid = self.spent - self._lent + self._cost <= self._budget * purses.trained
+        early = not paid and self._lent + self._cost <= ADVANCE
         wait = max(1, step // (THINNER if early else POINTS))
         paid, apart = paid or early, self._last is None or step - self._last >= wait
         if self._findings or self._last is None or (paid and apart):
             self.file(step)
+            self._lent += self._cost if early else 0.0
         return self._clock() - start
 
     def file(self, step: int) -> None:

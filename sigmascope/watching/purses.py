@@ -16,6 +16,7 @@ MEMORY = 0.5  # weight of the last turn in what a turn is expected to take
 PAUSE = 5.0  # times the usual step: a longer one was a pause, or validation, and earns nothing
 FULLEST = 4.0  # turns that a purse may hold
 ADVANCE = 0.1  # seconds, in all, for the first looks: what is usual must be known before it is left
+LEFT = 0.15  # of what a step earns, for the purses, whatever else it pays for
 THINNER = 4  # in that time a probe is read at each so many-th of the steps made
 
 
@@ -45,10 +46,9 @@ class Purse:
         """A turn was taken."""
         known = self.turns > 0
         self.cost = MEMORY * seconds + (1 - MEMORY) * self.cost if known else seconds
-        if self.held < seconds <= self.advance:
-            self.advance -= seconds
-        else:
-            self.held -= seconds
+        lent = min(max(seconds - self.held, 0.0), self.advance)
+        self.advance -= lent
+        self.held += lent - seconds
         self.last = step
         self.turns += 1
 
@@ -85,6 +85,7 @@ class Purses:
         self._budget = budget * KEPT
         self.step_seconds = 0.0
         self.trained, self.spent = 0.0, 0.0
+        self._aside, self._left = 0.0, 1.0
 
     def earn(self, seconds: float, steps: int) -> None:
         """Some steps took so long, without what was spent on reading."""
@@ -96,9 +97,17 @@ class Purses:
             each = usual
         self.step_seconds = each if not usual else 0.8 * usual + 0.2 * each
         self.trained += each * steps
+        earned = each * steps * self._budget
+        self._left = max(1 - self._aside / earned, LEFT) if earned else self._left
+        self._aside = 0.0
         for purse in self.purses:
             most = FULLEST * purse.cost
-            purse.held = min(purse.held + each * steps * self._budget * purse.share, most)
+            purse.held = min(purse.held + earned * self._left * purse.share, most)
+
+    def aside(self, seconds: float) -> None:
+        """Something that is no probe's took so long, at every step; it is paid for first."""
+        self.spent += seconds
+        self._aside += seconds
 
     def pay(self, probe: Probe, seconds: float, step: int) -> None:
         """A probe's turn took so long."""
@@ -114,7 +123,7 @@ class Purses:
 
     def plan(self, step: int) -> tuple[int, list[Probe]]:
         """The step of the next look, and what is read there."""
-        rate = max(self.step_seconds, 1e-9) * self._budget
+        rate = max(self.step_seconds, 1e-9) * self._budget * self._left
         due = {id(p): p.due(step, rate) for p in self.purses if p.share}
         at = min(due.values(), default=step + max(1, step // THINNER))
         return at, [p.probe for p in self.purses if due.get(id(p), at) <= at]

@@ -64,13 +64,14 @@ class Squares:
     ) -> None:
         """Put squared norms into `out`, those of an optimiser's parameters that have a tensor."""
         for group in self._groups.get(optimizer, ()):
-            found = [(i, t) for i in group.at if (t := tensors(i)) is not None]
-            if not found:
-                continue
-            at, those = [i for i, _ in found], [t for _, t in found]
-            where = slice(None) if len(at) == len(self.sizes) else at
-            out[0, where] = _norms(those, group).square_().div_(self._copies[where])
-            out[1, where] = 1
+            found = {i: t for i in group.at if (t := tensors(i)) is not None}
+            if len(found) == len(self.sizes):
+                torch.div(_norms([*found.values()], group).square_(), self._copies, out=out[0])
+                out[1].fill_(1)
+            elif found:
+                at = [*found]
+                out[0, at] = _norms([*found.values()], group).square_().div_(self._copies[at])
+                out[1, at] = 1
 
     def norms(self, total: Tensor, needed: Callable[[Sequence[float]], bool]) -> dict[str, float]:
         """The norm at each place that was read; `needed` says of which of its parameters."""

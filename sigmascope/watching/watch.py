@@ -25,7 +25,8 @@ from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.choice import chosen
 from sigmascope.watching.columns import Column
 from sigmascope.watching.files import about_of, opened
-from sigmascope.watching.filing import Filing
+from sigmascope.watching.filing import SHARE, Filing
+from sigmascope.watching.hearing import Hearing
 from sigmascope.watching.hooks import is_compiled
 from sigmascope.watching.looks import OVER, OWN, Sink
 from sigmascope.watching.places import of_torch, places, trained as held_by
@@ -116,9 +117,12 @@ class Watch(Closing):
         probes = chosen(inner, found, processes, self._losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
         files, self.steps = opened(run, inner, about, processes, start)
-        self._rounds = Rounds(probes, processes, budget, clock, self.steps)
-        self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
+        into = [*files, *sinks] if not processes.rank else []
+        self._filing = Filing(into, budget, clock)
+        read = budget * (1 - SHARE) if into else budget
+        self._rounds = Rounds(probes, processes, read, clock, self.steps)
         self._alarms, self._told = Alarms(), list[Finding]()
+        self._hearing = Hearing(self._alarms, self._losses, budget, clock)
         self._main, self._alone = trained[-1], processes.count == 1
         self._processes, self._held = processes, {o: len(list(held_by(o))) for o in trained}
         self._handles = [h for o in trained for h in (
@@ -136,12 +140,10 @@ class Watch(Closing):
             Alarms that began, and notes that one has ended.
         """
         if loss is not None:
-            self._losses.add(loss)
-            at_hand = not isinstance(loss, Tensor) or loss.device.type == "cpu"
-            if at_hand and self._alone and self._alarms.hear(_number(loss)):
-                self._rounds.hurry(self.steps)
-        if not self._told:
-            return ()
+            if not self._alone:
+                self._losses.add(loss.detach() if isinstance(loss, Tensor) else loss)
+            elif self._hearing.loss(loss):
+                self._hear()
         told, self._told = self._told, []
         return tuple(told)
 
@@ -183,8 +185,8 @@ class Watch(Closing):
                 if main:
                     self._look()
         rate = optimizer.param_groups[0].get("lr") if main and self._alone else None
-        if isinstance(rate, float) and self._alarms.hear_rate(rate):
-            self._rounds.hurry(self.steps)
+        if isinstance(rate, float) and self._hearing.rate(rate):
+            self._hear()
         if main and self.steps + 1 >= self._rounds.next:
             self._rounds.open()
 
@@ -193,7 +195,15 @@ class Watch(Closing):
         self._filing.keep((), (), (), [Skipped(OWN, "watching", why)])
         self.close()
 
+    def _hear(self) -> None:
+        try:
+            if self._hearing.hear(self._rounds.purses):
+                self._rounds.hurry(self.steps)
+        except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
+            self._give_up(f"{type(error).__name__}: {error}")
+
     def _look(self) -> None:
+        self._hear()
         try:
             found = self._rounds.read(self.steps)
         except Exception as error:  # noqa: BLE001 (a process is gone: no other can be reached)
@@ -228,10 +238,6 @@ class Watch(Closing):
                 why = f"{new} parameters came to an optimiser behind the start of this watch"
                 LOG.warning("sigmascope does not read norms of added parameters: %s", why)
                 yield Skipped(OWN, "norms of added parameters", why)
-
-
-def _number(loss: float | Tensor) -> float:
-    return float(loss.detach() if isinstance(loss, Tensor) else loss)
 
 
 def _require_share(budget: Any) -> None:

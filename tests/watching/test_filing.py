@@ -81,3 +81,15 @@ def test_a_sink_that_fails_is_dropped_with_one_line_and_the_others_go_on(caplog)
     assert [r.getMessage() for r in caplog.records] == [
         "sigmascope files nothing more in Broken: the disk is full"
     ]
+
+
+def test_what_the_first_looks_took_in_advance_does_not_keep_later_ones_from_the_file():
+    shelf, clock, purses = Shelf(), Ticks(0.01), Purses([Losses()], 0.02)
+    filing = Filing([shelf], 0.02, clock)
+    for step in range(1, 2001):
+        purses.earn(0.1, 1)
+        filing.keep([column(1.0)], [], [], [])
+        filing.file_if_due(step, purses)
+    early = [look.step for look in shelf.looks if look.step <= 100]
+    assert len(early) > 5
+    assert 0.5 * 0.003 * 200 / 0.01 < len(shelf.looks) - len(early) < 0.003 * 200 / 0.01

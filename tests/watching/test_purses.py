@@ -75,3 +75,29 @@ def test_with_no_probe_left_nothing_is_due():
     at, due = purses.plan(7)
     assert due == []
     assert at > 7
+
+
+def test_what_is_no_probes_is_paid_first_and_probes_take_what_is_left():
+    spent = []
+    for aside in (0.0, 1e-4):
+        purses = Purses([probe(1.0)], 0.02)
+        at, due = 1, [p.probe for p in purses.purses]
+        for now in range(1, 20_001):
+            purses.aside(aside)
+            purses.earn(1e-2, 1)
+            if now >= at:
+                for each in due:
+                    purses.pay(each, 1e-3, now)
+                at, due = purses.plan(now)
+        spent.append(purses.spent)
+        assert purses.spent < 0.02 * purses.trained + ADVANCE
+    assert spent[1] > 0.8 * spent[0]
+
+
+def test_an_advance_pays_only_what_was_not_earned():
+    purses = Purses([probe(1.0)], 0.02)
+    (one,) = purses.purses
+    one.held = 9e-4
+    purses.pay(one.probe, 1e-3, 1)
+    assert one.held == 0
+    assert one.advance == ADVANCE - 1e-4

@@ -256,3 +256,13 @@ def test_the_first_loss_is_that_of_the_first_step():
         losses = trained(model, *task(), optimizer, 3, watching)
     first = next(r for look in shelf.looks for r in look.readings if r.site == LOSS)
     assert first.estimate.value == losses[0]
+
+
+def test_a_loss_that_is_no_number_at_all_does_not_stop_training(caplog):
+    model, optimizer = made()
+    with at_leisure(model, optimizer) as watching:
+        losses = trained(model, *task(), optimizer, 3)
+        watching.step(torch.ones(2))
+        losses += trained(model, *task(), optimizer, 3)
+    assert len(losses) == 6
+    assert any("sigmascope watches no more" in r.getMessage() for r in caplog.records)

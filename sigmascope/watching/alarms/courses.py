@@ -42,11 +42,13 @@ class Growing(Rule):
         """As `Rule.look`."""
         worst: tuple[float, str, str] | None = None
         for name in sorted(self.reads):
+            if not (tracks.loss.rises or name == WEIGHTS):
+                continue
             for site, track in tracks.of(name).items():
+                if not (tracks.loss.rises or track.score > 0):
+                    continue
                 grown = track.growth(GROWTH)
                 if grown is None or track.last is None or grown[1] < SEEN:
-                    continue
-                if not (tracks.loss.rises or (name == WEIGHTS and track.score > 0)):
                     continue
                 left = (LARGEST - track.last) / grown[0]
                 if left < AHEAD and (worst is None or left < worst[0]):

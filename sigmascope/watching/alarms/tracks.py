@@ -10,7 +10,6 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Literal
 
 from sigmascope.quantities import quantity
@@ -100,12 +99,10 @@ class Track:
             Both in logarithms; None where there are fewer readings than `least`, or not each of
             them is above the one before.
         """
-        if len(self.recent) < least:
+        recent = self.recent
+        if len(recent) < least or any(recent[-i][1] <= recent[-i - 1][1] for i in range(1, least)):
             return None
-        tail = [*self.recent][-least:]
-        if any(b[1] <= a[1] for a, b in pairwise(tail)):
-            return None
-        (a, x), (b, y) = tail[0], tail[-1]
+        (a, x), (b, y) = recent[-least], recent[-1]
         return (y - x) / max(b - a, 1), y - x
 
     def spread(self, count: int) -> float:
@@ -150,9 +147,10 @@ class Tracks:
         for column in columns:
             tracks = self._tracks.setdefault((column.quantity, column.form), {})
             for site, value in zip(column.sites, column.values, strict=True):
-                if site not in tracks:
-                    tracks[site] = Track(_kind(column.quantity))
-                tracks[site].add(step, value)
+                track = tracks.get(site)
+                if track is None:
+                    track = tracks[site] = Track(_kind(column.quantity))
+                track.add(step, value)
 
     def of(self, name: str, form: str = "") -> Mapping[str, Track]:
         """The tracks of a quantity by site, in the order of the model."""

@@ -31,15 +31,13 @@ class Losses(Probe):
     def local(self) -> Tensor:
         values = [float(loss) for loss in self._given[-KEPT:]]
         self._given.clear()
-        out = torch.zeros(2, KEPT, dtype=torch.float64)
-        out[0, : len(values)] = torch.tensor(values, dtype=torch.float64)
-        out[1, : len(values)] = 1
-        return out.flatten()
+        rest = [0.0] * (KEPT - len(values))
+        return torch.tensor([*values, *rest, *[1.0] * len(values), *rest], dtype=torch.float64)
 
     def read(self, total: Tensor) -> Iterator[Found]:
-        both = total.view(2, KEPT)
-        there = both[1] > 0
-        losses = (both[0][there] / both[1][there]).tolist()
+        numbers = total.tolist()
+        pairs = zip(numbers[:KEPT], numbers[KEPT:], strict=True)
+        losses = [summed / count for summed, count in pairs if count > 0]
         if losses:
             bad = [x for x in losses if math.isnan(x)]
             yield Column("loss", [LOSS], [bad[0] if bad else losses[-1]])
