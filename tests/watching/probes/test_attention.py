@@ -78,4 +78,6 @@ def test_a_model_without_attention_is_asked_no_more_and_says_so():
     model = nn.Sequential(nn.Linear(8, 8))
     shelf = watched(model, torch.randn(3, 8), 12)
     said = [s for look in shelf.looks for s in look.skipped]
-    assert [(s.what, s.why) for s in said] == [("attention", "there is none in this model")]
+    assert [(s.what, s.why) for s in said] == [
+        ("attention", "nothing of it is heard in this model")
+    ]
