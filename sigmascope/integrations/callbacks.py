@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 from sigmascope.gate import Refusal, printable
 from sigmascope.integrations.names import alarms
 from sigmascope.store import Run
-from sigmascope.watching import Look, Watch
+from sigmascope.watching import ALARMS, Look, Watch
 
 LOG = logging.getLogger("sigmascope")
 OURS = frozenset({"model", "optimizers", "start"})  # keywords that a trainer's callback fills in
@@ -82,7 +82,7 @@ class Watching:
         stop_on: Names of alarms that ask for the end of training.
 
     Raises:
-        Refusal: If `Watch` knows no such keyword.
+        Refusal: If `Watch` knows no such keyword, or there is no such alarm.
     """
 
     def __init__(self, of: Mapping[str, Any], stop_on: Collection[str]) -> None:
@@ -96,6 +96,11 @@ class Watching:
             raise Refusal(
                 f"`stop_on` must be a collection of names of alarms, got {stop_on!r}. "
                 f"Write `({stop_on!r},)`."
+            )
+        if unknown := sorted(set(stop_on) - {*ALARMS}):
+            raise Refusal(
+                f"`stop_on` must name alarms ({', '.join(ALARMS)}), got {printable(unknown[0])!r}. "
+                "`docs/watching.md` says when each begins."
             )
         self.watch: Watch | None = None
         self.losses = Losses()

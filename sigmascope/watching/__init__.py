@@ -1,5 +1,6 @@
 """Watching a model while it trains: what is read, on what budget, and when it raises an alarm."""
 
+from sigmascope.watching.alarms import ALARMS
 from sigmascope.watching.comparing import (
     AlarmSpan,
     Parted,
@@ -14,6 +15,7 @@ from sigmascope.watching.watch import Watch
 watch = Watch  # as it is called: `ss.watch(model, optimizer)`
 
 __all__ = [
+    "ALARMS",
     "LOSS",
     "OPTIMISER",
     "OVER",

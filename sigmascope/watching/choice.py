@@ -7,6 +7,8 @@ from torch import nn
 
 from sigmascope.gate import Refusal, printable
 from sigmascope.quantities import View
+from sigmascope.records import Skipped
+from sigmascope.watching.looks import OWN
 from sigmascope.watching.places import Place
 from sigmascope.watching.probes import (
     Activations,
@@ -21,7 +23,7 @@ from sigmascope.watching.probes import (
     Updates,
     WeightSpectra,
 )
-from sigmascope.watching.processes import Processes
+from sigmascope.watching.processes import Processes, is_sharded
 from sigmascope.watching.squares import Squares
 
 SEED = 20230121  # of signs and blocks; no generator of the user's is touched
@@ -36,6 +38,7 @@ def chosen(
     probe: ProbeBatch | None,
     views: Collection[View],
     only: Collection[str] | None,
+    compiled: bool,
 ) -> list[Probe]:
     """The probes, the cheapest first.
 
@@ -46,13 +49,19 @@ def chosen(
         losses: What the training loop hands in; always there.
         probe: A batch that stays the same; without it there is no sharpness and no profile.
         views: Of profiles.
+        compiled: Whether it is called through what `torch.compile` has made of it.
         only: Names of those that are wanted; all that there can be if not given.
 
     Raises:
         Refusal: If a name is unknown, or of one that needs a probe batch where there is none.
     """
     found = [losses, *_of_training(model, places, processes)]
-    if probe is not None:
+    for each in found:
+        each.compiled = compiled
+    if probe is not None and is_sharded(model):
+        why = "one process alone cannot run a model whose weights are sharded"
+        losses.notes = (Skipped(OWN, "sharpness and profile", why),)
+    elif probe is not None:
         if probe.loss is not None and probe.targets is not None:
             found.append(Sharpness(model, places, probe, _generator()))
         if views:
@@ -69,14 +78,13 @@ def chosen(
 
 def _of_training(model: nn.Module, places: Sequence[Place], processes: Processes) -> list[Probe]:
     squares = Squares(places, processes)
-    spectra = WeightSpectra(model, processes, _generator())
+    by_turns = (Representations(model, processes), WeightSpectra(model, processes, _generator()))
     return [
         Gradients(squares),
         Updates(squares),
         Activations(model),
         Attention(model),
-        Representations(model, processes),
-        *([spectra] if len(spectra) else []),
+        *(probe for probe in by_turns if len(probe)),
     ]
 
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from torch import nn
 from torch.optim import Optimizer
 
+from sigmascope.gate import Refusal
 from sigmascope.probes.execution import layers
 from sigmascope.quantities import WATCH
 from sigmascope.records import Layer
 from sigmascope.store import Run
 from sigmascope.watching.looks import Look
+from sigmascope.watching.processes import Processes
 
 
 class RunFile:
@@ -86,3 +88,40 @@ def _layers(model: nn.Module) -> tuple[Layer, ...]:
 
 def _parameters(name: str, module: nn.Module) -> tuple[str, ...]:
     return tuple(f"{name}.{p}".removeprefix(".") for p, _ in module.named_parameters())
+
+
+def opened(
+    path: str | os.PathLike[str] | None,
+    model: nn.Module,
+    about: Mapping[str, str],
+    processes: Processes,
+    start: int | None,
+) -> tuple[list[RunFile], int]:
+    """The run file, in the first process, and the steps made before.
+
+    Args:
+        path: The file; None for none.
+        model: As for `RunFile`.
+        about: As for `RunFile`.
+        processes: Of which the first writes; all hear whether it can.
+        start: Steps made before; None to go by the file.
+
+    Raises:
+        Refusal: As `Run` in the first process; in all others that it could not open the file.
+    """
+    files, error = list[RunFile](), None
+    if path and not processes.rank:
+        try:
+            files = [RunFile(path, model, about)]
+        except (Refusal, OSError) as failure:
+            error = failure
+    last = max((f.last for f in files), default=0) if start is None else start
+    failed, steps = processes.agreed([float(error is not None), last])
+    if error is not None:
+        raise error
+    if failed:
+        raise Refusal(
+            f"`run` must be a file that the first process can write, got {os.fspath(path or '')!r}."
+            " Pass another one; that process says why."
+        )
+    return files, int(steps)

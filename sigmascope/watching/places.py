@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -47,6 +48,19 @@ def places(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[Place]:
             "the optimiser first, and watch after the model was wrapped or sharded."
         )
     return found
+
+
+def of_torch(optimizer: Any) -> Optimizer:
+    """The optimiser of torch inside of a wrapper, as that of Accelerate or Lightning."""
+    inner = optimizer
+    while isinstance(within := getattr(inner, "optimizer", None), Optimizer):
+        inner = within
+    if not isinstance(inner, Optimizer):
+        raise Refusal(
+            f"`optimizers` must be optimisers of torch, got a {type(optimizer).__name__}. Pass "
+            "what `step()` is called of, as in `watch(model, optimizer)`."
+        )
+    return inner
 
 
 def trained(optimizer: Optimizer) -> Iterator[Tensor]:

@@ -26,23 +26,31 @@ class Processes:
         count: So many.
         rank: Which of them this is, from 0.
         device: Where what they send to one another must lie.
+        group: Through which; None for the default one.
+        first: The one that decides and writes, by its number in the default group.
+        wrapper: Their model, where it is wrapped for data parallelism.
     """
 
     count: int = 1
     rank: int = 0
     device: torch.device = field(default_factory=partial(torch.device, "cpu"))
+    group: Any = None
+    first: int = 0
+    wrapper: DistributedDataParallel | None = None
 
     @classmethod
     def of(cls, model: nn.Module, together: bool | None) -> "Processes":
-        """All processes of the default group, if they train one model.
+        """Those that train one model together: all of the group that it is wrapped for.
 
         Args:
             model: Wrapped for training by several processes, or not.
             together: Whether they do; None to go by the model.
 
         Raises:
-            Refusal: If they are said to, and no group of processes was started.
+            Refusal: If they are said to, and no group of processes was started; of a model that is
+                sharded in flat pieces.
         """
+        _require_no_flat_pieces(model)
         started = torch.distributed.is_available() and torch.distributed.is_initialized()
         if together and not started:
             raise Refusal(
@@ -51,39 +59,51 @@ class Processes:
             )
         if not started or not (_is_shared(model) if together is None else together):
             return cls()
-        nccl = torch.distributed.get_backend() == "nccl"
+        wrapper = next((m for m in within(model) if isinstance(m, DistributedDataParallel)), None)
+        group = _group(model, wrapper)
+        nccl = torch.distributed.get_backend(group) == "nccl"
         device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
-        return cls(torch.distributed.get_world_size(), torch.distributed.get_rank(), device)
+        count = torch.distributed.get_world_size(group)
+        first = 0 if group is None else torch.distributed.get_global_rank(group, 0)
+        return cls(count, torch.distributed.get_rank(group), device, group, first, wrapper)
+
+    @property
+    def ending(self) -> bool:
+        """Whether some may end before the others (`Join`), which then must not wait for them."""
+        join = getattr(self.wrapper, "_join_config", None)  # has no public name
+        return bool(getattr(join, "enable", False))
 
     def summed(self, part: Tensor) -> Tensor:
         """The sum over all processes, in float64."""
         total = part.double()
         if self.count > 1:
             total = total.to(self.device, copy=True)
-            torch.distributed.all_reduce(total)
+            torch.distributed.all_reduce(total, group=self.group)
         return total
+
+    def alike(self, numbers: Sequence[float]) -> list[bool]:
+        """Whether each number is the same in all processes."""
+        if self.count == 1:
+            return [True] * len(numbers)
+        mine = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        ends = torch.cat([mine, -mine])
+        torch.distributed.all_reduce(ends, torch.distributed.ReduceOp.MAX, group=self.group)
+        high, low = ends.view(2, -1)
+        return (high == -low).tolist()
 
     def agreed(self, numbers: Sequence[float]) -> list[float]:
         """The numbers of the first process."""
         if self.count == 1:
             return list(numbers)
         sent = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-        torch.distributed.broadcast(sent, 0)
+        torch.distributed.broadcast(sent, self.first, group=self.group)
         return sent.tolist()
 
-    def joined(self, rows: Tensor) -> Tensor:
-        """The rows of all processes, those of the first one first; each may have its own number."""
-        if self.count == 1:
-            return rows
-        mine = torch.tensor([len(rows)], dtype=torch.int64, device=self.device)
-        counts = [torch.zeros_like(mine) for _ in range(self.count)]
-        torch.distributed.all_gather(counts, mine)
-        lengths = [int(c) for c in counts]
-        padded = rows.new_zeros(max(lengths), *rows.shape[1:], device=self.device)
-        padded[: len(rows)] = rows
-        parts = [torch.zeros_like(padded) for _ in lengths]
-        torch.distributed.all_gather(parts, padded)
-        return torch.cat([part[:n] for part, n in zip(parts, lengths, strict=True)])
+    def alone(self, number: float) -> Tensor:
+        """A number of this process among zeros for all others, so that a sum tells all."""
+        found = torch.zeros(self.count, dtype=torch.float64)
+        found[self.rank] = number
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +125,39 @@ def part(tensor: Tensor, processes: Processes) -> Part:
     if kind is None or not isinstance(tensor, kind):
         return Part(tensor, processes.count)
     held: Any = tensor
-    if any(p.is_partial() for p in held.placements):
-        from torch.distributed.tensor import Replicate
-
-        whole = [Replicate() if p.is_partial() else p for p in held.placements]
-        held = held.redistribute(placements=whole)
     mesh = held.device_mesh
     shards = 1
     for dim, placement in enumerate(held.placements):
-        shards *= mesh.size(dim) if placement.is_shard() else 1
+        shards *= mesh.size(dim) if is_cut(placement) else 1
     return Part(held.to_local(), max(1, processes.count // shards))
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether any weight is a `DTensor`."""
+    kind = sharded_kind()
+    return kind is not None and any(isinstance(p, kind) for p in model.parameters())
+
+
+def is_partial(tensor: Tensor) -> bool:
+    """Whether it is a part of a sum over processes that is not taken yet."""
+    kind = sharded_kind()
+    held: Any = tensor
+    cut = kind is not None and isinstance(tensor, kind)
+    return cut and any(p.is_partial() for p in held.placements)
+
+
+def added_up(tensor: Tensor) -> Tensor:
+    """The sum of which a tensor is a part; called by all processes together."""
+    from torch.distributed.tensor import Replicate
+
+    held: Any = tensor
+    whole = [Replicate() if p.is_partial() else p for p in held.placements]
+    return held.redistribute(placements=whole)
+
+
+def is_cut(placement: Any) -> bool:
+    """Whether a tensor is cut over a dimension of a mesh, in one piece or in strides."""
+    return not (placement.is_replicate() or placement.is_partial())
 
 
 def sharded_kind() -> Any:
@@ -123,28 +166,85 @@ def sharded_kind() -> Any:
     return None if module is None else module.DTensor
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """An activation with all of its features, where tensor parallelism has cut it."""
+def entries(activation: Tensor) -> Tensor:
+    """This process' entries of an activation, which tensor parallelism may have cut.
+
+    Raises:
+        ValueError: If it is a part of a sum that was not taken yet.
+    """
     kind = sharded_kind()
-    held: Any = tensor
-    return held.full_tensor() if kind is not None and isinstance(tensor, kind) else tensor
+    held: Any = activation
+    if kind is None or not isinstance(activation, kind):
+        return activation
+    if is_partial(activation):
+        raise ValueError("an activation is a part of a sum over processes that is not taken")
+    return held.to_local()
+
+
+def features(activation: Tensor, dim: int) -> tuple[Tensor, slice, int]:
+    """This process' entries of an activation, and which of all features they are.
+
+    Args:
+        activation: Of some samples.
+        dim: That of the features.
+
+    Returns:
+        The entries, the place of their features among all, and the number of all.
+
+    Raises:
+        ValueError: As `entries`, and if the features are cut twice.
+    """
+    width, mine = activation.shape[dim], entries(activation)
+    if mine is activation or mine.shape[dim] == width:
+        return mine, slice(0, width), width
+    held: Any = activation
+    cuts = [d for d, p in enumerate(held.placements) if is_cut(p) and p.dim == dim]
+    if len(cuts) != 1:
+        raise ValueError(f"features are cut {len(cuts)} times, over several dimensions of the mesh")
+    each = -(-width // held.device_mesh.size(cuts[0]))
+    first = min(each * held.device_mesh.get_local_rank(cuts[0]), width)
+    return mine, slice(first, first + mine.shape[dim]), width
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
     """The user's own module, inside of what `torch.compile` and data parallelism put around it."""
-    *_, inner = _within(model)
+    *_, inner = within(model)
     return inner
 
 
-def _within(model: nn.Module) -> Iterator[nn.Module]:
+def within(model: nn.Module) -> Iterator[nn.Module]:
+    """A model and what its wrappers hold, the user's own module last."""
     yield model
     if isinstance(model, DistributedDataParallel | nn.DataParallel):
-        yield from _within(model.module)
+        yield from within(model.module)
     elif isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):  # `torch.compile`
-        yield from _within(inner)
+        yield from within(inner)
 
 
 def _is_shared(model: nn.Module) -> bool:
-    wrapped = any(isinstance(each, DistributedDataParallel) for each in _within(model))
+    wrapped = any(isinstance(each, DistributedDataParallel) for each in within(model))
+    return wrapped or is_sharded(model)
+
+
+def _group(model: nn.Module, wrapper: DistributedDataParallel | None) -> Any:
+    """The processes of a wrapper, or of the mesh that weights lie on; None for all."""
+    group = None if wrapper is None else wrapper.process_group
     kind = sharded_kind()
-    return wrapped or (kind is not None and any(isinstance(p, kind) for p in model.parameters()))
+    held: list[Any] = [p for p in model.parameters() if kind is not None and isinstance(p, kind)]
+    if held:
+        mesh = max((p.device_mesh for p in held), key=lambda m: m.size())
+        group = mesh.get_group() if mesh.ndim == 1 else None
+    everyone = torch.distributed.get_world_size()
+    whole = group is not None and torch.distributed.get_world_size(group) == everyone
+    return None if whole else group
+
+
+def _require_no_flat_pieces(model: nn.Module) -> None:
+    module = sys.modules.get("torch.distributed.fsdp")
+    kind = getattr(module, "FullyShardedDataParallel", None)
+    if kind is not None and any(isinstance(m, kind) for m in model.modules()):
+        raise Refusal(
+            "`model` must be sharded by parameters, got a FullyShardedDataParallel, whose shards "
+            "are flat pieces without rows or columns. Shard it with "
+            "`torch.distributed.fsdp.fully_shard`, or wrap it in DistributedDataParallel."
+        )

@@ -16,7 +16,6 @@ MEMORY = 0.5  # weight of the last turn in what a turn is expected to take
 PAUSE = 5.0  # times the usual step: a longer one was a pause, or validation, and earns nothing
 FULLEST = 4.0  # turns that a purse may hold
 ADVANCE = 0.1  # seconds, in all, for the first looks: what is usual must be known before it is left
-AGAIN = 10**6  # steps, where there is nothing left to read
 LEFT = 0.15  # of what a step earns, for the purses, whatever else it pays for
 THINNER = 4  # in that time a probe is read at each so many-th of the steps made
 
@@ -126,5 +125,5 @@ class Purses:
         """The step of the next look, and what is read there."""
         rate = max(self.step_seconds, 1e-9) * self._budget * self._left
         due = {id(p): p.due(step, rate) for p in self.purses if p.share}
-        at = min(due.values(), default=step + AGAIN)
+        at = min(due.values(), default=step + max(1, step // THINNER))
         return at, [p.probe for p in self.purses if due.get(id(p), at) <= at]

@@ -2,11 +2,13 @@
 
 All processes that train a model go through the same rounds: at the end of one, the first process
 says at which step the next is and which probes are read in it. A probe that fails anywhere is
-dropped everywhere, and is one line.
+dropped everywhere, and is one line. The invariant: only here do processes wait for one another, at
+points that each passes whatever has failed in it.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
@@ -51,25 +53,38 @@ class Rounds:
         self._probes, self._processes, self._clock = list(probes), processes, clock
         self.purses = Purses(probes, budget)
         self._due = [p for p in probes if p.first == 1]
+        for probe in probes:
+            probe.clock = clock
         self._failed: set[Probe] = set()
-        self.next, self.opened, self.dropped = step + 1, False, list[Skipped]()
+        self.next: float = step + 1
+        self.opened, self.dropped = False, list[Skipped]()
+        self._closed, self._told = False, set[Probe]()
         self._counted, self._mark, self._start = step, clock(), 0.0
 
     def open(self) -> None:
         """The step that follows is looked at."""
         self.opened = True
         for probe in self._due:
-            probe.seconds = 0.0
+            probe.seconds, probe.error = 0.0, None
             self._ask(probe, probe.open)
 
-    def before(self, optimizer: Optimizer) -> None:
-        """Gradients are there, and this optimiser has not stepped."""
+    def before(self, optimizer: Optimizer, *, closure: bool = False) -> None:
+        """Gradients are there, and this optimiser has not stepped.
+
+        Args:
+            optimizer: Of torch.
+            closure: Whether the step makes the gradients, so that they are read behind it.
+        """
+        self._closed = closure
         for probe in self._due:
-            self._ask(probe, probe.before, optimizer)
+            if not (closure and probe.of_gradients):
+                self._ask(probe, probe.before, optimizer)
 
     def stepped(self, optimizer: Optimizer) -> None:
         """This optimiser has stepped."""
         for probe in self._due:
+            if self._closed and probe.of_gradients:
+                self._ask(probe, probe.before, optimizer)
             self._ask(probe, probe.stepped, optimizer)
 
     def read(self, step: int) -> list[Found]:
@@ -78,34 +93,40 @@ class Rounds:
         own = sum(p.seconds for p in self._due)  # of hooks in the middle of the step
         self.purses.earn(self._start - self._mark - own, step - self._counted)
         self._counted, self.opened = step, False
-        parts = {p: self._ask(p, p.local) for p in self._due}
-        totals = self._totals({p: t for p, t in parts.items() if t is not None})
+        totals = self._totals()
         if self._processes.rank:
             return []
-        lists = (self._ask(p, _all_of, p, total) for p, total in totals.items())
+        lists = [self._ask(p, _all_of, p, total) for p, total in totals.items()]
+        for probe in self._due:
+            for note in probe.notes:
+                LOG.warning("sigmascope leaves out %s: %s", note.what, note.why)
+            self.dropped += probe.notes
+            self._told |= {probe} if probe.notes else set()
+            probe.notes = ()
         return [found for each in lists for found in each or ()]
 
-    def settle(self, step: int, elsewhere: float) -> None:
+    def settle(self, step: int, elsewhere: float, *, over: bool = False) -> None:
         """When the next round is.
 
         Args:
             step: Made so far.
             elsewhere: Seconds since `read` that are no probe's: of filing.
+            over: Whether there is none.
         """
         took = self._clock() - self._start - elsewhere  # more than probes have measured
         paying = [p for p in self._due if p.share and p not in self._failed]
         rest = max(took - sum(p.seconds for p in paying), 0.0) / max(len(paying), 1)
         for probe in self._due:
             if probe.idle:
-                self._drop(probe, "there is none in this model", quietly=True)
+                self._drop(probe, "nothing of it is heard in this model", quietly=True)
             if probe in self._failed:
                 self.purses.drop(probe)
             elif probe.share:
                 self.purses.pay(probe, probe.seconds + rest, step)
-        self.next, due = self.purses.plan(step)
+        at, due = (math.inf, []) if over else self.purses.plan(step)
         marks = [1.0 if p in due else -1.0 if p in self._failed else 0.0 for p in self._probes]
-        said = self._processes.agreed([self.next, *marks])
-        self.next = int(said[0])
+        said = self._processes.agreed([at, *marks])
+        self.next = said[0]
         self._due = [p for p, mark in zip(self._probes, said[1:], strict=True) if mark > 0]
         self._failed |= {p for p, m in zip(self._probes, said[1:], strict=True) if m < 0}
         self._mark = self._clock()
@@ -128,23 +149,40 @@ class Rounds:
             self._ask(probe, probe.close)
         self.opened, self._due = False, []
 
-    def _totals(self, parts: dict[Probe, Tensor]) -> dict[Probe, Tensor]:
-        """The sums over all processes of those probes that have handed in a part in each."""
-        if self._processes.count == 1:
-            return parts
-        count = self._processes.count
-        lengths = torch.tensor([[len(parts.get(p, ()))] for p in self._due], dtype=torch.float64)
-        there = torch.tensor([[p in parts] for p in self._due], dtype=torch.float64)
-        told = self._processes.summed(torch.cat([there, lengths, lengths.square()], 1)).tolist()
-        alike = [n == count and count * b == a * a for n, a, b in told]
-        for probe, same in zip(self._due, alike, strict=True):
+    def _totals(self) -> dict[Probe, Tensor]:
+        """The sums over all processes of what probes hand in."""
+        running = {p: _parts(p) for p in self._due}
+        sums: dict[Probe, Tensor | None] = dict.fromkeys(running)
+        totals: dict[Probe, Tensor] = {}
+        while running:
+            asked = {p: self._ask(p, steps.send, sums[p]) for p, steps in running.items()}
+            parts = self._common(asked)
+            told = self._summed({p: part for p, (part, _) in parts.items()})
+            totals |= {p: told[p] for p, (_, last) in parts.items() if last}
+            running = {p: running[p] for p, (_, last) in parts.items() if not last}
+            sums |= told
+        return totals
+
+    def _common(
+        self, asked: dict[Probe, tuple[Tensor, bool] | None]
+    ) -> dict[Probe, tuple[Tensor, bool]]:
+        """What fits together in all processes; a probe that has failed in any is dropped in all."""
+        shapes = [-1.0 if a is None else 2.0 * len(a[0]) + a[1] for a in asked.values()]
+        alike = self._processes.alike(shapes)
+        for probe, same in zip(asked, alike, strict=True):
             if not same:
                 self._drop(probe, "it failed in another process, or saw other layers there")
-        agreed = [p for p in self._due if p in parts and p not in self._failed]
-        if not agreed:
+        return {p: a for p, a in asked.items() if a is not None and p not in self._failed}
+
+    def _summed(self, parts: dict[Probe, Tensor]) -> dict[Probe, Tensor]:
+        """The sums over all processes, sent at once."""
+        if not parts:
             return {}
-        whole = self._processes.summed(torch.cat([parts[p].double().cpu() for p in agreed]))
-        return dict(zip(agreed, whole.cpu().split([len(parts[p]) for p in agreed]), strict=True))
+        if self._processes.count == 1:
+            return {p: part.double() for p, part in parts.items()}
+        sent = torch.cat([part.double().cpu() for part in parts.values()])
+        sizes = [len(part) for part in parts.values()]
+        return dict(zip(parts, self._processes.summed(sent).cpu().split(sizes), strict=True))
 
     def _ask(self, probe: Probe, ask: Callable[..., Any], *args: Any) -> Any:
         """One of a probe's doings, with its time; None if the probe has failed."""
@@ -166,7 +204,8 @@ class Rounds:
         line = " ".join(why.split())[:300]
         level = logging.DEBUG if quietly else logging.WARNING
         LOG.log(level, "sigmascope reads %s no more: %s", probe.name, line)
-        self.dropped.append(Skipped(OWN, probe.name, line))
+        if not (quietly and probe in self._told):
+            self.dropped.append(Skipped(OWN, probe.name, line))
         try:
             probe.close()
         except Exception:
@@ -175,3 +214,17 @@ class Rounds:
 
 def _all_of(probe: Probe, total: Tensor) -> list[Found]:
     return list(probe.read(total))
+
+
+def _parts(probe: Probe) -> Generator[tuple[Tensor, bool], Tensor, None]:
+    """What a probe hands in, one after another, and whether it is the last; it is sent the sums."""
+    if probe.error is not None:
+        raise probe.error
+    steps, total = probe.agree(), None
+    while True:
+        try:
+            part = next(steps) if total is None else steps.send(total)
+        except StopIteration:
+            break
+        total = yield part, False
+    yield probe.local(), True

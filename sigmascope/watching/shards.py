@@ -7,6 +7,7 @@ whose rows are made whole first.
 """
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from sigmascope.linalg.spectra import Moments
 from sigmascope.records import Spectrum
-from sigmascope.watching.processes import Processes, part
+from sigmascope.watching.processes import Processes, is_cut, part
 
 GRAM = 2048  # columns up to which their products are summed
 BLOCK, STEPS, LEADING = 16, 8, 6
@@ -31,14 +32,12 @@ class Shards:
         rows: In the precision of the weight.
         shape: Of the whole, the cut side first.
         copies: Processes that hold these same rows.
-        processes: All of them.
         turned: Whether it is transposed.
     """
 
     rows: Float[Tensor, "some n"]
     shape: tuple[int, int]
     copies: int
-    processes: Processes
     turned: bool
 
     @classmethod
@@ -50,21 +49,38 @@ class Shards:
             processes: Those that hold the shards.
         """
         held: Any = _cut_one_way(weight)
-        by_columns = any(p.is_shard() and _dim(p) > 0 for p in held.placements)
+        by_columns = any(is_cut(p) and p.dim > 0 for p in held.placements)
         mine = part(held, processes)
         m, n = weight.shape[0], weight.numel() // max(weight.shape[0], 1)
-        local = mine.tensor.reshape(mine.tensor.shape[0], -1)
+        local = mine.tensor.flatten(1)  # of which there may be none
         if by_columns:
-            return cls(local.mT, (n, m), mine.copies, processes, turned=True)
-        local = local if local.numel() else local.new_zeros(0, n)
-        return cls(local, (m, n), mine.copies, processes, turned=False)
+            return cls(local.mT, (n, m), mine.copies, turned=True)
+        return cls(local, (m, n), mine.copies, turned=False)
 
-    def part(self, generator: torch.Generator) -> Tensor:
+    def block(self, generator: torch.Generator) -> Generator[Tensor, Tensor, Tensor | None]:
+        """Leading vectors, the same in all processes; None where all products are summed.
+
+        Args:
+            generator: Of the first ones.
+
+        Yields:
+            A part of a sum, and is sent the sum.
+        """
+        if self.shape[1] <= GRAM:
+            return None
+        L, k = self.rows.double(), min(BLOCK, *self.shape)
+        Y = yield torch.randn(self.shape[1], k, generator=generator, dtype=L.dtype).flatten()
+        for _ in range(STEPS):
+            Q = torch.linalg.qr(Y.view(-1, k)).Q.to(L.device)
+            Y = yield (L.mT @ (L @ Q)).flatten() / self.copies
+        return torch.linalg.qr(Y.view(-1, k)).Q.to(L.device)
+
+    def part(self, block: Tensor | None) -> Tensor:
         """What this process hands in: its products, or those with a block of leading vectors."""
         L = self.rows.double()
-        if self.shape[1] > GRAM:
-            L = L @ self._leading(L, generator)
-            energy = self.rows.double().square().sum()[None] / self.copies
+        if block is not None:
+            energy = L.square().sum()[None] / self.copies
+            L = L @ block
             return torch.cat([(L.mT @ L).flatten() / self.copies, energy]).cpu()
         return ((L.mT @ L).flatten() / self.copies).cpu()
 
@@ -77,15 +93,6 @@ class Shards:
         moments = Moments(m, torch.zeros(n, dtype=total.dtype), total.view(n, n))
         found = moments.spectrum(centred=False)
         return Spectrum(found.sigma, shape, "gram of shards", found.low, found.high)
-
-    def _leading(self, L: Tensor, generator: torch.Generator) -> Float64[Tensor, "n k"]:
-        k = min(BLOCK, *self.shape)
-        start = torch.randn(self.shape[1], k, generator=generator, dtype=L.dtype).to(L.device)
-        Q = torch.linalg.qr(self.processes.summed(start).to(L.device)).Q  # the same on all
-        for _ in range(STEPS):
-            Y = self.processes.summed(L.mT @ (L @ Q) / self.copies).to(L.device)
-            Q = torch.linalg.qr(Y).Q
-        return Q
 
     def _of_block(self, total: Tensor, shape: tuple[int, int]) -> Spectrum:
         """Values of a block are never above the true ones; what energy is left bounds them."""
@@ -104,12 +111,9 @@ def _cut_one_way(weight: Tensor) -> Tensor:
     from torch.distributed.tensor import DTensor, Replicate
 
     assert isinstance(weight, DTensor)
-    dims = {_dim(p) for p in weight.placements if p.is_shard()}
+    held: Any = weight
+    dims = {p.dim for p in held.placements if is_cut(p)}
     if len(dims) < 2:
         return weight
-    whole = [Replicate() if p.is_shard() and _dim(p) > 0 else p for p in weight.placements]
+    whole = [Replicate() if is_cut(p) and p.dim > 0 else p for p in held.placements]
     return weight.redistribute(placements=whole)
-
-
-def _dim(placement: object) -> int:
-    return getattr(placement, "dim", 0)

@@ -45,7 +45,7 @@ class Squares:
         self.sizes = [p.tensor.numel() for p in parts]
         self._copies = torch.tensor([float(p.copies) for p in parts], dtype=torch.float64)
         kind = sharded_kind()
-        self._sharded = kind is not None and any(isinstance(p, kind) for p in self.parameters)
+        self.sharded = kind is not None and any(isinstance(p, kind) for p in self.parameters)
         self._groups = {o: self._grouped(o) for o in {p.optimizer for p in places}}
         self.error = max((_error(t.tensor) for t in parts), default=0.0)
 
@@ -57,7 +57,7 @@ class Squares:
         """This process' entries of a parameter or of what belongs to one."""
         if tensor.is_sparse:
             return tensor.coalesce().values()
-        return part(tensor, self.processes).tensor if self._sharded else tensor
+        return part(tensor, self.processes).tensor if self.sharded else tensor
 
     def add(
         self, out: Tensor, optimizer: Optimizer, tensors: Callable[[int], Tensor | None]

@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, final
 
 import torch
@@ -20,17 +20,18 @@ from torch.optim import Optimizer
 from sigmascope.gate import Closing, Refusal
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.quantities import View
-from sigmascope.records import Finding
+from sigmascope.records import Finding, Skipped
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.choice import chosen
 from sigmascope.watching.columns import Column
-from sigmascope.watching.files import RunFile, about_of
-from sigmascope.watching.filing import SHARE, Filing
+from sigmascope.watching.files import about_of, opened
+from sigmascope.watching.filing import Filing
 from sigmascope.watching.hearing import Hearing
+from sigmascope.watching.hooks import is_compiled
 from sigmascope.watching.looks import OVER, OWN, Sink
-from sigmascope.watching.places import places
-from sigmascope.watching.probes import Losses, ProbeBatch
-from sigmascope.watching.processes import Processes, unwrapped
+from sigmascope.watching.places import of_torch, places, trained as held_by
+from sigmascope.watching.probes import Found, Losses, ProbeBatch
+from sigmascope.watching.processes import Processes, unwrapped, within
 from sigmascope.watching.rounds import Rounds
 
 LOG = logging.getLogger("sigmascope")
@@ -105,25 +106,22 @@ class Watch(Closing):
                 "There must be at least one optimiser, got none. Pass the one that trains the "
                 "model, as in `watch(model, optimizer)`."
             )
-        trained = tuple(_of_torch(o) for o in optimizers)
+        trained = tuple(of_torch(o) for o in optimizers)
         inner = unwrapped(model)
         found = places(inner, trained)
         processes = Processes.of(model, together)
-        self._losses = Losses()
+        self._losses, self._alarms = Losses(), Alarms()
         probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
-        wanted = {"probe": probe, "views": views, "only": only}
+        compiled = any(is_compiled(m) for m in within(model))
+        wanted = {"probe": probe, "views": views, "only": only, "compiled": compiled}
         probes = chosen(inner, found, processes, self._losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
-        file = self._opened(run, inner, about, processes) if run else None
-        before = (0 if file is None else file.last) if start is None else start
-        self.steps = int(processes.agreed([before])[0])
-        into = () if processes.rank else [*([file] if file else ()), *sinks]
-        self._filing = Filing(into, budget, clock)
-        read = budget * (1 - SHARE) if into else budget
-        self._rounds = Rounds(probes, processes, read, clock, self.steps)
-        self._alarms, self._told = Alarms(), list[Finding]()
+        files, self.steps = opened(run, inner, about, processes, start)
+        self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
+        self._rounds = Rounds(probes, processes, self._filing.rest, clock, self.steps)
         self._hearing = Hearing(self._alarms, self._losses, budget, clock)
-        self._main, self._alone = trained[-1], processes.count == 1
+        self._told, self._main, self._alone = list[Finding](), trained[-1], processes.count == 1
+        self._processes, self._held = processes, {o: len(list(held_by(o))) for o in trained}
         self._handles = [h for o in trained for h in (
             o.register_step_pre_hook(self._before), o.register_step_post_hook(self._stepped)
         )]  # fmt: skip
@@ -140,7 +138,7 @@ class Watch(Closing):
         """
         if loss is not None:
             if not self._alone:
-                self._losses.add(loss.detach() if isinstance(loss, Tensor) else loss)
+                self._losses.add(loss)
             elif self._hearing.loss(loss):
                 self._hear()
         told, self._told = self._told, []
@@ -167,31 +165,13 @@ class Watch(Closing):
         self._rounds.dropped = []
         self._filing.close(self.steps)
 
-    @staticmethod
-    def _opened(
-        run: str | os.PathLike[str], model: nn.Module, about: dict[str, str], processes: Processes
-    ) -> RunFile | None:
-        """The run file in the first process; if it cannot be opened, a refusal in all of them."""
-        file, error = None, None
-        if not processes.rank:
-            try:
-                file = RunFile(run, model, about)
-            except Exception as failure:  # noqa: BLE001 (raised below, once all have heard of it)
-                error = failure
-        (failed,) = processes.agreed([float(error is not None)])
-        if error is not None:
-            raise error
-        if failed:
-            raise Refusal(
-                f"The first process must be able to open the run file {run}, and could not. See "
-                "what it says."
-            )
-        return file
-
-    def _before(self, optimizer: Optimizer, *_: Any) -> None:
+    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._rounds.opened and self._processes.ending:
+            self._give_up("some processes may end before the others, as inside of `join()`")
         if self._rounds.opened:
+            closure = any(callable(v) for v in (*args[1:], *kwargs.values()))
             with torch.no_grad():
-                self._rounds.before(optimizer)
+                self._rounds.before(optimizer, closure=closure)
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
         main = optimizer is self._main
@@ -211,9 +191,27 @@ class Watch(Closing):
         if self._hearing.hear(self._rounds.purses):
             self._rounds.hurry(self.steps)
 
+    def _give_up(self, why: str) -> None:
+        LOG.warning("sigmascope watches no more: %s", " ".join(why.split())[:300])
+        self._filing.keep((), (), (), [Skipped(OWN, "watching", why)])
+        self.close()
+
     def _look(self) -> None:
-        self._hearing.hear(self._rounds.purses)
-        found = self._rounds.read(self.steps)
+        try:
+            self._hearing.hear(self._rounds.purses)
+            found = self._rounds.read(self.steps)
+        except Exception as error:  # noqa: BLE001 (a process is gone: no other can be reached)
+            self._give_up(f"{type(error).__name__}: {error}")
+            return
+        elsewhere, over = 0.0, False
+        try:
+            elsewhere = 0.0 if self._processes.rank else self._kept(found)
+        except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
+            self._give_up(f"{type(error).__name__}: {error}")
+            over = True
+        self._rounds.settle(self.steps, elsewhere, over=over)  # others wait for it
+
+    def _kept(self, found: list[Found]) -> float:
         columns = [f for f in found if isinstance(f, Column)]
         rest = [f for f in found if not isinstance(f, Column)]
         columns.append(Column("watched share", [OWN], [min(self.share, 1.0)]))
@@ -222,23 +220,18 @@ class Watch(Closing):
             level = logging.INFO if alarm.name.endswith(OVER) else logging.WARNING
             LOG.log(level, "step %d: %s: %s", self.steps, alarm.name, alarm.says)
         self._told += alarms
-        skipped, self._rounds.dropped = self._rounds.dropped, []
+        skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added()], []
         self._filing.keep(columns, rest, alarms, skipped)
-        elsewhere = self._filing.file_if_due(self.steps, self._rounds.purses)
-        self._rounds.settle(self.steps, elsewhere)
+        return self._filing.file_if_due(self.steps, self._rounds.purses)
 
-
-def _of_torch(optimizer: Any) -> Optimizer:
-    """The optimiser of torch inside of a wrapper, as that of Accelerate or Lightning."""
-    inner = optimizer
-    while isinstance(within := getattr(inner, "optimizer", None), Optimizer):
-        inner = within
-    if not isinstance(inner, Optimizer):
-        raise Refusal(
-            f"`optimizers` must be optimisers of torch, got a {type(optimizer).__name__}. Pass "
-            "what `step()` is called of, as in `watch(model, optimizer)`."
-        )
-    return inner
+    def _added(self) -> Iterator[Skipped]:
+        """What optimisers were given to train since they are watched."""
+        for optimizer, before in self._held.items():
+            if new := len(list(held_by(optimizer))) - before:
+                self._held[optimizer] += new
+                why = f"{new} parameters came to an optimiser behind the start of this watch"
+                LOG.warning("sigmascope does not read norms of added parameters: %s", why)
+                yield Skipped(OWN, "norms of added parameters", why)
 
 
 def _require_share(budget: Any) -> None:

@@ -4,8 +4,10 @@ import copy
 import logging
 import pickle
 
+import pytest
 import torch
 
+from sigmascope.gate import Refusal
 from sigmascope.integrations.callbacks import Logged, Losses, Watching
 from tests.integrations import trainings
 from tests.integrations.looks import BEGINS, ENDS, look
@@ -86,3 +88,8 @@ def test_a_broken_sink_does_not_reach_the_training():
     watching.losses.add(1.0)
     watching.step()
     watching.end()
+
+
+def test_an_alarm_that_there_is_not_is_refused():
+    with pytest.raises(Refusal, match=r"must name alarms .*non-finite.*got 'loss spike'"):
+        Watching({}, ["loss spike"])

@@ -17,7 +17,7 @@ X, Y = task()
 def names(probe=None, views=("features",), only=None):
     model = stack(5, 4, 3).double()
     found = places(model, [torch.optim.SGD(model.parameters(), lr=0.1)])
-    wanted = {"probe": probe, "views": views, "only": only}
+    wanted = {"probe": probe, "views": views, "only": only, "compiled": False}
     return [p.name for p in chosen(model, found, Processes(), Losses(), **wanted)]
 
 

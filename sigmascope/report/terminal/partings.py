@@ -18,6 +18,9 @@ MOST = 12  # rows of a section, unless all are wanted
 NAME = 36  # columns that a name is given
 
 
+APART = 0.1  # of the larger last loss, by which they differ
+
+
 @parts.register
 def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
     yield Text(_headline(found), "bold")
@@ -40,6 +43,11 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
 def _headline(found: Parting) -> str:
     if not found.compared:
         return "The runs have no reading of the same quantity at the same place."
+    if not found.parted and _ends_apart(found):
+        return (
+            "Their last losses differ, and where they part does not show: of what both read, no "
+            "difference leaves what step-to-step variation explains."
+        )
     if not found.parted:
         return "They do not part: no difference leaves what step-to-step variation explains."
     p = found.parted[0]
@@ -47,6 +55,13 @@ def _headline(found: Parting) -> str:
         f"They part at step {p.step}: {_what(p)} at {printable(p.site)} is "
         f"{measured(p.first)} and {measured(p.second)} at step {p.seen}."
     )
+
+
+def _ends_apart(found: Parting) -> bool:
+    first, second = found.losses
+    if first is None or second is None:
+        return False
+    return abs(first.value - second.value) > APART * max(abs(first.value), abs(second.value))
 
 
 def _what(p: Parted) -> str:

@@ -1,5 +1,6 @@
-"""Alarms."""
+"""Alarms of training: what they rest on, and when they begin and end."""
 
 from sigmascope.watching.alarms.alarms import Alarms
+from sigmascope.watching.alarms.rules import ALARMS
 
-__all__ = ["Alarms"]
+__all__ = ["ALARMS", "Alarms"]

@@ -10,6 +10,8 @@ from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
 GROWTH, SEEN, AHEAD = 5, math.log(100.0), 1000  # readings in a row, by how much, steps left
 LARGEST = math.log(3.4e38)  # of float32; mean squares overflow when entries reach its root
 EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
+LONG, STEADY = 20, 0.1  # readings of each layer, and the spread of the logarithms of the last half
+FITTED = 0.1  # of the first loss: below it, updates may stop
 STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
 WEIGHTS = "Frobenius norm"  # does not grow like this in any run that goes well
 MOVERS = ("gradient norm", "update ratio", "mean square")
@@ -105,7 +107,8 @@ class Frozen(Rule):
         known = {s: t.last - t.level - explained for s, t in tracks.of("update norm").items()
                  if t.last is not None and t.count > YOUNG}  # fmt: skip
         site = min(known, key=known.__getitem__, default="")
-        if not site or known[site] > -STOPPED / 2:
+        fitted = tracks.loss.count > 0 and tracks.loss.fast < FITTED * tracks.loss.start
+        if not site or known[site] > -STOPPED / 2 or fitted:  # where nothing is left to learn
             return CALM
         if known[site] > -STOPPED:
             return UNSURE
@@ -162,6 +165,28 @@ class Diverging(Rule):
             f"sharpness bears{', and the loss rises' if rising else ''}."
         )
         return Sign(True, False, site, says, (("rate times sharpness", site, ""),))
+
+
+@dataclass(frozen=True)
+class Settled(Rule):
+    """Dimensions of representations that have changed since the start, and change no more."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        known = tracks.of("centred participation ratio")
+        if not known or any(t.count < LONG or t.last is None for t in known.values()):
+            return None
+        calm = all(t.spread(LONG // 2) < STEADY for t in known.values())
+        moved = {s: abs(t.level - t.first) for s, t in known.items()}
+        site = max(moved, key=moved.__getitem__)
+        if not calm or moved[site] < math.log(2):
+            return CALM if not calm else UNSURE
+        track = known[site]
+        says = (
+            f"{site}: samples differ in {track.value:.2g} directions, {track.at_first:.2g} at "
+            "first; no layer's number has changed by a tenth in its last readings."
+        )
+        return Sign(True, False, site, says, (("centred participation ratio", site, ""),))
 
 
 def _first_mover(tracks: Tracks) -> tuple[int, str, str] | None:

@@ -15,7 +15,7 @@ SCATTER, PART, WAY = (
     0.08,
 )  # times the scatter, of the slow mean, of the way from the start
 CLIPPED = 2.2  # limits above the slow mean that one loss may count as: a single one is no rise
-RISES = 0.2  # of the limit
+RISES = 0.35  # of the limit
 HINT = 0.25  # of the limit: a look is worth its price
 
 
@@ -48,13 +48,15 @@ class LossTrack:
         self.count += 1
         young = self.count <= YOUNG
         weight = 1 / self.count
-        most = loss if young else self.slow + CLIPPED * self.limit
-        self.fast += max(weight, FAST) * (min(loss, most) - self.fast)
+        given, loss = loss, loss if young else min(loss, self.slow + CLIPPED * self.limit)
+        self.fast += max(weight, FAST) * (loss - self.fast)
         if young:
             self.start += weight * (loss - self.start)
         gap = loss - self.slow if self.count > 1 else 0.0
-        if not young and self.excess > 1 and self.beyond < 2 / SLOW:
+        if not young and self.excess > 1:
             self.beyond += 1
+            if self.beyond > 2 / SLOW:  # it is what losses are now
+                self.slow = self.fast = given
             return
         self.beyond = 0
         self.slow += max(weight, SLOW) * gap if self.count > 1 else loss

@@ -9,6 +9,7 @@ from sigmascope.watching.alarms.courses import (
     NotFinite,
     PlasticityLoss,
     RateJump,
+    Settled,
 )
 from sigmascope.watching.alarms.signs import Rule
 
@@ -135,7 +136,7 @@ RULES: tuple[Rule, ...] = (
         "growing-weights", "warning", frozenset({"Frobenius norm"}),
         "Andriushchenko et al. 2023, Sec. 2",
         ("Lower the learning rate, or look at what changes these weights besides the optimiser.",),
-        quantity="Frobenius norm", up=True, usual=2.0, score=5.0, patience=1,
+        quantity="Frobenius norm", up=True, usual=3.0, score=5.0, patience=1,
         words="the weights are {times} times as large as usual, and the loss rises",
     ),
     Change(
@@ -163,4 +164,10 @@ RULES: tuple[Rule, ...] = (
         ("Lower the learning rate below the edge, or warm it up more slowly.",),
         patience=1,
     ),
+    Settled(
+        "dimension-settled", "note", frozenset({"centred participation ratio"}),
+        "Jacot 2023, Sec. 3",
+        ("Nothing need be done: the network has settled on how many dimensions it uses.",),
+    ),
 )  # fmt: skip
+ALARMS = tuple(rule.name for rule in RULES)

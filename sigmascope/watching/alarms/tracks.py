@@ -105,6 +105,11 @@ class Track:
         (a, x), (b, y) = recent[-least], recent[-1]
         return (y - x) / max(b - a, 1), y - x
 
+    def spread(self, count: int) -> float:
+        """Between the least and the largest of the last readings, as they are followed."""
+        tail = [x for _, x in [*self.recent][-count:]]
+        return max(tail) - min(tail) if tail else 0.0
+
     def _plain(self, x: float) -> float:
         return math.exp(min(x, 709.0)) if self.kind == "log" else x
 

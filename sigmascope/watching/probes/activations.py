@@ -9,16 +9,20 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes.execution import layers
+from sigmascope.records import Skipped
 from sigmascope.watching.columns import Column
 from sigmascope.watching.hooks import Heard, listening, removed
-from sigmascope.watching.probes.base import Found, Probe, nothing
-from sigmascope.watching.processes import whole
+from sigmascope.watching.looks import OWN
+from sigmascope.watching.probes.base import TRY, Found, Layout, Probe, Sharing
+from sigmascope.watching.processes import entries, features, sharded_kind
 
 ENDS: Mapping[type, tuple[float, float]] = {  # of the activations that saturate
     nn.Sigmoid: (0.0, 1.0), nn.Hardsigmoid: (0.0, 1.0), nn.Tanh: (-1.0, 1.0),
     nn.Hardtanh: (-1.0, 1.0), nn.Softsign: (-1.0, 1.0),
 }  # fmt: skip
+SILENT = 3  # turns in which nothing was heard
 NEAR = 0.01  # of the range, from an end
+OF_INPUTS = ("mean square", "relative variation", "dead units")
 
 
 class Sums:
@@ -45,32 +49,43 @@ class Activations(Probe):
     first = 2  # in the first step a model may be compiled
 
     def __init__(self, model: nn.Module) -> None:
-        self._layers = layers(model)
+        self._model, self._layers = model, layers(model)
         self._bounded = {n: m for n, m in model.named_modules() if type(m) in ENDS}
         self._normalisers = {
             n: m for n, m in model.named_modules()
             if isinstance(m, _BatchNorm) and m.running_mean is not None
         }  # fmt: skip
         self._handles: list[Any] = []
+        self._possible = [
+            *((name, site) for site in self._layers for name in OF_INPUTS),
+            *((_saturated(m), site) for site, m in self._bounded.items()),
+            *(("statistics drift", site) for site in self._normalisers),
+        ]
         self._sums = Sums()
-        self._order: list[tuple[str, str]] = []
-        self._sizes: dict[tuple[str, str], int] = {}
+        self._layout = Layout()
+        self._silent = 0
 
     def open(self) -> None:
         self._sums = Sums()
-        self._handles = listening(self._ears(), self.spent)
+        ears = [*self._ears()]
+        heard = set(self.audible(self._model, [m for m, _ in ears]))
+        self._handles = listening([ear for ear in ears if ear[0] in heard], self)
+
+    def agree(self) -> Sharing:
+        removed(self._handles)
+        yield from self._layout.agree(self._sums.found, self._possible)
 
     def local(self) -> Tensor:
-        removed(self._handles)
-        self._order = [*self._sums.found]
-        self._sizes = {at: len(t) for at, t in self._sums.found.items()}
-        parts = [t.cpu() for t in self._sums.found.values()]
-        return torch.cat(parts) if parts else nothing()
+        return self._layout.part(self._sums.found)
 
     def read(self, total: Tensor) -> Iterator[Found]:
         by_name: dict[str, dict[str, float]] = {}
-        parts = total.split([self._sizes[at] for at in self._order]) if self._order else ()
-        for (name, site), sums in zip(self._order, parts, strict=True):
+        self._silent = 0 if self._layout.sizes else self._silent + 1
+        if self._silent == SILENT:
+            self.idle = True
+            why = f"no hook has heard a layer: the model runs compiled or as a copy; {TRY}"
+            self.notes += (Skipped(OWN, self.name, why),)
+        for (name, site), sums in self._layout.split(total).items():
             by_name.setdefault(name, {})[site] = READ[name.partition("|")[0]](sums)
         for name, values in by_name.items():
             quantity, _, form = name.partition("|")
@@ -89,32 +104,34 @@ class Activations(Probe):
 
     def _reads(self, site: str, *, first: bool) -> Heard:
         def hear(x: Tensor, _: Any) -> None:
-            if not x.is_floating_point() or not x.numel():
+            if not x.is_floating_point() or not x.ndim:
                 return
             channels = channel_of(x)
+            x, at, width = features(x, channels)
             others = [d for d in range(x.ndim) if d != channels]
             size = torch.linalg.vector_norm(x, dtype=torch.float64).square()
             count = size.new_tensor(float(x.numel()))
             self._sums.add("mean square", site, torch.stack([size, count]))
-            if others:
-                total = x.sum(others, dtype=torch.float64)
-                rows = total.new_tensor([x.numel() / len(total)])
+            if others and width:
+                total = _put(x.sum(others, dtype=torch.float64), at, width)
+                rows = total.new_tensor([x.numel() / width])
                 self._sums.add("relative variation", site, torch.cat([total, size[None], rows]))
-                if not first:
+                if not first and x.numel():
                     alive = (x.amax(others) != 0) | (x.amin(others) != 0)
-                    self._sums.add("dead units", site, alive.double())
+                    self._sums.add("dead units", site, _put(alive.double(), at, width))
 
         return hear
 
     def _saturates(self, site: str, module: nn.Module) -> Heard:
         low, high = ENDS[type(module)]
-        name = f"saturated share|{type(module).__name__}"
+        name = _saturated(module)
         middle, reach = (low + high) / 2, (high - low) * (0.5 - NEAR)
 
         def hear(_: Tensor, output: Any) -> None:
             if isinstance(output, Tensor):
-                near = ((whole(output).detach() - middle).abs() >= reach).sum().double()
-                total = near.new_tensor(float(output.numel()))
+                mine = entries(output.detach())
+                near = ((mine - middle).abs() >= reach).sum().double()
+                total = near.new_tensor(float(mine.numel()))
                 self._sums.add(name, site, torch.stack([near, total]))
 
         return hear
@@ -122,7 +139,9 @@ class Activations(Probe):
     def _drifts(self, site: str, module: _BatchNorm) -> Heard:
         def hear(x: Tensor, _: Any) -> None:
             mean, variance = module.running_mean, module.running_var
-            if module.training and mean is not None and variance is not None:
+            kind = sharded_kind()
+            plain = kind is None or not isinstance(x, kind)
+            if plain and module.training and mean is not None and variance is not None:
                 rows = x.transpose(0, 1).flatten(1).double()
                 count = float(rows.shape[1])
                 weighed = [mean.double() * count, variance.double() * count]  # each process has own
@@ -136,6 +155,19 @@ class Activations(Probe):
 def channel_of(x: Tensor) -> int:
     """The dimension of channels: the second of images and volumes, else the last."""
     return 1 if x.ndim in (4, 5) else x.ndim - 1
+
+
+def _put(values: Tensor, at: slice, width: int) -> Tensor:
+    """Values of some features among zeros for all others."""
+    if len(values) == width:
+        return values
+    whole = values.new_zeros(width)
+    whole[at] = values
+    return whole
+
+
+def _saturated(module: nn.Module) -> str:
+    return f"saturated share|{type(module).__name__}"
 
 
 def _share(sums: Tensor) -> float:

@@ -13,8 +13,9 @@ from torch.overrides import TorchFunctionMode
 
 from sigmascope.watching.columns import Column
 from sigmascope.watching.entropies import ENTROPIES
-from sigmascope.watching.hooks import hears, made_silent, removed, silent
-from sigmascope.watching.probes.base import Found, Probe, nothing
+from sigmascope.watching.hooks import hears, in_backward, made_silent, removed, silent, transformed
+from sigmascope.watching.probes.base import Found, Layout, Probe, Sharing
+from sigmascope.watching.processes import entries, is_cut, sharded_kind
 
 SILENT = 3  # turns without any attention: there is none
 
@@ -42,28 +43,32 @@ class Attention(Probe):
         self._mode = _Heard(self)
         self.inside: list[str] = []
         self._sums: dict[str, Tensor] = {}
-        self._order: list[tuple[str, int]] = []
+        self._layout = Layout()
         self._silent = 0
 
     def open(self) -> None:
         self._sums = {}
         self.inside = []
+        modules = [self._model, *self._inner.values()]
+        if len(self.audible(self._model, modules)) < len(modules):
+            return  # calls are heard wherever they are made, so that they would be compiled
         for name, module in (("", self._model), *self._inner.items()):
             self._handles.append(module.register_forward_pre_hook(_Enter(self, name, module)))
             leave = _Leave(self, name, module)
             self._handles.append(module.register_forward_hook(leave, always_call=True))
 
-    def local(self) -> Tensor:
+    def agree(self) -> Sharing:
         self.close()
-        self._order = [(site, len(sums)) for site, sums in self._sums.items()]
-        return torch.cat([t.cpu() for t in self._sums.values()]) if self._sums else nothing()
+        yield from self._layout.agree(self._sums, ["", *self._inner])
+
+    def local(self) -> Tensor:
+        return self._layout.part(self._sums)
 
     def read(self, total: Tensor) -> Iterator[Found]:
-        self._silent = 0 if self._order else self._silent + 1
-        self.idle = self._silent >= SILENT
-        parts = total.split([size for _, size in self._order]) if self._order else ()
+        self._silent = 0 if self._layout.sizes else self._silent + 1
+        self.idle = self.idle or self._silent >= SILENT
         means, least = {}, {}
-        for (site, _), sums in zip(self._order, parts, strict=True):
+        for site, sums in self._layout.split(total).items():
             count = float(sums[-1])
             if count:
                 heads = (sums[:-1] / count).tolist()
@@ -94,8 +99,11 @@ class Attention(Probe):
         site = self.inside[-1] if self.inside else ""
         known = ~entropy.isnan()
         sums = entropy.nan_to_num().double().sum((0, 2))
-        count = known[:, :1].sum().double()[None]
-        both = torch.cat([sums, count])
+        place, parts = _place(self._inner.get(site, self._model))
+        heads = sums.new_zeros(parts, len(sums))
+        heads[place] = sums
+        count = known[:, :1].sum().double()[None] / parts
+        both = torch.cat([heads.flatten(), count])
         before = self._sums.get(site)
         self._sums[site] = both if before is None or len(before) != len(both) else before + both
 
@@ -121,12 +129,46 @@ class _Heard(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if func in ENTROPIES and hears():
+        if torch.compiler.is_compiling():
+            return out
+        if func in ENTROPIES and _inside():
+            self._hear(ENTROPIES[func], out, args, kwargs)
+        return out
+
+    def _hear(self, of: Any, out: Any, args: Any, kwargs: Any) -> None:
+        start = self._probe.clock()
+        try:
             with torch.no_grad():
-                entropy = ENTROPIES[func](out, *args, **kwargs)
+                mine = [_mine(value) for value in (out, *args)]
+                entropy = of(*mine, **{name: _mine(value) for name, value in kwargs.items()})
             if entropy is not None:
                 self._probe.hear(entropy)
-        return out
+        except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
+            self._probe.failed(error)
+        self._probe.spent(self._probe.clock() - start)
+
+
+def _inside() -> bool:
+    """Whether this is the first run of what a pass of training calls, with gradients or not."""
+    return not (torch.compiler.is_compiling() or in_backward() or transformed())
+
+
+def _mine(value: Any) -> Any:
+    return entries(value) if isinstance(value, Tensor) else value
+
+
+def _place(module: nn.Module) -> tuple[int, int]:
+    """Which share of its heads a module has in this process, of how many (tensor parallelism).
+
+    While it runs, weights that are sharded for memory only are whole.
+    """
+    kind = sharded_kind()
+    held: list[Any] = [p for p in module.parameters() if kind is not None and isinstance(p, kind)]
+    for p in held:
+        for dim, placement in enumerate(p.placements):
+            if is_cut(placement):
+                return p.device_mesh.get_local_rank(dim), p.device_mesh.size(dim)
+    return 0, 1
 
 
 class _Enter:
@@ -136,17 +178,19 @@ class _Enter:
         self._probe, self._name, self._module = probe, name, module
 
     def __call__(self, module: nn.Module, *_: Any) -> None:
-        if module is self._module and hears():
+        if torch.compiler.is_compiling():
+            self._probe.compiled = True
+        elif module is self._module and (_inside() if self._probe.inside else hears()):
             self._tell()
 
     def _tell(self) -> None:
         self._probe.enter(self._name)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return silent
+        return silent()
 
     def __reduce__(self) -> Any:
-        return made_silent, ()
+        return made_silent()
 
 
 class _Leave(_Enter):

@@ -1,17 +1,22 @@
 """What every probe does, in the order in which it is asked to."""
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sigmascope.records import Reading, SiteSpectrum
+from sigmascope.records import Reading, SiteSpectrum, Skipped
 from sigmascope.watching.columns import Column
+from sigmascope.watching.hooks import inaudible
+from sigmascope.watching.looks import OWN
 
+TRY = "a `probe_batch` is run as it is written"
 Found = Column | SiteSpectrum | Reading
+Sharing = Generator[Tensor, Tensor, None]
 
 
 class Probe(ABC):
@@ -19,31 +24,62 @@ class Probe(ABC):
 
     A probe is opened before a step, told when gradients are there and when the optimiser has
     stepped, asked for its part of what is summed over processes, and read from the sum. Only the
-    first process reads.
+    first process reads. None sends anything to another process by itself, but behind a `yield` of
+    `agree`, where all are known to have come: one that failed elsewhere would wait for ever.
 
     Attributes:
         name: What it reads, in words.
         share: Of the time that watching may take.
         first: The first step at which it may be read.
         every: It is not read more often than at each so many steps.
+        of_gradients: Whether `before` reads gradients, which a closure makes during the step.
         seconds: That this turn has taken so far.
+        unheard: Modules that its hooks cannot hear.
         idle: Whether there is nothing for it in this model.
+        error: What went wrong in one of its hooks this turn.
+        compiled: Whether one of its hooks was met where code is compiled.
+        notes: What it leaves out from here on; taken away when they are heard.
     """
 
     name: ClassVar[str]
     share: ClassVar[float]
     first: ClassVar[int] = 1
     every: ClassVar[int] = 1
+    of_gradients: ClassVar[bool] = False
     seconds: float = 0.0
+    unheard: int = 0
     idle: bool = False
+    error: Exception | None = None
+    compiled: bool = False
+    notes: tuple[Skipped, ...] = ()
 
     def expected(self) -> float:
         """Seconds that a turn takes, before one was measured."""
         return 1e-3
 
+    def clock(self) -> float:
+        """In seconds; the watch puts its own in this place."""
+        return time.perf_counter()
+
     def spent(self, seconds: float) -> None:
         """Some time was spent on this turn."""
         self.seconds += seconds
+
+    def audible(self, model: nn.Module, modules: Sequence[nn.Module]) -> list[nn.Module]:
+        """Those of some modules that hooks can hear; of others it is said that they are not."""
+        deaf = set(model.modules()) if self.compiled else inaudible(model)
+        heard = [m for m in modules if m not in deaf]
+        missing = len(modules) - len(heard)
+        if missing != self.unheard:
+            self.unheard = missing
+            why = f"{missing} of {len(modules)} modules run compiled, where no hook can hear; {TRY}"
+            self.notes += (Skipped(OWN, f"{self.name} of compiled modules", why),)
+        self.idle = bool(modules) and not heard
+        return heard
+
+    def failed(self, error: Exception) -> None:
+        """A hook of this turn has failed; training goes on."""
+        self.error = self.error or error
 
     def open(self) -> None:  # noqa: B027 (most need not)
         """The step that follows is read."""
@@ -53,6 +89,14 @@ class Probe(ABC):
 
     def stepped(self, optimizer: Optimizer) -> None:  # noqa: B027 (most need not)
         """This optimiser has stepped."""
+
+    def agree(self) -> Sharing:
+        """What all processes must know before they can hand in parts that fit.
+
+        Yields:
+            A part of a sum, and is sent the sum.
+        """
+        yield from ()
 
     @abstractmethod
     def local(self) -> Tensor:
@@ -69,3 +113,58 @@ class Probe(ABC):
 def nothing() -> Tensor:
     """No part of any sum."""
     return torch.zeros(0, dtype=torch.float64)
+
+
+class Layout:
+    """Which sums are heard anywhere, and how long each is, so that parts of all processes fit.
+
+    A process may have heard none of a layer: its batch was empty, or went another way.
+
+    Attributes:
+        sizes: Of what any process has heard, in an order that is the same in all.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: dict[Hashable, int] = {}
+
+    def agree(self, heard: Mapping[Any, Tensor], possible: Sequence[Any]) -> Sharing:
+        """Find the sizes that all share.
+
+        Args:
+            heard: Sums of this process.
+            possible: Whatever may be heard; the same in all processes.
+        """
+        mine = [float(len(heard[at])) if at in heard else 0.0 for at in possible]
+        there = [float(at in heard) for at in possible]
+        total = yield torch.tensor([there, mine], dtype=torch.float64).flatten()
+        counts, sums = total.view(2, -1).tolist()
+        told = zip(possible, counts, sums, strict=True)
+        self.sizes = {at: round(size / n) for at, n, size in told if n}
+
+    def part(self, heard: Mapping[Any, Tensor]) -> Tensor:
+        """The sums of this process, one behind the other, with zeros for those it did not hear.
+
+        Raises:
+            ValueError: If another process has heard a sum of another length.
+        """
+        parts = []
+        for at, size in self.sizes.items():
+            part = heard[at].cpu() if at in heard else torch.zeros(size, dtype=torch.float64)
+            if len(part) != size:
+                raise ValueError(f"{at} has {len(part)} entries here and others elsewhere")
+            parts.append(part)
+        return torch.cat(parts) if parts else nothing()
+
+    def split(self, total: Tensor) -> dict[Any, Tensor]:
+        """The sums over all processes, by name."""
+        return dict(zip(self.sizes, total.split([*self.sizes.values()]), strict=True))
+
+
+def alone(steps: Sharing) -> None:
+    """Let a probe agree with itself, where no other process trains the model."""
+    total = next(steps, None)
+    while total is not None:
+        try:
+            total = steps.send(total)
+        except StopIteration:
+            return

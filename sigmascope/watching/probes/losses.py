@@ -24,7 +24,7 @@ class Losses(Probe):
 
     def add(self, loss: float | Tensor) -> None:
         """The loss of one step; a tensor is looked at only when the next look is taken."""
-        self._given.append(loss)
+        self._given.append(loss.detach() if isinstance(loss, Tensor) else loss)
         if len(self._given) > 2 * KEPT:
             del self._given[:-KEPT]
 

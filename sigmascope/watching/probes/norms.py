@@ -8,7 +8,8 @@ from torch.optim import Optimizer
 
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import OPTIMISER
-from sigmascope.watching.probes.base import Found, Probe
+from sigmascope.watching.probes.base import Found, Probe, Sharing
+from sigmascope.watching.processes import added_up, is_partial
 from sigmascope.watching.squares import FOREACH, Squares
 
 COPIED = 2**24  # entries whose values before a step are kept at once
@@ -26,25 +27,39 @@ class Gradients(Probe):
 
     name = "gradients"
     share = 0.25
+    of_gradients = True
 
     def __init__(self, squares: Squares) -> None:
         self._squares = squares
         self._found = squares.empty()
+        self._partial: dict[int, Tensor] = {}
 
     def expected(self) -> float:
         return 1e-4 + 4e-10 * sum(self._squares.sizes)
 
     def open(self) -> None:
         self._found = self._squares.empty()
+        self._partial = {}
 
     def before(self, optimizer: Optimizer) -> None:
-        parameters, held = self._squares.parameters, self._squares.held
-        self._squares.add(
-            self._found, optimizer, lambda i: None if (g := parameters[i].grad) is None else held(g)
-        )
+        self._squares.add(self._found, optimizer, self._gradient)
         scale = getattr(optimizer, "grad_scale", None)  # of fused steps, which divide by themselves
         if isinstance(scale, Tensor):
             self._found[0, self._squares.of(optimizer)] /= float(scale) ** 2
+
+    def agree(self) -> Sharing:
+        """What is a part of a sum is added up by all processes together, or by none."""
+        if not self._squares.sharded:
+            return
+        at = torch.zeros(len(self._squares.sizes), dtype=torch.float64)
+        at[[*self._partial]] = 1
+        total = yield torch.cat([at, at.new_ones(1)])
+        if bool(((total != 0) & (total != total[-1])).any()):
+            raise ValueError("gradients are parts of sums in some processes only")
+        whole = {i: added_up(g) for i, g in sorted(self._partial.items())}
+        for optimizer in {p.optimizer: None for p in self._squares.places}:
+            got = {i: self._squares.held(g) for i, g in whole.items()}
+            self._squares.add(self._found, optimizer, got.get)
 
     def local(self) -> Tensor:
         return self._found.flatten()
@@ -61,6 +76,13 @@ class Gradients(Probe):
         ]
         for form, rate in rates:
             yield Column("rate", [OPTIMISER], [rate], form=form if len(rates) > 1 else "")
+
+    def _gradient(self, i: int) -> Tensor | None:
+        gradient = self._squares.parameters[i].grad
+        if gradient is None or not is_partial(gradient):
+            return None if gradient is None else self._squares.held(gradient)
+        self._partial[i] = gradient.detach().clone()
+        return None
 
 
 class Updates(Probe):

@@ -12,8 +12,8 @@ from sigmascope.records import Estimate
 from sigmascope.watching.columns import Column
 from sigmascope.watching.hooks import listening, removed
 from sigmascope.watching.probes.activations import channel_of
-from sigmascope.watching.probes.base import Found, Probe, nothing
-from sigmascope.watching.processes import Processes
+from sigmascope.watching.probes.base import Found, Probe, Sharing
+from sigmascope.watching.processes import Processes, is_sharded, sharded_kind
 
 POSITIONS = 16  # of a sample that are taken at most, evenly spaced
 ALIKE = 1e-20  # of the squared norm: below, rows differ by rounding only
@@ -35,14 +35,20 @@ class Representations(Probe):
     first = 2
 
     def __init__(self, model: nn.Module, processes: Processes) -> None:
-        self._layers = [*layers(model).items()]
+        self._model, self._layers = model, [*layers(model).items()]
         self._processes = processes
-        self._turn = 0
+        self._turn, self._at = 0, 0
         self._site = ""
         self._count, self._mean = 0, torch.zeros(0)
-        self._wide = False
+        self._width, self._counts = 0, [0]
         self._rows: list[Tensor] = []
+        self._whole: list[Any] = []  # to be made whole first
+        self._cut = is_sharded(model)
         self._handles: list[Any] = []
+
+    def __len__(self) -> int:
+        """Layers that take turns."""
+        return len(self._layers)
 
     def expected(self) -> float:
         module = self._layers[self._turn][1]
@@ -50,39 +56,64 @@ class Representations(Probe):
         return 5e-4 + 3e-10 * min(d, WIDE) ** 2 * (d + 256)
 
     def open(self) -> None:
-        self._rows = []
-        self._handles = listening([(self._layers[self._turn][1], self._hear)], self.spent)
+        self._rows, self._whole = [], []
+        heard = set(self.audible(self._model, [m for _, m in self._layers]))
+        count = len(self._layers)
+        turns = [(self._turn + i) % count for i in range(count)]
+        self._at = next((i for i in turns if self._layers[i][1] in heard), self._turn)
+        ears = [(m, self._hear) for _, m in self._layers[self._at : self._at + 1] if m in heard]
+        self._handles = listening(ears, self)
+
+    def agree(self) -> Sharing:
+        removed(self._handles)
+        self._site = self._layers[self._at][0]
+        self._turn = (self._at + 1) % len(self._layers)
+        at = torch.tensor([self._at, self._at**2, 1.0], dtype=torch.float64)
+        total = yield at
+        if total[0] ** 2 != total[1] * total[2]:
+            raise ValueError("other layers are heard in other processes")
+        if self._cut:  # activations are made whole by all processes together, or by none
+            mine = torch.tensor([float(len(self._whole)), 1.0], dtype=torch.float64)
+            total = yield torch.cat([mine, mine[:1].square()])
+            if total[0] ** 2 != total[1] * total[2]:
+                raise ValueError(f"{self._site} is not called as often in all processes")
+        self._rows += [_some(x.full_tensor()) for x in self._whole]
+        rows = torch.cat(self._rows) if self._rows else torch.zeros(0, 0)
+        width = rows.new_tensor([float(bool(self._rows)), rows.shape[1]], dtype=torch.float64)
+        heard, wide, *counts = yield torch.cat([width.cpu(), self._processes.alone(len(rows))])
+        self._width, self._counts = round(float(wide / max(heard, 1))), [int(n) for n in counts]
+        self._rows = [rows if self._rows else rows.new_zeros(0, self._width)]
+        if self._width <= WIDE:
+            total = yield self._rows[0].sum(0, dtype=torch.float64)
+            self._mean = total.cpu() / max(sum(self._counts), 1)
 
     def local(self) -> Tensor:
-        removed(self._handles)
-        self._site = self._layers[self._turn][0]
-        self._turn = (self._turn + 1) % len(self._layers)
-        rows = torch.cat(self._rows) if self._rows else torch.zeros(0, 1)
-        self._wide = rows.shape[1] > WIDE
-        self._rows = [self._processes.joined(rows)] if self._wide else []
-        if self._wide:
-            return nothing()
-        X = rows.double()
-        ones = X.new_tensor([float(len(X))])
-        sums = self._processes.summed(torch.cat([X.sum(0), ones]))
-        self._count, self._mean = int(sums[-1]), (sums[:-1] / sums[-1]).cpu()
-        centred = X - self._mean.to(X.device)  # of all rows, before anything is squared
-        return torch.cat([(centred.mT @ centred).flatten(), X.square().sum()[None]]).cpu()
+        rows, self._rows, self._whole = self._rows.pop().double(), [], []
+        self._count = sum(self._counts)
+        if self._width > WIDE:
+            joined = rows.new_zeros(self._count, self._width)
+            first = sum(self._counts[: self._processes.rank])
+            joined[first : first + len(rows)] = rows
+            return joined.flatten().cpu()
+        centred = rows - self._mean.to(rows.device)  # of all rows, before anything is squared
+        return torch.cat([(centred.mT @ centred).flatten(), rows.square().sum()[None]]).cpu()
 
     def read(self, total: Tensor) -> Iterator[Found]:
-        if self._wide:
-            X = self._rows.pop().double()
+        if not self._count or not self._width:
+            return
+        if self._width > WIDE:
+            X = total.view(self._count, self._width)
             X = X - (mean := X.mean(0))
-            self._count, self._mean = len(X), mean
+            self._mean = mean
             squares, gram = X.square().sum() + self._count * mean @ mean, X @ X.mT
             spread = X @ mean  # its products with the mean, of which the Gram matrix knows nothing
             cross = float(spread @ spread)
         else:
-            d = len(self._mean)
+            d = self._width
             squares, gram = total[-1], total[:-1].view(d, d)
             cross = float(self._mean @ gram @ self._mean)
         size = float(squares)
-        if not self._count or not math.isfinite(size) or size <= 0:
+        if not math.isfinite(size) or size <= 0:
             return
         square, trace = float(gram.square().sum()), float(gram.diagonal().sum())
         shift = self._count * float(self._mean @ self._mean)
@@ -99,19 +130,28 @@ class Representations(Probe):
         sum, and those of taking the mean off rows of squared norm `size`.
         """
         value = trace**2 / square
-        gamma = (max(self._count, len(self._mean)) + 8 + 4 * math.sqrt(size / trace)) * 2.0**-53
+        gamma = (max(self._count, self._width) + 8 + 4 * math.sqrt(size / trace)) * 2.0**-53
         gap = value * 2 * gamma * (1 + math.sqrt(value))
-        most = float(min(self._count, len(self._mean)))
+        most = float(min(self._count, self._width))
         value = min(max(value, 1.0), most)
         estimate = Estimate(value, max(value - gap, 1.0), min(value + gap, most), "moments")
         return Column.of(name, [(self._site, estimate)])
 
     def close(self) -> None:
         removed(self._handles)
-        self._rows = []
+        self._rows, self._whole = [], []
 
     def _hear(self, x: Tensor, _: Any) -> None:
+        kind = sharded_kind()
         if x.is_floating_point() and x.ndim > 1:
-            rows = x.movedim(channel_of(x), -1).flatten(1, -2) if x.ndim > 2 else x[:, None]
-            step = -(-rows.shape[1] // POSITIONS)
-            self._rows.append(rows[:, ::step].flatten(0, 1))
+            if kind is not None and isinstance(x, kind):
+                self._whole.append(x)
+            else:
+                self._rows.append(_some(x))
+
+
+def _some(x: Tensor) -> Tensor:
+    """Rows of features, at some of the positions of each sample."""
+    rows = x.movedim(channel_of(x), -1).flatten(1, -2) if x.ndim > 2 else x[:, None]
+    step = max(-(-rows.shape[1] // POSITIONS), 1)
+    return rows[:, ::step].flatten(0, 1)

@@ -17,10 +17,11 @@ from sigmascope.linalg import (
 from sigmascope.linalg.random_matrix import RandomSigns, noise
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import WATCH
-from sigmascope.records import Estimate, SiteSpectrum, Spectrum
+from sigmascope.records import Estimate, SiteSpectrum, Skipped, Spectrum
 from sigmascope.watching.columns import Column
-from sigmascope.watching.probes.base import Found, Probe, nothing
-from sigmascope.watching.processes import Processes, sharded_kind
+from sigmascope.watching.looks import OWN
+from sigmascope.watching.probes.base import Found, Probe, Sharing, nothing
+from sigmascope.watching.processes import Processes, is_sharded, sharded_kind
 from sigmascope.watching.shards import Shards
 
 FULL = 768  # of the smaller side: above it the leading values are taken
@@ -56,10 +57,15 @@ class WeightSpectra(Probe):
         self._shape, self._site = (0, 0), ""
         self._matrix: Tensor | None = None
         self._shards: Shards | None = None
+        self._block: Tensor | None = None
+        if is_sharded(model):
+            why = "it needs the entries of a weight, which is sharded and not gathered"
+            self.notes = (Skipped(OWN, "noise edge of sharded weights", why),)
         # what the first spectrum loads and tabulates is no part of any step's time
         list(self._columns(*_trial()))
 
     def __len__(self) -> int:
+        """Weights that take turns."""
         return len(self._weights)
 
     def expected(self) -> float:
@@ -69,20 +75,21 @@ class WeightSpectra(Probe):
             return 1e-3 + 1e-10 * small * small * (max(m, n) + 6 * small)
         return 1e-2 + 1e-10 * m * n * BLOCK * 2 * STEPS
 
-    def local(self) -> Tensor:
+    def agree(self) -> Sharing:
         self._site, weight = self._weights[self._turn]
         self._turn = (self._turn + 1) % len(self._weights)
         self._shape = _shape(weight)
         kind = sharded_kind()
-        self._matrix = None
+        self._matrix, self._shards = None, None
         if kind is not None and isinstance(weight, kind):
-            shards = Shards.of(weight.detach(), self._processes)
-            self._shards = shards
-            return shards.part(self._generator)
-        self._shards = None
-        if self._processes.rank == 0:
+            yield nothing()  # what is cut both ways is made whole one way by all together
+            self._shards = Shards.of(weight.detach(), self._processes)
+            self._block = yield from self._shards.block(self._generator)
+        elif self._processes.rank == 0:
             self._matrix = weight.detach().flatten(1).cpu()
-        return nothing()
+
+    def local(self) -> Tensor:
+        return nothing() if self._shards is None else self._shards.part(self._block)
 
     def read(self, total: Tensor) -> Iterator[Found]:
         matrix, self._matrix = self._matrix, None

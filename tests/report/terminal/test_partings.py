@@ -3,8 +3,9 @@ import json
 import pytest
 
 from sigmascope import report
+from sigmascope.records import Estimate, Reading
 from sigmascope.store import Run
-from sigmascope.watching import part
+from sigmascope.watching import LOSS, part
 from tests.runs_made import SITES, made
 
 
@@ -55,6 +56,16 @@ def test_runs_without_anything_in_common_are_said_to_have_none(parting, tmp_path
         text = report.text(part(run, run))
     assert text.startswith("The runs have no reading of the same quantity at the same place.")
     assert "none was read" in text
+
+
+def test_losses_that_end_apart_are_not_said_not_to_part(tmp_path):
+    for i, ends in enumerate((4.0, 2.0)):
+        with Run(tmp_path / f"{i}.run") as run:
+            for step, loss in enumerate((6.0, 5.0, ends)):
+                reading = Reading(LOSS, "loss", Estimate.exactly(loss), "watch")
+                run.add(step=step, readings=[reading])
+    runs = [Run(tmp_path / f"{i}.run", write=False) for i in range(2)]
+    assert report.text(part(*runs)).startswith("Their last losses differ, and where they part")
 
 
 def test_one_reading_is_no_variation(tmp_path):

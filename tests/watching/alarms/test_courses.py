@@ -106,7 +106,20 @@ def test_updates_that_stop_are_told_from_a_rate_that_falls_to_its_end():
     assert rule.look(21, fed(rows(1e-5, 0.1))).sure
     assert not rule.look(21, fed(rows(1e-5, 1e-6))).sure
     assert not rule.look(21, fed(rows(1e-2, 0.1))).sure
+    fitted = [2.0 * 0.9**k for k in range(60)]
+    assert not rule.look(21, fed(rows(1e-5, 0.1), fitted)).sure
     dropped = fed(rows(0.0, 0.0))
     dropped.rate.add(0.1)
     dropped.rate.add(0.0)
     assert rule.look(21, dropped).sure
+
+
+def test_dimensions_that_changed_and_stay_have_settled():
+    def rows(values):
+        return [{"centred participation ratio": {"a": v}} for v in values]
+
+    rule = BY_NAME["dimension-settled"]
+    assert rule.look(40, fed(rows([20.0] * 8 + [5.0] * 40))).sure
+    assert not rule.look(40, fed(rows([20.0] * 48))).sure  # nothing was learned of it
+    assert not rule.look(40, fed(rows([20.0 * 0.9**k for k in range(48)]))).sure
+    assert rule.look(40, fed(rows([20.0] * 5))) is None

@@ -56,3 +56,9 @@ def test_what_is_not_a_number_shows_at_once():
 
 def test_a_new_level_becomes_usual():
     assert abs(fed([1.0] * 100 + [3.0] * 500).excess) < 0.5
+
+
+@pytest.mark.parametrize("size", [2.0, 10.0, 1e3, 1e6])
+def test_a_jump_of_any_size_is_a_rise_within_three_steps(size):
+    calm = [1.0 + 0.1 * math.sin(k) for k in range(100)]
+    assert fed([*calm, *[size] * 3]).excess > 1

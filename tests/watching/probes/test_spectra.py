@@ -1,5 +1,7 @@
 """Spectra of weights while they train."""
 
+from contextlib import suppress
+
 import pytest
 import torch
 from torch import nn
@@ -8,9 +10,21 @@ from sigmascope.watching.probes import WeightSpectra, spectra
 from sigmascope.watching.processes import Processes
 
 
+def shared(probe):
+    """Agree with itself, as the only process does."""
+    sharing = probe.agree()
+    with suppress(StopIteration):
+        part = next(sharing)
+        while True:
+            part = sharing.send(part)
+
+
 def read(model, turns):
     probe = WeightSpectra(model, Processes(), torch.Generator().manual_seed(0))
-    found = [f for _ in range(turns) for f in probe.read(probe.local())]
+    found = []
+    for _ in range(turns):
+        shared(probe)
+        found += probe.read(probe.local())
     return {(f.quantity, s): e for f in found if hasattr(f, "quantity")
             for s, e in zip(f.sites, f.estimates or f.values, strict=True)}  # fmt: skip
 
