@@ -107,9 +107,8 @@ class Watch(Closing):
                 "model, as in `watch(model, optimizer)`."
             )
         trained = tuple(of_torch(o) for o in optimizers)
-        inner = unwrapped(model)
+        inner, processes = unwrapped(model), Processes.of(model, together)
         found = places(inner, trained)
-        processes = Processes.of(model, together)
         self._losses, self._alarms = Losses(), Alarms()
         probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
         compiled = any(is_compiled(m) for m in within(model))
