@@ -29,10 +29,12 @@ class Filing:
 
     Attributes:
         spent: Seconds that filing has taken.
+        rest: Of the budget, for everything else.
     """
 
     def __init__(self, sinks: Sequence[Sink], budget: float, clock: Callable[[], float]) -> None:
         self._sinks, self._budget, self._clock = list(sinks), budget * SHARE, clock
+        self.rest = budget - self._budget if self._sinks else budget
         self._columns: dict[tuple[str, str, str], Column] = {}
         self._rest: dict[tuple[str, str, str], SiteSpectrum | Reading] = {}
         self._skipped: list[Skipped] = []

@@ -25,7 +25,7 @@ from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.choice import chosen
 from sigmascope.watching.columns import Column
 from sigmascope.watching.files import about_of, opened
-from sigmascope.watching.filing import SHARE, Filing
+from sigmascope.watching.filing import Filing
 from sigmascope.watching.hearing import Hearing
 from sigmascope.watching.hooks import is_compiled
 from sigmascope.watching.looks import OVER, OWN, Sink
@@ -107,23 +107,19 @@ class Watch(Closing):
                 "model, as in `watch(model, optimizer)`."
             )
         trained = tuple(of_torch(o) for o in optimizers)
-        inner = unwrapped(model)
+        inner, processes = unwrapped(model), Processes.of(model, together)
         found = places(inner, trained)
-        processes = Processes.of(model, together)
-        self._losses = Losses()
+        self._losses, self._alarms = Losses(), Alarms()
         probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
         compiled = any(is_compiled(m) for m in within(model))
         wanted = {"probe": probe, "views": views, "only": only, "compiled": compiled}
         probes = chosen(inner, found, processes, self._losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
         files, self.steps = opened(run, inner, about, processes, start)
-        into = [*files, *sinks] if not processes.rank else []
-        self._filing = Filing(into, budget, clock)
-        read = budget * (1 - SHARE) if into else budget
-        self._rounds = Rounds(probes, processes, read, clock, self.steps)
-        self._alarms, self._told = Alarms(), list[Finding]()
+        self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
+        self._rounds = Rounds(probes, processes, self._filing.rest, clock, self.steps)
         self._hearing = Hearing(self._alarms, self._losses, budget, clock)
-        self._main, self._alone = trained[-1], processes.count == 1
+        self._told, self._main, self._alone = list[Finding](), trained[-1], processes.count == 1
         self._processes, self._held = processes, {o: len(list(held_by(o))) for o in trained}
         self._handles = [h for o in trained for h in (
             o.register_step_pre_hook(self._before), o.register_step_post_hook(self._stepped)
@@ -141,7 +137,7 @@ class Watch(Closing):
         """
         if loss is not None:
             if not self._alone:
-                self._losses.add(loss.detach() if isinstance(loss, Tensor) else loss)
+                self._losses.add(loss)
             elif self._hearing.loss(loss):
                 self._hear()
         told, self._told = self._told, []
@@ -205,6 +201,7 @@ class Watch(Closing):
     def _look(self) -> None:
         self._hear()
         try:
+            self._hearing.hear(self._rounds.purses)
             found = self._rounds.read(self.steps)
         except Exception as error:  # noqa: BLE001 (a process is gone: no other can be reached)
             self._give_up(f"{type(error).__name__}: {error}")

@@ -1,29 +1,19 @@
 """Spectra of weights while they train."""
 
-from contextlib import suppress
-
 import pytest
 import torch
 from torch import nn
 
 from sigmascope.watching.probes import WeightSpectra, spectra
+from sigmascope.watching.probes.base import alone
 from sigmascope.watching.processes import Processes
-
-
-def shared(probe):
-    """Agree with itself, as the only process does."""
-    sharing = probe.agree()
-    with suppress(StopIteration):
-        part = next(sharing)
-        while True:
-            part = sharing.send(part)
 
 
 def read(model, turns):
     probe = WeightSpectra(model, Processes(), torch.Generator().manual_seed(0))
     found = []
     for _ in range(turns):
-        shared(probe)
+        alone(probe.agree())
         found += probe.read(probe.local())
     return {(f.quantity, s): e for f in found if hasattr(f, "quantity")
             for s, e in zip(f.sites, f.estimates or f.values, strict=True)}  # fmt: skip
