@@ -210,6 +210,7 @@ def in_two_processes(how, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.slow
 def test_in_two_processes_one_writes_and_neither_waits_for_the_other(tmp_path):
     plain, _ = in_two_processes("plain", tmp_path)
     assert [rank[:16] for rank in plain] == ["rank 0: 12 steps", "rank 1: 12 steps"]
