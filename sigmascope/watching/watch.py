@@ -199,7 +199,6 @@ class Watch(Closing):
             self._give_up(f"{type(error).__name__}: {error}")
 
     def _look(self) -> None:
-        self._hear()
         try:
             self._hearing.hear(self._rounds.purses)
             found = self._rounds.read(self.steps)
