@@ -1,5 +1,8 @@
 """What looks are called elsewhere: `quantity/site`, so that tools show each quantity as a group."""
 
+from collections.abc import Callable
+from typing import Any
+
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Reading, SiteSpectrum
 from sigmascope.watching import OVER, Look
@@ -33,6 +36,18 @@ def alarms(look: Look) -> dict[str, float]:
 def numbers(look: Look) -> dict[str, float]:
     """The value of every reading and every alarm of a look, by name."""
     return {reading_name(r): r.estimate.value for r in look.readings} | alarms(look)
+
+
+def everything(look: Look, histogram: Callable[[list[float]], Any]) -> dict[str, Any]:
+    """Numbers, spectra and what alarms say, by name.
+
+    Args:
+        look: A look.
+        histogram: What a tool makes of singular values.
+    """
+    spectra = {spectrum_name(s): histogram(s.spectrum.sigma.tolist()) for s in look.spectra}
+    says = {f"{alarm_name(f)}/says": f.says for f in look.findings}
+    return {**numbers(look), **spectra, **says}
 
 
 def _under(quantity: str, form: str, site: str) -> str:

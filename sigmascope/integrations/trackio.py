@@ -10,7 +10,7 @@ except ImportError as error:
         "`sigmascope.integrations.tables.CSV`, which needs nothing."
     ) from error
 
-from sigmascope.integrations.names import alarm_name, numbers, spectrum_name
+from sigmascope.integrations.names import everything
 from sigmascope.watching import Look
 
 
@@ -30,11 +30,7 @@ class Trackio:
 
     def write(self, look: Look) -> None:
         """Log one look; Trackio sends it when it gets to it."""
-        values: dict[str, Any] = dict(numbers(look))
-        for s in look.spectra:
-            values[spectrum_name(s)] = trackio.Histogram(s.spectrum.sigma.tolist())
-        for f in look.findings:
-            values[f"{alarm_name(f)}/says"] = f.says
+        values = everything(look, trackio.Histogram)
         self._run.log(values, step=look.step)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ except ImportError as error:
     ) from error
 
 from sigmascope.gate import Refusal
-from sigmascope.integrations.names import alarm_name, numbers, spectrum_name
+from sigmascope.integrations.names import everything
 from sigmascope.watching import Look
 
 AXIS = "optimiser step"
@@ -44,11 +44,7 @@ class WandB:
 
     def write(self, look: Look) -> None:
         """Log one look."""
-        values: dict[str, Any] = dict(numbers(look))
-        for s in look.spectra:
-            values[spectrum_name(s)] = wandb.Histogram(s.spectrum.sigma.tolist())
-        for f in look.findings:
-            values[f"{alarm_name(f)}/says"] = f.says
+        values = everything(look, wandb.Histogram)
         for group in {name.partition("/")[0] for name in values} - self._groups:
             self._run.define_metric(f"{group}/*", step_metric=AXIS)
             self._groups.add(group)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from sigmascope.records import Finding, Reading, SiteSpectrum, Skipped
 from sigmascope.watching.columns import Column
-from sigmascope.watching.looks import Look, Sink
+from sigmascope.watching.looks import Look, Sink, one_line
 from sigmascope.watching.purses import Purses
 
 LOG = logging.getLogger("sigmascope")
@@ -103,5 +103,6 @@ class Filing:
             do(sink)
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._sinks.remove(sink)
-            words = " ".join(str(error).split())[:300]
-            LOG.warning("sigmascope files nothing more in %s: %s", type(sink).__name__, words)
+            LOG.warning(
+                "sigmascope files nothing more in %s: %s", type(sink).__name__, one_line(error)
+            )

@@ -41,3 +41,8 @@ class Sink(Protocol):
     def close(self) -> None:
         """Nothing follows."""
         ...
+
+
+def one_line(words: object) -> str:
+    """What went wrong, for a log: one line, of no more than it takes to know it."""
+    return " ".join(str(words).split())[:300]

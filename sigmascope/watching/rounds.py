@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from sigmascope.records import Skipped
-from sigmascope.watching.looks import OWN
+from sigmascope.watching.looks import OWN, one_line
 from sigmascope.watching.probes import Found, Probe
 from sigmascope.watching.processes import Processes
 from sigmascope.watching.purses import Purses
@@ -201,14 +201,14 @@ class Rounds:
         if probe in self._failed:
             return
         self._failed.add(probe)
-        line = " ".join(why.split())[:300]
+        line = one_line(why)
         level = logging.DEBUG if quietly else logging.WARNING
         LOG.log(level, "sigmascope reads %s no more: %s", probe.name, line)
         if not (quietly and probe in self._told):
             self.dropped.append(Skipped(OWN, probe.name, line))
         try:
             probe.close()
-        except Exception:
+        except Exception:  # what it failed in may keep it from closing; that was said above
             LOG.debug("sigmascope could not close %s", probe.name, exc_info=True)
 
 

@@ -28,7 +28,7 @@ from sigmascope.watching.files import about_of, opened
 from sigmascope.watching.filing import Filing
 from sigmascope.watching.hearing import Hearing
 from sigmascope.watching.hooks import is_compiled
-from sigmascope.watching.looks import OVER, OWN, Sink
+from sigmascope.watching.looks import OVER, OWN, Sink, one_line
 from sigmascope.watching.places import of_torch, places, trained as held_by
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
@@ -187,7 +187,7 @@ class Watch(Closing):
             self._rounds.open()
 
     def _give_up(self, why: str) -> None:
-        LOG.warning("sigmascope watches no more: %s", " ".join(why.split())[:300])
+        LOG.warning("sigmascope watches no more: %s", one_line(why))
         self._filing.keep((), (), (), [Skipped(OWN, "watching", why)])
         self.close()
 

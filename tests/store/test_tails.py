@@ -153,3 +153,12 @@ def test_a_run_file_is_told_from_others(path, tmp_path):
     (tmp_path / "b").write_bytes(b"x" * 200)
     assert is_run(path)
     assert not any(map(is_run, (tmp_path / "b", tmp_path / "none", tmp_path, "/dev/null")))
+
+
+def test_a_run_without_a_step_is_sound_and_its_first_step_is_new(tmp_path):
+    with Run(tmp_path / "a.run") as run:
+        fresh = since(tmp_path / "a.run", None)
+        assert (fresh.rows, fresh.more) == ({}, False)
+        run.add(step=1, readings=[READING])
+    again = since(tmp_path / "a.run", fresh.mark)
+    assert [len(rows) for table, rows in again.rows.items() if table == "readings"] == [1]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sigmascope.watching.alarms.rules import RULES
-from sigmascope.watching.alarms.tracks import Tracks
+from sigmascope.watching.alarms.tracks import YOUNG, Tracks
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
 
@@ -83,6 +83,11 @@ def test_plasticity_is_lost_where_units_die_updates_shrink_and_the_loss_stays():
     assert rule.look(20, fed(rows(0.4, 1e-4), stuck)).sure
     assert not rule.look(20, fed(rows(0.05, 1e-4), stuck)).sure
     assert not rule.look(20, fed(rows(0.4, 5e-3), stuck)).sure
+    tenth = 1e-3
+    assert rule.look(20, fed(rows(0.4, tenth * (1 - 1e-6)), stuck)).sure
+    assert not rule.look(20, fed(rows(0.4, tenth * (1 + 1e-6)), stuck)).sure
+    assert rule.look(20, fed(rows(0.4, 1e-4), stuck[: 5 * YOUNG])) is None  # it is too early
+    assert rule.look(20, fed(rows(0.4, 1e-4), stuck[: 5 * YOUNG + 1])).sure
     falling = [2.0 - 0.009 * k for k in range(200)]
     assert not rule.look(20, fed(rows(0.4, 1e-4), falling)).sure
 
@@ -120,6 +125,9 @@ def test_dimensions_that_changed_and_stay_have_settled():
 
     rule = BY_NAME["dimension-settled"]
     assert rule.look(40, fed(rows([20.0] * 8 + [5.0] * 40))).sure
+    falling = [20.0 * 0.93**k for k in range(20)]
+    assert rule.look(40, fed(rows([20.0] * 8 + falling + falling[-1:] * 12))).sure
+    assert not rule.look(40, fed(rows([20.0] * 8 + falling + falling[-1:] * 6))).sure
     assert not rule.look(40, fed(rows([20.0] * 48))).sure  # nothing was learned of it
     assert not rule.look(40, fed(rows([20.0 * 0.9**k for k in range(48)]))).sure
     assert rule.look(40, fed(rows([20.0] * 5))) is None

@@ -67,3 +67,8 @@ def test_tracks_are_by_quantity_form_and_site():
     assert {site: t.value for site, t in tracks.of("dead units").items()} == {"a": 0.1, "b": 0.2}
     assert [form for form, _ in tracks.forms("saturated share")] == ["Tanh"]
     assert tracks.one("dead units", "c") is None
+
+
+def test_at_first_the_level_is_the_mean_of_what_was_read():
+    assert fed([1.0, math.exp(2.0)]).level == pytest.approx(1.0)
+    assert fed([1.0, math.exp(1.0), math.exp(5.0)]).level == pytest.approx(2.0)
