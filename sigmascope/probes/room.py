@@ -1,9 +1,12 @@
-"""How many samples are run at once, so that what autograd keeps of them fits in memory.
+"""How many samples are run at once, and gradients held, so that they fit in memory.
 
 One sample is run and what its tape holds is added up: what layers read and write would not do, for
 what lies between them (scores of attention say) may be far more. Nothing is run where layers write
 so little that the question does not arise.
 """
+
+from collections.abc import Iterable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,7 +17,9 @@ from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.scene import Scene
 
 TAPE = 0.25  # of the memory allowed for a tape: gradients and copies of it take as much, and more
+GRADIENTS = 0.125  # of it, for gradients of parameters: one more is made before any is dropped
 SURE = 1 / 64  # of the memory allowed that layers may write before their tape is weighed
+T = TypeVar("T", bound=Tensor)
 LACKING = (
     "it needs {} for one sample, and {} of memory are allowed: allow more by `memory=` (`--memory`)"
     ", or pass smaller samples, as shorter sequences"
@@ -62,6 +67,24 @@ def at_once(scene: Scene, calls: tuple[Call, ...]) -> int:
     if one > room:
         raise Refusal(LACKING.format(size_words(int(one / TAPE)), size_words(allowed())))
     return min(scene.count, int(room / max(one, 1)))
+
+
+def groups(parameters: Iterable[T]) -> list[list[T]]:
+    """Parameters in their order, as many at a time as their gradients fit.
+
+    One whose gradient does not fit comes by itself.
+    """
+    room = GRADIENTS * allowed()
+    found: list[list[T]] = []
+    taken = 0
+    for p in parameters:
+        size = p.numel() * p.itemsize
+        if not found or taken + size > room:
+            found.append([])
+            taken = 0
+        found[-1].append(p)
+        taken += size
+    return found
 
 
 def _size(t: Tensor) -> int:

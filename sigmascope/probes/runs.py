@@ -39,7 +39,7 @@ from sigmascope.probes.jacobian.sample_mixing import (
 )
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
-from sigmascope.probes.room import at_once
+from sigmascope.probes.room import at_once, groups
 from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.scene import SMALL, Scene, Taped
 from sigmascope.probes.structure.affine_graph import is_affine
@@ -346,13 +346,15 @@ class Runs(Observed):
             (found,) = torch.autograd.grad(self._scene.value(leaf), leaf)
         return self._scene.split(found)
 
-    @cached_property
-    def loss_gradients(self) -> dict[str, Tensor] | None:
+    def loss_gradients(self) -> Iterator[tuple[str, Tensor]] | None:
         """Of the loss in every trained parameter, piece by piece; None where one tape holds all.
 
         Raises:
             Refusal: If the model mixes samples or is in training mode, so that it must be run on
                 all at once, for which there is not enough memory.
+
+        Cost: all pieces, forward and back, for each eighth of the memory allowed that gradients
+        fill.
         """
         if self._at_once >= self.count:
             return None
@@ -363,20 +365,23 @@ class Runs(Observed):
                 f"and memory for {self._at_once} of {self.count} is allowed: allow more by "
                 "`memory=` (`--memory`), or pass fewer samples"
             )
-        trained = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
-        found = {n: torch.zeros_like(p) for n, p in trained.items()}
-        for piece, part in self.pieces:
-            with explaining(), piece.on_tape() as run:
-                rows = run.scene.split(run.output)
-                assert rows is not None  # or there would be no `pull`
-                grads = torch.autograd.grad(
-                    rows, [*trained.values()], pull[part], allow_unused=True
-                )
-            for total, g in zip(found.values(), grads, strict=True):
-                if g is not None:
-                    total += g
-            del run, rows, grads
-        return found
+        return self._added_up(pull)
+
+    def _added_up(self, pull: Tensor) -> Iterator[tuple[str, Tensor]]:
+        names = {p: n for n, p in self.model.named_parameters() if p.requires_grad}
+        for group in groups(names):
+            totals = {p: torch.zeros_like(p) for p in group}
+            for piece, part in self.pieces:
+                with explaining(), piece.on_tape() as run:
+                    rows = run.scene.split(run.output)
+                    assert rows is not None  # or there would be no `pull`
+                    grads = torch.autograd.grad(rows, group, pull[part], allow_unused=True)
+                for total, g in zip(totals.values(), grads, strict=True):
+                    if g is not None:
+                        total += g
+                del run, rows, grads
+            for p in group:
+                yield names[p], totals.pop(p)
 
     def _gathered(self, found: list[LastGradients], run: Taped, part: slice) -> list[LastGradients]:
         """With those of one more run."""

@@ -24,6 +24,11 @@ HELD = 24  # bytes of the memory allowed for each such entry: a sixth, in float3
 SMALL = 2**24  # as many are worth holding to save a run: 64 megabytes in float32
 
 
+def most_held() -> int:
+    """Derivatives that the memory allowed has room for at once."""
+    return allowed() // HELD
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """A model, samples and a loss: what derivatives are taken of.
@@ -79,7 +84,7 @@ class Scene:
             columns: How many derivatives of each are held.
         """
         parameters = sum(p.numel() for p in self.model.parameters())
-        budget = min(max(MEMORY_FLOOR, 2 * (parameters + entries)), allowed() // HELD)
+        budget = min(max(MEMORY_FLOOR, 2 * (parameters + entries)), most_held())
         rounds = math.ceil(entries * columns / budget)
         return max(1, math.ceil(self.count / max(1, rounds)))
 

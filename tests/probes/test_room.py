@@ -4,7 +4,7 @@ from torch import nn
 
 from sigmascope.gate import Refusal, memory
 from sigmascope.probes import Subject, room
-from sigmascope.probes.room import at_once, held, tape_size
+from sigmascope.probes.room import at_once, groups, held, tape_size
 
 
 def subject(samples: int = 8) -> Subject:
@@ -49,3 +49,17 @@ def test_a_tape_is_weighed_where_layers_write_a_64th_of_the_memory(monkeypatch, 
     with memory(times * held(s.calls)):
         assert at_once(s.scene, s.calls) == 8
     assert seen == [1] * weighed
+
+
+@pytest.mark.parametrize(
+    ("limit", "sizes"),
+    [(8 * 24, [[3, 3], [6], [1]]), (8 * 28, [[3, 3], [6, 1]]), (1, [[3], [3], [6], [1]])],
+)
+def test_gradients_come_as_many_at_a_time_as_an_eighth_of_the_memory_holds(limit, sizes):
+    parameters = [torch.zeros(n) for n in (3, 3, 6, 1)]  # of four bytes
+    with memory(limit):
+        assert [[len(p) for p in group] for group in groups(parameters)] == sizes
+
+
+def test_without_parameters_there_are_no_groups():
+    assert groups([]) == []

@@ -21,6 +21,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.linalg import sums
+from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.jacobian.adjoints import (
     Adjoint,
     Gradients,
@@ -29,7 +30,7 @@ from sigmascope.probes.jacobian.adjoints import (
     reduce_piece,
     seeds_for,
 )
-from sigmascope.probes.scene import Scene, Taped
+from sigmascope.probes.scene import Scene, Taped, most_held
 
 STACKED = 2**22  # entries of seeds that are passed back all at once, at most
 DRAWS = 16  # mixtures of all samples and outputs that sketch what no formula covers
@@ -132,20 +133,28 @@ class Sweeping:
         self._seeds = seeds
         stacked = all(type(c.module) in FLAT and c.input.ndim == 2 for c in run.calls)
         extra = bool(self._owned) and seeds.columns is not None
-        helds = [c.output for c in run.calls]
-        owned = [] if extra else self._owned
-        rows, sizes = _passes(flat, helds, owned, seeds, stacked=stacked, last=not (extra or keep))
+        groups, drawn = _groups(run.calls, seeds.count), self._generator.get_state()
+        sizes = torch.zeros(0, seeds.count, dtype=torch.float64)
+        for left, calls in zip(range(len(groups) - 1, -1, -1), groups, strict=True):
+            owned = [] if extra or sizes.numel() else self._owned
+            last = not (left or extra or keep)
+            self._generator.set_state(drawn)  # for all layers the same mixtures
+            rows, found = _passes(flat, calls, owned, seeds, stacked=stacked, last=last)
+            sizes = sizes if sizes.numel() else found
+            self._reduce(run.scene, calls, rows)
         if extra:
             draws = Seeds(None, DRAWS, self._generator)
             sizes = _passes(flat, [], self._owned, draws, stacked=False, last=not keep)[1]
-        for place, call in enumerate(run.calls):
-            J, rows[place] = rows[place], None  # let go of it once it is reduced
-            sums = self._sums.setdefault(call.site, Sums())
-            if why := reduce_piece(run.scene, call, J, sums, grams=self._grams):
-                self._silent[call.site] = why
         parts = sizes.split([len(group) for group in self._uncovered.values()])
         for sketch, part in zip(self._sketches.values(), parts, strict=True):
             sketch.append(part.sum(0))
+
+    def _reduce(self, scene: Scene, calls: Sequence[Call], rows: list[Gradients]) -> None:
+        for place, call in enumerate(calls):
+            J, rows[place] = rows[place], None  # let go of it once it is reduced
+            sums = self._sums.setdefault(call.site, Sums())
+            if why := reduce_piece(scene, call, J, sums, grams=self._grams):
+                self._silent[call.site] = why
 
     def whole(self) -> Sweep:
         """All samples together."""
@@ -157,9 +166,23 @@ class Sweeping:
         return Sweep(adjoints, chosen, self._total, self._silent, sketches, mixed, self._rounding)
 
 
+def _groups(calls: Sequence[Call], columns: int) -> list[Sequence[Call]]:
+    """Calls whose derivatives are held together: all, unless one sample's are too many."""
+    found: list[Sequence[Call]] = [[]]
+    taken = 0
+    for call in calls:
+        size = call.output.numel() * columns
+        if found[-1] and taken + size > most_held():
+            found.append([])
+            taken = 0
+        found[-1] = [*found[-1], call]
+        taken += size
+    return found
+
+
 def _passes(
     flat: Tensor,
-    helds: Sequence[Tensor],
+    calls: Sequence[Call],
     owned: Sequence[Tensor],
     seeds: Seeds,
     *,
@@ -170,12 +193,13 @@ def _passes(
 
     Args:
         flat: The output.
-        helds: Tensors whose gradients are kept; None where the output ignores one.
+        calls: By what they wrote is differentiated; None where the output ignores it.
         owned: Parameters of whose gradients the squared norms are kept.
         seeds: Where to start.
         stacked: Whether to try all at once.
         last: Whether the tape may go.
     """
+    helds = [c.output for c in calls]
     live = [held for held in helds if held.requires_grad]  # the others ran without gradients
     if not flat.requires_grad or not (live or owned):
         return [None] * len(helds), torch.zeros(len(owned), seeds.count, dtype=torch.float64)

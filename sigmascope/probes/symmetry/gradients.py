@@ -15,6 +15,7 @@ from sigmascope.gate import Refusal
 from sigmascope.probes.execution.freeze import alive
 from sigmascope.probes.execution.layers import NORMALISERS
 from sigmascope.probes.execution.refusals import called, plain
+from sigmascope.probes.room import groups
 from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.samples.targets import Loss
 
@@ -32,8 +33,11 @@ def trial_gradients(
     signs: int = 0,
     fused: bool = False,
     generator: torch.Generator | None = None,
-) -> dict[str, Tensor]:
+) -> Iterator[tuple[str, Tensor]]:
     """Gradient in every trained parameter, in the model's own modes; zero where it has none.
+
+    One after another, with their names: where all together are large for the memory allowed, some
+    are made at a time, so that whoever keeps none needs no room for all.
 
     Args:
         model: Left as it was found.
@@ -54,11 +58,13 @@ def trial_gradients(
 
     Raises:
         Refusal: If the model has no gradient.
+
+    Cost: a pass forward, and one back for each eighth of the memory allowed that gradients fill.
     """
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
     generator = generator or torch.Generator().manual_seed(0)
     with alive(model, fused=fused), _signed(model, signs):
-        run, leaves = _nudged(model, learnable, nudge) if nudge else (model, learnable)
+        run, leaves = _nudged(model, learnable, nudge) if nudge else (model, {**learnable})
         out = called(model, prepared(model, batch), run=run)
         drawn = partial(_drawn, generator=generator)
         if loss is None or targets is None or pull == "random":
@@ -67,17 +73,27 @@ def trial_gradients(
             scalar = loss(as_tensor(out)[0], targets)
         else:
             scalar = _reweighted(as_tensor(out)[0], targets, loss, drawn)
-        try:
-            grads = torch.autograd.grad(
-                scalar, list(leaves.values()), allow_unused=True, materialize_grads=True
-            )
-        except RuntimeError as error:
-            raise Refusal(
-                f"`model` must be one that can be trained, got {type(model).__name__}, of which "
-                f"autograd says: {' '.join(str(error).split())[:200]} Correct its forward pass "
-                "first."
-            ) from error
-    return {n: plain(g) for n, g in zip(learnable, grads, strict=True)}
+        names, parts = iter(leaves), groups(leaves.values())
+        for left, part in zip(range(len(parts) - 1, -1, -1), parts, strict=True):
+            grads = _differentiated(scalar, part, model, again=left > 0)
+            while grads:  # none is held while the next ones are made
+                yield next(names), plain(grads.pop(0))
+
+
+def _differentiated(
+    scalar: Tensor, leaves: list[Tensor], model: nn.Module, *, again: bool
+) -> list[Tensor]:
+    try:
+        grads = torch.autograd.grad(
+            scalar, leaves, retain_graph=again, allow_unused=True, materialize_grads=True
+        )
+    except RuntimeError as error:
+        raise Refusal(
+            f"`model` must be one that can be trained, got {type(model).__name__}, of which "
+            f"autograd says: {' '.join(str(error).split())[:200]} Correct its forward pass "
+            "first."
+        ) from error
+    return [*grads]
 
 
 def _nudged(

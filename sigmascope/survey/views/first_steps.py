@@ -1,7 +1,7 @@
 """Readings of the first loss and its gradient, and of how much a test of targets could tell."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float64
@@ -42,17 +42,16 @@ def _nats(subject: Subject, targets: Tensor) -> Iterator[Item]:
         yield Reading("(loss)", "nats over equal scores", excess, VIEW)
 
 
-def polyak_items(subject: Subject, gradients: Mapping[str, Tensor]) -> Iterator[Item]:
+def polyak_items(subject: Subject, square: float) -> Iterator[Item]:
     """The learning rate at which a plain step would take the whole first loss away.
 
     Args:
         subject: With targets and a loss.
-        gradients: Of the loss in every trained parameter, in the model's own modes.
+        square: Squared norm of the gradient of the loss, in the model's own modes.
 
     Source:
         Polyak 1987, Sec. 5.3, with zero for the least loss.
     """
-    square = sum(sums.square_sum(g) for g in gradients.values())
     assert subject.loss is not None
     with torch.no_grad():
         now = float(subject.loss(subject.output.detach(), subject.targets))

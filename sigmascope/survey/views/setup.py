@@ -1,8 +1,7 @@
 """Readings of what training will meet: the model as it stands before the first step."""
 
 import math
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -10,7 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import Dropped, dropped, duplicate, plain, watching_dropout
+from sigmascope.probes.execution import duplicate
 from sigmascope.probes.samples import Rows
 from sigmascope.probes.symmetry import trial_gradients
 from sigmascope.quantities import View
@@ -18,6 +17,7 @@ from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import tried
 from sigmascope.survey.views.dependences import dependence_items, untouched
 from sigmascope.survey.views.first_steps import first_loss_items, polyak_items
+from sigmascope.survey.views.own_gradients import Gradient, Gradients, OwnModes, alike
 from sigmascope.survey.views.sequences import sequence_items
 from sigmascope.survey.views.task import task_items
 
@@ -29,7 +29,7 @@ ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
 
 def setup_items(subject: Subject) -> Iterator[Item]:
     """Sizes layer by layer, units, branches, what is trained, and the task."""
-    own = _OwnModes(subject)
+    own = OwnModes(subject)
     gradients = own.gradients
     for what, items in (
         ("sizes of layers", _sizes(subject)),
@@ -75,39 +75,6 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             yield Reading(site, "written variation", variation, VIEW)
 
 
-Gradients = Callable[[], dict[str, Tensor]]
-
-
-class _OwnModes:
-    """One run forward and back in the model's own modes, made when it is first asked for."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self._places: tuple[Dropped, ...] | None = None
-        self.gradients = cache(self._gradients)
-
-    def _gradients(self) -> dict[str, Tensor]:
-        """Of the loss, or of a random sum of the outputs where there is none."""
-        s = self._subject
-        if s.loss is not None and s.targets is not None and (apart := s.loss_gradients) is not None:
-            return apart
-        ask = partial(trial_gradients, s.model, s.batch, targets=s.targets, loss=s.loss, fused=True)
-        try:
-            with watching_dropout(s.model) as places:
-                found = ask()
-        except Exception:  # noqa: BLE001 (operations may refuse to be watched; else it comes again)
-            return ask()
-        if all(m.training for m in s.model.modules()):
-            self._places = tuple(places.values())
-        return found
-
-    def dropped(self) -> tuple[Dropped, ...]:
-        """What dropout takes away in training mode; another run where there was none in it."""
-        if self._places is None:
-            return dropped(self._subject.model, *(s.batch for s, _ in self._subject.pieces))
-        return self._places
-
-
 def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     """Units at an end of their range, and units and rows of weights that are copies of others."""
     for found in subject.squashes:
@@ -134,20 +101,13 @@ def _linear(subject: Subject) -> Iterator[Item]:
 
 def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     """Weights to be trained whose rows are all the same: how many of their gradients differ."""
-    for name, p in subject.model.named_parameters():
-        rows = plain(p).flatten(1) if p.ndim > 1 and p.requires_grad else None
-        if (
-            rows is None
-            or min(rows.shape) < 2
-            or not bool(rows.any())
-            or not bool((rows == rows[0]).all())
-        ):
-            continue
+    for name, count in alike(subject):
         grads = gradients()
-        least = ALIKE * max(float(g.abs().amax()) for g in grads.values())
-        moves = float(grads[name].abs().amax()) > least  # more than rounding
-        moved = _distinct(grads[name].flatten(1).mT) if moves else None
-        distinct = Estimate.exactly(moved or 1 / len(rows))
+        least = ALIKE * max(g.largest for g in grads.values())
+        own = grads[name]
+        entries = own.entries if own.largest > least else None  # more than rounding
+        moved = None if entries is None else _distinct(entries.flatten(1).mT)
+        distinct = Estimate.exactly(moved or 1 / count)
         yield Reading(name, "distinct units", distinct, VIEW, "matrix")
 
 
@@ -187,19 +147,18 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     if not any(p.requires_grad for p in subject.model.parameters()):
         return
     grads = gradients()
-    yield from polyak_items(subject, grads)
+    yield from polyak_items(subject, sum(g.square for g in grads.values()))
     own = dict(subject.model.named_parameters())
-    freed = _freed(subject, frozenset(n for n, g in grads.items() if not bool(g.any())))
+    freed = _freed(subject, frozenset(n for n, g in grads.items() if g.largest == 0))
     for name, g in grads.items():
         yield _moved(name, own[name].detach(), g, free=name in freed)
 
 
-def _moved(name: str, weight: Tensor, gradient: Tensor, *, free: bool) -> Reading:
+def _moved(name: str, weight: Tensor, gradient: Gradient, *, free: bool) -> Reading:
     """How far a gradient moves a weight, or how large it is where that is zero."""
-    size, norm = sums.norm(weight), sums.norm(gradient)
+    size, norm = sums.norm(weight), math.sqrt(gradient.square)
     if not math.isfinite(norm):
-        bad = gradient.numel() - int(gradient.isfinite().sum())
-        return Reading(name, "non-finite entries", Estimate.exactly(bad), VIEW)
+        return Reading(name, "non-finite entries", Estimate.exactly(gradient.bad), VIEW)
     if size > 0:
         form = "behind zeros" if norm == 0 and free else ""
         relative = Estimate.rounded(norm / size, ulps=64)
@@ -234,7 +193,7 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     whole = subject.part.count == subject.count  # else a random sum of outputs must do
     task = {"targets": subject.targets, "loss": subject.loss} if whole else {}
     moved = trial_gradients(copy, subject.part.batch, **task)
-    return frozenset(name for name in without if bool(moved[name].any()))
+    return frozenset(name for name, g in moved if name in without and bool(g.any()))
 
 
 def _rows(both: Rows) -> Tensor | None:

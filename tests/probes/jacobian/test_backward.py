@@ -4,6 +4,7 @@ from torch import nn
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
+from sigmascope.probes.jacobian import backward
 from tests.models_zoo import MODELS
 from tests.probes.jacobian.cases import build
 
@@ -18,6 +19,34 @@ def test_pieces_and_the_whole_give_the_same(monkeypatch):
     for site, adjoint in whole.adjoints.items():
         torch.testing.assert_close(split.adjoints[site].sigma, adjoint.sigma)
         torch.testing.assert_close(split.adjoints[site].share_sq, adjoint.share_sq)
+
+
+@pytest.mark.parametrize("outputs", [None, 2, [2, 0]])
+@pytest.mark.parametrize("name", ["mlp", "conv", "custom", "tokens"])
+def test_layers_that_are_too_many_for_the_memory_take_turns(monkeypatch, name, outputs):
+    """Of all outputs, mixtures and named ones; what no formula covers is sketched once."""
+    model, batch = build(name)
+
+    def swept():
+        g = torch.Generator().manual_seed(3)
+        return Subject(model, batch, outputs=outputs, generator=g).adjoints
+
+    whole = swept()
+    monkeypatch.setattr("sigmascope.probes.scene.Scene.fitting", lambda *_, **__: len(batch))
+    passes, plain = [], backward._passes
+
+    def counted(flat, calls, *rest, **named):
+        passes.append(len(calls))
+        return plain(flat, calls, *rest, **named)
+
+    monkeypatch.setattr(backward, "_passes", counted)
+    monkeypatch.setattr(backward, "most_held", lambda: 1)
+    split = swept()
+    assert passes.count(1) == len(whole.adjoints) > 1
+    for site, adjoint in whole.adjoints.items():
+        torch.testing.assert_close(split.adjoints[site].sigma, adjoint.sigma)
+        torch.testing.assert_close(split.adjoints[site].share_sq, adjoint.share_sq)
+    torch.testing.assert_close(split.sketches, whole.sketches)
 
 
 def test_batch_statistics_are_held_constant():

@@ -3,13 +3,17 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal
-from sigmascope.probes.symmetry import trial_gradients
+from sigmascope.gate import Refusal, memory
+from sigmascope.probes.symmetry import trial_gradients as each_gradient
 
 
 def drawn(*shape, seed=0):
     g = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=g, dtype=torch.float64)
+
+
+def trial_gradients(*given, **named):
+    return dict(each_gradient(*given, **named))
 
 
 def net():
@@ -111,3 +115,22 @@ def test_a_model_that_cannot_be_trained_is_refused():
 
     with pytest.raises(Refusal, match="must be one that can be trained, got Spoils, of which auto"):
         trial_gradients(Spoils(3, 2), X)
+
+
+def test_where_memory_is_scarce_they_come_a_few_at_a_time_and_are_the_same(monkeypatch):
+    model = net()
+    whole, backward, asked = trial_gradients(model, X, targets=Y, loss=F.mse_loss), [], []
+    differentiate = torch.autograd.grad
+
+    def counting(scalar, leaves, **named):
+        asked.append([tuple(leaf.shape) for leaf in leaves])
+        backward.append(named["retain_graph"])
+        return differentiate(scalar, leaves, **named)
+
+    monkeypatch.setattr(torch.autograd, "grad", counting)
+    with memory(8 * 8 * (3 * 4 + 4)):  # an eighth of it holds the first layer
+        found = trial_gradients(model, X, targets=Y, loss=F.mse_loss)
+    assert asked == [[(4, 3), (4,)], [(2, 4), (2,)]]
+    assert backward == [True, False]
+    assert list(found) == list(whole)
+    torch.testing.assert_close(found, whole, rtol=0, atol=0)

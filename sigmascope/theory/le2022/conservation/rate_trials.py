@@ -66,9 +66,9 @@ class Trial:
             loss=subject.loss,
             pull=pull,
         )
-        others = tuple(run(nudge=k * NUDGES * precision) for k in range(1, nudged + 1))
-        contributions = run(signs=subject.count) if nudged else None
-        return cls(parameters, run(), others, contributions, precision)
+        others = tuple(dict(run(nudge=k * NUDGES * precision)) for k in range(1, nudged + 1))
+        contributions = dict(run(signs=subject.count)) if nudged else None
+        return cls(parameters, dict(run()), others, contributions, precision)
 
     def measure(self, claim: Invariant) -> Invariant:
         """The claim with its rate, and what rounding may have made of it."""

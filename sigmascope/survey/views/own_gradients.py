@@ -1,0 +1,90 @@
+"""One run forward and back as training will make it, and what is kept of its gradients.
+
+Gradients of all parameters take as much memory as the parameters. What is read of most of them is a
+few numbers, taken as each is made.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+
+from sigmascope.linalg import sums
+from sigmascope.probes import Subject
+from sigmascope.probes.execution import Dropped, dropped, plain, watching_dropout
+from sigmascope.probes.symmetry import trial_gradients
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """What is kept of the gradient of one parameter.
+
+    Attributes:
+        square: Sum of squares.
+        largest: Of its entries' sizes; nan where one is nan.
+        bad: Entries that are not finite.
+        entries: Itself, where more is asked of it.
+    """
+
+    square: float
+    largest: float
+    bad: int
+    entries: Tensor | None
+
+    @classmethod
+    def of(cls, gradient: Tensor, *, whole: bool) -> "Gradient":
+        dense = gradient if gradient.layout == torch.strided else gradient.to_dense()
+        square = sums.square_sum(dense)
+        bad = 0 if math.isfinite(square) else dense.numel() - int(dense.isfinite().sum())
+        largest = float(dense.abs().amax()) if dense.numel() else 0.0
+        return cls(square, largest, bad, dense if whole else None)
+
+
+Gradients = Callable[[], dict[str, Gradient]]
+
+
+class OwnModes:
+    """One run forward and back in the model's own modes, made when it is first asked for."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._places: tuple[Dropped, ...] | None = None
+        self.gradients = cache(self._gradients)
+
+    def _gradients(self) -> dict[str, Gradient]:
+        """Of the loss, or of a random sum of the outputs where there is none."""
+        s = self._subject
+        if s.loss is not None and s.targets is not None and (apart := s.loss_gradients()):
+            return self._kept(apart)
+        ask = partial(trial_gradients, s.model, s.batch, targets=s.targets, loss=s.loss, fused=True)
+        try:
+            with watching_dropout(s.model) as places:
+                found = self._kept(ask())
+        except Exception:  # noqa: BLE001 (operations may refuse to be watched; else it comes again)
+            return self._kept(ask())
+        if all(m.training for m in s.model.modules()):
+            self._places = tuple(places.values())
+        return found
+
+    def _kept(self, gradients: Iterator[tuple[str, Tensor]]) -> dict[str, Gradient]:
+        whole = {name for name, _ in alike(self._subject)}
+        return {n: Gradient.of(g, whole=n in whole) for n, g in gradients}
+
+    def dropped(self) -> tuple[Dropped, ...]:
+        """What dropout takes away in training mode; another run where there was none in it."""
+        if self._places is None:
+            return dropped(self._subject.model, *(s.batch for s, _ in self._subject.pieces))
+        return self._places
+
+
+def alike(subject: Subject) -> Iterator[tuple[str, int]]:
+    """Weights to be trained whose rows are all the same, and not zero; and how many rows."""
+    for name, p in subject.model.named_parameters():
+        rows = plain(p).flatten(1) if p.ndim > 1 and p.requires_grad else None
+        if rows is None or min(rows.shape) < 2:
+            continue
+        if bool(rows[0].any()) and bool((rows == rows[0]).all()):
+            yield name, len(rows)

@@ -1,0 +1,69 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.gate import memory
+from sigmascope.probes import Subject
+from sigmascope.survey.views.own_gradients import Gradient, OwnModes, alike
+
+
+@pytest.mark.parametrize("layout", ["strided", "sparse"])
+def test_of_a_gradient_its_sizes_are_kept(layout):
+    dense = torch.tensor([[3.0, 0.0], [0.0, -4.0]])
+    given = dense if layout == "strided" else dense.to_sparse()
+    kept = Gradient.of(given, whole=False)
+    assert kept == Gradient(25.0, 4.0, 0, None)
+    assert torch.equal(Gradient.of(given, whole=True).entries, dense)
+
+
+@pytest.mark.parametrize(("odd", "bad"), [(math.inf, 1), (-math.inf, 1), (math.nan, 1)])
+def test_entries_that_are_not_finite_are_counted(odd, bad):
+    kept = Gradient.of(torch.tensor([1.0, odd]), whole=False)
+    assert kept.bad == bad
+    assert kept.largest != 0  # something is there
+
+
+def test_the_smallest_numbers_are_not_nothing():
+    """Their squares are zero in float64 too."""
+    kept = Gradient.of(torch.tensor([1e-200], dtype=torch.float64), whole=False)
+    assert kept.square == 0
+    assert kept.largest == 1e-200
+    assert Gradient.of(torch.zeros(0, 3), whole=False).largest == 0
+
+
+def networks():
+    torch.default_generator.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 400), nn.Tanh(), nn.Linear(400, 3))
+    nn.init.constant_(model[2].weight, 0.5)
+    return model, torch.randn(40, 6), torch.randint(0, 3, (40,))
+
+
+def test_weights_whose_rows_are_all_the_same_are_found_and_kept():
+    model, x, y = networks()
+    subject = Subject(model, x, y, F.cross_entropy)
+    assert list(alike(subject)) == [("2.weight", 3)]
+    nn.init.zeros_(model[2].weight)
+    assert not [*alike(subject)]
+    nn.init.constant_(model[2].weight, 0.5)
+    kept = OwnModes(subject).gradients()
+    F.cross_entropy(model(x), y).backward()
+    torch.testing.assert_close(kept["2.weight"].entries, model[2].weight.grad)
+    assert {n for n, g in kept.items() if g.entries is not None} == {"2.weight"}
+    for name, p in model.named_parameters():
+        assert math.isclose(kept[name].square, float(p.grad.double().square().sum()), rel_tol=1e-6)
+
+
+def test_pieces_of_the_batch_add_up_to_the_same():
+    model, x, y = networks()
+    model.eval()
+    whole = OwnModes(Subject(model, x, y, F.cross_entropy)).gradients()
+    with memory(200_000):  # a few samples at a time, and a few parameters
+        subject = Subject(model, x, y, F.cross_entropy)
+        assert subject.part.count < subject.count
+        found = OwnModes(subject).gradients()
+    assert list(found) == list(whole)
+    for name, g in whole.items():
+        assert math.isclose(found[name].square, g.square, rel_tol=1e-5)
