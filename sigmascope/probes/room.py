@@ -5,21 +5,22 @@ what lies between them (scores of attention say) may be far more. Nothing is run
 so little that the question does not arise.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from sigmascope.gate import Refusal, allowed, size_words
+from sigmascope.gate import Refusal, allowed, size_words, trim
 from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.scene import Scene
 
 TAPE = 0.25  # of the memory allowed for a tape: gradients and copies of it take as much, and more
 GRADIENTS = 0.125  # of it, for gradients of parameters: one more is made before any is dropped
 SURE = 1 / 64  # of the memory allowed that layers may write before their tape is weighed
-T = TypeVar("T", bound=Tensor)
+T = TypeVar("T")
+P = TypeVar("P", bound=Tensor)
 LACKING = (
     "it needs {} for one sample, and {} of memory are allowed: allow more by `memory=` (`--memory`)"
     ", or pass smaller samples, as shorter sequences"
@@ -69,22 +70,32 @@ def at_once(scene: Scene, calls: tuple[Call, ...]) -> int:
     return min(scene.count, int(room / max(one, 1)))
 
 
-def groups(parameters: Iterable[T]) -> list[list[T]]:
-    """Parameters in their order, as many at a time as their gradients fit.
+def turns(
+    things: Iterable[T], size: Callable[[T], int], room: int
+) -> Iterator[tuple[list[T], bool]]:
+    """Some at a time, in their order, as many as there is room for; and whether they are the last.
 
-    One whose gradient does not fit comes by itself.
+    One that is larger than the room comes by itself. Between turns memory that is free goes back to
+    the system, as the next ones need blocks of other sizes: whoever goes on holds nothing of the
+    last ones.
     """
-    room = GRADIENTS * allowed()
     found: list[list[T]] = []
     taken = 0
-    for p in parameters:
-        size = p.numel() * p.itemsize
-        if not found or taken + size > room:
+    for thing in things:
+        if not found or taken + size(thing) > room:
             found.append([])
             taken = 0
-        found[-1].append(p)
-        taken += size
-    return found
+        found[-1].append(thing)
+        taken += size(thing)
+    for place, some in enumerate(found, start=1):
+        yield some, place == len(found)
+        if place < len(found):
+            trim()
+
+
+def gradient_turns(parameters: Iterable[P]) -> Iterator[tuple[list[P], bool]]:
+    """Parameters, as many at a time as their gradients fit; and whether they are the last."""
+    return turns(parameters, lambda p: p.numel() * p.itemsize, int(GRADIENTS * allowed()))
 
 
 def _size(t: Tensor) -> int:

@@ -39,7 +39,7 @@ from sigmascope.probes.jacobian.sample_mixing import (
 )
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
-from sigmascope.probes.room import at_once, groups
+from sigmascope.probes.room import at_once, gradient_turns
 from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.scene import SMALL, Scene, Taped
 from sigmascope.probes.structure.affine_graph import is_affine
@@ -369,7 +369,7 @@ class Runs(Observed):
 
     def _added_up(self, pull: Tensor) -> Iterator[tuple[str, Tensor]]:
         names = {p: n for n, p in self.model.named_parameters() if p.requires_grad}
-        for group in groups(names):
+        for group, _ in gradient_turns(names):
             totals = {p: torch.zeros_like(p) for p in group}
             for piece, part in self.pieces:
                 with explaining(), piece.on_tape() as run:

@@ -4,7 +4,7 @@ from torch import nn
 
 from sigmascope.gate import Refusal, memory
 from sigmascope.probes import Subject, room
-from sigmascope.probes.room import at_once, groups, held, tape_size
+from sigmascope.probes.room import at_once, gradient_turns, held, tape_size
 
 
 def subject(samples: int = 8) -> Subject:
@@ -58,8 +58,10 @@ def test_a_tape_is_weighed_where_layers_write_a_64th_of_the_memory(monkeypatch, 
 def test_gradients_come_as_many_at_a_time_as_an_eighth_of_the_memory_holds(limit, sizes):
     parameters = [torch.zeros(n) for n in (3, 3, 6, 1)]  # of four bytes
     with memory(limit):
-        assert [[len(p) for p in group] for group in groups(parameters)] == sizes
+        found = [*gradient_turns(parameters)]
+    assert [[len(p) for p in some] for some, _ in found] == sizes
+    assert [last for _, last in found] == [False] * (len(sizes) - 1) + [True]
 
 
-def test_without_parameters_there_are_no_groups():
-    assert groups([]) == []
+def test_without_parameters_there_are_no_turns():
+    assert not [*gradient_turns([])]

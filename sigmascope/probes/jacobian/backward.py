@@ -30,6 +30,7 @@ from sigmascope.probes.jacobian.adjoints import (
     reduce_piece,
     seeds_for,
 )
+from sigmascope.probes.room import turns
 from sigmascope.probes.scene import Scene, Taped, most_held
 
 STACKED = 2**22  # entries of seeds that are passed back all at once, at most
@@ -133,11 +134,10 @@ class Sweeping:
         self._seeds = seeds
         stacked = all(type(c.module) in FLAT and c.input.ndim == 2 for c in run.calls)
         extra = bool(self._owned) and seeds.columns is not None
-        groups, drawn = _groups(run.calls, seeds.count), self._generator.get_state()
-        sizes = torch.zeros(0, seeds.count, dtype=torch.float64)
-        for left, calls in zip(range(len(groups) - 1, -1, -1), groups, strict=True):
+        drawn, sizes = self._generator.get_state(), torch.zeros(0, seeds.count, dtype=torch.float64)
+        for calls, end in turns(run.calls, lambda c: c.output.numel() * seeds.count, most_held()):
             owned = [] if extra or sizes.numel() else self._owned
-            last = not (left or extra or keep)
+            last = end and not (extra or keep)
             self._generator.set_state(drawn)  # for all layers the same mixtures
             rows, found = _passes(flat, calls, owned, seeds, stacked=stacked, last=last)
             sizes = sizes if sizes.numel() else found
@@ -164,20 +164,6 @@ class Sweeping:
         chosen = () if seeds is None else seeds.columns or tuple(range(seeds.count))
         mixed = seeds is not None and seeds.columns is None
         return Sweep(adjoints, chosen, self._total, self._silent, sketches, mixed, self._rounding)
-
-
-def _groups(calls: Sequence[Call], columns: int) -> list[Sequence[Call]]:
-    """Calls whose derivatives are held together: all, unless one sample's are too many."""
-    found: list[Sequence[Call]] = [[]]
-    taken = 0
-    for call in calls:
-        size = call.output.numel() * columns
-        if found[-1] and taken + size > most_held():
-            found.append([])
-            taken = 0
-        found[-1] = [*found[-1], call]
-        taken += size
-    return found
 
 
 def _passes(

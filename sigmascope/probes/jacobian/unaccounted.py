@@ -12,7 +12,7 @@ from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import NORMALISERS, Statisticians, standardised
 from sigmascope.probes.execution.refusals import explaining
 from sigmascope.probes.jacobian.ntk_shares import implied, probed
-from sigmascope.probes.room import groups
+from sigmascope.probes.room import gradient_turns
 from sigmascope.probes.scene import Scene, Taped
 
 ROUNDINGS = 100  # of what a gradient is added up from, that two ways to it may differ by
@@ -94,7 +94,7 @@ class Gaps:
         calls = [c for c in run.calls if c.output.requires_grad]
         asked = [p for p in self.gaps if p.requires_grad]
         wrote = [c.output for c in calls]
-        for group in groups(asked) or [[]]:
+        for group, _ in gradient_turns(asked):
             sources = [*wrote, *group]
             grads = torch.autograd.grad(flat, sources, seed, retain_graph=True, allow_unused=True)
             for p, grad in zip(group, grads[len(wrote) :], strict=True):
@@ -102,7 +102,7 @@ class Gaps:
             for call, delta in zip(calls if wrote else (), grads, strict=False):
                 if delta is not None and not call.spoiled:
                     self._explain(call, delta, run.scene.frozen)
-            wrote = []  # once is enough
+            wrote, grads = [], ()  # the layers once; of the others nothing while more are made
         return self.names
 
     def _take(self, p: nn.Parameter, grad: Tensor | None) -> None:

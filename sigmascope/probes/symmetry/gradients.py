@@ -15,7 +15,7 @@ from sigmascope.gate import Refusal
 from sigmascope.probes.execution.freeze import alive
 from sigmascope.probes.execution.layers import NORMALISERS
 from sigmascope.probes.execution.refusals import called, plain
-from sigmascope.probes.room import groups
+from sigmascope.probes.room import gradient_turns
 from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.samples.targets import Loss
 
@@ -73,9 +73,9 @@ def trial_gradients(
             scalar = loss(as_tensor(out)[0], targets)
         else:
             scalar = _reweighted(as_tensor(out)[0], targets, loss, drawn)
-        names, parts = iter(leaves), groups(leaves.values())
-        for left, part in zip(range(len(parts) - 1, -1, -1), parts, strict=True):
-            grads = _differentiated(scalar, part, model, again=left > 0)
+        names = iter(leaves)
+        for some, last in gradient_turns(leaves.values()):
+            grads = _differentiated(scalar, some, model, again=not last)
             while grads:  # none is held while the next ones are made
                 yield next(names), plain(grads.pop(0))
 
