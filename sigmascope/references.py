@@ -48,6 +48,11 @@ class Reference:
     p75: float
     p95: float
 
+    @property
+    def curve(self) -> tuple[str, str, str]:
+        """What it is read with: view, form and quantity."""
+        return self.view, self.form, self.quantity
+
 
 @cache
 def references() -> tuple[Reference, ...]:

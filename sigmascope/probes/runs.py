@@ -370,18 +370,19 @@ class Runs(Observed):
     def _added_up(self, pull: Tensor) -> Iterator[tuple[str, Tensor]]:
         names = {p: n for n, p in self.model.named_parameters() if p.requires_grad}
         for group, _ in gradient_turns(names):
-            totals = {p: torch.zeros_like(p) for p in group}
+            totals: list[Tensor | None] = [None] * len(group)
             for piece, part in self.pieces:
                 with explaining(), piece.on_tape() as run:
                     rows = run.scene.split(run.output)
                     assert rows is not None  # or there would be no `pull`
                     grads = torch.autograd.grad(rows, group, pull[part], allow_unused=True)
-                for total, g in zip(totals.values(), grads, strict=True):
-                    if g is not None:
-                        total += g
-                del run, rows, grads
+                    del run, rows
+                totals = [_sum(*both) for both in zip(totals, grads, strict=True)]
+                del grads
             for p in group:
-                yield names[p], totals.pop(p)
+                total = totals.pop(0)
+                yield names[p], torch.zeros_like(p) if total is None else total
+                del total
 
     def _gathered(self, found: list[LastGradients], run: Taped, part: slice) -> list[LastGradients]:
         """With those of one more run."""
@@ -419,3 +420,9 @@ class Runs(Observed):
         if rest and not self._fits:
             raise Refusal("Draws are made by piece, got a run of all: they would be others.")
         return self._swept(self._differentiated, rest, run=run)
+
+
+def _sum(total: Tensor | None, more: Tensor | None) -> Tensor | None:
+    if total is None or more is None:
+        return more if total is None else total
+    return total + more  # not in place: autograd may give one tensor twice, or a view of one number

@@ -8,6 +8,7 @@ from typing import Any
 from sigmascope.quantities import EVERY, families, quantities
 from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
 from sigmascope.records.encoding import encoded
+from sigmascope.references import references
 from sigmascope.report.causes import folded, headline
 from sigmascope.report.depths import depths
 from sigmascope.report.forms import json_form
@@ -54,6 +55,7 @@ def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
             for (what, why), some in reasons(profile.skipped).items()
         ],
         **{"views": EVERY, "families": panels, "bounds": list(_bounds(profile))},
+        "usual": list(_usual(profile)),
         "cards": [{"cause": cause, "follow": rest} for cause, rest in folded(findings).items()],
         "headline": headline(findings) if findings else "",
         "chances": encoded(chances(profile)),
@@ -142,6 +144,15 @@ def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
         curve = _BOUNDED.get(theorem) or _bounded(speaking, readings)
         if speaking and curve is not None:
             yield {"theorem": theorem, "curve": curve}
+
+
+def _usual(profile: Profile) -> Iterator[dict[str, Any]]:
+    """For each curve that has one, the band of networks that train, at each stage."""
+    drawn = {(r.view, r.form, r.quantity) for r in profile.readings}
+    for r in references():
+        if r.curve in drawn:
+            ends = {"low": r.p05, "high": r.p95, "networks": r.networks}
+            yield {"curve": r.curve, "stage": r.stage, **ends}
 
 
 def _bounded(checks: list[Check], readings: dict[str, list[Reading]]) -> Curve | None:

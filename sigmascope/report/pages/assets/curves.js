@@ -7,12 +7,22 @@ function said(row) {
     `${shown(row.quantity)}: ${measured(row)}`,
     shown(row.how),
     chance(row.risk),
+    usually(row.quantity),
   ];
 }
 
-function boundsFor(quantity) {
+// Of what is told by curve, what belongs to the quantity as it is shown.
+function onCurve(told, quantity) {
   const found = [state.view, state.form[state.view], quantity];
-  return data.bounds.filter((bound) => bound.curve.every((part, i) => part === found[i]));
+  return told.filter(({ curve }) => curve.every((part, i) => part === found[i]));
+}
+
+// Where most readings lie of networks that train, in words.
+function usually(quantity) {
+  const parts = onCurve(data.usual, quantity).map(
+    ({ stage, low, high, networks }) => `${compact(low)} to ${compact(high)} ${stage === "start" ? "at the start" : "trained"} (${networks} networks)`
+  );
+  return parts.length > 0 ? `usual: ${parts.join("; ")}` : "";
 }
 
 // A bound where its theorem applies; where it does not there is none, and no line across.
@@ -64,13 +74,14 @@ function drawMarks(drawn, found) {
   context.restore();
 }
 
-// Each quantity that is not hidden, with its place among the colours, its readings and its bounds.
+// Each quantity that is not hidden, with its place among the colours, its readings, what is usual and its bounds.
 function linesOf(panel, series) {
   const all = panel.quantities.map((quantity, index) => ({
     index,
     rows: series.get(quantity),
     hidden: state.hidden.has(`${state.view}|${quantity}`),
-    bounds: state.bounds ? boundsFor(quantity).map(limits) : [],
+    usual: state.usual ? onCurve(data.usual, quantity) : [],
+    bounds: state.bounds ? onCurve(data.bounds, quantity).map(limits) : [],
   }));
   return all.filter(({ hidden }) => !hidden);
 }
@@ -100,6 +111,9 @@ function drawPanel(one, panel, series) {
   drawMarks(drawn, found);
   const spots = [];
   within(drawn, () => {
+    for (const { index, usual } of lines) {
+      for (const { low, high } of usual) band(drawn, [[x.low, low, high], [x.high, low, high]], tone(index), 0.07);
+    }
     for (const { index, rows: read, bounds } of lines) {
       if (read.some(matters)) band(drawn, read.map((row) => [row.depth, row.low, row.high]), tone(index));
       const points = read.map((row) => ({ x: row.depth, y: row.value, depth: row.depth, says: () => said(row) }));
@@ -141,7 +155,7 @@ function legend(panel) {
     return button;
   });
   const notes = panel.quantities.flatMap((quantity, index) =>
-    boundsFor(quantity).map((bound) => {
+    onCurve(data.bounds, quantity).map((bound) => {
       const { sense } = THEOREMS.find((t) => t.theorem === bound.theorem).spoke[0];
       const note = element("span", { class: "bound" }, `${shown(quantity)} is ${sense} this (${shown(bound.theorem)})`);
       note.style.setProperty("--tone", `var(${INKS[index % INKS.length]})`);

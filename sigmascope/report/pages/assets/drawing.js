@@ -139,10 +139,10 @@ function within({ context, box }, draw) {
 }
 
 // An area between two curves; an end that is not known, or not on the axes, reaches over the edge.
-function band({ context, px, py, box }, points, colour) {
+function band({ context, px, py, box }, points, colour, alpha = 0.16) {
   const y = (v, edge) => (Number.isFinite(py(v)) ? py(v) : edge);
   context.save();
-  Object.assign(context, { fillStyle: colour, globalAlpha: 0.16 });
+  Object.assign(context, { fillStyle: colour, globalAlpha: alpha });
   context.beginPath();
   for (const [x, , high] of points) context.lineTo(px(x), y(high, box.top - 8));
   for (const [x, low] of points.toReversed()) context.lineTo(px(x), y(low, box.bottom + 8));

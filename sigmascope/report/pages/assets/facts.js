@@ -112,6 +112,7 @@ const state = {
   form: Object.fromEntries(VIEWS.map((view) => [view, formsOf(view)[0]])),
   log: true,
   bounds: true,
+  usual: true,
   relative: true,
   hidden: new Set(),
   depth: null,

@@ -76,7 +76,7 @@ function wireCurves() {
     state.form[state.view] = event.target.value;
     drawCurves();
   });
-  for (const name of ["log", "bounds"]) {
+  for (const name of ["log", "bounds", "usual"]) {
     byId(name).addEventListener("change", (event) => {
       state[name] = event.target.checked;
       drawCurves();
