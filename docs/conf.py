@@ -20,6 +20,8 @@ napoleon_use_ivar = True  # attributes in one list; their types stand in the sig
 napoleon_custom_sections = ["Cost", "Source"]
 suppress_warnings = ["ref.python"]  # a name that two rooms re-export has two targets
 
+# Formulas are set by MathJax from its CDN; without one, put `npm pack mathjax` into `_static` and
+# build with -D mathjax_path=mathjax/tex-mml-chtml.js
 html_theme = "furo"
 html_title = "sigmascope"
 html_static_path = ["_static"]
