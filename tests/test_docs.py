@@ -18,6 +18,7 @@ spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
 generate = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(generate)
 everything = "\n".join(p.read_text(encoding="utf-8") for p in DOCS.glob("*.md"))
+PAPERS = sorted((DOCS / "theory").glob("*.md"))  # what they print: tests/test_theory_pages.py
 SHOWN = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
 
 
@@ -115,7 +116,7 @@ def test_python_that_is_shown_runs(page, capsys, tmp_path, monkeypatch):
     assert re.search(told, capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("page", SHOWN, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [*SHOWN, *PAPERS], ids=lambda p: p.name)
 def test_commands_that_are_shown_exist(page):
     sections = generate.commands().split("\n## sigmascope ")[1:]
     options = {s.splitlines()[0]: set(re.findall(r"--[a-z-]+", s)) for s in sections}

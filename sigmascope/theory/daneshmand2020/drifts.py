@@ -18,7 +18,7 @@ AT_ONCE = 2**22  # entries of random weights that are held together
 
 
 def drift(M: Float[Tensor, "d d"]) -> Estimate:
-    """δ_F: the growth of `‖M‖²` over one layer, per `gamma²`, to leading order.
+    """`δ_F`: the growth of `‖M‖²` over one layer, per `gamma²`, to leading order.
 
     `2 d² - 2 ‖M‖² - 8 Tr M³ + 8 Tr(diag(M²)²)`.
 
@@ -45,7 +45,7 @@ def drift(M: Float[Tensor, "d d"]) -> Estimate:
 
 
 def drift_of_spectrum(lam: Float[Tensor, " d"]) -> Estimate:
-    """δ_F where all rows of `M` have the same norm, from its eigenvalues alone.
+    """`δ_F` where all rows of `M` have the same norm, from its eigenvalues alone.
 
     `2 d² - 2 ‖λ‖₂² - 8 ‖λ‖₃³ + 8 ‖λ‖₂⁴ / d`.
 
@@ -124,7 +124,7 @@ def require_unit_diagonal(M: Tensor) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class LayerDrift(Bound):
-    """δ_F tells the growth of `‖M‖²` over one layer up to a remainder of second order in `gamma`.
+    """`δ_F` tells the growth of `‖M‖²` over one layer up to a remainder of second order in `gamma`.
 
     The printed remainder `O(gamma)` is not sharp: odd orders vanish by the symmetry of the weights.
     Its constant is not known; `d² max(|δ_F|, d²)` is above all that was found at widths 2 to 10.
