@@ -25,14 +25,11 @@ def test_generated_pages_are_not_stale():
     assert generate.stale() == []
 
 
-def test_every_command_is_documented_and_ends_in_a_line_to_paste():
+def test_every_command_is_documented():
     from sigmascope.cli import app
 
     commands = [name for name in app if not name.startswith("-")]
     assert sorted(commands) == sorted(f.__name__ for f in generate.COMMANDS)
-    for name in commands:
-        words = inspect.getdoc(app[name].default_command)
-        assert re.search(rf"Example: sigmascope {name}\b", words), name
 
 
 def test_every_theorem_and_every_finding_is_documented():
