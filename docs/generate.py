@@ -39,11 +39,12 @@ sigmascope --install-completion
 sigmascope --install-completion --shell zsh
 ```
 
-The first writes the script for the shell that it is called from, the second that of another (`bash`,
-`zsh`, `fish`, `powershell`); both say which files they wrote, and what to do to have it at once. Bash
-gets the script in `~/.local/share/bash-completion/completions/` and a line in `~/.bashrc`; zsh a file
-in `~/.zsh/completions/` and lines in `~/.zshrc`; fish one in `~/.config/fish/completions/`, which it
-reads by itself. To remove it, delete the file and the line. To put the script elsewhere:
+The first writes the script for the shell that it is called from, the second that of another
+(`bash`, `zsh`, `fish`, `powershell`); both say which files they wrote, and what to do to have it at
+once. Bash gets the script in `~/.local/share/bash-completion/completions/` and a line in
+`~/.bashrc`; zsh a file in `~/.zsh/completions/` and lines in `~/.zshrc`; fish one in
+`~/.config/fish/completions/`, which it reads by itself. To remove it, delete the file and the line.
+To put the script elsewhere:
 
 ```
 sigmascope --install-completion --shell fish --output completions/sigmascope.fish

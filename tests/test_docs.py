@@ -4,12 +4,15 @@ import importlib
 import importlib.util
 import inspect
 import re
+import sys
+import typing
 import warnings
 from pathlib import Path
 
 import pytest
 import torch
 
+import sigmascope
 from sigmascope import diagnosis, linalg, report, survey, theory
 
 ROOT = Path(__file__).parents[1]
@@ -107,7 +110,7 @@ def test_python_that_is_shown_runs(page, capsys, tmp_path, monkeypatch):
     exec("\n".join(fenced(page, "python")), {})
     told = (
         "rank-collapse|chain-soft-rank holds|worst layer|unexplained|inner dimension|lower rank"
-        "|probability|alarms in force|before the fault|double-softmax|1 matrix, 2048 parameters"
+        "|probability|energy-of-rank|alarms in force|before the fault|double-softmax|1 matrix, 2048 parameters"
     )
     assert re.search(told, capsys.readouterr().out)
 
@@ -132,3 +135,37 @@ def test_the_readme_names_every_room():
     readme = (ROOT / "README.md").read_text()
     for folder in (ROOT / "sigmascope").glob("*/__init__.py"):
         assert f"{folder.parent.name}/" in readme, folder.parent.name
+
+
+def shown_cells():
+    sys.path.insert(0, str(DOCS))
+    try:
+        shown = importlib.import_module("shown")
+    finally:
+        sys.path.remove(str(DOCS))
+    names = {}
+    cells = re.findall(
+        r"^```{shown}\n(.*?)^```", (DOCS / "notebooks.md").read_text("utf-8"), re.M | re.S
+    )
+    return [shown.evaluated(cell, names) for cell in cells]
+
+
+def test_cells_of_the_page_on_notebooks_show_their_results():
+    results = shown_cells()
+    assert len(results) >= 4
+    for result in results:
+        html = result._repr_html_()
+        assert "<script" not in html
+        assert str(getattr(result, "site", "")).replace("(", "") in html.replace("(", "")
+    assert "rank-collapse" in [getattr(r, "name", "") for r in results]
+
+
+def test_results_that_the_page_on_notebooks_names_show_themselves():
+    from sigmascope.records import Shown
+
+    words = (DOCS / "notebooks.md").read_text("utf-8").partition("## Which results")[2]
+    doors = re.findall(r"`(\w+)`", words.partition("Tuples of them")[0])
+    assert len(doors) >= 9
+    for door in doors:
+        returned = typing.get_type_hints(getattr(sigmascope, door)).get("return")
+        assert issubclass(returned, Shown), door

@@ -1,4 +1,4 @@
-"""Which page of the documentation explains a refusal: one table, by what was refused and to whom."""
+"""Which page of the documentation explains a refusal: one table, by its words and its command."""
 
 import re
 from typing import Final
