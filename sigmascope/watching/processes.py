@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution import sharding
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +148,10 @@ def is_partial(tensor: Tensor) -> bool:
 
 def added_up(tensor: Tensor) -> Tensor:
     """The sum of which a tensor is a part; called by all processes together."""
+    from torch.distributed.tensor import Replicate
+
     held: Any = tensor
-    whole = [sharding().Replicate() if p.is_partial() else p for p in held.placements]
+    whole = [Replicate() if p.is_partial() else p for p in held.placements]
     return held.redistribute(placements=whole)
 
 
@@ -161,7 +162,7 @@ def is_cut(placement: Any) -> bool:
 
 def sharded_kind() -> Any:
     """The class `DTensor`; None where nothing has imported it, so that no tensor is one."""
-    module = sharding()
+    module = sys.modules.get("torch.distributed.tensor")
     return None if module is None else module.DTensor
 
 

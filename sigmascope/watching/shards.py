@@ -16,7 +16,6 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.linalg.spectra import Moments
-from sigmascope.probes.execution import sharding
 from sigmascope.records import Spectrum
 from sigmascope.watching.processes import Processes, is_cut, part
 
@@ -109,9 +108,12 @@ class Shards:
 
 def _cut_one_way(weight: Tensor) -> Tensor:
     """Whole rows, where a weight is cut by rows and by columns."""
+    from torch.distributed.tensor import DTensor, Replicate
+
+    assert isinstance(weight, DTensor)
     held: Any = weight
     dims = {p.dim for p in held.placements if is_cut(p)}
     if len(dims) < 2:
         return weight
-    whole = [sharding().Replicate() if is_cut(p) and p.dim > 0 else p for p in held.placements]
-    return held.redistribute(placements=whole)
+    whole = [Replicate() if is_cut(p) and p.dim > 0 else p for p in held.placements]
+    return weight.redistribute(placements=whole)

@@ -6,7 +6,6 @@ from sigmascope.probes.execution.freeze import ALONE, apart, still, uses_batch_s
 from sigmascope.probes.execution.hooks import Call, is_repeated, module_name, recording
 from sigmascope.probes.execution.layers import is_matrix, layers, normalisers
 from sigmascope.probes.execution.refusals import called, in_words, plain, require_real
-from sigmascope.probes.execution.tensor_state import sharding
 
 __all__ = [
     "ALONE",
@@ -25,7 +24,6 @@ __all__ = [
     "plain",
     "recording",
     "require_real",
-    "sharding",
     "still",
     "uses_batch_statistics",
     "watching_dropout",

@@ -31,15 +31,8 @@ LEFT_ALONE: Any = WeakIdKeyDictionary()  # tensors of big models, with the runs 
 
 def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
     """Whether it is a DTensor; none is where their module, dear to import, was not imported."""
-    module = sharding()
-    return module is not None and isinstance(tensor, module.DTensor)
-
-
-def sharding() -> Any:
-    """The module of `DTensor` (torch 2.4 has a private one), or None where nothing imported it."""
-    names = ("torch.distributed.tensor", "torch.distributed._tensor")
-    known = (sys.modules.get(name) for name in names)
-    return next((module for module in known if hasattr(module, "DTensor")), None)
+    sharding = sys.modules.get("torch.distributed.tensor")
+    return sharding is not None and isinstance(tensor, sharding.DTensor)
 
 
 @dataclass(slots=True)
