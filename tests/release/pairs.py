@@ -96,9 +96,9 @@ def main(words: Sequence[str] | None = None) -> None:
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *requirements_of(asked.pair, asked.torch)], check=True)
     show = (
-        "import sys, torch, numpy, scipy; print(sys.version.split()[0], 'torch', torch.__version__"
+        "import platform, torch, numpy, scipy; print(platform.python_version(), *"
+        "(f'{m.__name__} {m.__version__}' for m in (torch, numpy, scipy)))"
     )
-    show += ", 'numpy', numpy.__version__, 'scipy', scipy.__version__)"
     pair = subprocess.run([python, "-c", show], check=True, capture_output=True, text=True).stdout
     print(f"The {asked.pair} pair: Python {pair.strip()}", flush=True)
     code = subprocess.run([python, "-m", "pytest", *PYTEST, *asked.tests], cwd=ROOT).returncode

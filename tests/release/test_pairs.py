@@ -52,7 +52,7 @@ def test_an_interpreter_that_is_not_there_is_a_failure(monkeypatch, named, says)
 
 
 def test_the_interpreter_that_runs_this_is_found():
-    version = "%d.%d" % sys.version_info[:2]
+    version = ".".join(map(str, sys.version_info[:2]))
     assert pairs.interpreter(version, sys.executable) == sys.executable
 
 
