@@ -15,8 +15,7 @@ import cyclopts
 
 import sigmascope
 from sigmascope import quantities, theory
-from sigmascope.cli import COMMANDS, UNDER, app
-from sigmascope.cli.helps import examples
+from sigmascope.cli import COMMANDS, UNDER, app, examples
 
 HERE = Path(__file__).parent
 INSIDE = ("cli", "integrations")  # rooms that nobody imports from

@@ -120,6 +120,7 @@ def test_python_that_is_shown_runs(page, capsys, tmp_path, monkeypatch):
 def test_commands_that_are_shown_exist(page):
     sections = generate.commands().split("\n## sigmascope ")[1:]
     options = {s.splitlines()[0]: set(re.findall(r"--[a-z-]+", s)) for s in sections}
+    options["--install-completion"] = {"--shell", "--output"}
     lines = "\n".join(fenced(page, "")).splitlines() + re.findall(
         r"`(sigmascope [^`]+)`", page.read_text("utf-8")
     )
