@@ -19,13 +19,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# Programs that the tests read as users write them, not what the package stands on: of these the
-# last of their time, for older ones lack models that the tests read.
-BESIDE_OLDEST = ("transformers==4.57.*", "peft==0.17.*", "accelerate==1.10.*")
+# Tools of the tests, and programs that they read as users write them.
 TOOLS = (
     "pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "beartype>=0.19", "jsonschema>=4",
     "mpmath>=1.3", "matplotlib>=3.8", "pyarrow>=15", "pillow>=10", "pandas>=2.2", "gguf>=0.10",
-    "fsspec>=2024.2",
+    "fsspec>=2024.2", "transformers>=4.45", "peft>=0.13", "accelerate>=1",
 )  # fmt: skip
 # The shape checker is left out: it is ours and not the user's, and old compilers do not see
 # through it. Warnings of old versions about themselves are theirs.
@@ -60,7 +58,7 @@ def requirements_of(pair: str, torch: str | None) -> list[str]:
     """What pip is asked for."""
     if pair == "oldest":
         own = [torch or p if p.startswith("torch==") else p for p in least(PROJECT["dependencies"])]
-        return [*own, *BESIDE_OLDEST, *TOOLS]
+        return [*own, *TOOLS]
     return [torch or "torch", "--editable", f"{ROOT}[dev]"]
 
 
