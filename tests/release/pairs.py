@@ -29,7 +29,7 @@ TOOLS = (
 # through it. Warnings of old versions about themselves are theirs.
 PYTEST = (
     "-o", "addopts=--doctest-modules --ignore=sigmascope/integrations", "-m", "not slow", "-q",
-    "-rfEs", "-W", "ignore::FutureWarning:torch", "-n", "2",
+    "-rfEs", "-p", "no:anyio", "-W", "ignore::FutureWarning:torch", "-n", "2",
 )  # fmt: skip
 
 
