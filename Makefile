@@ -9,11 +9,11 @@ BIN := .venv/bin
 # waiting for one another (up to a hundred times slower).
 TESTING := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test slow lint docs pages quick clean
+.PHONY: help demo test slow lint docs pages quick bare versions clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
-	@sed -n -E 's/^([a-z]+):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n -E 's/^([a-z]+):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sigmascope needs Python 3.11 or newer")'
@@ -57,5 +57,13 @@ quick: .venv/ready ## reproduce every figure at its quick size, in a folder that
 	@folder=$$(mktemp -d) && $(TESTING) $(BIN)/sigmascope reproduce --all --quick --out $$folder; \
 		code=$$?; rm -rf $$folder; exit $$code
 
+bare: .venv/ready ## build wheel and source archive, look into them, use the wheel in an empty environment
+	$(BIN)/python -m tests.release.bare --torch '$(TORCH)'
+
+PAIRS ?= oldest newest
+PAIR_OPTIONS ?=
+versions: .venv/ready ## run the tests on the oldest and the newest Python and torch (PAIRS=oldest for one)
+	for pair in $(PAIRS); do $(TESTING) $(BIN)/python -m tests.release.pairs $$pair $(PAIR_OPTIONS) || exit 1; done
+
 clean: ## remove what these targets made
-	rm -rf .venv docs/_build demo-*.html .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .pairs docs/_build demo-*.html .pytest_cache .ruff_cache .hypothesis

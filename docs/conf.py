@@ -1,16 +1,27 @@
 """Sphinx configuration."""
 
+import sys
+from pathlib import Path
+
 from sigmascope import __version__
 
+sys.path.insert(0, str(Path(__file__).parent))  # for `shown`
+
 project = "sigmascope"
-author = "the sigmascope authors"
-copyright = "2026, the sigmascope authors"
+author = "sigmascope contributors"
+copyright = "2026, sigmascope contributors"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "shown",
+]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-exclude_patterns = ["_build", "generate.py"]
+exclude_patterns = ["_build", "generate.py", "shown.py"]
 
 default_role = "code"  # `this` in a docstring is code, as in Markdown
 autodoc_member_order = "bysource"

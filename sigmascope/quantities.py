@@ -9,6 +9,8 @@ is imported, so that the command line starts at once.
 import math
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -91,10 +93,40 @@ def _range(row: Mapping[str, Any]) -> str:
     return f"≥ {least:g}" if least > -math.inf else "any"
 
 
-@cache
+_own: ContextVar[tuple[Quantity, ...]] = ContextVar("quantities of the user", default=())
+
+
 def quantities() -> Mapping[str, Quantity]:
     """Every quantity by name: those of one view together, the most telling first."""
-    return MappingProxyType({q.name: q for q in _rows()})
+    return _table(_own.get())
+
+
+@cache
+def _table(own: tuple[Quantity, ...]) -> Mapping[str, Quantity]:
+    return MappingProxyType({q.name: q for q in (*_rows(), *own)})
+
+
+@contextmanager
+def with_own(*own: Quantity) -> Iterator[None]:
+    """Within the block the table has quantities of your own too, as docs/extending.md shows.
+
+    Args:
+        own: Their rows.
+
+    Raises:
+        ValueError: If one has the name of another, or names no view or one that there is not.
+    """
+    for q in own:
+        if q.name in quantities():
+            raise ValueError(f"There is a quantity {q.name!r} already: name yours otherwise.")
+        if not q.views or not set(q.views) <= set(get_args(View)):
+            views = ", ".join(get_args(View))
+            raise ValueError(f"`views` of {q.name!r} must name some of {views}, got {q.views}.")
+    token = _own.set((*_own.get(), *own))
+    try:
+        yield
+    finally:
+        _own.reset(token)
 
 
 def quantity(name: str) -> Quantity:

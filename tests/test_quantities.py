@@ -61,3 +61,26 @@ def test_ranges_in_words_come_from_the_ends():
     assert quantity("target signal").range == "any"
     assert quantity("constant output").range == "1"
     assert quantity("target signal").least == -math.inf
+
+
+OWN = quantities.Quantity("crest factor", ("weights",), "peak over root mean square", least=1)
+
+
+def test_own_quantities_are_in_the_table_within_the_block_only():
+    with quantities.with_own(OWN):
+        assert quantity("crest factor") == OWN
+        assert OWN in quantities.in_view("weights")
+        with pytest.raises(ValueError, match="already"), quantities.with_own(OWN):
+            pass
+    assert dict(quantities.quantities()) == dict(TABLE)
+    with pytest.raises(ValueError, match="crest factor"):
+        quantity("crest factor")
+
+
+def test_own_quantities_need_a_view_that_there_is():
+    for views in ((), ("elsewhere",)):
+        with (
+            pytest.raises(ValueError, match="must name some of representations"),
+            quantities.with_own(quantities.Quantity("mine", views, "it")),
+        ):
+            pass

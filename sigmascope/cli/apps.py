@@ -19,6 +19,7 @@ from sigmascope.cli.comparisons import compare
 from sigmascope.cli.compressions import compress
 from sigmascope.cli.diagnoses import diagnose
 from sigmascope.cli.exports import export
+from sigmascope.cli.helps import epilogue
 from sigmascope.cli.landscapes import landscape
 from sigmascope.cli.outputs import (
     HEALTHY,
@@ -28,6 +29,7 @@ from sigmascope.cli.outputs import (
     require_streams,
     results_apart,
 )
+from sigmascope.cli.pages import explaining, using
 from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
 from sigmascope.cli.rankings import rank
@@ -69,11 +71,14 @@ NO_MEMORY = re.compile("not enough memory|can't allocate memory|out of memory", 
 NARROW = 40  # columns; in fewer, help would be laid out for ever
 UNDER = {"bottleneck": (train,)}  # commands of commands
 for command in COMMANDS:
-    inner = cyclopts.App(name=command.__name__)
+    inner = cyclopts.App(name=command.__name__, help_epilogue=epilogue(command))
     inner.default(command)
     for below in UNDER.get(command.__name__, ()):
-        inner.command(below)
+        inner.command(below, help_epilogue=epilogue(below))
     app.command(inner)
+app.register_install_completion_command(
+    help="Complete commands and options by Tab: write a script for your shell (docs/cli.md)."
+)
 
 
 def main() -> None:
@@ -86,6 +91,7 @@ def main() -> None:
         sys.exit(_run(words))
     except cyclopts.CycloptsError as error:
         note(f"sigmascope: {_usage(error)}")
+        note(f"See docs: {using(tuple(error.command_chain or ()))}")
     except KeyboardInterrupt:
         note("Interrupted.")
         sys.exit(INTERRUPTED)
@@ -97,6 +103,8 @@ def main() -> None:
         if debug:
             raise
         note(f"sigmascope: {_said(error)}")
+        if isinstance(error, gate.Refusal | OSError):
+            note(f"See docs: {explaining(words[0] if words else '', str(error))}")
     sys.exit(MISUSED)
 
 

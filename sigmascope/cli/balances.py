@@ -31,7 +31,12 @@ def balances(
     Neuron by neuron, pair by pair, head by head and layer by layer, each with its formula, the
     reason and the rate of change that was measured.
 
-    Example: sigmascope balances 'mlp?depth=3&width=32' --data digits
+    Examples:
+        # what training of a built-in network conserves
+        sigmascope balances 'mlp?depth=3&width=32' --data digits
+
+        # all of it of your network, and a picture of its paths
+        sigmascope balances net.py:build --data set.npz --whole --tree paths.svg
 
     Args:
         model: What to examine; as for `profile`.

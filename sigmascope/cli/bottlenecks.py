@@ -28,7 +28,12 @@ def bottleneck(
     of weights and representations, and whether the network fits. To find the dimension of a task by
     training, `sigmascope bottleneck train DATA`.
 
-    Example: sigmascope bottleneck mymodel.py:build --checkpoint best.pt --data mydata.npz
+    Examples:
+        # which dimension a trained network uses
+        sigmascope bottleneck net.py:build --checkpoint weights.pt --data set.npz
+
+        # its samples in the coordinates of its narrowest layer
+        sigmascope bottleneck net.py:build --data set.npz --picture samples.svg
 
     Args:
         model: What to examine; as for `profile`.

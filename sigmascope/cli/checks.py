@@ -17,7 +17,12 @@ def check(
 ) -> int:
     """Check the theorems that speak of a model, layer by layer.
 
-    Example: sigmascope check 'mlp?depth=8&norm=batch' --theorem rank-participation
+    Examples:
+        # one theorem, on a network that is built in
+        sigmascope check 'mlp?depth=8&norm=batch' --theorem rank-participation
+
+        # all that speak of your network, as a test of its implementation
+        sigmascope check net.py:build --data set.npz --checkpoint weights.pt --strict
 
     Args:
         model: What to check; as for `profile`.
@@ -45,7 +50,12 @@ def check(
 def theorems() -> int:
     """List every theorem that can be checked: its name, what it says, where it is from.
 
-    Example: sigmascope theorems
+    Examples:
+        # all of them
+        sigmascope theorems
+
+        # those of one paper
+        sigmascope theorems | grep 'Daneshmand et al. 2020'
     """
     from sigmascope import report, theory
 

@@ -36,8 +36,12 @@ def compare(
     measured on data, and the drift of every balance is judged if the learning rate and the fall of
     the loss are given.
 
-    Example: sigmascope compare a.pt b.pt --model mlp --learning-rate 0.01 --loss-drop 1.8
-    Example: sigmascope compare a.run b.run
+    Examples:
+        # two checkpoints of one network
+        sigmascope compare before.pt after.pt --model net.py:build --data set.npz
+
+        # where two runs part
+        sigmascope compare first.run second.run
 
     Args:
         before: A checkpoint: a state dict as `.pt` or `.safetensors`. Or a run file.

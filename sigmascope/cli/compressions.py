@@ -23,7 +23,12 @@ def compress(
     Directions come from one half of the samples, and what is promised is measured on the other:
     take several hundred. The lines of code that are shown make room for the new weights.
 
-    Example: sigmascope compress mine.py:build --checkpoint end.pt --data mydata.npz --save thin.pt
+    Examples:
+        # what may change by one per cent of the output, and the weights
+        sigmascope compress net.py:build --data set.npz --save thin.pt
+
+        # what would be gained at five per cent
+        sigmascope compress net.py:build --data set.npz --tolerance 0.05
 
     Args:
         model: What to compress; as for `profile`.

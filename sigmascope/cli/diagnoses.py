@@ -1,16 +1,18 @@
 """`sigmascope diagnose`."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sigmascope.cli.ends import finish
-from sigmascope.cli.options import BUDGET, budget_of, seeded
+from sigmascope.cli.options import BUDGET, budget_of, loss_of, moved, seeded
 from sigmascope.cli.outputs import progress_bar, require_targets, wrote
-from sigmascope.cli.ranges import Count
+from sigmascope.cli.ranges import Count, Device, Loss
 from sigmascope.gate import Refusal
 
 if TYPE_CHECKING:
+    from sigmascope.diagnosis import Program
     from sigmascope.diagnosis.cures import Cure, Cures
 
 
@@ -19,6 +21,8 @@ def diagnose(
     /,
     *,
     samples: Count = 128,
+    loss: Loss = None,
+    device: Device = None,
     cure: bool = False,
     html: Path | None = None,
     json: str | None = None,
@@ -33,13 +37,18 @@ def diagnose(
     `optimizer`, `lr`, `batch_size` and `epochs`; or a Lightning module with its data module; or a
     Trainer of Hugging Face. Nothing of it is trained but copies.
 
-    Example: sigmascope diagnose train.py:program
+    Examples:
+        # what is wrong with a program
+        sigmascope diagnose train.py:program
 
-    Example: sigmascope diagnose train.py:program --cure --html report.html
+        # cures too, tried on copies, as lines to change
+        sigmascope diagnose train.py:program --cure --html report.html
 
     Args:
         program: What to diagnose.
         samples: On how many samples of its data.
+        loss: In the place of the program's.
+        device: Where to compute.
         cure: Try cures on copies, and print what to change for the best ones: a unified diff where
             the lines have a place in the program's file.
         html: Write an interactive page here.
@@ -53,8 +62,7 @@ def diagnose(
 
     require_targets(html=html, json=json)
     allowed = [budget_of(budget) for _ in ("diagnosis", "cures")]
-    made = sources.open_program(program, generator=seeded(seed))
-    whole = diagnosis.programs.program_of(made)
+    whole = _asked(sources.open_program(program, generator=seeded(seed)), loss, device)
     if cure:
         diagnosis.cures.require_recipe(whole)
     with progress_bar() as progress:
@@ -62,7 +70,8 @@ def diagnose(
     cures = None
     if cure:
         cures = diagnosis.cures.cured(whole, found, samples=samples, budget=allowed[1])
-        cures = _with_diffs(cures, program, samples=samples, seed=seed)
+        again = lambda made: _asked(made, loss, device)
+        cures = _with_diffs(cures, program, again, samples=samples, seed=seed)
     failed = strict and any(f.severity == "error" for f in found.findings)
     code = finish(found, *(() if cures is None else (cures,)), json=json, failed=failed)
     if html is not None:
@@ -70,7 +79,18 @@ def diagnose(
     return code
 
 
-def _with_diffs(cures: "Cures", program: str, *, samples: int, seed: int) -> "Cures":
+def _asked(made: Any, loss: str | None, device: str | None) -> "Program":
+    """What a user's file made, as a program with the loss and on the device that were named."""
+    from sigmascope import diagnosis
+
+    whole = diagnosis.programs.program_of(made)
+    moved(whole.model, device)
+    return whole if loss is None else replace(whole, loss=loss_of(loss))
+
+
+def _with_diffs(
+    cures: "Cures", program: str, again: Callable[[Any], "Program"], *, samples: int, seed: int
+) -> "Cures":
     """The same with diffs of the program's file, each run once to see that it makes the cure."""
     from sigmascope import diagnosis, sources
 
@@ -85,8 +105,7 @@ def _with_diffs(cures: "Cures", program: str, *, samples: int, seed: int) -> "Cu
         if changed is None:
             return cure
         try:
-            made = sources.open_changed(program, changed, generator=seeded(seed))
-            whole = diagnosis.programs.program_of(made)
+            whole = again(sources.open_changed(program, changed, generator=seeded(seed)))
         except Refusal:  # the lines cannot be put there: they are printed as they are
             return cure
         if not diagnosis.cures.agrees(whole, cure, samples=samples):

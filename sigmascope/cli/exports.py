@@ -18,7 +18,12 @@ def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "re
     Of a damaged run file it writes the steps that are whole, says which are not, and ends with
     exit code 1; with 2 if no step is whole. The run file is only read.
 
-    Example: sigmascope export mlp.run --to csv --table spectra
+    Examples:
+        # the spectra of a run as a table
+        sigmascope export first.run --to csv --table spectra
+
+        # its readings, for a program of your own
+        sigmascope export first.run --to json --out readings.json
 
     Args:
         run: The run file.

@@ -74,7 +74,12 @@ def landscape(
     after it and the features before it contribute; the learning rate above which it diverges. On
     request the curvature of all weights, the loss around them, and the regions of the input space.
 
-    Example: sigmascope landscape 'mlp?depth=6&width=64' --skip hidden.3 --html out.html
+    Examples:
+        # what a skip connection would buy, as a page
+        sigmascope landscape 'mlp?depth=6&width=64' --skip hidden.3 --html out.html
+
+        # the sharpness of all weights together
+        sigmascope landscape net.py:build --data set.npz --curvature hessian
 
     Args:
         model: What to measure; as for `profile`.

@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 
 from sigmascope import gate
 from sigmascope.cli.outputs import note, progress_bar
-from sigmascope.cli.ranges import Above, AtLeast, Fitting
+from sigmascope.cli.ranges import Above, AtLeast, Device, Fitting, Loss
 from sigmascope.quantities import ALL, View
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ class Source:
         batch_dim: Where the model wants its samples; the data always have them first.
         outputs: How many outputs to differentiate; as many mixtures of all where there are more.
             16 if not given, or 8 where a sample has more than 65536.
-        loss: A name (`cross_entropy`, `mse`, `bce_with_logits`, any loss of torch's) or
-            `file.py:function`; the one that fits the targets if not given.
-        device: Where to measure: `cpu`, `cuda`, `cuda:1`, `mps`.
+        loss: What the output is compared with the targets by.
+        device: Where to compute.
         optimiser: Yours (`--optimizer` too): `adam`, `sgd`, `rmsprop` or another of torch's. Adam
             of usual rates is tried if not given, and nothing is said of how you train.
         memory: How much the model and the data may take, measuring beside them, and a copy in
@@ -54,8 +53,8 @@ class Source:
     seed: int = 0
     batch_dim: Fitting = 0
     outputs: Fitting | None = None
-    loss: str | None = None
-    device: str | None = None
+    loss: Loss = None
+    device: Device = None
     optimiser: Annotated[str | None, Parameter(name=("--optimizer", "--optimiser"))] = None
     memory: str | None = None
 
@@ -111,8 +110,7 @@ def open_named(model: str, source: Source) -> "tuple[Model, Data]":
             batch_dim=source.batch_dim,
             generator=seeded(source.seed),
         )
-    if source.device is not None:
-        _move(found[0].module, source.device)
+    moved(found[0].module, source.device)
     return found
 
 
@@ -121,8 +119,10 @@ def budget_of(text: str) -> gate.Budget:
     return gate.Budget(gate.seconds_of(text), tell=note)
 
 
-def _move(module: "torch.nn.Module", device: str) -> None:
-    """To a device; the data follow the model."""
+def moved(module: "torch.nn.Module", device: str | None) -> None:
+    """To a device, if one was named; the data follow the model."""
+    if device is None:
+        return
     try:
         module.to(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch says why
@@ -141,22 +141,22 @@ def seeded(seed: int) -> "torch.Generator":
 
 def task(data: "Data", source: Source) -> dict[str, Any]:
     """What the output is compared with, and how; nothing where the data have no targets."""
-    loss = None if data.targets is None else loss_of(source)
+    loss = None if data.targets is None else loss_of(source.loss)
     return {"targets": data.targets, "loss": loss}
 
 
-def loss_of(source: Source) -> Any:
+def loss_of(name: str | None) -> Any:
     """The loss that the user names, or the one that fits the targets."""
     from sigmascope.diagnosis import programs
     from sigmascope.sources import open_program
 
-    if source.loss is None:
+    if name is None:
         return programs.fitting_loss
-    if ":" not in source.loss:
-        return programs.loss_of(source.loss)
-    made = open_program(source.loss, called=False)
+    if ":" not in name:
+        return programs.loss_of(name)
+    made = open_program(name, called=False)
     if not callable(made):
-        raise gate.Refusal(f"`--loss {source.loss}` must be a function of output and targets.")
+        raise gate.Refusal(f"`--loss {name}` must be a function of output and targets.")
     return made() if isinstance(made, type) else made
 
 
@@ -180,7 +180,7 @@ def program_of(opened: "Model", data: "Data", source: Plan) -> "Program":
     return Program(
         opened.module,
         data,
-        loss_of(source),
+        loss_of(source.loss),
         source.optimiser,
         source.lr,
         source.batch,

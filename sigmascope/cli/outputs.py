@@ -218,7 +218,8 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         )
     finally:
         timer.cancel()
-        bar.stop()
+        if bar.live.is_started:  # else rich 13 prints an empty line
+            bar.stop()
 
 
 def _bar() -> "Progress":

@@ -29,7 +29,12 @@ def predict(
     to the first, and at which depth it is gone. With it by averages over a long chain of layers:
     how many directions survive at any depth, next to what is proved of them.
 
-    Example: sigmascope predict --width 64 --depth 200 --gamma 0.1
+    Examples:
+        # a deep residual design
+        sigmascope predict --width 64 --depth 200 --gamma 0.1
+
+        # a plain one, kept as numbers for a script
+        sigmascope predict --width 32 --depth 50 --json design.json
 
     Args:
         width: Units of each layer.

@@ -33,9 +33,12 @@ def profile(
     With `--optimizer` (and `--lr`, `--momentum`, `--batch`, `--epochs`) copies are trained as you
     train, and beside it: whether the rate, the optimiser, the batches or the plan are at fault.
 
-    Example: sigmascope profile 'mlp?depth=32' --data digits --html report.html
+    Examples:
+        # a network that cannot train, on digits, and a page that says why
+        sigmascope profile 'mlp?depth=32' --data digits --html report.html
 
-    Example: sigmascope profile net.py:build --data set.npz --loss mse --optimizer adam --lr 3e-4
+        # your own, with how you mean to train it
+        sigmascope profile net.py:build --data set.npz --optimizer adam --lr 3e-4
 
     Args:
         model: What to measure.

@@ -1,10 +1,10 @@
-"""Ranges of the numbers on the command line; what is outside of them is refused by name.
+"""Ranges of what is said on the command line; what is outside of them is refused by name.
 
 Where a door of the library has a sentence of its own for a number, it says it.
 """
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -36,3 +36,48 @@ Strengths = Annotated[
 ]
 
 Names = Annotated[list[str] | None, Parameter(consume_multiple=1)]  # one or more
+
+
+def _require_loss(_: Any, name: str | None) -> None:
+    """Refuse a loss that there is not, before anything is read; what a file holds is seen later."""
+    if name is not None and ":" not in name:
+        from sigmascope.diagnosis import programs
+
+        programs.loss_of(name)
+
+
+def _require_device(_: Any, name: str | None) -> None:
+    """Refuse a device that is not there, before anything is read."""
+    import torch
+
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # as torch was built
+        raise ValueError(f"There is no device `{name}` here; take {_devices()}.") from error
+
+
+def _devices() -> str:
+    """What models can be measured on, in words."""
+    import torch
+
+    known = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    known += ["mps"] * torch.backends.mps.is_available()
+    return " or ".join(f"`{name}`" for name in known)
+
+
+Loss = Annotated[
+    str | None,
+    Parameter(
+        validator=_require_loss,
+        help="A name (`cross_entropy`, `mse`, `bce_with_logits`, any loss of torch's) or "
+        "`file.py:function`; the program's own, or the one that fits the targets, if not given. "
+        "What compares nothing with targets leaves it aside.",
+    ),
+]
+Device = Annotated[
+    str | None,
+    Parameter(
+        validator=_require_device,
+        help="Where to compute: `cpu`, `cuda`, `cuda:1`, `mps`; where the model is, if not given.",
+    ),
+]

@@ -28,9 +28,12 @@ def rank(
     Copies take some hundred small steps at four learning rates; those that come farther get more
     of them. How far training will bring each is foretold with an interval.
 
-    Example: sigmascope rank 'mlp?depth=4' 'mlp?depth=32' 'mlp?depth=32&norm=batch' --data digits
+    Examples:
+        # two designs on digits
+        sigmascope rank 'mlp?depth=4' 'mlp?depth=32' --data digits
 
-    Example: sigmascope rank mine.py:small mine.py:large --data mydata.npz --optimiser sgd
+        # two of yours, by the optimiser that you use
+        sigmascope rank net.py:build net.py:wide --data set.npz --optimizer sgd
 
     Args:
         models: Two or more designs; each as for `profile`.
@@ -68,7 +71,7 @@ def _entry(name: str, source: Source) -> "Entry":
         opened.module,
         data.inputs,
         data.targets,
-        loss_of(source),
+        loss_of(source.loss),
         family(source),
         batch_dim=source.batch_dim,
     )

@@ -42,7 +42,12 @@ def remedy(
     what they leave. With it the new profile is shown beside the old one, and `--save` keeps the
     weights. Twice `--samples` are read: remedies work with one half and are measured on the other.
 
-    Example: sigmascope remedy 'mlp?depth=32' --data digits --apply rank-pretraining --save fixed.pt
+    Examples:
+        # which remedies help, the best first
+        sigmascope remedy 'mlp?depth=32' --data digits
+
+        # apply one of them and keep the weights
+        sigmascope remedy 'mlp?depth=32' --data digits --apply batch-norm --save bn.pt
 
     Args:
         model: What to cure; as for `profile`.

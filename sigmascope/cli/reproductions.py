@@ -31,7 +31,12 @@ def reproduce(
     that a run that was cut goes on where it was. Claims that a size cannot decide are listed as not
     tested, with the reason. The exit code is 1 if a claim fails, or none could be tested.
 
-    Example: sigmascope reproduce daneshmand2020/fig3b --quick
+    Examples:
+        # which figures there are, and how long each takes
+        sigmascope reproduce
+
+        # one of them at a size of seconds
+        sigmascope reproduce daneshmand2020/fig3b --quick
 
     Args:
         figure: Which one.

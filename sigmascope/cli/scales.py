@@ -26,7 +26,12 @@ def scale(
     The condition number is that of what comes after a trained layer and before the next one: a
     residual layer between activations, whatever units are on.
 
-    Example: sigmascope scale 128 --condition 3 --probability 0.99
+    Examples:
+        # a layer of 128 units that stays well conditioned
+        sigmascope scale 128 --condition 3 --probability 0.99
+
+        # a wide one of leaky units, by the law that is sharper there
+        sigmascope scale 4096 --activation leaky --slope 0.5 --law tracy-widom
 
     Args:
         width: Units of the layer.

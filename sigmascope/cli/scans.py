@@ -93,7 +93,12 @@ def scan(
     Says what sticks out of noise, what is broken, copied or nearly empty, what can be compressed,
     and what was not looked at and why. With a run file, a scan that was cut off goes on.
 
-    Example: sigmascope scan ./Llama-3.2-1B --run llama.run --html llama.html
+    Examples:
+        # every matrix of a checkpoint, kept as it is measured
+        sigmascope scan model.safetensors --run model.run --html model.html
+
+        # which matrices a fine-tuned version moved, and how far
+        sigmascope scan tuned.safetensors --against model.safetensors
 
     Args:
         checkpoints: A `.safetensors`, `.pt`, `.bin` or `.gguf` file, a folder of Hugging Face or of

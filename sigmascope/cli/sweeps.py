@@ -43,7 +43,12 @@ def train(
     fewer the deeper they are. Inputs are standardised, targets centred and scaled; classes become
     one output each. Minutes: about a quarter for each network of depth 10.
 
-    Example: sigmascope bottleneck train mydata.npz --depths 6 8 12 16 20 --file sweep.jsonl
+    Examples:
+        # the usual sweep, which goes on where it was cut
+        sigmascope bottleneck train set.npz --depths 6 8 12 16 20 --file sweep.jsonl
+
+        # a short one, to see whether it can be done
+        sigmascope bottleneck train set.npz --depths 3 4 --steps 300 --json sweep.json
 
     Args:
         data: Inputs and targets; as for `--data` of `profile`.

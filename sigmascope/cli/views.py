@@ -22,8 +22,12 @@ def view(
     first. It is served to this machine alone, and follows until Ctrl-C ends it. A run file that
     does not exist yet is waited for.
 
-    Example: sigmascope view mlp.run
-    Example: sigmascope view mlp.run other.run --html runs.html
+    Examples:
+        # follow a run while it is written
+        sigmascope view first.run
+
+        # two runs as one file
+        sigmascope view first.run second.run --html runs.html
 
     Args:
         run: A run file, as `ss.watch`, `survey.Monitor` and `profile --run` write it.

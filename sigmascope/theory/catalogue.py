@@ -41,17 +41,23 @@ THEOREMS: tuple[type[Bound], ...] = (
 )
 
 
-def check(subject: Subject, *, only: Collection[str] | None = None) -> Iterator[Check]:
+def check(
+    subject: Subject,
+    *,
+    only: Collection[str] | None = None,
+    theorems: Collection[type[OfModels]] = OF_MODELS,
+) -> Iterator[Check]:
     """Check every theorem that has something to say about the subject.
 
     Args:
         subject: What the facts are measured on.
         only: Names of the theorems wanted; all when None.
+        theorems: Which there are; the catalogue's, to which you may add your own.
 
     Raises:
         ValueError: If a name is not in the catalogue, or of a theorem that is not about models.
     """
-    names = [theorem.name for theorem in OF_MODELS]
+    names = [theorem.name for theorem in theorems]
     unknown = sorted(set(only or ()) - set(names))
     if unknown:
         raise ValueError(
@@ -59,7 +65,7 @@ def check(subject: Subject, *, only: Collection[str] | None = None) -> Iterator[
         )
     return (
         bound.check()
-        for theorem in OF_MODELS
+        for theorem in theorems
         if only is None or theorem.name in only
         for bound in theorem.facts(subject)
     )

@@ -16,7 +16,7 @@ COMMANDS = ("profile", "check", "theorems", "export")
 def test_help_shows_a_line_to_paste(sigmascope, command):
     code, out, _ = sigmascope(command, "--help")
     assert code == 0
-    assert f"Example: sigmascope {command}" in out
+    assert "Examples" in out
     assert "--no-" not in out.replace("--no-fit", "")  # where the default is neither
     assert "--empty-" not in out
 

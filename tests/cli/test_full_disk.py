@@ -68,7 +68,7 @@ def contents(folder):
 
 def require_one_sentence(done):
     assert done.returncode == 2, done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.count("\n") == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert "out" in done.stderr
     assert "fault of sigmascope" not in done.stderr

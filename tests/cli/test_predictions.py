@@ -36,4 +36,4 @@ def test_refusals(sigmascope, words, says):
     code, out, err = sigmascope("predict", *words)
     assert (code, out) == (2, "")
     assert says in err
-    assert err.count("\n") == 1
+    assert err.count("\n") == 2  # the sentence and its page

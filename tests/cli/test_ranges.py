@@ -1,10 +1,16 @@
 """Numbers outside of their ranges are refused by name before anything is opened."""
 
+from pathlib import Path
+
 import cyclopts
 import pytest
 
-from sigmascope.cli import ranges
+from sigmascope.cli import COMMANDS, app, ranges
 
+NETWORKS = {
+    "profile", "diagnose", "check", "remedy", "balances", "compare", "bottleneck", "compress",
+    "landscape", "rank",
+}  # fmt: skip
 TOP = 2**31 - 1
 RANGES = {  # the ends that are taken, and the nearest that are not
     "Fitting": (ranges.Fitting, [-TOP, TOP], [TOP + 1]),  # the door says the rest
@@ -63,7 +69,33 @@ def test_of_several_numbers_each_is_in_range():
 
 def test_a_number_out_of_range_is_one_sentence_with_its_name(sigmascope):
     code, out, err = sigmascope("profile", "nothing.py:here", "--step", "-1")
-    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert (code, out, err.count("\n")) == (2, "", 2)
     assert "--step" in err
     assert "Must be >= 0" in err
     assert "nothing.py" not in err
+
+
+@pytest.mark.parametrize("command", ["profile", "check", "remedy", "rank", "landscape", "diagnose"])
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--loss", "cross_entropi", "Did you mean `cross_entropy`?"),
+        ("--device", "cuda:99", "There is no device `cuda:99` here; take `cpu`"),
+        ("--device", "warp", "There is no device `warp` here; take `cpu`"),
+    ],
+)
+def test_a_loss_or_device_that_is_not_there_is_refused_before_anything_is_read(
+    sigmascope, command, option, value, says
+):
+    Path("out.json").write_text("kept")
+    code, out, err = sigmascope(command, "nothing.py:here", option, value, "--json", "out.json")
+    assert (code, out, err.count("\n")) == (2, "", 2)
+    assert says in err
+    assert Path("out.json").read_text() == "kept"
+
+
+def test_every_command_that_measures_a_network_takes_a_loss_and_a_device():
+    for command in COMMANDS:
+        options = {n for a in app[command.__name__].assemble_argument_collection() for n in a.names}
+        networks = command.__name__ in NETWORKS
+        assert ({"--loss", "--device"} <= options) == networks, command.__name__

@@ -58,7 +58,7 @@ def test_refusals(sigmascope, words, says):
     code, out, err = sigmascope("view", *words)
     assert (code, out) == (2, "")
     assert says in err
-    assert err.count("\n") == 1
+    assert err.count("\n") == 2  # the sentence and its page
 
 
 def test_a_port_in_use_is_refused(sigmascope, tmp_path):

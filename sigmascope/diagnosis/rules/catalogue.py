@@ -4,7 +4,7 @@ The thresholds were set on default, He, BatchNorm and LayerNorm networks of dept
 (`docs/findings.md` has the table): a default ReLU network trains at depth 4 and 6, and never at 8.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from sigmascope.diagnosis.causes import NO_PROGRESS, grouped
@@ -178,14 +178,18 @@ STANDS = (
 )  # fmt: skip
 
 
-def diagnose(profile: Profile) -> tuple[Finding, ...]:
+def diagnose(profile: Profile, *, rules: Sequence[Rule] = RULES) -> tuple[Finding, ...]:
     """Every finding of every rule: causes first, with what follows from them, the severest first.
 
     A finding that follows from another names it in `follows`. Where the profile holds the
     probability of fitting (`foretold`), findings that would stop training are errors only if its
     interval lies below one half, and a probability below one half is a finding itself.
+
+    Args:
+        profile: What was measured.
+        rules: Which there are; the catalogue's, to which you may add your own.
     """
-    findings = [_advised(f, profile) for rule in RULES for f in rule(profile)]
+    findings = [_advised(f, profile) for rule in rules for f in rule(profile)]
     if trains(profile):
         findings = [_borne(f) for f in findings]
     chance = probability(profile)

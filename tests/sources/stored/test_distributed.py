@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed")
 
 
 def saved(folder, state):
-    dcp.save(state, checkpoint_id=folder, no_dist=True)
+    dcp.save(state, checkpoint_id=folder)
     return folder
 
 

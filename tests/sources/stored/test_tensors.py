@@ -25,7 +25,7 @@ def test_another_process_reads_tensors_of_every_format(tmp_path):
     )
     torch.save({"w": w.t()}, tmp_path / "a.pt")
     torch.save({"w": w}, tmp_path / "b.pt", _use_new_zipfile_serialization=False)
-    dcp.save({"w": w}, checkpoint_id=tmp_path / "d", no_dist=True)
+    dcp.save({"w": w}, checkpoint_id=tmp_path / "d")
     files = ("a.safetensors", "b.safetensors", "a.pt", "b.pt", "d")
     stored = [t for name in files for t in open_checkpoint(tmp_path / name).tensors]
     stored += open_checkpoint({"w": w}).tensors
