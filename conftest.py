@@ -1,7 +1,7 @@
-"""Shapes that modules annotate are checked, with all other types in them, whenever tests call them.
+"""Shapes that modules annotate are checked, with all other types in them, where tests call them.
 
-Of modules that annotate none pyright says as much, and to check them too takes as long as all tests:
-`make slow` does, by the option `--jaxtyping-packages`.
+Of modules that annotate none pyright says as much, and to check them too takes as long as all
+tests: `make slow` does, by the option `--jaxtyping-packages`.
 """
 
 from pathlib import Path

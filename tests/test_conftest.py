@@ -1,15 +1,17 @@
 """Shapes are checked where they are annotated."""
 
+import runpy
+from pathlib import Path
+
 import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-import conftest
 from sigmascope.linalg import ranks
 
 
 def test_every_module_that_annotates_shapes_is_checked():
-    found = conftest.annotated()
+    found = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))["annotated"]()
     assert len(found) > 100
     assert {"sigmascope.linalg.ranks", "sigmascope.probes.jacobian.adjoints"} <= {*found}
     assert "sigmascope.cli.apps" not in found
