@@ -46,9 +46,9 @@ lint: .venv/ready ## ruff and pyright
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-docs: .venv/ready ## build the documentation into docs/_build
+docs: .venv/ready ## build the documentation into docs/_build, its tutorials run (QUICK=1: small)
 	$(BIN)/python docs/generate.py --check
-	$(BIN)/sphinx-build -W -q docs docs/_build
+	$(TESTING) $(if $(QUICK),SIGMASCOPE_TUTORIALS=quick) $(BIN)/sphinx-build -W -q -j 2 docs docs/_build
 
 pages: .venv/ready ## write the generated pages of the documentation again
 	$(BIN)/python docs/generate.py

@@ -1,11 +1,15 @@
-"""Sphinx configuration."""
+"""Sphinx configuration. Pages with cells are run at every build, and an error in one ends it."""
 
+import os
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 from sigmascope import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `shown`
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for `bands`
 
 project = "sigmascope"
 author = "sigmascope contributors"
@@ -13,15 +17,30 @@ copyright = "2026, sigmascope contributors"
 release = version = __version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
-    "shown",
+    "bands",
 ]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-exclude_patterns = ["_build", "generate.py", "shown.py"]
+exclude_patterns = ["_build", "generate.py", "bands.py"]
+
+nb_execution_mode = "force"  # results kept from an earlier sigmascope would be stale
+nb_execution_in_temp = True  # run files and checkpoints that cells write are thrown away
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300  # seconds, of one cell
+nb_merge_streams = True
+# Kernels inherit these. Each has one thread: two pages are run at a time. Settings of whoever
+# builds the pages are left aside, and so is the warning that kernels speak to this machine alone.
+kernels = tempfile.TemporaryDirectory()
+settings = Path(kernels.name, "profile_default", "ipython_kernel_config.py")
+settings.parent.mkdir()
+settings.write_text("get_config().IPKernelApp.log_level = 40\n", encoding="utf-8")
+os.environ["IPYTHONDIR"] = kernels.name
+os.environ["MATPLOTLIBRC"] = str(HERE / "tutorials" / "matplotlibrc")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 default_role = "code"  # `this` in a docstring is code, as in Markdown
 autodoc_member_order = "bysource"
@@ -36,3 +55,15 @@ suppress_warnings = ["ref.python"]  # a name that two rooms re-export has two ta
 html_theme = "furo"
 html_title = "sigmascope"
 html_static_path = ["_static"]
+html_css_files = ["cells.css"]
+
+
+def spread(_app: Any, _env: Any, names: list[str]) -> None:
+    """Share out the tutorials among the processes, which take neighbours in this list."""
+    names[:] = [name for start in range(4) for name in names[start::4]]
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx; another size of the tutorials is another build."""
+    app.add_config_value("tutorials", os.environ.get("SIGMASCOPE_TUTORIALS", "full"), "env")
+    app.connect("env-before-read-docs", spread)

@@ -1,0 +1,123 @@
+"""Every tutorial is found, has its parts, and its cells say of themselves what the text says.
+
+The cells are run by `make docs`, which ends where one fails.
+"""
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from sigmascope import references
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs/tutorials"
+TUTORIALS = sorted(p for p in FOLDER.glob("*.md") if p.name != "index.md")
+SIZE = 'full = os.environ.get("SIGMASCOPE_TUTORIALS") != "quick"'
+INSTALLED = {"sigmascope", "matplotlib", "torch", "numpy", "sklearn"}  # what the index promises
+
+spec = importlib.util.spec_from_file_location("bands", ROOT / "docs/bands.py")
+bands = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(bands)
+
+each = pytest.mark.parametrize("page", TUTORIALS, ids=lambda p: p.stem)
+
+
+def cells(page):
+    return re.findall(r"^```{code-cell} ipython3\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+
+
+def tree(cell):
+    options = re.compile(r"\A(?:---\n.*?^---\n|(?::.*\n)*)", re.M | re.S)  # as `:tags: [...]`
+    return ast.parse(options.sub("", cell))
+
+
+def headings(page):
+    words = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
+    return re.findall(r"^##? (.*)", words, re.M)
+
+
+def test_tutorials_come_first():
+    toctrees = re.findall(r"{toctree}\n(.*?)```", (ROOT / "docs/index.md").read_text("utf-8"), re.S)
+    assert "tutorials/index" in toctrees[0].splitlines()
+
+
+@each
+def test_the_index_lists_it_and_says_for_which_problem(page):
+    words, _, toctree = (FOLDER / "index.md").read_text("utf-8").partition("{toctree}")
+    assert page.stem in toctree.splitlines()
+    assert re.search(rf"^\| [^|]{{20,}} \| \[{headings(page)[0]}\]\({page.name}\) \|$", words, re.M)
+
+
+@each
+def test_it_begins_with_a_problem_and_ends_with_a_next_step(page):
+    titles = headings(page)
+    assert titles[1] == "The problem"
+    assert titles[-2:] == ["On the command line", "Next"]
+    last = page.read_text("utf-8").rpartition("\n## Next\n")[2]
+    for link in (links := re.findall(r"\]\(([^)#]+\.md)", last)):
+        assert (page.parent / link).exists(), link
+    assert links
+
+
+@each
+def test_it_says_what_a_good_value_is(page):
+    text = page.read_text("utf-8")
+    box = re.search(r"^:::+{admonition} What is a good value\?\n(.*?)^:::+$", text, re.M | re.S)
+    assert box
+    table = re.search(r"^```{bands}\n(.*?)^```$", box[1], re.M | re.S)
+    assert table, "the box has a table of bands"
+    for quantity in table[1].split("\n"):
+        assert not quantity or list(bands.rows(quantity))
+
+
+@each
+def test_it_names_commands_and_shows_them(page):
+    part = page.read_text("utf-8").rpartition("\n## On the command line\n")[2]
+    assert re.search(r"^sigmascope [a-z]+", part, re.M)  # that they exist: tests/test_docs.py
+
+
+@each
+def test_it_has_two_sizes_pictures_of_its_run_and_asserts_what_it_says(page):
+    code = cells(page)
+    assert sum(cell.count(SIZE) for cell in code) == 1
+    assert SIZE in code[0]
+    assert sum("SIGMASCOPE_TUTORIALS" in cell for cell in code) == 1
+    nodes = [node for cell in code for node in ast.walk(tree(cell))]
+    assert sum(isinstance(node, ast.Assert) for node in nodes) >= 3
+    assert any("plt." in cell for cell in code)
+    assert "![" not in page.read_text("utf-8"), "a picture that no cell made"
+
+
+@each
+def test_it_needs_nothing_that_is_not_promised(page):
+    import sys
+
+    for node in (node for cell in cells(page) for node in ast.walk(tree(cell))):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            assert name.split(".")[0] in INSTALLED | sys.stdlib_module_names, name
+
+
+def band(**changed):
+    numbers = {"p05": 1.0, "p25": 2.0, "median": 3.0, "p75": 4.0, "p95": 5.0}
+    row = {"view": "weights", "form": "", "stage": "trained", "networks": 7, "readings": 40}
+    return references.Reference(**{"quantity": "rank", **row, **numbers, **changed})
+
+
+def test_bands_are_those_of_the_references(monkeypatch):
+    monkeypatch.setattr(bands, "references_of", lambda _: [band(), band(form="samples")])
+    first, second = bands.rows("participation ratio")
+    assert first == ("rank", "after it", "2", "3", "4", "7")
+    assert second[0] == "rank (samples)"
+
+
+def test_bands_that_are_missing_are_said_and_unknown_quantities_refused(monkeypatch):
+    monkeypatch.setattr(bands, "references_of", lambda _: [])
+    (row,) = bands.rows("participation ratio")
+    assert row[1] == "too few reference networks"
+    with pytest.raises(ValueError, match="must be one of"):
+        list(bands.rows("participation rate"))
