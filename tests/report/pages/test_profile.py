@@ -432,6 +432,12 @@ def test_usual_ranges_are_drawn_and_told_and_can_be_hidden(shown):
     assert re.match(r"usual: .* to .* at the start \(\d+ networks\); .* trained", told)
     before = js(shown, picture)
     js(shown, "document.getElementById('usual').click()")
+    assert js(shown, picture) == before  # of several curves they would lie on one another
+    js(shown, "document.getElementById('usual').click()")
+    for hidden in ("centred participation ratio", "matrix rank", "soft rank", "effective rank"):
+        js(shown, f"document.querySelector(`[data-key='representations|{hidden}']`).click()")
+    before = js(shown, picture)
+    js(shown, "document.getElementById('usual').click()")
     assert js(shown, picture) != before
     js(shown, "document.getElementById('usual').click()")
     assert js(shown, picture) == before

@@ -111,7 +111,8 @@ function drawPanel(one, panel, series) {
   drawMarks(drawn, found);
   const spots = [];
   within(drawn, () => {
-    for (const { index, usual } of lines) {
+    // Of several curves they would lie on one another.
+    for (const { index, usual } of lines.length === 1 ? lines : []) {
       for (const { low, high } of usual) band(drawn, [[x.low, low, high], [x.high, low, high]], tone(index), 0.07);
     }
     for (const { index, rows: read, bounds } of lines) {
