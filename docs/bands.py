@@ -1,6 +1,7 @@
 """The directive `bands`: between which values quantities lie in the reference networks.
 
-One quantity a line. What stands in the table is read from `sigmascope.references` at each build.
+One quantity a line, or `view: NAME` for all of a view. What stands in the table is read from
+`sigmascope.references` at each build.
 """
 
 from collections.abc import Iterator
@@ -12,12 +13,25 @@ from docutils.parsers.rst import Directive
 from sigmascope import quantities
 from sigmascope.references import Reference, references_of
 
-HEAD = ("quantity", "when", "a quarter below", "median", "a quarter above", "networks")
+HEAD = ("quantity", "when", "5 %", "25 %", "median", "75 %", "95 %", "networks")
 WHEN = {"start": "before training", "trained": "after it"}
 
 
-def rows(quantity: str) -> Iterator[tuple[str, ...]]:
+def rows(line: str) -> Iterator[tuple[str, ...]]:
     """One for each form and stage; one that says so where there are too few networks."""
+    word, _, view = line.partition(": ")
+    if word == "view":
+        yield from map(_row, _of_view(view))
+    else:
+        yield from _of_quantity(line)
+
+
+def _of_view(view: str) -> Iterator[Reference]:
+    names = [q.name for q in quantities.in_view(view)]
+    return (r for name in names for r in references_of(name, view=view))
+
+
+def _of_quantity(quantity: str) -> Iterator[tuple[str, ...]]:
     found = references_of(quantities.quantity(quantity).name)
     yield from map(_row, found)
     if not found:
@@ -26,7 +40,7 @@ def rows(quantity: str) -> Iterator[tuple[str, ...]]:
 
 def _row(r: Reference) -> tuple[str, ...]:
     of = f"{r.quantity} ({r.form})" if r.form else r.quantity
-    numbers = (f"{value:.3g}" for value in (r.p25, r.median, r.p75))
+    numbers = (f"{value:.3g}" for value in (r.p05, r.p25, r.median, r.p75, r.p95))
     return (of, WHEN[r.stage], *numbers, str(r.networks))
 
 

@@ -48,7 +48,7 @@ def test_bands_need_five_networks():
 
 
 def test_marks_of_faults_and_infinities_are_no_readings():
-    reading = lambda quantity, value: Reading("a", quantity, Estimate(value, value, value), "setup")
+    reading = lambda quantity, value: Reading("a", quantity, Estimate.exactly(value), "setup")
     assert made.usable(reading("gain", 1.0))
     assert not made.usable(reading("gain", float("inf")))
     assert not made.usable(reading("non-finite entries", 1.0))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope import references
+from sigmascope import quantities, references
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/tutorials"
@@ -111,8 +111,14 @@ def band(**changed):
 def test_bands_are_those_of_the_references(monkeypatch):
     monkeypatch.setattr(bands, "references_of", lambda _: [band(), band(form="samples")])
     first, second = bands.rows("participation ratio")
-    assert first == ("rank", "after it", "2", "3", "4", "7")
+    assert first == ("rank", "after it", "1", "2", "3", "4", "5", "7")
     assert second[0] == "rank (samples)"
+
+
+def test_bands_of_a_view_are_of_all_its_quantities_that_have_some():
+    found = {row[0].partition(" (")[0] for row in bands.rows("view: weights")}
+    assert {"stable rank", "Frobenius norm"} <= found
+    assert found <= {q.name for q in quantities.in_view("weights")}
 
 
 def test_bands_that_are_missing_are_said_and_unknown_quantities_refused(monkeypatch):

@@ -4,6 +4,7 @@ from dataclasses import replace
 import torch
 
 from sigmascope.records import Estimate, Profile, SiteSpectrum, Skipped, Spectrum
+from sigmascope.references import references
 from sigmascope.report.pages.payload import POINTS, payload
 
 
@@ -72,3 +73,12 @@ def test_without_findings_or_training_these_are_empty():
     given = payload(Profile(readings=()), ())
     assert (given["cards"], given["headline"], given["chances"]) == ([], "", [])
     assert given["training"]["runs"] == given["training"]["facts"] == []
+
+
+def test_usual_ranges_are_of_the_curves_that_are_drawn(profile):
+    found = payload(profile, ())["usual"]
+    drawn = {(r.view, r.form, r.quantity) for r in profile.readings}
+    assert {tuple(u["curve"]) for u in found} == {r.curve for r in references()} & drawn
+    one = next(r for r in references() if r.curve in drawn)
+    ends = {"low": one.p05, "high": one.p95, "networks": one.networks}
+    assert {"curve": one.curve, "stage": one.stage, **ends} in found

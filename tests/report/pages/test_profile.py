@@ -423,3 +423,15 @@ def test_an_empty_profile_has_a_page(browser, tmp_path):
     show(browser, page(Profile(readings=()), (), Path(tmp_path) / "empty.html"))
     assert "No findings" in js(browser, "return document.body.textContent")
     assert browser.get_log("browser") == []
+
+
+def test_usual_ranges_are_drawn_and_told_and_can_be_hidden(shown):
+    js(shown, "show('representations', 'samples')")
+    picture = "return document.querySelector('#panels canvas').toDataURL()"
+    told = js(shown, "return said(rows.find((r) => r.quantity === 'participation ratio')).at(-1)")
+    assert re.match(r"usual: .* to .* at the start \(\d+ networks\); .* trained", told)
+    before = js(shown, picture)
+    js(shown, "document.getElementById('usual').click()")
+    assert js(shown, picture) != before
+    js(shown, "document.getElementById('usual').click()")
+    assert js(shown, picture) == before
