@@ -1,7 +1,7 @@
 """The directive `bands`: between which values quantities lie in the reference networks.
 
-One quantity a line, or `view: NAME` for all of a view. What stands in the table is read from
-`sigmascope.references` at each build.
+One quantity a line, in all its forms or in one, as `participation ratio (samples)`, or `view: NAME`
+for all of a view. What stands in the table is read from `sigmascope.references` at each build.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,9 @@ def _of_view(view: str) -> Iterator[Reference]:
 
 
 def _of_quantity(quantity: str) -> Iterator[tuple[str, ...]]:
-    found = references_of(quantities.quantity(quantity).name)
+    name, _, form = quantity.partition(" (")
+    known = references_of(quantities.quantity(name).name)
+    found = [r for r in known if form in ("", f"{r.form})")]
     yield from map(_row, found)
     if not found:
         yield (quantity, "too few reference networks", *[""] * (len(HEAD) - 2))

@@ -1,5 +1,6 @@
 """Sphinx configuration. Pages with cells are run at every build, and an error in one ends it."""
 
+import logging
 import os
 import sys
 import tempfile
@@ -32,6 +33,7 @@ nb_execution_in_temp = True  # run files and checkpoints that cells write are th
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds, of one cell
 nb_merge_streams = True
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # else each page is told as it is run
 # Kernels inherit these. Each has one thread: two pages are run at a time. Settings of whoever
 # builds the pages are left aside, and so is the warning that kernels speak to this machine alone.
 kernels = tempfile.TemporaryDirectory()

@@ -113,6 +113,7 @@ def test_bands_are_those_of_the_references(monkeypatch):
     first, second = bands.rows("participation ratio")
     assert first == ("rank", "after it", "1", "2", "3", "4", "5", "7")
     assert second[0] == "rank (samples)"
+    assert list(bands.rows("participation ratio (samples)")) == [second]
 
 
 def test_bands_of_a_view_are_of_all_its_quantities_that_have_some():
