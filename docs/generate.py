@@ -1,10 +1,11 @@
-"""Write theorems.md, cli.md and reference.md from the code; `--check` only compares.
+"""Write the generated pages from the code and from kept results; `--check` only compares.
 
 python docs/generate.py
 """
 
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import sys
@@ -224,7 +225,62 @@ def _table(place: re.Match[str]) -> str:
     return "\n".join((f"<!-- quantities: {place[1]} -->", *rows, "<!-- end -->"))
 
 
+PEERS = HERE.parent / "benchmarks/peers/results.json"
+EXTRA = "peers"  # of pyproject.toml
+OURS = "sigmascope"
+
+
+def peers() -> str:
+    """The page on other packages, its tables filled from what `benchmarks.peers` kept."""
+    kept = json.loads(PEERS.read_text(encoding="utf-8"))
+    tables = {
+        "answers": _answers(kept["answers"]),
+        "versions": _versions(kept["versions"]),
+        "configuration": ", ".join(f"{k} {v}" for k, v in kept["configuration"].items()) + ".",
+    }
+    page = (HERE / "peers.md").read_text(encoding="utf-8")
+    return re.sub(
+        r"<!-- peers: (\w+) -->\n.*?<!-- end -->",
+        lambda place: f"{place[0].splitlines()[0]}\n{tables[place[1]]}\n<!-- end -->",
+        page,
+        flags=re.DOTALL,
+    )
+
+
+def _answers(kept: Mapping[str, list[dict[str, Any]]]) -> str:
+    rows = ["| question | number | sigmascope | others | command |", "|---|---|---|---|---|"]
+    for name, answers in kept.items():
+        for answer in answers:
+            found, aim = answer["found"], answer["aim"] or 0.0
+            best = min(found.values(), key=lambda value: abs(value - aim))
+            shown = {who: f"{v:.2g}" for who, v in found.items()}
+            shown = {who: f"**{v}**" if v == f"{best:.2g}" else v for who, v in shown.items()}
+            ours = [_who(who, v, OURS) for who, v in shown.items() if who.startswith(OURS)]
+            others = [f"{who}: {v}" for who, v in shown.items() if not who.startswith(OURS)]
+            says = f" {answer['says']}" if answer["says"] else ""
+            question = f"{answer['question'][0].upper()}{answer['question'][1:]}.{says}"
+            cells = question, answer["number"], "; ".join(ours), "; ".join(others), f"`{name}`"
+            rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def _who(who: str, value: str, ours: str) -> str:
+    """The number, and which of ours it is where there are two."""
+    return value if who == ours else f"{value} ({who.removeprefix(ours).strip(', ')})"
+
+
+def _versions(kept: Mapping[str, str]) -> str:
+    pinned = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = [w.split(";")[0] for w in pinned["project"]["optional-dependencies"][EXTRA]]
+    rows = ["| package | measured | pinned |", "|---|---|---|"]
+    for name, version in kept.items():
+        pin = next((w.partition("==")[2] for w in wanted if w.partition("==")[0] == name), "")
+        rows.append(f"| {name} | {version} | {pin} |")
+    return "\n".join(rows)
+
+
 PAGES = {
+    "peers.md": peers,
     "measurements.md": measurements,
     "theorems.md": theorems,
     "cli.md": commands,
