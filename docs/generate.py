@@ -4,6 +4,7 @@ python docs/generate.py
 """
 
 import importlib
+import importlib.util
 import inspect
 import json
 import pkgutil
@@ -17,6 +18,7 @@ from typing import Any
 import cyclopts
 
 import sigmascope
+import sigmascope_experiments
 from sigmascope import quantities, theory
 from sigmascope.cli import COMMANDS, UNDER, app, examples
 
@@ -279,7 +281,81 @@ def _versions(kept: Mapping[str, str]) -> str:
     return "\n".join(rows)
 
 
+GALLERY = """# Gallery
+
+Every figure of the four papers that `sigmascope reproduce` computes: what it should show, what was
+found, and its picture, drawn from kept rows when this page was built. A claim *holds*, *FAILS*, or
+was *not tested* at that size. The statements are ours, of what each figure says;
+[Figures](reproduce.md) tells how claims about trained networks are judged.
+
+Sizes: *full* is the size that [Figures](reproduce.md) states, that of the paper for averages of
+chains and smaller than the paper's for trained networks; *quick* is a run of seconds, which leaves
+most claims about trained networks open. Of figures that are kept at their quick size the outcome at
+full size, by an earlier run, is in `sigmascope_experiments/LOG.md`.
+"""
+VERDICTS = {True: "holds", False: "**FAILS**", None: "not tested"}
+COUNTED = {True: "hold", False: "**FAIL**", None: "not tested"}
+
+
+def _kept() -> Any:
+    """The module beside this one that reads the kept rows."""
+    spec = importlib.util.spec_from_file_location("kept", HERE / "kept.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def gallery() -> str:
+    """Every figure with its picture and its claims, computed again from the kept rows."""
+    kept = _kept()
+    index = ["| figure | shows | size | claims |", "|---|---|---|---|"]
+    sections: list[str] = []
+    for figure in sigmascope_experiments.FIGURES:
+        found, claims = kept.kept(figure), kept.claims(figure)
+        size = "full" if kept.is_full(figure, found) else "quick"
+        verdicts = [c.holds for c in claims]
+        counts = ", ".join(
+            f"{verdicts.count(v)} {words}" for v, words in COUNTED.items() if v in verdicts
+        )
+        anchor = figure.name.replace("/", "-")
+        index.append(f"| [{figure.name}](#{anchor}) | {_cell(figure.says)} | {size} | {counts} |")
+        sections.append(_shown(figure, claims, size, found["versions"]))
+    return "\n".join((NOTE, GALLERY, *index, "", *sections, GALLERY_NEXT))
+
+
+def _shown(figure: Any, claims: tuple[Any, ...], size: str, versions: Mapping[str, str]) -> str:
+    quick = "" if size == "full" else " --quick"
+    needs = " --folder data" if _reads_data(figure) else ""
+    made = ", ".join(f"{name} {version}" for name, version in versions.items())
+    rows = [f"| {_cell(c.says)} | {_cell(c.found)} | {VERDICTS[c.holds]} |" for c in claims]
+    return "\n".join(
+        (
+            f"({figure.name.replace('/', '-')})=",
+            f"## {figure.name}\n\n{figure.says}\n",
+            f"```{{kept}} {figure.name}\n```\n",
+            "| it should show | found | |\n|---|---|---|",
+            *rows,
+            f"\n```\nsigmascope reproduce {figure.name}{needs}{quick}\n```\n",
+            f"At full size about {figure.minutes:g} minutes on two cores. Shown at its {size} size "
+            f"({made}).\n",
+        )
+    )
+
+
+def _reads_data(figure: Any) -> bool:
+    words = f"{figure.says} {json.dumps(dict(figure.full))}".lower()
+    return any(name in words for name in ("fashion", "cifar"))
+
+
+def _cell(text: str) -> str:
+    return _escaped(text).replace("|", "\\|")
+
+
+GALLERY_NEXT = "Next: [how to run them](reproduce.md), or [the papers, checked](theory/index.md)."
 PAGES = {
+    "gallery.md": gallery,
     "peers.md": peers,
     "measurements.md": measurements,
     "theorems.md": theorems,
