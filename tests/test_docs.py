@@ -112,7 +112,7 @@ def test_python_that_is_shown_runs(page, capsys, tmp_path, monkeypatch):
     exec("\n".join(fenced(page, "python")), {})
     told = (
         "rank-collapse|chain-soft-rank holds|worst layer|unexplained|inner dimension|lower rank"
-        "|probability|energy-of-rank|alarms in force|before the fault|double-softmax"
+        "|probability|energy-of-rank|alarms in force|double-softmax"
         "|1 matrix, 2048 parameters"
     )
     assert re.search(told, capsys.readouterr().out)

@@ -30,7 +30,7 @@ def changed(read: Columns) -> bool:
 def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
     """How far each kind moved, which matrices did the most, and which directions are new."""
     moved = [m for m in scan.matrices if m.site in read[_MOVED]]
-    still = sum(read[_MOVED][m.site].estimate.high == 0 for m in moved)
+    still = sum(read[_MOVED][m.site].estimate.value == 0 for m in moved)  # as `unmoved-weights`
     says = f"{len(moved) - still:,} of {len(moved):,} matrices changed."
     yield from section("Moved", Text(says), _kinds(moved, read))
     far = lambda m: read[_MOVED][m.site].estimate.value

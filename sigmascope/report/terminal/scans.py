@@ -45,7 +45,8 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None)
         yield from ("", *(told(findings, screen) if findings else (none,)))
     read = seen(scan)
     if scan.readings and scan.matrices:
-        yield from section("By kind", _kinds(scan, read))
+        if not changed(read):  # then nothing else was read
+            yield from section("By kind", _kinds(scan, read))
         if (depth := _depth(scan, read, screen)) is not None:
             yield from section("Over depth", depth)
         yield from _unusual(scan, screen)
