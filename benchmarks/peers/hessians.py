@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 from benchmarks.peers._rows import OURS, Answer, processor_times, ratios
 from benchmarks.peers.curvatures import (
     FOUR_DIGITS,
+    Ask,
     Parts,
     cheapest,
     eigenthings,
@@ -159,7 +161,7 @@ def speeds() -> Iterator[Answer]:
     for question, true in truth(parts).items():
         spent = cheapest(theirs["top"], true, FOUR_DIGITS) if question == "top" else 99
         peers = {f"hessian-eigenthings, {spent} products": theirs[question](spent)}
-        peers["PyHessian"] = old[question]
+        peers |= {"PyHessian": old[question], "curvlinops": curvlinops(parts)[question]}
         for who, ask in peers.items():
             aim = max(error(ask, true), 2e-6)  # below is the rounding of float32
             bend = ours(parts, question, aim)
@@ -175,6 +177,29 @@ def speeds() -> Iterator[Answer]:
                 says=f"Ours takes {1e3 * seconds[OURS]:.0f} ms, with an error of "
                 f"{error(mine, true):.1e}.",
             )
+
+
+def curvlinops(parts: Parts) -> dict[str, Ask]:
+    """SciPy's Lanczos method to four digits, and Hutch++ with 99 products."""
+    from curvlinops import HessianLinearOperator, hutchpp_trace
+    from scipy.sparse.linalg import eigsh
+
+    model, x, y = parts
+    weights = list(model.parameters())
+    make = lambda: HessianLinearOperator(model, nn.CrossEntropyLoss(), weights, [(x, y)])
+
+    def top(seed: int) -> float:
+        matrix = make().to_scipy()
+        start = numpy.random.default_rng(seed).standard_normal(matrix.shape[0])
+        start = start.astype(matrix.dtype)
+        values = eigsh(matrix, k=1, which="LA", tol=FOUR_DIGITS, v0=start)[0]
+        return float(values[0])
+
+    def trace(seed: int) -> float:
+        torch.manual_seed(seed)
+        return float(hutchpp_trace(make(), 99))
+
+    return {"top": top, "trace": trace}
 
 
 _WORDS = {"top": "largest eigenvalue", "trace": "trace"}

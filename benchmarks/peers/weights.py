@@ -102,7 +102,8 @@ def power_laws() -> Iterator[Answer]:
         {OURS: ours / MATRICES, WATCHER: len(theirs) / MATRICES},
         asked={OURS: "scan", WATCHER: "analyze()"},
         says=f"WeightWatcher calls {sum(not r['warning'] for r in theirs)} of these {MATRICES} "
-        "layers neither over- nor under-trained.",
+        "layers neither over- nor under-trained; its options mp_fit and randomize compare with "
+        "noise, and were not used.",
     )
     tails = [_tailed(2.5, g) for _ in range(MATRICES // 2)]
     ours_found = [
