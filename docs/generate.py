@@ -250,20 +250,25 @@ def peers() -> str:
 
 
 def _answers(kept: Mapping[str, list[dict[str, Any]]]) -> str:
+    """The table, and under it what should be known beside the numbers."""
     rows = ["| question | number | sigmascope | others | command |", "|---|---|---|---|---|"]
+    remarks: list[str] = []
     for name, answers in kept.items():
         for answer in answers:
             found, aim = answer["found"], answer["aim"] or 0.0
-            best = min(found.values(), key=lambda value: abs(value - aim))
+            asked = {who: v for who, v in found.items() if who not in answer["beside"]}
+            best = min(asked.values(), key=lambda value: abs(value - aim))
             shown = {who: f"{v:.2g}" for who, v in found.items()}
-            shown = {who: f"**{v}**" if v == f"{best:.2g}" else v for who, v in shown.items()}
+            bold = {who for who in asked if shown[who] == f"{best:.2g}"}
+            shown = {who: f"**{v}**" if who in bold else v for who, v in shown.items()}
             ours = [_who(who, v, OURS) for who, v in shown.items() if who.startswith(OURS)]
             others = [f"{who}: {v}" for who, v in shown.items() if not who.startswith(OURS)]
-            says = f" {answer['says']}" if answer["says"] else ""
-            question = f"{answer['question'][0].upper()}{answer['question'][1:]}.{says}"
+            question = f"{answer['question'][0].upper()}{answer['question'][1:]}"
             cells = question, answer["number"], "; ".join(ours), "; ".join(others), f"`{name}`"
             rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+        said = " ".join(dict.fromkeys(a["says"] for a in answers if a["says"]))
+        remarks += [f"- `{name}`: {said}"] if said else []
+    return "\n".join((*rows, "", *remarks))
 
 
 def _who(who: str, value: str, ours: str) -> str:

@@ -108,7 +108,9 @@ class Kept(Directive):
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{figure.name.replace('/', '-')}.png"
         canvas.savefig(folder / name, dpi=110, facecolor="white")
-        html = f'<img src="{DRAWN}/{name}" alt="{figure.name}, reproduced" loading="lazy">'
+        size = 'width="880" height="495" style="max-width: 100%; height: auto"'
+        words = f'alt="{figure.name}, reproduced" loading="lazy"'
+        html = f'<img src="{DRAWN}/{name}" {words} {size}>'
         return [nodes.raw("", html, format="html")]
 
 

@@ -19,6 +19,7 @@ class Answer:
         aim: The best value that there can be; nothing where smaller is simply better.
         asked: By package, what was called.
         says: What the reader should know beside the numbers.
+        beside: Names in `found` that did less than was asked, and so are not compared.
     """
 
     question: str
@@ -27,6 +28,7 @@ class Answer:
     aim: float | None = 0.0
     asked: Mapping[str, str] = field(default_factory=dict)
     says: str = ""
+    beside: tuple[str, ...] = ()
 
 
 def processor_times(

@@ -168,14 +168,13 @@ def speeds() -> Iterator[Answer]:
             mine = lambda seed, bend=bend, question=question: getattr(bend(seed), question).value
             seconds = processor_times({OURS: lambda f=mine: f(0), who: lambda f=ask: f(0)})
             yield Answer(
-                f"{_WORDS[question]} of the Hessian of a trained {name} (17 290 weights), to an "
-                f"error of {aim:.1e} as {who.split(',')[0]} has",
+                f"{_WORDS[question]} of the Hessian of a trained {name} (17 290 weights), to the "
+                f"error that {who.split(',')[0]} has: {aim:.1e}; ours in {1e3 * seconds[OURS]:.0f} "
+                f"ms: {error(mine, true):.1e}",
                 "processor time over ours",
                 ratios(seconds),
                 aim=None,
                 asked={OURS: f"curvature, only={question}, tolerance={aim:.1e}"},
-                says=f"Ours takes {1e3 * seconds[OURS]:.0f} ms, with an error of "
-                f"{error(mine, true):.1e}.",
             )
 
 
