@@ -1,7 +1,9 @@
 """Sphinx configuration. Pages with cells are run at every build, and an error in one ends it."""
 
+import logging
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,16 @@ nb_execution_in_temp = True  # run files and checkpoints that cells write are th
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds, of one cell
 nb_merge_streams = True
-# Kernels inherit these. Each has one thread: two pages are run at a time.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # else each page is told as it is run
+# Kernels inherit these. Each has one thread: two pages are run at a time. Settings of whoever
+# builds the pages are left aside, and so is the warning that kernels speak to this machine alone.
+kernels = tempfile.TemporaryDirectory()
+settings = Path(kernels.name, "profile_default", "ipython_kernel_config.py")
+settings.parent.mkdir()
+settings.write_text("get_config().IPKernelApp.log_level = 40\n", encoding="utf-8")
+os.environ["IPYTHONDIR"] = kernels.name
 os.environ["MATPLOTLIBRC"] = str(HERE / "tutorials" / "matplotlibrc")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 default_role = "code"  # `this` in a docstring is code, as in Markdown
 autodoc_member_order = "bysource"

@@ -22,6 +22,7 @@ TRAINING = (
     "other-optimiser",
     "large-batch",
 )
+LEAKS = ("later-inputs-seen", "copied-targets")  # a task is easier with them, so that none is stuck
 COLLAPSE = ("rank-collapse", "directional-gradient-vanishing", "forgotten-targets")
 # every cause with what it brings, the deepest causes first
 BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -113,7 +114,7 @@ def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     roots = {f.name: _root(f.name, names) for f in found}
     rank = {name: place for place, name in enumerate(BRINGS)}
     causes = [f for f in found if roots[f.name] == f.name != NO_PROGRESS]
-    causes = [f for f in causes if f.name != STUCK and f.severity != "note"]
+    causes = [f for f in causes if f.name not in (STUCK, *LEAKS) and f.severity != "note"]
     if causes:  # what every cause but a note may bring: the likeliest is blamed
         first = min(causes, key=lambda f: (_severity(f), rank.get(f.name, len(rank))))
         roots |= {name: first.name for name in (NO_PROGRESS, STUCK) if name in names}

@@ -80,3 +80,10 @@ def test_a_note_is_not_why_nothing_is_learned():
         "no-progress": ("warning", ""),
         "frozen-layer": ("note", ""),
     }
+
+
+def test_answers_that_are_read_are_not_why_training_is_stuck():
+    leak, stuck = finding("later-inputs-seen", "error"), finding("stuck")
+    found = {f.name: f for f in grouped([leak, finding("double-softmax"), stuck])}
+    assert found["stuck"].follows == "double-softmax"
+    assert grouped([leak, stuck])[1].follows == ""

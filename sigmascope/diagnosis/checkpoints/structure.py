@@ -133,6 +133,8 @@ def copies(facts: Facts) -> Iterator[Finding]:
     ):
         names = "; ".join(r.site for _, r in worst(pairs)[:3])
         says = f"{len(found)} matrices are copies of others, {same} of them exactly: {names}."
+        if len(found) == 1:
+            says = f"1 matrix is a copy of another{', exactly' * same}: {names}."
         yield Finding(
             finding.name, finding.site, finding.severity, finding.evidence, says, finding.source,
             finding.remedies,

@@ -27,7 +27,9 @@ def _diagnosis(found: Diagnosis, screen: Screen, cures: Cures | None = None) -> 
 def _cures(found: Cures, screen: Screen) -> Iterator[Part]:
     """What was tried, the best first, and the lines of the first."""
     if not found.tried:
-        yield Text("No cure was tried: nothing was found that one is meant for.", "bold")
+        none = "nothing was found that one is meant for"
+        why = "what was thought of does not apply, or changes little" if found.declined else none
+        yield Text(f"No cure: {why}.", "bold")
     else:
         yield Text("Cures, each trained on a copy as you train, the best first", "bold")
         table = grid("cure", "meant for", "before", "after", "steps", right=("before", "after"))
@@ -41,10 +43,10 @@ def _cures(found: Cures, screen: Screen) -> Iterator[Part]:
         for cure in found.tried[:SHOWN]:
             yield from parts(cure, screen)
     if found.declined:
-        why = Table.grid(padding=(0, 2))
+        reasons = Table.grid(padding=(0, 2))
         for name, reason in found.declined.items():
-            why.add_row(Text(name), Text(printable(reason), "dim"))
-        yield from section("Not applicable", why)
+            reasons.add_row(Text(name), Text(printable(reason), "dim"))
+        yield from section("Declined", reasons)
 
 
 @parts.register

@@ -75,3 +75,9 @@ def test_copies_are_named_in_pairs():
         scan_of(THREE, ("a = b", "copy cosine", 1), ("a = c", "copy cosine", 0.995))
     )
     assert found.says == "2 matrices are copies of others, 1 of them exactly: a = b; a = c."
+
+
+@pytest.mark.parametrize(("cosine", "how"), [(1, ", exactly"), (0.995, "")])
+def test_one_copy_is_said_of_one(cosine, how):
+    (found,) = scan_findings(scan_of(THREE, ("a = b", "copy cosine", cosine)))
+    assert found.says == f"1 matrix is a copy of another{how}: a = b."

@@ -34,7 +34,7 @@ def test_what_was_tried_is_in_a_table_with_its_lines_below(cure):
     assert first.split() == ["scale", "unscaled-inputs", "0.25", "0.91", "40"]
     assert second.split() == ["rate", "unscaled-inputs", "0.25", "0.50", "40"]
     assert "scale: 0.25 → 0.91 after 40 steps\nmean = x.mean(0)\nx = (x - mean) / 255" in said
-    assert "Not applicable" not in said
+    assert "Declined" not in said
 
 
 def test_the_lines_of_the_best_alone_are_printed(cure):
@@ -46,9 +46,13 @@ def test_the_lines_of_the_best_alone_are_printed(cure):
 
 def test_where_nothing_was_tried_it_is_said_with_what_was_declined():
     said = text(Cures((), {"insert-activations": "there are no linear layers in a row"}))
-    assert said.startswith("No cure was tried")
-    assert "Not applicable" in said
+    assert said.startswith("No cure: what was thought of does not apply, or changes little.\n")
+    assert "Declined" in said
     assert "insert-activations  there are no linear layers in a row" in said
+
+
+def test_where_nothing_was_found_no_cure_is_missed():
+    assert text(Cures((), {})).strip() == "No cure: nothing was found that one is meant for."
 
 
 def test_one_cure_is_its_lines(cure):

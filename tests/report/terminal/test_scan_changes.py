@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from sigmascope.records import Estimate
 from sigmascope.report import text
 from tests.report.made_scans import scan
@@ -45,9 +47,15 @@ def test_new_and_turned_directions_are_counted():
     assert "turned by 20° (median), at most by 48°" in angle
 
 
-def test_versions_that_are_the_same_did_not_move():
+def test_only_changes_are_read_so_that_kinds_are_told_once():
+    assert "By kind" not in SAID
+    assert "By kind" in text(scan(12))
+
+
+@pytest.mark.parametrize("high", [0.0, 5e-324])  # a sum of zeros, and what its rounding may be
+def test_versions_that_are_the_same_did_not_move(high):
     still = tuple(
-        replace(r, estimate=Estimate.exactly(0.0))
+        replace(r, estimate=Estimate(0.0, 0.0, high, "exact"))
         if r.quantity in ("relative change", "intruders")
         else r
         for r in SCAN.readings
