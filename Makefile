@@ -38,8 +38,8 @@ demo: .venv/ready ## profile a network that cannot train and one that can, on re
 test: .venv/ready ## run the tests
 	$(TESTING) $(BIN)/pytest -n 2 -m 'not slow' -q -rfEs
 
-slow: .venv/ready ## run the full-size tables and repetitions too, by hand (minutes)
-	$(TESTING) $(BIN)/pytest -n 2 -m slow -q
+slow: .venv/ready ## run the full-size tables and repetitions too, by hand, all types checked (hours)
+	$(TESTING) $(BIN)/pytest -n 2 -m slow -q '--jaxtyping-packages=sigmascope,beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))'
 
 lint: .venv/ready ## ruff and pyright
 	$(BIN)/ruff check .

@@ -245,8 +245,8 @@ def lost(c: Case) -> None:
 
 
 FAULTS: tuple[tuple[str, str, Callable[[Case], None], str], ...] = (
-    ("weights ten times too large", "resnet", _scaled(10), "weight-scale"),
     ("weights ten times too large", "mixer", _scaled(10), "weight-scale"),
+    ("weights ten times too large", "resnet", _scaled(10), "weight-scale"),
     ("weights a hundred times too small", "transformer", _scaled(0.01), "weight-scale"),
     ("no residual scale at depth 100", "resnet", unscaled_residual, "strong-residual"),
     ("frozen layer", "transformer", frozen, "frozen-layer"),

@@ -135,10 +135,10 @@ def test_commands_that_are_shown_exist(page):
             assert {w for w in words if re.match(r"--[a-z]", w)} <= options[name], line
 
 
-def test_the_readme_names_every_room():
-    readme = (ROOT / "README.md").read_text()
+def test_the_page_on_design_names_every_room():
+    page = (DOCS / "design.md").read_text(encoding="utf-8")
     for folder in (ROOT / "sigmascope").glob("*/__init__.py"):
-        assert f"{folder.parent.name}/" in readme, folder.parent.name
+        assert f"{folder.parent.name}/" in page, folder.parent.name
 
 
 def shown_cells():

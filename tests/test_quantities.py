@@ -41,12 +41,12 @@ def test_a_row_is_whole(q):
     assert not q.compared or q.column
 
 
-def test_every_view_has_quantities_and_the_readme_names_it():
+def test_every_view_has_quantities_and_the_page_on_them_names_it():
     assert set(ALL) < set(EVERY)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
     for view in (*EVERY, TRAINING, SCAN, WATCH):
         assert quantities.in_view(view)
-        assert f"| {view}" in readme
+        assert f"| {view}" in page
 
 
 def test_panels_are_of_one_unit_and_one_scale():

@@ -76,7 +76,9 @@ def profile(
             before (Python and torch take some 0.4 GB), e.g. `"2GB"`, or bytes; half of the
             machine's if not given. Samples are put on tape as many at a time as fit;
             where what layers write for all of them does not, the first samples are measured, and
-            the others are among what is skipped.
+            the others are among what is skipped. Gradients come a few parameters at a time, the
+            largest by itself, which autograd may hold three times; the first run of any model
+            holds a copy of its weights, so that nothing is lost if it changes them.
         progress: Called with a word, the steps done and the steps in all.
 
     Returns:

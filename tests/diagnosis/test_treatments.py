@@ -44,11 +44,12 @@ def test_pairs_follow_where_no_single_one_is_enough():
         diagnosis.remedies.QuietOutput,
         diagnosis.remedies.SkipConnections,
     )
-    names = [t.remedy.name for t in tried(*kinds, depth=40, optimiser="sgd")[0]]
+    found, _ = tried(*kinds, depth=40, optimiser="sgd")
+    names = [t.remedy.name for t in found]
     singles = [n for n in names if "+" not in n]
     best = max(
         diagnosis.trainability.probability(t.after).estimate.value
-        for t in tried(*kinds, depth=40, optimiser="sgd")[0]
+        for t in found
         if "+" not in t.remedy.name
     )
     assert len(singles) >= 2

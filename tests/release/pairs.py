@@ -28,8 +28,8 @@ TOOLS = (
 # The shape checker is left out: it is ours and not the user's, and old compilers do not see
 # through it. Warnings of old versions about themselves are theirs.
 PYTEST = (
-    "-o", "addopts=--doctest-modules --ignore=sigmascope/integrations", "-m", "not slow", "-q",
-    "-rfEs", "-p", "no:anyio", "-W", "ignore::FutureWarning:torch", "-n", "2",
+    "--no-shapes", "-m", "not slow", "-q", "-rfEs", "-p", "no:anyio",
+    "-W", "ignore::FutureWarning:torch", "-n", "2",
 )  # fmt: skip
 
 

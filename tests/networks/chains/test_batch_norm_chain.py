@@ -128,7 +128,7 @@ def test_zero_exponents_count_the_directions_that_live(width, gamma, alive):
     assert found[alive].high < 0
 
 
-@pytest.mark.parametrize("layers", [600, 6000, 20_000])
+@pytest.mark.parametrize("layers", [600, 6000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("chains", [1, 4])
 def test_the_count_of_zero_exponents_gets_no_worse_with_length(layers, chains):
     """The third exponent of this chain is -0.015: a short run takes it for zero, and says so."""

@@ -83,7 +83,7 @@ def require_exact_claims(name, seeds):
         parameters = dict(model.named_parameters())
         for s in range(2):  # two losses
             g = torch.Generator().manual_seed(100 + s)
-            gradients = trial_gradients(model, batch, generator=g)
+            gradients = dict(trial_gradients(model, batch, generator=g))
             for invariant in found.invariants:
                 change = invariant.change(parameters, gradients).abs().max()
                 size = 1e-300 + largest(invariant, parameters, gradients)

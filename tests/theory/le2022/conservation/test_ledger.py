@@ -217,22 +217,27 @@ def wrong_backward(net, optimizer, step):
 SABOTAGES = [doubled_rate, hidden_rate, clipped, frozen, wrong_backward]
 
 
+RUNS = [range(60), pytest.param(range(60, 200), marks=pytest.mark.slow)]  # two hundred by hand
+
+
 @pytest.mark.usefixtures("as_users_see_it")  # runtime type checks take three quarters of the time
-def test_two_hundred_correct_runs_raise_no_alarm():
-    for seed in range(200):
+@pytest.mark.parametrize("seeds", RUNS, ids=str)
+def test_correct_runs_raise_no_alarm(seeds):
+    for seed in seeds:
         dtype = torch.float32 if seed % 4 == 3 else torch.float64
         verdicts = [d.verdict for d in run(seed, dtype=dtype)]
         assert Verdict.VIOLATED not in verdicts, seed
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_two_hundred_sabotaged_runs_are_caught():
+@pytest.mark.parametrize("seeds", RUNS, ids=str)
+def test_sabotaged_runs_are_caught(seeds):
     caught = {f.__name__: 0 for f in SABOTAGES}
-    for seed in range(200):
+    for seed in seeds:
         sabotage = SABOTAGES[seed % len(SABOTAGES)]
         verdicts = [d.verdict for d in run(seed, sabotage)]
         caught[sabotage.__name__] += Verdict.VIOLATED in verdicts
-    assert sum(caught.values()) >= 190, caught
+    assert sum(caught.values()) >= 0.95 * len(seeds), caught
 
 
 def test_the_reason_is_named():

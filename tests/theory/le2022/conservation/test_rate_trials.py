@@ -99,12 +99,12 @@ def test_losses_of_one_precision_and_of_any_are_weighted_by_sample():
         return F.mse_loss(out, targets)
 
     weighted = [
-        trial_gradients(model, x, targets=y, loss=loss, pull="reweighted")
+        dict(trial_gradients(model, x, targets=y, loss=loss, pull="reweighted"))
         for loss in (F.mse_loss, single)
     ]
     for name, g in weighted[0].items():
         assert torch.allclose(g, weighted[1][name], rtol=1e-4, atol=1e-6)
-    plain = trial_gradients(model, x, targets=y, loss=F.mse_loss)
-    moved = trial_gradients(model, x, targets=y, loss=F.mse_loss, nudge=1e-6)
+    plain = dict(trial_gradients(model, x, targets=y, loss=F.mse_loss))
+    moved = dict(trial_gradients(model, x, targets=y, loss=F.mse_loss, nudge=1e-6))
     for name, g in plain.items():
         assert 0 < float((g - moved[name]).norm()) < 1e-3 * float(g.norm())

@@ -1,0 +1,31 @@
+"""Shapes that modules annotate are checked, with all other types in them, where tests call them.
+
+Of modules that annotate none pyright says as much, and to check them too takes as long as all
+tests: `make slow` does, by the option `--jaxtyping-packages`.
+"""
+
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+ROOT = Path(__file__).parent
+
+
+def annotated() -> list[str]:
+    """Modules that annotate shapes."""
+    files = [f.relative_to(ROOT) for f in (ROOT / "sigmascope").rglob("*.py")]
+    found = [f for f in files if "from jaxtyping" in (ROOT / f).read_text(encoding="utf-8")]
+    return sorted(".".join(f.with_suffix("").parts) for f in found)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Leave the checks out: old compilers do not see through them (`tests/release/pairs.py`)."""
+    parser.addoption("--no-shapes", action="store_true", help="check no shapes and types")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any of the package is imported."""
+    if not config.getoption("--jaxtyping-packages") and not config.getoption("--no-shapes"):
+        install_import_hook(annotated(), CHECKER)
