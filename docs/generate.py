@@ -1,10 +1,12 @@
-"""Write theorems.md, cli.md and reference.md from the code; `--check` only compares.
+"""Write the generated pages from the code and from kept results; `--check` only compares.
 
 python docs/generate.py
 """
 
 import importlib
+import importlib.util
 import inspect
+import json
 import pkgutil
 import re
 import sys
@@ -16,6 +18,7 @@ from typing import Any
 import cyclopts
 
 import sigmascope
+import sigmascope_experiments
 from sigmascope import quantities, theory
 from sigmascope.cli import COMMANDS, UNDER, app, examples
 
@@ -224,7 +227,141 @@ def _table(place: re.Match[str]) -> str:
     return "\n".join((f"<!-- quantities: {place[1]} -->", *rows, "<!-- end -->"))
 
 
+PEERS = HERE.parent / "benchmarks/peers/results.json"
+EXTRA = "peers"  # of pyproject.toml
+OURS = "sigmascope"
+
+
+def peers() -> str:
+    """The page on other packages, its tables filled from what `benchmarks.peers` kept."""
+    kept = json.loads(PEERS.read_text(encoding="utf-8"))
+    tables = {
+        "answers": _answers(kept["answers"]),
+        "versions": _versions(kept["versions"]),
+        "configuration": ", ".join(f"{k} {v}" for k, v in kept["configuration"].items()) + ".",
+    }
+    page = (HERE / "peers.md").read_text(encoding="utf-8")
+    return re.sub(
+        r"<!-- peers: (\w+) -->\n.*?<!-- end -->",
+        lambda place: f"{place[0].splitlines()[0]}\n{tables[place[1]]}\n<!-- end -->",
+        page,
+        flags=re.DOTALL,
+    )
+
+
+def _answers(kept: Mapping[str, list[dict[str, Any]]]) -> str:
+    """The table, and under it what should be known beside the numbers."""
+    rows = ["| question | number | sigmascope | others | command |", "|---|---|---|---|---|"]
+    remarks: list[str] = []
+    for name, answers in kept.items():
+        for answer in answers:
+            found, aim = answer["found"], answer["aim"] or 0.0
+            asked = {who: v for who, v in found.items() if who not in answer["beside"]}
+            best = min(asked.values(), key=lambda value: abs(value - aim))
+            shown = {who: f"{v:.2g}" for who, v in found.items()}
+            bold = {who for who in asked if shown[who] == f"{best:.2g}"}
+            shown = {who: f"**{v}**" if who in bold else v for who, v in shown.items()}
+            ours = [_who(who, v, OURS) for who, v in shown.items() if who.startswith(OURS)]
+            others = [f"{who}: {v}" for who, v in shown.items() if not who.startswith(OURS)]
+            question = f"{answer['question'][0].upper()}{answer['question'][1:]}"
+            cells = question, answer["number"], "; ".join(ours), "; ".join(others), f"`{name}`"
+            rows.append("| " + " | ".join(cells) + " |")
+        said = " ".join(dict.fromkeys(a["says"] for a in answers if a["says"]))
+        remarks += [f"- `{name}`: {said}"] if said else []
+    return "\n".join((*rows, "", *remarks))
+
+
+def _who(who: str, value: str, ours: str) -> str:
+    """The number, and which of ours it is where there are two."""
+    return value if who == ours else f"{value} ({who.removeprefix(ours).strip(', ')})"
+
+
+def _versions(kept: Mapping[str, str]) -> str:
+    pinned = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = [w.split(";")[0] for w in pinned["project"]["optional-dependencies"][EXTRA]]
+    rows = ["| package | measured | pinned |", "|---|---|---|"]
+    for name, version in kept.items():
+        pin = next((w.partition("==")[2] for w in wanted if w.partition("==")[0] == name), "")
+        rows.append(f"| {name} | {version} | {pin} |")
+    return "\n".join(rows)
+
+
+GALLERY = """# Gallery
+
+Every figure of the four papers that `sigmascope reproduce` computes: what it should show, what was
+found, and its picture, drawn from kept rows when this page was built. A claim *holds*, *FAILS*, or
+was *not tested* at that size. The statements are ours, of what each figure says;
+[Figures](reproduce.md) tells how claims about trained networks are judged.
+
+Sizes: *full* is the size that [Figures](reproduce.md) states, that of the paper for averages of
+chains and smaller than the paper's for trained networks; *quick* is a run of seconds, which leaves
+most claims about trained networks open. Of figures that are kept at their quick size the outcome at
+full size, by an earlier run, is in `sigmascope_experiments/LOG.md`.
+"""
+VERDICTS = {True: "holds", False: "**FAILS**", None: "not tested"}
+COUNTED = {True: "hold", False: "**FAIL**", None: "not tested"}
+
+
+def _kept() -> Any:
+    """The module beside this one that reads the kept rows."""
+    spec = importlib.util.spec_from_file_location("kept", HERE / "kept.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def gallery() -> str:
+    """Every figure with its picture and its claims, computed again from the kept rows."""
+    kept = _kept()
+    index = ["| figure | shows | size | claims |", "|---|---|---|---|"]
+    sections: list[str] = []
+    for figure in sigmascope_experiments.FIGURES:
+        found, claims = kept.kept(figure), kept.claims(figure)
+        size = "full" if kept.is_full(figure, found) else "quick"
+        verdicts = [c.holds for c in claims]
+        counts = ", ".join(
+            f"{verdicts.count(v)} {words}" for v, words in COUNTED.items() if v in verdicts
+        )
+        anchor = figure.name.replace("/", "-")
+        index.append(f"| [{figure.name}](#{anchor}) | {_cell(figure.says)} | {size} | {counts} |")
+        sections.append(_shown(figure, claims, size, found["versions"]))
+    return "\n".join((NOTE, GALLERY, *index, "", *sections, GALLERY_NEXT))
+
+
+def _shown(figure: Any, claims: tuple[Any, ...], size: str, versions: Mapping[str, str]) -> str:
+    quick = "" if size == "full" else " --quick"
+    needs = " --folder data" if _reads_data(figure) else ""
+    made = ", ".join(f"{name} {version}" for name, version in versions.items())
+    rows = [f"| {_cell(c.says)} | {_cell(c.found)} | {VERDICTS[c.holds]} |" for c in claims]
+    return "\n".join(
+        (
+            f"({figure.name.replace('/', '-')})=",
+            f"## {figure.name}\n\n{figure.says}\n",
+            f"```{{kept}} {figure.name}\n```\n",
+            "| it should show | found | |\n|---|---|---|",
+            *rows,
+            f"\n```\nsigmascope reproduce {figure.name}{needs}{quick}\n```\n",
+            f"At full size about {figure.minutes:g} minutes on two cores. Shown at its {size} size "
+            f"({made}).\n",
+        )
+    )
+
+
+def _reads_data(figure: Any) -> bool:
+    words = f"{figure.says} {json.dumps(dict(figure.full))}".lower()
+    return any(name in words for name in ("fashion", "cifar"))
+
+
+def _cell(text: str) -> str:
+    return _escaped(text).replace("|", "\\|")
+
+
+GALLERY_NEXT = "Next: [how to run them](reproduce.md), or [the papers, checked](theory/index.md)."
 PAGES = {
+    "gallery.md": gallery,
+    "peers.md": peers,
     "measurements.md": measurements,
     "theorems.md": theorems,
     "cli.md": commands,

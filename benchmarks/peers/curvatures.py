@@ -1,8 +1,8 @@
 """The top Hessian eigenvalue and the trace, against hessian-eigenthings and PyHessian.
 
 pip install --no-deps hessian-eigenthings==1.0.0a5 pyhessian==0.1
-python -m benchmarks.curvatures             # a table, for people
-python -m benchmarks.curvatures | tail -1   # one line of JSON, for scripts
+python -m benchmarks.peers.curvatures             # a table, for people
+python -m benchmarks.peers.curvatures | tail -1   # one line of JSON, for scripts
 
 A perceptron and a residual network, trained on digits for a while. A peer spends what it spends by
 default (hessian-eigenthings needs to be told how many Lanczos steps: as few as give four digits,
