@@ -20,7 +20,7 @@ def _landscape(
     seen = scenery or Scenery()
     return {
         "schema": "sigmascope/landscape/1",
-        "loss": loss or "squared error",
+        "loss": loss or found.loss,
         "variants": [_variant(each) for each in (found, *variants)],
         "curvature": None if seen.curvature is None else json_form(seen.curvature),
         "surface": None if seen.surface is None else json_form(seen.surface),

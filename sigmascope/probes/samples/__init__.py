@@ -13,14 +13,17 @@ from sigmascope.probes.samples.batches import (
 from sigmascope.probes.samples.matrices import Rows, Spectra
 from sigmascope.probes.samples.targets import (
     IGNORED,
+    SQUARED,
     Loss,
     class_dim,
+    loss_name,
     require_finite_targets,
     require_task,
 )
 
 __all__ = [
     "IGNORED",
+    "SQUARED",
     "Batch",
     "Loss",
     "Rows",
@@ -28,6 +31,7 @@ __all__ = [
     "as_tensor",
     "chosen",
     "class_dim",
+    "loss_name",
     "mapped",
     "prepared",
     "require_finite_targets",

@@ -20,11 +20,20 @@ Loss = Callable[[Tensor, Any], Tensor]
 SAME_SHAPE = (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss)
 CLASSES = (F.cross_entropy, F.nll_loss)
 SHARES = (F.binary_cross_entropy, F.binary_cross_entropy_with_logits)
+SQUARED = "squared error"
 IGNORED = -100  # the class that torch's losses leave out unless told otherwise
 ARITHMETIC = {
     "add", "sub", "subtract", "rsub", "mul", "multiply", "div", "divide", "true_divide",
     "pow", "eq", "ne", "gt", "ge", "lt", "le", "maximum", "minimum",
 }  # fmt: skip
+
+
+def loss_name(loss: Loss | None, targets: Any) -> str:
+    """What a loss is called in a sentence; squared error is meant where there is none to take."""
+    if loss is None or targets is None:
+        return SQUARED
+    name = getattr(loss, "__name__", type(loss).__name__)
+    return "the loss given" if name == "<lambda>" else name
 
 
 def class_dim(output: Tensor, classes: Tensor) -> int | None:

@@ -21,7 +21,7 @@ DOUBTFUL = 1e-3  # relative difference from finite differences above which a war
 @parts.register
 def _curvature(bends: Bends, _: Screen, loss: str = "") -> Iterator[Part]:
     """A table of the eigenvalues, and what they mean for the learning rate."""
-    yield Text(f"{MATRICES[bends.kind]} of {loss or 'squared error'}", "bold")
+    yield Text(f"{MATRICES[bends.kind]} of {printable(loss or bends.loss)}", "bold")
     yield ""
     heads = ("number", "largest", "smallest", "trace", "Frobenius", "up", "down")
     table = grid("weights of", *heads, right=heads)

@@ -25,7 +25,7 @@ def _landscape(
     loss: str = "",
 ) -> Iterator[Part]:
     words, seen = printable(found.says), scenery or Scenery()
-    yield Text(f"Conditioning of each layer under {loss or 'squared error'}, {words}", "bold")
+    yield Text(f"Conditioning of each layer under {printable(loss or found.loss)}, {words}", "bold")
     yield ""
     yield _layers(found)
     yield ""

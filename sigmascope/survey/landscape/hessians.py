@@ -25,7 +25,7 @@ from sigmascope.linalg.krylov import (
 )
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Curvature, SelfCheck
-from sigmascope.probes.samples import Batch, Loss
+from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
 from sigmascope.records import Estimate, Shown
 
 Kind = Literal["hessian", "gauss-newton", "fisher"]
@@ -73,11 +73,13 @@ class Bends(Shown):
         kind: Hessian, Gauss-Newton or empirical Fisher matrix.
         parts: All layers together, or each of those asked for.
         check: Second derivatives of this model against finite differences; None if not asked for.
+        loss: Its name.
     """
 
     kind: Kind
     parts: tuple[Bend, ...]
     check: SelfCheck | None
+    loss: str = SQUARED
 
 
 def curvature(
@@ -143,7 +145,8 @@ def curvature(
         curved = subject.curvature(kind, layers=block)
         site = WHOLE if block is None else block[0]
         parts.append(_Bending(curved, asked, tolerance, steps, samples, generator).bend(site))
-    return Bends(kind, tuple(parts), subject.self_check if "check" in asked else None)
+    check = subject.self_check if "check" in asked else None
+    return Bends(kind, tuple(parts), check, loss_name(loss, targets))
 
 
 def _asked(

@@ -9,7 +9,7 @@ from torch import nn
 from sigmascope.linalg import condition_number, matrix_rank
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Conditioning
-from sigmascope.probes.samples import Batch, Loss
+from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
 from sigmascope.records import Estimate, Shown, Skipped, Spectrum
 
 AS_IT_IS = "as it is"
@@ -53,12 +53,14 @@ class Landscape(Shown):
         rho: Strength of the skip connection that was added; 0 without one.
         layers: Those of which something can be said, in the order of calls.
         skipped: The others, and why.
+        loss: Name of the loss.
     """
 
     says: str
     rho: float
     layers: tuple[LayerCurvature, ...]
     skipped: tuple[Skipped, ...]
+    loss: str = SQUARED
 
 
 def landscape(
@@ -106,7 +108,7 @@ def measured_landscape(
     skipped = {**found.silent, **dict.fromkeys(flat, "the loss does not depend on its weights")}
     layers = tuple(layer_curvature(c) for c in found.found if c.site not in flat)
     silent = tuple(Skipped(site, "conditioning", why) for site, why in skipped.items())
-    return Landscape(says, rho, layers, silent)
+    return Landscape(says, rho, layers, silent, loss_name(loss, targets))
 
 
 def layer_curvature(c: Conditioning) -> LayerCurvature:

@@ -10,6 +10,7 @@ from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
 GROWTH, SEEN, AHEAD = 5, math.log(100.0), 1000  # readings in a row, by how much, steps left
 LARGEST = math.log(3.4e38)  # of float32; mean squares overflow when entries reach its root
 EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
+LATELY = 200  # steps before a spike, in which what moved has to do with it
 LONG, STEADY = 20, 0.1  # readings of each layer, and the spread of the logarithms of the last half
 FITTED = 0.1  # of the first loss: below it, updates may stop
 STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
@@ -72,7 +73,7 @@ class LossSpike(Rule):
         loss = tracks.loss
         if loss.excess <= 1:
             return CALM if loss.excess < 0.5 else UNSURE
-        since, site, name = _first_mover(tracks) or (step, LOSS, "")
+        since, site, name = _first_mover(tracks, step - LATELY) or (step, LOSS, "")
         moved = f"; the {name} at {site} moved first, at step {since}" if name else ""
         says = f"The loss is {loss.fast:.3g} over the last steps, usually {loss.slow:.3g}{moved}."
         shown = (("loss", LOSS, ""), *(((name, site, ""),) if name else ()))
@@ -189,13 +190,13 @@ class Settled(Rule):
         return Sign(True, False, site, says, (("centred participation ratio", site, ""),))
 
 
-def _first_mover(tracks: Tracks) -> tuple[int, str, str] | None:
-    """Step, site and quantity of what left its usual values first, in this excursion."""
+def _first_mover(tracks: Tracks, after: int) -> tuple[int, str, str] | None:
+    """Step, site and quantity of what left its usual values first, after some step."""
     moved = [
         (track.moved, -abs(track.score), site, name)
         for name in MOVERS
         for site, track in tracks.of(name).items()
-        if track.moved is not None
+        if track.moved is not None and track.moved > after
     ]
     if not moved:
         return None

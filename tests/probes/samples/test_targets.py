@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from sigmascope import diagnosis, survey
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
+from sigmascope.probes.samples import loss_name
 
 X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
 Y = torch.randn(12, 2, generator=torch.Generator().manual_seed(1))
@@ -194,3 +195,14 @@ def test_single_numbers_and_loops_over_samples_are_samples():
 def test_data_beyond_the_models_precision_are_refused_as_such(as_users_see_it):
     with pytest.raises(Refusal, match=r"must fit torch.float32, .* got 1e\+300"):
         Subject(net(), torch.full((3, 4), 1e300, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("loss", "targets", "name"), [
+    (F.cross_entropy, 1, "cross_entropy"),
+    (nn.MSELoss(), 1, "MSELoss"),
+    (lambda out, y: out, 1, "the loss given"),
+    (None, 1, "squared error"),
+    (F.cross_entropy, None, "squared error"),
+])  # fmt: skip
+def test_losses_have_names(loss, targets, name):
+    assert loss_name(loss, targets) == name

@@ -1,5 +1,7 @@
 import json
 
+import torch
+
 from sigmascope import report, survey
 from tests.survey.landscape.test_layer_conditioning import data, net
 
@@ -16,6 +18,16 @@ def test_the_text_shows_every_layer_and_every_variant():
     assert "skip 1 around hidden.2" in text
     assert "Learning is worst conditioned in" in text
     assert "worst layer is best conditioned with" in text or "None of the variants" in text
+
+
+def test_the_loss_that_was_taken_is_named():
+    x, y = data()
+    loss = torch.nn.functional.cross_entropy
+    only = survey.landscape.landscape(net(), x, targets=y, loss=loss)
+    assert "under cross_entropy, as it is" in report.text(only)
+    assert report.json_form(only)["loss"] == "cross_entropy"
+    bends = survey.landscape.curvature(net(), x, targets=y, loss=lambda out, y: loss(out, y))
+    assert "Hessian of the loss given" in report.text(bends)
 
 
 def test_one_variant_has_no_comparison_and_says_what_is_left_out():

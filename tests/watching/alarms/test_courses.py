@@ -58,6 +58,15 @@ def test_a_spike_names_the_layer_that_moved_first():
     assert "moved first, at step 21" in sign.says
 
 
+def test_what_moved_long_before_a_spike_has_nothing_to_do_with_it():
+    drifted = [{"gradient norm": {"a": 1.0}}] * 20 + [{"gradient norm": {"a": 99.0}}] * 2
+    tracks = fed(drifted, [1.0] * 60 + [9.0] * 4)
+    assert "at step 21" in BY_NAME["loss-spike"].look(220, tracks).says
+    late = BY_NAME["loss-spike"].look(221, tracks)
+    assert "moved first" not in late.says
+    assert late.site == LOSS
+
+
 def test_a_spike_with_no_layer_is_at_the_loss():
     sign = BY_NAME["loss-spike"].look(22, fed([], [1.0] * 60 + [9.0] * 4))
     assert sign.site == LOSS
