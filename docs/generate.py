@@ -71,7 +71,9 @@ statement about the true numbers:
 
 What that means for you is said with each question below.
 """
-THEOREMS_NEXT = """Next: [the papers, checked](theory/index.md), or
+THEOREMS_NEXT = """## Next
+
+[The papers, checked](theory/index.md), or
 [run the checks on your model](diagnose.md).
 """
 
@@ -173,6 +175,7 @@ def commands() -> str:
         "not be carried out; standard error says why. 130: interrupted. `--debug` shows the "
         "traceback.\n"
     )
+    parts.append("## Next\n\nThe same doors from Python: [reference](reference.md).\n")
     return "\n".join(parts)
 
 
@@ -195,6 +198,7 @@ def reference() -> str:
             if kind == "autoclass":
                 parts.append("   :members:")
         parts.append("```\n")
+    parts.append("## Next\n\nThe same from the command line: [commands](cli.md).\n")
     return "\n".join(parts)
 
 
@@ -358,7 +362,9 @@ def _cell(text: str) -> str:
     return _escaped(text).replace("|", "\\|")
 
 
-GALLERY_NEXT = "Next: [how to run them](reproduce.md), or [the papers, checked](theory/index.md)."
+GALLERY_NEXT = (
+    "## Next\n\n[How to run them](reproduce.md), or [the papers, checked](theory/index.md)."
+)
 PAGES = {
     "gallery.md": gallery,
     "peers.md": peers,

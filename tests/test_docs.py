@@ -168,3 +168,14 @@ def test_results_that_the_page_on_notebooks_names_show_themselves():
     for door in doors:
         returned = typing.get_type_hints(getattr(sigmascope, door)).get("return")
         assert issubclass(returned, Shown), door
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda p: p.name)
+def test_every_page_has_a_next_step(page):
+    if page.name == "index.md":
+        return
+    _, found, words = page.read_text("utf-8").rpartition("\n## Next\n")
+    links = re.findall(r"\]\(([^)#]+\.md)", words)
+    assert found
+    assert links
+    assert all((DOCS / link).exists() for link in links)
