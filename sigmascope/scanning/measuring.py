@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 
 import torch
 from jaxtyping import Float
@@ -200,35 +201,42 @@ def _of_noise(s: Spectrum, A: Tensor, seen: Entries, task: Task) -> Iterator[Ite
         why = f"a matrix with a side of {min(s.shape)} has no bulk of singular values"
         yield _skip(matrix, ", ".join((*NOISE, *TAIL)), why)
         return
+    found: Callable[[], Noise] = cache(partial(_noise, s, A, seen, generator))
+    if task.wanted & {*NOISE}:
+        yield from _of_bulk(s, found(), matrix)
+    if task.wanted & {*TAIL} and s.complete:
+        yield from _of_tail(s, found, task)
+
+
+def _noise(s: Spectrum, A: Tensor, seen: Entries, generator: torch.Generator) -> Noise:
     longest = (math.sqrt(float(seen.rows.max())), math.sqrt(float(seen.cols.max())))
     signs = RandomSigns(A, rms=seen.rms, longest=longest, largest=seen.largest, generator=generator)
-    found = noise(s, energy=seen.energy, signs=signs)
+    return noise(s, energy=seen.energy, signs=signs)
+
+
+def _of_bulk(s: Spectrum, found: Noise, matrix: Matrix) -> Iterator[Item]:
     named = (found.level, found.edge, found.distance, found.baseline, found.spikes, found.energy)
     for name, estimate in zip(NOISE, named, strict=True):
         if estimate is not None:
             yield _read(matrix, name, estimate)
     if found.distance is None and s.complete:
         yield _skip(matrix, NOISE[2], "below what sticks out no bulk is left that could be noise")
-    if s.complete:
-        yield from _of_tail(s, found, task, generator)
 
 
-def _of_tail(s: Spectrum, found: Noise, task: Task, generator: torch.Generator) -> Iterator[Item]:
-    """The exponent of a power law, or why there is none to read off."""
-    matrix = task.matrix
-    if not task.wanted & {*TAIL}:
-        return
-    if found.spikes.value < SPIKES:
-        count = f"{found.spikes.value:.0f} of {len(s.sigma)} singular values stick out of the noise"
-        yield _skip(matrix, TAIL[0], f"{count}: a tail of fewer than {SPIKES} has no exponent")
-        return
+def _of_tail(s: Spectrum, found: Callable[[], Noise], task: Task) -> Iterator[Item]:
+    """The exponent of a power law, or why there is none: what costs least is asked first."""
+    matrix, generator = task.matrix, torch.Generator().manual_seed(task.seed + 2)
     fit: PowerLaw | None = power_law(s.sigma.square(), generator=generator)
     if fit is None:
         yield _skip(matrix, TAIL[0], "fewer than 50 singular values are not zero")
         return
-    yield _read(matrix, TAIL[1], fit.p)
+    if fit.p is not None:
+        yield _read(matrix, TAIL[1], fit.p)
     if fit.refused:
-        yield _skip(matrix, TAIL[0], fit.refused)
+        yield _skip(matrix, TAIL[0] if fit.p is not None else ", ".join(TAIL), fit.refused)
+    elif (count := found().spikes.value) < SPIKES:
+        out = f"{count:.0f} of {len(s.sigma)} singular values stick out of the noise"
+        yield _skip(matrix, TAIL[0], f"{out}: a tail of fewer than {SPIKES} has no exponent")
     else:
         yield _read(matrix, TAIL[0], fit.exponent)
 

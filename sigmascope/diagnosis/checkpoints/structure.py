@@ -14,6 +14,7 @@ TOP = 0.9  # of the largest singular value of the same entries with random signs
 NEAR, SIZED = 0.02, 10.0  # distance from the law of noise up to which a spectrum is like it: the
 # second over the smaller side, for that is how noise strays, sparse or with heavy tails too
 THIN = 0.8  # of the numbers, which a factorisation has to save a fifth of
+UNTOLD = "not trained, or what training added is spread too evenly to stick out"
 
 
 def collapsed(facts: Facts) -> Iterator[Finding]:
@@ -78,9 +79,10 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
         "warning" if everywhere else "note",
         found,
         f"no singular value is larger than those of noise ({len(found)} of {looked} matrices)"
-        + (": as before training." if everywhere else ": nothing was learned there that shows."),
+        + (": as before training." if everywhere else f": {UNTOLD}."),
         "Marchenko & Pastur 1967; Johnstone 2001",
-        "See that these are trained weights, and that the optimiser held them.",
+        "See that these are trained weights, and that the optimiser held them. Where their start is "
+        "kept, `sigmascope scan NOW --against START` tells whether they moved.",
     )
 
 

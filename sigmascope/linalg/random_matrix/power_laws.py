@@ -7,6 +7,7 @@ knows of every freedom that the fit has.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import scipy
 import torch
@@ -33,7 +34,8 @@ class PowerLaw:
         threshold: Where the tail begins.
         tail: How many values are in it.
         distance: Between the tail and the law (Kolmogorov).
-        p: Chance that samples of the law lie farther from their own fit.
+        p: Chance that samples of the law lie farther from their own fit; None where the span of the
+            tail refuses the fit before any is drawn.
         refused: Why no exponent should be read off; empty where it may.
     """
 
@@ -41,7 +43,7 @@ class PowerLaw:
     threshold: float
     tail: int
     distance: float
-    p: Estimate
+    p: Estimate | None
     refused: str
 
 
@@ -62,7 +64,7 @@ def power_law(
         wider of that of the gamma law, which the sum of logarithms has beyond a fixed threshold,
         and of that of the samples, each with a threshold of its own.
 
-    Cost: a hundred fits of as many values, in one go.
+    Cost: one fit; a hundred more of as many values, in one go, where the tail is wide enough.
 
     Example:
         >>> u = (torch.arange(400, dtype=torch.float64) + 0.5) / 400
@@ -76,26 +78,19 @@ def power_law(
     exponents, tails, distances = _fit(x.log()[None])
     exponent, tail, distance = float(exponents[0]), int(tails[0]), float(distances[0])
     span = float(x[0] / x[tail - 1])
-    drawn = _samples(x, exponent, tail, generator)
-    again, _, apart = _fit(drawn)
+    told = partial(PowerLaw, threshold=float(x[tail - 1]), tail=tail, distance=distance)
+    if span < SPAN:  # whatever samples of the law would say
+        why = f"its tail spans a factor of {span:.3g} only, over which any law looks straight"
+        return told(_interval(exponent, tail, None), p=None, refused=why)
+    again, _, apart = _fit(_samples(x, exponent, tail, generator))
     farther = int((apart >= distance).sum())
     p = farther / SAMPLES
-    return PowerLaw(
+    why = f"samples of the best power law lie closer to it than these values (p = {p:.2g})"
+    return told(
         _interval(exponent, tail, again),
-        float(x[tail - 1]),
-        tail,
-        distance,
-        Estimate(p, *_chances(farther), f"{SAMPLES} samples of the fit", RISK),
-        _refusal(p, span),
+        p=Estimate(p, *_chances(farther), f"{SAMPLES} samples of the fit", RISK),
+        refused=why if p < REJECTED else "",
     )
-
-
-def _refusal(p: float, span: float) -> str:
-    if span < SPAN:
-        return f"its tail spans a factor of {span:.3g} only, over which any law looks straight"
-    if p < REJECTED:
-        return f"samples of the best power law lie closer to it than these values (p = {p:.2g})"
-    return ""
 
 
 def _fit(logs: Float64[Tensor, "b n"]) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,14 +99,14 @@ def _fit(logs: Float64[Tensor, "b n"]) -> tuple[Tensor, Tensor, Tensor]:
     sums = logs.cumsum(1)
     found: list[tuple[Tensor, Tensor]] = []
     lengths = _lengths(n)
+    middles = torch.arange(n, dtype=logs.dtype) + 0.5
     for k in lengths:
         least = logs[:, k - 1 : k]
-        excess = sums[:, k - 1 : k] - k * least
-        slope = k / excess.clamp_min(1e-300)  # α - 1
-        below = torch.exp(-slope * (logs[:, :k] - least))  # the share beyond each value
-        share = torch.arange(1, k + 1, dtype=logs.dtype) / k
-        gaps = torch.maximum((below - share).abs(), (below - share + 1 / k).abs())
-        found.append((slope[:, 0], gaps.amax(1)))
+        slope = k / (sums[:, k - 1 : k] - k * least).clamp_min(1e-300)  # α - 1
+        # the share beyond each value, less the middle of the step that is counted there
+        gaps = (logs[:, :k] - least).mul_(-slope).exp_().sub_(middles[:k] / k)
+        low, high = gaps.aminmax(dim=1)
+        found.append((slope[:, 0], torch.maximum(-low, high) + 0.5 / k))
     distances = torch.stack([gap for _, gap in found], dim=1)
     best = distances.argmin(1, keepdim=True)
     slopes = torch.stack([slope for slope, _ in found], dim=1).gather(1, best)[:, 0]
@@ -139,12 +134,16 @@ def _samples(
     return mixed.sort(dim=1, descending=True).values
 
 
-def _interval(exponent: float, tail: int, again: Float64[Tensor, " b"]) -> Estimate:
-    """By the gamma law beyond the threshold, and by samples with their own: the wider."""
+def _interval(exponent: float, tail: int, again: Float64[Tensor, " b"] | None) -> Estimate:
+    """By the gamma law beyond the threshold, and by samples with their own if drawn: the wider."""
     sides = (RISK / 2, 1 - RISK / 2)
-    fixed = (1 + (exponent - 1) * float(scipy.special.gammaincinv(tail, q)) / tail for q in sides)
-    ends = torch.tensor([1 - q for q in sides], dtype=again.dtype)
-    free = (2 * exponent - again.quantile(ends)).clamp_min(1.0).tolist()
+    fixed = tuple(
+        1 + (exponent - 1) * float(scipy.special.gammaincinv(tail, q)) / tail for q in sides
+    )
+    free = fixed
+    if again is not None:
+        ends = torch.tensor([1 - q for q in sides], dtype=again.dtype)
+        free = (2 * exponent - again.quantile(ends)).clamp_min(1.0).tolist()
     low, high = zip(fixed, free, strict=True)
     how = f"maximum likelihood beyond the {tail} largest"
     return Estimate(exponent, min(*low, exponent), max(*high, exponent), how, RISK)

@@ -9,15 +9,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope.linalg.krylov.block import BLOCK, leading
+from sigmascope.linalg.krylov.largest import largest, short_of
 from sigmascope.linalg.krylov.maps import WORKING
 from sigmascope.linalg.random_matrix.laws import EdgeLaw
 from sigmascope.records import Estimate
 
 PANEL = 2**18  # entries whose signs are drawn at a time
 MOST = 96  # directions that are taken off before signs are drawn again
-FINE = 12  # steps, with which the largest value is right to a thousandth
-SMALL = 512  # up to this side a coarse run costs next to nothing and takes two steps more
-COARSE = {True: (6, 1.01), False: (4, 1.035)}  # steps, and by how much they may fall short
+FINE = 24  # steps, with which the largest value is right to some thousandths
+COARSE = 14  # the same to a hundredth and a half
+BEFORE = 6  # steps of a block to which those for more directions are added
 AGREES = 1.05  # times the value of Gaussians
 EVEN = 1.03  # norms of the longest row and column, over those of equal ones
 LIGHT = 7.0  # largest entry over their root mean square, beyond what Gaussians of any size have
@@ -79,9 +80,8 @@ class RandomSigns:
         """The largest singular value of one draw; of Gaussians where the entries are like them."""
         if self.plain:
             return Estimate.within(self.expected, 0.03 * self.expected, how="as of Gaussians")
-        steps, short = COARSE[min(self.A.shape) <= SMALL]
-        found = self._draw(steps)
-        return Estimate(found, found, short * found, f"random signs, {steps} steps")
+        found = self._draw(COARSE)
+        return Estimate(found, found, short_of(COARSE) * found, f"random signs, {COARSE} steps")
 
     @property
     def excess(self) -> float:
@@ -99,7 +99,7 @@ class RandomSigns:
     def without(self, count: int) -> "RandomSigns":
         """Those of what is left of the matrix without its leading directions, a hundred at most."""
         count = min(count, MOST)
-        steps = COARSE[True][0] + count // BLOCK
+        steps = BEFORE + count // BLOCK
         found = leading(self.A, count=count, energy=math.inf, steps=steps, generator=self.generator)
         rest = self.A.to(found.right.dtype, copy=True)
         rest.addmm_(rest @ found.right, found.right.mT, alpha=-1)
@@ -109,14 +109,7 @@ class RandomSigns:
         return left
 
     def _draw(self, steps: int) -> float:
-        found = leading(
-            self._flipped(),
-            energy=math.inf,
-            steps=steps,
-            vectors=0,
-            generator=self.generator,
-        )
-        return found.spectrum.sigma[0].item()
+        return largest(self._flipped(), steps=steps, generator=self.generator)
 
     def _flipped(self) -> Float[Tensor, "m n"]:
         """The entries with signs from the bits of random bytes, a sign for each."""

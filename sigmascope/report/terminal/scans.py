@@ -116,7 +116,7 @@ def _share(read: Mapping[str, Reading], matrices: Sequence[Matrix]) -> str:
 def _exponent(scan: Scan, read: Columns, matrices: Sequence[Matrix]) -> str:
     """The median where fits were accepted, and how many were tried; or that none was."""
     accepted = values(read.get(_EXPONENT, {}), matrices)
-    fits = {s.site for s in scan.skipped if s.what == _EXPONENT} | {*read.get(_TESTED, {})}
+    fits = {s.site for s in scan.skipped if s.what.startswith(_EXPONENT)} | {*read.get(_TESTED, {})}
     refused = sum(m.site in fits and m.site not in read.get(_EXPONENT, {}) for m in matrices)
     if accepted:
         of = f" ({len(accepted)} of {len(accepted) + refused})" if refused else ""
