@@ -81,8 +81,8 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
         f"no singular value is larger than those of noise ({len(found)} of {looked} matrices)"
         + (": as before training." if everywhere else f": {UNTOLD}."),
         "Marchenko & Pastur 1967; Johnstone 2001",
-        "See that these are trained weights, and that the optimiser held them. Where their start is "
-        "kept, `sigmascope scan NOW --against START` tells whether they moved.",
+        "See that these are trained weights, and that the optimiser held them. Where their start "
+        "is kept, `sigmascope scan NOW --against START` tells whether they moved.",
     )
 
 

@@ -16,6 +16,7 @@ from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.krylov.operator import Operator
 
 WORKING = {torch.float64: torch.float64}  # all others are multiplied in single precision
+PANEL = 2**20  # entries that are widened at a time
 PASSES = 6  # of a block over the basis; the third is for what only rounding left
 LEAST = 2.0**-900  # of an energy; below, squares of entries were lost
 LOW, HIGH = 2.0**-32, 2.0**32  # largest entries of which products stay inside any format
@@ -152,5 +153,6 @@ def _even(Z: Float[Tensor, "n b"]) -> Float[Tensor, "n b"]:
 
 def energy_of(A: Tensor) -> Float64[Tensor, ""]:
     """At least `‖A‖_F²`: the sum of the squares and what adding them up may have rounded."""
-    total = sum(float(panel.double().square().sum()) for panel in A.split(2048))
+    height = max(1, PANEL // A.shape[1])
+    total = sum(float(panel.double().square().sum()) for panel in A.split(height))
     return torch.tensor(total * (1 + (A.numel() + 2) * EPS), dtype=torch.float64)

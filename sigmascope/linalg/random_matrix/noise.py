@@ -72,13 +72,14 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
             f"{tuple(s.shape)} with squared norm {energy.value:g}: it has no bulk of noise."
         )
     found, excess = _peeled(s, energy.value, 1.0), 1.0
-    rest, start = signs, 0
+    start = 0
     for _ in range(ROUNDS if found[0] else 0):
+        rest = signs.without(start) if start else signs
         found, excess = _against(s, energy.value, rest, start)
+        del rest  # as large as the matrix: the next is made without it
         if excess == 1 or found[0] == start:
             break
         start = _surely(s, energy.value, excess, start)
-        rest = signs.without(start)
     return _told(s, energy, found, signs.baseline, excess)
 
 

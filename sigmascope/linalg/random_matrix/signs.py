@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sigmascope.linalg.krylov.block import BLOCK, leading
 from sigmascope.linalg.krylov.largest import largest, short_of
-from sigmascope.linalg.krylov.maps import WORKING
+from sigmascope.linalg.krylov.maps import WORKING, energy_of
 from sigmascope.linalg.random_matrix.laws import EdgeLaw
 from sigmascope.records import Estimate
 
@@ -103,7 +103,7 @@ class RandomSigns:
         found = leading(self.A, count=count, energy=math.inf, steps=steps, generator=self.generator)
         rest = self.A.to(found.right.dtype, copy=True)
         rest.addmm_(rest @ found.right, found.right.mT, alpha=-1)
-        rms = float(torch.linalg.vector_norm(rest, dtype=torch.float64)) / math.sqrt(rest.numel())
+        rms = math.sqrt(float(energy_of(rest)) / rest.numel())
         left = RandomSigns(rest, rms=rms, generator=self.generator)
         left.spare = True
         return left
