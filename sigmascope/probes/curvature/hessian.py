@@ -5,7 +5,8 @@ or functional differentiation is not used: it is wrong for normalisers whose own
 differentiated (torch 2.13).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,9 +19,11 @@ from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.execution.double_backward import (
     Parts,
     again,
+    along_the_tape,
     differentiable_twice,
     joined,
     pushforward,
+    tape_kept,
 )
 from sigmascope.probes.execution.hooks import module_name
 from sigmascope.probes.execution.refusals import require_real
@@ -41,12 +44,16 @@ class Curvature:
         operator: Symmetric, over the parameters one after the other, row by row.
         parameters: Their names, in this order; tied ones once.
         gradient: Of the loss; it often points where the curvature is large.
+        held: A block in which the model is held still once for all products, which costs as much as
+            a product of a small network does. Random numbers of the process drawn inside are drawn
+            again after it.
     """
 
     kind: Kind
     operator: Operator
     parameters: tuple[str, ...]
     gradient: Float64[Tensor, " n"]
+    held: Callable[[], AbstractContextManager[None]]
 
 
 def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> Curvature:
@@ -67,14 +74,35 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
     gradient = joined(slopes, owned).detach().double()
     size = sum(p.numel() for p in owned)
 
+    hold = _Hold(scene.model)
+
     def apply(block: Tensor) -> Tensor:
         columns = [_split(column, owned) for column in block.T]
-        with differentiable_twice(scene.model, recorded=True):
+        with hold.still(), along_the_tape():
             products = [multiplied(parts) for parts in columns]
         return torch.stack([joined(parts, owned) for parts in products], dim=1)
 
     operator = Operator((size, size), apply, apply, owned[0].detach())
-    return Curvature(kind, operator, (*parameters,), gradient)
+    return Curvature(kind, operator, (*parameters,), gradient, hold.still)
+
+
+class _Hold:
+    """Holds a model still for products with a tape of it: for one, or for many at once."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model, self._held = model, False
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        if self._held:
+            yield
+            return
+        with tape_kept(self._model):
+            self._held = True
+            try:
+                yield
+            finally:
+                self._held = False
 
 
 Product = Callable[[list[Tensor]], Parts]

@@ -1,7 +1,7 @@
 """What autograd needs to differentiate a model a second time, and rightly."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,28 +17,35 @@ Parts = Sequence[Tensor | None]  # of a vector, one for each tensor; None for ze
 
 
 @contextmanager
-def differentiable_twice(model: nn.Module, *, recorded: bool = False) -> Iterator[None]:
+def differentiable_twice(model: nn.Module) -> Iterator[None]:
     """Hold a model still on a tape that can be differentiated again, also after the block.
-
-    Args:
-        model: The model.
-        recorded: Whether the tape is there already, and only parts of it may be computed again.
 
     Raises:
         Refusal: If autograd cannot, with its words.
     """
-    by_hand = nullcontext() if recorded else _ByHand()
-    with (
-        explaining(),
-        still(model),
-        torch.enable_grad(),
-        sdpa_kernel(SDPBackend.MATH),
-        by_hand,
-    ):
+    with tape_kept(model), along_the_tape(), _ByHand():
+        yield
+
+
+@contextmanager
+def tape_kept(model: nn.Module) -> Iterator[None]:
+    """Hold a model still, parts of which may be computed again for a tape that there is."""
+    with still(model):
         for module in model.modules():
             if uses_batch_statistics(module):
                 # updated in place otherwise, which would spoil the tape that refers to them
                 module._buffers.update(dict.fromkeys(("running_mean", "running_var")))
+        yield
+
+
+@contextmanager
+def along_the_tape() -> Iterator[None]:
+    """Differentiate, by kernels that can be differentiated again.
+
+    Raises:
+        Refusal: If autograd cannot, with its words.
+    """
+    with explaining(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         yield
 
 

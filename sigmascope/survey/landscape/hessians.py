@@ -144,7 +144,8 @@ def curvature(
     for block in blocks:
         curved = subject.curvature(kind, layers=block)
         site = WHOLE if block is None else block[0]
-        parts.append(_Bending(curved, asked, tolerance, steps, samples, generator).bend(site))
+        with curved.held():
+            parts.append(_Bending(curved, asked, tolerance, steps, samples, generator).bend(site))
     check = subject.self_check if "check" in asked else None
     return Bends(kind, tuple(parts), check, loss_name(loss, targets))
 
@@ -178,7 +179,7 @@ class _Bending:
     tolerance: float | None
     steps: int
     samples: int
-    generator: torch.Generator | None
+    generator: torch.Generator
 
     def bend(self, site: str) -> Bend:
         """What is asked for."""

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes import Subject
+from sigmascope.probes.curvature import Curvature
 from sigmascope.records import Estimate
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import WHOLE
@@ -83,6 +84,10 @@ class Sharpness(Probe):
         probe = self._probe
         subject = Subject(self._model, probe.batch, targets=probe.targets, loss=probe.loss)
         curved = subject.curvature("hessian")
+        with curved.held():
+            yield from self._of(curved)
+
+    def _of(self, curved: Curvature) -> Iterator[Found]:
         spans = _spans(self._model, curved.parameters)
         sites = [WHOLE, self._places[self._turn % len(self._places)].site]
         rates = _rates(self._places)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from fingerprints import differences, fingerprint
 from models_zoo import MODELS, call
 from torch import nn
 from torch.nn import functional as F
@@ -17,6 +18,7 @@ from sigmascope.linalg.krylov import (
 )
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject
+from sigmascope.probes.execution.freeze import still
 from sigmascope.probes.samples.batches import as_tensor
 
 NOT_TWICE = {"inplace-residual", "bag-of-words", "all-frozen"}
@@ -225,3 +227,28 @@ def test_refusals(as_users_see_it):
         list(taken.model.parameters())[-2].add_(1)
     with pytest.raises(Refusal, match="take the curvature again"):
         operator.apply(torch.ones(operator.shape[0], 1))
+
+
+@pytest.mark.parametrize("name", ["batchnorm-train", "dropout", "layernorm"])
+def test_held_once_for_all_products_are_the_same_and_nothing_is_lost(name, monkeypatch):
+    s = subject(name)
+    times = []
+
+    def counted(model, **more):
+        times.append(model)
+        return still(model, **more)
+
+    monkeypatch.setattr("sigmascope.probes.execution.double_backward.still", counted)
+    curved = s.curvature()
+    v = torch.ones(curved.operator.shape[0], 1, dtype=torch.float64)
+    alone = curved.operator.apply(v)
+    before, taken = fingerprint(model=s.model), len(times)
+    with curved.held():
+        held = [curved.operator.apply(v) for _ in range(3)]
+        assert len(times) == taken + 1
+    assert all(torch.equal(alone, one) for one in held)
+    with pytest.raises(KeyError), curved.held():
+        raise KeyError
+    assert not differences(before, fingerprint(model=s.model))
+    assert torch.equal(curved.operator.apply(v), alone)
+    assert len(times) == taken + 3
