@@ -1,3 +1,5 @@
+import re
+
 from rich.text import Text
 
 from sigmascope.report.terminal.console import Code, rendered, rendered_html
@@ -28,5 +30,17 @@ def test_html_is_one_element_with_its_style_inside():
     assert card.count("<pre") == card.count("</pre>") == 1
     assert "a&lt;b" in card
     assert "if a &lt; b: pass" in card
-    assert "color: #b3261e" in card
+    assert "color: light-dark(#b3261e,#ff8f86)" in card
     assert "class=" not in card
+
+
+def test_every_colour_of_a_card_has_one_by_night():
+    colours = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+    said = [
+        Text(f"{dim}{c} #b3261e", f"{dim}{c}") for c in colours for dim in ("", "dim ", "bold ")
+    ]
+    card = rendered_html(said, width=60)
+    assert not re.search(r"color: ?#", card.split(">", 1)[1])
+    assert card.count("#b3261e<") == len(said)  # what only reads like a colour is left alone
+    head = card[: card.index(">")]
+    assert head.index("background:#fff;") < head.index("background:light-dark(")
