@@ -8,13 +8,13 @@ steps are made on what is left of matrix, energy and entries after the values be
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg.random_matrix.laws import MarchenkoPastur
-from sigmascope.linalg.random_matrix.signs import RandomSigns, wishart_edge
+from sigmascope.linalg.random_matrix.signs import MOST, RandomSigns, wishart_edge
 from sigmascope.linalg.random_matrix.tracy_widom import TracyWidom
 from sigmascope.records import Estimate, Spectrum
 
@@ -22,6 +22,7 @@ FALSE_ALARMS = 0.01  # what is promised of pure noise; the quantile leaves room 
 QUANTILE = 0.998
 FEWEST = 8  # of the smaller side: below, there is no bulk to speak of
 ROUNDS = 4  # of taking off what surely sticks out and drawing signs for the rest
+SUMMED = 1 + 1e-5  # times what single precision leaves: more than its rounding takes from the sum
 CLEAR = 1.5  # times the edge: no noise whose signs were drawn once comes near
 
 
@@ -71,44 +72,80 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
             f"A non-zero matrix of at least {FEWEST} rows and columns was expected, got "
             f"{tuple(s.shape)} with squared norm {energy.value:g}: it has no bulk of noise."
         )
-    found, excess = _peeled(s, energy.value, 1.0), 1.0
-    start = 0
+    left = _Left(s, 0, energy.high)
+    found, excess, start = _peeled(s, left, 1.0), 1.0, 0
     for _ in range(ROUNDS if found[0] else 0):
         rest = signs.without(start) if start else signs
-        found, excess = _against(s, energy.value, rest, start)
+        if start and not s.complete:
+            left = _Left(s, min(start, MOST), rest.energy * SUMMED)
+        found, excess = _against(s, left, rest, start)
         del rest  # as large as the matrix: the next is made without it
-        if excess == 1 or found[0] == start:
+        if found[0] == start or (excess == 1 and left.sharp(found[0])):
             break
-        start = _surely(s, energy.value, excess, start)
-    return _told(s, energy, found, signs.baseline, excess)
+        start = _surely(s, left, excess, start)
+    return _told(s, energy, left, found, signs.baseline, excess)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """Energy that is left without the first k values: of a spectrum that is not whole, at most.
+
+    Attributes:
+        s: The spectrum.
+        known: Without how many values what is left was added up entry by entry; taking squares of
+            computed values off a sum leaves what rounding left of them.
+        energy: What that came to.
+    """
+
+    s: Spectrum
+    known: int
+    energy: float
+
+    def without(self, k: int) -> float:
+        """Without the first k."""
+        if self.s.complete:  # from the smallest on, so that nothing cancels
+            return self._tails[k] if k < len(self.s.sigma) else 0.0
+        return max(self.energy - float(self.s.low[self.known : k].square().sum()), 0.0)
+
+    def sharp(self, k: int) -> bool:
+        """Whether that is known to a hundredth, in spite of what rounding took from the values."""
+        if self.s.complete:
+            return True
+        sigma, low = (end[self.known : k].square().sum() for end in (self.s.sigma, self.s.low))
+        return float(sigma - low) <= 0.01 * self.without(k)
+
+    @cached_property
+    def _tails(self) -> list[float]:
+        return self.s.sigma.square().flip(0).cumsum(0).flip(0).tolist()
 
 
 def _against(
-    s: Spectrum, energy: float, signs: RandomSigns, start: int
+    s: Spectrum, left: _Left, signs: RandomSigns, start: int
 ) -> tuple[tuple[int, float, float], float]:
     """How many values stick out, and by how much random signs exceed Gaussians.
 
     The first `start` values do, and are not among the entries that have the signs.
     """
     excess = signs.excess
-    found = _peeled(s, energy, excess, start)
+    found = _peeled(s, left, excess, start)
     if found[0] > start and float(s.sigma[start]) < CLEAR * found[2]:
         excess = max(excess, signs.sure_excess())  # noise may look like this: ask more
-        found = _peeled(s, energy, excess, start)
+        found = _peeled(s, left, excess, start)
     return found, excess
 
 
-def _surely(s: Spectrum, energy: float, excess: float, start: int) -> int:
+def _surely(s: Spectrum, left: _Left, excess: float, start: int) -> int:
     """How many stick out even if what exceeds Gaussians is all in the rest; one more at least.
 
     Spikes that are spread evenly add to the entries what Gaussians would: the signs of the whole
     then exceed Gaussians by less than those of the noise in it. The squares of edges add up.
     """
-    rest = _rest(s, energy)
+    whole = left.without(start)
     k = start + 1
     while k < min(len(s.sigma), min(s.shape) // 2) and float(s.low[k]) > 0:
-        own = (excess**2 - 1) * rest[start] / rest[k] if rest[k] > 0 else 0.0
-        if float(s.sigma[k]) <= _edge(s.shape, k, rest[k], math.sqrt(1 + own))[1]:
+        rest = left.without(k)
+        own = (excess**2 - 1) * whole / rest if rest > 0 else 0.0
+        if float(s.sigma[k]) <= _edge(s.shape, k, rest, math.sqrt(1 + own))[1]:
             break
         k += 1
     return k
@@ -119,14 +156,13 @@ def _quantile() -> float:
     return TracyWidom().quantile(QUANTILE)
 
 
-def _peeled(s: Spectrum, energy: float, excess: float, start: int = 0) -> tuple[int, float, float]:
+def _peeled(s: Spectrum, left: _Left, excess: float, start: int = 0) -> tuple[int, float, float]:
     """How many values stick out, `start` at least, and level and edge of what is left."""
-    rest = _rest(s, energy)
     last = min(len(s.sigma), min(s.shape) // 2)
-    k, (level, edge) = start, _edge(s.shape, start, rest[start], excess)
+    k, (level, edge) = start, _edge(s.shape, start, left.without(start), excess)
     while k < last and float(s.low[k]) > 0 and float(s.sigma[k]) > edge:
         k += 1
-        level, edge = _edge(s.shape, k, rest[k], excess)
+        level, edge = _edge(s.shape, k, left.without(k), excess)
     return k, level, edge
 
 
@@ -137,18 +173,10 @@ def _edge(shape: tuple[int, int], k: int, rest: float, excess: float) -> tuple[f
     return level, level * excess * math.sqrt(law.centre + law.scale * _quantile())
 
 
-def _rest(s: Spectrum, energy: float) -> list[float]:
-    """Energy without the first k values, for each k."""
-    squares = s.sigma.square()
-    if s.complete:  # from the smallest on, so that nothing cancels
-        tails = squares.flip(0).cumsum(0).flip(0)
-        return [*tails.tolist(), 0.0]
-    return [energy, *(energy - squares.cumsum(0)).clamp_min(0).tolist()]
-
-
 def _told(
     s: Spectrum,
     energy: Estimate,
+    left: _Left,
     found: tuple[int, float, float],
     baseline: Estimate,
     excess: float,
@@ -156,14 +184,14 @@ def _told(
     count, level, edge = found
     how = f"{s.how}, Tracy-Widom {QUANTILE:g}"
     how += f" x {excess:.3g} for the entries" if excess > 1 else ""
-    rest = _rest_ends(s, energy, count)
+    rest = _rest_ends(s, energy, left, count)
     entries = (s.shape[0] - count) * (s.shape[1] - count)
     low, high = (math.sqrt(max(end, 0.0) / entries) for end in rest)
     whole = count < min(s.shape) // 2
     return Noise(
         Estimate(level, min(low, level), max(high, level), s.how, s.risk),
         Estimate.exactly(edge, how=how),
-        _count(s, energy, count, edge, how),
+        _count(s, rest[1], count, edge, how),
         _share(s, energy, count),
         _distance(s, count, level) if s.complete and whole and level > 0 else None,
         baseline,
@@ -171,19 +199,17 @@ def _told(
     )
 
 
-def _rest_ends(s: Spectrum, energy: Estimate, count: int) -> tuple[float, float]:
+def _rest_ends(s: Spectrum, energy: Estimate, left: _Left, count: int) -> tuple[float, float]:
     if s.complete:
         return float(s.low[count:].square().sum()), float(s.high[count:].square().sum())
-    taken = lambda end: float(end[:count].square().sum())
-    return energy.low - taken(s.high), energy.high - taken(s.low)
+    return energy.low - float(s.high[:count].square().sum()), left.without(count)
 
 
-def _count(s: Spectrum, energy: Estimate, count: int, edge: float, how: str) -> Estimate:
+def _count(s: Spectrum, rest: float, count: int, edge: float, how: str) -> Estimate:
     """Between what surely exceeds the edge and what may; of unknown values their energy tells."""
     low, high = int((s.low > edge).sum()), int((s.high > edge).sum())
     if not s.complete:
-        left = energy.high - float(s.low[:count].square().sum())
-        unknown = left / edge / edge if edge > 0 else math.inf
+        unknown = rest / edge / edge if edge > 0 else math.inf
         high = int(min(float(min(s.shape)), count + max(unknown, 0.0)))
         how += f", of {len(s.sigma)} leading values" + (" all" if count == len(s.sigma) else "")
     return Estimate(float(count), float(min(low, count)), float(max(high, count)), how, s.risk)

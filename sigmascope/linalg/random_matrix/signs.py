@@ -68,12 +68,17 @@ class RandomSigns:
         generator: torch.Generator | None,
     ) -> None:
         m, n = A.shape
-        self.A, self.generator = A, generator
+        self.A, self.rms, self.generator = A, rms, generator
         self.spare = False  # whether its entries may be turned in place: nobody else has them
         self.expected = rms * math.sqrt(wishart_edge(m, n).mean)
         equal = rms * (math.sqrt(n) + math.sqrt(m))
         even = longest is not None and sum(longest) <= EVEN * equal
         self.plain = even and largest <= LIGHT * rms
+
+    @property
+    def energy(self) -> float:
+        """Sum of the squared entries."""
+        return self.rms**2 * self.A.numel()
 
     @cached_property
     def baseline(self) -> Estimate:

@@ -145,6 +145,22 @@ def test_a_matrix_of_low_rank_has_its_rank_of_spikes(rank, dtype, steps):
     assert found.energy.value == pytest.approx(1, abs=1e-9)
 
 
+@pytest.mark.parametrize("rank", [9, 40, 64])  # of one the rounding has a structure of its own
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("scale", [1.0, 3e-4])
+def test_what_rounding_leaves_of_a_product_is_its_noise(rank, dtype, scale):
+    g = fresh(rank)
+    left, right = torch.randn(600, rank, generator=g), torch.randn(rank, 500, generator=g)
+    A = (left @ right * scale).to(dtype)
+    full, part = of(A.float()), of(A.float(), steps=12)
+    assert part.spikes.value == rank
+    assert rank <= full.spikes.value <= rank + 3  # rounding is nearly noise, with a few directions
+    assert part.level.low <= full.level.value <= part.level.high * 1.001
+    unit = {torch.bfloat16: 2.0**-9, torch.float32: 2.0**-24}[dtype]
+    rms = float(A.double().square().mean().sqrt())
+    assert part.level.high < 2 * unit * rms or dtype == torch.float32  # products round, too
+
+
 def small_or_zero(A):
     return min(A.shape) < 8 or not A.any()
 
