@@ -19,7 +19,7 @@ Passes = Annotated[int, Parameter(validator=Number(lte=LARGEST))]  # the door sa
 def rank(
     *models: str,
     source: Source = DEFAULT,
-    passes: Passes = 60,
+    passes: Passes = 84,
     budget: str = BUDGET,
     json: str | None = None,
 ) -> int:
