@@ -22,7 +22,7 @@ from sigmascope.records import Estimate
 # A longer probe than that of a profile: of designs that all train, later rounds tell who is better.
 ROUNDS = ((4, 5), (2, 6), (1, 22))  # how many of the best rates go on, and for how many rounds
 PASSES = sum(count * rounds for count, rounds in ROUNDS)
-COST = 84  # passes for each design, on average
+COST = 60  # passes for each design, on average
 
 
 @final
@@ -105,7 +105,8 @@ def rank(
         loss: What training minimises.
         optimiser: With which all will be trained.
         rates: Learning rates to try; the usual four of the optimiser if not given.
-        passes: For each design on average, 54 or more.
+        passes: For each design on average, 54 or more, to tell the order; to tell which rate to
+            name takes up to 28 more of a design that is not done or dead.
         batch_dim: Where the batch has its samples.
         generator: Chooses samples where there are more.
         budget: Seconds that all steps may take together, kept to within one; None for as long as it
@@ -120,7 +121,7 @@ def rank(
         Refusal: If there are no designs, fewer passes than a probe takes, or a design cannot be
             probed; it is named.
 
-    Cost: `passes` forward and backward passes of the batch for each design.
+    Cost: `passes` forward and backward passes of the batch for each design, and up to 28 more.
 
     Source:
         Jamieson & Talwalkar 2016, successive halving.
@@ -155,11 +156,9 @@ def ranked_entries(
     budget, tried = Budget.of(budget), []
     with budget.counting():
         for done, entry in enumerate(entries):
-            left, spent = len(entries) - done, sum(t.probing.passes for t in tried)
-            spare = passes * len(entries) - spent - PASSES * left
-            tried.append(_Tried.of(entry, budget, left=left, spare=spare))
+            tried.append(_Tried.of(entry, budget, left=len(entries) - done))
         with suppress(OverBudget):  # what was seen until then is enough for an order
-            _halve(tried, passes * len(tried) - sum(t.probing.passes for t in tried))
+            _halve(tried, passes * len(tried) - sum(t.looked for t in tried))
     ordered = sorted(tried, key=lambda t: t.order, reverse=True)
     return tuple(t.ranked(place + 1) for place, t in enumerate(ordered))
 
@@ -215,20 +214,22 @@ class _Tried:
     seen: Probe
     rate: float
     about: str  # the rate, in words
+    looked: int  # passes that told the order; those that told rates apart come on top
 
     @classmethod
-    def of(cls, entry: Entry, budget: Budget, *, left: int, spare: int) -> "_Tried":
+    def of(cls, entry: Entry, budget: Budget, *, left: int) -> "_Tried":
         """After the rounds that every design gets, in its part of the time that is left."""
         part = Budget(max(budget.left, 1e-9) / left, budget.tell, budget.clock)
         try:
             probing = looked(entry, part, among=left)
-            found = named(probing, spare=spare)
+            spent = probing.passes
+            found = named(probing)
         except Refusal as error:
             kind = OverBudget if isinstance(error, OverBudget) else Refusal
             raise kind(f"{printable(entry.name)}: {error}") from error
         probing.keep(found.rate)  # the other copies would fill the memory
         probing.wait(budget)
-        return cls(entry.name, probing, found.seen, found.rate, found.why)
+        return cls(entry.name, probing, found.seen, found.rate, found.why, spent)
 
     @property
     def order(self) -> tuple[float, float]:

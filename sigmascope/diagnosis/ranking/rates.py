@@ -37,12 +37,11 @@ class Named:
     why: str = ""
 
 
-def named(probing: Probing, *, spare: int) -> Named:
+def named(probing: Probing) -> Named:
     """The rate that came farthest, or the next smaller one where that comes as far.
 
     Args:
         probing: After the rounds that every design gets; goes on.
-        spare: Rounds that may be spent.
 
     Cost: up to 28 rounds, and as many as the better rate has fewer than 33.
     """
@@ -52,13 +51,11 @@ def named(probing: Probing, *, spare: int) -> Named:
     if below is None or (best.finite and not PLAIN < level(best, seen) < DONE):
         return Named(best.rate, seen)
     rounds = {c.rate: max(0, LONG - len(c.losses)) for c in seen.curves if c.finite}
-    untried = f"Whether {below:g} would do better than {best.rate:g} was not tried."
-    if sum(rounds.get(rate, 0) for rate in (best.rate, below)) > spare:
-        return Named(best.rate, seen, untried)
     with suppress(OverBudget):  # what the user allowed is enough for a rate, not for this
         for rate in (below, best.rate):
             probing.go_on_at(rate, rounds.get(rate, 0))
         return _compared(seen, probing.seen(), best.rate, below)
+    untried = f"There was no time to see whether {below:g} would do better than {best.rate:g}."
     return Named(best.rate, seen, untried)
 
 
