@@ -48,7 +48,8 @@ def named(probing: Probing) -> Named:
     seen = probing.seen()
     best = max(seen.curves, key=lambda c: (farthest(c, seen), -c.rate))
     below = max((c.rate for c in seen.curves if c.rate < best.rate), default=None)
-    if below is None or (best.finite and not PLAIN < level(best, seen) < DONE):
+    done = best.finite and level(best, seen) >= DONE
+    if below is None or done or farthest(best, seen) < PLAIN:
         return Named(best.rate, seen)
     rounds = {c.rate: max(0, LONG - len(c.losses)) for c in seen.curves if c.finite}
     with suppress(OverBudget):  # what the user allowed is enough for a rate, not for this

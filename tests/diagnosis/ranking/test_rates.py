@@ -59,6 +59,7 @@ AGES = {0.001: 5, 0.003: 11, 0.01: LONG}
         (rising(0.4), [*FAST[: LONG - 1], None], 0.003),  # what is lost is not named
         ([0.1, 0.1, None] + [None] * (LONG - 3), FAST, 0.01),
         (rising(0.7), [0.9, 0.9, *[0.5] * (LONG - 2)], 0.003),  # a peak that did not last
+        (rising(0.7), [0.9, 0.9, *[0.0] * (LONG - 2)], 0.003),  # nor left anything
     ],
 )
 def test_the_larger_rate_is_named_only_if_it_is_ahead_after_as_many_rounds(below, best, rate):
