@@ -65,6 +65,8 @@ statement about the true numbers:
 
 - *holds*: the intervals prove the inequality.
 - *consistent*: they overlap, or a hypothesis cannot be decided.
+- *vacuous*: the limit is one that no number passes, whatever the network: 0 below a norm, infinity
+  above a condition number. It holds, and says nothing.
 - *violated*: they contradict it although every hypothesis is met. There is a bug, in the network or
   here.
 - *inapplicable*: a hypothesis is known to fail. The theorem then promises nothing.

@@ -111,7 +111,8 @@ def test_python_that_is_shown_runs(page, capsys, tmp_path, monkeypatch):
         warnings.simplefilter("ignore")  # theirs
     exec("\n".join(fenced(page, "python")), {})
     told = (
-        "rank-collapse|chain-soft-rank holds|worst layer|unexplained|inner dimension|lower rank"
+        "rank-collapse|chain-participation-ratio holds|worst layer|unexplained|inner dimension"
+        "|lower rank"
         "|probability|energy-of-rank|alarms in force|double-softmax"
         "|1 matrix, 2048 parameters|trained .* networks"
     )

@@ -38,7 +38,8 @@ def rank(
     Args:
         models: Two or more designs; each as for `profile`.
         source: The data, on which all are tried.
-        passes: Forward and backward passes of the samples for each design, on average.
+        passes: Forward and backward passes of the samples for each design, on average, to order
+            them; up to 28 more tell which rate to name.
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`.
         json: Write the order here as JSON; `-` for standard output, in place of the text.
     """

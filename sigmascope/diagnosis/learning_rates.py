@@ -1,13 +1,21 @@
 """Learning rates by layer, from the curvature of the loss in each."""
 
+import math
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from sigmascope import survey
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution import module_name
+from sigmascope.linalg.krylov import Operator, extreme_eigenvalues
+from sigmascope.probes import Subject
+from sigmascope.probes.curvature import Curvature
 from sigmascope.probes.samples import Batch, Loss
+from sigmascope.records import Estimate
+
+# products, and relative error: for the scale of a layer, and for how all of them add up
+ROUGH, FINE = (8, 1e-1), (32, 1e-9)
+REST = "(rest)"
 
 
 def layer_rates(
@@ -16,59 +24,107 @@ def layer_rates(
     *,
     targets: Any = None,
     loss: Loss | None = None,
-    share: float = 0.25,
+    share: float = 0.3,
     batch_dim: int = 0,
 ) -> list[dict[str, Any]]:
     """Parameter groups for an optimiser, each layer at a rate that its curvature allows.
 
-    A layer whose Gauss-Newton matrix has the largest eigenvalue `t` gets the rate
-    `share / (L t)`, L being the number of layers: as the whole matrix is at most L times its
-    diagonal blocks, gradient descent at these rates is stable on the quadratic model of the loss
-    for every `share` below 2. Curvature grows as small weights do, so that the default leaves room.
+    A layer whose block of the Gauss-Newton matrix has the largest eigenvalue `t` gets the rate
+    `share / (λ t)`. λ says how much the layers add to one another's steps: it is the largest
+    eigenvalue of the whole matrix when each block is scaled to 1, measured, between 1 and the
+    number of layers. Gradient descent at these rates is stable on the quadratic model of the loss
+    for every `share` below 2. That speaks of whole batches like this one, at these weights: where
+    curvature grows in training, as small weights do, the default leaves room; where it falls, as
+    with normalisers, a `share` of 1 is often faster.
 
     Args:
-        model: Left as it is; its parameters are in the groups.
-        batch: As for `survey.landscape.landscape`.
+        model: Left as it is; its parameters are in the groups. Measured in the mode that it is in:
+            put it into training mode, if that is how it will be run.
+        batch: As for `survey.profile`.
         targets: What `loss` compares the output with.
         loss: Convex in the output; squared error if none is given.
         share: Of the rates that would take the quadratic model down fastest for sure.
         batch_dim: Where the batch has its samples.
 
     Returns:
-        For `torch.optim.SGD(groups)`: `params`, `lr` and `name` for each layer; what trains and
-        belongs to no such layer (normalisers) comes last, at the smallest of the rates.
+        For `torch.optim.SGD(groups)`: `params`, `lr` and `name` for each module that has parameters
+        of its own; those without any curvature come last, at the smallest of the rates.
 
     Raises:
-        Refusal: If the landscape cannot be measured, or no layer has a curvature.
+        Refusal: If the curvature cannot be measured, or no layer has one.
 
     Source:
-        Riedi et al. 2022, section 3, corrected, for the curvature; that a positive matrix is at
-        most L times its L diagonal blocks is the inequality of Cauchy and Schwarz.
+        The rate of gradient descent on a quadratic: Polyak 1964. With λ at its upper bound, the
+        number of layers (the inequality of Cauchy and Schwarz), it is that of each layer alone.
 
-    Cost: as `survey.landscape.landscape`.
+    Cost: up to 8 products with the matrix for each layer and 32 for all, each about two forward and
+    backward passes.
     """
-    found = survey.landscape.landscape(
-        model, batch, targets=targets, loss=loss, batch_dim=batch_dim
-    )
-    tops = {
-        module_name(layer.site): layer.top.high
-        for layer in found.layers
-        if 0 < layer.top.high < float("inf")
-    }
+    subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
+    whole = subject.curvature("gauss-newton")
+    blocks = _blocks(model, whole)
+    seen = {name: _top(_part(whole.operator, rows), *ROUGH).value for name, rows in blocks.items()}
+    tops = {name: top for name, top in seen.items() if 0 < top < math.inf}
     if not tops or not share > 0:
         raise Refusal(
             f"Rates need layers with a curvature and a `share` above 0, got {len(tops)} layers and "
             f"{share:g}. `sigmascope landscape` says why a layer has none."
         )
-    rates = {site: share / (len(tops) * top) for site, top in tops.items()}
-    groups, seen = [], set()
-    for site, rate in rates.items():
-        module = model.get_submodule(module_name(site))
-        own = [p for p in module.parameters() if p.requires_grad and p not in seen]
-        seen.update(own)
-        if own:
-            groups.append({"params": own, "lr": rate, "name": site})
-    rest = [p for p in model.parameters() if p.requires_grad and p not in seen]
-    if rest:
-        groups.append({"params": rest, "lr": min(rates.values()), "name": "(rest)"})
-    return groups
+    together = _top(_scaled(whole.operator, blocks, tops), *FINE).high
+    return _groups(model, {name: share / (together * top) for name, top in tops.items()})
+
+
+def _blocks(model: nn.Module, whole: Curvature) -> dict[str, Tensor]:
+    """Where the entries of each module's own parameters are; tied ones belong to the first."""
+    sizes = {n: p.numel() for n, p in model.named_parameters()}
+    found: dict[str, list[Tensor]] = {}
+    at = 0
+    for name in whole.parameters:
+        found.setdefault(_owner(name), []).append(torch.arange(at, at + sizes[name]))
+        at += sizes[name]
+    return {name: torch.cat(rows) for name, rows in found.items()}
+
+
+def _owner(parameter: str) -> str:
+    return parameter.rpartition(".")[0]
+
+
+def _part(A: Operator, rows: Tensor) -> Operator:
+    """The block of a symmetric operator at some rows and columns."""
+
+    def apply(X: Tensor) -> Tensor:
+        wide = X.new_zeros(A.shape[0], X.shape[1])
+        wide[rows.to(X.device)] = X
+        return A.apply(wide)[rows.to(X.device)]
+
+    return Operator((len(rows), len(rows)), apply, apply, A.like)
+
+
+def _scaled(A: Operator, blocks: dict[str, Tensor], tops: dict[str, float]) -> Operator:
+    """`D A D`, in which every block has the largest eigenvalue 1."""
+    d = torch.zeros(A.shape[0], dtype=torch.float64)
+    for name, top in tops.items():
+        d[blocks[name]] = top**-0.5
+
+    def apply(X: Tensor) -> Tensor:
+        by = d.to(X)[:, None]
+        return by * A.apply(by * X)
+
+    return Operator(A.shape, apply, apply, A.like)
+
+
+def _top(A: Operator, steps: int, tolerance: float) -> Estimate:
+    """The largest eigenvalue."""
+    steps = min(steps, A.shape[0])
+    return extreme_eigenvalues(A, steps=steps, tolerance=tolerance, sides="top").top[0]
+
+
+def _groups(model: nn.Module, rates: dict[str, float]) -> list[dict[str, Any]]:
+    """The parameters with the rate of their module; what has none gets the smallest."""
+    groups: dict[str, list[nn.Parameter]] = {}
+    for name, p in model.named_parameters():
+        if p.requires_grad:
+            groups.setdefault(_owner(name) if _owner(name) in rates else REST, []).append(p)
+    rates = {**rates, REST: min(rates.values())}
+    order = sorted(groups, key=lambda name: name == REST)
+    return [{"params": groups[n], "lr": rates[n], "name": n or "(model)"} for n in order]

@@ -15,6 +15,7 @@ class Verdict(StrEnum):
 
     HOLDS = "holds"  # proved by these intervals
     CONSISTENT = "consistent"  # the intervals overlap, or a hypothesis cannot be decided
+    VACUOUS = "vacuous"  # the limit is one that no number passes, whatever the network
     VIOLATED = "violated"  # contradicted although all hypotheses are met: a bug
     INAPPLICABLE = "inapplicable"  # an assumption is known to fail
 
@@ -55,7 +56,9 @@ class Check(Shown):
 
     @property
     def note(self) -> str:
-        """Why a contradiction is none: the hypotheses that could not be decided; else empty."""
+        """Why a contradiction is none, or why the limit says nothing; else empty."""
+        if self.verdict == Verdict.VACUOUS:
+            return "the limit says nothing: the other side is never past it"
         if self.verdict != Verdict.CONSISTENT or not _smaller_exceeds(self):
             return ""
         unknown = "; ".join(a.says for a in self.assumptions if a.met is None)

@@ -2,11 +2,14 @@
 
 Both sides are estimates, computed from the facts by arithmetic that carries every error along
 (`records.Estimate`), so that a verdict is a statement about the two true numbers: HOLDS and
-VIOLATED are proved by the intervals, everything between is CONSISTENT. A theorem is contradicted
-only where all that makes it true is known to be met; a hypothesis that the facts cannot decide
-turns a contradiction into CONSISTENT, with a note. An inapplicable theorem is asked for no number.
+VIOLATED are proved by the intervals, everything between is CONSISTENT. A limit that the measured
+side cannot pass, whatever the network, is VACUOUS: it holds, and says nothing. A theorem is
+contradicted only where all that makes it true is known to be met; a hypothesis that the facts
+cannot decide turns a contradiction into CONSISTENT, with a note. An inapplicable theorem is asked
+for no number.
 """
 
+import math
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +17,9 @@ from typing import Any, ClassVar, final
 
 from sigmascope.probes import Subject
 from sigmascope.records import Assumption, Check, Estimate, Sense, Verdict
+
+ANY = (-math.inf, math.inf)
+SIZE = (0.0, math.inf)  # of norms, squares, and counts
 
 
 class Bound(ABC):
@@ -37,6 +43,10 @@ class Bound(ABC):
     def limit(self) -> Estimate:
         """The side that bounds it."""
 
+    def always(self) -> tuple[float, float]:
+        """Between what the measured side lies for every network: a limit out there says nothing."""
+        return ANY
+
     def sides(self) -> tuple[Estimate, Estimate]:
         """Both; overridden where they are computed together."""
         return self.measured(), self.limit()
@@ -52,9 +62,15 @@ class Bound(ABC):
         if small.exceeds(large):
             known = all(a.met for a in assumptions)
             verdict = Verdict.VIOLATED if known else Verdict.CONSISTENT
+        elif self._says_nothing(limit):
+            verdict = Verdict.VACUOUS
         else:
             verdict = Verdict.HOLDS if small.high <= large.low else Verdict.CONSISTENT
         return self._said(assumptions, verdict, measured, limit)
+
+    def _says_nothing(self, limit: Estimate) -> bool:
+        least, most = self.always()
+        return limit.low >= most if self.sense == "at most" else limit.high <= least
 
     def _said(
         self,
@@ -100,6 +116,7 @@ def row(
     limit: Callable[[Any], Estimate],
     assuming: Callable[[Any], Iterable[Assumption]] = lambda facts: (),
     speaks: Callable[[Any], bool] = lambda facts: True,
+    always: Callable[[Any], tuple[float, float]] = lambda facts: ANY,
     sense: Sense = "at most",
 ) -> type[OfFacts]:
     """A theorem that differs from its neighbours only in formulas.
@@ -113,6 +130,7 @@ def row(
         limit: The side that bounds it.
         assuming: The hypotheses.
         speaks: Whether it says anything about these facts.
+        always: Between what the bounded side lies for every network.
         sense: As for `Bound`.
     """
     body = {
@@ -126,6 +144,7 @@ def row(
         "speaks": classmethod(lambda cls, given: speaks(given)),
         "measured": lambda self: measured(self.given),
         "limit": lambda self: limit(self.given),
+        "always": lambda self: always(self.given),
     }
     return ABCMeta("".join(map(str.title, name.split("-"))), (OfFacts,), body)
 

@@ -66,6 +66,49 @@ def test_the_verdict_is_what_the_intervals_prove(a, b, verdict):
     assert Above(interval(*b), interval(*a)).check().verdict == verdict
 
 
+@dataclass(frozen=True)
+class Share(Below):
+    """Of a number that is between 0 and 1 whatever the network."""
+
+    def always(self):
+        return 0.0, 1.0
+
+
+@dataclass(frozen=True)
+class Least(Share):
+    """The same from the other side."""
+
+    sense: ClassVar[str] = "at least"
+
+
+@pytest.mark.parametrize(
+    ("theorem", "limit", "vacuous"),
+    [
+        (Share, (1, 1), True),
+        (Share, (1, 9), True),
+        (Share, (0.999999, 9), False),
+        (Least, (0, 0), True),
+        (Least, (-9, 0), True),
+        (Least, (-9, 1e-6), False),
+        (Below, (1, 1), False),
+        (Above, (-1e9, 0), False),
+        (Below, (math.inf, math.inf), True),
+        (Above, (-math.inf, -math.inf), True),
+    ],
+)
+@pytest.mark.parametrize("met", [True, None])
+def test_a_limit_that_no_network_passes_says_nothing(theorem, limit, vacuous, met):
+    found = theorem(interval(0.5, 0.75), Estimate(limit[0], *limit, "told"), (met,)).check()
+    assert (found.verdict is Verdict.VACUOUS) == vacuous
+    assert bool(found.note) == vacuous
+    assert found.limit is not None
+
+
+def test_what_cannot_be_is_violated_and_not_vacuous():
+    assert Share(interval(3, 4), interval(1, 2)).check().verdict is Verdict.VIOLATED
+    assert Share(interval(3, 4), interval(1, 2), (False,)).check().verdict is Verdict.INAPPLICABLE
+
+
 ENDS = st.tuples(*[st.floats(-10, 10)] * 2).map(sorted)
 
 

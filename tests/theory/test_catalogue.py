@@ -1,9 +1,13 @@
+import math
+
 import pytest
 import torch
 from torch import nn
 
+from sigmascope import networks
 from sigmascope.probes import Subject
-from sigmascope.theory import THEOREMS, check
+from sigmascope.records import Verdict
+from sigmascope.theory import THEOREMS, check, check_chain, riedi2022
 
 model = nn.Linear(4, 3)
 subject = Subject(model, torch.ones(5, 4))
@@ -14,6 +18,45 @@ def test_names_are_unique_and_every_theorem_says_what_and_whence():
     for theorem in THEOREMS:
         assert theorem.statement
         assert "20" in theorem.source
+
+
+SIGNED = {"skip-fall", "activation-leaks"}  # of which the bounded side may be below zero
+
+
+def told():
+    """Of networks and matrices for which many a bound is worth nothing."""
+    g = torch.Generator().manual_seed(0)
+    x, y = torch.randn(6, 5, generator=g), torch.randn(6, 1, generator=g)
+    for activation, depth, scale in (
+        ("linear", 2, 1.0), ("linear", 4, 0.3), ("relu", 4, 1.0), ("relu", 8, 0.1), ("relu", 3, 4.0)
+    ):  # fmt: skip
+        model = networks.mlp(
+            inputs=5, outputs=1, depth=depth, width=6, activation=activation, generator=g
+        ).double()
+        for p in model.parameters():
+            p.data.mul_(scale)
+        yield from check(Subject(model, x.double(), y.double(), nn.functional.mse_loss))
+    for width in (3, 8):
+        chain = networks.chains.BatchNormChain(width, 0.3, generator=g)
+        yield from check_chain(chain.run(200))
+    for scale in (0.1, 5.0):
+        M = scale * torch.randn(6, 6, generator=g)
+        yield from riedi2022.checks(riedi2022.Skip.of(M, 1.0))
+        for slope in (0.0, 0.2):
+            slopes = torch.tensor([1.0, slope]).repeat(3)
+            yield from riedi2022.checks(riedi2022.Activation.of(M, slopes))
+
+
+def test_what_holds_says_something():
+    found = list(told())
+    assert {c.theorem for c in found if c.verdict is Verdict.VACUOUS} >= {
+        "alignment", "jacobian-rank", "soft-rank-any-scale", "chain-soft-rank", "skip-bottom"
+    }  # fmt: skip
+    for c in found:
+        if c.verdict is Verdict.HOLDS and c.sense == "at least":
+            assert c.limit.high > 0 or c.theorem in SIGNED, c
+        if c.verdict is Verdict.HOLDS and c.sense == "at most":
+            assert c.limit.high < math.inf, c
 
 
 def test_only_those_asked_for():

@@ -9,8 +9,9 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from sigmascope.diagnosis.ranking.rates import DONE, PLAIN, farthest, named
 from sigmascope.diagnosis.trainability import scores
-from sigmascope.diagnosis.trainability.curves import Curve, Probe, windows
+from sigmascope.diagnosis.trainability.curves import Curve, Probe
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.rate_runs import Optimiser
 from sigmascope.diagnosis.trainability.short_runs import Probing
@@ -22,8 +23,6 @@ from sigmascope.records import Estimate
 ROUNDS = ((4, 5), (2, 6), (1, 22))  # how many of the best rates go on, and for how many rounds
 PASSES = sum(count * rounds for count, rounds in ROUNDS)
 COST = 60  # passes for each design, on average
-DONE = 0.95  # of the way: more training would not change the order
-PLAIN = 0.02  # of the way, below which nothing has been learnt
 
 
 @final
@@ -63,7 +62,8 @@ class Ranked:
         forecast: How far training is foretold to come: 0 is the best constant output, 1 is all
             answers right, or all of the targets' variance.
         probability: That training will fit, as `trainability` has it.
-        rate: The learning rate at which it came farthest.
+        rate: The learning rate to train it with: at which it came farthest, or the next smaller one
+            where that came as far in as many rounds.
         passes: Forward and backward passes of the batch that were spent on it.
         why: What was seen, in words.
     """
@@ -92,8 +92,10 @@ def rank(
 ) -> tuple[Ranked, ...]:
     """Order designs by how far training is foretold to bring them, best first.
 
-    Copies of each are probed as `trainability` does it. What is left of the passes goes to the
-    better half of those that are on their way, and then to the better half of these.
+    Copies of each are probed as `trainability` does it. The rate that comes farthest is compared
+    with the next smaller one over as many rounds, for what is best at first is often too large
+    later. What is left of the passes goes to the better half of those that are on their way, and
+    then to the better half of these.
 
     Args:
         models: Designs at their initial weights, by name; a sequence is named by number. They are
@@ -103,7 +105,8 @@ def rank(
         loss: What training minimises.
         optimiser: With which all will be trained.
         rates: Learning rates to try; the usual four of the optimiser if not given.
-        passes: For each design on average, 54 or more.
+        passes: For each design on average, 54 or more, to tell the order; to tell which rate to
+            name takes up to 28 more of a design that is not done or dead.
         batch_dim: Where the batch has its samples.
         generator: Chooses samples where there are more.
         budget: Seconds that all steps may take together, kept to within one; None for as long as it
@@ -118,7 +121,7 @@ def rank(
         Refusal: If there are no designs, fewer passes than a probe takes, or a design cannot be
             probed; it is named.
 
-    Cost: `passes` forward and backward passes of the batch for each design.
+    Cost: `passes` forward and backward passes of the batch for each design, and up to 28 more.
 
     Source:
         Jamieson & Talwalkar 2016, successive halving.
@@ -155,7 +158,7 @@ def ranked_entries(
         for done, entry in enumerate(entries):
             tried.append(_Tried.of(entry, budget, left=len(entries) - done))
         with suppress(OverBudget):  # what was seen until then is enough for an order
-            _halve(tried, passes * len(tried) - sum(t.probing.passes for t in tried))
+            _halve(tried, passes * len(tried) - sum(t.looked for t in tried))
     ordered = sorted(tried, key=lambda t: t.order, reverse=True)
     return tuple(t.ranked(place + 1) for place, t in enumerate(ordered))
 
@@ -209,6 +212,9 @@ class _Tried:
     name: str
     probing: Probing
     seen: Probe
+    rate: float
+    about: str  # the rate, in words
+    looked: int  # passes that told the order; those that told rates apart come on top
 
     @classmethod
     def of(cls, entry: Entry, budget: Budget, *, left: int) -> "_Tried":
@@ -216,13 +222,14 @@ class _Tried:
         part = Budget(max(budget.left, 1e-9) / left, budget.tell, budget.clock)
         try:
             probing = looked(entry, part, among=left)
-            seen = probing.seen()
+            spent = probing.passes
+            found = named(probing)
         except Refusal as error:
             kind = OverBudget if isinstance(error, OverBudget) else Refusal
             raise kind(f"{printable(entry.name)}: {error}") from error
-        probing.keep(1)  # the other copies would fill the memory
+        probing.keep(found.rate)  # the other copies would fill the memory
         probing.wait(budget)
-        return cls(entry.name, probing, seen)
+        return cls(entry.name, probing, found.seen, found.rate, found.why, spent)
 
     @property
     def order(self) -> tuple[float, float]:
@@ -232,14 +239,13 @@ class _Tried:
 
     @property
     def best(self) -> Curve:
-        """At the rate that came farthest."""
-        farthest = lambda c: max(windows(c.reached(self.seen.constant)), default=-1.0)
-        return max(self.seen.curves, key=farthest)
+        """At the rate that is named."""
+        return next(c for c in self.seen.curves if c.rate == self.rate)
 
     @property
     def far(self) -> float:
         """The largest share of the way."""
-        return max(windows(self.best.reached(self.seen.constant)), default=0.0)
+        return max(farthest(self.best, self.seen), 0.0)
 
     @property
     def going(self) -> bool:
@@ -261,7 +267,7 @@ class _Tried:
             place=place,
             forecast=scores.default_model().forecast(features),
             probability=default_model().probability(features),
-            rate=self.best.rate,
+            rate=self.rate,
             passes=self.probing.passes,
             why=" ".join(_why(self)),
         )
@@ -278,6 +284,8 @@ def _why(tried: _Tried) -> Iterator[str]:
         gained = sum(half[-3:]) / len(half[-3:]) - sum(half[:3]) / len(half[:3])
         how = "and still rising" if gained > PLAIN else "and level"
         yield f"{tried.far:.0%} of the way after {len(shares)} rounds, {how}."
+    if tried.about:
+        yield tried.about
     if lost:
         words: list[Any] = [f"{c.rate:g}" for c in sorted(lost, key=lambda c: c.rate)]
         yield f"Its loss was not finite at {', '.join(words)}."

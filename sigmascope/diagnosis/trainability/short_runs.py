@@ -134,6 +134,16 @@ class Probing:
             if wanted:
                 left -= self._turn(each, wanted)
 
+    def go_on_at(self, rate: float, rounds: int) -> None:
+        """So many rounds more at one of the rates, unless it is lost.
+
+        Raises:
+            OverBudget: Where there is no time left.
+        """
+        for each in self.runs:
+            if each.rate == rate and each.finite and rounds:
+                self._turn(each, rounds)
+
     def _turn(self, one: RateRun, rounds: int) -> int:
         before, done = len(one.rounds), 0
         with self.pace.budget.counting():
@@ -149,12 +159,11 @@ class Probing:
             one.close()
         return done
 
-    def keep(self, best: int) -> None:
-        """Let go of the copies at all but the best rates."""
-        order = sorted(self.runs, key=lambda r: (not r.finite, -r.curve().progress))
-        for lost in order[best:]:
+    def keep(self, rate: float) -> None:
+        """Let go of the copies at all rates but one."""
+        for lost in (r for r in self.runs if r.rate != rate):
             lost.close()
-        self.runs = order[:best]
+        self.runs = [r for r in self.runs if r.rate == rate]
 
     def wait(self, budget: Budget) -> None:
         """Give back the memory until it goes on, with all of a budget and no plan."""

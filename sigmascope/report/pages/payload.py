@@ -140,7 +140,7 @@ def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
         readings.setdefault(r.site, []).append(r)
     for theorem in dict.fromkeys(c.theorem for c in profile.checks):
         checks = [c for c in profile.checks if c.theorem == theorem]
-        speaking = [c for c in checks if c.verdict is not Verdict.INAPPLICABLE]
+        speaking = [c for c in checks if c.verdict not in (Verdict.VACUOUS, Verdict.INAPPLICABLE)]
         curve = _BOUNDED.get(theorem) or _bounded(speaking, readings)
         if speaking and curve is not None:
             yield {"theorem": theorem, "curve": curve}

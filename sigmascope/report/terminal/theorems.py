@@ -17,6 +17,7 @@ from sigmascope.theory import Bound
 _STYLES = {
     Verdict.HOLDS: "green",
     Verdict.CONSISTENT: "green",
+    Verdict.VACUOUS: "dim",
     Verdict.VIOLATED: "bold red",
     Verdict.INAPPLICABLE: "dim",
 }

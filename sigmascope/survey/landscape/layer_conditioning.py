@@ -1,6 +1,5 @@
 """How well conditioned learning is in each layer."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
 from sigmascope.records import Estimate, Shown, Skipped, Spectrum
 
 AS_IT_IS = "as it is"
+FLAT = "the loss is flat in its weights, up to rounding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def measured_landscape(
     """The landscape of a variant that is in place, with words for it."""
     found = Subject(model, batch, targets, loss, batch_dim=batch_dim).conditioning
     flat = [c.site for c in found.found if not float(c.root.sigma[0]) > 0]
-    skipped = {**found.silent, **dict.fromkeys(flat, "the loss does not depend on its weights")}
+    skipped = {**found.silent, **dict.fromkeys(flat, FLAT)}
     layers = tuple(layer_curvature(c) for c in found.found if c.site not in flat)
     silent = tuple(Skipped(site, "conditioning", why) for site, why in skipped.items())
     return Landscape(says, rho, layers, silent, loss_name(loss, targets))
@@ -119,7 +119,7 @@ def layer_curvature(c: Conditioning) -> LayerCurvature:
         c.parameters - rank.value, c.parameters - rank.high, c.parameters - rank.low, rank.how
     )
     top = _ends_of(c.root, lambda sigma: sigma**2)
-    limit = Estimate(2 / top.value, 2 / top.high, 2 / top.low, top.how, top.risk)
+    limit = 2 / top
     return LayerCurvature(
         c.site,
         condition,
@@ -158,5 +158,4 @@ def _layer_factor(c: Conditioning) -> Estimate:
 
 def _rate(condition: Estimate) -> Estimate:
     """`(κ² - 1) / (κ² + 1)`, κ that of the root: of gradient descent at its best step."""
-    of = lambda k: 1.0 if math.isinf(k) else (k * k - 1) / (k * k + 1)
-    return Estimate(of(condition.value), of(condition.low), of(condition.high), condition.how)
+    return (1 - 2 / (condition**2 + 1)).at_most(1.0)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sigmascope.probes import Subject
 from sigmascope.quantities import View
 from sigmascope.records import Item, Reading, Skipped
-from sigmascope.survey.landscape.layer_conditioning import layer_curvature
+from sigmascope.survey.landscape.layer_conditioning import FLAT, layer_curvature
 
 VIEW: View = "conditioning"
 
@@ -26,4 +26,4 @@ def conditioning_items(subject: Subject) -> Iterator[Item]:
             yield Reading(c.site, "layer factor", layer.layer_factor, VIEW)
             yield Reading(c.site, "data factor", layer.data_factor, VIEW)
         else:
-            yield Skipped(c.site, "conditioning", "the loss does not depend on its weights")
+            yield Skipped(c.site, "conditioning", FLAT)

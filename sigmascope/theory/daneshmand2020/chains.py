@@ -77,6 +77,7 @@ ChainSize = row(
     "Off-diagonal correlations stay small on average, as printed.",
     measured=lambda c: c.frobenius_sq,
     limit=lambda c: _size(c, 1),
+    always=lambda c: (float(c.width), float(c.width) ** 2),  # of a correlation matrix
     assuming=_hypotheses,
 )
 ChainSizeSharp = row(
@@ -86,6 +87,7 @@ ChainSizeSharp = row(
     "The same with the factor two that the printed derivation gives away.",
     measured=lambda c: c.frobenius_sq,
     limit=lambda c: _size(c, 0.5),
+    always=lambda c: (float(c.width), float(c.width) ** 2),  # of a correlation matrix
     assuming=_hypotheses,
 )
 ChainRank = row(
@@ -95,6 +97,7 @@ ChainRank = row(
     "The mean soft rank over depth is at least of the order of the square root of the width.",
     measured=lambda c: c.soft_rank,
     limit=lambda c: _root(c, (1 - c.tau) ** 2),
+    always=lambda c: (1.0, float(c.width)),
     assuming=_hypotheses,
     sense="at least",
 )
@@ -105,6 +108,7 @@ ChainParticipation = row(
     "The mean participation ratio, by Jensen's inequality from the sharper Lemma 13.",
     measured=lambda c: c.participation_ratio,
     limit=lambda c: _root(c, 2),
+    always=lambda c: (1.0, float(c.width)),
     assuming=_hypotheses,
     sense="at least",
 )

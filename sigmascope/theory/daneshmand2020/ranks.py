@@ -17,6 +17,7 @@ from sigmascope.theory.bounds import OfModels
 TAU = 0.5  # the paper's threshold in its experiments
 UNIT = 1e-3  # how far the mean square of a feature may be from 1 and still count as normalised
 NORMALISED = "every feature has mean square 1 over the batch, as batch normalisation makes it"
+COUNT = (1.0, math.inf)  # directions of what is not zero, or not small on average
 
 
 @final
@@ -35,6 +36,9 @@ class RankParticipation(OfModels):
 
     def assumptions(self) -> tuple[Assumption, ...]:
         return (Assumption("H is not zero", self.ratio.low > 0),)
+
+    def always(self) -> tuple[float, float]:
+        return COUNT
 
     def measured(self) -> Estimate:
         return self.rank
@@ -70,6 +74,9 @@ class SoftRank(OfModels):
 
     def assumptions(self) -> tuple[Assumption, ...]:
         return (Assumption(NORMALISED, self.deviation <= UNIT),)
+
+    def always(self) -> tuple[float, float]:
+        return COUNT
 
     def measured(self) -> Estimate:
         return self.rank
@@ -111,6 +118,9 @@ class SoftRankAnyScale(OfModels):
     def assumptions(self) -> tuple[Assumption, ...]:
         exceeds = (self.mean_square - TAU).positive
         return (Assumption("the mean square of H exceeds τ", exceeds),)
+
+    def always(self) -> tuple[float, float]:
+        return COUNT
 
     def measured(self) -> Estimate:
         return self.rank
@@ -210,6 +220,9 @@ class GradientCollinearity(OfModels):
             Assumption("the last representation has numerical rank one", self.rank.high <= 1),
             Assumption("some pair of samples has non-zero errors (∇l)ₖ", self.pairs > 0),
         )
+
+    def always(self) -> tuple[float, float]:
+        return 0.0, 1.0
 
     def measured(self) -> Estimate:
         return self.cosine

@@ -19,7 +19,7 @@ from torch import Tensor
 from sigmascope.probes import Subject
 from sigmascope.probes.structure import Point, Stack
 from sigmascope.records import Assumption, Estimate, Spectrum, entrywise, largest
-from sigmascope.theory.bounds import OfModels
+from sigmascope.theory.bounds import ANY, SIZE, OfModels
 
 POINTS = 8  # samples at which a theorem is checked
 KNOWN = 0.99  # a singular value counts if its lower end is at least this share of it
@@ -108,6 +108,9 @@ class OfStacks(OfModels):
     def more(self) -> tuple[Assumption, ...]:
         """Further hypotheses."""
         return ()
+
+    def always(self) -> tuple[float, float]:
+        return SIZE if self.sense == "at least" else ANY  # every such side is a norm
 
     @final
     def measured(self) -> Estimate:

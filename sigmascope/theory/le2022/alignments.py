@@ -232,6 +232,9 @@ class Alignment(OfModels):
             ),
         )
 
+    def always(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def measured(self) -> Estimate:
         return self.pair.alignment
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.records import Assumption, Estimate, Spectrum
-from sigmascope.theory.bounds import OfFacts, row
+from sigmascope.theory.bounds import ANY, SIZE, OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
 
 
@@ -143,6 +143,7 @@ OF_ACTIVATIONS: tuple[type[OfFacts], ...] = (
             (f.after.sigma - f.least * f.before.sigma).min().item(), f.gap
         ),
         limit=lambda f: Estimate.exactly(0.0),
+        always=lambda f: SIZE if f.least == 0 else ANY,
         assuming=lambda f: [f.bounded()],
         sense="at least",
     ),

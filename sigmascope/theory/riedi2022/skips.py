@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope.records import Assumption, Estimate, Spectrum
-from sigmascope.theory.bounds import OfFacts, row
+from sigmascope.theory.bounds import SIZE, OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio, symmetric_ends
 
 
@@ -193,6 +193,7 @@ OF_SKIPS: tuple[type[OfFacts], ...] = (
         "The smallest singular value with a skip connection.",
         measured=lambda f: f.squared(f.after.sigma[-1].item() ** 2),
         limit=lambda f: f.squared(f.before.sigma[-1].item() ** 2 + f.least),
+        always=lambda f: SIZE,
         sense="at least",
     ),
     row(

@@ -57,6 +57,58 @@ def test_losses_without_a_quadratic_form_are_refused(loss, says):
         square_roots(drawn(4, 3), loss, 0)
 
 
+def by_hand(out, y):
+    """Cross-entropy as it is written by hand: one number for all samples keeps it from overflow."""
+    most = out.max()
+    return ((out - most).exp().sum(1).log() + most - out[range(len(y)), y]).sum()
+
+
+APART = {
+    "cross-entropy": F.cross_entropy,
+    "by hand": by_hand,
+    "one against all": lambda out, y: F.binary_cross_entropy_with_logits(
+        out, 1.0 * F.one_hot(y, 5)
+    ),
+    "softplus": lambda out, y: F.softplus(out).sum() - out.sum(),
+    "hinge": lambda out, y: (1 + out - out.gather(1, y[:, None])).relu().square().sum(),
+    "poisson": lambda out, y: F.poisson_nll_loss(out, 1.0 * F.one_hot(y, 5)),
+    "distance": lambda out, y: (out - F.one_hot(y, 5)).square().sum(1).add(1).sqrt().mean(),
+}
+
+
+FINITE = {"by hand": 100.0, "poisson": 100.0}  # the scale up to which their exponentials are
+MEANS = ("cross-entropy", "one against all", "poisson", "distance")
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [(n, s) for n in APART for s in (1e-3, 1.0, 20.0, 40.0, 100.0, 600.0) if s <= FINITE.get(n, s)],
+)
+def test_losses_that_take_each_sample_for_itself_are_measured_however_sure_they_are(name, scale):
+    loss, share = APART[name], 9 if name in MEANS else 1
+    for seed in range(4):
+        f, y = scale * drawn(9, 5, seed=seed), torch.arange(9) % 5
+        together = share * squared(square_roots(f, loss, y))
+        alone = [square_roots(f[i : i + 1], loss, y[i : i + 1]) for i in range(9)]
+        torch.testing.assert_close(together, squared(torch.cat(alone)), atol=1e-13, rtol=1e-6)
+
+
+MIXING = {
+    "neighbours": lambda out, y: (out[1:] - out[:-1]).square().sum(),
+    "every other one": lambda out, y: (out[2] - out[0]).square().sum(),
+    "the mean, shares alone": lambda out, y: F.cross_entropy(out.mean(0)[None], y[:1]),
+    "contrast": lambda out, y: F.cross_entropy(out @ out.mT, torch.arange(len(out))),
+    "a little": lambda out, y: out.square().sum() + 1e-4 * out[7, 0] * out[3, 1],
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+@pytest.mark.parametrize("scale", [1e-2, 1.0])
+def test_losses_that_compare_samples_are_refused(name, scale):
+    with pytest.raises(Refusal, match="mixes samples"):
+        square_roots(scale * drawn(9, 5), MIXING[name], torch.arange(9) % 5)
+
+
 LAYERS = {
     "linear": (nn.Linear(3, 4), (5, 3)),
     "positions": (nn.Linear(3, 4), (5, 7, 3)),

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from sigmascope.gate import Refusal
+from sigmascope.records import Verdict
+from sigmascope.report import pages
 from sigmascope.report.pages import landscape, profile, run, scan
 from sigmascope.report.pages.html import page_text, write_page
 
@@ -63,3 +65,13 @@ def test_another_file_is_left_alone(tmp_path):
     with pytest.raises(Refusal):
         write_page(mine, title="t", data={}, **ASSETS)
     assert mine.read_text() == "<p>mine</p>"
+
+
+def test_every_verdict_has_its_colour_and_its_count():
+    assets = Path(pages.__file__).parent / "assets"
+    style, tables = (
+        (assets / name).read_text(encoding="utf-8") for name in ("page.css", "tables.js")
+    )
+    for verdict in Verdict:
+        assert f".verdict.{verdict}" in style
+        assert f'"{verdict}"' in tables

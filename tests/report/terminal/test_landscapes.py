@@ -38,7 +38,7 @@ def test_one_variant_has_no_comparison_and_says_what_is_left_out():
     assert "under cross-entropy" in text
     assert "What it would be" not in text
     assert "No layer of this model" in text
-    assert "hidden.0.linear: the loss does not depend on its weights" in text
+    assert "hidden.0.linear: the loss is flat in its weights, up to rounding" in text
 
 
 def test_the_form_is_strict_json():

@@ -7,6 +7,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import networks, survey
+from sigmascope.records import Estimate
+from sigmascope.survey.landscape.layer_conditioning import _rate
 
 
 def net(*, depth=4, width=6, seed=0, activation="relu"):
@@ -55,7 +57,7 @@ def test_layers_without_curvature_are_said():
     x, y = data()
     found = survey.landscape.landscape(net(), x, targets=y, loss=lambda out, _: out.sum())
     assert found.layers == ()
-    assert {s.why for s in found.skipped} == {"the loss does not depend on its weights"}
+    assert {s.why for s in found.skipped} == {"the loss is flat in its weights, up to rounding"}
 
 
 def test_a_dead_network_has_finite_numbers():
@@ -65,6 +67,14 @@ def test_a_dead_network_has_finite_numbers():
     found = survey.landscape.landscape(model, data()[0])
     assert {s.site for s in found.skipped} >= {"hidden.0.linear"}
     assert all(math.isfinite(v.condition.value) for v in found.layers)
+
+
+@pytest.mark.parametrize("k", [1.0, 1.5, 1e4, 5e7, 6.7e7, 9.5e7, 1.4e8, 1e12, 1e200, math.inf])
+def test_a_rate_of_any_condition_lies_within_its_ends(k):
+    for ulps in range(40):
+        rate = _rate(Estimate.rounded(k, ulps=ulps / 8).at_least(1.0))
+        assert 0 <= rate.value <= rate.high <= 1
+        assert rate.value == pytest.approx(1 - 2 / (1 + k * k), abs=1e-15)
 
 
 def alone(model, site, x, y, rate, steps):

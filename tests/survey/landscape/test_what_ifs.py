@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.gate import Refusal
+from sigmascope.survey.landscape.layer_conditioning import FLAT
 from tests.survey.landscape.test_layer_conditioning import data, net
 
 
@@ -37,6 +38,19 @@ def test_a_skip_that_is_imagined_is_the_skip_that_is_built(seed, rho, at):
         for quantity in ("condition", "layer_factor", "data_factor", "top", "flat"):
             one, other = getattr(a, quantity), getattr(b, quantity)
             assert one.value == pytest.approx(other.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0, 10.0, 100.0])
+def test_a_network_that_is_sure_of_its_answers_is_measured_or_flat(scale):
+    model, (x, y) = net(), data()
+    for block in model.hidden:
+        block.linear.weight.data.mul_(scale)
+    skips = [f"hidden.{i}" for i in range(1, len(model.hidden))]
+    found = survey.landscape.what_if(
+        model, x, skip=skips, rhos=[0.5, 1.0], targets=y, loss=F.cross_entropy
+    )
+    for variant in found:
+        assert variant.layers or {s.why for s in variant.skipped} == {FLAT}
 
 
 def test_a_skip_over_several_layers_and_the_model_as_it_is():

@@ -20,7 +20,7 @@ from sigmascope.theory.daneshmand2020 import (
 )
 from tests.theory.daneshmand2020.told import PART, flips, told
 
-GOOD = {Verdict.HOLDS, Verdict.CONSISTENT}
+GOOD = {Verdict.HOLDS, Verdict.CONSISTENT, Verdict.VACUOUS}
 seeds = st.integers(0, 2**32)
 sizes = st.integers(1, 12)
 scales = st.floats(-12, 12)
@@ -107,6 +107,14 @@ def test_soft_rank_at_any_scale_has_teeth_and_declines():
         assert [a.met for a in moved.assumptions()] == [met]
 
 
+def test_a_soft_rank_of_at_least_one_goes_without_saying():
+    """Features of mean square one have a direction in which they are as large."""
+    for d, verdict in ((4, Verdict.VACUOUS), (20, Verdict.HOLDS)):
+        found = at_input(SoftRank, normalised(rows(1, 40, d))).check()
+        assert (found.limit.value > 1) == (verdict is Verdict.HOLDS)
+        assert found.verdict is verdict
+
+
 def test_the_general_form_is_the_printed_one_for_normalised_features():
     H = normalised(rows(2, 9, 6))
     printed, general = at_input(SoftRank, H), at_input(SoftRankAnyScale, H)
@@ -187,7 +195,7 @@ def test_regularity_is_silent_on_a_zero_representation():
 
 FACTS = {
     RankParticipation: ("rank", lambda: rows(1, 9, 6)),
-    SoftRank: ("rank", lambda: normalised(rows(1, 9, 6))),
+    SoftRank: ("rank", lambda: normalised(rows(1, 40, 20))),  # r above 4: a limit above 1
     SoftRankAnyScale: ("rank", lambda: 3 * normalised(rows(1, 9, 6))),
     Regularity: ("alpha", lambda: normalised(rows(1, 9, 6))),
 }

@@ -28,7 +28,17 @@ def test_it_holds_at_any_weights(seed, h, a, c):
     assert pair.least().low <= given.high
     assert le2022.alignment_lower_bound(W1, W2, C) == pytest.approx(given.value)
     for verdict in (t.verdict for t in of(dense(a, h, c, seed=seed), torch.ones(3, a).double())):
-        assert verdict in (Verdict.HOLDS, Verdict.CONSISTENT, Verdict.INAPPLICABLE)
+        assert verdict is not Verdict.VIOLATED
+
+
+def test_where_the_balance_forces_nothing_it_says_so():
+    """At the start of training two random layers need not be aligned: 0 is no limit."""
+    found = [
+        c for seed in range(8) for c in of(dense(5, 9, 6, seed=seed), torch.ones(3, 5).double())
+    ]
+    assert {c.verdict for c in found} >= {Verdict.VACUOUS}
+    assert all((c.limit.high <= 0) == (c.verdict is Verdict.VACUOUS) for c in found)
+    assert all("says nothing" in c.note for c in found if c.verdict is Verdict.VACUOUS)
 
 
 def test_balanced_layers_are_aligned():

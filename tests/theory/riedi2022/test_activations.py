@@ -9,7 +9,7 @@ from sigmascope.theory.riedi2022 import OF_ACTIVATIONS, Activation, checks
 from tests.theory.riedi2022.matrices import gaussian, structured
 from tests.theory.riedi2022.told import ACTIVATIONS, PART, known
 
-FINE = {Verdict.HOLDS, Verdict.CONSISTENT}
+FINE = {Verdict.HOLDS, Verdict.CONSISTENT, Verdict.VACUOUS}
 SPEAKS = {  # by slope: the theorems whose assumptions are met
     -1.0: {t.name for t in OF_ACTIVATIONS},
     0.0: {t.name for t in OF_ACTIVATIONS} - {"absolute-value-keeps"},
@@ -30,6 +30,17 @@ def test_they_hold_for_every_activation(seed, n, eta):
     spoke = {c.theorem for c in found if c.verdict is not Verdict.INAPPLICABLE}
     assert spoke == SPEAKS[eta]
     assert all(c.verdict in FINE for c in found if c.theorem in spoke), found
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.1, 1.0])
+def test_units_that_leak_nothing_are_promised_nothing(eta):
+    facts = Activation.of(gaussian(5, 5, seed=1), slopes(5, eta, 3))
+    found = {c.theorem: c.verdict for c in checks(facts)}
+    assert (
+        found["activation-leaks"] in {Verdict.VACUOUS}
+        if eta == 0
+        else {Verdict.HOLDS, Verdict.CONSISTENT}
+    )
 
 
 @pytest.mark.parametrize("kind", structured(5))

@@ -9,7 +9,7 @@ from sigmascope.theory.riedi2022 import OF_SKIPS, Skip, checks
 from tests.theory.riedi2022.matrices import gaussian, structured
 from tests.theory.riedi2022.told import PART, SKIPS, known
 
-FINE = {Verdict.HOLDS, Verdict.CONSISTENT}
+FINE = {Verdict.HOLDS, Verdict.CONSISTENT, Verdict.VACUOUS}
 
 
 @given(
@@ -44,6 +44,16 @@ def test_they_have_teeth(theorem):
     wrong = replace(skip, after=replace(skip.after, sigma=sigma, low=sigma, high=sigma))
     assert theorem(skip).check().verdict in FINE
     assert theorem(wrong).check().verdict is Verdict.VIOLATED
+
+
+def test_a_smallest_value_above_less_than_zero_goes_without_saying():
+    verdicts = {
+        scale: {c.theorem: c for c in checks(Skip.of(scale * gaussian(6, 6, seed=2), 1.0))}
+        for scale in (0.01, 5)
+    }
+    assert verdicts[0.01]["skip-bottom"].verdict is Verdict.HOLDS
+    assert verdicts[5]["skip-bottom"].limit.high < 0
+    assert verdicts[5]["skip-bottom"].verdict is Verdict.VACUOUS
 
 
 def test_condition_bounds_decline_outside_their_conditions():

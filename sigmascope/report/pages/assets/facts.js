@@ -30,7 +30,7 @@ const THEOREMS = data.theorems.map((t) => {
     limit: at(limits, i),
     ...Object.fromEntries(columns.map(([name, column]) => [name, column[i]])),
   }));
-  return { ...t, checks, spoke: checks.filter((check) => check.verdict !== "inapplicable") };
+  return { ...t, checks, spoke: checks.filter((check) => !["vacuous", "inapplicable"].includes(check.verdict)) };
 });
 
 const VIEWS = data.views.filter((view) =>

@@ -59,7 +59,7 @@ function assumed(check) {
 
 // The table of a theorem is made when it is opened.
 function theorem({ theorem: name, statement, source, checks }, place) {
-  const counts = ["violated", "holds", "consistent", "inapplicable"]
+  const counts = ["violated", "holds", "consistent", "vacuous", "inapplicable"]
     .map((verdict) => [verdict, checks.filter((check) => check.verdict === verdict).length])
     .filter(([, count]) => count > 0)
     .map(([verdict, count]) => element("span", { class: `verdict ${verdict}` }, `${verdict} at ${count}`));

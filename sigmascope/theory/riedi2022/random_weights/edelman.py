@@ -35,6 +35,9 @@ class EdelmanLaw(Bound):
     def assumptions(self) -> tuple[Assumption, ...]:
         return (Assumption("20 matrices or more", len(self.conditions) >= 20),)
 
+    def always(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def measured(self) -> Estimate:
         count, law = len(self.conditions), EdelmanCondition()
         levels = [law.cdf(k / self.n) for k in sorted(self.conditions)]
