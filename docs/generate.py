@@ -12,6 +12,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ ROOMS = tuple(
     for _, name, is_package in pkgutil.walk_packages(sigmascope.__path__, "sigmascope.")
     if is_package and name.split(".")[1] not in INSIDE
 )
+HALLS = tuple(dict.fromkeys(name.partition(".")[0] for name in ROOMS))  # with the rooms in them
 ABOUT = """\
 Each command says the same of itself with `--help`. What measures a network takes `--loss` and
 `--device`; what measures no network (`scan`, `scale`, `predict`, `reproduce`, `bottleneck train`)
@@ -182,11 +184,39 @@ def commands() -> str:
 
 
 def reference() -> str:
-    """One section per room, with what its door exports."""
-    parts = [NOTE, "# Reference\n"]
-    for name in ROOMS:
+    """What `sigmascope` itself has, and one line for each room with the page of its doors."""
+    top = "| after `import sigmascope as ss` | what it is |\n|---|---|"
+    parts = [NOTE, "# Reference\n", top]
+    for name in sorted(set(sigmascope.__all__) - {"__version__"}, key=str.lower):
+        value = getattr(sigmascope, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            home = _home(name, value, value.__module__.split(".")[1])
+            parts.append(f"| {{py:obj}}`ss.{name} <sigmascope.{home}.{name}>` | {_says(value)} |")
+    parts.append("\nOne page for each room of the house:\n\n| room | what is there |\n|---|---|")
+    for name in HALLS:
         room = importlib.import_module(f"sigmascope.{name}")
-        parts.append(f"## sigmascope.{name}\n\n{inspect.getdoc(room)}\n\n```{{eval-rst}}")
+        parts.append(f"| [`sigmascope.{name}`](reference/{name}.md) | {_says(room)} |")
+    toctree = "\n".join(f"reference/{name}" for name in HALLS)
+    parts.append(f"\n```{{toctree}}\n:hidden:\n\n{toctree}\n```\n")
+    parts.append("## Next\n\nThe same from the command line: [commands](cli.md).\n")
+    return "\n".join(parts)
+
+
+def _says(thing: object) -> str:
+    """The first sentence or two, in one line of a table."""
+    first = (inspect.getdoc(thing) or "").partition("\n\n")[0]
+    return " ".join(first.split()).replace("|", "\\|")
+
+
+def reference_of(hall: str) -> str:
+    """One section for each room of a hall, with what its door exports."""
+    parts = [NOTE, f"# sigmascope.{hall}\n"]
+    for name in ROOMS:
+        if name.partition(".")[0] != hall:
+            continue
+        room = importlib.import_module(f"sigmascope.{name}")
+        head = "" if name == hall else f"## sigmascope.{name}\n\n"
+        parts.append(f"{head}{inspect.getdoc(room)}\n\n```{{eval-rst}}")
         for public in room.__all__:
             value = getattr(room, public)
             if inspect.ismodule(value):
@@ -200,7 +230,7 @@ def reference() -> str:
             if kind == "autoclass":
                 parts.append("   :members:")
         parts.append("```\n")
-    parts.append("## Next\n\nThe same from the command line: [commands](cli.md).\n")
+    parts.append("## Next\n\nThe other rooms: [reference](../reference.md).\n")
     return "\n".join(parts)
 
 
@@ -374,6 +404,7 @@ PAGES = {
     "theorems.md": theorems,
     "cli.md": commands,
     "reference.md": reference,
+    **{f"reference/{hall}.md": partial(reference_of, hall) for hall in HALLS},
 }
 
 
@@ -390,4 +421,5 @@ if __name__ == "__main__":
     if "--check" in sys.argv:
         sys.exit(f"Stale: {', '.join(found)}. Run docs/generate.py." if (found := stale()) else 0)
     for name, write in PAGES.items():
+        (HERE / name).parent.mkdir(exist_ok=True)
         (HERE / name).write_text(write(), encoding="utf-8")
