@@ -2,7 +2,7 @@
 
 Every probe has a purse. A step of training puts a share of its time into each, a turn takes out
 what it took. The invariant: what all turns have taken is never more than the budget's share of the
-time trained, but for the first turn of each probe, whose cost is a guess, and the last.
+time trained, but for the first turns of each probe, whose cost is a guess, and the last.
 """
 
 import math
@@ -44,8 +44,10 @@ class Purse:
 
     def pay(self, seconds: float, step: int) -> None:
         """A turn was taken."""
-        known = self.turns > 0
-        self.cost = MEMORY * seconds + (1 - MEMORY) * self.cost if known else seconds
+        if self.turns > 1:
+            self.cost += MEMORY * (seconds - self.cost)
+        else:  # the first turn loads and compiles what later ones find
+            self.cost = seconds if self.turns else min(seconds, self.cost)
         lent = min(max(seconds - self.held, 0.0), self.advance)
         self.advance -= lent
         self.held += lent - seconds

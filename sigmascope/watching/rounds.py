@@ -60,10 +60,12 @@ class Rounds:
         self.opened, self.dropped = False, list[Skipped]()
         self._closed, self._told = False, set[Probe]()
         self._counted, self._mark, self._start = step, clock(), 0.0
+        self._around = self._inside = 0.0  # seconds of a round but for hooks, and of probes in them
 
     def open(self) -> None:
         """The step that follows is looked at."""
         self.opened = True
+        self._around = self._inside = 0.0
         for probe in self._due:
             probe.seconds, probe.error = 0.0, None
             self._ask(probe, probe.open)
@@ -87,10 +89,14 @@ class Rounds:
                 self._ask(probe, probe.before, optimizer)
             self._ask(probe, probe.stepped, optimizer)
 
+    def took(self, start: float) -> None:
+        """Since then this round has been at work, in the middle of a step."""
+        self._around += self._clock() - start
+
     def read(self, step: int) -> list[Found]:
         """What was found in the step just made; nothing but in the first process."""
         self._start = self._clock()
-        own = sum(p.seconds for p in self._due)  # of hooks in the middle of the step
+        own = self._around - self._inside + sum(p.seconds for p in self._due)
         self.purses.earn(self._start - self._mark - own, step - self._counted)
         self._counted, self.opened = step, False
         totals = self._totals()
@@ -113,9 +119,9 @@ class Rounds:
             elsewhere: Seconds since `read` that are no probe's: of filing.
             over: Whether there is none.
         """
-        took = self._clock() - self._start - elsewhere  # more than probes have measured
+        took = self._around + self._clock() - self._start - elsewhere
         paying = [p for p in self._due if p.share and p not in self._failed]
-        rest = max(took - sum(p.seconds for p in paying), 0.0) / max(len(paying), 1)
+        rest = max(took - self._inside, 0.0) / max(len(paying), 1)  # that is no probe's own
         for probe in self._due:
             if probe.idle:
                 self._drop(probe, "nothing of it is heard in this model", quietly=True)
@@ -131,23 +137,27 @@ class Rounds:
         self._failed |= {p for p, m in zip(self._probes, said[1:], strict=True) if m < 0}
         self._mark = self._clock()
 
-    def hurry(self, step: int) -> None:
+    def hurry(self, step: int) -> bool:
         """Look at the step that follows, at what costs least, once in some steps.
 
         Only where one process decides.
+
+        Returns:
+            Whether it is to be opened.
         """
-        if self.opened or self.next <= step + 1:
-            return
+        if self.opened or self.next <= step + 1 or math.isinf(self.next):
+            return False
         cheap = [purse for purse in self.purses.purses if purse.probe.first == 1]
         if cheap and step - max(purse.last or 0 for purse in cheap) >= APART:
             self.next, self._due = step + 1, [purse.probe for purse in cheap]
-            self.open()
+            return True
+        return False
 
     def close(self) -> None:
         """Nothing is looked at any more."""
         for probe in self._due if self.opened else ():
             self._ask(probe, probe.close)
-        self.opened, self._due = False, []
+        self.opened, self._due, self.next = False, [], math.inf
 
     def _totals(self) -> dict[Probe, Tensor]:
         """The sums over all processes of what probes hand in."""
@@ -195,7 +205,9 @@ class Rounds:
             self._drop(probe, f"{type(error).__name__}: {error}")
             return None
         finally:
-            probe.seconds += self._clock() - start
+            took = self._clock() - start
+            probe.seconds += took
+            self._inside += took
 
     def _drop(self, probe: Probe, why: str, *, quietly: bool = False) -> None:
         if probe in self._failed:

@@ -16,6 +16,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
 from sigmascope.gate import Closing, Refusal
 from sigmascope.probes.samples import Batch, Loss
@@ -27,7 +28,7 @@ from sigmascope.watching.columns import Column
 from sigmascope.watching.files import about_of, opened
 from sigmascope.watching.filing import Filing
 from sigmascope.watching.hearing import Hearing
-from sigmascope.watching.hooks import is_compiled
+from sigmascope.watching.hooks import is_compiled, removed
 from sigmascope.watching.looks import OVER, OWN, Sink, one_line
 from sigmascope.watching.places import of_torch, places, trained as held_by
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
@@ -63,9 +64,6 @@ class Watch(Closing):
         together: Whether all processes of the default group train this model; if not given, they
             do where it is wrapped for them or its weights are sharded.
         clock: In seconds.
-
-    Attributes:
-        steps: Steps of the optimiser so far.
 
     Raises:
         Refusal: If no optimiser trains a parameter of the model, or the budget is no share.
@@ -106,7 +104,7 @@ class Watch(Closing):
                 "There must be at least one optimiser, got none. Pass the one that trains the "
                 "model, as in `watch(model, optimizer)`."
             )
-        trained = tuple(of_torch(o) for o in optimizers)
+        trained = tuple(dict.fromkeys(of_torch(o) for o in optimizers))
         inner, processes = unwrapped(model), Processes.of(model, together)
         found = places(inner, trained)
         self._losses, self._alarms = Losses(), Alarms()
@@ -115,16 +113,18 @@ class Watch(Closing):
         wanted = {"probe": probe, "views": views, "only": only, "compiled": compiled}
         probes = chosen(inner, found, processes, self._losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
-        files, self.steps = opened(run, inner, about, processes, start)
+        files, step = opened(run, inner, about, processes, start)
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
-        self._rounds = Rounds(probes, processes, self._filing.rest, clock, self.steps)
-        self._hearing = Hearing(self._alarms, self._losses, budget, clock)
-        self._told, self._main, self._alone = list[Finding](), trained[-1], processes.count == 1
-        self._processes, self._held = processes, {o: len(list(held_by(o))) for o in trained}
-        self._handles = [h for o in trained for h in (
-            o.register_step_pre_hook(self._before), o.register_step_post_hook(self._stepped)
-        )]  # fmt: skip
-        self._rounds.open()
+        self._rounds = Rounds(probes, processes, self._filing.rest, clock, step)
+        self._clock = clock
+        self._alone, self._processes = processes.count == 1, processes
+        alone: Any = {"step": step, "alone": self._alone}
+        self._hearing = Hearing(self._alarms, self._losses, budget, clock, self._turn, **alone)
+        self._told, self._trained, self._over = list[Finding](), trained, False
+        self._held = {o: len(list(held_by(o))) for o in trained}
+        self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
+        self._handles = list[RemovableHandle]()  # while a look is open
+        self._open()
 
     def step(self, loss: float | Tensor | None = None) -> tuple[Finding, ...]:
         """Hand in the loss of a step, and hear what was found since the last call.
@@ -135,13 +135,24 @@ class Watch(Closing):
         Returns:
             Alarms that began, and notes that one has ended.
         """
-        if loss is not None:
+        if loss is not None and not self._over:
             if not self._alone:
                 self._losses.add(loss)
-            elif self._hearing.loss(loss):
-                self._hear()
+            else:
+                try:
+                    if self._hearing.loss(loss):
+                        self._hear()
+                except Exception as error:  # noqa: BLE001 (it may be anything that a loop has)
+                    self._give_up(f"{type(error).__name__}: {error}")
+        if not self._told:
+            return ()
         told, self._told = self._told, []
         return tuple(told)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the optimiser so far."""
+        return self._hearing.steps
 
     @property
     def alarms(self) -> tuple[Finding, ...]:
@@ -156,48 +167,72 @@ class Watch(Closing):
 
     def close(self) -> None:
         """File what was read last, and take every hook away."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._counting.remove()
+        removed(self._handles)
+        self._end()
+
+    def _end(self) -> None:
+        self._over = True
         self._rounds.close()
         self._filing.keep([], [], [], self._rounds.dropped)
         self._rounds.dropped = []
         self._filing.close(self.steps)
 
+    def _open(self) -> None:
+        """The step that follows is looked at: hooks are there for it alone."""
+        start = self._clock()
+        self._rounds.open()
+        for optimizer in self._trained:
+            self._handles.append(optimizer.register_step_pre_hook(self._before))
+            if optimizer is not self._trained[-1]:
+                self._handles.append(optimizer.register_step_post_hook(self._stepped))
+        self._hearing.wait(0)
+        self._rounds.took(start)
+
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        start = self._clock()
         if self._rounds.opened and self._processes.ending:
             self._give_up("some processes may end before the others, as inside of `join()`")
         if self._rounds.opened:
             closure = any(callable(v) for v in (*args[1:], *kwargs.values()))
             with torch.no_grad():
                 self._rounds.before(optimizer, closure=closure)
+        self._rounds.took(start)
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
-        main = optimizer is self._main
-        self.steps += main
+        start = self._clock()
         if self._rounds.opened:
             with torch.no_grad():
                 self._rounds.stepped(optimizer)
-                if main:
-                    self._look()
-        rate = optimizer.param_groups[0].get("lr") if main and self._alone else None
-        if isinstance(rate, float) and self._hearing.rate(rate):
+        self._rounds.took(start)
+
+    def _turn(self) -> None:
+        """The last optimiser has stepped, and something is due."""
+        removed(self._handles)  # here no list is gone through in which one of them is
+        if self._rounds.opened:
+            self._stepped(self._trained[-1])
+            self._look()
+        elif self._hearing.full:
             self._hear()
-        if main and self.steps + 1 >= self._rounds.next:
-            self._rounds.open()
+        if not self._rounds.opened:
+            if self.steps + 1 >= self._rounds.next:
+                self._open()
+            else:
+                self._hearing.wait(self._rounds.next)
 
     def _give_up(self, why: str) -> None:
         LOG.warning("sigmascope watches no more: %s", one_line(why))
         self._filing.keep((), (), (), [Skipped(OWN, "watching", why)])
-        self.close()
+        self._end()
 
     def _hear(self) -> None:
         try:
-            if self._hearing.hear(self._rounds.purses):
-                self._rounds.hurry(self.steps)
+            if self._hearing.hear(self._rounds.purses) and self._rounds.hurry(self.steps):
+                self._open()
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._give_up(f"{type(error).__name__}: {error}")
 
+    @torch.no_grad()
     def _look(self) -> None:
         try:
             self._hearing.hear(self._rounds.purses)

@@ -43,17 +43,26 @@ class Alarms:
         """Those that have begun and not ended."""
         return tuple(b.rung for b in self._bells.values() if b.rung)
 
-    def hear(self, loss: float) -> bool:
-        """Take the loss of a step; whether a look is worth its price now."""
-        self._tracks.loss.add(loss)
-        return self._tracks.loss.hints
+    def hear(self, rates: Sequence[float], losses: Sequence[float]) -> bool:
+        """Take the learning rates and the losses of some steps.
 
-    def hear_rate(self, rate: float) -> bool:
-        """Take the learning rate of a step; whether a look is worth its price now."""
-        track = self._tracks.rate
-        before = track.jumped, track.dropped
-        track.add(rate)
-        return (track.jumped, track.dropped) != before
+        Returns:
+            Whether a look is worth its price now.
+        """
+        rate, loss = self._tracks.rate, self._tracks.loss
+        before, hints = (rate.jumped, rate.dropped), False
+        for each in rates:
+            rate.add(each)
+            hints |= (rate.jumped, rate.dropped) != before
+        for each in losses:
+            loss.add(each)
+            hints |= loss.hints
+        return hints
+
+    @property
+    def bounds(self) -> tuple[float, float, float]:
+        """A loss at or above which, and rates below and above which, are to be heard at once."""
+        return self._tracks.loss.top, *self._tracks.rate.usual
 
     def look(self, step: int, columns: Sequence[Column]) -> list[Finding]:
         """Take what a look has read.

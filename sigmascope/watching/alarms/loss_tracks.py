@@ -17,6 +17,7 @@ SCATTER, PART, WAY = (
 CLIPPED = 2.2  # limits above the slow mean that one loss may count as: a single one is no rise
 RISES = 0.35  # of the limit
 HINT = 0.25  # of the limit: a look is worth its price
+TOP = 0.5  # of the limit: one loss above it is heard at once
 
 
 @dataclass(slots=True)
@@ -82,3 +83,9 @@ class LossTrack:
     def hints(self) -> bool:
         """Whether a look is worth its price."""
         return not self.finite or self.excess > HINT
+
+    @property
+    def top(self) -> float:
+        """A loss at or above which the next one is to be heard at once; minus infinity for any."""
+        known = self.count > YOUNG and not self.hints
+        return self.slow + TOP * self.limit if known else -math.inf
