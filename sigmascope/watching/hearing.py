@@ -97,7 +97,7 @@ class Hearing:
         noted = self._losses
         start = 0.0 if noted else self._clock()
         if isinstance(loss, Tensor):
-            if not loss.is_cpu:  # it is not waited for
+            if not (loss.is_cpu and self._alone):  # it is not waited for
                 self._into.add(loss)
                 return False
             loss = loss.item()

@@ -8,7 +8,9 @@ time trained, but for the first turns of each probe, whose cost is a guess, and 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from sigmascope.gate import Refusal
 from sigmascope.watching.probes import Probe
 
 KEPT = 0.9  # of the budget that is given out; the rest is for what a clock does not see
@@ -129,3 +131,13 @@ class Purses:
         due = {id(p): p.due(step, rate) for p in self.purses if p.share}
         at = min(due.values(), default=step + max(1, step // THINNER))
         return at, [p.probe for p in self.purses if due.get(id(p), at) <= at]
+
+
+def require_share(budget: Any) -> None:
+    """Refuse what is no share of the training time."""
+    known = isinstance(budget, int | float) and not isinstance(budget, bool)
+    if not known or not 0 < budget <= 1 or not math.isfinite(budget):
+        raise Refusal(
+            f"`budget` must be a share of the training time above 0 and at most 1, got {budget!r}. "
+            "0.02 is two per cent."
+        )

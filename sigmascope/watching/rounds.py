@@ -60,7 +60,7 @@ class Rounds:
         self.opened, self.dropped = False, list[Skipped]()
         self._closed, self._told = False, set[Probe]()
         self._counted, self._mark, self._start = step, clock(), 0.0
-        self._around = self._inside = 0.0  # seconds of a round but for hooks, and of probes in them
+        self._around = self._inside = 0.0  # seconds in the middle of steps, and of probes in them
 
     def open(self) -> None:
         """The step that follows is looked at."""
@@ -77,17 +77,20 @@ class Rounds:
             optimizer: Of torch.
             closure: Whether the step makes the gradients, so that they are read behind it.
         """
-        self._closed = closure
+        start, self._closed = self._clock(), closure
         for probe in self._due:
             if not (closure and probe.of_gradients):
                 self._ask(probe, probe.before, optimizer)
+        self.took(start)
 
     def stepped(self, optimizer: Optimizer) -> None:
         """This optimiser has stepped."""
+        start = self._clock()
         for probe in self._due:
             if self._closed and probe.of_gradients:
                 self._ask(probe, probe.before, optimizer)
             self._ask(probe, probe.stepped, optimizer)
+        self.took(start)
 
     def took(self, start: float) -> None:
         """Since then this round has been at work, in the middle of a step."""

@@ -7,10 +7,9 @@ model's is drawn, and whatever fails is one line, after which it is left alone.
 """
 
 import logging
-import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, final
 
 import torch
@@ -29,10 +28,11 @@ from sigmascope.watching.files import about_of, opened
 from sigmascope.watching.filing import Filing
 from sigmascope.watching.hearing import Hearing
 from sigmascope.watching.hooks import is_compiled, removed
-from sigmascope.watching.looks import OVER, OWN, Sink, one_line
-from sigmascope.watching.places import of_torch, places, trained as held_by
+from sigmascope.watching.looks import OWN, Sink, one_line
+from sigmascope.watching.places import Added, of_torch, places
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
+from sigmascope.watching.purses import require_share
 from sigmascope.watching.rounds import Rounds
 
 LOG = logging.getLogger("sigmascope")
@@ -98,7 +98,7 @@ class Watch(Closing):
         together: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        _require_share(budget)
+        require_share(budget)
         if not optimizers:
             raise Refusal(
                 "There must be at least one optimiser, got none. Pass the one that trains the "
@@ -116,12 +116,12 @@ class Watch(Closing):
         files, step = opened(run, inner, about, processes, start)
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
         self._rounds = Rounds(probes, processes, self._filing.rest, clock, step)
-        self._clock = clock
-        self._alone, self._processes = processes.count == 1, processes
-        alone: Any = {"step": step, "alone": self._alone}
-        self._hearing = Hearing(self._alarms, self._losses, budget, clock, self._turn, **alone)
-        self._told, self._trained, self._over = list[Finding](), trained, False
-        self._held = {o: len(list(held_by(o))) for o in trained}
+        self._processes, self._clock = processes, clock
+        of: Any = {"step": step, "alone": processes.count == 1}
+        self._hearing = Hearing(self._alarms, self._losses, budget, clock, self._turn, **of)
+        self._trained, self._over = trained, False
+        self._told: tuple[Finding, ...] = ()
+        self._added = Added(trained)
         self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
         self._handles = list[RemovableHandle]()  # while a look is open
         self._open()
@@ -135,19 +135,15 @@ class Watch(Closing):
         Returns:
             Alarms that began, and notes that one has ended.
         """
-        if loss is not None and not self._over:
-            if not self._alone:
-                self._losses.add(loss)
-            else:
-                try:
-                    if self._hearing.loss(loss):
-                        self._hear()
-                except Exception as error:  # noqa: BLE001 (it may be anything that a loop has)
-                    self._give_up(f"{type(error).__name__}: {error}")
+        try:
+            if loss is not None and not self._over and self._hearing.loss(loss):
+                self._hear()
+        except Exception as error:  # noqa: BLE001 (a loop may hand in anything)
+            self._give_up(f"{type(error).__name__}: {error}")
         if not self._told:
             return ()
-        told, self._told = self._told, []
-        return tuple(told)
+        told, self._told = self._told, ()
+        return told
 
     @property
     def steps(self) -> int:
@@ -175,7 +171,6 @@ class Watch(Closing):
         self._over = True
         self._rounds.close()
         self._filing.keep([], [], [], self._rounds.dropped)
-        self._rounds.dropped = []
         self._filing.close(self.steps)
 
     def _open(self) -> None:
@@ -190,21 +185,17 @@ class Watch(Closing):
         self._rounds.took(start)
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        start = self._clock()
         if self._rounds.opened and self._processes.ending:
             self._give_up("some processes may end before the others, as inside of `join()`")
         if self._rounds.opened:
             closure = any(callable(v) for v in (*args[1:], *kwargs.values()))
             with torch.no_grad():
                 self._rounds.before(optimizer, closure=closure)
-        self._rounds.took(start)
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
-        start = self._clock()
         if self._rounds.opened:
             with torch.no_grad():
                 self._rounds.stepped(optimizer)
-        self._rounds.took(start)
 
     def _turn(self) -> None:
         """The last optimiser has stepped, and something is due."""
@@ -253,28 +244,7 @@ class Watch(Closing):
         rest = [f for f in found if not isinstance(f, Column)]
         columns.append(Column("watched share", [OWN], [min(self.share, 1.0)]))
         alarms = self._alarms.look(self.steps, columns)
-        for alarm in alarms:
-            level = logging.INFO if alarm.name.endswith(OVER) else logging.WARNING
-            LOG.log(level, "step %d: %s: %s", self.steps, alarm.name, alarm.says)
-        self._told += alarms
-        skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added()], []
+        self._told += tuple(alarms)
+        skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added.since()], []
         self._filing.keep(columns, rest, alarms, skipped)
         return self._filing.file_if_due(self.steps, self._rounds.purses)
-
-    def _added(self) -> Iterator[Skipped]:
-        """What optimisers were given to train since they are watched."""
-        for optimizer, before in self._held.items():
-            if new := len(list(held_by(optimizer))) - before:
-                self._held[optimizer] += new
-                why = f"{new} parameters came to an optimiser behind the start of this watch"
-                LOG.warning("sigmascope does not read norms of added parameters: %s", why)
-                yield Skipped(OWN, "norms of added parameters", why)
-
-
-def _require_share(budget: Any) -> None:
-    known = isinstance(budget, int | float) and not isinstance(budget, bool)
-    if not known or not 0 < budget <= 1 or not math.isfinite(budget):
-        raise Refusal(
-            f"`budget` must be a share of the training time above 0 and at most 1, got {budget!r}. "
-            "0.02 is two per cent."
-        )

@@ -4,6 +4,7 @@ A rule says at every look how sure it is. An alarm begins when a rule was sure f
 it asks for, and ends when it was calm for as many; what lies between changes nothing.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,8 @@ from sigmascope.watching.alarms.signs import Rule, Sign
 from sigmascope.watching.alarms.tracks import Tracks
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import OVER
+
+LOG = logging.getLogger("sigmascope")
 
 
 @dataclass(slots=True)
@@ -80,6 +83,9 @@ class Alarms:
         for rule in self._rules:
             if read & rule.reads:
                 found += self._heard(rule, self._bells[rule], step)
+        for alarm in found:
+            level = logging.INFO if alarm.name.endswith(OVER) else logging.WARNING
+            LOG.log(level, "step %d: %s: %s", step, alarm.name, alarm.says)
         return found
 
     def _heard(self, rule: Rule, bell: _Bell, step: int) -> list[Finding]:

@@ -17,6 +17,7 @@ SCATTER, PART, WAY = (
 CLIPPED = 2.2  # limits above the slow mean that one loss may count as: a single one is no rise
 RISES = 0.35  # of the limit
 HINT = 0.25  # of the limit: a look is worth its price
+EARLY, NEAR = 40, 0.9  # losses, and of the first ones: nothing was learned
 TOP = 0.5  # of the limit: one loss above it is heard at once
 
 
@@ -78,6 +79,12 @@ class LossTrack:
     def rises(self) -> bool:
         """Whether it does, or nothing is known of it: what else changes may then be a fault."""
         return self.count == 0 or not self.finite or self.excess > RISES
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it is about what it was at first, and does not fall."""
+        high = self.fast >= NEAR * self.start if self.start > 0 else self.fast >= self.start
+        return self.count > EARLY and high and self.fast > self.slow - 0.02 * abs(self.slow)
 
     @property
     def hints(self) -> bool:
