@@ -54,6 +54,20 @@ def places(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[Place]:
     return found
 
 
+def all_of_torch(optimizers: Sequence[Any]) -> tuple[Optimizer, ...]:
+    """The optimisers of torch inside of wrappers, each once.
+
+    Raises:
+        Refusal: If there is none, or one is no optimiser.
+    """
+    if not optimizers:
+        raise Refusal(
+            "There must be at least one optimiser, got none. Pass the one that trains the "
+            "model, as in `watch(model, optimizer)`."
+        )
+    return tuple(dict.fromkeys(of_torch(o) for o in optimizers))
+
+
 def of_torch(optimizer: Any) -> Optimizer:
     """The optimiser of torch inside of a wrapper, as that of Accelerate or Lightning."""
     inner = optimizer

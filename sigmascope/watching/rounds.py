@@ -22,6 +22,7 @@ from sigmascope.watching.processes import Processes
 from sigmascope.watching.purses import Purses
 
 APART = 2  # steps since the last look, that a hurried one waits for
+DEBT = 20.0  # turns of a probe: one that owes more is not hurried, as in a run that is lost
 LOG = logging.getLogger("sigmascope")
 
 
@@ -140,21 +141,25 @@ class Rounds:
         self._failed |= {p for p, m in zip(self._probes, said[1:], strict=True) if m < 0}
         self._mark = self._clock()
 
-    def hurry(self, step: int) -> bool:
-        """Look at the step that follows, at what costs least, once in some steps.
+    def hurry(self, step: int, also: str = "") -> bool:
+        """Look at the step that follows, at what costs least; only where one process decides.
 
-        Only where one process decides.
+        Args:
+            step: Made so far.
+            also: Name of a probe that is read besides, for once whatever it costs.
 
-        Returns:
-            Whether it is to be opened.
+        Returns: Whether it is to be opened.
         """
-        if self.opened or self.next <= step + 1 or math.isinf(self.next):
+        if self.opened or math.isinf(self.next) or (self.next <= step + 1 and not also):
             return False
-        cheap = [purse for purse in self.purses.purses if purse.probe.first == 1]
-        if cheap and step - max(purse.last or 0 for purse in cheap) >= APART:
-            self.next, self._due = step + 1, [purse.probe for purse in cheap]
-            return True
-        return False
+        cheap = [p for p in self.purses.purses if p.probe.first == 1 or p.probe.name == also]
+        apart = step - max((p.last or 0 for p in cheap), default=step)
+        if not also and (apart < APART or any(p.held < -DEBT * p.cost for p in cheap)):
+            return False
+        due = self._due if self.next <= step + 1 else []
+        self.next = step + 1
+        self._due = [*due, *(p.probe for p in cheap if p.probe not in due)]
+        return True
 
     def close(self) -> None:
         """Nothing is looked at any more."""

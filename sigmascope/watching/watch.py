@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from sigmascope.gate import Closing, Refusal
+from sigmascope.gate import Closing
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.quantities import View
 from sigmascope.records import Finding, Skipped
@@ -28,8 +28,9 @@ from sigmascope.watching.files import about_of, opened
 from sigmascope.watching.filing import Filing
 from sigmascope.watching.hearing import Hearing
 from sigmascope.watching.hooks import is_compiled, removed
+from sigmascope.watching.inputs import Inputs
 from sigmascope.watching.looks import OWN, Sink, one_line
-from sigmascope.watching.places import Added, of_torch, places
+from sigmascope.watching.places import Added, all_of_torch, places
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
 from sigmascope.watching.purses import require_share
@@ -99,12 +100,7 @@ class Watch(Closing):
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         require_share(budget)
-        if not optimizers:
-            raise Refusal(
-                "There must be at least one optimiser, got none. Pass the one that trains the "
-                "model, as in `watch(model, optimizer)`."
-            )
-        trained = tuple(dict.fromkeys(of_torch(o) for o in optimizers))
+        trained = all_of_torch(optimizers)
         inner, processes = unwrapped(model), Processes.of(model, together)
         found = places(inner, trained)
         self._losses, self._alarms = Losses(), Alarms()
@@ -122,6 +118,7 @@ class Watch(Closing):
         self._trained, self._over = trained, False
         self._told: tuple[Finding, ...] = ()
         self._added = Added(trained)
+        self._inputs = Inputs.of(inner, probes, processes, budget=budget, clock=clock, step=step)
         self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
         self._handles = list[RemovableHandle]()  # while a look is open
         self._open()
@@ -165,6 +162,7 @@ class Watch(Closing):
         """File what was read last, and take every hook away."""
         self._counting.remove()
         removed(self._handles)
+        self._inputs.close()
         self._end()
 
     def _end(self) -> None:
@@ -205,11 +203,12 @@ class Watch(Closing):
             self._look()
         elif self._hearing.full:
             self._hear()
-        if not self._rounds.opened:
-            if self.steps + 1 >= self._rounds.next:
-                self._open()
-            else:
-                self._hearing.wait(self._rounds.next)
+        rounds = self._rounds
+        looked = self._inputs.turn(self.steps, rounds.purses, rounds.hurry)
+        if looked or (not rounds.opened and self.steps + 1 >= rounds.next):
+            self._open()
+        elif not rounds.opened:
+            self._hearing.wait(min(rounds.next, self._inputs.next))
 
     def _give_up(self, why: str) -> None:
         LOG.warning("sigmascope watches no more: %s", one_line(why))
