@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.purses import Purses
 
@@ -32,6 +33,7 @@ class Hearing:
     Args:
         alarms: Who hears.
         losses: Who reads them at looks.
+        means: Of the losses of all steps.
         budget: Share of the training time that watching may take.
         clock: In seconds.
         turn: Called behind a step of the optimiser at which there is something to do.
@@ -47,6 +49,7 @@ class Hearing:
         self,
         alarms: Alarms,
         losses: Losses,
+        means: LossMeans,
         budget: float,
         clock: Callable[[], float],
         turn: Callable[[], None],
@@ -55,8 +58,10 @@ class Hearing:
         alone: bool = True,
     ) -> None:
         self._alarms, self._into, self._alone = alarms, losses, alone
+        self._means = means
         self._budget, self._clock, self._turn = budget * SHARE, clock, turn
         self._losses: list[float] = []
+        self._at: list[int] = []  # how many rates stood before each
         self._rates: list[Any] = []
         self._before, self._skip = step, 0
         self._rate_note = self._loss_note = self._each = 0.0  # seconds of one
@@ -102,6 +107,7 @@ class Hearing:
                 return False
             loss = loss.item()
         noted.append(loss)
+        self._at.append(len(self._rates))
         if start:
             self._loss_note = _smoothed(self._loss_note, self._clock() - start)
         if loss < self._top:
@@ -122,17 +128,18 @@ class Hearing:
         steps, count = len(rates), len(losses)
         if not (steps or count):
             return False
-        self._before += steps
         start = self._clock()
         hints = False
         if self._alone:
             hints = self._alarms.hear([r for r in rates if isinstance(r, float)], losses)
             self._top, self._low, self._high = self._alarms.bounds
-        for loss in losses:
+        for at, loss in zip(self._at, losses, strict=True):
             self._into.add(loss)
-        rates.clear()
+            self._means.add(self._before + at, loss)
+        self._before += steps
+        for noted in (rates, losses, self._at):
+            noted.clear()
         self.wait(self._next)
-        losses.clear()
         took = self._clock() - start
         purses.aside(took + CALLS * (steps * self._rate_note + count * self._loss_note))
         self._settle(took, count, purses.step_seconds * self._budget)

@@ -30,6 +30,7 @@ from sigmascope.watching.hearing import Hearing
 from sigmascope.watching.hooks import is_compiled, removed
 from sigmascope.watching.inputs import Inputs
 from sigmascope.watching.looks import OWN, Sink, one_line
+from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.places import Added, all_of_torch, places
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
@@ -103,18 +104,18 @@ class Watch(Closing):
         trained = all_of_torch(optimizers)
         inner, processes = unwrapped(model), Processes.of(model, together)
         found = places(inner, trained)
-        self._losses, self._alarms = Losses(), Alarms()
+        self._alarms, losses, means = Alarms(), Losses(), LossMeans()
         probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
         compiled = any(is_compiled(m) for m in within(model))
         wanted = {"probe": probe, "views": views, "only": only, "compiled": compiled}
-        probes = chosen(inner, found, processes, self._losses, **wanted)
+        probes = chosen(inner, found, processes, losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
         files, step = opened(run, inner, about, processes, start)
-        self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
+        self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock, means)
         self._rounds = Rounds(probes, processes, self._filing.rest, clock, step)
         self._processes, self._clock = processes, clock
-        of: Any = {"step": step, "alone": processes.count == 1}
-        self._hearing = Hearing(self._alarms, self._losses, budget, clock, self._turn, **of)
+        of: Any = {"turn": self._turn, "step": step, "alone": processes.count == 1}
+        self._hearing = Hearing(self._alarms, losses, means, budget, clock, **of)
         self._trained, self._over = trained, False
         self._told: tuple[Finding, ...] = ()
         self._added = Added(trained)

@@ -7,6 +7,7 @@ import torch
 
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.hearing import FEWEST, MOST, Hearing
+from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.purses import Purses
 from tests.watching.made import Ticks
@@ -35,7 +36,10 @@ class Loop:
 
     def __init__(self, seconds, *, tick=1e-5, **options):
         self.alarms, self.read, self.purses = Heard(), Losses(), Purses([Losses()], 0.02)
-        self.hearing = Hearing(self.alarms, self.read, 0.02, Ticks(tick), self.turn, **options)
+        self.means = LossMeans()
+        self.hearing = Hearing(
+            self.alarms, self.read, self.means, 0.02, Ticks(tick), self.turn, **options
+        )
         self.hearing.wait(math.inf)
         self.seconds, self.optimizer, self.turns, self.worth = seconds, Stepped(), 0, []
 
@@ -179,3 +183,12 @@ def test_losses_that_were_heard_are_read_at_the_next_look():
     loop.hear()
     found = list(loop.read.read(loop.read.local()))
     assert [c.values for c in found] == [[3.0], [3.0]]
+
+
+def test_losses_are_those_of_their_steps_in_the_means_of_blocks():
+    loop = Loop(1.0)
+    for step in range(1, 21):
+        loop.step(float(step))
+    loop.hear()
+    found = {step: reading.estimate.value for step, reading in loop.means.take()}
+    assert found == {step: float(step) for step in range(1, 20)}
