@@ -19,9 +19,10 @@ from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.purses import Purses
 
-SHARE = 0.12  # of the budget
+SHARE = 0.25  # of the budget
 MOST = 32  # steps that are heard together
 CALLS = 1.4  # times what is measured inside of a note: with its call and its return
+DENSE = 100  # losses at first, that are all noted
 FEWEST = 8  # one loss in so many steps is noted, at least
 ANY = math.inf, -math.inf, math.inf  # nothing is unusual
 BUSY = 4.0  # times the usual note: a longer one was another process'
@@ -63,7 +64,7 @@ class Hearing:
         self._losses: list[float] = []
         self._at: list[int] = []  # how many rates stood before each
         self._rates: list[Any] = []
-        self._before, self._skip = step, 0
+        self._before, self._skip, self._dense = step, 0, DENSE
         self._rate_note = self._loss_note = self._each = 0.0  # seconds of one
         self._top, self._low, self._high = alarms.bounds if alone else ANY
         self._next: float = 0
@@ -131,7 +132,8 @@ class Hearing:
         start = self._clock()
         hints = False
         if self._alone:
-            hints = self._alarms.hear([r for r in rates if isinstance(r, float)], losses)
+            known = [r for r in rates if isinstance(r, float)]
+            hints = self._alarms.hear(known, losses, self.apart)
             self._top, self._low, self._high = self._alarms.bounds
         for at, loss in zip(self._at, losses, strict=True):
             self._into.add(loss)
@@ -158,7 +160,8 @@ class Hearing:
 
     def _settle(self, took: float, count: int, paid: float) -> None:
         """At how many steps losses are noted: at as many as their share of the budget pays for."""
-        if count and paid:
+        self._dense -= count
+        if count and paid and self._dense <= 0:
             self._each = _smoothed(self._each, CALLS * self._loss_note + took / count)
             self.apart = min(max(math.ceil(self._each / paid), 1), FEWEST)
 

@@ -12,6 +12,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from sigmascope.probes.execution import layers
+from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.columns import Column
 from sigmascope.watching.hooks import inaudible, listening, removed
 from sigmascope.watching.probes import Probe
 from sigmascope.watching.processes import Processes
@@ -30,6 +32,7 @@ class Inputs:
 
     Args:
         model: The user's own module; None where nothing is to be glanced at.
+        alarms: Who learn from glances what is usual.
         budget: Share of the training time that watching may take.
         clock: In seconds.
 
@@ -39,10 +42,17 @@ class Inputs:
     """
 
     def __init__(
-        self, model: nn.Module | None, *, budget: float, clock: Callable[[], float], step: int = 0
+        self,
+        model: nn.Module | None,
+        alarms: Alarms,
+        *,
+        budget: float,
+        clock: Callable[[], float],
+        step: int = 0,
     ) -> None:
         found = {} if model is None else layers(model)
-        first = next(iter(found.values()), None)
+        self._site, first = next(iter(found.items()), ("", None))
+        self._alarms = alarms
         heard = first is not None and model is not None and first not in inaudible(model)
         self._module, self._budget, self.clock = first, budget * SHARE, clock
         self.next: float = step + EVERY if heard else math.inf
@@ -51,11 +61,11 @@ class Inputs:
         self._size: Tensor | None = None
 
     @classmethod
-    def of(cls, model: nn.Module, probes: Sequence[Probe], processes: Processes,
+    def of(cls, model: nn.Module, alarms: Alarms, probes: Sequence[Probe], processes: Processes,
            **of: Any) -> "Inputs":  # fmt: skip
         """Where one process trains a model and may read its activations."""
         glanced = processes.count == 1 and READ_BY in {p.name for p in probes}
-        return cls(model if glanced else None, **of)
+        return cls(model if glanced else None, alarms, **of)
 
     def turn(self, step: int, purses: Purses, hurry: Callable[[int, str], bool]) -> bool:
         """Between two steps: begin a glance, or end one.
@@ -104,7 +114,9 @@ class Inputs:
         if size is None or self.compiled or self._module is None:
             self._module, self.next = None, math.inf
             return False
-        x = math.log(value) if math.isfinite(value := size.item()) and value > 0 else self._level
+        value = size.item()
+        x = math.log(value) if math.isfinite(value) and value > 0 else self._level
+        self._alarms.glance(step, Column("mean square", [self._site], [value]))
         self._count += 1
         far = self._count > KNOWN and abs(x - self._level) > FAR
         self.next = step + 2 if far else step + 1 + self._apart(purses)

@@ -114,12 +114,13 @@ class Watch(Closing):
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock, means)
         self._rounds = Rounds(probes, processes, self._filing.rest, clock, step)
         self._processes, self._clock = processes, clock
-        of: Any = {"turn": self._turn, "step": step, "alone": processes.count == 1}
-        self._hearing = Hearing(self._alarms, losses, means, budget, clock, **of)
+        timed: Any = {"budget": budget, "clock": clock, "step": step}
+        of: Any = {"turn": self._turn, "alone": processes.count == 1, **timed}
+        self._hearing = Hearing(self._alarms, losses, means, **of)
         self._trained, self._over = trained, False
         self._told: tuple[Finding, ...] = ()
         self._added = Added(trained)
-        self._inputs = Inputs.of(inner, probes, processes, budget=budget, clock=clock, step=step)
+        self._inputs = Inputs.of(inner, self._alarms, probes, processes, **timed)
         self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
         self._handles = list[RemovableHandle]()  # while a look is open
         self._open()

@@ -18,10 +18,10 @@ class Heard(Alarms):
         super().__init__()
         self.losses, self.rates = [], []
 
-    def hear(self, rates, losses):
+    def hear(self, rates, losses, apart=1):
         self.losses += losses
         self.rates += rates
-        return super().hear(rates, losses)
+        return super().hear(rates, losses, apart)
 
 
 class Stepped:
@@ -87,6 +87,7 @@ def test_usual_losses_are_heard_together_and_fewer_of_them_where_steps_are_short
         loop = Loop(seconds)
         for step in range(800):
             loop.step(usual(step))
+            assert step > 90 or loop.hearing.apart == 1
         found[seconds] = loop.hearing.apart, len(loop.worth)
     assert found[1.0][0] == 1
     assert found[1e-5][0] == FEWEST

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from sigmascope.watching import watch
+from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.inputs import EVERY, KNOWN, Inputs
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.purses import Purses
@@ -18,7 +19,7 @@ class Loop:
 
     def __init__(self, model=None, **of):
         self.model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)) if model is None else model
-        self.inputs = Inputs(self.model, budget=0.02, clock=Ticks(1e-6), **of)
+        self.inputs = Inputs(self.model, Alarms(), budget=0.02, clock=Ticks(1e-6), **of)
         self.purses, self.asked, self.step, self.granted = Purses([Losses()], 0.02), [], 0, True
         self.glances = 0
 
@@ -82,8 +83,8 @@ def test_tokens_modules_that_run_compiled_and_no_model_are_left_alone():
     assert math.isinf(tokens.run(100).inputs.next)
     compiled = nn.Linear(4, 2)
     compiled.compile(backend="eager")
-    assert math.isinf(Inputs(compiled, budget=0.02, clock=Ticks()).next)
-    assert math.isinf(Inputs(None, budget=0.02, clock=Ticks()).next)
+    assert math.isinf(Inputs(compiled, Alarms(), budget=0.02, clock=Ticks()).next)
+    assert math.isinf(Inputs(None, Alarms(), budget=0.02, clock=Ticks()).next)
 
 
 def test_changed_inputs_are_an_alarm_within_twenty_steps_though_looks_are_far_apart():

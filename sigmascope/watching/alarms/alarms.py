@@ -46,8 +46,13 @@ class Alarms:
         """Those that have begun and not ended."""
         return tuple(b.rung for b in self._bells.values() if b.rung)
 
-    def hear(self, rates: Sequence[float], losses: Sequence[float]) -> bool:
+    def hear(self, rates: Sequence[float], losses: Sequence[float], apart: int = 1) -> bool:
         """Take the learning rates and the losses of some steps.
+
+        Args:
+            rates: Of each of them.
+            losses: Of one in so many.
+            apart: In how many.
 
         Returns:
             Whether a look is worth its price now.
@@ -58,9 +63,13 @@ class Alarms:
             rate.add(each)
             hints |= (rate.jumped, rate.dropped) != before
         for each in losses:
-            loss.add(each)
+            loss.add(each, apart)
             hints |= loss.hints
         return hints
+
+    def glance(self, step: int, column: Column) -> None:
+        """Take what was read between looks: what is usual is learnt from it, and nothing rings."""
+        self._tracks.add(step, [column])
 
     @property
     def bounds(self) -> tuple[float, float, float]:

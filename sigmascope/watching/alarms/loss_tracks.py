@@ -42,8 +42,8 @@ class LossTrack:
     finite: bool = True
     beyond: int = 0
 
-    def add(self, loss: float) -> None:
-        """Take a loss."""
+    def add(self, loss: float, steps: int = 1) -> None:
+        """Take a loss that stands for so many steps."""
         self.finite = math.isfinite(loss)
         if not self.finite:
             return
@@ -61,8 +61,10 @@ class LossTrack:
                 self.slow = self.fast = given
             return
         self.beyond = 0
-        self.slow += max(weight, SLOW) * gap if self.count > 1 else loss
-        self.scatter += max(weight, SLOW) * (abs(gap) - self.scatter)
+        for_all = steps if gap < TOP * self.limit else 1  # of what is strange others are not
+        slowly = max(weight, min(SLOW * for_all, 0.5))
+        self.slow += slowly * gap if self.count > 1 else loss
+        self.scatter += slowly * (abs(gap) - self.scatter)
 
     @property
     def limit(self) -> float:
