@@ -117,9 +117,8 @@ class Watch(Closing):
         timed: Any = {"budget": budget, "clock": clock, "step": step}
         of: Any = {"turn": self._turn, "alone": processes.count == 1, **timed}
         self._hearing = Hearing(self._alarms, losses, means, **of)
-        self._trained, self._over = trained, False
+        self._trained, self._over, self._added = trained, False, Added(trained)
         self._told: tuple[Finding, ...] = ()
-        self._added = Added(trained)
         self._inputs = Inputs.of(inner, self._alarms, probes, processes, **timed)
         self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
         self._handles = list[RemovableHandle]()  # while a look is open
