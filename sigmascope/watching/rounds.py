@@ -22,6 +22,7 @@ from sigmascope.watching.processes import Processes
 from sigmascope.watching.purses import Purses
 
 APART = 2  # steps since the last look, that a hurried one waits for
+BEHIND = 1.1  # times a look: the steps at and behind it find the caches emptied (RESULTS.md)
 DEBT = 20.0  # turns of a probe: one that owes more is not hurried, as in a run that is lost
 LOG = logging.getLogger("sigmascope")
 
@@ -132,7 +133,7 @@ class Rounds:
             if probe in self._failed:
                 self.purses.drop(probe)
             elif probe.share:
-                self.purses.pay(probe, probe.seconds + rest, step)
+                self.purses.pay(probe, BEHIND * (probe.seconds + rest), step)
         at, due = (math.inf, []) if over else self.purses.plan(step)
         marks = [1.0 if p in due else -1.0 if p in self._failed else 0.0 for p in self._probes]
         said = self._processes.agreed([at, *marks])
@@ -147,8 +148,7 @@ class Rounds:
         Args:
             step: Made so far.
             also: Name of a probe that is read besides, for once whatever it costs.
-
-        Returns: Whether it is to be opened.
+        Returns: whether it is to be opened.
         """
         if self.opened or math.isinf(self.next) or (self.next <= step + 1 and not also):
             return False
