@@ -107,7 +107,7 @@ class Rounds:
         totals = self._totals()
         if self._processes.rank:
             return []
-        lists = [self._ask(p, _all_of, p, total) for p, total in totals.items()]
+        lists = [self._ask(p, lambda p, t: [*p.read(t)], p, total) for p, total in totals.items()]
         for probe in self._due:
             for note in probe.notes:
                 LOG.warning("sigmascope leaves out %s: %s", note.what, note.why)
@@ -148,13 +148,15 @@ class Rounds:
         Args:
             step: Made so far.
             also: Name of a probe that is read besides, for once whatever it costs.
-        Returns: whether it is to be opened.
+
+        Returns:
+            Whether it is to be opened.
         """
         if self.opened or math.isinf(self.next) or (self.next <= step + 1 and not also):
             return False
         cheap = [p for p in self.purses.purses if p.probe.first == 1 or p.probe.name == also]
-        apart = step - max((p.last or 0 for p in cheap), default=step)
-        if not also and (apart < APART or any(p.held < -DEBT * p.cost for p in cheap)):
+        soon = step - max((p.last or 0 for p in cheap), default=step) < APART
+        if not also and (soon or any(p.held < -DEBT * p.cost for p in cheap)):
             return False
         due = self._due if self.next <= step + 1 else []
         self.next = step + 1
@@ -230,10 +232,6 @@ class Rounds:
             probe.close()
         except Exception:  # what it failed in may keep it from closing; that was said above
             LOG.debug("sigmascope could not close %s", probe.name, exc_info=True)
-
-
-def _all_of(probe: Probe, total: Tensor) -> list[Found]:
-    return list(probe.read(total))
 
 
 def _parts(probe: Probe) -> Generator[tuple[Tensor, bool], Tensor, None]:
