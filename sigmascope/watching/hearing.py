@@ -137,7 +137,7 @@ class Hearing:
             self._top, self._low, self._high = self._alarms.bounds
         for at, loss in zip(self._at, losses, strict=True):
             self._into.add(loss)
-            self._means.add(self._before + at, loss)
+            self._means.add(max(self._before + at, 1), loss)  # some loops hand it in early
         self._before += steps
         for noted in (rates, losses, self._at):
             noted.clear()
