@@ -9,7 +9,7 @@ from sigmascope.watching.comparing import (
     alarm_spans,
     part,
 )
-from sigmascope.watching.looks import LOSS, OPTIMISER, OVER, OWN, WHOLE, Look, Sink
+from sigmascope.watching.looks import LOSS, MEANS, OPTIMISER, OVER, OWN, WHOLE, Look, Sink
 from sigmascope.watching.watch import Watch
 
 watch = Watch  # as it is called: `ss.watch(model, optimizer)`
@@ -17,6 +17,7 @@ watch = Watch  # as it is called: `ss.watch(model, optimizer)`
 __all__ = [
     "ALARMS",
     "LOSS",
+    "MEANS",
     "OPTIMISER",
     "OVER",
     "OWN",

@@ -44,6 +44,8 @@ class RunFile:
     def write(self, look: Look) -> None:
         """Append a look; it is in the file when this returns."""
         first, self._first = self._first, {}
+        for step, loss in look.losses:
+            self._run.add(step=step, readings=[loss])
         self._run.add(
             step=look.step,
             readings=look.readings,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from sigmascope.records import Finding, Reading, SiteSpectrum, Skipped
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import Look, Sink, one_line
+from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.purses import Purses
 
 LOG = logging.getLogger("sigmascope")
@@ -26,13 +27,21 @@ class Filing:
         sinks: Where it goes.
         budget: Share of the training time that watching may take.
         clock: In seconds.
+        means: Of losses; filed with what is kept.
 
     Attributes:
         spent: Seconds that filing has taken.
         rest: Of the budget, for everything else.
     """
 
-    def __init__(self, sinks: Sequence[Sink], budget: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        sinks: Sequence[Sink],
+        budget: float,
+        clock: Callable[[], float],
+        means: LossMeans | None = None,
+    ) -> None:
+        self._means = means or LossMeans()
         self._sinks, self._budget, self._clock = list(sinks), budget * SHARE, clock
         self.rest = budget - self._budget if self._sinks else budget
         self._columns: dict[tuple[str, str, str], Column] = {}
@@ -80,7 +89,7 @@ class Filing:
         readings = [r for c in self._columns.values() for r in c.readings()]
         readings += [r for r in self._rest.values() if isinstance(r, Reading)]
         spectra = (s for s in self._rest.values() if isinstance(s, SiteSpectrum))
-        said = tuple(self._findings), tuple(self._skipped)
+        said = tuple(self._findings), tuple(self._skipped), self._means.take()
         look = Look(step, tuple(readings), tuple(spectra), *said)
         if not (readings or look.findings or look.skipped):
             return

@@ -1,22 +1,31 @@
 """The loss and the learning rate of every step: noted at once, heard some at a time.
 
-Between two steps of training the code that hears a loss has left the caches of the processor, so
-that one takes ten times as long as another behind it. Short steps cannot pay for that, and several
-are heard together; the losses of long ones are heard one by one.
+Between two steps of training the code that is run here has left the caches of the processor, so
+that it takes five to ten times as long as in a loop of its own. What is done at every step is
+therefore two short functions: a hook of the optimiser that notes the rate, of whose notes the
+steps are counted, and one that notes the loss and compares it with what would be a rise. What is
+usual is heard in blocks; what is not, at once.
 """
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor
+from torch.optim import Optimizer
 
 from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.purses import Purses
 
-SHARE = 0.2  # of the budget
+SHARE = 0.25  # of the budget
 MOST = 32  # steps that are heard together
-LESS = 3  # times below its share, fewer are
-NOTES = 2  # times a note: the hooks of the optimiser, which note the rate and count steps
+CALLS = 1.4  # times what is measured inside of a note: with its call and its return
+DENSE = 100  # losses at first, that are all noted
+FEWEST = 8  # one loss in so many steps is noted, at least
+ANY = math.inf, -math.inf, math.inf  # nothing is unusual
+BUSY = 4.0  # times the usual note: a longer one was another process'
 
 
 class Hearing:
@@ -25,38 +34,87 @@ class Hearing:
     Args:
         alarms: Who hears.
         losses: Who reads them at looks.
+        means: Of the losses of all steps.
         budget: Share of the training time that watching may take.
         clock: In seconds.
+        turn: Called behind a step of the optimiser at which there is something to do.
+        step: Steps made before.
+        alone: Whether one process decides by what it hears; steps are counted in any case.
 
     Attributes:
-        every: Steps that are heard together.
+        due: Notes of rates at which there is something to do.
+        apart: The loss of one step in so many is noted.
     """
 
     def __init__(
-        self, alarms: Alarms, losses: Losses, budget: float, clock: Callable[[], float]
+        self,
+        alarms: Alarms,
+        losses: Losses,
+        means: LossMeans,
+        budget: float,
+        clock: Callable[[], float],
+        turn: Callable[[], None],
+        *,
+        step: int = 0,
+        alone: bool = True,
     ) -> None:
-        self._alarms, self._into = alarms, losses
-        self._budget, self._clock = budget * SHARE, clock
-        self._losses: list[float | Tensor] = []
-        self._rates: list[float] = []
-        self._note = 0.0  # seconds of one
-        self.every = 1
+        self._alarms, self._into, self._alone = alarms, losses, alone
+        self._means = means
+        self._budget, self._clock, self._turn = budget * SHARE, clock, turn
+        self._losses: list[float] = []
+        self._at: list[int] = []  # how many rates stood before each
+        self._rates: list[Any] = []
+        self._before, self._skip, self._dense = step, 0, DENSE
+        self._rate_note = self._loss_note = self._each = 0.0  # seconds of one
+        self._top, self._low, self._high = alarms.bounds if alone else ANY
+        self._next: float = 0
+        self.due: float = 1
+        self.apart = 1
 
-    def rate(self, rate: float) -> bool:
-        """Note the learning rate of a step; whether no loss comes, so that it is time to hear."""
-        self._rates.append(rate)
-        return len(self._rates) > self.every
+    @property
+    def steps(self) -> int:
+        """Of the optimiser, so far."""
+        return self._before + len(self._rates)
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to hear, whatever the losses are."""
+        rates = self._rates
+        return len(rates) > MOST or (bool(rates) and self._strange(rates[-1]))
+
+    def stepped(self, optimizer: Optimizer, *_: Any) -> None:
+        """A hook: count a step, and note its learning rate."""
+        rates = self._rates
+        if rates:
+            rates.append(rate := optimizer.param_groups[0].get("lr"))
+        else:
+            start = self._clock()
+            rates.append(rate := optimizer.param_groups[0].get("lr"))
+            self._rate_note = _smoothed(self._rate_note, self._clock() - start)
+        if len(rates) >= self.due or self._strange(rate):
+            self._turn()
 
     def loss(self, loss: float | Tensor) -> bool:
         """Note the loss of a step, behind its rate; whether it is time to hear."""
+        if self._skip:
+            self._skip -= 1
+            return False
+        self._skip = self.apart - 1
         noted = self._losses
-        if noted:
-            noted.append(loss.detach() if isinstance(loss, Tensor) else loss)
-        else:
-            start = self._clock()
-            noted.append(loss.detach() if isinstance(loss, Tensor) else loss)
-            self._note = self._clock() - start
-        return len(noted) >= self.every
+        start = 0.0 if noted else self._clock()
+        if isinstance(loss, Tensor):
+            if not (loss.is_cpu and self._alone):  # it is not waited for
+                self._into.add(loss)
+                return False
+            loss = loss.item()
+        noted.append(loss)
+        self._at.append(len(self._rates))
+        if start:
+            self._loss_note = _smoothed(self._loss_note, self._clock() - start)
+        if loss < self._top:
+            return len(noted) >= MOST
+        self._skip = 0  # what looks like a rise is followed step by step
+        return True
 
     def hear(self, purses: Purses) -> bool:
         """Let the alarms hear what was noted.
@@ -67,31 +125,46 @@ class Hearing:
         Returns:
             Whether a look is worth its price now.
         """
-        steps = max(len(self._rates), len(self._losses))
-        if not steps:
+        rates, losses = self._rates, self._losses
+        steps, count = len(rates), len(losses)
+        if not (steps or count):
             return False
         start = self._clock()
-        hints = [*map(self._alarms.hear_rate, self._rates), *map(self._hears, self._losses)]
-        self._rates.clear()
-        self._losses.clear()
-        took = self._clock() - start
-        purses.aside(took + NOTES * steps * self._note)
-        self._settle(took, steps, purses.step_seconds * self._budget)
-        return any(hints)
-
-    def _hears(self, loss: float | Tensor) -> bool:
-        if isinstance(loss, Tensor) and not loss.is_cpu:  # it is not waited for
+        hints = False
+        if self._alone:
+            known = [r for r in rates if isinstance(r, float)]
+            hints = self._alarms.hear(known, losses, self.apart)
+            self._top, self._low, self._high = self._alarms.bounds
+        for at, loss in zip(self._at, losses, strict=True):
             self._into.add(loss)
-            return False
-        value = float(loss)
-        self._into.add(value)
-        return self._alarms.hear(value)
+            self._means.add(max(self._before + at, 1), loss)  # some loops hand it in early
+        self._before += steps
+        for noted in (rates, losses, self._at):
+            noted.clear()
+        self.wait(self._next)
+        took = self._clock() - start
+        purses.aside(took + CALLS * (steps * self._rate_note + count * self._loss_note))
+        self._settle(took, count, purses.step_seconds * self._budget)
+        if hints:
+            self.apart = 1
+        return hints
 
-    def _settle(self, took: float, steps: int, paid: float) -> None:
-        """How many are heard together: as few as their share of the budget pays for."""
-        if steps < self.every or not paid:
-            return
-        if took > paid * steps:
-            self.every = min(2 * self.every, MOST)
-        elif took * LESS < paid * steps:
-            self.every = max(self.every // 2, 1)
+    def wait(self, step: float) -> None:
+        """There is something to do before this step; 0 for at the end of every one."""
+        self._next = step
+        self.due = max(1, min(MOST + 1, step - 1 - self._before))
+
+    def _strange(self, rate: Any) -> bool:
+        """Whether a rate is heard at once; one in a tensor is never waited for."""
+        return type(rate) is float and not self._low <= rate <= self._high
+
+    def _settle(self, took: float, count: int, paid: float) -> None:
+        """At how many steps losses are noted: at as many as their share of the budget pays for."""
+        self._dense -= count
+        if count and paid and self._dense <= 0:
+            self._each = _smoothed(self._each, CALLS * self._loss_note + took / count)
+            self.apart = min(max(math.ceil(self._each / paid), 1), FEWEST)
+
+
+def _smoothed(before: float, now: float) -> float:
+    return before + 0.2 * (min(now, BUSY * before) - before) if before else now

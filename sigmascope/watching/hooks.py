@@ -59,9 +59,9 @@ class Ear:
         if torch.compiler.is_compiling():
             self._listener.compiled = True  # as the compiled code will do
             return
+        start = self._listener.clock()
         if not hears(repeated=not self._in_order):
             return
-        start = self._listener.clock()
         self._in_order |= not in_backward()
         try:
             tensor = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)), None)

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 from sigmascope.records import Finding, Reading, SiteSpectrum, Skipped
 
 LOSS, OPTIMISER, WHOLE, OWN = "(loss)", "(optimiser)", "(model)", "(watch)"  # sites of no layer
+MEANS = "mean of steps"  # form of losses over blocks of steps that all runs have
 OVER = "-over"  # behind the name of an alarm: it has ended
 
 
@@ -21,6 +22,8 @@ class Look:
         findings: Alarms that begin here; one that ends is a note whose name has `"-over"` behind
             that of the alarm.
         skipped: What was given up from here on, and why.
+        losses: Of the steps since the look before, as means over blocks of steps, by the last step
+            of each.
     """
 
     step: int
@@ -28,6 +31,7 @@ class Look:
     spectra: tuple[SiteSpectrum, ...] = ()
     findings: tuple[Finding, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    losses: tuple[tuple[int, Reading], ...] = ()
 
 
 @runtime_checkable

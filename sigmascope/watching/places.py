@@ -1,5 +1,6 @@
 """Which parameters are trained, by whom, and where they are in the model."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -9,7 +10,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sigmascope.gate import Refusal
-from sigmascope.watching.looks import WHOLE
+from sigmascope.records import Skipped
+from sigmascope.watching.looks import OWN, WHOLE
+
+LOG = logging.getLogger("sigmascope")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,20 @@ def places(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[Place]:
     return found
 
 
+def all_of_torch(optimizers: Sequence[Any]) -> tuple[Optimizer, ...]:
+    """The optimisers of torch inside of wrappers, each once.
+
+    Raises:
+        Refusal: If there is none, or one is no optimiser.
+    """
+    if not optimizers:
+        raise Refusal(
+            "There must be at least one optimiser, got none. Pass the one that trains the "
+            "model, as in `watch(model, optimizer)`."
+        )
+    return tuple(dict.fromkeys(of_torch(o) for o in optimizers))
+
+
 def of_torch(optimizer: Any) -> Optimizer:
     """The optimiser of torch inside of a wrapper, as that of Accelerate or Lightning."""
     inner = optimizer
@@ -67,6 +85,26 @@ def trained(optimizer: Optimizer) -> Iterator[Tensor]:
     """The parameters that an optimiser holds."""
     for group in optimizer.param_groups:
         yield from group["params"]
+
+
+class Added:
+    """What optimisers are given to train after they were first seen; norms of it are not read.
+
+    Args:
+        optimizers: Of torch.
+    """
+
+    def __init__(self, optimizers: Sequence[Optimizer]) -> None:
+        self._held = {o: len(list(trained(o))) for o in optimizers}
+
+    def since(self) -> Iterator[Skipped]:
+        """What has come since this was last asked."""
+        for optimizer, before in self._held.items():
+            if new := len(list(trained(optimizer))) - before:
+                self._held[optimizer] += new
+                why = f"{new} parameters came to an optimiser behind the start of this watch"
+                LOG.warning("sigmascope does not read norms of added parameters: %s", why)
+                yield Skipped(OWN, "norms of added parameters", why)
 
 
 def _named(model: nn.Module, trainer: dict[int, Optimizer]) -> Iterator[tuple[str, nn.Parameter]]:

@@ -2,13 +2,15 @@
 
 Every probe has a purse. A step of training puts a share of its time into each, a turn takes out
 what it took. The invariant: what all turns have taken is never more than the budget's share of the
-time trained, but for the first turn of each probe, whose cost is a guess, and the last.
+time trained, but for the first turns of each probe, whose cost is a guess, and the last.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from sigmascope.gate import Refusal
 from sigmascope.watching.probes import Probe
 
 KEPT = 0.9  # of the budget that is given out; the rest is for what a clock does not see
@@ -44,8 +46,10 @@ class Purse:
 
     def pay(self, seconds: float, step: int) -> None:
         """A turn was taken."""
-        known = self.turns > 0
-        self.cost = MEMORY * seconds + (1 - MEMORY) * self.cost if known else seconds
+        if self.turns > 1:
+            self.cost += MEMORY * (seconds - self.cost)
+        else:  # the first turn loads and compiles what later ones find
+            self.cost = seconds if self.turns else min(seconds, self.cost)
         lent = min(max(seconds - self.held, 0.0), self.advance)
         self.advance -= lent
         self.held += lent - seconds
@@ -127,3 +131,13 @@ class Purses:
         due = {id(p): p.due(step, rate) for p in self.purses if p.share}
         at = min(due.values(), default=step + max(1, step // THINNER))
         return at, [p.probe for p in self.purses if due.get(id(p), at) <= at]
+
+
+def require_share(budget: Any) -> None:
+    """Refuse what is no share of the training time."""
+    known = isinstance(budget, int | float) and not isinstance(budget, bool)
+    if not known or not 0 < budget <= 1 or not math.isfinite(budget):
+        raise Refusal(
+            f"`budget` must be a share of the training time above 0 and at most 1, got {budget!r}. "
+            "0.02 is two per cent."
+        )

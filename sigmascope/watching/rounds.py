@@ -22,6 +22,8 @@ from sigmascope.watching.processes import Processes
 from sigmascope.watching.purses import Purses
 
 APART = 2  # steps since the last look, that a hurried one waits for
+BEHIND = 1.1  # times a look: the steps at and behind it find the caches emptied (RESULTS.md)
+DEBT = 20.0  # turns of a probe: one that owes more is not hurried, as in a run that is lost
 LOG = logging.getLogger("sigmascope")
 
 
@@ -60,10 +62,12 @@ class Rounds:
         self.opened, self.dropped = False, list[Skipped]()
         self._closed, self._told = False, set[Probe]()
         self._counted, self._mark, self._start = step, clock(), 0.0
+        self._around = self._inside = 0.0  # seconds in the middle of steps, and of probes in them
 
     def open(self) -> None:
         """The step that follows is looked at."""
         self.opened = True
+        self._around = self._inside = 0.0
         for probe in self._due:
             probe.seconds, probe.error = 0.0, None
             self._ask(probe, probe.open)
@@ -75,28 +79,35 @@ class Rounds:
             optimizer: Of torch.
             closure: Whether the step makes the gradients, so that they are read behind it.
         """
-        self._closed = closure
+        start, self._closed = self._clock(), closure
         for probe in self._due:
             if not (closure and probe.of_gradients):
                 self._ask(probe, probe.before, optimizer)
+        self.took(start)
 
     def stepped(self, optimizer: Optimizer) -> None:
         """This optimiser has stepped."""
+        start = self._clock()
         for probe in self._due:
             if self._closed and probe.of_gradients:
                 self._ask(probe, probe.before, optimizer)
             self._ask(probe, probe.stepped, optimizer)
+        self.took(start)
+
+    def took(self, start: float) -> None:
+        """Since then this round has been at work, in the middle of a step."""
+        self._around += self._clock() - start
 
     def read(self, step: int) -> list[Found]:
         """What was found in the step just made; nothing but in the first process."""
         self._start = self._clock()
-        own = sum(p.seconds for p in self._due)  # of hooks in the middle of the step
+        own = self._around - self._inside + sum(p.seconds for p in self._due)
         self.purses.earn(self._start - self._mark - own, step - self._counted)
         self._counted, self.opened = step, False
         totals = self._totals()
         if self._processes.rank:
             return []
-        lists = [self._ask(p, _all_of, p, total) for p, total in totals.items()]
+        lists = [self._ask(p, lambda p, t: [*p.read(t)], p, total) for p, total in totals.items()]
         for probe in self._due:
             for note in probe.notes:
                 LOG.warning("sigmascope leaves out %s: %s", note.what, note.why)
@@ -113,16 +124,16 @@ class Rounds:
             elsewhere: Seconds since `read` that are no probe's: of filing.
             over: Whether there is none.
         """
-        took = self._clock() - self._start - elsewhere  # more than probes have measured
+        took = self._around + self._clock() - self._start - elsewhere
         paying = [p for p in self._due if p.share and p not in self._failed]
-        rest = max(took - sum(p.seconds for p in paying), 0.0) / max(len(paying), 1)
+        rest = max(took - self._inside, 0.0) / max(len(paying), 1)  # that is no probe's own
         for probe in self._due:
             if probe.idle:
                 self._drop(probe, "nothing of it is heard in this model", quietly=True)
             if probe in self._failed:
                 self.purses.drop(probe)
             elif probe.share:
-                self.purses.pay(probe, probe.seconds + rest, step)
+                self.purses.pay(probe, BEHIND * (probe.seconds + rest), step)
         at, due = (math.inf, []) if over else self.purses.plan(step)
         marks = [1.0 if p in due else -1.0 if p in self._failed else 0.0 for p in self._probes]
         said = self._processes.agreed([at, *marks])
@@ -131,23 +142,32 @@ class Rounds:
         self._failed |= {p for p, m in zip(self._probes, said[1:], strict=True) if m < 0}
         self._mark = self._clock()
 
-    def hurry(self, step: int) -> None:
-        """Look at the step that follows, at what costs least, once in some steps.
+    def hurry(self, step: int, also: str = "") -> bool:
+        """Look at the step that follows, at what costs least; only where one process decides.
 
-        Only where one process decides.
+        Args:
+            step: Made so far.
+            also: Name of a probe that is read besides, for once whatever it costs.
+
+        Returns:
+            Whether it is to be opened.
         """
-        if self.opened or self.next <= step + 1:
-            return
-        cheap = [purse for purse in self.purses.purses if purse.probe.first == 1]
-        if cheap and step - max(purse.last or 0 for purse in cheap) >= APART:
-            self.next, self._due = step + 1, [purse.probe for purse in cheap]
-            self.open()
+        if self.opened or math.isinf(self.next) or (self.next <= step + 1 and not also):
+            return False
+        cheap = [p for p in self.purses.purses if p.probe.first == 1 or p.probe.name == also]
+        soon = step - max((p.last or 0 for p in cheap), default=step) < APART
+        if not also and (soon or any(p.held < -DEBT * p.cost for p in cheap)):
+            return False
+        due = self._due if self.next <= step + 1 else []
+        self.next = step + 1
+        self._due = [*due, *(p.probe for p in cheap if p.probe not in due)]
+        return True
 
     def close(self) -> None:
         """Nothing is looked at any more."""
         for probe in self._due if self.opened else ():
             self._ask(probe, probe.close)
-        self.opened, self._due = False, []
+        self.opened, self._due, self.next = False, [], math.inf
 
     def _totals(self) -> dict[Probe, Tensor]:
         """The sums over all processes of what probes hand in."""
@@ -195,7 +215,9 @@ class Rounds:
             self._drop(probe, f"{type(error).__name__}: {error}")
             return None
         finally:
-            probe.seconds += self._clock() - start
+            took = self._clock() - start
+            probe.seconds += took
+            self._inside += took
 
     def _drop(self, probe: Probe, why: str, *, quietly: bool = False) -> None:
         if probe in self._failed:
@@ -210,10 +232,6 @@ class Rounds:
             probe.close()
         except Exception:  # what it failed in may keep it from closing; that was said above
             LOG.debug("sigmascope could not close %s", probe.name, exc_info=True)
-
-
-def _all_of(probe: Probe, total: Tensor) -> list[Found]:
-    return list(probe.read(total))
 
 
 def _parts(probe: Probe) -> Generator[tuple[Tensor, bool], Tensor, None]:

@@ -7,17 +7,17 @@ model's is drawn, and whatever fails is one line, after which it is left alone.
 """
 
 import logging
-import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
-from sigmascope.gate import Closing, Refusal
+from sigmascope.gate import Closing
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.quantities import View
 from sigmascope.records import Finding, Skipped
@@ -27,11 +27,14 @@ from sigmascope.watching.columns import Column
 from sigmascope.watching.files import about_of, opened
 from sigmascope.watching.filing import Filing
 from sigmascope.watching.hearing import Hearing
-from sigmascope.watching.hooks import is_compiled
-from sigmascope.watching.looks import OVER, OWN, Sink, one_line
-from sigmascope.watching.places import of_torch, places, trained as held_by
+from sigmascope.watching.hooks import is_compiled, removed
+from sigmascope.watching.inputs import Inputs
+from sigmascope.watching.looks import OWN, Sink, one_line
+from sigmascope.watching.loss_means import LossMeans
+from sigmascope.watching.places import Added, all_of_torch, places
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
+from sigmascope.watching.purses import require_share
 from sigmascope.watching.rounds import Rounds
 
 LOG = logging.getLogger("sigmascope")
@@ -63,9 +66,6 @@ class Watch(Closing):
         together: Whether all processes of the default group train this model; if not given, they
             do where it is wrapped for them or its weights are sharded.
         clock: In seconds.
-
-    Attributes:
-        steps: Steps of the optimiser so far.
 
     Raises:
         Refusal: If no optimiser trains a parameter of the model, or the budget is no share.
@@ -100,31 +100,29 @@ class Watch(Closing):
         together: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        _require_share(budget)
-        if not optimizers:
-            raise Refusal(
-                "There must be at least one optimiser, got none. Pass the one that trains the "
-                "model, as in `watch(model, optimizer)`."
-            )
-        trained = tuple(of_torch(o) for o in optimizers)
+        require_share(budget)
+        trained = all_of_torch(optimizers)
         inner, processes = unwrapped(model), Processes.of(model, together)
         found = places(inner, trained)
-        self._losses, self._alarms = Losses(), Alarms()
+        self._alarms, losses, means = Alarms(), Losses(), LossMeans()
         probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
         compiled = any(is_compiled(m) for m in within(model))
         wanted = {"probe": probe, "views": views, "only": only, "compiled": compiled}
-        probes = chosen(inner, found, processes, self._losses, **wanted)
+        probes = chosen(inner, found, processes, losses, **wanted)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
-        files, self.steps = opened(run, inner, about, processes, start)
-        self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock)
-        self._rounds = Rounds(probes, processes, self._filing.rest, clock, self.steps)
-        self._hearing = Hearing(self._alarms, self._losses, budget, clock)
-        self._told, self._main, self._alone = list[Finding](), trained[-1], processes.count == 1
-        self._processes, self._held = processes, {o: len(list(held_by(o))) for o in trained}
-        self._handles = [h for o in trained for h in (
-            o.register_step_pre_hook(self._before), o.register_step_post_hook(self._stepped)
-        )]  # fmt: skip
-        self._rounds.open()
+        files, step = opened(run, inner, about, processes, start)
+        self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock, means)
+        self._rounds = Rounds(probes, processes, self._filing.rest, clock, step)
+        self._processes, self._clock = processes, clock
+        timed: Any = {"budget": budget, "clock": clock, "step": step}
+        of: Any = {"turn": self._turn, "alone": processes.count == 1, **timed}
+        self._hearing = Hearing(self._alarms, losses, means, **of)
+        self._trained, self._over, self._added = trained, False, Added(trained)
+        self._told: tuple[Finding, ...] = ()
+        self._inputs = Inputs.of(inner, self._alarms, probes, processes, **timed)
+        self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
+        self._handles = list[RemovableHandle]()  # while a look is open
+        self._open()
 
     def step(self, loss: float | Tensor | None = None) -> tuple[Finding, ...]:
         """Hand in the loss of a step, and hear what was found since the last call.
@@ -135,13 +133,20 @@ class Watch(Closing):
         Returns:
             Alarms that began, and notes that one has ended.
         """
-        if loss is not None:
-            if not self._alone:
-                self._losses.add(loss)
-            elif self._hearing.loss(loss):
+        try:
+            if loss is not None and not self._over and self._hearing.loss(loss):
                 self._hear()
-        told, self._told = self._told, []
-        return tuple(told)
+        except Exception as error:  # noqa: BLE001 (a loop may hand in anything)
+            self._give_up(f"{type(error).__name__}: {error}")
+        if not self._told:
+            return ()
+        told, self._told = self._told, ()
+        return told
+
+    @property
+    def steps(self) -> int:
+        """Steps of the optimiser so far."""
+        return self._hearing.steps
 
     @property
     def alarms(self) -> tuple[Finding, ...]:
@@ -156,13 +161,27 @@ class Watch(Closing):
 
     def close(self) -> None:
         """File what was read last, and take every hook away."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._counting.remove()
+        removed(self._handles)
+        self._inputs.close()
+        self._end()
+
+    def _end(self) -> None:
+        self._over = True
         self._rounds.close()
         self._filing.keep([], [], [], self._rounds.dropped)
-        self._rounds.dropped = []
         self._filing.close(self.steps)
+
+    def _open(self) -> None:
+        """The step that follows is looked at: hooks are there for it alone."""
+        start = self._clock()
+        self._rounds.open()
+        for optimizer in self._trained:
+            self._handles.append(optimizer.register_step_pre_hook(self._before))
+            if optimizer is not self._trained[-1]:
+                self._handles.append(optimizer.register_step_post_hook(self._stepped))
+        self._hearing.wait(0)
+        self._rounds.took(start)
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if self._rounds.opened and self._processes.ending:
@@ -173,31 +192,38 @@ class Watch(Closing):
                 self._rounds.before(optimizer, closure=closure)
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
-        main = optimizer is self._main
-        self.steps += main
         if self._rounds.opened:
             with torch.no_grad():
                 self._rounds.stepped(optimizer)
-                if main:
-                    self._look()
-        rate = optimizer.param_groups[0].get("lr") if main and self._alone else None
-        if isinstance(rate, float) and self._hearing.rate(rate):
+
+    def _turn(self) -> None:
+        """The last optimiser has stepped, and something is due."""
+        removed(self._handles)  # here no list is gone through in which one of them is
+        if self._rounds.opened:
+            self._stepped(self._trained[-1])
+            self._look()
+        elif self._hearing.full:
             self._hear()
-        if main and self.steps + 1 >= self._rounds.next:
-            self._rounds.open()
+        rounds = self._rounds
+        looked = self._inputs.turn(self.steps, rounds.purses, rounds.hurry)
+        if looked or (not rounds.opened and self.steps + 1 >= rounds.next):
+            self._open()
+        elif not rounds.opened:
+            self._hearing.wait(min(rounds.next, self._inputs.next))
 
     def _give_up(self, why: str) -> None:
         LOG.warning("sigmascope watches no more: %s", one_line(why))
         self._filing.keep((), (), (), [Skipped(OWN, "watching", why)])
-        self.close()
+        self._end()
 
     def _hear(self) -> None:
         try:
-            if self._hearing.hear(self._rounds.purses):
-                self._rounds.hurry(self.steps)
+            if self._hearing.hear(self._rounds.purses) and self._rounds.hurry(self.steps):
+                self._open()
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._give_up(f"{type(error).__name__}: {error}")
 
+    @torch.no_grad()
     def _look(self) -> None:
         try:
             self._hearing.hear(self._rounds.purses)
@@ -218,28 +244,7 @@ class Watch(Closing):
         rest = [f for f in found if not isinstance(f, Column)]
         columns.append(Column("watched share", [OWN], [min(self.share, 1.0)]))
         alarms = self._alarms.look(self.steps, columns)
-        for alarm in alarms:
-            level = logging.INFO if alarm.name.endswith(OVER) else logging.WARNING
-            LOG.log(level, "step %d: %s: %s", self.steps, alarm.name, alarm.says)
-        self._told += alarms
-        skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added()], []
+        self._told += tuple(alarms)
+        skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added.since()], []
         self._filing.keep(columns, rest, alarms, skipped)
         return self._filing.file_if_due(self.steps, self._rounds.purses)
-
-    def _added(self) -> Iterator[Skipped]:
-        """What optimisers were given to train since they are watched."""
-        for optimizer, before in self._held.items():
-            if new := len(list(held_by(optimizer))) - before:
-                self._held[optimizer] += new
-                why = f"{new} parameters came to an optimiser behind the start of this watch"
-                LOG.warning("sigmascope does not read norms of added parameters: %s", why)
-                yield Skipped(OWN, "norms of added parameters", why)
-
-
-def _require_share(budget: Any) -> None:
-    known = isinstance(budget, int | float) and not isinstance(budget, bool)
-    if not known or not 0 < budget <= 1 or not math.isfinite(budget):
-        raise Refusal(
-            f"`budget` must be a share of the training time above 0 and at most 1, got {budget!r}. "
-            "0.02 is two per cent."
-        )

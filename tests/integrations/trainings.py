@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from sigmascope.store import Run
-from sigmascope.watching import LOSS
+from sigmascope.watching import LOSS, MEANS
 
 
 def net(seed=0):
@@ -35,7 +35,7 @@ def losses(path):
         return {
             r.step: r.record.estimate.value
             for r in run.readings()
-            if r.site == LOSS and r.quantity == "loss"
+            if r.site == LOSS and r.quantity == "loss" and r.record.form != MEANS
         }
 
 

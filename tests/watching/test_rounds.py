@@ -90,8 +90,9 @@ def test_a_hurried_look_is_at_the_next_step_and_not_at_each():
     made, _ = rounds(Made())
     made.next = 50
     made.opened = False
-    made.hurry(10)
-    assert made.opened
+    assert made.hurry(10)
     assert made.next == 11
+    made.open()
+    assert not made.hurry(10)
     made.close()
     assert not made.opened

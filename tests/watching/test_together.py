@@ -266,8 +266,8 @@ def test_a_step_that_all_leave_out_counts_in_none(found):
 
 
 def test_inside_of_join_nothing_is_read_and_it_is_said(found):
-    assert found[0]["join"] == (["watching"], 0)
-    assert found[1]["join"] == ([], 0)
+    assert found[0]["join"] == (["watching"], 4)  # steps are counted on
+    assert found[1]["join"] == ([], 7)
 
 
 def test_closing_waits_for_nobody(found):

@@ -266,3 +266,31 @@ def test_a_loss_that_is_no_number_at_all_does_not_stop_training(caplog):
         losses += trained(model, *task(), optimizer, 3)
     assert len(losses) == 6
     assert any("sigmascope watches no more" in r.getMessage() for r in caplog.records)
+
+
+def test_giving_up_inside_of_a_hook_leaves_the_hooks_of_others_alone(monkeypatch):
+    model, optimizer = made()
+    called = []
+    with at_leisure(model, optimizer) as watching:
+        optimizer.register_step_pre_hook(lambda *_: called.append("before"))
+        optimizer.register_step_post_hook(lambda *_: called.append("behind"))
+        trained(model, *task(), optimizer, 3, watching)
+        monkeypatch.setattr("sigmascope.watching.processes.Processes.ending", True)
+        trained(model, *task(), optimizer, 3, watching)
+    assert called == ["before", "behind"] * 6
+    assert watching.steps == 6
+
+
+def test_hooks_are_there_only_for_steps_that_are_looked_at():
+    model, optimizer = made()
+    clock = Ticks(1e-4)
+    optimizer.register_step_pre_hook(lambda *_: clock.wait(0.005))
+    free = 0
+    with watch(model, optimizer, clock=clock) as watching:
+        for _ in range(200):
+            trained(model, *task(), optimizer, 1, watching)
+            quiet = not watching._rounds.opened
+            free += quiet
+            assert len(optimizer._optimizer_step_pre_hooks) == 1 + (not quiet)
+            assert len(optimizer._optimizer_step_post_hooks) == 1
+    assert free > 100

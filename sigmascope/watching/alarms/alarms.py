@@ -4,6 +4,7 @@ A rule says at every look how sure it is. An alarm begins when a rule was sure f
 it asks for, and ends when it was calm for as many; what lies between changes nothing.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,8 @@ from sigmascope.watching.alarms.signs import Rule, Sign
 from sigmascope.watching.alarms.tracks import Tracks
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import OVER
+
+LOG = logging.getLogger("sigmascope")
 
 
 @dataclass(slots=True)
@@ -43,17 +46,35 @@ class Alarms:
         """Those that have begun and not ended."""
         return tuple(b.rung for b in self._bells.values() if b.rung)
 
-    def hear(self, loss: float) -> bool:
-        """Take the loss of a step; whether a look is worth its price now."""
-        self._tracks.loss.add(loss)
-        return self._tracks.loss.hints
+    def hear(self, rates: Sequence[float], losses: Sequence[float], apart: int = 1) -> bool:
+        """Take the learning rates and the losses of some steps.
 
-    def hear_rate(self, rate: float) -> bool:
-        """Take the learning rate of a step; whether a look is worth its price now."""
-        track = self._tracks.rate
-        before = track.jumped, track.dropped
-        track.add(rate)
-        return (track.jumped, track.dropped) != before
+        Args:
+            rates: Of each of them.
+            losses: Of one in so many.
+            apart: In how many.
+
+        Returns:
+            Whether a look is worth its price now.
+        """
+        rate, loss = self._tracks.rate, self._tracks.loss
+        before, hints = (rate.jumped, rate.dropped), False
+        for each in rates:
+            rate.add(each)
+            hints |= (rate.jumped, rate.dropped) != before
+        for each in losses:
+            loss.add(each, apart)
+            hints |= loss.hints
+        return hints
+
+    def glance(self, step: int, column: Column) -> None:
+        """Take what was read between looks: what is usual is learnt from it, and nothing rings."""
+        self._tracks.add(step, [column])
+
+    @property
+    def bounds(self) -> tuple[float, float, float]:
+        """A loss at or above which, and rates below and above which, are to be heard at once."""
+        return self._tracks.loss.top, *self._tracks.rate.usual
 
     def look(self, step: int, columns: Sequence[Column]) -> list[Finding]:
         """Take what a look has read.
@@ -71,6 +92,9 @@ class Alarms:
         for rule in self._rules:
             if read & rule.reads:
                 found += self._heard(rule, self._bells[rule], step)
+        for alarm in found:
+            level = logging.INFO if alarm.name.endswith(OVER) else logging.WARNING
+            LOG.log(level, "step %d: %s: %s", step, alarm.name, alarm.says)
         return found
 
     def _heard(self, rule: Rule, bell: _Bell, step: int) -> list[Finding]:

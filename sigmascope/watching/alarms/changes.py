@@ -23,6 +23,7 @@ class Change(Rule):
         first: At least so many times the value at first, or for shares so much more.
         beyond: And beyond this value.
         alone: Whether it is an alarm also while the loss does not rise.
+        unlearned: Whether it is one while the loss is still what it was at first.
         first_site: Whether only the first layer is looked at.
         words: What is said, of `{value}`, `{times}`, `{first}` and `{from_first}`.
     """
@@ -35,6 +36,7 @@ class Change(Rule):
     first: float | None = None
     beyond: float | None = None
     alone: bool = False
+    unlearned: bool = False
     first_site: bool = False
     words: str = ""
 
@@ -51,7 +53,8 @@ class Change(Rule):
         far, site, form, track = max(known, key=lambda each: each[0])
         if far < 1:
             return CALM if far < CALMER else UNSURE
-        if not self.alone and not tracks.loss.rises:
+        stuck = self.unlearned and tracks.loss.stuck
+        if not (self.alone or stuck or tracks.loss.rises):
             return UNSURE
         count = sum(each[0] >= 1 for each in known)
         others = f" (and at {count - 1} other places)" if count > 1 else ""

@@ -132,9 +132,8 @@ class PlasticityLoss(Rule):
         site = max(grown, key=grown.__getitem__, default="")
         if not site or not slow or grown[site] < 0.15 or dead[site].count <= YOUNG:
             return CALM
-        stuck = loss.fast > loss.slow - 0.02 * abs(loss.slow) and loss.fast >= 0.9 * loss.start
         slower = sorted(slow)[len(slow) // 2] < -math.log(10)
-        if not (stuck and slower):
+        if not (loss.stuck and slower):
             return UNSURE
         says = (
             f"{site}: {dead[site].value:.2g} of the units are dead, {dead[site].at_first:.2g} at "

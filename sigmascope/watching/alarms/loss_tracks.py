@@ -17,6 +17,8 @@ SCATTER, PART, WAY = (
 CLIPPED = 2.2  # limits above the slow mean that one loss may count as: a single one is no rise
 RISES = 0.35  # of the limit
 HINT = 0.25  # of the limit: a look is worth its price
+EARLY, NEAR = 40, 0.9  # losses, and of the first ones: nothing was learned
+TOP = 0.5  # of the limit: one loss above it is heard at once
 
 
 @dataclass(slots=True)
@@ -40,8 +42,8 @@ class LossTrack:
     finite: bool = True
     beyond: int = 0
 
-    def add(self, loss: float) -> None:
-        """Take a loss."""
+    def add(self, loss: float, steps: int = 1) -> None:
+        """Take a loss that stands for so many steps."""
         self.finite = math.isfinite(loss)
         if not self.finite:
             return
@@ -59,8 +61,10 @@ class LossTrack:
                 self.slow = self.fast = given
             return
         self.beyond = 0
-        self.slow += max(weight, SLOW) * gap if self.count > 1 else loss
-        self.scatter += max(weight, SLOW) * (abs(gap) - self.scatter)
+        for_all = steps if gap < TOP * self.limit else 1  # of what is strange others are not
+        slowly = max(weight, min(SLOW * for_all, 0.5))
+        self.slow += slowly * gap if self.count > 1 else loss
+        self.scatter += slowly * (abs(gap) - self.scatter)
 
     @property
     def limit(self) -> float:
@@ -79,6 +83,18 @@ class LossTrack:
         return self.count == 0 or not self.finite or self.excess > RISES
 
     @property
+    def stuck(self) -> bool:
+        """Whether it is about what it was at first, and does not fall."""
+        high = self.fast >= NEAR * self.start if self.start > 0 else self.fast >= self.start
+        return self.count > EARLY and high and self.fast > self.slow - 0.02 * abs(self.slow)
+
+    @property
     def hints(self) -> bool:
         """Whether a look is worth its price."""
         return not self.finite or self.excess > HINT
+
+    @property
+    def top(self) -> float:
+        """A loss at or above which the next one is to be heard at once; minus infinity for any."""
+        known = self.count > YOUNG and not self.hints
+        return self.slow + TOP * self.limit if known else -math.inf

@@ -1,10 +1,12 @@
 """The learning rate at every step: schedules rise at first, and seldom leave a plateau upwards."""
 
+import math
 from dataclasses import dataclass
 
 PLATEAU = 30  # steps without a new maximum
 RISE = 1.01  # of the maximum, that is a new one
 HIGH, NOTHING = 0.05, 1e-3  # of the maximum, and of the rate before
+SOON = 0.01, 1.5  # of the last rate and of the maximum: beyond, it is heard at once
 JUMP, BACK = 3.0, 1.5  # times the plateau's maximum: left for good, and as good as back
 
 
@@ -47,3 +49,10 @@ class RateTrack:
     def jumped(self) -> bool:
         """Whether it is far above a plateau that it has left."""
         return self.base is not None and self.rate > JUMP * self.base
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        """Between which rates nothing is new that cannot wait."""
+        if not self.highest:
+            return math.inf, -math.inf
+        return SOON[0] * self.rate, SOON[1] * self.highest

@@ -113,7 +113,7 @@ RULES: tuple[Rule, ...] = (
         "attention-collapse", "warning", frozenset({"attention entropy"}),
         "Zhai et al. 2023, Sec. 3",
         ("Normalise queries and keys, or lower the learning rate.",),
-        alone=True, quantity="attention entropy", up=False, first=0.3, beyond=0.1,
+        unlearned=True, quantity="attention entropy", up=False, first=0.3, beyond=0.1,
         words="each query looks at few keys: the entropy is {value} of the most, {first} at first",
     ),
     Change(

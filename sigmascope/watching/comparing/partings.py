@@ -18,7 +18,7 @@ from sigmascope.watching.comparing.trajectories import (
     trajectories,
 )
 from sigmascope.watching.comparing.variations import WINDOW, gaps, limit, standard_errors
-from sigmascope.watching.looks import LOSS, OWN
+from sigmascope.watching.looks import LOSS, MEANS, OWN
 
 Common = Mapping[Key, tuple[Trajectory, Trajectory, bool]]
 
@@ -177,7 +177,7 @@ def _bits(common: Common) -> dict[str, Any]:
     shared: set[int] = set()
     differing: dict[int, list[Key]] = {}
     for key, (x, y, interpolated) in common.items():
-        if interpolated:
+        if interpolated or key.form == MEANS:  # which losses are in a mean goes by the clock
             continue
         shared.update(map(int, x.steps))
         unlike = (x.numbers != y.numbers).any(axis=0)

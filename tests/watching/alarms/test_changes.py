@@ -3,6 +3,7 @@
 import pytest
 
 from sigmascope.watching.alarms.changes import Change
+from sigmascope.watching.alarms.rules import RULES
 from sigmascope.watching.alarms.tracks import Tracks
 from sigmascope.watching.columns import Column
 
@@ -76,3 +77,21 @@ def test_before_there_are_readings_it_is_silent():
 def test_only_the_first_layer_counts_where_inputs_are_meant(first):
     tracks = fed([[1.0, 1.0]] * 20 + [[1.0, 90.0]], sites=("a", "b"))
     assert rule(usual=8.0, first_site=first).look(1, tracks).sure is not first
+
+
+def test_sharp_attention_is_a_collapse_only_where_nothing_is_learned_or_the_loss_rises():
+    (collapse,) = [r for r in RULES if r.name == "attention-collapse"]
+    sharp = [0.9] * 10 + [0.05] * 10
+    falling = [3.5 * 0.98**k for k in range(200)]
+    found = {
+        name: collapse.look(1, fed(sharp, "attention entropy", losses=losses)).sure
+        for name, losses in {
+            "falls": falling,
+            "learned": [*falling, *[falling[-1]] * 200],
+            "rises": [*falling, *[3.0] * 5],
+            "nothing learned": [3.5] * 200,
+            "unknown": [],
+        }.items()
+    }
+    assert found == {"falls": False, "learned": False, "rises": True, "nothing learned": True,
+                     "unknown": True}  # fmt: skip

@@ -62,3 +62,12 @@ def test_a_new_level_becomes_usual():
 def test_a_jump_of_any_size_is_a_rise_within_three_steps(size):
     calm = [1.0 + 0.1 * math.sin(k) for k in range(100)]
     assert fed([*calm, *[size] * 3]).excess > 1
+
+
+def test_losses_that_stand_for_several_steps_lead_to_the_same_usual_loss():
+    losses = [0.5 + 2 * math.exp(-k / 40) for k in range(400)]
+    every, some = fed(losses), fed(losses[:100])
+    for loss in losses[100::8]:
+        some.add(loss, 8)
+    assert some.slow == pytest.approx(every.slow, rel=0.02)
+    assert fed(losses[:100] + losses[100::8]).slow > 1.2 * every.slow
