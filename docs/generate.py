@@ -187,7 +187,7 @@ def reference() -> str:
     """What `sigmascope` itself has, and one line for each room with the page of its doors."""
     top = "| after `import sigmascope as ss` | what it is |\n|---|---|"
     parts = [NOTE, "# Reference\n", top]
-    for name in sorted(set(sigmascope.__all__) - {"__version__"}, key=str.lower):
+    for name in sorted(set(sigmascope.__all__) - {"__version__"}, key=lambda n: (n.lower(), n)):
         value = getattr(sigmascope, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             home = _home(name, value, value.__module__.split(".")[1])
