@@ -81,7 +81,10 @@ def test_a_number_out_of_range_is_one_sentence_with_its_name(sigmascope):
     [
         ("--loss", "cross_entropi", "Did you mean `cross_entropy`?"),
         ("--device", "cuda:99", "There is no device `cuda:99` here; take `cpu`"),
-        ("--device", "warp", "There is no device `warp` here; take `cpu`"),
+        *(
+            ("--device", name, f"There is no device `{name}` here; take `cpu`")
+            for name in ("warp", "meta", "privateuseone", "xla:0", "cpu:x", "")
+        ),
     ],
 )
 def test_a_loss_or_device_that_is_not_there_is_refused_before_anything_is_read(

@@ -74,6 +74,8 @@ def commands(files):
         "--data": data, "--checkpoint": weights, "--samples": numbers("4", "8", "1"),
         "--seed": numbers("0", "3"), "--batch-dim": numbers("0", "0", "1"),
         "--outputs": numbers("2", "16"), "--memory": of(some("1GB", "8 GiB", "100MB")),
+        "--loss": of(some("cross_entropy", "mse"), some("m.py:plain", "l1_loss", "no.py:f", "sum")),
+        "--device": of(some("cpu"), some("cuda", "cuda:99", "meta", "cpu:1", "privateuseone")),
         "--optimiser": of(some("adam", "sgd")), "--folder": of(some("folder", "nowhere")),
     }  # fmt: skip
     json = {"--json": place}
