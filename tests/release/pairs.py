@@ -24,7 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 TOOLS = (
     "pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "beartype>=0.19", "jsonschema>=4",
     "mpmath>=1.3", "matplotlib>=3.8", "gguf>=0.10", "aiohttp>=3.9", "transformers>=4.45",
-    "peft>=0.13", "accelerate>=1",
+    "peft>=0.13", "accelerate>=1", "lightning>=2.4", "tensorboard>=2.14",
 )  # fmt: skip
 # Extras at their least, too: pip takes a new pyarrow beside an old NumPy, with which it does not
 # even import.
