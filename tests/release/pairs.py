@@ -25,6 +25,7 @@ TOOLS = (
     "pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "beartype>=0.19", "jsonschema>=4",
     "mpmath>=1.3", "matplotlib>=3.8", "gguf>=0.10", "aiohttp>=3.9", "transformers>=4.45",
     "peft>=0.13", "accelerate>=1", "lightning>=2.4", "tensorboard>=2.14",
+    "sphinx>=8",
 )  # fmt: skip
 # Extras at their least, too: pip takes a new pyarrow beside an old NumPy, with which it does not
 # even import.
@@ -65,7 +66,7 @@ def requirements_of(pair: str, torch: str | None) -> list[str]:
         own = [torch or p if p.startswith("torch==") else p for p in least(PROJECT["dependencies"])]
         extras = [p for name in EXTRAS for p in least(PROJECT["optional-dependencies"][name])]
         return [*own, *extras, *TOOLS]
-    return [torch or "torch", "--editable", f"{ROOT}[dev]"]
+    return [torch or "torch", "--editable", f"{ROOT}[dev,docs]"]
 
 
 def interpreter(version: str, named: str | None) -> str:
