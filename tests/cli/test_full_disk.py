@@ -12,9 +12,10 @@ MODEL = """
 from torch import nn
 def build(): return nn.Sequential(nn.Linear(6, 90), nn.ReLU(), nn.Linear(90, 3))
 """
-# `exec` below runs the command in a process whose files may not grow beyond this
+# `exec` below runs the command in a process whose files may not grow beyond this. An old torch
+# writes a file of its own where it is imported, before the command has anything to write.
 LIMITED = """
-import resource, runpy, signal, sys
+import resource, runpy, signal, sys, torch.distributed.nn
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM))
 sys.argv = ["sigmascope", *sys.argv[1:]]

@@ -31,7 +31,13 @@ def test_ends_that_touch_contradict_nothing():
     assert check(SMALL, TOUCHING, "at least").note == ""
 
 
-@pytest.mark.parametrize("verdict", [v for v in Verdict if v != Verdict.CONSISTENT])
+def test_a_limit_that_says_nothing_has_a_note_of_it():
+    assert check(LARGE, SMALL, verdict=Verdict.VACUOUS).note.startswith("the limit says nothing")
+
+
+@pytest.mark.parametrize(
+    "verdict", [v for v in Verdict if v not in (Verdict.CONSISTENT, Verdict.VACUOUS)]
+)
 def test_every_other_verdict_speaks_for_itself(verdict):
     assert check(LARGE, SMALL, verdict=verdict).note == ""
     assert check(None, None, verdict=Verdict.INAPPLICABLE).note == ""

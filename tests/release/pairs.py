@@ -2,10 +2,11 @@
 
 python -m tests.release.pairs oldest|newest [--python INTERPRETER] [--torch REQUIREMENT] [-- ...]
 
-`oldest` is the least Python of `requires-python`, with every dependency at the version that
-`pyproject.toml` names as its least; `newest` the last Python among the classifiers, with whatever
-pip takes now. Each has an environment of its own, kept in `.pairs/`. An interpreter that is not
-there is a failure: what was asked for was not tested. What follows `--` goes to pytest.
+`oldest` is the least Python of `requires-python`, with every dependency, and those of some extras,
+at the version that `pyproject.toml` names as its least; `newest` the last Python among the
+classifiers, with whatever pip takes now. Each has an environment of its own, kept in `.pairs/`. An
+interpreter that is not there is a failure: what was asked for was not tested. What follows `--`
+goes to pytest.
 """
 
 import argparse
@@ -22,14 +23,19 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 # Tools of the tests, and programs that they read as users write them.
 TOOLS = (
     "pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "beartype>=0.19", "jsonschema>=4",
-    "mpmath>=1.3", "matplotlib>=3.8", "pyarrow>=15", "pillow>=10", "pandas>=2.2", "gguf>=0.10",
-    "fsspec>=2024.2", "transformers>=4.45", "peft>=0.13", "accelerate>=1",
+    "mpmath>=1.3", "matplotlib>=3.8", "gguf>=0.10", "aiohttp>=3.9", "transformers>=4.45",
+    "peft>=0.13", "accelerate>=1", "lightning>=2.4", "tensorboard>=2.14",
+    "sphinx>=8",
 )  # fmt: skip
+# Extras at their least, too: pip takes a new pyarrow beside an old NumPy, with which it does not
+# even import.
+EXTRAS = ("parquet", "frames", "remote")
 # The shape checker is left out: it is ours and not the user's, and old compilers do not see
 # through it. Warnings of old versions about themselves are theirs.
 PYTEST = (
     "--no-shapes", "-m", "not slow", "-q", "-rfEs", "-p", "no:anyio",
-    "-W", "ignore::FutureWarning:torch", "-n", "2",
+    "-W", "ignore::FutureWarning:torch", "-W", "ignore:TypedStorage is deprecated:UserWarning",
+    "-n", "2",
 )  # fmt: skip
 
 
@@ -58,8 +64,9 @@ def requirements_of(pair: str, torch: str | None) -> list[str]:
     """What pip is asked for."""
     if pair == "oldest":
         own = [torch or p if p.startswith("torch==") else p for p in least(PROJECT["dependencies"])]
-        return [*own, *TOOLS]
-    return [torch or "torch", "--editable", f"{ROOT}[dev]"]
+        extras = [p for name in EXTRAS for p in least(PROJECT["optional-dependencies"][name])]
+        return [*own, *extras, *TOOLS]
+    return [torch or "torch", "--editable", f"{ROOT}[dev,docs]"]
 
 
 def interpreter(version: str, named: str | None) -> str:

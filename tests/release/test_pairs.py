@@ -12,7 +12,9 @@ from tests.release import pairs
 
 def test_the_oldest_pair_is_what_the_project_names_as_its_least():
     asked = pairs.requirements_of("oldest", None)
-    for requirement in pairs.PROJECT["dependencies"]:
+    extras = [r for e in pairs.EXTRAS for r in pairs.PROJECT["optional-dependencies"][e]]
+    assert any(r.startswith("pyarrow") for r in extras)
+    for requirement in pairs.PROJECT["dependencies"] + extras:
         name, least = re.match(r"([\w.-]+)>=([\d.]+)", requirement).groups()
         assert f"{name}=={least}" in asked
     assert pairs.pythons()[0] == pairs.PROJECT["requires-python"].removeprefix(">=")

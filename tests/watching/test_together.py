@@ -24,10 +24,6 @@ from watching import layouts
 from watching.layouts import Kept, small, trained
 from watching.together import together
 
-pytestmark = pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7),
-    reason="sharding by parameters (`fully_shard`) does not run on the CPU before torch 2.7",
-)
 TOLERANCE = 1e-10
 LAYOUTS = {
     2: {"ddp": (9, 3), "fsdp": (5, 7), "tp": 2},

@@ -41,10 +41,12 @@ class Sum:
     Attributes:
         nodes: What computed either of them, for autograd.
         sizes: Their root mean squares, with the factor of the second.
+        node: The sum itself, for autograd.
     """
 
     nodes: tuple[Any, Any]
     sizes: tuple[float, float]
+    node: Any
 
 
 class Operations(TorchFunctionMode):
@@ -70,11 +72,14 @@ class Operations(TorchFunctionMode):
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         a, b = args[:2] if name in SUMS and len(args) > 1 else (None, None)
+        found = None
         if isinstance(a, Tensor) and isinstance(b, Tensor) and a.shape == b.shape:
-            with torch._C.DisableTorchFunction():
+            with torch._C.DisableTorchFunction():  # before the first is overwritten in place
                 sizes = self._size(a), abs(float(kwargs.get("alpha", 1))) * self._size(b)
-                self.sums.append(Sum((a.grad_fn, b.grad_fn), sizes))
+                found = (a.grad_fn, b.grad_fn), sizes
         out = func(*args, **kwargs)
+        if found is not None:
+            self.sums.append(Sum(*found, out.grad_fn))
         if name.rstrip("_") in ENDS and isinstance(out, Tensor):
             self.squashed.append((name.rstrip("_"), out))
         return out

@@ -1,7 +1,4 @@
-"""What the operations of a run tell of a model: residual branches, saturated units, the last one.
-
-Each is read off a run that somebody made; `branches` can make one of its own.
-"""
+"""What the operations of a run, which somebody made, tell: branches, saturated units, the last."""
 
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -26,6 +23,7 @@ MOVES = {
     *("ReshapeAlias", "NativeDropout", "Expand", "Squeeze", "Unsqueeze", "Slice", "Alias"),
     *("ToCopy", "ConstantPadNd"),
 }
+PRODUCTS = {"Bmm", "Mm"}
 # what may lie between the last weight of a branch and the sum: a positive factor goes through
 THROUGH = {*MOVES, "Relu", "LeakyRelu"}
 
@@ -68,7 +66,8 @@ def branches(model: nn.Module, batch: Batch) -> tuple[Branch, ...]:
     """Residual branches of a model, in the order in which they are added.
 
     A sum has a branch if one of its two sides was computed from the other; where each side has
-    weights of its own (a projection shortcut), neither is a branch.
+    weights of its own (a projection shortcut), neither is a branch. Scores of attention are no
+    stream: a bias that all layers share, as T5's, reaches those of later layers in two ways.
 
     Args:
         model: Left as it was found.
@@ -99,7 +98,8 @@ def branches_of(model: nn.Module, sums: Sequence[Sum], calls: Sequence[Call]) ->
     own = [c for c in calls if next(c.module.parameters(), None) is not None]
     writers = {c.output.grad_fn: module_name(c.site) for c in own}
     names = {id(p): name for name, p in model.named_parameters()}
-    return tuple(_found(model, sums, writers, names))
+    scores = set(_scores(writers))
+    return tuple(_found(model, [s for s in sums if s.node not in scores], writers, names))
 
 
 def averaged(sums: Sequence[Sum], counts: Sequence[int]) -> Sum:
@@ -179,6 +179,18 @@ def _found(
         yield Branch(site, scales, branch / stream if stream > 0 else float("inf"), linear)
 
 
+def _scores(ends: Collection[Any]) -> Iterator[Any]:
+    """Nodes that a softmax makes the weights of a product from, bare of what only moves them."""
+    seen: set[Any] = set()
+    for end in ends:
+        seen |= behind(end) if end is not None and end not in seen else set()
+    for node in seen:
+        if operation(node) in PRODUCTS:
+            weights = _source(node.next_functions[0][0], ())
+            if weights is not None and operation(weights) == "Softmax":
+                yield _source(weights.next_functions[0][0], ())
+
+
 def _writer(
     model: nn.Module, node: Any, writers: dict[Any, str], names: dict[int, str]
 ) -> tuple[str, tuple[str, ...], bool]:
@@ -206,9 +218,9 @@ def _writer(
     return site, own, linear
 
 
-def _source(node: Any, writers: dict[Any, str]) -> Any:
+def _source(node: Any, writers: Collection[Any]) -> Any:
     """The node behind all that only moves or scales."""
-    while node not in writers and operation(node) in MOVES:
+    while node is not None and node not in writers and operation(node) in MOVES:
         inner = [f for f, _ in node.next_functions if f is not None]
         if len(inner) != 1:
             break

@@ -32,9 +32,12 @@ def smooth(output, targets):
     return (output - targets).square().mean() + (output.exp().sum(-1) + 1).log().mean()
 
 
-def subject(name, loss=smooth):
+def subject(name, loss=smooth, *, smoothed=False):
     module, batch = MODELS[name]()
     module = module.double()
+    if smoothed:  # steps that are too small to cross a kink of T5's are lost in float32
+        for block in [m for m in module.modules() if isinstance(getattr(m, "act", None), nn.ReLU)]:
+            block.act = nn.GELU()
     output = Subject(module, batch).output
     targets = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).to(output)
     return Subject(module, batch, targets, loss)
@@ -89,7 +92,7 @@ def test_the_hessian_equals_dense_double_backward(name):
 
 @pytest.mark.parametrize("name", TWICE)
 def test_second_derivatives_agree_with_finite_differences(name):
-    found = subject(name).self_check
+    found = subject(name, smoothed=name in IN_FLOAT32).self_check
     assert found.gap < (1e-3 if name in IN_FLOAT32 else 1e-5)
 
 

@@ -32,6 +32,45 @@ def test_branches_of_the_zoo_end_in_a_weight(name):
     assert all(b.scales and set(b.scales) <= set(own) for b in found)
 
 
+class SharedBias(nn.Module):
+    """Two layers of attention by hand, with one bias of positions for both, as T5's decoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Embedding(5, 5)
+        self.q, self.k, self.v, self.o = (
+            nn.ModuleList(nn.Linear(8, 8) for _ in range(2)) for _ in range(4)
+        )
+
+    def forward(self, x):
+        bias = self.bias(torch.arange(5)).expand(len(x), 5, 5) + torch.zeros(len(x), 5, 5)
+        for q, k, v, o in zip(self.q, self.k, self.v, self.o, strict=True):
+            scores = q(x) @ k(x).mT
+            scores += bias
+            x = x + o(F.dropout(scores.softmax(-1), 0.1, self.training) @ v(x))
+        return x
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_bias_that_attention_shares_is_no_stream(training):
+    model = SharedBias().train(training)
+    found = branches(model, torch.randn(3, 5, 8))
+    assert [b.site for b in found] == ["o.0", "o.1"]
+
+
+class Probabilities(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return (x + self.down(self.up(x).relu())).softmax(-1)
+
+
+def test_a_stream_that_ends_in_probabilities_has_its_branch():
+    assert [b.site for b in branches(Probabilities(), torch.randn(3, 8))] == ["down"]
+
+
 @pytest.mark.parametrize("name", [n for n in MODELS if "conv" in n or n in ("lstm", "unet")])
 def test_models_without_branches_have_none(name):
     model, batch = MODELS[name]()

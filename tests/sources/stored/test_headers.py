@@ -116,8 +116,8 @@ def test_kinds_that_are_not_known_are_left_out_by_name(tmp_path):
 
 
 def test_complex_numbers_are_left_out(tmp_path):
-    save_file({"w": torch.zeros(2, 2, dtype=torch.complex64)}, tmp_path / "a.safetensors")
-    found = open_checkpoint(tmp_path / "a.safetensors")
+    # By hand, for the least version of safetensors writes none.
+    found = open_checkpoint(file(tmp_path, {"w": entry("C64", end=32)}, 32))
     assert found.left_out[0].why.startswith("complex64: complex numbers")
 
 
