@@ -35,7 +35,10 @@ def test_it_serves_until_ctrl_c(tmp_path):
         url = re.match(r"(http://127\.0\.0\.1:\d+/) shows a\.run and late\.run; Ctrl-C", line)[1]
         assert b"sigmascope" in urllib.request.urlopen(url).read()
         child.send_signal(signal.SIGINT)
-        assert child.wait(20) == 130
+        try:
+            assert child.wait(20) == 130
+        finally:
+            child.kill()  # else leaving the block waits for ever
         assert child.stderr.read() == "Interrupted.\n"
         assert child.stdout.read() == ""
 
