@@ -157,6 +157,6 @@ def scans() -> Iterator[Answer]:
         aim=None,
         asked={OURS: "scan, quantities as analyze() has", WATCHER: "analyze()"},
         says=f"Ours takes {seconds[OURS]:.1f} s, read from the file; theirs has the model loaded. "
-        "Most of ours goes into power laws.",
+        "Two thirds of ours goes into the singular values.",
         beside=(f"{OURS}, without power laws",),
     )
