@@ -63,14 +63,15 @@ def layer_rates(
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
     whole = subject.curvature("gauss-newton")
     blocks = _blocks(model, whole)
-    seen = {name: _top(_part(whole.operator, rows), *ROUGH).value for name, rows in blocks.items()}
-    tops = {name: top for name, top in seen.items() if 0 < top < math.inf}
-    if not tops or not share > 0:
-        raise Refusal(
-            f"Rates need layers with a curvature and a `share` above 0, got {len(tops)} layers and "
-            f"{share:g}. `sigmascope landscape` says why a layer has none."
-        )
-    together = _top(_scaled(whole.operator, blocks, tops), *FINE).high
+    with whole.held():
+        seen = {n: _top(_part(whole.operator, rows), *ROUGH).value for n, rows in blocks.items()}
+        tops = {name: top for name, top in seen.items() if 0 < top < math.inf}
+        if not tops or not share > 0:
+            raise Refusal(
+                f"Rates need layers with a curvature and a `share` above 0, got {len(tops)} layers "
+                f"and {share:g}. `sigmascope landscape` says why a layer has none."
+            )
+        together = _top(_scaled(whole.operator, blocks, tops), *FINE).high
     return _groups(model, {name: share / (together * top) for name, top in tops.items()})
 
 
