@@ -96,3 +96,19 @@ def test_a_hurried_look_is_at_the_next_step_and_not_at_each():
     assert not made.hurry(10)
     made.close()
     assert not made.opened
+
+
+class Dear(Made):
+    """One that no hurried look reads."""
+
+    name, first = "dear", 9
+
+
+def test_what_was_due_anyway_is_read_with_what_is_hurried_and_what_is_due_later_is_not():
+    asked, dear = Made(), Dear()
+    for at, read in ((11, [dear, asked]), (50, [asked])):
+        made, _ = rounds(asked, dear)
+        made.next, made._due = at, [dear]
+        assert made.hurry(10, "made")
+        assert made.next == 11
+        assert made._due == read

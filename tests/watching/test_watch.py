@@ -294,3 +294,14 @@ def test_hooks_are_there_only_for_steps_that_are_looked_at():
             assert len(optimizer._optimizer_step_pre_hooks) == 1 + (not quiet)
             assert len(optimizer._optimizer_step_post_hooks) == 1
     assert free > 100
+
+
+def test_a_look_is_opened_before_the_step_that_it_is_for_and_no_sooner():
+    model, optimizer = made()
+    with watch(model, optimizer, sinks=[Shelf()]) as watching:
+        for at, opened in ((2, False), (1, True)):
+            watching._rounds.close()
+            watching._inputs.next = float("inf")
+            watching._rounds.next = watching.steps + at
+            watching._turn()
+            assert watching._rounds.opened == opened
