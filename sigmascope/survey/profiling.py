@@ -98,8 +98,8 @@ def profile(
     memory than a training step, they take passes of their own, forward and back, piece by piece.
     A batch that is large for the memory allowed costs a forward pass of one sample, and another one
     on tape. To these come 16 backward passes if layers do not account for some parameters; one run
-    where a model overwrites what it has read, up to two where it bears no watcher; and three where
-    there are fewer than four samples, or the half of them leaves doubts.
+    where a model overwrites what it has read, up to two where it bears no watcher; and four where
+    half of the samples leaves doubts.
     """
     wanted = _wanted(views)
     start = time.perf_counter()

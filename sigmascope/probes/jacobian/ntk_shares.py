@@ -187,16 +187,27 @@ def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:
     """Whether a module's matrix is stored as `[in, out]`; None where it is not applied at all."""
     weight, bias = _acts_as_linear(module)
     assert weight is not None
+    rest = None if bias is None else bias.detach()
     for turned, W in ((False, weight), (True, weight.mT)):
-        if x.shape[-1] == W.shape[1] and y.shape == (*x.shape[:-1], W.shape[0]):
-            read, wrote = _some(x), _some(y)
-            expected = read.double() @ W.detach().double().mT
-            expected = expected if bias is None else expected + bias.detach().double()
-            scale = float(expected.abs().amax())
-            close = float((expected - wrote.double()).abs().amax())
-            if close <= 64 * torch.finfo(y.dtype).eps * max(scale, 1e-300) * x.shape[-1] ** 0.5:
-                return turned
+        fits = x.shape[-1] == W.shape[1] and y.shape == (*x.shape[:-1], W.shape[0])
+        # as it is first: a copy of the weight in float64 takes longer than the product
+        kinds = (y.dtype, torch.float64) if fits else ()
+        if any(_wrote(x, y, W.detach(), rest, kind) for kind in kinds):
+            return turned
     return None
+
+
+def _wrote(x: Tensor, y: Tensor, W: Tensor, bias: Tensor | None, kind: torch.dtype) -> bool:
+    """Whether `y = x Wᵀ + bias`, up to the rounding of `y`."""
+    read, wrote = _some(x), _some(y).double()
+    kinds = {t.dtype for t in (read, W, y if bias is None else bias)}
+    if kind != torch.float64 and kinds != {kind}:
+        return False
+    expected = (read.to(kind) @ W.to(kind).mT).double()
+    expected = expected if bias is None else expected + bias.double()
+    scale = max(float(expected.abs().amax()), 1e-300)
+    room = 64 * torch.finfo(y.dtype).eps * scale * x.shape[-1] ** 0.5
+    return float((expected - wrote).abs().amax()) <= room
 
 
 def _some(t: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from sigmascope.probes.scene import Scene, Taped
 
 ROUNDINGS = 256  # of the largest output, by which a row computed twice in its place may differ
 COARSE = 1e-2  # the same where another number of rows lets other kernels run
-FEW = 4  # samples below which a half of them tells nothing of places in the batch
+FEW = 4  # samples below which a half dealt at random may stand in its own places
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +65,22 @@ def mixing(scene: Scene, whole: Whole) -> str:
     are the same up to rounding, and the outputs of either half have no gradient by the other,
     nothing mixes: neither the others nor their number nor the place of a sample tell. If not,
     either half is run with copies of itself in the place of the other: the first also sees what
-    `detach` hides from the gradient. Last, one half is run alone.
+    `detach` hides from the gradient. Then all are run in other places, and last one half alone.
 
     Args:
         scene: All samples.
         whole: From `leaking`.
 
-    Cost: half a forward pass; three and a half if that leaves doubts.
+    Cost: half a forward pass, one and a half of two samples; four more if that leaves doubts.
     """
     before = whole.rows
     if scene.count < 2 or before is None:
         return ""
     halves = _halves(scene.count)
     eps = torch.finfo(before.dtype).eps
-    first = halves[0][0]
-    moved = first.sort().values.roll(-1)
-    fine = min(ROUNDINGS * eps, COARSE)
-    if scene.count >= FEW and not whole.leaks and _same(before, _alone(scene, moved), moved, fine):
+    first, fine = halves[0][0], min(ROUNDINGS * eps, COARSE)
+    again = _elsewhere(first, scene.count)
+    if not whole.leaks and all(_same(before, _alone(scene, rows), rows, fine) for rows in again):
         return ""
     for ours, others in halves:
         copied = torch.arange(scene.count)
@@ -91,6 +90,10 @@ def mixing(scene: Scene, whole: Whole) -> str:
             return "the output for a sample changes when other samples of the batch are exchanged"
     if whole.leaks:
         return "the output for a sample has a gradient by other samples of the batch"
+    turned = torch.arange(scene.count).roll(1)
+    after = _outputs(scene, turned)
+    if after is not None and _differ(before[turned], after.cpu(), ROUNDINGS * eps):
+        return "the output for a sample changes with its place in the batch"
     alone = _alone(scene, first)
     if alone is None or alone.shape != before[first].shape:
         return ""
@@ -136,6 +139,18 @@ def extent(scene: Scene, rows: Tensor) -> Extent:
     spread = float((rows.double() - rows.double().mean(0)).square().mean().sqrt())
     moved = float((a - b).square().mean().sqrt())
     return Extent(moved / spread if spread > 0 else 0.0, compares)
+
+
+def _elsewhere(half: Tensor, count: int) -> tuple[Tensor, ...]:
+    """Samples to run again, in places that they did not have, and without the others.
+
+    Two samples can have only one of both; where they trade places nothing is missing.
+    """
+    if count == 2:
+        return torch.tensor([1]), torch.tensor([1, 0])
+    if count < FEW:
+        return (torch.arange(count - len(half), count).flip(0),)
+    return (half.sort().values.roll(-1),)
 
 
 def _outputs(scene: Scene, rows: Tensor) -> Tensor | None:

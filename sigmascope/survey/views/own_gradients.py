@@ -6,6 +6,7 @@ few numbers, taken as each is made.
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -15,7 +16,11 @@ from torch import Tensor
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import Dropped, dropped, plain, watching_dropout
+from sigmascope.probes.samples import chosen
 from sigmascope.probes.symmetry import trial_gradients
+
+SHARES = 2**14  # numbers of which a share is known to 0.004 by chance
+LEAST = 4  # samples: normalisers need more than one
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +80,19 @@ class OwnModes:
 
     def dropped(self) -> tuple[Dropped, ...]:
         """What dropout takes away in training mode; another run where there was none in it."""
-        if self._places is None:
-            return dropped(self._subject.model, *(s.batch for s, _ in self._subject.pieces))
-        return self._places
+        if self._places is not None:
+            return self._places
+        s = self._subject
+        if (few := self._enough()) < s.count:
+            with suppress(Exception):  # a model of one size of batch alone is run on all
+                return dropped(s.model, chosen(s.batch, torch.arange(few), batch_dim=s.batch_dim))
+        return dropped(s.model, *(piece.batch for piece, _ in s.pieces))
+
+    def _enough(self) -> int:
+        """Of how many samples every layer writes numbers enough to tell a share by."""
+        s = self._subject
+        fewest = min((c.output.numel() for c in s.calls), default=0) / s.count
+        return max(LEAST, math.ceil(SHARES / fewest)) if fewest else s.count
 
 
 def alike(subject: Subject) -> Iterator[tuple[str, int]]:

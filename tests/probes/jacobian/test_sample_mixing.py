@@ -35,6 +35,12 @@ WAYS = {
     "normalised by hand": lambda m, x: F.batch_norm(m.a(x), None, None, training=True),
     "largest of all": lambda m, x: m.a(x) / m.a(x).abs().amax(),
     "count": lambda m, x: m.a(x) / len(x),
+    "later ones, detached": lambda m, x: m.a(x) + (x.flip(0).cumsum(0).flip(0) - x).detach(),
+    "earlier ones, detached": lambda m, x: m.a(x) + (x.cumsum(0) - x).detach(),
+    "the first alone, detached": lambda m, x: (
+        m.a(x) + (x[1] * (torch.arange(len(x)) == 0)[:, None]).detach() if len(x) > 1 else m.a(x)
+    ),
+    "by place": lambda m, x: m.a(x) * (1 + torch.arange(len(x)))[:, None],
     "weakly": lambda m, x: m.a(x) + 1e-3 * x.mean(0),
 }
 ASKED = {

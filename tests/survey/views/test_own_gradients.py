@@ -67,3 +67,26 @@ def test_pieces_of_the_batch_add_up_to_the_same():
     assert list(found) == list(whole)
     for name, g in whole.items():
         assert math.isclose(found[name].square, g.square, rel_tol=1e-5)
+
+
+def test_dropout_is_counted_on_as_few_samples_as_tell_it():
+    """A model that takes batches of one size alone is run on all."""
+    runs = []
+
+    class Wide(nn.Sequential):
+        def forward(self, x):
+            runs.append(len(x))
+            if self.fixed and len(x) != self.fixed:
+                raise ValueError("another size")
+            return super().forward(x)
+
+    for fixed, least in ((0, 41), (64, 64)):
+        model = Wide(nn.Linear(6, 400), nn.Dropout(0.3), nn.Linear(400, 400)).eval()
+        model.fixed = fixed
+        subject = Subject(model, torch.randn(64, 6))
+        _ = subject.calls
+        runs.clear()
+        (place,) = OwnModes(subject).dropped()
+        assert runs[-1] == least
+        assert place.before == least * 400
+        assert place.share == pytest.approx(0.3, abs=0.02)
