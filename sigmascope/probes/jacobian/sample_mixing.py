@@ -77,22 +77,27 @@ def mixing(scene: Scene, whole: Whole) -> str:
     if scene.count < 2 or before is None:
         return ""
     halves = _halves(scene.count)
-    eps = torch.finfo(before.dtype).eps
-    first, fine = halves[0][0], min(ROUNDINGS * eps, COARSE)
-    again = _elsewhere(first, scene.count)
+    fine = min(ROUNDINGS * torch.finfo(before.dtype).eps, COARSE)
+    again = _elsewhere(halves[0][0], scene.count)
     if not whole.leaks and all(_same(before, _alone(scene, rows), rows, fine) for rows in again):
         return ""
+    eps = ROUNDINGS * torch.finfo(before.dtype).eps
     for ours, others in halves:
         copied = torch.arange(scene.count)
         copied[others] = ours.repeat(2)[: len(others)]
         after = _outputs(scene, copied)
-        if after is None or _differ(before[ours], after.cpu()[ours], ROUNDINGS * eps):
+        if after is None or _differ(before[ours], after.cpu()[ours], eps):
             return "the output for a sample changes when other samples of the batch are exchanged"
     if whole.leaks:
         return "the output for a sample has a gradient by other samples of the batch"
+    return _place_or_number(scene, before, halves[0][0], eps)
+
+
+def _place_or_number(scene: Scene, before: Tensor, first: Tensor, tolerance: float) -> str:
+    """Which of both tells, where the others do not; in the words of `mixing`."""
     turned = torch.arange(scene.count).roll(1)
     after = _outputs(scene, turned)
-    if after is not None and _differ(before[turned], after.cpu(), ROUNDINGS * eps):
+    if after is not None and _differ(before[turned], after.cpu(), tolerance):
         return "the output for a sample changes with its place in the batch"
     alone = _alone(scene, first)
     if alone is None or alone.shape != before[first].shape:
