@@ -795,4 +795,80 @@ def same_tensor_twice():
     return Net(forward, body=body()), (x, x)
 
 
+# State that is written behind the last weight
+
+
+@model
+def ends_in_batch_statistics():
+    return nn.Sequential(body(), nn.BatchNorm1d(3, affine=False)), rows(6)
+
+
+@model
+def counts_behind_the_last_weight():
+    def forward(net, x):
+        z = net.body(x)
+        net.seen.add_(len(x))
+        net.mean.lerp_(z.detach().mean(0), 0.1)
+        return z.tanh()
+
+    net = Net(forward, body=body())
+    net.register_buffer("seen", torch.zeros(()))
+    net.register_buffer("mean", torch.zeros(3))
+    return net, rows(6)
+
+
+@model
+def observes_behind_the_last_weight():
+    class Observed(nn.Module):
+        """As quantisers do: a range that grows, and rounding to steps of it."""
+
+        def __init__(self):
+            super().__init__()
+            self.body = body()
+            self.register_buffer("most", torch.full((), 1e-3))
+
+        def forward(self, x):
+            z = self.body(x)
+            self.most.copy_(torch.maximum(self.most, z.detach().abs().max()))
+            step = self.most / 127
+            return z + ((z / step).round() * step - z).detach()
+
+    return Observed(), rows(6)
+
+
+# Calls that no hook can read
+
+
+@model
+def vmapped_by_hand():
+    def forward(net, x):
+        return torch.func.vmap(lambda row: net.b(net.a(row).tanh()))(x)
+
+    return Net(forward, a=nn.Linear(6, 8), b=nn.Linear(8, 3)), rows(6)
+
+
+@model
+def an_ensemble_of_stacked_weights():
+    class Ensemble(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.members = nn.ModuleList(body() for _ in range(3))
+
+        def forward(self, x):
+            shared, buffers = torch.func.stack_module_state([*self.members])
+            one = lambda p, b: torch.func.functional_call(self.members[0], (p, b), (x,))
+            return torch.func.vmap(one)(shared, buffers).mean(0)
+
+    return Ensemble(), rows(6)
+
+
+@model
+def gradients_inside():
+    def forward(net, x):
+        slope = torch.func.grad(lambda row: net.a(row).tanh().sum())
+        return net.b(torch.func.vmap(slope)(x))
+
+    return Net(forward, a=nn.Linear(6, 8), b=nn.Linear(6, 3)), rows(6)
+
+
 EVERY = {**USUAL, **ODD}

@@ -29,7 +29,7 @@ from sigmascope.diagnosis.training.runs import started, work_of
 from sigmascope.diagnosis.training.scores import score_of
 from sigmascope.diagnosis.training.trials import steps_for
 from sigmascope.gate import Budget, OverBudget, Refusal, time_words
-from sigmascope.probes.execution import in_words, still
+from sigmascope.probes.execution import as_found, in_words, still
 from sigmascope.records import Finding, Shown
 
 MOST = 8  # cures that are tried
@@ -192,7 +192,7 @@ def _trained(program: Program, known: Opened, budget: Budget) -> tuple[float, in
     if recipe is None or not isinstance(known.targets, Tensor):
         raise Refusal("A cure is trained, which needs an optimiser and targets.")
     data = data_of(program, known)
-    with budget.counting(), still(program.model):
+    with budget.counting(), still(program.model), as_found(program.loss):
         steps = steps_for(work_of(program.model, data), data, known.planned)
         run = started(program.model, recipe, data.size, clip=program.clip)
         run.go_on(data, steps, budget)

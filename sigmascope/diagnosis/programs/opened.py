@@ -14,7 +14,7 @@ from sigmascope.diagnosis.programs.losses import is_language, loss_of, shifted, 
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.programs.wholes import of_studied
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution import called, still
+from sigmascope.probes.execution import as_found, called, still
 from sigmascope.probes.samples import (
     IGNORED,
     Batch,
@@ -90,7 +90,8 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
         loss = of_studied(loss, whole, known.targets)
     size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
     planned = program.planned(known.total, size)
-    why = "" if output is None else _unfit(known, output, loss, batch_dim)
+    with as_found(program.loss):
+        why = "" if output is None else _unfit(known, output, loss, batch_dim)
     unread = program.unread
     if program.loss is None and not (unread or why):
         unread = _other_loss(program.model, given, known, loss)

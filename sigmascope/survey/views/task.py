@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
+from sigmascope.probes.execution import still
 from sigmascope.probes.samples import Loss
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
 from sigmascope.survey.task import Fit, fit_of
@@ -159,7 +160,8 @@ def _reach(
     subject: Subject, targets: Tensor, loss: Loss, wanted: Float64[Tensor, "n k"] | None
 ) -> Iterator[Item]:
     """What outputs, targets and loss ask of one another, and what no weights could reach."""
-    fit = fit_of(subject, loss, targets)
+    with still(subject.model):  # behind the last weight numbers may be written down, too
+        fit = fit_of(subject, loss, targets)
     yield from _asked(fit)
     apart = fit.same > 0 and fit.same - fit.free > ROOM * abs(fit.now)  # one sample fits a constant
     if apart and math.isfinite(fit.now) and math.isfinite(fit.same):
