@@ -871,4 +871,53 @@ def gradients_inside():
     return Net(forward, a=nn.Linear(6, 8), b=nn.Linear(6, 3)), rows(6)
 
 
+# Layers that read what comes from nothing in the batch
+
+
+@model
+def learned_queries():
+    class Queries(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.latents = nn.Parameter(torch.randn(3, 6) * 1e-3)
+            self.q, self.q2 = nn.Linear(6, 6), nn.Linear(6, 6)
+            self.k, self.v, self.o = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+
+        def forward(self, x):
+            q = self.q2(self.q(self.latents.expand(len(x), -1, -1)).tanh())
+            return self.o(F.scaled_dot_product_attention(q, self.k(x), self.v(x)).mean(1))
+
+    return Queries(), torch.randn(5, 4, 6)
+
+
+@model
+def a_first_state_of_zeros():
+    class Loop(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w, self.u, self.o = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+
+        def forward(self, x):
+            z = torch.zeros_like(x)
+            for _ in range(3):
+                z = (self.w(z) + self.u(x)).tanh()
+            return self.o(z)
+
+    return Loop(), rows(6)
+
+
+@model
+def packed_sequences():
+    class Packed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn, self.o = nn.GRU(6, 4, batch_first=True), nn.Linear(4, 3)
+
+        def forward(self, x, n):
+            packed = nn.utils.rnn.pack_padded_sequence(x, n, True, enforce_sorted=False)
+            return self.o(self.rnn(packed)[1][-1])
+
+    return Packed(), (torch.randn(5, 4, 6), torch.tensor([4, 2, 3, 1, 4]))
+
+
 EVERY = {**USUAL, **ODD}

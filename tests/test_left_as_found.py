@@ -22,7 +22,7 @@ from sigmascope import diagnosis, survey, theory
 from sigmascope.diagnosis.remedies import Inapplicable, UnitScale
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
-from sigmascope.probes.samples import as_tensor, prepared, run
+from sigmascope.probes.samples import as_tensor, mapped, prepared, run
 from sigmascope.quantities import EVERY as EVERY_VIEW
 
 EXPECTED = (Refusal, Inapplicable)
@@ -247,6 +247,39 @@ def test_no_layer_that_outputs_depend_on_is_called_unused(name):
         slopes = torch.autograd.grad(out.sum(), [*own.values()], allow_unused=True)
     used = [n for n, g in zip(own, slopes, strict=True) if g is not None and bool(g.any())]
     assert not used
+
+
+def _otherwise(t):
+    """The same kind of numbers, others."""
+    if t.is_floating_point():
+        return t.detach() * 0.5 + 0.3 * torch.randn(t.shape).to(t)
+    return t.flip(-1) if t.ndim > 1 else t
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_layers_that_read_nothing_of_the_batch_read_the_same_of_another(name):
+    (net, x), (twin, again) = EVERY[name](), EVERY[name]()
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, other = Subject(net, x), Subject(twin, mapped(again, _otherwise))
+        try:
+            pairs = [*zip(one.calls, other.calls, strict=True)]
+        except (Refusal, ValueError):  # other numbers, another way through the model
+            return
+    same = {c.site for c, d in pairs if torch.equal(c.input, d.input)}
+    assert one.unfed <= same
+    assert not one.unfed or one.unfed < {c.site for c in one.calls}
+
+
+def test_layers_that_read_nothing_of_the_batch_are_known():
+    for name, unfed in (("learned-queries", {"q", "q2"}), ("a-first-state-of-zeros", {"w"})):
+        net, x = EVERY[name]()
+        assert Subject(net, x).unfed == unfed
+        found = survey.profile(net, x, targets=torch.arange(len(x)) % 3, loss=loss)
+        assert {r.site for r in found.series("inputs read")} == unfed
+        names = {f.name for f in diagnosis.diagnose(found)}
+        assert not names & {"lost-inputs", "unscaled-inputs", "exploding-signal"}
 
 
 @pytest.mark.slow
