@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sigmascope import survey
 from sigmascope.diagnosis.programs.losses import LossSpec
-from sigmascope.diagnosis.programs.opened import Opened, opened
+from sigmascope.diagnosis.programs.opened import Opened, opened, unseen
 from sigmascope.diagnosis.programs.optimisers import Recipe, Spec
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.catalogue import diagnose as findings_of
@@ -200,6 +200,7 @@ def _trained(
             clip=program.clip,
             ends=(ends[0], ends[1]) if len(ends) == len(ENDS) else None,
             budget=budget,
+            unseen=_unseen(program, known),
         )
         items += tried(seen, "training")
     return replace(
@@ -220,6 +221,15 @@ def _of_the_loss(loss: Any) -> Iterator[Item]:
             "and its output the loss, if the program trains it"
         )
         yield Skipped("(loss)", "training of the loss's own weights", why)
+
+
+def _unseen(program: Program, known: Opened) -> Data | None:
+    """Samples that nothing was measured on, as training takes them."""
+    more = unseen(program, known)
+    if more is None:
+        return None
+    batch = prepared(program.model, more[0])
+    return Data(batch, more[1], known.loss, known.size, known.batch_dim)
 
 
 def data_of(program: Program, known: Opened) -> Data:
