@@ -200,7 +200,7 @@ def _trained(
             clip=program.clip,
             ends=(ends[0], ends[1]) if len(ends) == len(ENDS) else None,
             budget=budget,
-            unseen=_unseen(program, known),
+            unseen=unseen_of(program, known),
         )
         items += tried(seen, "training")
     return replace(
@@ -223,8 +223,8 @@ def _of_the_loss(loss: Any) -> Iterator[Item]:
         yield Skipped("(loss)", "training of the loss's own weights", why)
 
 
-def _unseen(program: Program, known: Opened) -> Data | None:
-    """Samples that nothing was measured on, as training takes them."""
+def unseen_of(program: Program, known: Opened) -> Data | None:
+    """Samples that nothing was measured on, as training takes them; None where there are none."""
     more = unseen(program, known)
     if more is None:
         return None

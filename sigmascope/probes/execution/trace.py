@@ -187,8 +187,7 @@ def run_once(
         seen if operations else None,
         ending.tail(output),
         tuple(tape.calls) if operations else (),
-        tuple(used.found) if outside else None,
-        used.unfed(tape.calls) if outside else frozenset(),
+        *(used.answers(tape.calls) if outside else (None, NONE)),
     )
 
 
@@ -223,6 +222,10 @@ class Outside(DispatchMode):
                 hooks.callback(before.remove)
                 hooks.callback(module.register_forward_hook(self._leave, always_call=True).remove)
             yield
+
+    def answers(self, calls: Sequence[Call]) -> tuple[tuple[str, ...], frozenset[str]]:
+        """Weights that were applied outside of calls, and what `unfed` says."""
+        return tuple(self.found), self.unfed(calls)
 
     def unfed(self, calls: Sequence[Call]) -> frozenset[str]:
         """Sites of the calls that read nothing of the batch; none if that is so of all.
