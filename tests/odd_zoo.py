@@ -795,4 +795,129 @@ def same_tensor_twice():
     return Net(forward, body=body()), (x, x)
 
 
+# State that is written behind the last weight
+
+
+@model
+def ends_in_batch_statistics():
+    return nn.Sequential(body(), nn.BatchNorm1d(3, affine=False)), rows(6)
+
+
+@model
+def counts_behind_the_last_weight():
+    def forward(net, x):
+        z = net.body(x)
+        net.seen.add_(len(x))
+        net.mean.lerp_(z.detach().mean(0), 0.1)
+        return z.tanh()
+
+    net = Net(forward, body=body())
+    net.register_buffer("seen", torch.zeros(()))
+    net.register_buffer("mean", torch.zeros(3))
+    return net, rows(6)
+
+
+@model
+def observes_behind_the_last_weight():
+    class Observed(nn.Module):
+        """As quantisers do: a range that grows, and rounding to steps of it."""
+
+        def __init__(self):
+            super().__init__()
+            self.body = body()
+            self.register_buffer("most", torch.full((), 1e-3))
+
+        def forward(self, x):
+            z = self.body(x)
+            self.most.copy_(torch.maximum(self.most, z.detach().abs().max()))
+            step = self.most / 127
+            return z + ((z / step).round() * step - z).detach()
+
+    return Observed(), rows(6)
+
+
+# Calls that no hook can read
+
+
+@model
+def vmapped_by_hand():
+    def forward(net, x):
+        return torch.func.vmap(lambda row: net.b(net.a(row).tanh()))(x)
+
+    return Net(forward, a=nn.Linear(6, 8), b=nn.Linear(8, 3)), rows(6)
+
+
+@model
+def an_ensemble_of_stacked_weights():
+    class Ensemble(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.members = nn.ModuleList(body() for _ in range(3))
+
+        def forward(self, x):
+            shared, buffers = torch.func.stack_module_state([*self.members])
+            one = lambda p, b: torch.func.functional_call(self.members[0], (p, b), (x,))
+            return torch.func.vmap(one)(shared, buffers).mean(0)
+
+    return Ensemble(), rows(6)
+
+
+@model
+def gradients_inside():
+    def forward(net, x):
+        slope = torch.func.grad(lambda row: net.a(row).tanh().sum())
+        return net.b(torch.func.vmap(slope)(x))
+
+    return Net(forward, a=nn.Linear(6, 8), b=nn.Linear(6, 3)), rows(6)
+
+
+# Layers that read what comes from nothing in the batch
+
+
+@model
+def learned_queries():
+    class Queries(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.latents = nn.Parameter(torch.randn(3, 6) * 1e-3)
+            self.q, self.q2 = nn.Linear(6, 6), nn.Linear(6, 6)
+            self.k, self.v, self.o = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+
+        def forward(self, x):
+            q = self.q2(self.q(self.latents.expand(len(x), -1, -1)).tanh())
+            return self.o(F.scaled_dot_product_attention(q, self.k(x), self.v(x)).mean(1))
+
+    return Queries(), torch.randn(5, 4, 6)
+
+
+@model
+def a_first_state_of_zeros():
+    class Loop(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w, self.u, self.o = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+
+        def forward(self, x):
+            z = torch.zeros_like(x)
+            for _ in range(3):
+                z = (self.w(z) + self.u(x)).tanh()
+            return self.o(z)
+
+    return Loop(), rows(6)
+
+
+@model
+def packed_sequences():
+    class Packed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn, self.o = nn.GRU(6, 4, batch_first=True), nn.Linear(4, 3)
+
+        def forward(self, x, n):
+            packed = nn.utils.rnn.pack_padded_sequence(x, n, True, enforce_sorted=False)
+            return self.o(self.rnn(packed)[1][-1])
+
+    return Packed(), (torch.randn(5, 4, 6), torch.tensor([4, 2, 3, 1, 4]))
+
+
 EVERY = {**USUAL, **ODD}

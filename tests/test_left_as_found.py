@@ -13,15 +13,16 @@ import torch
 from fingerprints import differences, fingerprint, process
 from models_zoo import MODELS
 from odd_zoo import EVERY, ODD
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 
+import sigmascope
 from sigmascope import diagnosis, survey, theory
 from sigmascope.diagnosis.remedies import Inapplicable, UnitScale
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
-from sigmascope.probes.samples import as_tensor, prepared, run
+from sigmascope.probes.samples import as_tensor, mapped, prepared, run
 from sigmascope.quantities import EVERY as EVERY_VIEW
 
 EXPECTED = (Refusal, Inapplicable)
@@ -191,6 +192,94 @@ def test_every_odd_model_is_profiled_with_targets(name):
     found = require_as_found(name, "profile with targets", "success")
     assert found.readings
     assert all(s.why for s in found.skipped)
+
+
+class Remembering(nn.Module):
+    """A loss with a mean that it goes on updating, a count, and weights of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.scale, self.calls = nn.Parameter(torch.ones(3)), 0
+
+    def forward(self, output, targets):
+        self.calls += 1
+        self.mean.lerp_(output.detach().mean(0), 0.1)
+        return F.cross_entropy(output * self.scale, targets)
+
+
+@pytest.mark.parametrize(
+    "door",
+    {
+        "profile": lambda net, x, y, loss: survey.profile(net, x, targets=y, loss=loss),
+        "diagnose": lambda net, x, y, loss: sigmascope.diagnose(
+            net, (x, y), loss=loss, optimizer="adam", lr=0.01, batch_size=4, epochs=1
+        ),
+        "cured": lambda net, x, y, loss: diagnosis.cures.cured(
+            diagnosis.Program(net, (x, y), loss, "sgd", 1e-5, 4, 2)
+        ),
+        "trainability": lambda net, x, y, loss: diagnosis.trainability.trainability(
+            net, x, targets=y, loss=loss
+        ),
+    }.values(),
+)
+def test_a_loss_that_remembers_is_left_as_found(door):
+    torch.manual_seed(0)
+    net, loss = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), Remembering()
+    before = fingerprint(loss=loss)
+    door(net, torch.randn(12, 6), torch.arange(12) % 3, loss)
+    assert not differences(before, fingerprint(loss=loss))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_layer_that_outputs_depend_on_is_called_unused(name):
+    net, x = EVERY[name]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = survey.profile(net, x, views=["setup"])
+        idle = {r.site for r in found.readings if r.quantity == "times called"}
+        if not idle:
+            return
+        out = as_tensor(run(net, prepared(net, x)))[0]
+        if not out.requires_grad:
+            return
+        own = {n: p for n, p in net.named_parameters() if n.rpartition(".")[0] in idle}
+        slopes = torch.autograd.grad(out.sum(), [*own.values()], allow_unused=True)
+    used = [n for n, g in zip(own, slopes, strict=True) if g is not None and bool(g.any())]
+    assert not used
+
+
+def _otherwise(t):
+    """The same kind of numbers, others."""
+    if t.is_floating_point():
+        return t.detach() * 0.5 + 0.3 * torch.randn(t.shape).to(t)
+    return t.flip(-1) if t.ndim > 1 else t
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_layers_that_read_nothing_of_the_batch_read_the_same_of_another(name):
+    (net, x), (twin, again) = EVERY[name](), EVERY[name]()
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, other = Subject(net, x), Subject(twin, mapped(again, _otherwise))
+        try:
+            pairs = [*zip(one.calls, other.calls, strict=True)]
+        except (Refusal, ValueError):  # other numbers, another way through the model
+            return
+    same = {c.site for c, d in pairs if torch.equal(c.input, d.input)}
+    assert one.unfed <= same
+    assert not one.unfed or one.unfed < {c.site for c in one.calls}
+
+
+def test_layers_that_read_nothing_of_the_batch_are_known():
+    for name, unfed in (("learned-queries", {"q", "q2"}), ("a-first-state-of-zeros", {"w"})):
+        net, x = EVERY[name]()
+        assert Subject(net, x).unfed == unfed
+        found = survey.profile(net, x, targets=torch.arange(len(x)) % 3, loss=loss)
+        assert {r.site for r in found.series("inputs read")} == unfed
+        names = {f.name for f in diagnosis.diagnose(found)}
+        assert not names & {"lost-inputs", "unscaled-inputs", "exploding-signal"}
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """The door: a whole program in, a diagnosis out."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sigmascope import survey
 from sigmascope.diagnosis.programs.losses import LossSpec
-from sigmascope.diagnosis.programs.opened import Opened, opened
+from sigmascope.diagnosis.programs.opened import Opened, opened, unseen
 from sigmascope.diagnosis.programs.optimisers import Recipe, Spec
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.catalogue import diagnose as findings_of
@@ -17,6 +17,7 @@ from sigmascope.diagnosis.rules.fit import UNFIT
 from sigmascope.diagnosis.trainability.model import foretold, not_foretold
 from sigmascope.diagnosis.training import Data, training_items
 from sigmascope.gate import Budget
+from sigmascope.probes.execution import as_found
 from sigmascope.probes.samples import prepared
 from sigmascope.quantities import ALL, View
 from sigmascope.records import Finding, Item, Profile, Reading, Shown, Skipped
@@ -122,8 +123,8 @@ def diagnose(
             belongs to the program (`clip`, and `total`, the number of all samples).
 
     Returns:
-        Findings, the profile they rest on, and the program's settings in words. The model, its
-        gradients and torch's random state are as they were.
+        Findings, the profile they rest on, and the program's settings in words. The model, the
+        loss, their gradients and torch's random state are as they were.
 
     Raises:
         Refusal: If the model or the data cannot be measured.
@@ -138,11 +139,12 @@ def diagnose(
         whole = Program(program, data, loss, optimizer, lr, batch_size, epochs, options, **own)
     else:
         whole = program_of(program)
-    known = opened(whole, samples=samples, batch_dim=batch_dim)
-    if outputs is None:
-        outputs = ALL_OF if known.width <= ALL_OF else SOME
-    asked = {"views": views, "outputs": outputs, "generator": generator, "progress": progress}
-    return _examined(whole, known, asked, Budget.of(budget), fit=fit)
+    with as_found(whole.loss):
+        known = opened(whole, samples=samples, batch_dim=batch_dim)
+        if outputs is None:
+            outputs = ALL_OF if known.width <= ALL_OF else SOME
+        asked = {"views": views, "outputs": outputs, "generator": generator, "progress": progress}
+        return _examined(whole, known, asked, Budget.of(budget), fit=fit)
 
 
 def _examined(
@@ -184,7 +186,7 @@ def _trained(
     """The profile with what training at the user's settings showed, or why it did not."""
     if recipe is None:  # of which the report says that nothing was heard
         return measured
-    items: list[Item] = []
+    items: list[Item] = [*_of_the_loss(program.loss)]
     if not isinstance(known.task.get("targets"), Tensor):
         items.append(Skipped("(training)", "training", "no targets were given that it could fit"))
     else:
@@ -198,6 +200,7 @@ def _trained(
             clip=program.clip,
             ends=(ends[0], ends[1]) if len(ends) == len(ENDS) else None,
             budget=budget,
+            unseen=unseen_of(program, known),
         )
         items += tried(seen, "training")
     return replace(
@@ -206,6 +209,27 @@ def _trained(
         skipped=(*measured.skipped, *(i for i in items if isinstance(i, Skipped))),
         views=(*measured.views, "training"),
     )
+
+
+def _of_the_loss(loss: Any) -> Iterator[Item]:
+    """What copies do without: weights that a loss has of its own."""
+    own = loss.named_parameters() if isinstance(loss, nn.Module) else ()
+    trained = [name for name, p in own if p.requires_grad]
+    if trained:
+        why = (
+            f"copies are trained with `{trained[0]}` as it is: make the loss a part of the model, "
+            "and its output the loss, if the program trains it"
+        )
+        yield Skipped("(loss)", "training of the loss's own weights", why)
+
+
+def unseen_of(program: Program, known: Opened) -> Data | None:
+    """Samples that nothing was measured on, as training takes them; None where there are none."""
+    more = unseen(program, known)
+    if more is None:
+        return None
+    batch = prepared(program.model, more[0])
+    return Data(batch, more[1], known.loss, known.size, known.batch_dim)
 
 
 def data_of(program: Program, known: Opened) -> Data:

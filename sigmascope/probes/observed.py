@@ -144,6 +144,11 @@ class Observed:
             trace = run_once(self.model, self.batch, self._listened, outside=True)
         return trace.outside or ()
 
+    @property
+    def unfed(self) -> frozenset[str]:
+        """Sites that read nothing of the batch, learned queries say; none where all are so."""
+        return self._trace.unfed
+
     @cached_property
     def squashes(self) -> tuple[Squash, ...]:
         """Every layer that reads what a squashing activation wrote, in the order of calls."""

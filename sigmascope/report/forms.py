@@ -82,10 +82,13 @@ def _diagnosis(found: Diagnosis, cures: Cures | None = None) -> dict[str, Any]:
 @json_form.register
 def _cures(found: Cures) -> dict[str, Any]:
     names = ("name", "cause", "patch", "diff", "after", "steps")
-    before = lambda c: None if math.isnan(c.before) else c.before
+    known = lambda score: None if math.isnan(score) else score
     return {
         "schema": "sigmascope/cures/1",
-        "tried": [{**some(c, *names), "before": before(c)} for c in found.tried],
+        "tried": [
+            {**some(c, *names), "before": known(c.before), "others": known(c.others)}
+            for c in found.tried
+        ],
         **some(found, "declined"),
     }
 

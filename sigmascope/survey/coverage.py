@@ -23,6 +23,10 @@ def tried(items: Iterable[Item], what: str) -> Iterator[Item]:
 LAYER, WEIGHT = "layer", "weight"  # what was not covered
 UNCALLED = "the model does not call it on this batch"
 OUTSIDE = "applied outside of any call of a layer: what it reads and writes there was not measured"
+UNREAD = (
+    "outputs depend on it, but no call of it can be read, as inside of `torch.vmap` or "
+    "`torch.func.grad`: what it reads and writes was not measured"
+)
 UNOWNED = "no layer that was called owns it: what it reads and writes was not measured"
 
 
@@ -50,7 +54,18 @@ def _uncalled(subject: Subject, called: set[str], outside: frozenset[str]) -> It
     for name, module in subject.modules.items():
         if name not in called:
             mine = {f"{name}.{key}" for key, _ in module.named_parameters()}
-            yield Skipped(name, LAYER, OUTSIDE if mine & outside else UNCALLED)
+            unread = not mine & outside and mine & differentiated(subject)
+            yield Skipped(
+                name, LAYER, OUTSIDE if mine & outside else UNREAD if unread else UNCALLED
+            )
+
+
+def differentiated(subject: Subject) -> frozenset[str]:
+    """Weights that outputs depend on and no call of a layer accounts for; none if unknown."""
+    try:
+        return subject.unaccounted
+    except Exception:  # noqa: BLE001 (not differentiable: what is told without remains)
+        return frozenset()
 
 
 def _loose(subject: Subject, called: set[str], outside: frozenset[str]) -> Iterator[Skipped]:

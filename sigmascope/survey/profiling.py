@@ -14,7 +14,7 @@ from sigmascope import gate, records, theory
 from sigmascope.gate import Refusal
 from sigmascope.linalg.spectra import Work, counted
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import ALONE, apart, in_words
+from sigmascope.probes.execution import ALONE, apart, as_found, in_words
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.quantities import ALL, EVERY, View
 from sigmascope.records import Item, Profile, Reading, SiteSpectrum, Skipped
@@ -64,7 +64,8 @@ def profile(
         model: Left bit for bit as it was found; see `probes.Subject` for how it is held still.
         batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
         targets: What `loss` compares the output with.
-        loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped.
+        loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped. What a
+            module keeps in itself is as it was afterwards.
         views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, `"setup"`,
             and on request `"balances"`, `"bottleneck"` and `"conditioning"`.
         outputs: How many columns of the output to differentiate, or which; as many random mixtures
@@ -104,7 +105,7 @@ def profile(
     wanted = _wanted(views)
     start = time.perf_counter()
     tell = progress or (lambda *_: None)
-    with gate.memory(memory), counted() as work:
+    with gate.memory(memory), as_found(loss), counted() as work:
         batch, targets, left = cut(model, batch, targets, batch_dim)
         subject = Subject(model, batch, targets, loss, outputs, batch_dim, generator)
         found = _measured(subject, wanted, tell, left)

@@ -111,6 +111,39 @@ def test_everything_is_left_as_found():
     assert torch.equal(before[1], torch.random.get_rng_state())
 
 
+def test_a_model_that_draws_leaves_random_states():
+    class Noisy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            z = self.body(x)
+            return self.head(z + torch.randn_like(z))
+
+    model, before = Noisy(), torch.random.get_rng_state()
+    ss.diagnose(model, (X, Y), optimizer="adam", lr=0.01, epochs=1, fit=False)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_the_weights_of_a_loss_are_not_trained_and_that_is_said():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.centres = nn.Parameter(torch.ones(3))
+
+        def forward(self, output, targets):
+            return F.cross_entropy(output * self.centres, targets)
+
+    how = {"optimizer": "adam", "lr": 0.01, "epochs": 1, "fit": False}
+    found = ss.diagnose(network(), (X, Y), loss=Own(), **how)
+    assert [s.what for s in found.profile.skipped if s.site == "(loss)"] == [
+        "training of the loss's own weights"
+    ]
+    found = ss.diagnose(network(), (X, Y), loss=nn.CrossEntropyLoss(), **how)
+    assert not [s for s in found.profile.skipped if s.site == "(loss)"]
+
+
 def test_a_profile_gives_its_findings():
     profile = ss.profile(network(nn.Softmax(-1)), X, targets=Y, loss=F.cross_entropy)
     assert ss.diagnose(profile)[0].name == "double-softmax"

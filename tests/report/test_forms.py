@@ -114,6 +114,7 @@ def test_cures_stand_in_their_order_with_their_lines(cures):
         "before": 0.25,
         "after": 0.9,
         "steps": 40,
+        "others": None,
     }
     assert form["declined"] == {"norm": "there is no activation"}
 

@@ -143,6 +143,15 @@ def _other(program: Program, _: Opened) -> Change:
     return Change("", "", (line,), _with(program, optimizer=other))
 
 
+def _option(name: str, value: float) -> Maker:
+    def make(program: Program, _: Opened) -> Change:
+        recipe = require_recipe(program)
+        changed = recipe.having(**{name: value})
+        return Change("", "", (f"{name}={value:g}",), _with(program, optimizer=changed))
+
+    return make
+
+
 def _smaller(program: Program, known: Opened) -> Change:
     size = max(known.size // 8, 1)
     line = f"batch_size = {size}  # in place of {known.size}"
@@ -272,6 +281,8 @@ OWN: Mapping[str, tuple[tuple[str, Maker], ...]] = MappingProxyType(
         ),
         "few-steps": (("more-epochs", _longer), ("higher-rate", _rate(10.0))),
         "other-optimiser": (("other-optimiser", _other),),
+        "strong-weight-decay": (("less-weight-decay", _option("weight_decay", 1e-4)),),
+        "strong-momentum": (("less-momentum", _option("momentum", 0.9)),),
         "large-batch": (("smaller-batch", _smaller),),
         "stuck": (("other-optimiser", _other), ("lower-rate", _rate(0.1))),
         "no-progress": (("other-optimiser", _other), ("lower-rate", _rate(0.1))),

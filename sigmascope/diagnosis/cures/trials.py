@@ -20,16 +20,16 @@ from sigmascope.diagnosis.cures.changes import (
     of_network,
     require_recipe,
 )
-from sigmascope.diagnosis.diagnoses import SAMPLES, Diagnosis, data_of, diagnose
+from sigmascope.diagnosis.diagnoses import SAMPLES, Diagnosis, data_of, diagnose, unseen_of
 from sigmascope.diagnosis.programs.opened import Opened, opened
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable
 from sigmascope.diagnosis.remedies.catalogue import every_remedy
-from sigmascope.diagnosis.training.runs import started, work_of
+from sigmascope.diagnosis.training.runs import Data, Run, started, work_of
 from sigmascope.diagnosis.training.scores import score_of
 from sigmascope.diagnosis.training.trials import steps_for
 from sigmascope.gate import Budget, OverBudget, Refusal, time_words
-from sigmascope.probes.execution import in_words, still
+from sigmascope.probes.execution import as_found, in_words, still
 from sigmascope.records import Finding, Shown
 
 MOST = 8  # cures that are tried
@@ -52,6 +52,8 @@ class Cure(Shown):
         steps: So many.
         diff: The patch as a unified diff of the user's file; empty where it was not asked for, or
             cannot be placed there.
+        others: As `after`, of samples that were not trained on; nan where there are none. Where it
+            is far below, a part of `after` was learned by heart.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Cure(Shown):
     after: float
     steps: int
     diff: str = ""
+    others: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -154,12 +157,12 @@ class _Bench:
             changed = opened(change.program, samples=self.samples)
             if changed.unfit:
                 raise Inapplicable(changed.unfit)
-            after, steps = _trained(change.program, changed, self.budget)
+            after, others, steps = _trained(change.program, changed, self.budget)
         except Exception as error:  # noqa: BLE001 (a cured model fails in every way)
             self.declined[maker.name] = in_words(error)
             return
         words = (change.name, change.cause, change.patch, change.program)
-        self.made.append(Cure(*words, self.before, after, steps))
+        self.made.append(Cure(*words, self.before, after, steps, others=others))
 
 
 def _worth_more(made: list[Cure]) -> list[Cure]:
@@ -186,13 +189,13 @@ def _ordered(made: list[Cure]) -> list[Cure]:
     return good + [c for c in order if c not in good]
 
 
-def _trained(program: Program, known: Opened, budget: Budget) -> tuple[float, int]:
-    """The score after training as the user trains, and after how many steps."""
+def _trained(program: Program, known: Opened, budget: Budget) -> tuple[float, float, int]:
+    """The score after training as the user trains, on others too, and after how many steps."""
     recipe = program.recipe()
     if recipe is None or not isinstance(known.targets, Tensor):
         raise Refusal("A cure is trained, which needs an optimiser and targets.")
     data = data_of(program, known)
-    with budget.counting(), still(program.model):
+    with budget.counting(), still(program.model), as_found(program.loss):
         steps = steps_for(work_of(program.model, data), data, known.planned)
         run = started(program.model, recipe, data.size, clip=program.clip)
         run.go_on(data, steps, budget)
@@ -203,8 +206,15 @@ def _trained(program: Program, known: Opened, budget: Budget) -> tuple[float, in
             f"was left of {time_words(budget.seconds)}: allow more, `--budget 10min` "
             "(`budget=600` in Python)."
         )
-    score = score_of(run, data) if run.finite else None
-    return (-1.0 if score is None else score), run.steps
+    score = _score(run, data, program) if run.finite else None
+    more = unseen_of(program, known)
+    others = None if more is None or score is None else _score(run, more, program)
+    return (-1.0 if score is None else score), (math.nan if others is None else others), run.steps
+
+
+def _score(run: Run, data: Data, program: Program) -> float | None:
+    with still(program.model), as_found(program.loss):  # a model may draw, a loss may remember
+        return score_of(run, data)
 
 
 def _makers(findings: tuple[Finding, ...], known: Opened) -> Iterator[Named]:

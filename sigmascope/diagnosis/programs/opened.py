@@ -14,16 +14,18 @@ from sigmascope.diagnosis.programs.losses import is_language, loss_of, shifted, 
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.programs.wholes import of_studied
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution import called, still
+from sigmascope.probes.execution import as_found, called, still
 from sigmascope.probes.samples import (
     IGNORED,
     Batch,
     Loss,
     as_tensor,
+    chosen,
     prepared,
     require_finite_targets,
     require_task,
     sample_count,
+    tensors,
 )
 
 ALIKE = 1e-3  # relative difference of two losses that are one, computed in two ways
@@ -90,13 +92,44 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
         loss = of_studied(loss, whole, known.targets)
     size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
     planned = program.planned(known.total, size)
-    why = "" if output is None else _unfit(known, output, loss, batch_dim)
+    with as_found(program.loss):
+        why = "" if output is None else _unfit(known, output, loss, batch_dim)
     unread = program.unread
     if program.loss is None and not (unread or why):
         unread = _other_loss(program.model, given, known, loss)
     shape = () if output is None else tuple(output.shape)
     said = (why, batch_dim, unread, shape)
     return Opened(known.batch, known.targets, loss, size, planned, *said)
+
+
+def unseen(program: Program, known: Opened) -> tuple[Batch, Tensor] | None:
+    """Up to as many samples again, none of which was taken before, with their targets.
+
+    Args:
+        program: Whose data are asked once more.
+        known: What was taken of them.
+
+    Returns:
+        None where there are no more, they come in another order each time, or are none that
+        training takes.
+    """
+    if not isinstance(known.targets, Tensor):
+        return None
+    count = sample_count(known.batch, batch_dim=known.batch_dim)
+    try:
+        more = taken(program.data, samples=2 * count, batch_dim=known.batch_dim)
+        have = sample_count(more.batch, batch_dim=known.batch_dim)
+        rows = torch.arange(have)
+        first = chosen(more.batch, rows[:count], batch_dim=known.batch_dim)
+    except Exception:  # noqa: BLE001 (a user's data may raise anything the second time)
+        return None
+    if have <= count or not isinstance(more.targets, Tensor) or len(more.targets) != have:
+        return None
+    again = [*tensors(first), more.targets[:count]]
+    before = [*tensors(known.batch), known.targets]
+    if len(again) != len(before) or not all(map(torch.equal, again, before)):
+        return None
+    return chosen(more.batch, rows[count:], batch_dim=known.batch_dim), more.targets[count:]
 
 
 def _other_loss(model: nn.Module, given: Taken, known: Taken, loss: Loss) -> str:

@@ -45,10 +45,13 @@ def unused_layers(profile: Profile) -> Iterator[Finding]:
             "warning",
             tuple(unused[:4]),
             f"The model never calls {names}{more} on this batch, nor applies "
-            f"{'its weight' if len(unused) == 1 else 'their weights'} in another way: they are "
-            "part of no output and learn nothing.",
+            f"{'its weight' if len(unused) == 1 else 'their weights'} in another way: no "
+            "output for it depends on them, and it teaches them nothing.",
             "Arithmetic: what is not computed with has no gradient",
-            ("Call them in `forward`, or take them out.",),
+            (
+                "Call them in `forward`, or take them out; experts that others of your samples are "
+                "sent to are well as they are.",
+            ),
         )
 
 

@@ -98,7 +98,7 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
     if not weights:
         return
     every = names <= {r.site for r in weights} and bool(names)
-    meant = all(_constant(r.site, profile) for r in weights)
+    meant = all(_constant(r.site, profile) or _adapted(r.site, profile) for r in weights)
     yield Finding(
         "frozen-layer",
         weights[0].site,
@@ -124,6 +124,18 @@ def _constant(weight: str, profile: Profile) -> bool:
             others = trained & set(layer.parameters)
             return bool(others) or written.get(layer.site, 0.0) == 0
     return True  # no layer that is called applies it
+
+
+def _adapted(weight: str, profile: Profile) -> bool:
+    """Whether a frozen weight has a trained product of low rank beside it, of its own shape."""
+    shapes = {s.site: s.spectrum.shape for s in profile.spectra if s.view == "weights"}
+    trained = {r.site for q in ("relative gradient", ZERO) for r in profile.series(q)}
+    owner = weight.split(".")[:-2]  # of the layer whose weight it is
+    beside = [n for n in trained & shapes.keys() if owner and n.startswith(".".join([*owner, ""]))]
+    own = [shapes[n] for n in beside]
+    out, into = shapes.get(weight, (0, 0))
+    ranks = {a for a, b in own if b == into} & {b for a, b in own if a == out}
+    return any(rank < min(out, into) for rank in ranks)
 
 
 def stuck_weights(profile: Profile) -> Iterator[Finding]:

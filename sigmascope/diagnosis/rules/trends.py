@@ -9,6 +9,13 @@ import scipy
 
 from sigmascope.records import Profile, Reading
 
+OF_INPUTS = frozenset(  # what is said of a representation as something made of the inputs
+    (
+        *("participation ratio", "relative variation", "mean square", "silent samples"),
+        *("target alignment", "representation rank"),
+    )
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Trend:
@@ -76,8 +83,13 @@ class Series:
 
 
 def over_depth(profile: Profile, quantity: str, *, form: str | None = None) -> Series:
-    """One quantity at every layer that has it; the network's output is no layer."""
-    depth = {layer.site: layer.depth for layer in profile.layers}
+    """One quantity at every layer that has it; the network's output is no layer.
+
+    Of representations, layers that read nothing of the batch are left out: what they read has come
+    through none of the others.
+    """
+    unfed = {r.site for r in profile.series("inputs read")} if quantity in OF_INPUTS else set[str]()
+    depth = {layer.site: layer.depth for layer in profile.layers if layer.site not in unfed}
     found = sorted(
         (r for r in profile.series(quantity, form=form) if r.site in depth),
         key=lambda r: depth[r.site],

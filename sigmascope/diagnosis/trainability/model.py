@@ -16,7 +16,7 @@ from sigmascope.diagnosis.trainability.kept import Kept
 from sigmascope.diagnosis.trainability.rate_runs import Optimiser
 from sigmascope.diagnosis.trainability.short_runs import MOST, PASSES, probe
 from sigmascope.gate import Budget, Refusal
-from sigmascope.probes.execution import in_words
+from sigmascope.probes.execution import as_found, in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, sample_count
 from sigmascope.records import Estimate, Profile, Reading, Skipped
 
@@ -146,7 +146,8 @@ def trainability(
     """
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
     how: Any = {"optimiser": optimiser, "batch_dim": batch_dim, "budget": budget}
-    found = probe(model, batch, targets=targets, loss=loss, **how)
+    with as_found(loss):
+        found = probe(model, batch, targets=targets, loss=loss, **how)
     return (by or default_model()).probability(found.features())
 
 

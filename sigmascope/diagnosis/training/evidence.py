@@ -32,6 +32,7 @@ def training_items(
     clip: float | None = None,
     ends: tuple[float, float] | None = None,
     budget: Budget | None = None,
+    unseen: Data | None = None,
 ) -> Iterator[Item]:
     """Readings of training at a user's settings and beside them.
 
@@ -43,6 +44,7 @@ def training_items(
         clip: Norm to which gradients are clipped.
         ends: The least losses of all outputs and of a constant; searched for if not given.
         budget: Of time for all steps; without end if not given. What there was no time for is said.
+        unseen: Other samples, which are not trained on, if there are more than those at hand.
 
     Cost: 8 passes over the samples for the user's settings and about 12 for the others; small
     models get up to 1000 steps.
@@ -55,7 +57,9 @@ def training_items(
     except OverBudget as error:
         yield Skipped(SITE, "training", str(error))
         return
-    yield from _readings(trials, data, planned)
+    with still(model):  # what copies are run on once more may draw random numbers
+        found = [*_readings(trials, data, planned, unseen)]
+    yield from found
     yield from _left_over(trials, budget)
 
 
@@ -73,7 +77,9 @@ def _left_over(trials: Trials, budget: Budget) -> Iterator[Skipped]:
         yield Skipped(SITE, "other settings", f"{', '.join(trials.left_out)} were not tried, {do}")
 
 
-def _readings(trials: Trials, data: Data, planned: int | None) -> Iterator[Item]:
+def _readings(
+    trials: Trials, data: Data, planned: int | None, unseen: Data | None
+) -> Iterator[Item]:
     mine, scale = trials.mine, trials.scale
     left_out = _left_out(mine)
     if left_out:
@@ -91,7 +97,10 @@ def _readings(trials: Trials, data: Data, planned: int | None) -> Iterator[Item]
     slope = falling(mine)
     if slope is not None:
         yield Reading(SITE, "last fall of the loss", slope, VIEW, PLANNED)
-    yield from _foretold(mine, scale, planned)
+    elsewhere = _elsewhere(mine, scale, unseen)
+    if elsewhere is not None:
+        yield Reading(SITE, "loss left on others", Estimate.exactly(elsewhere), VIEW, PLANNED)
+    yield from _foretold(mine, scale, planned, elsewhere)
     score = score_of(mine, data)
     if score is not None:
         yield Reading(SITE, "score", Estimate.exactly(score), VIEW, PLANNED)
@@ -103,10 +112,25 @@ def _left_out(run: Run) -> int:
     return sum(p.requires_grad and id(p) not in held for p in run.model.parameters())
 
 
-def _foretold(run: Run, scale: Scale, planned: int | None) -> Iterator[Item]:
+def _elsewhere(run: Run, scale: Scale, unseen: Data | None) -> float | None:
+    """What is left on samples that the run has not seen; None where that cannot be told."""
+    if unseen is None or not run.finite:
+        return None
+    try:
+        left = scale.left(float(unseen.loss(run.output(unseen), unseen.targets)))
+    except Exception:  # noqa: BLE001 (the model may take batches of one size alone)
+        return None
+    return max(left, 0.0) if math.isfinite(left) else None
+
+
+def _foretold(
+    run: Run, scale: Scale, planned: int | None, elsewhere: float | None
+) -> Iterator[Item]:
     """What is left at the end of the plan, and the probability that training is under way by then.
 
-    Where no plan is known, the end is that by which networks were said to fit: 1200 steps.
+    Where no plan is known, the end is that by which networks were said to fit: 1200 steps. Training
+    on all samples leaves no less than on some of them, which may be learned by heart, and about no
+    more than these leave on others: the lower end of the probability is that of `elsewhere`.
     """
     if not run.finite:
         yield Reading(SITE, CHANCE, Estimate.exactly(FLOOR), VIEW, PLANNED)
@@ -124,7 +148,12 @@ def _foretold(run: Run, scale: Scale, planned: int | None) -> Iterator[Item]:
         return
     if planned is not None:
         yield Reading(SITE, "loss left at the end", left, VIEW, PLANNED)
-    yield Reading(SITE, CHANCE, chance_below(left), VIEW, PLANNED)
+    chance = chance_below(left)
+    if elsewhere is not None and elsewhere > left.value:
+        least = chance_below(replace(left, value=elsewhere, low=elsewhere, high=elsewhere)).value
+        how = f"{chance.how}; the lower end by what is left on samples that it was not trained on"
+        chance = replace(chance, low=min(chance.low, least), how=how)
+    yield Reading(SITE, CHANCE, chance, VIEW, PLANNED)
 
 
 def _left(run: Run, scale: Scale, steps: int, form: str) -> Iterator[Item]:

@@ -102,7 +102,7 @@ def _use(scene: Scene, call: Call, grads: tuple[Tensor | None, ...]) -> "Use | s
     """What one call of a layer adds to the curvature; or why nothing is known of it."""
     whole = [g for g in grads if g is not None]
     if len(whole) < len(grads):
-        return "the output does not depend on what it wrote"
+        return "the output does not depend on the (first) tensor that it wrote"
     if why := _why_not(call):
         return why
     split = [s.detach() for t in (call.input, *whole) if (s := scene.split(t)) is not None]

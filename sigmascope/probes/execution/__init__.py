@@ -6,12 +6,14 @@ from sigmascope.probes.execution.freeze import ALONE, apart, still, uses_batch_s
 from sigmascope.probes.execution.hooks import Call, is_repeated, module_name, recording
 from sigmascope.probes.execution.layers import is_matrix, layers, normalisers
 from sigmascope.probes.execution.refusals import called, in_words, plain, require_real
+from sigmascope.probes.execution.restoring import as_found
 
 __all__ = [
     "ALONE",
     "Call",
     "Dropped",
     "apart",
+    "as_found",
     "called",
     "dropped",
     "duplicate",

@@ -1,12 +1,9 @@
 """Settings of the whole process that a forward pass may change."""
 
 import random
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import partial
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -17,8 +14,7 @@ from torch.nn.modules import module as hooks_of_all
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes.execution.reachable_state import Reach
-from sigmascope.probes.execution.tensor_state import Keepsake, keepsakes, leave_alone
-from sigmascope.probes.samples.batches import RUNS
+from sigmascope.probes.execution.restoring import as_found, every, uninterrupted
 
 Undo = Callable[[], None]
 _CUDA, _CUDNN = torch.backends.cuda, torch.backends.cudnn
@@ -112,23 +108,6 @@ def _call(put: Callable[[Any], Any], value: Any) -> None:
     put(value)
 
 
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until the block is over, so that it ends no putting back half-way."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    came: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            before(*came[-1])
-
-
 # what is held still belongs to all threads of the process: modes, hooks, random states, flags
 ALONE = threading.RLock()
 
@@ -168,8 +147,7 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
     """
     with apart(), ExitStack() as undo:
         reach = Reach(model)
-        kept = _kept(reach, weights=weights)
-        undo.callback(_give_back, reach, kept, RUNS.count)
+        undo.enter_context(as_found(reach, weights=weights))
         _quieten(reach.modules, model)
         yield
 
@@ -191,13 +169,6 @@ def alive(model: nn.Module, *, fused: bool = False) -> Iterator[None]:
         yield
 
 
-def _kept(reach: Reach, *, weights: bool) -> list[Keepsake]:
-    own = [p for m in reach.modules for p in m.parameters(recurse=False)]
-    steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
-    fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
-    return keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid)
-
-
 def _quieten(modules: list[nn.Module], model: nn.Module) -> None:
     # the fused encoder layer never calls its submodules, so nothing could be observed
     torch.backends.mha.set_fastpath_enabled(False)
@@ -212,30 +183,4 @@ def _quieten(modules: list[nn.Module], model: nn.Module) -> None:
 
 def _give_back_settings(undos: Sequence[Undo]) -> None:
     with uninterrupted():
-        _every(undos)
-
-
-def _give_back(reach: Reach, kept: list[Keepsake], runs: int) -> None:
-    alone: list[Keepsake] = []
-    with uninterrupted():
-        ran = RUNS.count > runs
-        _every([reach.give_back, *(partial(_note, one, alone) for one in kept)])
-        if ran:
-            leave_alone(alone)
-
-
-def _every(undos: Sequence[Undo]) -> None:
-    """All of them, also if one fails; the first failure is raised at the end."""
-    failed: list[Exception] = []
-    for undo in undos:
-        try:
-            undo()
-        except Exception as error:  # noqa: BLE001 (raised below, once all the rest is back)
-            failed.append(error)
-    if failed:
-        raise failed[0]
-
-
-def _note(one: Keepsake, alone: list[Keepsake]) -> None:
-    if not one.give_back():
-        alone.append(one)
+        every(undos)

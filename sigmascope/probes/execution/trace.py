@@ -6,10 +6,9 @@ calls and outputs can still be had, and what only a mode could see is None.
 """
 # long: what watches one run is attached in one place, and read together
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.tails import LastWeight, Tail
 from sigmascope.probes.samples.batches import Batch, as_tensor, tensors
 
+NONE: frozenset[str] = frozenset()
 FIXED = "(a fixed matrix)"  # neither a parameter nor a buffer
 PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "linear", "convolution"))
 SUMS = frozenset(("add", "add_", "__add__", "__radd__", "__iadd__"))
@@ -104,6 +104,8 @@ class Trace:
         outside: Names of weights that meet what comes from the batch while no layer is called:
             parameters of two or more dimensions that anything is done with; buffers, and fixed
             matrices, only where they are multiplied with. None as for operations.
+        unfed: Sites of calls that read nothing of the batch, learned queries say, or a first state.
+            None of them where no call does, or it is not known.
     """
 
     calls: tuple[Call, ...]
@@ -114,6 +116,7 @@ class Trace:
     tail: Tail | None = None
     seen: tuple[Call, ...] = ()
     outside: tuple[str, ...] | None = None
+    unfed: frozenset[str] = frozenset()
 
 
 def traced(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) -> Trace:
@@ -131,7 +134,7 @@ def traced(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) ->
     if any(c.spoiled for c in trace.calls):
         again = run_once(model, batch, listened, copy=True)
         watched = {"operations": trace.operations, "tail": trace.tail, "outside": trace.outside}
-        return replace(again, **watched, seen=trace.calls)
+        return replace(again, **watched, seen=trace.calls, unfed=trace.unfed)
     return trace
 
 
@@ -184,7 +187,7 @@ def run_once(
         seen if operations else None,
         ending.tail(output),
         tuple(tape.calls) if operations else (),
-        tuple(used.found) if outside else None,
+        *(used.answers(tape.calls) if outside else (None, NONE)),
     )
 
 
@@ -200,6 +203,8 @@ class Outside(DispatchMode):
         self._depth = 0
         self.found: dict[str, None] = {}
         self._data = {_place(t) for t in tensors(batch)}
+        self._fed = set(self._data)  # as these, but not what layers make of anything else
+        self._reads: dict[nn.Module, list[bool]] = {}
         self._names: dict[int, frozenset[str]] = {}
         self._parameters = {name for name, _ in model.named_parameters()}
         for name, t in (*model.named_buffers(), *model.named_parameters()):
@@ -211,14 +216,42 @@ class Outside(DispatchMode):
         """Count how deep in calls of these modules the run is."""
         with ExitStack() as hooks:
             for module in dict.fromkeys(modules):
-                enter, leave = partial(self._step, 1), partial(self._step, -1)
-                before = module.register_forward_pre_hook(enter, prepend=True)
+                before = module.register_forward_pre_hook(
+                    self._enter, prepend=True, with_kwargs=True
+                )
                 hooks.callback(before.remove)
-                hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
+                hooks.callback(module.register_forward_hook(self._leave, always_call=True).remove)
             yield
 
-    def _step(self, by: int, *_: Any) -> None:
-        self._depth += by
+    def answers(self, calls: Sequence[Call]) -> tuple[tuple[str, ...], frozenset[str]]:
+        """Weights that were applied outside of calls, and what `unfed` says."""
+        return tuple(self.found), self.unfed(calls)
+
+    def unfed(self, calls: Sequence[Call]) -> frozenset[str]:
+        """Sites of the calls that read nothing of the batch; none if that is so of all.
+
+        Args:
+            calls: That were recorded meanwhile. Of a module that was called more often, nothing is
+                known.
+        """
+        sites: dict[nn.Module, list[str]] = {}
+        for call in calls:
+            sites.setdefault(call.module, []).append(call.site)
+        fed = {
+            site: read
+            for module, own in sites.items()
+            if len(own) == len(self._reads.get(module, ()))
+            for site, read in zip(own, self._reads[module], strict=True)
+        }
+        return frozenset(s for s, read in fed.items() if not read) if any(fed.values()) else NONE
+
+    def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        self._depth += 1
+        fed = any(_place(t) in self._fed for t in tensors((args, kwargs)))
+        self._reads.setdefault(module, []).append(fed)
+
+    def _leave(self, *_: Any) -> None:
+        self._depth -= 1
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -231,9 +264,11 @@ class Outside(DispatchMode):
         names = frozenset[str]().union(*(self._names.get(_place(t), ()) for t in others))
         if data and self._depth == 0:
             self._note(func, others, names)
+        fed = not _sizes_alone(func) and any(place in self._fed for place in places)
         out = func(*args, **kwargs)
         for place in {_place(t) for t in tensors(out)}:
             fresh = place not in places
+            self._fed.add(place) if fed else fresh and self._fed.discard(place)
             made = fresh and self._depth > 0 and bool(names)  # by a layer, and recorded there
             self._keep(place, data or made, names, fresh=fresh)
         return out
@@ -253,6 +288,12 @@ class Outside(DispatchMode):
             self._data.add(place)
         elif names:
             self._names[place] = names | self._names.get(place, frozenset())
+
+
+def _sizes_alone(func: Callable[..., Any]) -> bool:
+    """Whether an operation takes no numbers from what it reads, only its size and kind."""
+    name = func.__name__.split(".")[0]
+    return name.startswith("new_") or name.endswith("_like")
 
 
 def _place(tensor: Tensor) -> int:

@@ -115,7 +115,7 @@ class Sums:
 def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: Sums, *, grams: bool) -> str:
     """Fold one piece's adjoints at one site into its sums; why they cannot be, or nothing."""
     if J is None:
-        return "the output does not depend on what it wrote"
+        return "the output does not depend on the (first) tensor that it wrote"
     by_sample = _by_sample(scene, J)
     if by_sample is None:
         shape = tuple(call.output.shape)

@@ -32,14 +32,7 @@ def _cures(found: Cures, screen: Screen) -> Iterator[Part]:
         yield Text(f"No cure: {why}.", "bold")
     else:
         yield Text("Cures, each trained on a copy as you train, the best first", "bold")
-        table = grid("cure", "meant for", "before", "after", "steps", right=("before", "after"))
-        for cure in found.tried:
-            row = (cure.name, cure.cause, score(cure.before), score(cure.after), str(cure.steps))
-            table.add_row(*row)
-        yield table
-        yield Text(
-            "Accuracy, or share of the targets' variance explained, on these samples.", "dim"
-        )
+        yield from _tried(found.tried)
         for cure in found.tried[:SHOWN]:
             yield from parts(cure, screen)
     if found.declined:
@@ -47,6 +40,20 @@ def _cures(found: Cures, screen: Screen) -> Iterator[Part]:
         for name, reason in found.declined.items():
             reasons.add_row(Text(name), Text(printable(reason), "dim"))
         yield from section("Declined", reasons)
+
+
+def _tried(cures: tuple[Cure, ...]) -> Iterator[Part]:
+    """Scores, those on samples that were not trained on where there are such."""
+    apart = any(c.others == c.others for c in cures)
+    right = ("before", "after", *(["on others"] if apart else []))
+    table = grid("cure", "meant for", *right, "steps", right=right)
+    for cure in cures:
+        scores = (cure.before, cure.after, *([cure.others] if apart else []))
+        table.add_row(cure.name, cure.cause, *map(score, scores), str(cure.steps))
+    yield table
+    others = "; on others: on samples that they were not trained on" if apart else ""
+    says = "Accuracy, or share of the targets' variance explained, on these samples"
+    yield Text(f"{says}{others}.", "dim")
 
 
 @parts.register

@@ -48,6 +48,8 @@ class Fit:
         undecided: Share of the rows whose class is wrong even there.
         labels_best: Whether outputs of 0 and 1, as the labels are, have the least loss.
         spread: Whether the loss spreads targets over outputs of another shape.
+        unheard: Whether outputs differ, and what the last weight writes has no part in them now:
+            which of them are possible is then not known.
     """
 
     labels: Labels | None
@@ -65,6 +67,7 @@ class Fit:
     undecided: float = 0.0
     labels_best: bool = False
     spread: bool = False
+    unheard: bool = False
 
     @property
     def beyond(self) -> float:
@@ -93,6 +96,8 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     if ending is None:
         return Fit(**known, reach=known["free"])
     start = bounded(ending)
+    if _is_unheard(ending):
+        return Fit(**known, reach=known["free"], unheard=True)
     reach, best = known["free"], None
     if ending.names or math.isfinite(ending.bound):
         starts = tail_starts(ending.start, output, labels)
@@ -158,6 +163,16 @@ def bounded(ending: Tail) -> Callable[[Tensor], Tensor]:
     if math.isfinite(ending.bound):
         return lambda start: ending(ending.bound * start.tanh())
     return ending
+
+
+def _is_unheard(ending: Tail) -> bool:
+    """Whether the output differs within itself, and is the same whatever the last weight writes."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(ending.start.shape, generator=generator).to(ending.start)
+    with torch.no_grad():
+        made = [ending(size * drawn) for size in DRAWS]
+    same = all(torch.equal(m, ending.output) for m in made)
+    return same and not bool((ending.output == ending.output.flatten()[:1]).all())
 
 
 def _is_spread(output: Tensor, targets: Tensor, needs: Needs) -> bool:

@@ -10,7 +10,7 @@ from sigmascope.probes import Subject
 from sigmascope.probes.execution import Dropped, module_name, uses_batch_statistics
 from sigmascope.probes.samples import tensors
 from sigmascope.records import Estimate, Item, Reading, View
-from sigmascope.survey.coverage import tried
+from sigmascope.survey.coverage import differentiated, tried
 
 VIEW: View = "setup"
 HARDLY = 1e-5  # of the size of an input: less is no difference between samples
@@ -63,7 +63,7 @@ def _unused(subject: Subject) -> Iterator[Item]:
     """Layers to be trained that the model neither calls nor applies in another way."""
     called = {module_name(c.site) for c in subject.calls}
     shared = {id(p) for name in called for p in subject.modules[name].parameters()}
-    outside = set(subject.uses_outside)
+    outside = set(subject.uses_outside) | differentiated(subject)
     for name, module in subject.modules.items():
         own = {f"{name}.{key}": p for key, p in module.named_parameters() if p.requires_grad}
         elsewhere = outside & own.keys() or any(id(p) in shared for p in own.values())

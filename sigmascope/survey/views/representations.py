@@ -24,6 +24,8 @@ def representation_items(subject: Subject) -> Iterator[Item]:
     for call in subject.calls:
         if not call.input.is_floating_point():
             yield Skipped(call.site, view, "it reads token ids, not a representation")
+        if call.site in subject.unfed:
+            yield Reading(call.site, "inputs read", Estimate.exactly(0.0), view)
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
         for form, rows in both.forms().items():

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.samples import Loss
+from sigmascope.probes.execution import still
+from sigmascope.probes.samples import Loss, tensors
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
 from sigmascope.survey.task import Fit, fit_of
 
@@ -24,14 +25,14 @@ ONE = Estimate.exactly(1.0)
 
 def task_items(subject: Subject) -> Iterator[Item]:
     """Size of the inputs; targets that they tell, that the outputs can reach; the first loss."""
-    read = next((c.input for c in subject.calls if c.input.is_floating_point()), None)
-    first = next((c.site for c in subject.calls), "")
+    first, *others = _first_readers(subject)
     rows = None
-    if read is not None and first in subject.activations:
-        rows = subject.activations[first].samples
-        if rows is not None and sums.is_finite(rows):
-            size = rows.double().square().mean().sqrt().item()
-            yield Reading(first, "input size", Estimate.rounded(size, ulps=64), VIEW)
+    for site in (first, *others):
+        own = subject.activations[site].samples if site in subject.activations else None
+        rows = own if site == first else rows
+        if own is not None and sums.is_finite(own):
+            size = own.double().square().mean().sqrt().item()
+            yield Reading(site, "input size", Estimate.rounded(size, ulps=64), VIEW)
     loss, targets = subject.loss, subject.targets
     if loss is None or not isinstance(targets, Tensor):
         return
@@ -44,6 +45,22 @@ def task_items(subject: Subject) -> Iterator[Item]:
         return
     if rows is not None and sums.is_finite(rows) and subject.count >= FEWEST:
         yield from _told_by_inputs(subject, first, rows, wanted)
+
+
+def _first_readers(subject: Subject) -> list[str]:
+    """The first layer that anything of the batch reaches, and that of each other part of it."""
+    fed = [c for c in subject.calls if c.site not in subject.unfed]
+    found = [c.site for c in fed[:1]] or [""]
+    parts = [t for t in tensors(subject.batch) if not any(_same(t, c.input) for c in fed[:1])]
+    for call in fed[1:]:
+        left = [t for t in parts if not _same(t, call.input)]
+        found += [call.site] * (len(left) < len(parts))
+        parts = left
+    return found
+
+
+def _same(part: Tensor, read: Tensor) -> bool:
+    return part.shape == read.shape and part.dtype == read.dtype and torch.equal(part, read)
 
 
 def _told_by_inputs(
@@ -159,7 +176,8 @@ def _reach(
     subject: Subject, targets: Tensor, loss: Loss, wanted: Float64[Tensor, "n k"] | None
 ) -> Iterator[Item]:
     """What outputs, targets and loss ask of one another, and what no weights could reach."""
-    fit = fit_of(subject, loss, targets)
+    with still(subject.model):  # behind the last weight numbers may be written down, too
+        fit = fit_of(subject, loss, targets)
     yield from _asked(fit)
     apart = fit.same > 0 and fit.same - fit.free > ROOM * abs(fit.now)  # one sample fits a constant
     if apart and math.isfinite(fit.now) and math.isfinite(fit.same):
@@ -169,6 +187,9 @@ def _reach(
         yield from _possible(fit)
     elif subject.tail is None:
         why = "the operations behind the last weight cannot be run by themselves"
+        yield Skipped(OUTPUT, "range of the output", why)
+    elif fit.unheard:
+        why = "the output is the same whatever the last weight writes, as where it is times zero"
         yield Skipped(OUTPUT, "range of the output", why)
     if not fit.closing and wanted is not None:
         yield from _too_narrow(subject, targets, wanted)

@@ -92,3 +92,29 @@ def test_which_cures_go_on(scores, names):
     program = ss.Program(network(), (X, CLASSES))
     made = [Cure(str(i), "cause", (), program, 0.1, s, 9) for i, s in enumerate(scores)]
     assert [c.name for c in _worth_more(made)] == names
+
+
+def test_what_is_learned_by_heart_is_told_from_what_holds_elsewhere():
+    g = torch.Generator().manual_seed(1)
+    x = torch.randn(400, 6, generator=g)
+    rule, coins = (x[:, 0] > 0).long(), torch.randint(2, (400,), generator=g)
+    for y, holds in ((rule, True), (coins, False)):
+        program = ss.Program(
+            network(nn.Sigmoid(), outputs=2), (x, y), F.cross_entropy, "adam", 1e-5, 16, 50
+        )
+        tried = cured(program, samples=32).tried
+        assert tried
+        assert all(c.others == c.others for c in tried)
+        found = max(tried, key=lambda c: c.after)
+        assert found.after > 0.9
+        assert (found.others > 0.75) == holds
+    few = ss.Program(network(outputs=2), (x[:32], rule[:32]), F.cross_entropy, "adam", 1e-5, 16, 50)
+    assert all(c.others != c.others for c in cured(few, samples=32).tried)
+
+
+def test_options_that_are_too_strong_are_cured_as_the_finding_says():
+    how = {"optimizer": "sgd", "lr": 0.05, "epochs": 200, "options": {"weight_decay": 1.0}}
+    found = best(network(), CLASSES, F.cross_entropy, **how)
+    cure = next(c for c in found.tried if c.name == "less-weight-decay")
+    assert cure.patch == ("weight_decay=0.0001",)
+    assert cure.after > cure.before + 0.2

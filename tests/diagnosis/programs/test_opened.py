@@ -3,9 +3,10 @@
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from sigmascope.diagnosis.programs import Program, fitting_loss
-from sigmascope.diagnosis.programs.opened import opened
+from sigmascope.diagnosis.programs.opened import opened, unseen
 
 X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
 
@@ -51,3 +52,39 @@ def test_why_targets_do_not_fit():
     assert set(known.task) == {"batch_dim"}
     known = opened(Program(nn.Linear(3, 1), (X, X[:, 0]), F.mse_loss), samples=20)
     assert "broadcast" in known.unfit
+
+
+def test_samples_that_were_not_taken_are_others():
+    targets = torch.arange(20.0)[:, None]
+    for data in (
+        (X, targets),
+        TensorDataset(X, targets),
+        DataLoader(TensorDataset(X, targets), batch_size=4, shuffle=True),
+    ):
+        program = Program(nn.Linear(3, 1), data)
+        known = opened(program, samples=8)
+        more = unseen(program, known)
+        assert more is not None
+        own, others = set(known.targets.flatten().tolist()), set(more[1].flatten().tolist())
+        assert len(others) == 8
+        assert not own & others
+        assert torch.equal(more[0], X[more[1].flatten().long()])
+
+
+def test_where_there_are_no_others_that_is_known():
+    program = Program(nn.Linear(3, 1), (X, torch.arange(20.0)[:, None]))
+    assert unseen(program, opened(program, samples=20)) is None
+    language = Program(Language(), IDS)  # targets were made, and are none of its data
+    assert unseen(language, opened(language, samples=3)) is None
+    noisy = [(torch.randn(3), torch.randn(1)) for _ in range(20)]
+
+    class Drawn(TensorDataset):
+        def __len__(self):
+            return 20
+
+        def __getitem__(self, index):
+            noisy[index] = (noisy[index][0] + 1, noisy[index][1])
+            return noisy[index]
+
+    drawn = Program(nn.Linear(3, 1), Drawn(X))
+    assert unseen(drawn, opened(drawn, samples=8)) is None

@@ -133,3 +133,25 @@ def test_what_is_behind_zeros_is_not_cut(form, speaks):
 def test_zeros_that_constants_multiply_are_not_blamed(form, speaks):
     r = reading("gradient of a zero weight", 0.0, "layer 0.weight", form=form)
     assert bool([*stuck_weights(Profile((r,), layers=layers(2)))]) == speaks
+
+
+class Adapted(nn.Module):
+    """A frozen layer with a product of low rank beside it."""
+
+    def __init__(self, inputs, outputs, rank):
+        super().__init__()
+        self.base = nn.Linear(inputs, outputs).requires_grad_(False)
+        self.down, self.up = nn.Linear(inputs, rank, False), nn.Linear(rank, outputs, False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x):
+        return self.base(x) + self.up(self.down(x))
+
+
+def test_what_is_frozen_beside_an_adapter_is_meant(digits):
+    for rank, also, severity in ((4, False, "note"), (64, False, "warning"), (4, True, "warning")):
+        torch.manual_seed(0)
+        last = nn.Linear(64, 10)
+        last.weight.requires_grad_(not also)  # which has no adapter
+        model = nn.Sequential(nn.Flatten(), Adapted(64, 64, rank), nn.ReLU(), last)
+        assert found(model, digits)["frozen-layer"].severity == severity

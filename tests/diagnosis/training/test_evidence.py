@@ -103,3 +103,21 @@ def test_the_last_fall_has_its_standard_errors():
     errors = math.sqrt((8 / 7 + 2 / 7) / 8)  # of the two means: variances over eight
     assert (seen.value, seen.risk) == (pytest.approx(0.25), 0.05)
     assert seen.high - seen.value == pytest.approx(2 * errors / 2, rel=1e-6)
+
+
+def test_what_is_learned_by_heart_has_a_low_lower_end():
+    model = network()
+    coins = torch.randn(256, 1, generator=torch.Generator().manual_seed(1))
+    wide = torch.randn(256, 5, generator=torch.Generator().manual_seed(2))
+    told = torch.stack([wide[:, 0], wide.sum(1)], 1).sum(1, keepdim=True)
+    for targets, sure in ((coins, False), (told, True)):
+        data = Data(wide[:16], targets[:16], F.mse_loss, 16)
+        others = Data(wide[16:], targets[16:], F.mse_loss, 16)
+        items = training_items(
+            model, data, recipe_of("adam", model, 0.01), planned=600, unseen=others
+        )
+        seen = {i.quantity: i.estimate for i in items if isinstance(i, Reading)}
+        chance = seen["probability at your settings"]
+        assert chance.value > 0.9
+        assert (chance.low > 0.5) == sure
+        assert (seen["loss left on others"].value < 0.55) == sure

@@ -196,7 +196,7 @@ def test_what_cannot_be_covered_is_said():
     assert found.silent == {
         "tokens": "it reads token ids",
         "memory": "the gradient of LSTM by its weights is not covered",
-        "unused": "the output does not depend on what it wrote",
+        "unused": "the output does not depend on the (first) tensor that it wrote",
         "last": "its weight is not trained",
     }
 

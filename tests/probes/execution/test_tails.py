@@ -91,6 +91,25 @@ def test_what_cannot_be_run_again_is_refused():
         tail(Made(nn.Linear(4, 3), lambda z: torch.ones(2, 1)), torch.ones(2, 4))
 
 
+def test_what_remembers_other_numbers_is_refused():
+    class Observing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(4, 3)
+            self.register_buffer("most", torch.full((), 1e-3))
+
+        def forward(self, x):
+            z = self.head(x)
+            self.most.copy_(torch.maximum(self.most, z.abs().max()))
+            return z / self.most
+
+    model = Observing()
+    before = fingerprint(model=model)
+    with pytest.raises(Refusal, match="keeps a state"):
+        tail(model, torch.ones(2, 4))
+    assert not differences(before, fingerprint(model=model))
+
+
 @pytest.mark.parametrize("name", list(MODELS)[::4])
 def test_models_are_left_as_found(name):
     model, batch = MODELS[name]()

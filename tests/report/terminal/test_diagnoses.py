@@ -37,6 +37,16 @@ def test_what_was_tried_is_in_a_table_with_its_lines_below(cure):
     assert "Declined" not in said
 
 
+def test_scores_on_other_samples_have_a_column_where_there_are_any(cure):
+    said = text(Cures((replace(cure, others=0.5), replace(cure, name="rate")), {}))
+    _, titles, first, second, *_ = said.splitlines()
+    assert titles.split() == ["cure", "meant", "for", "before", "after", "on", "others", "steps"]
+    assert first.split() == ["scale", "unscaled-inputs", "0.25", "0.91", "0.50", "40"]
+    assert second.split() == ["rate", "unscaled-inputs", "0.25", "0.91", "–", "40"]
+    assert "not trained on" in said
+    assert "not trained on" not in text(Cures((cure,), {}))
+
+
 def test_the_lines_of_the_best_alone_are_printed(cure):
     many = tuple(replace(cure, name=f"cure-{i}", patch=(f"line {i}",)) for i in range(SHOWN + 2))
     said = text(Cures(many, {}))

@@ -137,3 +137,42 @@ def test_the_signal_is_that_of_fits_without_each_sample():
         spread = math.sqrt(sum((x - mean) ** 2 for x in others) / 199)
         scores.append((mine - mean) / spread)
     assert target_signal(rows, targets) == pytest.approx(max(scores), rel=1e-9)
+
+
+def test_every_part_of_the_batch_has_its_size():
+    class Timed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.t, self.o = nn.Linear(5, 8), nn.Linear(1, 8), nn.Linear(8, 3)
+
+        def forward(self, x, t):
+            return self.o((self.a(x) + self.t(t)).relu())
+
+    torch.manual_seed(0)
+    x, t, y = torch.randn(24, 5), 1000 * torch.rand(24, 1), torch.arange(24) % 3
+    found = survey.profile(Timed(), (x, t), targets=y, loss=nn.functional.cross_entropy)
+    sizes = {r.site: r.estimate.value for r in found.series("input size")}
+    own = {"a": float(x.square().mean().sqrt()), "t": float(t.square().mean().sqrt())}
+    assert sizes == pytest.approx(own, rel=1e-5)
+
+
+def test_a_last_weight_that_is_not_heard_bounds_nothing():
+    class Adapted(nn.Module):
+        """As adapters whose scale is zero at first."""
+
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(5, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            z = self.a(x)
+            return z + 0.0 * self.b(z)
+
+    torch.manual_seed(0)
+    y = torch.arange(24) % 3
+    found = survey.profile(
+        Adapted(), torch.randn(24, 5), targets=y, loss=nn.functional.cross_entropy
+    )
+    said = {r.quantity for r in found.readings if r.site == "(output)" and r.form == "add"}
+    assert not said
+    assert any("whatever the last weight writes" in s.why for s in found.skipped)
