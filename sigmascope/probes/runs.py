@@ -10,7 +10,7 @@ more by itself, so that sharing a run costs no answer and changes none.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import torch
@@ -50,6 +50,7 @@ from sigmascope.probes.structure.operations import (
     branches_of,
     closing_operation,
 )
+from sigmascope.probes.taken import backward
 
 MIXED = (
     "`{}` must be asked of a model that treats every sample by itself, got one in which {}. Take "
@@ -370,19 +371,18 @@ class Runs(Observed):
     def _added_up(self, pull: Tensor) -> Iterator[tuple[str, Tensor]]:
         names = {p: n for n, p in self.model.named_parameters() if p.requires_grad}
         for group, _ in gradient_turns(names):
-            totals: list[Tensor | None] = [None] * len(group)
+            totals: dict[nn.Parameter, Tensor] = {}
+            add = partial(_add, totals)
             for piece, part in self.pieces:
                 with explaining(), piece.on_tape() as run:
                     rows = run.scene.split(run.output)
                     assert rows is not None  # or there would be no `pull`
-                    grads = torch.autograd.grad(rows, group, pull[part], allow_unused=True)
-                    del run, rows
-                totals = [_sum(*both) for both in zip(totals, grads, strict=True)]
-                del grads
+                    split = len(group) == 1  # a large one, of which autograd would hold two more
+                    del run
+                    backward(rows, pull[part], group, add, split=split)
+                    del rows
             for p in group:
-                total = totals.pop(0)
-                yield names[p], torch.zeros_like(p) if total is None else total
-                del total
+                yield names[p], totals.pop(p) if p in totals else torch.zeros_like(p)
 
     def _gathered(self, found: list[LastGradients], run: Taped, part: slice) -> list[LastGradients]:
         """With those of one more run."""
@@ -422,7 +422,8 @@ class Runs(Observed):
         return self._swept(self._differentiated, rest, run=run)
 
 
-def _sum(total: Tensor | None, more: Tensor | None) -> Tensor | None:
-    if total is None or more is None:
-        return more if total is None else total
-    return total + more  # not in place: autograd may give one tensor twice, or a view of one number
+def _add(totals: dict[nn.Parameter, Tensor], p: nn.Parameter, more: Tensor) -> None:
+    if p in totals:
+        totals[p] += more
+    else:
+        totals[p] = more.clone()  # autograd may give one tensor twice, or a view of one number

@@ -2,10 +2,10 @@
 
 How a change is noticed: neither the version counter of a tensor nor its address tells of every one
 (`weight.data.clamp_()`, NumPy views and fused kernels count no version), so values are compared,
-and for that they are copied. Up to `AMPLE` bytes of a model that is all, or less where little memory
-is allowed. Of what is beyond, whole copies are kept for its first run, in a file where they would
-take more than `COPIES` of the memory allowed; of what that run has left alone, a checksum is kept
-from then on, and a change that it finds, which cannot be undone, is an error.
+and for that they are copied. Up to `AMPLE` bytes of a model that is all, or fewer where little
+memory is allowed. Of what is beyond, whole copies are kept for its first run, in a file where they
+would take more than `COPIES` of the memory allowed; of what that run has left alone, a checksum is
+kept from then on, and a change that it finds, which cannot be undone, is an error.
 """
 
 import sys

@@ -157,7 +157,7 @@ def test_a_disk_that_fills_up_meanwhile_is_said(monkeypatch):
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", Full)
-    with pytest.raises(Refusal, match="No space left on device.*TMPDIR="):
+    with pytest.raises(Refusal, match=r"No space left on device.*TMPDIR="):
         Spill(10, 0.5).put(torch.zeros(10**6))
 
 
