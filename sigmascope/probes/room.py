@@ -18,6 +18,7 @@ from sigmascope.probes.scene import Scene
 
 TAPE = 0.25  # of the memory allowed for a tape: gradients and copies of it take as much, and more
 GRADIENTS = 0.125  # of it, for gradients of parameters: one more is made before any is dropped
+LARGE = 1 / 32  # of it, from which the gradient of one parameter is large
 SURE = 1 / 64  # of the memory allowed that layers may write before their tape is weighed
 T = TypeVar("T")
 P = TypeVar("P", bound=Tensor)
@@ -96,6 +97,11 @@ def turns(
 def gradient_turns(parameters: Iterable[P]) -> Iterator[tuple[list[P], bool]]:
     """Parameters, as many at a time as their gradients fit; and whether they are the last."""
     return turns(parameters, lambda p: p.numel() * p.itemsize, int(GRADIENTS * allowed()))
+
+
+def large() -> int:
+    """Bytes from which a parameter's gradient is large for the memory allowed."""
+    return int(LARGE * allowed())
 
 
 def _size(t: Tensor) -> int:

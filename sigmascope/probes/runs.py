@@ -39,7 +39,7 @@ from sigmascope.probes.jacobian.sample_mixing import (
 )
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
-from sigmascope.probes.room import at_once, gradient_turns
+from sigmascope.probes.room import at_once, gradient_turns, large
 from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.scene import SMALL, Scene, Taped
 from sigmascope.probes.structure.affine_graph import is_affine
@@ -377,9 +377,8 @@ class Runs(Observed):
                 with explaining(), piece.on_tape() as run:
                     rows = run.scene.split(run.output)
                     assert rows is not None  # or there would be no `pull`
-                    split = len(group) == 1  # a large one, of which autograd would hold two more
                     del run
-                    backward(rows, pull[part], group, add, split=split)
+                    backward(rows, pull[part], group, add, large=large(), parts=True)
                     del rows
             for p in group:
                 yield names[p], totals.pop(p) if p in totals else torch.zeros_like(p)

@@ -26,7 +26,8 @@ def backward(
     *,
     others: Sequence[Tensor] = (),
     again: bool = False,
-    split: bool = False,
+    large: int | None = None,
+    parts: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """One pass back from a value.
 
@@ -35,11 +36,12 @@ def backward(
         seed: Its gradient; None for a number.
         parameters: By these; each once.
         take: Is given every one that has a gradient, and the gradient, which it must not keep
-            unless it copies it.
+            unless it copies it, nor change.
         others: By these too.
         again: Whether the tape is kept.
-        split: Whether a parameter that is used several times may be given to `take` as often, with
-            what each use adds. Autograd holds two of these at once to add them up.
+        large: Bytes from which what several uses of one parameter add to its gradient is added up
+            here, in place: autograd holds three tensors of its size for that.
+        parts: Whether `take` is given what each use of these adds, one after the other, instead.
 
     Returns:
         Gradients by the others; None where the value ignores them.
@@ -50,15 +52,16 @@ def backward(
     with torch.enable_grad():
         root = value.view_as(value)  # ours alone: it tells this pass from others
     with ExitStack() as undo:
-        listened = _Pass(take)
+        listened = _Pass(take, parts=parts)
         undo.callback(root.register_hook(listened.begin).remove)
         streamed = [p for p in parameters if type(p) in (Tensor, nn.Parameter)]
         for p in streamed:
             undo.enter_context(_hooked(p, partial(listened.gradient, p)))
-        if split:
-            for node, uses in _uses(root, streamed):
-                undo.callback(node.register_hook(partial(listened.parts, uses)).remove)
+        some = [p for p in streamed if large is not None and p.numel() * p.itemsize >= large]
+        for node, uses in listened.several(root, some):
+            undo.callback(node.register_hook(partial(listened.part, uses)).remove)
         grads = torch.autograd.grad(root, sources, seed, retain_graph=again, allow_unused=True)
+    listened.end()
     for p, grad in zip(parameters, grads[len(others) :], strict=True):
         if grad is not None and id(p) not in listened.taken:
             take(p, grad)
@@ -68,9 +71,11 @@ def backward(
 class _Pass:
     """One pass back, while it is made."""
 
-    def __init__(self, take: Take[Any]) -> None:
-        self._take, self._task = take, -1
+    def __init__(self, take: Take[Any], *, parts: bool) -> None:
+        self._take, self._parts, self._task = take, parts, -1
         self.taken: set[int] = set()
+        self._left: dict[int, int] = {}  # uses that have not added their part
+        self._sums: dict[Tensor, Tensor] = {}
 
     @property
     def _ours(self) -> bool:
@@ -87,7 +92,22 @@ class _Pass:
         self._take(p, grad)
         return grad.new_zeros(()).expand_as(grad)
 
-    def parts(
+    def several(
+        self, root: Tensor, parameters: Sequence[Tensor]
+    ) -> list[tuple[Any, dict[int, Tensor]]]:
+        """The operations that read parameters which several read, with these by their places.
+
+        Not of parameters with hooks of the user's, who are to see the sum.
+        """
+        own = {id(p): p for p in parameters if len(p._backward_hooks or ()) < 2}  # one is ours
+        found = _uses(root, own) if own else []
+        self._left = dict.fromkeys(own, 0)
+        for p in (p for _, uses in found for p in uses.values()):
+            self._left[id(p)] += 1
+        kept = [(n, {k: p for k, p in uses.items() if self._left[id(p)] > 1}) for n, uses in found]
+        return [(node, uses) for node, uses in kept if uses]
+
+    def part(
         self, uses: dict[int, Tensor], grads: tuple[Any, ...], _: tuple[Any, ...]
     ) -> tuple[Any, ...] | None:
         """What one operation adds to gradients; of those that are taken it adds nothing."""
@@ -98,9 +118,25 @@ class _Pass:
             grad = left[place]
             if type(grad) is Tensor and grad.layout == torch.strided:
                 self.taken.add(id(p))
-                self._take(p, grad)
+                self._add(p, grad)
                 left[place] = None
         return tuple(left)
+
+    def _add(self, p: Tensor, grad: Tensor) -> None:
+        self._left[id(p)] -= 1
+        if self._parts:
+            self._take(p, grad)
+        elif p not in self._sums:
+            self._sums[p] = grad.clone()  # autograd may give one tensor twice
+        else:
+            self._sums[p] += grad
+            if not self._left[id(p)]:
+                self._take(p, self._sums.pop(p))
+
+    def end(self) -> None:
+        """Sums to which some uses had nothing to add."""
+        while self._sums:
+            self._take(*self._sums.popitem())
 
 
 @contextmanager
@@ -115,14 +151,9 @@ def _hooked(p: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Iterator[None
             p._backward_hooks = None
 
 
-def _uses(root: Tensor, parameters: Sequence[Tensor]) -> list[tuple[Any, dict[int, Tensor]]]:
-    """The operations that read parameters which several read, with these by their places.
-
-    Not of parameters with hooks of the user's, who are to see the sum.
-    """
-    own = {id(p): p for p in parameters if len(p._backward_hooks or ()) < 2}  # one is ours
+def _uses(root: Tensor, own: dict[int, Tensor]) -> list[tuple[Any, dict[int, Tensor]]]:
+    """The operations of a graph that read some parameters, with these by their places."""
     found: list[tuple[Any, dict[int, Tensor]]] = []
-    counts = dict.fromkeys(own, 0)
     left: list[Any] = [root.grad_fn]
     seen = {*left}
     while left:
@@ -132,11 +163,9 @@ def _uses(root: Tensor, parameters: Sequence[Tensor]) -> list[tuple[Any, dict[in
             p = own.get(id(getattr(after, "variable", None)))
             if p is not None:
                 uses[place] = p
-                counts[id(p)] += 1
             elif after is not None and after not in seen:
                 seen.add(after)
                 left.append(after)
         if uses:
             found.append((node, uses))
-    several = [(n, {k: p for k, p in uses.items() if counts[id(p)] > 1}) for n, uses in found]
-    return [(node, uses) for node, uses in several if uses]
+    return found

@@ -169,18 +169,28 @@ def checksum(t: Tensor) -> tuple[int, ...] | None:
     whole = len(words) // (ROW * own) * (ROW * own)
     if words.storage_offset() % own or words.data_ptr() % 8:
         whole = 0
-    table, rest = words[:whole].view(torch.int64).view(-1, ROW), words[whole:].long()
+    table, rest = words[:whole].view(torch.int64).view(-1, ROW), words[whole:]
     rows, columns = [], table.new_zeros(ROW)
     for part in table.split(TOGETHER):  # is read once, and added up twice while it is near
         rows.append(part.sum(1))
         columns += part.sum(0)
     sums = (torch.cat(rows) if rows else table[:, 0], columns, rest)
-    return tuple(int((s * _weights(len(s), s.device)).sum()) for s in sums)
+    return tuple(map(_weighed, sums))
 
 
-def _weights(n: int, device: torch.device) -> Tensor:
+def _weighed(words: Tensor) -> int:
+    """Sum of the words, each with a weight of its own, modulo 2^64."""
+    parts = words.split(ROW * TOGETHER)  # words that lie askew are all here, and may be many
+    starts = range(0, len(words), ROW * TOGETHER)
+    found = words.new_zeros((), dtype=torch.int64)
+    for start, part in zip(starts, parts, strict=False):
+        found += (part.long() * _weights(start, len(part), part.device)).sum()
+    return int(found)
+
+
+def _weights(start: int, n: int, device: torch.device) -> Tensor:
     """Odd numbers that follow no simple rule, so that no exchange of words keeps a sum."""
-    k = torch.arange(1, n + 1, device=device, dtype=torch.int64)
+    k = torch.arange(start + 1, start + n + 1, device=device, dtype=torch.int64)
     return (k * 0x5851F42D4C957F2D + (k * k) * 0x14057B7EF767814F) | 1
 
 

@@ -16,6 +16,7 @@ from sigmascope.probes.execution.layers import NORMALISERS, WHOLE, channel_dim, 
 
 COVERED = (nn.Linear, nn.Embedding, _ConvNd, *NORMALISERS)
 BLOCK = 256  # numbers whose squares are added up in the narrow format
+ENTRIES = 2**21  # of a weight that are copied to float64 at once
 ROWS = 64  # of what a layer reads by which it is told whether it is linear
 NARROW = 1e-24  # squares above this, and below its inverse, lost nothing there
 PerSample = Float[Tensor, "n k"]
@@ -190,7 +191,9 @@ def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:
     for turned, W in ((False, weight), (True, weight.mT)):
         if x.shape[-1] == W.shape[1] and y.shape == (*x.shape[:-1], W.shape[0]):
             read, wrote = _some(x), _some(y)
-            expected = read.double() @ W.detach().double().mT
+            # by some units at a time: a copy in float64 may be the largest tensor there is
+            units = W.detach().split(max(1, ENTRIES // W.shape[1]))
+            expected = torch.cat([read.double() @ some.double().mT for some in units], -1)
             expected = expected if bias is None else expected + bias.detach().double()
             scale = float(expected.abs().amax())
             close = float((expected - wrote.double()).abs().amax())

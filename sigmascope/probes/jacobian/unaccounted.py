@@ -12,6 +12,7 @@ from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import NORMALISERS, Statisticians, standardised
 from sigmascope.probes.execution.refusals import explaining
 from sigmascope.probes.jacobian.ntk_shares import implied, probed
+from sigmascope.probes.room import large
 from sigmascope.probes.scene import Scene, Taped
 from sigmascope.probes.taken import backward
 
@@ -94,7 +95,9 @@ class Gaps:
         calls = [c for c in run.calls if c.output.requires_grad]
         asked = [p for p in self.gaps if p.requires_grad]
         wrote = [c.output for c in calls]
-        grads = backward(flat, seed, asked, self._take, others=wrote, again=True)
+        grads = backward(
+            flat, seed, asked, self._take, others=wrote, again=True, large=large(), parts=True
+        )
         for call, delta in zip(calls, grads, strict=True):
             if delta is not None and not call.spoiled:
                 self._explain(call, delta, run.scene.frozen)

@@ -15,7 +15,7 @@ from sigmascope.gate import Refusal
 from sigmascope.probes.execution.freeze import alive
 from sigmascope.probes.execution.layers import NORMALISERS
 from sigmascope.probes.execution.refusals import called, plain
-from sigmascope.probes.room import gradient_turns
+from sigmascope.probes.room import gradient_turns, large
 from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.samples.targets import Loss
 from sigmascope.probes.taken import backward
@@ -104,7 +104,7 @@ def reduced_gradients(
             found[names[id(p)]] = of(names[id(p)], plain(grad))
 
         with _explained(model):
-            backward(scalar, None, [*leaves.values()], take)
+            backward(scalar, None, [*leaves.values()], take, large=large())
         for name, p in leaves.items():  # those that the loss ignores
             if name not in found:
                 found[name] = of(name, plain(torch.zeros_like(p)))
@@ -126,10 +126,11 @@ def _trial(
 ) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
     """What is differentiated in a trial, and by what, by name; as for `trial_gradients`."""
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    leaves: dict[str, Tensor]
     generator = generator or torch.Generator().manual_seed(0)
     with alive(model, fused=fused), _signed(model, signs):
-        run, leaves = _nudged(model, learnable, nudge) if nudge else (model, {**learnable})
+        run, leaves = model, dict[str, Tensor](learnable)
+        if nudge:
+            run, leaves = _nudged(model, learnable, nudge)
         out = called(model, prepared(model, batch), run=run)
         drawn = partial(_drawn, generator=generator)
         if loss is None or targets is None or pull == "random":
