@@ -43,8 +43,8 @@ def tape_size(scene: Scene) -> int:
     kept: dict[int, Tensor] = {}  # alive, so that no memory is used twice
 
     def note(t: Tensor) -> Tensor:
-        kept.setdefault(_place(t), t.detach())
-        return t
+        # a tensor that knows its operation, kept by this, would keep itself alive for ever
+        return kept.setdefault(_place(t), t.detach())
 
     with saved_tensors_hooks(note, lambda t: t), scene.on_tape() as run:
         for call in run.calls:
