@@ -39,7 +39,7 @@ from sigmascope.probes.jacobian.sample_mixing import (
 )
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
-from sigmascope.probes.room import at_once, gradient_turns, large
+from sigmascope.probes.room import at_once, gradient_turns, large, require_gradients
 from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.scene import SMALL, Scene, Taped
 from sigmascope.probes.structure.affine_graph import is_affine
@@ -293,7 +293,7 @@ class Runs(Observed):
             count, seen = run.scene.count, operations.sums
             found = self._branches_on(run, [*sums, (count, seen)])
             # by their nodes, the graph of a run that is over would live on
-            sums.append((count, [replace(s, nodes=(None, None)) for s in seen]))
+            sums.append((count, [replace(s, nodes=(None, None), node=None) for s in seen]))
             return found
 
         asked: dict[str, Question] = {
@@ -322,6 +322,17 @@ class Runs(Observed):
             raise
         except Exception:  # noqa: BLE001 (the model takes batches of one size: it is run on those)
             return self.count
+
+    def require_gradients(self, *, do: str) -> None:
+        """Refuse what has no room for the gradient of the largest parameter.
+
+        Args:
+            do: What else can be done, as the end of a sentence.
+
+        Raises:
+            Refusal: With what is needed and what is allowed.
+        """
+        require_gradients(self._scene, self._trace.calls, do=do)
 
     @property
     def pieces(self) -> Iterator[tuple[Scene, slice]]:
@@ -374,7 +385,8 @@ class Runs(Observed):
             totals: dict[nn.Parameter, Tensor] = {}
             add = partial(_add, totals)
             for piece, part in self.pieces:
-                with explaining(), piece.on_tape() as run:
+                # what layers write is on the tape: kept beside it, it would stay until the end
+                with explaining(), piece.on_tape(listen=False) as run:
                     rows = run.scene.split(run.output)
                     assert rows is not None  # or there would be no `pull`
                     del run

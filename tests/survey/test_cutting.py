@@ -51,6 +51,18 @@ def test_a_profile_within_a_cap_is_that_of_the_first_samples():
             assert there[key] == pytest.approx(r.estimate.value, rel=1e-4, abs=1e-6), key
 
 
+def test_a_cap_that_a_gradient_does_not_fit_is_refused_before_it_starts(as_users_see_it):
+    model, x, y = wide()
+    task = {"targets": y, "loss": F.cross_entropy, "memory": "200kB"}
+    asked = []
+    words = r"gradient of `0\.weight`.* takes .* or ask for the views representations and weights"
+    with pytest.raises(Refusal, match=words):
+        survey.profile(model, x, **task, progress=lambda word, *_: asked.append(word))
+    assert asked == ["forward pass"]
+    plain = survey.profile(model, x, **task, views=("representations", "weights"))
+    assert plain.readings
+
+
 def test_pieces_of_the_samples_give_what_all_at_once_do():
     model, x, y = wide()
     task = {"targets": y, "loss": F.cross_entropy}

@@ -67,3 +67,24 @@ def test_pieces_of_the_batch_add_up_to_the_same():
     assert list(found) == list(whole)
     for name, g in whole.items():
         assert math.isclose(found[name].square, g.square, rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("limit", [None, 100_000])
+def test_a_weight_that_is_used_twice_has_the_sum_of_its_gradients(limit):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(400, 8)
+            self.head = nn.Linear(8, 400, bias=False)
+            self.head.weight = self.table.weight
+
+        def forward(self, ids):
+            return self.head(self.table(ids))
+
+    torch.manual_seed(0)
+    model, ids = Tied(), torch.arange(6)
+    (want,) = torch.autograd.grad(F.cross_entropy(model(ids), ids), model.table.weight)
+    with memory(limit):
+        (found,) = OwnModes(Subject(model, ids, ids, F.cross_entropy)).gradients().values()
+    assert math.isclose(found.square, float(want.double().square().sum()), rel_tol=1e-6)
+    assert math.isclose(found.largest, float(want.abs().max()), rel_tol=1e-6)
