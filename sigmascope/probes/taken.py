@@ -116,9 +116,10 @@ class _Pass:
         left = [*grads]
         for place, p in uses.items():
             grad = left[place]
-            if type(grad) is Tensor and grad.layout == torch.strided:
+            if isinstance(grad, Tensor):
                 self.taken.add(id(p))
-                self._add(p, grad)
+                # a sum of sparse and dense ones is dense
+                self._add(p, grad if grad.layout == torch.strided else grad.to_dense())
                 left[place] = None
         return tuple(left)
 

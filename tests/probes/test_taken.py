@@ -35,11 +35,12 @@ def taken(value, parameters, **named):
     return found, others
 
 
+@pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(
     ("how", "times"), [({}, 1), ({"large": 0}, 1), ({"large": 0, "parts": True}, 2)]
 )
-def test_they_are_those_that_autograd_returns(how, times):
-    net = Tied()
+def test_they_are_those_that_autograd_returns(how, times, sparse):
+    net = Tied(sparse=sparse)
     value, own = net(IDS).square().sum(), [*net.parameters()]
     want = torch.autograd.grad(value, own, retain_graph=True, allow_unused=True)
     found, _ = taken(value, own, **how)
