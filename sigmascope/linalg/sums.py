@@ -42,4 +42,7 @@ def mean_and_spread(t: Tensor) -> tuple[float, float]:
 def _pieces(t: Tensor) -> Iterator[Tensor]:
     dense = t if t.layout == torch.strided else t.to_dense()
     real = torch.view_as_real(dense.resolve_conj()) if t.is_complex() else dense
-    return (p.double() for p in real.detach().reshape(-1).split(PIECE))
+    # in the order of memory: in any other all of it would be copied first
+    order = sorted(range(real.ndim), key=lambda d: -real.stride(d))
+    flat = real.detach().permute(order).reshape(-1)
+    return (p.double() for p in flat.split(PIECE))

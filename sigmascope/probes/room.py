@@ -6,6 +6,7 @@ so little that the question does not arise.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 import torch
@@ -18,7 +19,9 @@ from sigmascope.probes.scene import Scene
 
 TAPE = 0.25  # of the memory allowed for a tape: gradients and copies of it take as much, and more
 GRADIENTS = 0.125  # of it, for gradients of parameters: one more is made before any is dropped
+LARGE = 1 / 32  # of it, from which the gradient of one parameter is large
 SURE = 1 / 64  # of the memory allowed that layers may write before their tape is weighed
+LITTLE = 1.1  # times what is known to be held at once: between blocks some memory is lost
 T = TypeVar("T")
 P = TypeVar("P", bound=Tensor)
 LACKING = (
@@ -42,8 +45,8 @@ def tape_size(scene: Scene) -> int:
     kept: dict[int, Tensor] = {}  # alive, so that no memory is used twice
 
     def note(t: Tensor) -> Tensor:
-        kept.setdefault(_place(t), t.detach())
-        return t
+        # a tensor that knows its operation, kept by this, would keep itself alive for ever
+        return kept.setdefault(_place(t), t.detach())
 
     with saved_tensors_hooks(note, lambda t: t), scene.on_tape() as run:
         for call in run.calls:
@@ -68,6 +71,37 @@ def at_once(scene: Scene, calls: tuple[Call, ...]) -> int:
     if one > room:
         raise Refusal(LACKING.format(size_words(int(one / TAPE)), size_words(allowed())))
     return min(scene.count, int(room / max(one, 1)))
+
+
+def require_gradients(scene: Scene, calls: tuple[Call, ...], *, do: str) -> None:
+    """Refuse a model of whose largest parameter the gradient has no room beside all else.
+
+    A sum over samples, or over uses of a parameter, holds it twice: the sum, and what is added. It
+    cannot be had in parts; what layers write and one sample's tape are held meanwhile.
+
+    Args:
+        scene: All samples.
+        calls: Of its layers and normalisers, on all samples.
+        do: What else can be done, as the end of a sentence.
+
+    Raises:
+        Refusal: With what is needed and what is allowed.
+
+    Cost: a forward pass of one sample, where it is near.
+    """
+    named = {n: p for n, p in scene.model.named_parameters() if p.requires_grad}
+    size = lambda name: named[name].numel() * named[name].itemsize
+    largest = max(named, key=size, default="")
+    needed = held(calls) + 2 * size(largest) if named else 0
+    if needed > allowed() / 3:  # a tape is about as large as what layers write
+        with suppress(Exception):  # a model that takes batches of one size: its tape is not known
+            needed += tape_size(scene.chosen(torch.tensor([0])))
+    if LITTLE * needed > allowed():
+        raise Refusal(
+            f"`memory` must allow for the gradient of `{largest}`, which is held twice, got "
+            f"{size_words(allowed())}: with what layers write and the tape of one sample it takes "
+            f"{size_words(int(LITTLE * needed))}. Allow more by `memory=` (`--memory`), or {do}."
+        )
 
 
 def turns(
@@ -96,6 +130,11 @@ def turns(
 def gradient_turns(parameters: Iterable[P]) -> Iterator[tuple[list[P], bool]]:
     """Parameters, as many at a time as their gradients fit; and whether they are the last."""
     return turns(parameters, lambda p: p.numel() * p.itemsize, int(GRADIENTS * allowed()))
+
+
+def large() -> int:
+    """Bytes from which a parameter's gradient is large for the memory allowed."""
+    return int(LARGE * allowed())
 
 
 def _size(t: Tensor) -> int:

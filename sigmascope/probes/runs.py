@@ -10,7 +10,7 @@ more by itself, so that sharing a run costs no answer and changes none.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import torch
@@ -39,7 +39,7 @@ from sigmascope.probes.jacobian.sample_mixing import (
 )
 from sigmascope.probes.jacobian.unaccounted import Gaps, leftovers, unaccounted
 from sigmascope.probes.observed import Observed
-from sigmascope.probes.room import at_once, gradient_turns
+from sigmascope.probes.room import at_once, gradient_turns, large, require_gradients
 from sigmascope.probes.samples.batches import as_tensor
 from sigmascope.probes.scene import SMALL, Scene, Taped
 from sigmascope.probes.structure.affine_graph import is_affine
@@ -50,6 +50,7 @@ from sigmascope.probes.structure.operations import (
     branches_of,
     closing_operation,
 )
+from sigmascope.probes.taken import backward
 
 MIXED = (
     "`{}` must be asked of a model that treats every sample by itself, got one in which {}. Take "
@@ -292,7 +293,7 @@ class Runs(Observed):
             count, seen = run.scene.count, operations.sums
             found = self._branches_on(run, [*sums, (count, seen)])
             # by their nodes, the graph of a run that is over would live on
-            sums.append((count, [replace(s, nodes=(None, None)) for s in seen]))
+            sums.append((count, [replace(s, nodes=(None, None), node=None) for s in seen]))
             return found
 
         asked: dict[str, Question] = {
@@ -321,6 +322,17 @@ class Runs(Observed):
             raise
         except Exception:  # noqa: BLE001 (the model takes batches of one size: it is run on those)
             return self.count
+
+    def require_gradients(self, *, do: str) -> None:
+        """Refuse what has no room for the gradient of the largest parameter.
+
+        Args:
+            do: What else can be done, as the end of a sentence.
+
+        Raises:
+            Refusal: With what is needed and what is allowed.
+        """
+        require_gradients(self._scene, self._trace.calls, do=do)
 
     @property
     def pieces(self) -> Iterator[tuple[Scene, slice]]:
@@ -370,19 +382,18 @@ class Runs(Observed):
     def _added_up(self, pull: Tensor) -> Iterator[tuple[str, Tensor]]:
         names = {p: n for n, p in self.model.named_parameters() if p.requires_grad}
         for group, _ in gradient_turns(names):
-            totals: list[Tensor | None] = [None] * len(group)
+            totals: dict[nn.Parameter, Tensor] = {}
+            add = partial(_add, totals)
             for piece, part in self.pieces:
-                with explaining(), piece.on_tape() as run:
+                # what layers write is on the tape: kept beside it, it would stay until the end
+                with explaining(), piece.on_tape(listen=False) as run:
                     rows = run.scene.split(run.output)
                     assert rows is not None  # or there would be no `pull`
-                    grads = torch.autograd.grad(rows, group, pull[part], allow_unused=True)
-                    del run, rows
-                totals = [_sum(*both) for both in zip(totals, grads, strict=True)]
-                del grads
+                    del run
+                    backward(rows, pull[part], group, add, large=large(), parts=True)
+                    del rows
             for p in group:
-                total = totals.pop(0)
-                yield names[p], torch.zeros_like(p) if total is None else total
-                del total
+                yield names[p], totals.pop(p) if p in totals else torch.zeros_like(p)
 
     def _gathered(self, found: list[LastGradients], run: Taped, part: slice) -> list[LastGradients]:
         """With those of one more run."""
@@ -422,7 +433,8 @@ class Runs(Observed):
         return self._swept(self._differentiated, rest, run=run)
 
 
-def _sum(total: Tensor | None, more: Tensor | None) -> Tensor | None:
-    if total is None or more is None:
-        return more if total is None else total
-    return total + more  # not in place: autograd may give one tensor twice, or a view of one number
+def _add(totals: dict[nn.Parameter, Tensor], p: nn.Parameter, more: Tensor) -> None:
+    if p in totals:
+        totals[p] += more
+    else:
+        totals[p] = more.clone()  # autograd may give one tensor twice, or a view of one number

@@ -29,6 +29,7 @@ from sigmascope.survey.views.representations import representation_items
 from sigmascope.survey.views.setup import setup_items
 from sigmascope.survey.views.weights import weight_items
 
+PLAIN: frozenset[View] = frozenset(("representations", "weights"))  # which take no gradients
 Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
 
 VIEWS: Mapping[View, Callable[[Subject], Iterator[Item]]] = MappingProxyType(
@@ -77,16 +78,20 @@ def profile(
             before (Python and torch take some 0.4 GB), e.g. `"2GB"`, or bytes; half of the
             machine's if not given. Samples are put on tape as many at a time as fit;
             where what layers write for all of them does not, the first samples are measured, and
-            the others are among what is skipped. Gradients come a few parameters at a time, the
-            largest by itself, which autograd may hold three times; the first run of any model
-            holds a copy of its weights, so that nothing is lost if it changes them.
+            the others are among what is skipped. Gradients are taken as each is made. The first
+            run of a model of more than 256 MiB, or an eighth of this, needs a copy of its weights,
+            so that nothing is lost if it changes them: beyond half of this it lies in a temporary
+            file without a name (`TMPDIR`), as large as the weights. Theorems, and the views on
+            request, may take more where models are as large as this.
         progress: Called with a word, the steps done and the steps in all.
 
     Returns:
         Every reading, check and omission.
 
     Raises:
-        Refusal: If the model or the batch cannot be measured.
+        Refusal: If the model or the batch cannot be measured; if not even the gradient of the
+            largest parameter fits in `memory`, with what is needed; or if neither memory nor disk
+            has room for the copy of the weights.
 
     Cost: the model is run forward four times. Once without gradients, watched (calls, output,
     weights outside of layers, saturated units); once on a tape of the whole batch, which is passed
@@ -115,6 +120,8 @@ def profile(
 def _measured(subject: Subject, wanted: list[View], tell: Progress, left: list[Skipped]) -> Profile:
     tell("forward pass", 0, len(wanted) + 2)
     layers, absent = covered(subject)
+    if not PLAIN.issuperset(wanted):
+        subject.require_gradients(do=f"ask for the views {' and '.join(sorted(PLAIN))} alone")
     items: list[Item] = [*left, *absent]
     for done, view in enumerate(wanted, start=1):
         tell(view, done, len(wanted) + 2)

@@ -1,10 +1,19 @@
+import weakref
+
 import pytest
 import torch
 from torch import nn
 
 from sigmascope.gate import Refusal, memory
 from sigmascope.probes import Subject, room
-from sigmascope.probes.room import at_once, gradient_turns, held, tape_size
+from sigmascope.probes.room import (
+    at_once,
+    gradient_turns,
+    held,
+    large,
+    require_gradients,
+    tape_size,
+)
 
 
 def subject(samples: int = 8) -> Subject:
@@ -65,3 +74,45 @@ def test_gradients_come_as_many_at_a_time_as_an_eighth_of_the_memory_holds(limit
 
 def test_without_parameters_there_are_no_turns():
     assert not [*gradient_turns([])]
+
+
+def test_a_tape_that_is_weighed_is_let_go_of():
+    scene, seen = subject().scene, []
+
+    def watch(module, args, out):
+        seen.append(weakref.ref(out))
+
+    for layer in scene.model:
+        layer.register_forward_hook(watch)
+    tape_size(scene)
+    assert len(seen) == 3
+    assert not [one for one in seen if one() is not None]
+
+
+def test_the_gradient_of_the_largest_parameter_must_fit_twice(as_users_see_it):
+    s = subject()
+    largest = 4 * 1000 * 10
+    needed = 1.1 * (held(s.calls) + tape_size(subject(1).scene) + 2 * largest)
+    with memory(int(needed) + 2):
+        require_gradients(s.scene, s.calls, do="wait")
+    words = r"gradient of `0\.weight`, which is held twice, got .* takes .* `memory=`.*, or wait\."
+    with memory(int(needed) - 2), pytest.raises(Refusal, match=words):
+        require_gradients(s.scene, s.calls, do="wait")
+    with memory(int(needed) - 2):  # only what is trained has a gradient
+        s.model.requires_grad_(False)
+        require_gradients(s.scene, s.calls, do="wait")
+
+
+def test_a_model_that_takes_batches_of_one_size_is_weighed_without_its_tape():
+    class Four(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.reshape(4, 10))
+
+    s = Subject(Four(10, 10), torch.ones(4, 10))
+    with memory(4 * 10 * (4 + 4) + 2 * 400 + 200):
+        require_gradients(s.scene, s.calls, do="wait")
+
+
+def test_from_a_32nd_of_the_memory_a_gradient_is_large():
+    with memory(3200):
+        assert large() == 100

@@ -1,10 +1,14 @@
 """Few runs answer everything, and what fails in a common run is asked by itself."""
 
+import weakref
+
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
+from sigmascope.gate import memory
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject, runs, scene
 from tests.models_zoo import MODELS, call
@@ -92,3 +96,30 @@ def test_small_derivatives_of_all_outputs_join_the_common_run_and_drawn_ones_do_
     assert alone.keys() == common.keys()
     for site, gram in common.items():
         torch.testing.assert_close(torch.tensor(gram), torch.tensor(alone[site]))
+
+
+def test_of_samples_in_pieces_one_graph_is_alive_at_a_time():
+    class Adds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 512), nn.Linear(512, 512)
+
+        def forward(self, x):
+            x = self.first(x)
+            if x.requires_grad:  # the layer after it saves it for the way back
+                made.append(weakref.ref(x))
+            return x + self.second(x).tanh()
+
+    model, made, alive = Adds(), [], []
+
+    def begin(module, args):
+        alive.append(sum(one() is not None for one in made))
+
+    model.register_forward_pre_hook(begin)
+    with memory("100kB"):
+        subject = Subject(model, torch.randn(8, 8), torch.arange(8), F.cross_entropy)
+        assert subject.part.count < 4
+        assert subject.branches
+        _ = subject.adjoints
+    assert len(made) >= 6
+    assert not any(alive)

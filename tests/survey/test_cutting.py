@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -51,6 +56,18 @@ def test_a_profile_within_a_cap_is_that_of_the_first_samples():
             assert there[key] == pytest.approx(r.estimate.value, rel=1e-4, abs=1e-6), key
 
 
+def test_a_cap_that_a_gradient_does_not_fit_is_refused_before_it_starts(as_users_see_it):
+    model, x, y = wide()
+    task = {"targets": y, "loss": F.cross_entropy, "memory": "200kB"}
+    asked = []
+    words = r"gradient of `0\.weight`.* takes .* or ask for the views representations and weights"
+    with pytest.raises(Refusal, match=words):
+        survey.profile(model, x, **task, progress=lambda word, *_: asked.append(word))
+    assert asked == ["forward pass"]
+    plain = survey.profile(model, x, **task, views=("representations", "weights"))
+    assert plain.readings
+
+
 def test_pieces_of_the_samples_give_what_all_at_once_do():
     model, x, y = wide()
     task = {"targets": y, "loss": F.cross_entropy}
@@ -69,3 +86,48 @@ def test_where_no_sample_fits_it_is_refused(as_users_see_it):
         pytest.raises(Refusal, match=r"must allow for one sample, got .* Allow more"),
     ):
         cut(model, x, None, 0)
+
+
+CAPPED = """
+import os, resource, sys, torch, transformers
+from torch.nn import functional as F
+from sigmascope import survey
+
+torch.set_num_threads(1)
+warm = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+survey.profile(warm, torch.randn(8, 8), targets=torch.arange(8) % 4, loss=F.cross_entropy)
+torch.manual_seed(0)
+config = transformers.GPT2Config(vocab_size=8192, n_embd=512, n_layer=8, n_head=8, use_cache=False)
+model = transformers.GPT2LMHeadModel(config).eval()
+x = torch.randint(0, 8192, (2, 64))
+pages = int(open("/proc/self/statm").read().split()[1])
+before = pages * os.sysconf("SC_PAGE_SIZE")
+found = survey.profile(
+    model,
+    x,
+    targets=x.roll(-1, 1),
+    loss=lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()),
+    memory=sys.argv[1],
+)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+views = {r.view for r in found.readings}
+print(peak - before, *sorted(views), *(f"[{s.what}: {s.why}]" for s in found.skipped))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is read from /proc")
+def test_a_cap_holds_that_weights_and_gradients_are_large_for():
+    """A GPT-2 of 30 million weights, 120 MB of them, in a process of its own."""
+    one = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", CAPPED, "300MB"],
+        env=one,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    peak, *views = done.stdout.split()
+    assert {"representations", "weights", "features", "gradients", "setup"} <= set(views)
+    assert int(peak) <= 300e6

@@ -2,14 +2,14 @@
 
 How a change is noticed: neither the version counter of a tensor nor its address tells of every one
 (`weight.data.clamp_()`, NumPy views and fused kernels count no version), so values are compared,
-and for that they are copied. Up to `AMPLE` bytes of a model that is all. Of what is beyond, whole
-copies are kept for its first run, which mostly is one without gradients and so needs little memory
-besides; of what that run has left alone, a checksum is kept from then on, and a change that it
-finds, which cannot be undone, is an error.
+and for that they are copied. Up to `AMPLE` bytes of a model that is all, or fewer where little
+memory is allowed. Of what is beyond, whole copies are kept for its first run, in a file where they
+would take more than `COPIES` of the memory allowed; of what that run has left alone, a checksum is
+kept from then on, and a change that it finds, which cannot be undone, is an error.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -17,12 +17,15 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, allowed
+from sigmascope.probes.execution.spilled import Spill, Spilled, spills
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
 AMPLE = 2**28  # bytes of a model's tensors that are copied every time
+EVERY = 0.125  # of the memory allowed, for such copies
+COPIES = 0.5  # of it, for those of a first run, beside which layers write 0.4 of it
 ROW = 4096  # words that a checksum adds up at once
 TOGETHER = 64  # rows of them that are added up while the cache holds them
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -42,7 +45,7 @@ class Keepsake:
     Attributes:
         tensor: Itself.
         alias: The same memory, shape and strides, also if `tensor.data` is exchanged.
-        values: A copy; None where a checksum stands for it.
+        values: A copy, in memory or in a file; None where a checksum stands for it.
         checksum: Of the values.
         leaf: Whether no operation has made it.
         wants: Whether it requires a gradient.
@@ -52,7 +55,7 @@ class Keepsake:
 
     tensor: Tensor
     alias: Tensor
-    values: Tensor | None
+    values: Tensor | Spilled | None
     checksum: tuple[int, ...] | None
     leaf: bool
     wants: bool
@@ -87,6 +90,8 @@ class Keepsake:
                 now.update(self.hooks)
 
     def _holds(self) -> bool:
+        if isinstance(self.values, Spilled):
+            return self.values.holds(self.alias)
         if self.values is not None:
             return _equal(self.alias, self.values)
         return self.checksum is None or checksum(self.alias) == self.checksum
@@ -99,7 +104,10 @@ class Keepsake:
                 "it was too large to be copied every time, and is changed now. Load the model anew."
             )
         with torch.inference_mode(self.alias.is_inference()), torch.no_grad():
-            self.alias.copy_(self.values)
+            if isinstance(self.values, Spilled):
+                self.values.restore(self.alias)
+            else:
+                self.alias.copy_(self.values)
 
 
 def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake]:
@@ -108,25 +116,42 @@ def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake
     Args:
         tensors: Each once.
         fluid: Ids of buffers, which forward passes are free to change: always copied.
+
+    Raises:
+        Refusal: If copies have room neither in memory nor on disk.
     """
-    ample = sum(t.numel() * t.itemsize for t in tensors if id(t) not in fluid) <= AMPLE
-    return [_keepsake(t, whole=ample or id(t) in fluid) for t in tensors]
+    ample = _ample(t for t in tensors if id(t) not in fluid)
+    known = [not (ample or id(t) in fluid or t.is_meta) and t in LEFT_ALONE for t in tensors]
+    sums = [checksum(t.detach()) if k else None for t, k in zip(tensors, known, strict=True)]
+    copied = [t for t, s in zip(tensors, sums, strict=True) if s is None and not t.is_meta]
+    needed = _bytes(copied)
+    file = None
+    if needed > COPIES * allowed():
+        needed = _bytes(t for t in copied if spills(t))
+        file = Spill(needed, COPIES) if needed else None
+    return [_keepsake(t, s, file) for t, s in zip(tensors, sums, strict=True)]
 
 
 def leave_alone(kept: Sequence[Keepsake]) -> None:
     """Note which tensors a run of a big model has not changed."""
-    if sum(k.tensor.numel() * k.tensor.itemsize for k in kept) > AMPLE:
+    if not _ample(k.tensor for k in kept):
         for one in kept:
             LEFT_ALONE[one.tensor] = True
 
 
-def _keepsake(t: Tensor, *, whole: bool) -> Keepsake:
-    values, summed = None, None
-    alias = t.detach()
-    if not t.is_meta:
-        known = not whole and t in LEFT_ALONE
-        summed = checksum(alias) if known else None
-        values = alias.clone() if summed is None else None
+def _ample(tensors: Iterable[Tensor]) -> bool:
+    """Whether they are copied every time."""
+    return _bytes(tensors) <= min(AMPLE, EVERY * allowed())
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(t.numel() * t.itemsize for t in tensors)
+
+
+def _keepsake(t: Tensor, summed: tuple[int, ...] | None, file: Spill | None) -> Keepsake:
+    values, alias = None, t.detach()
+    if summed is None and not t.is_meta:
+        values = alias.clone() if file is None or not spills(t) else file.put(t)
     grad = t.grad if t.is_leaf else None
     hooks = None if t._backward_hooks is None else dict(t._backward_hooks)
     return Keepsake(t, alias, values, summed, t.is_leaf, t.requires_grad, grad, hooks)
@@ -144,18 +169,28 @@ def checksum(t: Tensor) -> tuple[int, ...] | None:
     whole = len(words) // (ROW * own) * (ROW * own)
     if words.storage_offset() % own or words.data_ptr() % 8:
         whole = 0
-    table, rest = words[:whole].view(torch.int64).view(-1, ROW), words[whole:].long()
+    table, rest = words[:whole].view(torch.int64).view(-1, ROW), words[whole:]
     rows, columns = [], table.new_zeros(ROW)
     for part in table.split(TOGETHER):  # is read once, and added up twice while it is near
         rows.append(part.sum(1))
         columns += part.sum(0)
     sums = (torch.cat(rows) if rows else table[:, 0], columns, rest)
-    return tuple(int((s * _weights(len(s), s.device)).sum()) for s in sums)
+    return tuple(map(_weighed, sums))
 
 
-def _weights(n: int, device: torch.device) -> Tensor:
+def _weighed(words: Tensor) -> int:
+    """Sum of the words, each with a weight of its own, modulo 2^64."""
+    parts = words.split(ROW * TOGETHER)  # words that lie askew are all here, and may be many
+    starts = range(0, len(words), ROW * TOGETHER)
+    found = words.new_zeros((), dtype=torch.int64)
+    for start, part in zip(starts, parts, strict=False):
+        found += (part.long() * _weights(start, len(part), part.device)).sum()
+    return int(found)
+
+
+def _weights(start: int, n: int, device: torch.device) -> Tensor:
     """Odd numbers that follow no simple rule, so that no exchange of words keeps a sum."""
-    k = torch.arange(1, n + 1, device=device, dtype=torch.int64)
+    k = torch.arange(start + 1, start + n + 1, device=device, dtype=torch.int64)
     return (k * 0x5851F42D4C957F2D + (k * k) * 0x14057B7EF767814F) | 1
 
 

@@ -16,6 +16,7 @@ from sigmascope.probes.execution.layers import NORMALISERS, WHOLE, channel_dim, 
 
 COVERED = (nn.Linear, nn.Embedding, _ConvNd, *NORMALISERS)
 BLOCK = 256  # numbers whose squares are added up in the narrow format
+ENTRIES = 2**21  # of a weight that are copied to float64 at once
 ROWS = 64  # of what a layer reads by which it is told whether it is linear
 NARROW = 1e-24  # squares above this, and below its inverse, lost nothing there
 PerSample = Float[Tensor, "n k"]
@@ -203,7 +204,9 @@ def _wrote(x: Tensor, y: Tensor, W: Tensor, bias: Tensor | None, kind: torch.dty
     kinds = {t.dtype for t in (read, W, y if bias is None else bias)}
     if kind != torch.float64 and kinds != {kind}:
         return False
-    expected = (read.to(kind) @ W.to(kind).mT).double()
+    # by some units at a time: a copy in float64 may be the largest tensor there is
+    units = W.split(max(1, ENTRIES // W.shape[1]))
+    expected = torch.cat([(read.to(kind) @ some.to(kind).mT).double() for some in units], -1)
     expected = expected if bias is None else expected + bias.double()
     scale = max(float(expected.abs().amax()), 1e-300)
     room = 64 * torch.finfo(y.dtype).eps * scale * x.shape[-1] ** 0.5

@@ -12,8 +12,9 @@ from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import NORMALISERS, Statisticians, standardised
 from sigmascope.probes.execution.refusals import explaining
 from sigmascope.probes.jacobian.ntk_shares import implied, probed
-from sigmascope.probes.room import gradient_turns
+from sigmascope.probes.room import large
 from sigmascope.probes.scene import Scene, Taped
+from sigmascope.probes.taken import backward
 
 ROUNDINGS = 100  # of what a gradient is added up from, that two ways to it may differ by
 LARGE = 2**18  # entries of a weight whose gradient is looked at through one random vector
@@ -94,22 +95,18 @@ class Gaps:
         calls = [c for c in run.calls if c.output.requires_grad]
         asked = [p for p in self.gaps if p.requires_grad]
         wrote = [c.output for c in calls]
-        for group, _ in gradient_turns(asked):
-            sources = [*wrote, *group]
-            grads = torch.autograd.grad(flat, sources, seed, retain_graph=True, allow_unused=True)
-            for p, grad in zip(group, grads[len(wrote) :], strict=True):
-                self._take(p, grad)
-            for call, delta in zip(calls if wrote else (), grads, strict=False):
-                if delta is not None and not call.spoiled:
-                    self._explain(call, delta, run.scene.frozen)
-            wrote, grads = [], ()  # the layers once; of the others nothing while more are made
+        grads = backward(
+            flat, seed, asked, self._take, others=wrote, again=True, large=large(), parts=True
+        )
+        for call, delta in zip(calls, grads, strict=True):
+            if delta is not None and not call.spoiled:
+                self._explain(call, delta, run.scene.frozen)
         return self.names
 
-    def _take(self, p: nn.Parameter, grad: Tensor | None) -> None:
-        if grad is not None:
-            whole = grad.to_dense() if p in self.probes else grad
-            self.gaps[p] += probed(whole, self.probes.get(p))
-            self.sizes[p] += sums.norm(grad)
+    def _take(self, p: nn.Parameter, grad: Tensor) -> None:
+        whole = grad.to_dense() if p in self.probes else grad
+        self.gaps[p] += probed(whole, self.probes.get(p))
+        self.sizes[p] += sums.norm(grad)
 
     def _explain(self, call: Call, delta: Tensor, frozen: Statisticians) -> None:
         module, x, y = call.module, call.input, call.output.detach()

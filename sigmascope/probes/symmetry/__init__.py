@@ -1,7 +1,7 @@
 """How a model's weights may be rescaled without changing what it computes."""
 
 from sigmascope.probes.symmetry.families import Fixed, Part, Symmetry
-from sigmascope.probes.symmetry.gradients import Pull, trial_gradients
+from sigmascope.probes.symmetry.gradients import Pull, reduced_gradients, trial_gradients
 from sigmascope.probes.symmetry.rescalings import StillSum, Symmetries, symmetries
 from sigmascope.probes.symmetry.step_sums import StepSums
 from sigmascope.probes.symmetry.unit_mixing import Passed
@@ -15,6 +15,7 @@ __all__ = [
     "StillSum",
     "Symmetries",
     "Symmetry",
+    "reduced_gradients",
     "symmetries",
     "trial_gradients",
 ]

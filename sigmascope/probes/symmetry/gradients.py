@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,13 @@ from sigmascope.gate import Refusal
 from sigmascope.probes.execution.freeze import alive
 from sigmascope.probes.execution.layers import NORMALISERS
 from sigmascope.probes.execution.refusals import called, plain
-from sigmascope.probes.room import gradient_turns
+from sigmascope.probes.room import gradient_turns, large
 from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
 from sigmascope.probes.samples.targets import Loss
+from sigmascope.probes.taken import backward
 
 Pull = Literal["loss", "reweighted", "random"]
+T = TypeVar("T")
 
 
 def trial_gradients(
@@ -61,10 +63,74 @@ def trial_gradients(
 
     Cost: a pass forward, and one back for each eighth of the memory allowed that gradients fill.
     """
+    task = {"targets": targets, "loss": loss, "pull": pull, "nudge": nudge, "signs": signs}
+    with _trial(model, batch, **task, fused=fused, generator=generator) as (scalar, leaves):
+        names = iter(leaves)
+        for some, last in gradient_turns(leaves.values()):
+            grads = _differentiated(scalar, some, model, again=not last)
+            while grads:  # none is held while the next ones are made
+                yield next(names), plain(grads.pop(0))
+
+
+def reduced_gradients(
+    model: nn.Module,
+    batch: Batch,
+    of: Callable[[str, Tensor], T],
+    *,
+    targets: Any = None,
+    loss: Loss | None = None,
+    fused: bool = False,
+) -> dict[str, T]:
+    """What is asked of the gradient in every trained parameter, which is held no longer than that.
+
+    Args:
+        model: As for `trial_gradients`, with what follows.
+        batch: What it is run on.
+        of: Of a parameter's name and its gradient, which it must not keep unless it copies it.
+        targets: What `loss` compares the output with.
+        loss: Without it, the outputs are summed with independent normal weights.
+        fused: Whether attention may take a fused kernel.
+
+    Raises:
+        Refusal: If the model has no gradient.
+
+    Cost: a pass forward and one back.
+    """
+    found: dict[str, T] = {}
+    with _trial(model, batch, targets=targets, loss=loss, fused=fused) as (scalar, leaves):
+        names = {id(p): name for name, p in leaves.items()}
+
+        def take(p: Tensor, grad: Tensor) -> None:
+            found[names[id(p)]] = of(names[id(p)], plain(grad))
+
+        with _explained(model):
+            backward(scalar, None, [*leaves.values()], take, large=large())
+        for name, p in leaves.items():  # those that the loss ignores
+            if name not in found:
+                found[name] = of(name, plain(torch.zeros_like(p)))
+        return {name: found[name] for name in leaves}
+
+
+@contextmanager
+def _trial(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    targets: Any,
+    loss: Loss | None,
+    pull: Pull = "loss",
+    nudge: float = 0.0,
+    signs: int = 0,
+    fused: bool,
+    generator: torch.Generator | None = None,
+) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
+    """What is differentiated in a trial, and by what, by name; as for `trial_gradients`."""
     learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
     generator = generator or torch.Generator().manual_seed(0)
     with alive(model, fused=fused), _signed(model, signs):
-        run, leaves = _nudged(model, learnable, nudge) if nudge else (model, {**learnable})
+        run, leaves = model, dict[str, Tensor](learnable)
+        if nudge:
+            run, leaves = _nudged(model, learnable, nudge)
         out = called(model, prepared(model, batch), run=run)
         drawn = partial(_drawn, generator=generator)
         if loss is None or targets is None or pull == "random":
@@ -73,27 +139,30 @@ def trial_gradients(
             scalar = loss(as_tensor(out)[0], targets)
         else:
             scalar = _reweighted(as_tensor(out)[0], targets, loss, drawn)
-        names = iter(leaves)
-        for some, last in gradient_turns(leaves.values()):
-            grads = _differentiated(scalar, some, model, again=not last)
-            while grads:  # none is held while the next ones are made
-                yield next(names), plain(grads.pop(0))
+        del out
+        yield scalar, leaves
 
 
 def _differentiated(
     scalar: Tensor, leaves: list[Tensor], model: nn.Module, *, again: bool
 ) -> list[Tensor]:
-    try:
+    with _explained(model):
         grads = torch.autograd.grad(
             scalar, leaves, retain_graph=again, allow_unused=True, materialize_grads=True
         )
+    return [*grads]
+
+
+@contextmanager
+def _explained(model: nn.Module) -> Iterator[None]:
+    try:
+        yield
     except RuntimeError as error:
         raise Refusal(
             f"`model` must be one that can be trained, got {type(model).__name__}, of which "
             f"autograd says: {' '.join(str(error).split())[:200]} Correct its forward pass "
             "first."
         ) from error
-    return [*grads]
 
 
 def _nudged(

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import Dropped, dropped, plain, watching_dropout
 from sigmascope.probes.samples import chosen
-from sigmascope.probes.symmetry import trial_gradients
+from sigmascope.probes.symmetry import reduced_gradients
 
 SHARES = 2**14  # numbers of which a share is known to 0.004 by chance
 LEAST = 4  # samples: normalisers need more than one
@@ -44,8 +44,9 @@ class Gradient:
         dense = gradient if gradient.layout == torch.strided else gradient.to_dense()
         square = sums.square_sum(dense)
         bad = 0 if math.isfinite(square) else dense.numel() - int(dense.isfinite().sum())
-        largest = float(dense.abs().amax()) if dense.numel() else 0.0
-        return cls(square, largest, bad, dense if whole else None)
+        least, most = dense.aminmax() if dense.numel() else (torch.zeros(()), torch.zeros(()))
+        largest = float(torch.maximum(most, -least))  # a copy without signs would be as large
+        return cls(square, largest, bad, dense.clone() if whole else None)
 
 
 Gradients = Callable[[], dict[str, Gradient]]
@@ -63,20 +64,25 @@ class OwnModes:
         """Of the loss, or of a random sum of the outputs where there is none."""
         s = self._subject
         if s.loss is not None and s.targets is not None and (apart := s.loss_gradients()):
-            return self._kept(apart)
-        ask = partial(trial_gradients, s.model, s.batch, targets=s.targets, loss=s.loss, fused=True)
+            return {name: self._kept(name, g) for name, g in apart}
+        task = {"targets": s.targets, "loss": s.loss, "fused": True}
+        ask = partial(reduced_gradients, s.model, s.batch, self._kept, **task)
         try:
             with watching_dropout(s.model) as places:
-                found = self._kept(ask())
+                found = ask()
         except Exception:  # noqa: BLE001 (operations may refuse to be watched; else it comes again)
-            return self._kept(ask())
+            return ask()
         if all(m.training for m in s.model.modules()):
             self._places = tuple(places.values())
         return found
 
-    def _kept(self, gradients: Iterator[tuple[str, Tensor]]) -> dict[str, Gradient]:
-        whole = {name for name, _ in alike(self._subject)}
-        return {n: Gradient.of(g, whole=n in whole) for n, g in gradients}
+    @cached_property
+    def _whole(self) -> frozenset[str]:
+        """Names of weights of whose gradients more is asked."""
+        return frozenset(name for name, _ in alike(self._subject))
+
+    def _kept(self, name: str, gradient: Tensor) -> Gradient:
+        return Gradient.of(gradient, whole=name in self._whole)
 
     def dropped(self) -> tuple[Dropped, ...]:
         """What dropout takes away in training mode; another run where there was none in it."""

@@ -90,3 +90,24 @@ def test_dropout_is_counted_on_as_few_samples_as_tell_it():
         assert runs[-1] == least
         assert place.before == least * 400
         assert place.share == pytest.approx(0.3, abs=0.02)
+
+
+@pytest.mark.parametrize("limit", [None, 100_000])
+def test_a_weight_that_is_used_twice_has_the_sum_of_its_gradients(limit):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(400, 8)
+            self.head = nn.Linear(8, 400, bias=False)
+            self.head.weight = self.table.weight
+
+        def forward(self, ids):
+            return self.head(self.table(ids))
+
+    torch.manual_seed(0)
+    model, ids = Tied(), torch.arange(6)
+    (want,) = torch.autograd.grad(F.cross_entropy(model(ids), ids), model.table.weight)
+    with memory(limit):
+        (found,) = OwnModes(Subject(model, ids, ids, F.cross_entropy)).gradients().values()
+    assert math.isclose(found.square, float(want.double().square().sum()), rel_tol=1e-6)
+    assert math.isclose(found.largest, float(want.abs().max()), rel_tol=1e-6)
