@@ -22,7 +22,7 @@ from sigmascope.cli.outputs import (
     wrote,
 )
 from sigmascope.cli.ranges import Index, Names
-from sigmascope.cli.workers import How, mapper_of, workers_for
+from sigmascope.cli.workers import How, Mapper, hired, mapper_of, workers_for
 
 if TYPE_CHECKING:
     from sigmascope.records.scans import Scan, ScanPlan
@@ -116,23 +116,24 @@ def scan(
         whole: List every matrix.
         strict: End with exit code 1 if there is an error or a warning.
     """
-    from sigmascope import scanning
-
     files = {"html": html, "json": json, "lines": lines, "run": run}
     _require_clear(checkpoints, against, plan, files)
     read = tuple(Path(name) for name in (*checkpoints, against) if name and "://" not in name)
     require_targets(inputs=(*read, what.rules), **files)
-    asked = _asked(what, against)
-    with gate.memory(how.memory):
+    with gate.memory(how.memory), hired(how, wanted=not plan) as crew:
+        from sigmascope import scanning
+
+        asked = _asked(what, against)
         plans = [scanning.plan(name, **asked, memory=gate.allowed()) for name in checkpoints]
         if plan:
             each = [replace(planned, workers=workers_for(planned, how)) for planned in plans]
             return max(finish(planned, json=json) for planned in each)
         require_run(run)
-        ends = [
-            _told(_measured(name, planned, asked, how, run, lines, what), files, whole, strict)
-            for name, planned in zip(checkpoints, plans, strict=True)
-        ]
+        ends = []
+        for name, planned in zip(checkpoints, plans, strict=True):
+            mapper = mapper_of(workers_for(planned, how), how, crew)
+            found = _measured(name, planned, asked, how, run, lines, what, mapper)
+            ends.append(_told(found, files, whole, strict))
     return max(ends)
 
 
@@ -163,6 +164,7 @@ def _measured(
     run: Path | None,
     lines: Path | None,
     what: What,
+    mapper: Mapper,
 ) -> "Scan":
     from sigmascope import scanning
 
@@ -177,7 +179,7 @@ def _measured(
             spectra=how.spectra,
             memory=gate.allowed() // workers,
             workers=workers,
-            mapper=mapper_of(workers, how),
+            mapper=mapper,
             seed=what.seed,
             told=told,
             progress=progress,

@@ -1,7 +1,8 @@
 """By whom a scan is carried out, and within which means."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +13,11 @@ from sigmascope import gate
 from sigmascope.cli.ends import refusing
 
 if TYPE_CHECKING:
+    from sigmascope.integrations.processes import Processes
     from sigmascope.records.scans import ScanPlan
 
 MANY = Annotated[int | None, Parameter(validator=Number(gte=1, lte=1024))]
+Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 SHORT = 20.0  # seconds of work, for which processes are not worth their start
 
 
@@ -60,8 +63,29 @@ def _cores() -> int:
         return os.cpu_count() or 1
 
 
-def mapper_of(workers: int, how: How) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
-    """What shares the work out."""
+@contextmanager
+def hired(how: How, *, wanted: bool) -> Iterator["Processes | None"]:
+    """As many processes as were asked for, started before anything else is loaded.
+
+    They take as long to load torch as this one does, and would otherwise begin when it has.
+
+    Args:
+        how: By whom.
+        wanted: Whether there will be work at all.
+    """
+    if not wanted or how.ray is not None or how.workers in (None, 1):
+        yield None
+        return
+    from sigmascope.integrations.processes import Processes
+
+    with Processes(how.workers).hired("sigmascope.scanning") as crew:
+        yield crew
+
+
+def mapper_of(workers: int, how: How, crew: "Processes | None" = None) -> Mapper:
+    """What shares the work out; `crew` if it is hired already."""
+    if crew is not None:
+        return crew
     if how.ray is None:
         from sigmascope.integrations.processes import Processes
 

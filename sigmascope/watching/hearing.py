@@ -21,7 +21,7 @@ from sigmascope.watching.purses import Purses
 
 SHARE = 0.25  # of the budget
 MOST = 32  # steps that are heard together
-CALLS = 1.4  # times what is measured inside of a note: with its call and its return
+CALLS = 3.0  # times the note of a rate: what a step takes, with the calls of both, noted or not
 DENSE = 100  # losses at first, that are all noted
 FEWEST = 8  # one loss in so many steps is noted, at least
 ANY = math.inf, -math.inf, math.inf  # nothing is unusual
@@ -44,6 +44,7 @@ class Hearing:
     Attributes:
         due: Notes of rates at which there is something to do.
         apart: The loss of one step in so many is noted.
+        skip: Losses that come before the next that is noted.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Hearing:
         self._losses: list[float] = []
         self._at: list[int] = []  # how many rates stood before each
         self._rates: list[Any] = []
-        self._before, self._skip, self._dense = step, 0, DENSE
+        self._before, self.skip, self._dense = step, 0, DENSE
         self._rate_note = self._loss_note = self._each = 0.0  # seconds of one
         self._top, self._low, self._high = alarms.bounds if alone else ANY
         self._next: float = 0
@@ -96,10 +97,7 @@ class Hearing:
 
     def loss(self, loss: float | Tensor) -> bool:
         """Note the loss of a step, behind its rate; whether it is time to hear."""
-        if self._skip:
-            self._skip -= 1
-            return False
-        self._skip = self.apart - 1
+        self.skip = self.apart - 1
         noted = self._losses
         start = 0.0 if noted else self._clock()
         if isinstance(loss, Tensor):
@@ -113,7 +111,7 @@ class Hearing:
             self._loss_note = _smoothed(self._loss_note, self._clock() - start)
         if loss < self._top:
             return len(noted) >= MOST
-        self._skip = 0  # what looks like a rise is followed step by step
+        self.skip = 0  # what looks like a rise is followed step by step
         return True
 
     def hear(self, purses: Purses) -> bool:
@@ -143,7 +141,7 @@ class Hearing:
             noted.clear()
         self.wait(self._next)
         took = self._clock() - start
-        purses.aside(took + CALLS * (steps * self._rate_note + count * self._loss_note))
+        purses.aside(took + steps * CALLS * self._rate_note + count * self._loss_note)
         self._settle(took, count, purses.step_seconds * self._budget)
         if hints:
             self.apart = 1
@@ -162,7 +160,7 @@ class Hearing:
         """At how many steps losses are noted: at as many as their share of the budget pays for."""
         self._dense -= count
         if count and paid and self._dense <= 0:
-            self._each = _smoothed(self._each, CALLS * self._loss_note + took / count)
+            self._each = _smoothed(self._each, self._loss_note + took / count)
             self.apart = min(max(math.ceil(self._each / paid), 1), FEWEST)
 
 

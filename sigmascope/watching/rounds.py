@@ -22,7 +22,7 @@ from sigmascope.watching.processes import Processes
 from sigmascope.watching.purses import Purses
 
 APART = 2  # steps since the last look, that a hurried one waits for
-BEHIND = 1.1  # times a look: the steps at and behind it find the caches emptied (RESULTS.md)
+BEHIND = 1.25  # times a look: the steps at and behind it find the caches emptied (RESULTS.md)
 DEBT = 20.0  # turns of a probe: one that owes more is not hurried, as in a run that is lost
 LOG = logging.getLogger("sigmascope")
 

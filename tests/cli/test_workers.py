@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from sigmascope import gate
-from sigmascope.cli.workers import How, mapper_of, workers_for
+from sigmascope.cli.workers import How, hired, mapper_of, workers_for
 from sigmascope.integrations.processes import Processes
 from sigmascope.scanning import plan
 
@@ -23,3 +23,14 @@ def test_processes_are_as_many_as_fit_the_memory(monkeypatch):
         with pytest.raises(gate.Refusal, match=r"do not fit .* take 3, or more `--memory`"):
             workers_for(large, How(workers=4))
     assert workers_for(plan({}), How(workers=9)) == 9  # there is nothing to fit
+
+
+def test_processes_are_hired_where_their_number_was_said():
+    for how, wanted in ((How(), True), (How(workers=1), True), (How(workers=2), False)):
+        with hired(how, wanted=wanted) as crew:
+            assert crew is None
+    with hired(How(workers=2, ray="local"), wanted=True) as crew:
+        assert crew is None
+    with hired(How(workers=2), wanted=True) as crew:
+        assert crew == Processes(2)
+        assert mapper_of(2, How(workers=2), crew) is crew

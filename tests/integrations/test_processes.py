@@ -36,7 +36,7 @@ def leave(how):
 def children():
     """Processes of this one that were spawned for work and live."""
     found = subprocess.run(
-        ["ps", "-o", "pid=,stat=,args=", "--ppid", str(os.getpid())], capture_output=True
+        ["ps", "-ww", "-o", "pid=,stat=,args=", "--ppid", str(os.getpid())], capture_output=True
     )
     lines = found.stdout.decode().splitlines()
     return [w for w in lines if "spawn_main" in w and "Z" not in w.split()[1]]
@@ -45,6 +45,20 @@ def children():
 def test_every_item_is_worked_on_by_one_thread_each():
     assert sorted(Processes(2)(abs, [-3, 2, -1])) == [1, 2, 3]
     assert set(Processes(2)(threads, range(3))) == {1}
+    assert not children()
+
+
+def test_processes_that_are_hired_are_there_before_the_work_and_until_its_end():
+    with Processes(2).hired("torch") as crew:
+        began = time.monotonic()
+        while len(children()) < 2:  # before there is any work
+            assert time.monotonic() - began < 60
+            time.sleep(0.05)
+        pids = {*crew(sleep, [0.5, 0.5]), *crew(sleep, [0.5, 0.5])}
+        assert len(pids) == 2
+    assert not children()
+    with pytest.raises(ZeroDivisionError), Processes(2).hired("torch") as crew:
+        list(crew(inverse, [1, 0]))
     assert not children()
 
 
