@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.hearing import FEWEST, MOST, Hearing
+from sigmascope.watching.hearing import CALLS, FEWEST, MOST, Hearing
 from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.purses import Purses
@@ -54,7 +54,9 @@ class Loop:
     def step(self, loss=None):
         self.purses.earn(self.seconds, 1)
         self.hearing.stepped(self.optimizer)
-        if loss is not None and self.hearing.loss(loss):
+        if self.hearing.skip:
+            self.hearing.skip -= 1
+        elif loss is not None and self.hearing.loss(loss):
             self.hear()
 
 
@@ -89,6 +91,9 @@ def test_usual_losses_are_heard_together_and_fewer_of_them_where_steps_are_short
             loop.step(usual(step))
             assert step > 90 or loop.hearing.apart == 1
         found[seconds] = loop.hearing.apart, len(loop.worth)
+        loop.hear()
+        apart = 1 if seconds == 1.0 else FEWEST
+        assert abs(len(loop.alarms.losses) - (100 + 700 / apart)) <= (0 if apart == 1 else 60)
     assert found[1.0][0] == 1
     assert found[1e-5][0] == FEWEST
     assert all(heard < 16 + 3 * 800 / MOST for _, heard in found.values())
@@ -175,6 +180,18 @@ def test_what_hearing_takes_is_paid_for():
     for step in range(100):
         loop.step(usual(step))
     assert loop.purses.spent >= 1e-5 * (len(loop.worth) + 2 * len(loop.alarms.losses))
+
+
+def test_calls_that_note_no_loss_are_paid_for_too():
+    """Each step is two calls, whatever comes of them: of these one note of a rate is the measure."""
+    tick, steps = 1e-5, 2000
+    loop = Loop(1e-5, tick=tick)
+    for step in range(steps):
+        loop.step(usual(step))
+    loop.hear()
+    assert loop.hearing.apart == FEWEST
+    notes = tick * len(loop.alarms.losses)
+    assert loop.purses.spent == pytest.approx(tick * (CALLS * steps + len(loop.worth)) + notes)
 
 
 def test_losses_that_were_heard_are_read_at_the_next_look():
