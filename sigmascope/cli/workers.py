@@ -67,18 +67,20 @@ def _cores() -> int:
 def hired(how: How, *, wanted: bool) -> Iterator["Processes | None"]:
     """As many processes as were asked for, started before anything else is loaded.
 
-    They take as long to load torch as this one does, and would otherwise begin when it has.
+    They take as long to load torch as this one does, and would otherwise begin when it has. More
+    than there are cores wait until it is known whether they fit the memory.
 
     Args:
         how: By whom.
         wanted: Whether there will be work at all.
     """
-    if not wanted or how.ray is not None or how.workers in (None, 1):
+    count = how.workers or 1
+    if not wanted or how.ray is not None or not 1 < count <= _cores():
         yield None
         return
     from sigmascope.integrations.processes import Processes
 
-    with Processes(how.workers).hired("sigmascope.scanning") as crew:
+    with Processes(count).hired("sigmascope.scanning") as crew:
         yield crew
 
 

@@ -25,8 +25,10 @@ def test_processes_are_as_many_as_fit_the_memory(monkeypatch):
     assert workers_for(plan({}), How(workers=9)) == 9  # there is nothing to fit
 
 
-def test_processes_are_hired_where_their_number_was_said():
-    for how, wanted in ((How(), True), (How(workers=1), True), (How(workers=2), False)):
+def test_processes_are_hired_where_their_number_was_said_and_is_no_more_than_the_cores(monkeypatch):
+    monkeypatch.setattr("sigmascope.cli.workers._cores", lambda: 2)
+    many, few = How(workers=1024), How(workers=2)
+    for how, wanted in ((How(), True), (How(workers=1), True), (few, False), (many, True)):
         with hired(how, wanted=wanted) as crew:
             assert crew is None
     with hired(How(workers=2, ray="local"), wanted=True) as crew:

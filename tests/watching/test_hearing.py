@@ -183,7 +183,7 @@ def test_what_hearing_takes_is_paid_for():
 
 
 def test_calls_that_note_no_loss_are_paid_for_too():
-    """Each step is two calls, whatever comes of them: of these one note of a rate is the measure."""
+    """Each step is two calls, whatever comes of them; the note of a rate is their measure."""
     tick, steps = 1e-5, 2000
     loop = Loop(1e-5, tick=tick)
     for step in range(steps):
