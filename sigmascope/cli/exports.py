@@ -12,7 +12,7 @@ Table = Literal[
 ]
 
 
-def export(run: Path, *, to: Format, out: Path | None = None, table: Table = "readings") -> int:
+def export(run: Path, /, *, to: Format, out: Path | None = None, table: Table = "readings") -> int:
     """Write a table of a run file as Parquet, CSV or JSON.
 
     Of a damaged run file it writes the steps that are whole, says which are not, and ends with

@@ -40,8 +40,8 @@ class Source:
             16 if not given, or 8 where a sample has more than 65536.
         loss: What the output is compared with the targets by.
         device: Where to compute.
-        optimiser: Yours (`--optimizer` too): `adam`, `sgd`, `rmsprop` or another of torch's. Adam
-            of usual rates is tried if not given, and nothing is said of how you train.
+        optimiser: Yours: `adam`, `sgd`, `rmsprop` or another of torch's. Adam of usual rates is
+            tried if not given, and nothing is said of how you train.
         memory: How much the model and the data may take, measuring beside them, and a copy in
             training, e.g. `8GB`; half of the machine's.
     """

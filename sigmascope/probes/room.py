@@ -21,7 +21,7 @@ TAPE = 0.25  # of the memory allowed for a tape: gradients and copies of it take
 GRADIENTS = 0.125  # of it, for gradients of parameters: one more is made before any is dropped
 LARGE = 1 / 32  # of it, from which the gradient of one parameter is large
 SURE = 1 / 64  # of the memory allowed that layers may write before their tape is weighed
-LITTLE = 1.1  # times what is known to be held at once: between blocks some memory is lost
+LITTLE = 1.2  # times what is known to be held at once: copies of outputs, gaps between blocks
 T = TypeVar("T")
 P = TypeVar("P", bound=Tensor)
 LACKING = (
@@ -96,6 +96,7 @@ def require_gradients(scene: Scene, calls: tuple[Call, ...], *, do: str) -> None
     if needed > allowed() / 3:  # a tape is about as large as what layers write
         with suppress(Exception):  # a model that takes batches of one size: its tape is not known
             needed += tape_size(scene.chosen(torch.tensor([0])))
+        trim()  # of that tape, which is as large as what comes next
     if LITTLE * needed > allowed():
         raise Refusal(
             f"`memory` must allow for the gradient of `{largest}`, which is held twice, got "

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from sigmascope.gate import trim
+
 P = TypeVar("P", bound=Tensor)
 Take = Callable[[P, Tensor], None]
 
@@ -60,6 +62,8 @@ def backward(
         some = [p for p in streamed if large is not None and p.numel() * p.itemsize >= large]
         for node, uses in listened.several(root, some):
             undo.callback(node.register_hook(partial(listened.part, uses)).remove)
+        if some:  # blocks that the way forward has freed are too small for them
+            trim()
         grads = torch.autograd.grad(root, sources, seed, retain_graph=again, allow_unused=True)
     listened.end()
     for p, grad in zip(parameters, grads[len(others) :], strict=True):

@@ -38,3 +38,10 @@ def test_any_table_is_exported_to_a_file_of_any_name(sigmascope, tmp_path):
     assert sigmascope("export", "my.run", "--to", "json", *out)[0] == 0
     layers = strictly((tmp_path / "my models" / "the layers.json").read_text())
     assert [layer["kind"] for layer in layers] == ["Linear"] * 3
+
+
+def test_without_a_run_file_it_says_what_is_missing(sigmascope):
+    code, _, err = sigmascope("export", "--to", "csv")
+    assert code == 2
+    assert "RUN" in err
+    assert "--run" not in err

@@ -138,3 +138,12 @@ def test_what_fails_in_the_taking_comes_out_and_leaves_no_hook():
 def test_what_has_no_gradient_is_said_in_autograds_words():
     with pytest.raises(RuntimeError, match="does not require grad"):
         backward(torch.ones(()), None, [nn.Parameter(torch.ones(1))], lambda p, g: None)
+
+
+@pytest.mark.parametrize(("large", "times"), [(None, 0), (0, 1), (10**9, 0)])
+def test_memory_that_is_free_goes_back_before_a_large_gradient_is_made(monkeypatch, large, times):
+    trimmed = []
+    monkeypatch.setattr("sigmascope.probes.taken.trim", lambda: trimmed.append(1))
+    net = Tied()
+    taken(net(IDS).square().sum(), [*net.parameters()], large=large)
+    assert len(trimmed) == times

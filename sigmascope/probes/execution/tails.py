@@ -127,6 +127,11 @@ def _alike(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-3, equal_nan=True)
 
 
+def _same(one: Tensor, other: Tensor) -> bool:
+    dense = one.layout == torch.strided and not one.is_nested
+    return dense and torch.equal(one, other)
+
+
 class LastWeight(TorchFunctionMode):
     """Follows what comes from weights alone, and what comes from the last weight that met data."""
 
@@ -151,7 +156,10 @@ class LastWeight(TorchFunctionMode):
             return None
         names = (_name(s.func).strip("_") for s in self._steps)
         own = tuple(n for n in names if n not in MOVING)
-        return Tail(start, output.clone(), own, self._bound, origin, output, tuple(self._steps))
+        if _same(start, origin):  # nothing has written into it: one of them is enough
+            start = origin.detach()
+        steps = tuple(self._steps)
+        return Tail(start, output.detach(), own, self._bound, origin, output, steps)
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -51,9 +51,10 @@ def _headline(found: Parting) -> str:
     if not found.parted:
         return "They do not part: no difference leaves what step-to-step variation explains."
     p = found.parted[0]
+    sure = ", by which it is sure" if p.seen > p.step else ""
     return (
         f"They part at step {p.step}: {_what(p)} at {printable(p.site)} is "
-        f"{measured(p.first)} and {measured(p.second)} at step {p.seen}."
+        f"{measured(p.first)} and {measured(p.second)} at step {p.seen}{sure}."
     )
 
 

@@ -64,7 +64,11 @@ class OwnModes:
         """Of the loss, or of a random sum of the outputs where there is none."""
         s = self._subject
         if s.loss is not None and s.targets is not None and (apart := s.loss_gradients()):
-            return {name: self._kept(name, g) for name, g in apart}
+            kept: dict[str, Gradient] = {}
+            for name, gradient in apart:
+                kept[name] = self._kept(name, gradient)
+                del gradient  # or it is held while the next ones are made
+            return kept
         task = {"targets": s.targets, "loss": s.loss, "fused": True}
         ask = partial(reduced_gradients, s.model, s.batch, self._kept, **task)
         try:

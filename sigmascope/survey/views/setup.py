@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import duplicate
+from sigmascope.probes.execution import ALONE
 from sigmascope.probes.samples import Rows
-from sigmascope.probes.symmetry import trial_gradients
+from sigmascope.probes.symmetry import reduced_gradients
 from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import tried
@@ -178,22 +179,36 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
         subject: With targets and a loss.
         without: Names of parameters whose gradient is zero.
 
-    Cost: one forward and backward pass, where there are any.
+    Cost: one forward and backward pass, where there are any; memory for the zero weights and one
+    gradient at a time.
     """
     named = [(n, p) for n, p in subject.model.named_parameters() if p.requires_grad]
-    zero = [n for n, p in named if not bool(p.any()) and not n.endswith("bias")]
+    zero = [p for n, p in named if not bool(p.any()) and not n.endswith("bias")]
     if not without or not zero:
         return frozenset()
-    copy = duplicate(subject.model)
-    g = torch.Generator().manual_seed(0)
-    own = dict(copy.named_parameters())
-    with torch.no_grad():
-        for name in zero:
-            own[name].copy_(NUDGE * torch.randn(own[name].shape, generator=g))
     whole = subject.part.count == subject.count  # else a random sum of outputs must do
     task = {"targets": subject.targets, "loss": subject.loss} if whole else {}
-    moved = trial_gradients(copy, subject.part.batch, **task)
-    return frozenset(name for name, g in moved if name in without and bool(g.any()))
+    moves = lambda name, gradient: name in without and bool(gradient.any())
+    with _filled(zero):
+        moved = reduced_gradients(subject.model, subject.part.batch, moves, **task, fused=True)
+    return frozenset(name for name, is_moved in moved.items() if is_moved)
+
+
+@contextmanager
+def _filled(parameters: list[nn.Parameter]) -> Iterator[None]:
+    """Small random numbers in the place of what parameters hold, inside of the block.
+
+    Where their numbers lie is exchanged, and not the parameters: an LSTM holds a list of its own of
+    these, which `functional_call` does not see.
+    """
+    g = torch.Generator().manual_seed(0)
+    with ALONE, ExitStack() as undo:  # not while another thread holds the model still
+        for p in parameters:
+            values = torch.randn(p.shape, generator=g).mul_(NUDGE).to(p.detach())
+            undo.callback(setattr, p, "data", p.data)
+            p.data = values
+            del values
+        yield
 
 
 def _rows(both: Rows) -> Tensor | None:

@@ -121,3 +121,14 @@ def test_models_are_left_as_found(name):
     else:
         assert ending(ending.start).shape == ending.output.shape
     assert not differences(before, fingerprint(model=model))
+
+
+@pytest.mark.parametrize(("end", "copies"), [("softmax", 0), ("in place", 1)])
+def test_what_the_last_weight_wrote_is_copied_only_where_it_was_written_into(end, copies):
+    wrote = []
+    model = Made(nn.Linear(4, 3), lambda z: ENDS[end][0](wrote.append(z) or z))
+    nn.init.constant_(model.last.weight, -1.0)  # what is rectified is not all positive
+    ending = tail(model, torch.ones(2, 4))
+    held = {ending.start.data_ptr(), ending.output.data_ptr()}
+    of_model = {wrote[0].data_ptr(), ending._last.data_ptr()}
+    assert len(held - of_model) == copies

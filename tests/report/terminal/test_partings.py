@@ -29,6 +29,8 @@ def test_where_runs_part_comes_first_and_in_the_order_of_steps(parting):
     assert lines[0].startswith(f"They part at step {first.step}: gradient norm at {first.site} is")
     assert any(line.startswith("first: ") for line in lines)
     text = " ".join("\n".join(lines).split())
+    assert first.seen > first.step
+    assert f" at step {first.seen}, by which it is sure. " in text
     assert "it counts above" in text
     assert "Settings that differ" in text
     assert "Only in" in text

@@ -1,4 +1,5 @@
 import math
+import weakref
 
 import pytest
 import torch
@@ -111,3 +112,22 @@ def test_a_weight_that_is_used_twice_has_the_sum_of_its_gradients(limit):
         (found,) = OwnModes(Subject(model, ids, ids, F.cross_entropy)).gradients().values()
     assert math.isclose(found.square, float(want.double().square().sum()), rel_tol=1e-6)
     assert math.isclose(found.largest, float(want.abs().max()), rel_tol=1e-6)
+
+
+def test_no_gradient_is_held_while_the_next_ones_are_made(monkeypatch):
+    model, x, y = networks()
+    held = []
+
+    def one_by_one(_):
+        last = None
+        for name, p in model.named_parameters():
+            held.append(last is not None and last() is not None)
+            gradient = torch.ones_like(p)
+            last = weakref.ref(gradient)
+            yield name, gradient
+            del gradient
+
+    monkeypatch.setattr(Subject, "loss_gradients", one_by_one)
+    found = OwnModes(Subject(model, x, y, F.cross_entropy)).gradients()
+    assert len(found) == len(held) > 1
+    assert not any(held)

@@ -1,5 +1,7 @@
 """Readings of the setup are what they are defined as, on models of every kind."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -129,3 +131,55 @@ def test_zeros_that_other_zeros_hold_are_told_from_those_that_constants_do():
         measured = survey.profile(model, x, targets=y, loss=F.cross_entropy, views=["setup"])
         forms = {r.site: r.form for r in measured.series("gradient of a zero weight")}
         assert forms["0.a.weight"] == forms["0.b.weight"] == form
+
+
+class Last(nn.Module):
+    """The last state of an LSTM, which holds a list of its weights beside their names."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 6, batch_first=True)
+
+    def forward(self, x):
+        return self.lstm(x)[0][:, -1]
+
+
+def behind_zeros():
+    torch.default_generator.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), Last(), nn.Linear(6, 3))
+    nn.init.constant_(model[1].lstm.weight_ih_l0, -0.0)
+    return model, torch.randn(20, 5, 4), torch.randint(3, (20,))
+
+
+def test_what_lies_behind_zeros_is_seen_without_a_copy_of_the_model(monkeypatch):
+    def refused(*_):
+        raise MemoryError
+
+    model, x, y = behind_zeros()
+    monkeypatch.setattr(copy, "deepcopy", refused)
+    measured = survey.profile(model, x, targets=y, loss=F.cross_entropy, views=["setup"])
+    forms = {r.site: r.form for r in measured.series("relative gradient")}
+    assert forms["0.weight"] == forms["0.bias"] == "behind zeros"
+    assert forms["2.weight"] == ""
+
+
+@pytest.mark.parametrize("end", ["success", "failure"])
+def test_zeros_are_where_they_were_afterwards(end):
+    model, x, y = behind_zeros()
+    held = model[1].lstm.weight_ih_l0
+    seen = set()
+
+    def look(*_):
+        seen.add(bool(held.any()))
+        if end == "failure" and held.any():
+            raise ValueError("not with these")
+
+    model[2].register_forward_hook(look)
+    places = [p.data_ptr() for p in model.parameters()]
+    measured = survey.profile(model, x, targets=y, loss=F.cross_entropy, views=["setup"])
+    assert seen == {False, True}  # it was run with other numbers
+    assert any("not with these" in s.why for s in measured.skipped) == (end == "failure")
+    assert [p.data_ptr() for p in model.parameters()] == places
+    assert not held.any()
+    assert held.signbit().all()
+    assert held is model[1].lstm._flat_weights[0]
