@@ -1,7 +1,8 @@
 """Steps of training against a budget of time.
 
 What cannot be done in time is found out early: after a few steps, the fastest of them times those
-that are left is the least that the rest takes.
+that are left is the least that the rest takes. A machine that was busy for a moment is no reason to
+stop: some of the budget is spent before.
 """
 
 import math
@@ -12,6 +13,7 @@ from typing import TypeVar
 from sigmascope.gate import Budget, OverBudget, time_words
 
 TIMED = 3  # steps after which something is foretold; the first ones warm up
+SPENT = 0.05  # of the budget, before which nothing is given up
 LONG = 5.0  # seconds, above which the cost is told
 ROOM = 1.25  # times what is foretold, in the budget that is proposed
 
@@ -40,6 +42,7 @@ class Pace:
     made: int = 0
     fastest: float = math.inf
     _timed: int = 0
+    _spent: float = 0.0
 
     @property
     def needed(self) -> float:
@@ -49,8 +52,8 @@ class Pace:
     @property
     def hopeless(self) -> bool:
         """Whether the budget is used up, or too small for the rest at the fastest speed so far."""
-        known = self._timed >= TIMED and self.made < self.steps
-        return self.budget.left <= (self.fastest * (self.steps - self.made) if known else 0)
+        known = self._timed >= TIMED and self._spent >= SPENT * self.budget.seconds
+        return self.budget.left <= (self.fastest * max(self.steps - self.made, 0) if known else 0)
 
     def words(self) -> str:
         """That the budget is too small, and how to allow more."""
@@ -78,7 +81,9 @@ class Pace:
         result = step()
         self.made += 1
         self._timed += 1
-        self.fastest = min(self.fastest, self.budget.clock() - began)
+        took = self.budget.clock() - began
+        self._spent += took
+        self.fastest = min(self.fastest, took)
         if self._timed == TIMED and self.needed > LONG and self.budget.tell is not None:
             self.budget.tell(
                 f"{self.what}: {self.steps} training steps, about {time_words(self.needed)}"

@@ -30,13 +30,27 @@ def test_all_steps_are_made_where_there_is_time():
     assert (pace.made, pace.fastest) == (10, pytest.approx(0.9))
 
 
-def test_what_is_too_long_is_known_after_three_steps():
+def test_what_is_too_long_is_known_after_a_twentieth_of_the_budget():
     clock, pace = paced(100.0, 336)
+    for _ in range(5):
+        made(pace, clock, 1.0)
+    with pytest.raises(OverBudget, match=r"336 training steps, about 5.6min, and 5 were made"):
+        made(pace, clock, 1.0)
+    assert clock.now == 5.0  # of 100
+    clock, pace = paced(10.0, 336)
     for _ in range(3):
         made(pace, clock, 1.0)
-    with pytest.raises(OverBudget, match=r"336 training steps, about 5.6min, and 3 were made"):
+    with pytest.raises(OverBudget, match="3 were made"):
         made(pace, clock, 1.0)
-    assert clock.now == 3.0  # of 100
+
+
+def test_a_machine_that_was_busy_for_a_moment_stops_nothing():
+    clock, pace = paced(120.0, 336)
+    for _ in range(3):
+        made(pace, clock, 1.8)
+    for _ in range(333):
+        made(pace, clock, 0.06)
+    assert pace.made == 336
 
 
 def test_a_slow_first_step_foretells_nothing():
