@@ -84,20 +84,28 @@ def _long(facts: Facts) -> Iterator[tuple[Matrix, Reading]]:
                 yield matrix, reading
 
 
+def per_entry(matrix: Matrix) -> float:
+    """What makes of a Frobenius norm the root mean square of an entry."""
+    return (matrix.rows * matrix.cols) ** -0.5
+
+
 def outlying_size(facts: Facts) -> Iterator[Finding]:
     """Matrices far larger or smaller than the others of their kind."""
     large, small = [], []
     for matrix, reading in facts.of("Frobenius norm"):
-        usual = facts.usual("Frobenius norm", matrix.kind)
-        if usual and reading.estimate.value >= APART * usual:
+        # the norm of a head of few rows is small, and an entry of a narrow layer large, by design
+        norm = facts.over_usual("Frobenius norm", matrix)
+        entry = facts.over_usual("Frobenius norm", matrix, per_entry)
+        if min(norm, entry) >= APART:
             large.append((matrix, reading))
-        elif usual and 0 < reading.estimate.value <= usual / APART:
+        elif max(norm, entry) <= 1 / APART:
             small.append((matrix, reading))
     yield from told(
         "exploding-weights",
         "warning",
         worst(large),
-        f"the norm is {APART:g} times the median of matrices of its kind or more.",
+        f"the norm is {APART:g} times the median of matrices of its kind or more, and so is the "
+        "size of an entry.",
         "Measured, docs/scan.md",
         "In a quantised checkpoint a scale is wrong; else training diverged there: lower the "
         "learning rate, or clip gradients, from the last checkpoint before it.",
@@ -106,7 +114,8 @@ def outlying_size(facts: Facts) -> Iterator[Finding]:
         "vanishing-weights",
         "warning",
         worst(small)[::-1],
-        f"the norm is a {APART:g}th of the median of matrices of its kind or less.",
+        f"the norm is a {APART:g}th of the median of matrices of its kind or less, and so is the "
+        "size of an entry.",
         "Measured, docs/scan.md",
         "Weight decay without a gradient does that: look whether anything reads what it writes.",
     )
