@@ -142,7 +142,8 @@ def copies(facts: Facts) -> Iterator[Finding]:
         "look at how the checkpoint was put together.",
     ):
         names = "; ".join(r.site + _factor(facts, r.site) for _, r in worst(pairs)[:3])
-        says = f"{len(found)} matrices are copies of others, {same or 'none'} of them exactly: {names}."
+        exact = f"{same or 'none'} of them exactly"
+        says = f"{len(found)} matrices are copies of others, {exact}: {names}."
         if len(found) == 1:
             says = f"1 matrix is a copy of another{', exactly' * same}: {names}."
         yield Finding(
