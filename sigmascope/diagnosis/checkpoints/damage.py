@@ -93,19 +93,17 @@ def outlying_size(facts: Facts) -> Iterator[Finding]:
     """Matrices far larger or smaller than the others of their kind."""
     large, small = [], []
     for matrix, reading in facts.of("Frobenius norm"):
-        # the norm of a head of few rows is small, and an entry of a narrow layer large, by design
-        norm = facts.over_usual("Frobenius norm", matrix)
-        entry = facts.over_usual("Frobenius norm", matrix, per_entry)
-        if min(norm, entry) >= APART:
+        # heads of few rows are small, and entries of narrow layers large, by design
+        ratios = [facts.over_usual("Frobenius norm", matrix, e) for e in (lambda _: 1.0, per_entry)]
+        if min(ratios) >= APART:
             large.append((matrix, reading))
-        elif max(norm, entry) <= 1 / APART:
+        elif max(ratios) <= 1 / APART:
             small.append((matrix, reading))
     yield from told(
         "exploding-weights",
         "warning",
         worst(large),
-        f"the norm is {APART:g} times the median of matrices of its kind or more, and so is the "
-        "size of an entry.",
+        f"norm and size of an entry are {APART:g} times the median of their kind or more.",
         "Measured, docs/scan.md",
         "In a quantised checkpoint a scale is wrong; else training diverged there: lower the "
         "learning rate, or clip gradients, from the last checkpoint before it.",
@@ -114,8 +112,7 @@ def outlying_size(facts: Facts) -> Iterator[Finding]:
         "vanishing-weights",
         "warning",
         worst(small)[::-1],
-        f"the norm is a {APART:g}th of the median of matrices of its kind or less, and so is the "
-        "size of an entry.",
+        f"norm and size of an entry are a {APART:g}th of the median of their kind or less.",
         "Measured, docs/scan.md",
         "Weight decay without a gradient does that: look whether anything reads what it writes.",
     )
