@@ -73,11 +73,12 @@ def _squared_cosine(one: tuple[Tensor, float], other: tuple[Tensor, float]) -> E
 
 
 def _copies(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
-    inner, first, second, _ = _products(A, B)
+    inner, first, second, apart = _products(A, B)
     cosine = inner / (math.sqrt(first) * math.sqrt(second)) if first and second else 0.0
     if cosine >= COPY:
-        estimate = Estimate.rounded(min(cosine, 1.0), ulps=A.numel() + 16.0)
-        yield _read(pair, "copy cosine", estimate.at_most(1.0))
+        estimate = Estimate.rounded(min(cosine, 1.0), ulps=A.numel() + 16.0).at_most(1.0)
+        # a multiple has a cosine of 1 up to rounding: of equal entries alone it is 1
+        yield _read(pair, "copy cosine", estimate if apart else Estimate.exactly(1.0))
 
 
 def _products(A: Tensor, B: Tensor) -> tuple[float, ...]:

@@ -175,11 +175,14 @@ def test_copies_are_told_by_their_cosine():
         seen, _ = held(LARGE, B, kind="copy")
         assert {*seen} == {"copy cosine"}
         assert seen["copy cosine"].value == pytest.approx(cosine, abs=2e-3)
-        exact = LARGE.double().flatten() @ B.double().flatten()
-        exact /= LARGE.double().norm() * B.double().norm()
+        products = LARGE.double() * B.double()
+        exact = math.fsum(products.flatten().tolist())  # the sum of a clone must be its square
+        squares = (M.double().square().flatten().tolist() for M in (LARGE, B))
+        exact /= math.prod(math.sqrt(math.fsum(entries)) for entries in squares)
         found = seen["copy cosine"]
-        assert found.low - 1e-15 <= float(exact) <= found.high + 1e-15
+        assert found.low - 1e-15 <= exact <= found.high + 1e-15
         assert found.high <= 1
+        assert (found.low == 1) is torch.equal(LARGE, B)  # no multiple is an exact copy
     for B in (-LARGE, LARGE.flip(0), 0 * LARGE, LARGE + 0.2 * LARGE.flip(0)):
         assert held(LARGE, B, kind="copy") == ({}, set())
 

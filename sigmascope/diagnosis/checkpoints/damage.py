@@ -84,20 +84,26 @@ def _long(facts: Facts) -> Iterator[tuple[Matrix, Reading]]:
                 yield matrix, reading
 
 
+def per_entry(matrix: Matrix) -> float:
+    """What makes of a Frobenius norm the root mean square of an entry."""
+    return (matrix.rows * matrix.cols) ** -0.5
+
+
 def outlying_size(facts: Facts) -> Iterator[Finding]:
     """Matrices far larger or smaller than the others of their kind."""
     large, small = [], []
     for matrix, reading in facts.of("Frobenius norm"):
-        usual = facts.usual("Frobenius norm", matrix.kind)
-        if usual and reading.estimate.value >= APART * usual:
+        # heads of few rows are small, and entries of narrow layers large, by design
+        ratios = [facts.over_usual("Frobenius norm", matrix, e) for e in (lambda _: 1.0, per_entry)]
+        if min(ratios) >= APART:
             large.append((matrix, reading))
-        elif usual and 0 < reading.estimate.value <= usual / APART:
+        elif max(ratios) <= 1 / APART:
             small.append((matrix, reading))
     yield from told(
         "exploding-weights",
         "warning",
         worst(large),
-        f"the norm is {APART:g} times the median of matrices of its kind or more.",
+        f"norm and size of an entry are {APART:g} times the median of their kind or more.",
         "Measured, docs/scan.md",
         "In a quantised checkpoint a scale is wrong; else training diverged there: lower the "
         "learning rate, or clip gradients, from the last checkpoint before it.",
@@ -106,7 +112,7 @@ def outlying_size(facts: Facts) -> Iterator[Finding]:
         "vanishing-weights",
         "warning",
         worst(small)[::-1],
-        f"the norm is a {APART:g}th of the median of matrices of its kind or less.",
+        f"norm and size of an entry are a {APART:g}th of the median of their kind or less.",
         "Measured, docs/scan.md",
         "Weight decay without a gradient does that: look whether anything reads what it writes.",
     )

@@ -1,15 +1,17 @@
 """A scan as rules look at it: readings by matrix, matrices by kind."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 from statistics import median
 
 from sigmascope.records import Finding, Reading, Severity
 from sigmascope.records.scans import Matrix, Scan
 
-SHOWN = 5  # readings that a finding shows
+SHOWN = 4  # readings that a finding holds, as many as a terminal shows: a fifth of seven more was
+# counted as "and 1 more"; how many matrices there are, its sentence says
 NAMED = 3  # matrices that its sentence names
 
 
@@ -51,10 +53,26 @@ class Facts:
         found = self.readings.get(name, {}).get(matrix.site)
         return None if found is None else found.estimate.value
 
-    def usual(self, name: str, kind: str) -> float | None:
-        """The median over matrices of one kind, of which there must be three."""
-        values = [v for m in self.kinds[kind] if (v := self.value(name, m)) is not None]
+    def usual(
+        self, name: str, kind: str, each: Callable[[Matrix], float] = lambda _: 1.0
+    ) -> float | None:
+        """The median over matrices of one kind, of which there must be three.
+
+        Args:
+            name: The quantity.
+            kind: What the matrices are in the network.
+            each: What the number of a matrix is multiplied by before, for its shape.
+        """
+        known = ((m, self.value(name, m)) for m in self.kinds[kind])
+        values = [v * each(m) for m, v in known if v is not None]
         return median(values) if len(values) >= 3 else None
+
+    def over_usual(
+        self, name: str, matrix: Matrix, each: Callable[[Matrix], float] = lambda _: 1.0
+    ) -> float:
+        """How many times `usual` a matrix is; nan where either is unknown or zero."""
+        usual, known = self.usual(name, matrix.kind, each), self.value(name, matrix)
+        return known * each(matrix) / usual if usual and known else nan
 
 
 def told(

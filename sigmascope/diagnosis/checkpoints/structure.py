@@ -18,21 +18,29 @@ UNTOLD = "not trained, or what training added is spread too evenly to stick out"
 
 
 def collapsed(facts: Facts) -> Iterator[Finding]:
-    """Matrices that use a tenth of the directions that others of their kind use."""
-    found = []
-    for matrix, reading in facts.of("effective rank"):
-        usual = facts.usual("effective rank", matrix.kind)
-        if usual and reading.estimate.value <= NARROW * usual:
-            found.append((matrix, reading))
+    """Matrices that use a tenth of the directions that others of their kind use, in share too."""
+    found = [
+        (matrix, reading)
+        for matrix, reading in facts.of("effective rank")
+        # a score head of one row uses all the directions it has
+        if facts.over_usual("effective rank", matrix) <= NARROW
+        and facts.over_usual("effective rank", matrix, share) <= NARROW
+    ]
     yield from told(
         "collapsed-rank",
         "warning",
         worst(found)[::-1],
-        "the effective rank is a tenth of the median of matrices of its kind or less.",
+        "the effective rank is a tenth of the median of matrices of its kind or less, and so is "
+        "its share of the smaller side.",
         "Roy & Vetterli 2007",
         "Look at what training did there: a rate too high for this layer, or weight decay on a "
         "layer that others do the work of.",
     )
+
+
+def share(matrix: Matrix) -> float:
+    """What one direction is of all that its shape allows."""
+    return 1 / min(matrix.shape)
 
 
 def deficient(facts: Facts) -> Iterator[Finding]:
@@ -123,7 +131,7 @@ def copies(facts: Facts) -> Iterator[Finding]:
     found = [r for r in facts.scan.readings if r.quantity == "copy cosine"]
     by_site = {m.site: m for m in facts.scan.matrices}
     pairs = [(by_site[r.site.split(" = ")[0]], r) for r in found]
-    same = sum(r.estimate.high >= 1 for r in found)
+    same = sum(r.estimate.low >= 1 for r in found)  # a multiple is 1 up to rounding only
     for finding in told(
         "copied-weights",
         "warning",
@@ -133,11 +141,22 @@ def copies(facts: Facts) -> Iterator[Finding]:
         "Layers that began as copies differ after training; where they should not be equal, "
         "look at how the checkpoint was put together.",
     ):
-        names = "; ".join(r.site for _, r in worst(pairs)[:3])
-        says = f"{len(found)} matrices are copies of others, {same} of them exactly: {names}."
+        names = "; ".join(r.site + _factor(facts, r.site) for _, r in worst(pairs)[:3])
+        exact = f"{same or 'none'} of them exactly"
+        says = f"{len(found)} matrices are copies of others, {exact}: {names}."
         if len(found) == 1:
             says = f"1 matrix is a copy of another{', exactly' * same}: {names}."
         yield Finding(
             finding.name, finding.site, finding.severity, finding.evidence, says, finding.source,
             finding.remedies,
         )  # fmt: skip
+
+
+def _factor(facts: Facts, site: str) -> str:
+    """How many times as large the second of a pair is, where that shows in three digits."""
+    sizes = facts.readings.get("Frobenius norm", {})
+    one, other = (sizes.get(name) for name in site.split(" = "))
+    if one is None or other is None or not one.estimate.value:
+        return ""
+    factor = f"{other.estimate.value / one.estimate.value:.3g}"
+    return "" if factor == "1" else f" ({factor} times as large)"

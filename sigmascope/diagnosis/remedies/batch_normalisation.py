@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
-from sigmascope.diagnosis.remedies.wrapping import Around
+from sigmascope.diagnosis.remedies.wrapping import Around, no_fast_path
 from sigmascope.networks import UncentredBatchNorm
 from sigmascope.probes.execution import (
     Call,
@@ -111,10 +111,11 @@ class LayerNormalisation(Remedy):
         if not found:
             raise Inapplicable(
                 "Layer normalisation needs hidden linear or convolution layers whose output "
-                "nothing normalises, got none."
+                "nothing normalises, each called once, got none."
             )
         for module, call in found.items():
             _insert(model, module, call, _over_features)
+        no_fast_path(model)
 
 
 def _over_features(written: Tensor) -> nn.Module:

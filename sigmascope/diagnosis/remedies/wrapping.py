@@ -25,3 +25,16 @@ class Around(nn.Module):
     def bias(self) -> Tensor | None:
         """The layer's, for code that looks at it."""
         return dict(self.layer.named_parameters()).get("bias")
+
+
+def no_fast_path(model: nn.Module) -> None:
+    """Have torch's encoder layers call the layers that are wrapped in them, in evaluation too.
+
+    Their fast path reads `linear1.weight` and never calls `linear1`, so what was put around it
+    would be left out wherever no gradient is taken.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoderLayer):
+            wrapped = (isinstance(m, Around) for m in (module.linear1, module.linear2))
+            if any(wrapped):
+                module.activation_relu_or_gelu = 0  # the fast path is for 1 (ReLU) and 2 (GELU)

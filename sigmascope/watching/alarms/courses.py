@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from sigmascope.watching.alarms.signs import CALM, UNSURE, Rule, Sign
-from sigmascope.watching.alarms.tracks import YOUNG, Tracks
+from sigmascope.watching.alarms.tracks import TINY, YOUNG, Tracks
 from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
 
 GROWTH, SEEN, AHEAD = 5, math.log(100.0), 1000  # readings in a row, by how much, steps left
@@ -113,7 +113,10 @@ class Frozen(Rule):
             return CALM
         if known[site] > -STOPPED:
             return UNSURE
-        says = f"{site}: a step changes the weights by 1/{math.exp(-known[site]):.2g} of the usual."
+        changes = f"changes the weights by 1/{math.exp(-known[site]):.2g} of the usual"
+        if tracks.of("update norm")[site].last == math.log(TINY):  # of zero, any share is made up
+            changes = "no longer changes the weights"
+        says = f"{site}: a step {changes}."
         return Sign(True, False, site, says, (("update norm", site, ""),))
 
 

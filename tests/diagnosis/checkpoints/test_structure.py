@@ -77,7 +77,36 @@ def test_copies_are_named_in_pairs():
     assert found.says == "2 matrices are copies of others, 1 of them exactly: a = b; a = c."
 
 
+def test_where_no_copy_is_exact_none_is_said():
+    (found,) = scan_findings(
+        scan_of(THREE, ("a = b", "copy cosine", 0.99), ("a = c", "copy cosine", 0.995))
+    )
+    assert found.says == "2 matrices are copies of others, none of them exactly: a = c; a = b."
+
+
 @pytest.mark.parametrize(("cosine", "how"), [(1, ", exactly"), (0.995, "")])
 def test_one_copy_is_said_of_one(cosine, how):
     (found,) = scan_findings(scan_of(THREE, ("a = b", "copy cosine", cosine)))
     assert found.says == f"1 matrix is a copy of another{how}: a = b."
+
+
+def test_a_multiple_is_no_exact_copy_and_its_factor_is_said():
+    known = [("a", "Frobenius norm", 2), ("b", "Frobenius norm", 6)]
+    cosine = Estimate(1, 1 - 1e-12, 1, "x")
+    (found,) = scan_findings(scan_of(THREE, *known, ("a = b", "copy cosine", cosine)))
+    assert found.says == "1 matrix is a copy of another: a = b (3 times as large)."
+
+
+@pytest.mark.parametrize("shape", [(1, 64), (64, 1), (2, 64)])
+def test_a_narrow_matrix_that_uses_all_its_directions_has_not_collapsed(shape):
+    narrow = [*THREE, matrix("d", shape=shape)]
+    usual = each("effective rank", 26, 26, 26)
+    assert names(*usual, ("d", "effective rank", min(shape)), matrices=narrow) == {}
+
+
+def test_a_wide_matrix_of_usual_effective_rank_has_not_collapsed():
+    """It uses as many directions as the others, though a small share of its own."""
+    wide = [*THREE, matrix("d", shape=(640, 640))]
+    usual = each("effective rank", 26, 26, 26)
+    assert names(*usual, ("d", "effective rank", 26), matrices=wide) == {}
+    assert "collapsed-rank" in names(*usual, ("d", "effective rank", 2.6), matrices=wide)

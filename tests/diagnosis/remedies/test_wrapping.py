@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from sigmascope.diagnosis.remedies import remedy
 from sigmascope.diagnosis.remedies.wrapping import Around
 
 
@@ -28,3 +29,13 @@ def test_a_layer_without_a_weight_lends_none():
     with pytest.raises(AttributeError, match="has no attribute"):
         _ = Plus(nn.ReLU()).weight
     assert Plus(nn.ReLU()).bias is None
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_an_encoder_calls_what_is_wrapped_in_evaluation_too(activation):
+    """Its fast path reads the weights past the wrapper: trained and used were two functions."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0, activation, batch_first=True)
+    model, x = nn.TransformerEncoder(layer, 2), torch.randn(4, 3, 8)
+    better = remedy("layer-norm").apply(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(better.eval()(x), better.train()(x))

@@ -118,6 +118,8 @@ def test_updates_that_stop_are_told_from_a_rate_that_falls_to_its_end():
 
     rule = BY_NAME["frozen-weights"]
     assert rule.look(21, fed(rows(1e-5, 0.1))).sure
+    assert "by 1/1e+05 of the usual" in rule.look(21, fed(rows(1e-5, 0.1))).says
+    assert rule.look(21, fed(rows(0.0, 0.1))).says == "a: a step no longer changes the weights."
     assert not rule.look(21, fed(rows(1e-5, 1e-6))).sure
     assert not rule.look(21, fed(rows(1e-2, 0.1))).sure
     fitted = [2.0 * 0.9**k for k in range(60)]
