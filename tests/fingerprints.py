@@ -130,7 +130,9 @@ def _bytes(t):
         t = t.to_dense()
     if t.is_complex():
         t = torch.view_as_real(t)
-    return t.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if t.numel() else b""
+    return (
+        t.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if t.numel() else b""
+    )
 
 
 def fingerprint(**things):

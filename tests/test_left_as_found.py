@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 
 import sigmascope
-from sigmascope import diagnosis, survey, theory
+from sigmascope import diagnosis, scanning, survey, theory
 from sigmascope.diagnosis.remedies import Inapplicable, UnitScale
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
@@ -82,7 +82,15 @@ DOORS = {
     ),
     "compare": lambda net, x, y: survey.compare(net, net, batch=x, targets=y, loss=loss),
     "monitor": _monitor,
-}
+    "treat": lambda net, x, y: diagnosis.treat(net, x, UnitScale(), targets=y, loss=loss),
+    "loss line": lambda net, x, y: survey.landscape.loss_line(
+        net, {k: 0.9 * p.detach() for k, p in net.named_parameters()}, x,
+        targets=y, loss=loss, points=3,
+    ),
+    "what if": lambda net, x, y: survey.landscape.what_if(net, x, targets=y, loss=loss),
+    "layer rates": lambda net, x, y: diagnosis.layer_rates(net, x, targets=y, loss=loss),
+    "scan": lambda net, x, y: scanning.scan(net),
+}  # fmt: skip
 
 
 class Fault:

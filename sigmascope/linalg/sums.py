@@ -39,10 +39,13 @@ def mean_and_spread(t: Tensor) -> tuple[float, float]:
     return mean, math.sqrt(sum((float(p @ p) for p in apart), 0.0) / t.numel())
 
 
+def as_it_lies(t: Tensor) -> Tensor:
+    """The same numbers, the dimensions in the order of memory: flat without a copy, if whole."""
+    return t.permute(sorted(range(t.ndim), key=lambda d: -t.stride(d)))
+
+
 def _pieces(t: Tensor) -> Iterator[Tensor]:
     dense = t if t.layout == torch.strided else t.to_dense()
     real = torch.view_as_real(dense.resolve_conj()) if t.is_complex() else dense
-    # in the order of memory: in any other all of it would be copied first
-    order = sorted(range(real.ndim), key=lambda d: -real.stride(d))
-    flat = real.detach().permute(order).reshape(-1)
+    flat = as_it_lies(real.detach()).reshape(-1)
     return (p.double() for p in flat.split(PIECE))

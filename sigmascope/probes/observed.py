@@ -21,7 +21,7 @@ from sigmascope.probes.execution.refusals import (
 from sigmascope.probes.execution.tails import Tail, faithful, tail
 from sigmascope.probes.execution.trace import Trace, run_once, traced
 from sigmascope.probes.room import held
-from sigmascope.probes.samples.batches import Batch, prepared, sample_count, tensors
+from sigmascope.probes.samples.batches import Batch, beside, prepared, sample_count, tensors
 from sigmascope.probes.samples.matrices import Rows, Spectra, rows, spectra_of
 from sigmascope.probes.samples.targets import Loss, require_finite_targets, require_task
 from sigmascope.probes.structure.feedforward import stack_of
@@ -64,6 +64,7 @@ class Observed:
             require_model(self.model)
             object.__setattr__(self, "batch", prepared(self.model, self.batch))
             require_finite_batch(tensors(self.batch))
+            object.__setattr__(self, "targets", beside(self.model, self.targets))
             if isinstance(self.targets, Tensor):  # a loss may work in place
                 object.__setattr__(self, "targets", self.targets.detach().clone())
             require_finite_targets(self.targets)
@@ -124,7 +125,8 @@ class Observed:
     @cached_property
     def linear_pairs(self) -> tuple[Pair, ...]:
         """Layers with nothing but linear maps between; see `structure.linear_pairs`."""
-        return linear_pairs(self._trace.calls)
+        with still(self.model):
+            return linear_pairs(self.model, self.batch, self._trace.calls)
 
     @property
     def output(self) -> Tensor:
@@ -220,7 +222,7 @@ class Observed:
     def stack(self) -> Stack | str:
         """The plain stack of layers that the model is; or why it is none."""
         with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
-            return stack_of(self.calls, self.batch, self.output)
+            return stack_of(self.model, self.calls, self.batch, self.output)
 
     @cached_property
     def symmetries(self) -> Symmetries:

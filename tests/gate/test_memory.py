@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from sigmascope import gate
+from sigmascope.gate.memory import size_of
 
 ODD = {
     "nested": lambda: torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
@@ -48,7 +49,7 @@ def test_arrays_of_any_number_pass(dtype):
     ],
 )
 def test_sizes_in_words(words, size):
-    assert gate.size_of(words) == size
+    assert size_of(words) == size
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_sizes_in_words(words, size):
 )
 def test_what_is_no_size_is_refused(words):
     with pytest.raises(gate.Refusal, match="must read like `8GB`"):
-        gate.size_of(words)
+        size_of(words)
 
 
 def test_the_user_may_allow_more_and_less(monkeypatch):

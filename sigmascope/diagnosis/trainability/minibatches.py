@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.trainability.target_r2 import ROWS, thinned
+from sigmascope.gate import random_states
 from sigmascope.probes.execution import duplicate
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run
 
@@ -95,7 +96,7 @@ def minibatches(
     parted = Minibatches(batch, targets, count, split=True)
     some, wanted = next(parted.each())
     try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with random_states(), torch.no_grad():
             output = as_tensor(run(duplicate(model).train(), some))[0]
             single = float(loss(output, wanted))
             double = float(loss(torch.cat([output, output]), torch.cat([wanted, wanted])))

@@ -11,7 +11,7 @@ from sigmascope.diagnosis.trainability.minibatches import Minibatches
 from sigmascope.diagnosis.trainability.paces import Pace
 from sigmascope.diagnosis.trainability.target_r2 import right_share, target_share, thinned
 from sigmascope.diagnosis.trainability.turns import Turn
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.samples import Batch, Loss, as_tensor, run
 
 Optimiser = Literal["sgd", "adam"]
@@ -45,7 +45,7 @@ class RateRun(Turn):
         """So many rounds more, each with what it shows; how many were made."""
         self.batches = batches = self.batches or data.each()
         step = lambda: self._step(*next(batches), data, loss)
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        with random_states(), torch.enable_grad():
             for done in range(rounds):
                 pairs = [pace.made_in_time(step) for _ in range(data.steps) if self.finite]
                 if not self.finite:

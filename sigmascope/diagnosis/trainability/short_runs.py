@@ -16,6 +16,7 @@ from sigmascope.probes.execution import still
 from sigmascope.probes.samples import (
     Batch,
     Loss,
+    beside,
     prepared,
     require_finite_targets,
     require_task,
@@ -110,7 +111,7 @@ class Probing:
         among: int = 1,
     ) -> None:
         count = _require(batch, targets, optimiser, rates, batch_dim)
-        ready = prepared(model, batch)
+        ready, targets = prepared(model, batch), beside(model, targets)
         targets = targets.clone() if isinstance(targets, Tensor) else targets
         self.model, self.loss, self.passes = model, loss, 0
         suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)

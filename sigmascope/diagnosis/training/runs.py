@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
-from sigmascope.gate import Budget, Refusal
+from sigmascope.gate import Budget, Refusal, random_states
 from sigmascope.probes.execution import called, duplicate, layers, recording, still
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
 
@@ -127,8 +127,7 @@ class Run:
         if self._draws is None:
             self.model.train()
             self._draws = data.draws(self.size)
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            torch.default_generator.manual_seed(self.steps)  # dropout; restored behind the block
+        with random_states(self.steps), torch.enable_grad():  # dropout
             while self.finite and self.steps < steps and (budget is None or budget.left > 0):
                 self._step(data.loss, *next(self._draws))
 

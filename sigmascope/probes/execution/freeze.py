@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules import module as hooks_of_all
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sigmascope.gate import random_states
 from sigmascope.probes.execution.reachable_state import Reach
 from sigmascope.probes.execution.restoring import as_found, every, uninterrupted
 
@@ -123,9 +124,7 @@ def apart() -> Iterator[None]:
     """Leave random states and settings of the process as they are; one thread at a time."""
     with ALONE, ExitStack() as undo:
         undo.callback(_give_back_settings, settings())
-        # where CUDA was not started, nothing is on such a device
-        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-        undo.enter_context(torch.random.fork_rng(devices=list(devices)))
+        undo.enter_context(random_states())
         yield
 
 

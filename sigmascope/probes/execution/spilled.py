@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal, allowed, size_words
+from sigmascope.linalg import sums
 
 LARGE = 2**20  # bytes of a tensor that is worth a place in a file
 PIECE = 2**22  # bytes that are written or read at once
@@ -25,7 +26,7 @@ def spills(t: Tensor) -> bool:
     plain = type(t) in (Tensor, nn.Parameter) and t.layout == torch.strided
     if not plain or t.device.type != "cpu" or t.is_quantized or t.is_complex():
         return False
-    return t.numel() * t.itemsize >= LARGE and _ordered(t).is_contiguous()
+    return t.numel() * t.itemsize >= LARGE and sums.as_it_lies(t).is_contiguous()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +112,8 @@ class Spill:
         )
 
 
-def _ordered(t: Tensor) -> Tensor:
-    """The same with its dimensions in the order of memory."""
-    return t.permute(sorted(range(t.ndim), key=lambda d: -t.stride(d)))
-
-
 def _pieces(t: Tensor) -> tuple[Tensor, ...]:
     """Its bits, piece by piece, as they lie in memory."""
-    flat = _ordered(t.detach()).view(-1)
+    flat = sums.as_it_lies(t.detach()).view(-1)
     words = flat.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.itemsize])
     return words.split(PIECE // t.itemsize)

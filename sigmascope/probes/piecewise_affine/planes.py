@@ -74,7 +74,7 @@ class Plane:
         with segment(wide, centre) as part:
             _require_still(part)
             require_exact(part)
-            plane = cls(wide, centre.double(), axes, tuple(part.kinks), part.noise)
+            plane = cls(wide, centre.double(), axes.cpu(), tuple(part.kinks), part.noise)
         plane._require_apart()
         return plane
 
@@ -90,7 +90,7 @@ class Plane:
     def inputs(self, points: Float64[Tensor, "n 2"]) -> Tensor:
         """The samples at some points."""
         like = next(self.model.parameters())
-        flat = self.centre.double().flatten() + points @ self.axes
+        flat = self.centre.cpu().flatten() + points @ self.axes
         return flat.reshape(len(points), *self.centre.shape[1:]).to(like)
 
     def outputs(self, points: Float64[Tensor, "n 2"]) -> Float64[Tensor, "n m"]:

@@ -3,6 +3,7 @@
 from sigmascope.probes.samples.batches import (
     Batch,
     as_tensor,
+    beside,
     call as run,
     chosen,
     mapped,
@@ -29,6 +30,7 @@ __all__ = [
     "Rows",
     "Spectra",
     "as_tensor",
+    "beside",
     "chosen",
     "class_dim",
     "loss_name",

@@ -58,8 +58,7 @@ def prepared(model: nn.Module, batch: Batch) -> Batch:
     """
     for tensor in tensors(batch):
         require_dense(tensor, "`batch`")
-    # no operation takes numbers of eight bits, but for some products with weights of such
-    like = next((p for p in model.parameters() if p.is_floating_point() and p.itemsize > 1), None)
+    like = _like(model)
     if like is None:
         return batch
 
@@ -75,6 +74,25 @@ def prepared(model: nn.Module, batch: Batch) -> Batch:
         return cast
 
     return mapped(batch, moved)
+
+
+def beside(model: nn.Module, targets: Any) -> Any:
+    """The targets where the model lies, if it lies elsewhere than in the memory of the CPU.
+
+    What lies on another device was put there by somebody who knows why.
+    """
+    like = _like(model)
+    if like is None or like.device.type == "cpu":
+        return targets
+    if not any(t.device.type == "cpu" for t in tensors(targets)):
+        return targets
+    return mapped(targets, lambda t: t.to(like.device) if t.device.type == "cpu" else t)
+
+
+def _like(model: nn.Module) -> Tensor | None:
+    """A parameter of the precision in which the model computes, where it computes."""
+    # no operation takes numbers of eight bits, but for some products with weights of such
+    return next((p for p in model.parameters() if p.is_floating_point() and p.itemsize > 1), None)
 
 
 def sample_count(batch: Batch, *, batch_dim: int) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.samples.batches import tensors
 
 Loss = Callable[[Tensor, Any], Tensor]
@@ -109,7 +109,7 @@ def require_task(output: Tensor, targets: Any, loss: Loss, *, count: int, batch_
     if isinstance(targets, Tensor):
         _require_rows(output, targets, count, batch_dim)
     held = output.detach().clone()
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), _Watch(held, targets):
+    with random_states(), torch.no_grad(), _Watch(held, targets):
         scalar_loss(loss, held, targets)
 
 

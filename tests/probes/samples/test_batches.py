@@ -8,6 +8,7 @@ from sigmascope.gate import Refusal
 from sigmascope.probes.samples.batches import (
     RUNS,
     as_tensor,
+    beside,
     call,
     chosen,
     copied,
@@ -129,3 +130,16 @@ def test_the_tensor_that_is_studied_is_chosen_by_a_rule(output, rule):
 def test_an_output_without_numbers_is_refused(output, says):
     with pytest.raises(Refusal, match=f"must return a floating tensor, .*{says}"):
         as_tensor(output)
+
+
+def test_targets_are_taken_to_a_model_that_lies_elsewhere():
+    with torch.device("meta"):
+        there = nn.Linear(2, 2)
+        theirs = torch.ones(3)
+    here = torch.ones(3)
+    assert beside(there, here).device.type == "meta"
+    assert [t.device.type for t in beside(there, (here, theirs))] == ["meta"] * 2
+    assert beside(there, "spam") == "spam"
+    assert beside(nn.Linear(2, 2), here) is here
+    assert beside(nn.Linear(2, 2), theirs) is theirs  # somebody put them there
+    assert beside(nn.ReLU(), here) is here

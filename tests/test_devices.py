@@ -1,0 +1,78 @@
+"""Every door gives the same on a second device, wherever its data lie, and leaves it as it was.
+
+No machine of ours has an accelerator, so a device of our own stands in for one
+(`twin_device.cpp`): memory that the CPU's operations refuse, a generator of its own, gradients in a
+thread of its own. It needs a compiler, and says so where there is none.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from models_zoo import MODELS
+from test_left_as_found import DOORS
+
+HERE = Path(__file__).parent
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+COMPILED = all(shutil.which(tool, path=PATH) for tool in (os.environ.get("CXX", "c++"), "ninja"))
+needs_compiler = pytest.mark.skipif(
+    not COMPILED, reason="the second device needs a C++ compiler and ninja to be built"
+)
+# recurrent cells have kernels of their own on every accelerator, which ours lacks
+OWN_KERNELS = {"lstm", "lstm-bidirectional", "gru", "lstm-cell-loop"}
+DRAWN = {  # every door, each with a model that goes through much of it
+    "relu-mlp": "every view,input regions,compression,conserved,bottleneck,rank,scan,what if",
+    "language-model-tied": "profile with targets,theorems,assess,monitor,loss surface,loss line",
+    "batchnorm-train": "curvature,landscape,compare,trial,layer rates,watch",
+    "dropout": "profile,treat",
+}
+
+
+def run(script, *words, timeout=600):
+    """A script beside this one, in a process of its own."""
+    command = [sys.executable, str(HERE / script), *map(str, words)]
+    paths = os.pathsep.join([str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PATH": PATH, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def twin(tmp_path_factory):
+    """The folder of the device, built once for all workers of a run."""
+    run_of_all = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if run_of_all else base) / f"twin-{run_of_all}"
+    run("twin_device.py", folder)
+    return folder
+
+
+def differences(twin, doors, models):
+    """Of each door, model and place; all of them were tried."""
+    lines = [json.loads(line) for line in run("twin_doors.py", twin, doors, models).splitlines()]
+    assert len(lines) == 2 * len(doors.split(",")) * len(models.split(","))
+    return [line for line in lines if line["moved"] or line["apart"]]
+
+
+@needs_compiler
+@pytest.mark.parametrize("model", DRAWN)
+def test_doors_give_the_same_on_a_second_device(twin, model):
+    assert differences(twin, DRAWN[model], model) == []
+
+
+def test_every_door_is_drawn():
+    assert {d for doors in DRAWN.values() for d in doors.split(",")} == {*DOORS, "watch"}
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("model", sorted(set(MODELS) - OWN_KERNELS))
+def test_every_door_gives_the_same_of_every_model(twin, model):
+    assert differences(twin, ",".join([*DOORS, "watch"]), model) == []
