@@ -1,6 +1,9 @@
 """Alarms of `ss.watch` on runs that go well and on runs that are made to fail at a known step.
 
-    python -m benchmarks.alarms [--seed 1] [--healthy 30] [--each 3] [--budget 0.02]
+    python -m benchmarks.alarms [--seed 1] [--healthy 30] [--each 3] [--budget 0.02] [--decay 2]
+
+With `--decay` only `decay-at-odds` is asked for, in longer runs of perceptrons whose layers decay
+apart.
 
 A fault counts as warned of if an alarm of severity warning or error begins within 20 steps, or
 before the loss shows it (1.5 times the largest of the 50 steps before).
@@ -10,12 +13,16 @@ import argparse
 import itertools
 import logging
 import math
+from functools import partial
 
 import torch
 
 from benchmarks._runs import FAULTS, KINDS, SCHEDULES, STEPS, training
 from sigmascope.watching import watch
 
+LONG = 6000
+SIDES = {"all": slice(None), "every second": slice(1, None, 2), "the others": slice(0, None, 2),
+         "the last": slice(-1, None)}  # fmt: skip
 AT, SOON, AFTER, SHOWS = 250, 20, 150, 1.5
 
 
@@ -79,6 +86,37 @@ def failing(each: int, seed: int, budget: float) -> list[bool]:
     return warned
 
 
+def parted(which: str, decay: float, seed: int, budget: float, *, adam: bool) -> str:
+    """Train with decay of some weights alone; when `decay-at-odds` began."""
+    run = training("relu, momentum", "constant", seed)
+    weights = [p for p in run.model.parameters() if p.ndim > 1]
+    mine = {id(p) for p in weights[SIDES[which]]}
+    groups = [
+        {"params": [p for p in run.model.parameters() if (id(p) in mine) == decays],
+         "weight_decay": decay * decays}
+        for decays in (True, False)
+    ]  # fmt: skip
+    groups = [g for g in groups if g["params"]]
+    sgd = partial(torch.optim.SGD, lr=0.05, momentum=0.9)
+    run.optimizer = partial(torch.optim.AdamW, lr=1e-3)(groups) if adam else sgd(groups)
+    rung = ""
+    with watch(run.model, run.optimizer, budget=budget) as watching:
+        for step, loss in run.steps(LONG):
+            odd = [f for f in watching.step(loss) if f.name == "decay-at-odds"]
+            rung = rung or "".join(f"{f.site} at {step}" for f in odd)
+    return rung
+
+
+def decays(each: int, seed: int, budget: float) -> None:
+    """Decay of one side, strong and usual, and of all weights: where it is an alarm."""
+    seeds = range(100 * seed, 100 * seed + each)
+    for adam, decay in ((False, 5e-3), (False, 5e-4), (True, 2.0), (True, 0.1)):
+        for which in SIDES:
+            rung = [parted(which, decay, s, budget, adam=adam) or "-" for s in seeds]
+            name = "AdamW" if adam else "momentum"
+            print(f"| {name}, {decay:g} | {which} | {', '.join(rung)} |", flush=True)
+
+
 def main() -> None:
     """Run all and print what was alarmed."""
     parser = argparse.ArgumentParser()
@@ -86,9 +124,13 @@ def main() -> None:
     parser.add_argument("--healthy", type=int, default=30)
     parser.add_argument("--each", type=int, default=3)
     parser.add_argument("--budget", type=float, default=0.02)
+    parser.add_argument("--decay", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
     logging.getLogger("sigmascope").setLevel(logging.ERROR)
+    if args.decay:
+        decays(args.decay, args.seed, args.budget)
+        return
     alarms = healthy(args.healthy, args.seed, args.budget)
     print(f"healthy runs alarmed: {alarms} of {args.healthy}")
     warned = failing(args.each, args.seed, args.budget)

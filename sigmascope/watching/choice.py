@@ -13,6 +13,7 @@ from sigmascope.watching.places import Place
 from sigmascope.watching.probes import (
     Activations,
     Attention,
+    Balances,
     Gradients,
     Losses,
     Probe,
@@ -78,7 +79,11 @@ def chosen(
 
 def _of_training(model: nn.Module, places: Sequence[Place], processes: Processes) -> list[Probe]:
     squares = Squares(places, processes)
-    by_turns = (Representations(model, processes), WeightSpectra(model, processes, _generator()))
+    by_turns = (
+        Representations(model, processes),
+        WeightSpectra(model, processes, _generator()),
+        Balances(model, places, processes),
+    )
     return [
         Gradients(squares),
         Updates(squares),

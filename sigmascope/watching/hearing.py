@@ -7,6 +7,7 @@ steps are counted, and one that notes the loss and compares it with what would b
 usual is heard in blocks; what is not, at once.
 """
 
+import logging
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +20,14 @@ from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.purses import Purses
 
+LOG = logging.getLogger("sigmascope")
 SHARE = 0.25  # of the budget
 MOST = 32  # steps that are heard together
 CALLS = 3.0  # times the note of a rate: what a step takes, with the calls of both, noted or not
 DENSE = 100  # losses at first, that are all noted
 FEWEST = 8  # one loss in so many steps is noted, at least
 ANY = math.inf, -math.inf, math.inf  # nothing is unusual
+LOST = 256  # losses without a step, and times the most between two: steps are not seen
 BUSY = 4.0  # times the usual note: a longer one was another process'
 
 
@@ -68,6 +71,7 @@ class Hearing:
         self._before, self.skip, self._dense = step, 0, DENSE
         self._rate_note = self._loss_note = self._each = 0.0  # seconds of one
         self._top, self._low, self._high = alarms.bounds if alone else ANY
+        self._since, self._between = 0.0, 1.0  # losses since the last step, and most between two
         self._next: float = 0
         self.due: float = 1
         self.apart = 1
@@ -98,12 +102,13 @@ class Hearing:
     def loss(self, loss: float | Tensor) -> bool:
         """Note the loss of a step, behind its rate; whether it is time to hear."""
         self.skip = self.apart - 1
+        self._since += self.apart
         noted = self._losses
         start = 0.0 if noted else self._clock()
         if isinstance(loss, Tensor):
             if not (loss.is_cpu and self._alone):  # it is not waited for
                 self._into.add(loss)
-                return False
+                return self._since >= LOST
             loss = loss.item()
         noted.append(loss)
         self._at.append(len(self._rates))
@@ -125,6 +130,7 @@ class Hearing:
         """
         rates, losses = self._rates, self._losses
         steps, count = len(rates), len(losses)
+        self._look_for_steps(steps)
         if not (steps or count):
             return False
         start = self._clock()
@@ -146,6 +152,18 @@ class Hearing:
         if hints:
             self.apart = 1
         return hints
+
+    def _look_for_steps(self, steps: int) -> None:
+        """Say once that losses come and steps do not: another optimiser may train."""
+        if steps:
+            self._between = max(self._between, -(-self._since // steps))
+            self._since = 0
+        elif LOST <= self._since < math.inf and self._since >= 4 * self._between:
+            LOG.warning(
+                "sigmascope has seen %d losses since step %d and no step of the optimiser that it "
+                "was handed: hand a new watch the one that steps now", self._since, self.steps,
+            )  # fmt: skip
+            self._since = -math.inf
 
     def wait(self, step: float) -> None:
         """There is something to do before this step; 0 for at the end of every one."""

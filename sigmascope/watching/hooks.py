@@ -4,8 +4,9 @@ Not in copies, files or compiled code; and whatever goes wrong in one is kept fo
 step, so that the pass it hears goes on.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 Heard = Callable[[Tensor, Any], None]
+AGAIN: ContextVar[Collection[Any] | None] = ContextVar("again", default=None)
 
 
 @runtime_checkable
@@ -60,7 +62,7 @@ class Ear:
             self._listener.compiled = True  # as the compiled code will do
             return
         start = self._listener.clock()
-        if not hears(repeated=not self._in_order):
+        if not hears(repeated=not self._in_order, by=self._listener):
             return
         self._in_order |= not in_backward()
         try:
@@ -122,12 +124,26 @@ def is_compiled(module: nn.Module) -> bool:
     return has is not None or "_orig_mod" in vars(module).get("_modules", {})
 
 
-def hears(*, repeated: bool = False) -> bool:
+@contextmanager
+def heard_by(listeners: Collection[Any]) -> Iterator[None]:
+    """A pass of no training, that these listeners hear and no others."""
+    token = AGAIN.set(listeners)
+    try:
+        yield
+    finally:
+        AGAIN.reset(token)
+
+
+def hears(*, repeated: bool = False, by: Any = None) -> bool:
     """Whether a pass is one of training, run as it is written and for the first time.
 
     Args:
         repeated: Whether one that a backward pass repeats is heard.
+        by: Who asks; a pass that is made once more for some is heard by those alone.
     """
+    again = AGAIN.get()
+    if again is not None:
+        return any(by is one for one in again)
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return False
     return not transformed() and (repeated or not in_backward())

@@ -8,7 +8,7 @@ points that each passes whatever has failed in it.
 
 import logging
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from sigmascope.records import Skipped
+from sigmascope.watching.again import Again
 from sigmascope.watching.looks import OWN, one_line
-from sigmascope.watching.probes import Found, Probe
+from sigmascope.watching.probes import Found, Probe, handed
 from sigmascope.watching.processes import Processes
 from sigmascope.watching.purses import Purses
 
@@ -36,6 +37,7 @@ class Rounds:
         budget: Share of the training time that they may take together.
         clock: In seconds.
         step: Made so far.
+        again: Makes the pass of a step once more, for what is compiled; None where nothing can be.
 
     Attributes:
         next: The step that is looked at next.
@@ -51,7 +53,9 @@ class Rounds:
         budget: float,
         clock: Callable[[], float],
         step: int,
+        again: Again | None = None,
     ) -> None:
+        self._again = again
         self._probes, self._processes, self._clock = list(probes), processes, clock
         self.purses = Purses(probes, budget)
         self._due = [p for p in probes if p.first == 1]
@@ -68,9 +72,13 @@ class Rounds:
         """The step that follows is looked at."""
         self.opened = True
         self._around = self._inside = 0.0
+        around = any(p.compiled for p in self._probes)
         for probe in self._due:
             probe.seconds, probe.error = 0.0, None
+            probe.again, probe.compiled = self._again.of if self._again else "", around
             self._ask(probe, probe.open)
+        if self._again and any(p.deaf for p in self._due):
+            self._again.catch(compiled_around=around)
 
     def before(self, optimizer: Optimizer, *, closure: bool = False) -> None:
         """Gradients are there, and this optimiser has not stepped.
@@ -104,6 +112,11 @@ class Rounds:
         own = self._around - self._inside + sum(p.seconds for p in self._due)
         self.purses.earn(self._start - self._mark - own, step - self._counted)
         self._counted, self.opened = step, False
+        for probe in self._due:
+            probe.step = step
+        deaf = [p for p in self._due if p.deaf and p not in self._failed]
+        if deaf and self._again:  # one pass for all, that the first pays
+            self.dropped += self._ask(deaf[0], self._again.run, deaf) or ()
         totals = self._totals()
         if self._processes.rank:
             return []
@@ -165,13 +178,15 @@ class Rounds:
 
     def close(self) -> None:
         """Nothing is looked at any more."""
+        if self._again:
+            self._again.close()
         for probe in self._due if self.opened else ():
             self._ask(probe, probe.close)
         self.opened, self._due, self.next = False, [], math.inf
 
     def _totals(self) -> dict[Probe, Tensor]:
         """The sums over all processes of what probes hand in."""
-        running = {p: _parts(p) for p in self._due}
+        running = {p: handed(p) for p in self._due}
         sums: dict[Probe, Tensor | None] = dict.fromkeys(running)
         totals: dict[Probe, Tensor] = {}
         while running:
@@ -232,17 +247,3 @@ class Rounds:
             probe.close()
         except Exception:  # what it failed in may keep it from closing; that was said above
             LOG.debug("sigmascope could not close %s", probe.name, exc_info=True)
-
-
-def _parts(probe: Probe) -> Generator[tuple[Tensor, bool], Tensor, None]:
-    """What a probe hands in, one after another, and whether it is the last; it is sent the sums."""
-    if probe.error is not None:
-        raise probe.error
-    steps, total = probe.agree(), None
-    while True:
-        try:
-            part = next(steps) if total is None else steps.send(total)
-        except StopIteration:
-            break
-        total = yield part, False
-    yield probe.local(), True

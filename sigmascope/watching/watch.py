@@ -21,6 +21,7 @@ from sigmascope.gate import Closing
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.quantities import View
 from sigmascope.records import Finding, Skipped
+from sigmascope.watching.again import Again
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.choice import chosen
 from sigmascope.watching.columns import Column
@@ -45,8 +46,8 @@ USUAL = 0.02  # of the training time
 class Watch(Closing):
     """Reads a model while it trains, within a share of the training time, and raises alarms.
 
-    Steps are counted by hooks of the optimiser, so that accumulated gradients count once and steps
-    that a gradient scaler leaves out do not count. Readings are of the training batches themselves.
+    Steps are counted by hooks of the optimiser: accumulated gradients count once, and steps that a
+    gradient scaler leaves out do not. Readings are of the training batches themselves.
 
     Args:
         model: What is trained; as it is called, with all wrappers (`DistributedDataParallel`,
@@ -56,8 +57,8 @@ class Watch(Closing):
         sinks: Where looks go besides.
         budget: Share of the training time that watching may take.
         only: Names of the probes that are read: `"gradients"`, `"updates"`, `"activations"`,
-            `"attention"`, `"representations"`, `"spectra"`, `"sharpness"`, `"profile"`; all that
-            can be if not given. The first two are cheap: `budget=0.003` is enough for them.
+            `"attention"`, `"representations"`, `"spectra"`, `"balances"`, `"sharpness"`,
+            `"profile"`; all that can be if not given. The first two do with `budget=0.003`.
         probe_batch: A batch that stays the same, for what training batches do not tell.
         targets: Of the probe batch.
         loss: `loss(output, targets)`; with it and targets the sharpness is read.
@@ -112,16 +113,16 @@ class Watch(Closing):
         about = about_of(inner, trained, budget=budget, processes=processes.count)
         files, step = opened(run, inner, about, processes, start)
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock, means)
-        self._rounds = Rounds(probes, processes, self._filing.rest, clock, step)
+        again, rest = Again(model, inner, probe, processes), self._filing.rest
+        self._rounds = Rounds(probes, processes, rest, clock, step, again)
         self._processes, self._clock = processes, clock
         timed: Any = {"budget": budget, "clock": clock, "step": step}
-        of: Any = {"turn": self._turn, "alone": processes.count == 1, **timed}
-        self._hearing = Hearing(self._alarms, losses, means, **of)
+        hear: Any = {"turn": self._turn, "alone": processes.count == 1, **timed}
+        self._hearing = Hearing(self._alarms, losses, means, **hear)
         self._trained, self._over, self._added = trained, False, Added(trained)
-        self._told: tuple[Finding, ...] = ()
         self._inputs = Inputs.of(inner, self._alarms, probes, processes, **timed)
         self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
-        self._handles = list[RemovableHandle]()  # while a look is open
+        self._told, self._handles = tuple[Finding, ...](), list[RemovableHandle]()
         self._open()
 
     def step(self, loss: float | Tensor | None = None) -> tuple[Finding, ...]:
@@ -204,12 +205,11 @@ class Watch(Closing):
             self._look()
         elif self._hearing.full:
             self._hear()
-        rounds = self._rounds
-        looked = self._inputs.turn(self.steps, rounds.purses, rounds.hurry)
-        if looked or (not rounds.opened and self.steps + 1 >= rounds.next):
+        looked = self._inputs.turn(self.steps, self._rounds.purses, self._rounds.hurry)
+        if looked or (not self._rounds.opened and self.steps + 1 >= self._rounds.next):
             self._open()
-        elif not rounds.opened:
-            self._hearing.wait(min(rounds.next, self._inputs.next))
+        elif not self._rounds.opened:
+            self._hearing.wait(min(self._rounds.next, self._inputs.next))
 
     def _give_up(self, why: str) -> None:
         LOG.warning("sigmascope watches no more: %s", one_line(why))

@@ -210,3 +210,28 @@ def test_losses_are_those_of_their_steps_in_the_means_of_blocks():
     loop.hear()
     found = {step: reading.estimate.value for step, reading in loop.means.take()}
     assert found == {step: float(step) for step in range(1, 20)}
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+def test_losses_without_steps_are_told_once(caplog, tensors):
+    loop = Loop(1.0, alone=not tensors)
+    loss = torch.tensor(1.0) if tensors else 1.0
+    for _ in range(40):
+        loop.step(loss)
+    for _ in range(1000):  # another optimiser steps
+        if loop.hearing.loss(loss):
+            loop.hear()
+    said = [r.getMessage() for r in caplog.records]
+    assert len(said) == 1
+    assert "since step 40 and no step of the optimiser" in said[0]
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+def test_accumulation_over_many_batches_is_no_such_thing(caplog, tensors):
+    loop = Loop(1.0, alone=not tensors)
+    for _ in range(4):
+        for _ in range(200):
+            if loop.hearing.loss(torch.tensor(1.0)):
+                loop.hear()
+        loop.step()
+    assert not caplog.records

@@ -14,6 +14,8 @@ LATELY = 200  # steps before a spike, in which what moved has to do with it
 LONG, STEADY = 20, 0.1  # readings of each layer, and the spread of the logarithms of the last half
 FITTED = 0.1  # of the first loss: below it, updates may stop
 STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
+LOPSIDED, SHIFTED = 0.8, 0.3  # imbalance: squared norms as 9 to 1; and how far it has moved
+CALMEST = 0.75  # of the first
 WEIGHTS = "Frobenius norm"  # does not grow like this in any run that goes well
 MOVERS = ("gradient norm", "update ratio", "mean square")
 
@@ -171,6 +173,39 @@ class Diverging(Rule):
 
 
 @dataclass(frozen=True)
+class AtOdds(Rule):
+    """Decay of one of two layers that undo one another's scale, so that nothing is regularised."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        known = {
+            site: (track.value, moved.value, decayed.value)
+            for site, track in tracks.of("layer imbalance").items()
+            if (moved := tracks.one("imbalance moved", site)) and moved.last is not None
+            and (decayed := tracks.one("imbalance moved by decay", site))
+            and decayed.last is not None and track.last is not None
+        }  # fmt: skip
+        if not known:
+            return None
+        far = {s: min(abs(u) / LOPSIDED, abs(m) / SHIFTED) if u * m > 0 and _by_decay(m, d) else 0
+               for s, (u, m, d) in known.items()}  # fmt: skip
+        site = max(far, key=far.__getitem__)
+        if far[site] < 1:
+            return CALM if far[site] < CALMEST else UNSURE
+        value, moved, decayed = known[site]
+        sides = site.split(" ~ ")
+        small, large = sides if value < 0 else sides[::-1]
+        says = (
+            f"{small}: decay shrinks these weights faster than those of {large}, which make up for "
+            f"it: their squared norms are 1 to {(1 + abs(value)) / (1 - abs(value) + TINY):.2g}, "
+            f"and decay explains {min(decayed / moved, 1):.0%} of how they have parted. What both "
+            "compute together is hardly regularised."
+        )
+        names = ("layer imbalance", "imbalance moved", "imbalance moved by decay")
+        return Sign(True, False, site, says, tuple((name, site, "") for name in names))
+
+
+@dataclass(frozen=True)
 class Settled(Rule):
     """Dimensions of representations that have changed since the start, and change no more."""
 
@@ -190,6 +225,11 @@ class Settled(Rule):
             "first; no layer's number has changed by a tenth in its last readings."
         )
         return Sign(True, False, site, says, (("centred participation ratio", site, ""),))
+
+
+def _by_decay(moved: float, decayed: float) -> bool:
+    """Whether decay explains how a balance has moved, within a factor of two."""
+    return moved * decayed > 0 and 0.5 <= decayed / moved <= 2
 
 
 def _first_mover(tracks: Tracks, after: int) -> tuple[int, str, str] | None:

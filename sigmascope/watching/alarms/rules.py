@@ -2,6 +2,7 @@
 
 from sigmascope.watching.alarms.changes import Change
 from sigmascope.watching.alarms.courses import (
+    AtOdds,
     Diverging,
     Frozen,
     Growing,
@@ -163,6 +164,12 @@ RULES: tuple[Rule, ...] = (
         "Cohen et al. 2021, Sec. 2",
         ("Lower the learning rate below the edge, or warm it up more slowly.",),
         patience=1,
+    ),
+    AtOdds(
+        "decay-at-odds", "warning", frozenset({"layer imbalance"}),
+        "Le & Jegelka 2022, Sec. 3",
+        ("Give both layers one weight decay: of one side alone it moves scale to the other.",),
+        patience=3,
     ),
     Settled(
         "dimension-settled", "note", frozenset({"centred participation ratio"}),

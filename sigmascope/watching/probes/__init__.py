@@ -2,7 +2,8 @@
 
 from sigmascope.watching.probes.activations import Activations
 from sigmascope.watching.probes.attention import Attention
-from sigmascope.watching.probes.base import Found, Probe
+from sigmascope.watching.probes.balances import Balances
+from sigmascope.watching.probes.base import Found, Probe, handed
 from sigmascope.watching.probes.losses import Losses
 from sigmascope.watching.probes.norms import Gradients, Updates
 from sigmascope.watching.probes.profiles import Profiles
@@ -13,6 +14,7 @@ from sigmascope.watching.probes.spectra import WeightSpectra
 __all__ = [
     "Activations",
     "Attention",
+    "Balances",
     "Found",
     "Gradients",
     "Losses",
@@ -23,4 +25,5 @@ __all__ = [
     "Sharpness",
     "Updates",
     "WeightSpectra",
+    "handed",
 ]

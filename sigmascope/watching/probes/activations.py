@@ -71,6 +71,11 @@ class Activations(Probe):
         heard = set(self.audible(self._model, [m for m, _ in ears]))
         self._handles = listening([ear for ear in ears if ear[0] in heard], self)
 
+    def listen(self) -> None:
+        removed(self._handles)
+        deaf = set(self.deaf)
+        self._handles = listening([ear for ear in self._ears() if ear[0] in deaf], self)
+
     def agree(self) -> Sharing:
         removed(self._handles)
         yield from self._layout.agree(self._sums.found, self._possible)
@@ -81,7 +86,9 @@ class Activations(Probe):
     def read(self, total: Tensor) -> Iterator[Found]:
         by_name: dict[str, dict[str, float]] = {}
         self._silent = 0 if self._layout.sizes else self._silent + 1
-        if self._silent == SILENT:
+        if self._silent == SILENT and self.again == "batch" and not self.compiled:
+            self.compiled, self._silent = True, 0  # what was compiled before no hook can reach
+        elif self._silent == SILENT:
             self.idle = True
             why = f"no hook has heard a layer: the model runs compiled or as a copy; {TRY}"
             self.notes += (Skipped(OWN, self.name, why),)

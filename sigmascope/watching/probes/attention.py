@@ -51,7 +51,14 @@ class Attention(Probe):
         self.inside = []
         modules = [self._model, *self._inner.values()]
         if len(self.audible(self._model, modules)) < len(modules):
+            self.deaf = modules if self.deaf else ()
             return  # calls are heard wherever they are made, so that they would be compiled
+        self._listen()
+
+    def listen(self) -> None:
+        self._listen()
+
+    def _listen(self) -> None:
         for name, module in (("", self._model), *self._inner.items()):
             self._handles.append(module.register_forward_pre_hook(_Enter(self, name, module)))
             leave = _Leave(self, name, module)
@@ -180,8 +187,11 @@ class _Enter:
     def __call__(self, module: nn.Module, *_: Any) -> None:
         if torch.compiler.is_compiling():
             self._probe.compiled = True
-        elif module is self._module and (_inside() if self._probe.inside else hears()):
+        elif module is self._module and self._hears():
             self._tell()
+
+    def _hears(self) -> bool:
+        return _inside() if self._probe.inside else hears(by=self._probe)
 
     def _tell(self) -> None:
         self._probe.enter(self._name)

@@ -3,7 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,9 @@ class Probe(ABC):
         idle: Whether there is nothing for it in this model.
         error: What went wrong in one of its hooks this turn.
         compiled: Whether one of its hooks was met where code is compiled.
+        deaf: Those of them that a pass made once more behind the step lets it hear.
+        again: Of what there is such a pass.
+        step: Steps made, when it is read.
         notes: What it leaves out from here on; taken away when they are heard.
     """
 
@@ -51,6 +54,9 @@ class Probe(ABC):
     idle: bool = False
     error: Exception | None = None
     compiled: bool = False
+    deaf: Sequence[nn.Module] = ()
+    again: Literal["", "calls", "batch"] = ""
+    step: int = 0
     notes: tuple[Skipped, ...] = ()
 
     def expected(self) -> float:
@@ -69,13 +75,17 @@ class Probe(ABC):
         """Those of some modules that hooks can hear; of others it is said that they are not."""
         deaf = set(model.modules()) if self.compiled else inaudible(model)
         heard = [m for m in modules if m not in deaf]
-        missing = len(modules) - len(heard)
+        self.deaf = [m for m in modules if m in deaf] if self.again else ()
+        missing = len(modules) - len(heard) - len(self.deaf)
         if missing != self.unheard:
             self.unheard = missing
             why = f"{missing} of {len(modules)} modules run compiled, where no hook can hear; {TRY}"
             self.notes += (Skipped(OWN, f"{self.name} of compiled modules", why),)
-        self.idle = bool(modules) and not heard
+        self.idle = bool(modules) and not (heard or self.deaf)
         return heard
+
+    def listen(self) -> None:  # noqa: B027 (most need not)
+        """The step's pass is made once more, for what `deaf` names and nothing else."""
 
     def failed(self, error: Exception) -> None:
         """A hook of this turn has failed; training goes on."""
@@ -168,3 +178,17 @@ def alone(steps: Sharing) -> None:
             total = steps.send(total)
         except StopIteration:
             return
+
+
+def handed(probe: Probe) -> Generator[tuple[Tensor, bool], Tensor, None]:
+    """What a probe hands in, one after another, and whether it is the last; it is sent the sums."""
+    if probe.error is not None:
+        raise probe.error
+    steps, total = probe.agree(), None
+    while True:
+        try:
+            part = next(steps) if total is None else steps.send(total)
+        except StopIteration:
+            break
+        total = yield part, False
+    yield probe.local(), True

@@ -114,7 +114,7 @@ class Updates(Probe):
 
     def before(self, optimizer: Optimizer) -> None:
         turn = self._turns[self._turn % len(self._turns)]
-        at = [i for i in self._squares.of(optimizer) if i in turn]
+        at = [i for i in self._squares.of(optimizer) if i in turn and self._trains(i)]
         now = [self._held(i) for i in at]
         for i, held in zip(at, now, strict=True):
             if i not in self._copies:
@@ -153,6 +153,11 @@ class Updates(Probe):
     def close(self) -> None:
         self._before.clear()
         self._copies.clear()
+
+    def _trains(self, i: int) -> bool:
+        """Whether a step may change it: what is frozen for now does not stop by itself."""
+        parameter = self._squares.parameters[i]
+        return parameter.requires_grad or parameter.grad is not None
 
     def _held(self, i: int) -> Tensor:
         parameter: nn.Parameter = self._squares.parameters[i]

@@ -1,7 +1,7 @@
 """How many directions the representations of a training batch use, one layer after another."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -58,11 +58,20 @@ class Representations(Probe):
     def open(self) -> None:
         self._rows, self._whole = [], []
         heard = set(self.audible(self._model, [m for _, m in self._layers]))
+        can = heard | set(self.deaf)
         count = len(self._layers)
         turns = [(self._turn + i) % count for i in range(count)]
-        self._at = next((i for i in turns if self._layers[i][1] in heard), self._turn)
-        ears = [(m, self._hear) for _, m in self._layers[self._at : self._at + 1] if m in heard]
-        self._handles = listening(ears, self)
+        self._at = next((i for i in turns if self._layers[i][1] in can), self._turn)
+        self.deaf = [m for m in self.deaf if m is self._layers[self._at][1]]
+        self._listen(heard)
+
+    def listen(self) -> None:
+        removed(self._handles)
+        self._listen(self.deaf)
+
+    def _listen(self, modules: Collection[nn.Module]) -> None:
+        module = self._layers[self._at][1]
+        self._handles = listening([(module, self._hear)] if module in modules else [], self)
 
     def agree(self) -> Sharing:
         removed(self._handles)

@@ -142,3 +142,41 @@ def test_dimensions_that_changed_and_stay_have_settled():
     assert not rule.look(40, fed(rows([20.0] * 48))).sure  # nothing was learned of it
     assert not rule.look(40, fed(rows([20.0 * 0.9**k for k in range(48)]))).sure
     assert rule.look(40, fed(rows([20.0] * 5))) is None
+
+
+def lopsided(*rows):
+    names = ("layer imbalance", "imbalance moved", "imbalance moved by decay")
+    looks = [dict(zip(names, ({"a ~ b": v} for v in row), strict=True)) for row in rows]
+    return BY_NAME["decay-at-odds"].look(len(rows), fed(looks))
+
+
+def test_decay_of_one_side_is_told_by_what_it_explains():
+    sign = lopsided((0.0, 0.0, 0.0), (-0.9, -0.5, -0.4))
+    assert sign.sure
+    assert sign.says.startswith("a: decay shrinks these weights faster than those of b")
+    assert "1 to 19" in sign.says
+    assert "explains 80%" in sign.says
+    assert lopsided((0.9, 0.5, 0.4)).says.startswith("b: ")
+
+
+@pytest.mark.parametrize("row", [
+    (0.7, 0.5, 0.5),  # not far enough
+    (0.9, 0.28, 0.28),  # it was there at first
+])  # fmt: skip
+def test_what_is_nearly_there_is_neither(row):
+    sign = lopsided(row)
+    assert not sign.sure
+    assert not sign.calm
+
+
+@pytest.mark.parametrize("row", [
+    (0.9, 0.5, 0.2), (0.9, 0.5, -0.5), (0.9, 0.3, 0.7),  # of other causes
+    (0.9, -0.5, -0.5),  # decay balances them
+    (0.5, 0.5, 0.5), (0.95, 0.1, 0.1),
+])  # fmt: skip
+def test_other_imbalance_is_no_matter_of_decay(row):
+    assert lopsided(row).calm
+
+
+def test_without_layers_that_decay_apart_nothing_is_said():
+    assert BY_NAME["decay-at-odds"].look(1, Tracks()) is None

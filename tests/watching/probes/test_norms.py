@@ -115,3 +115,34 @@ def test_sparse_gradients_have_norms():
         optimizer.step()
     (found,) = [r for r in shelf.readings() if r.quantity == "gradient norm"]
     assert found.estimate.value == pytest.approx(math.sqrt(3 * 4 + 3))
+
+
+@pytest.mark.parametrize("apart", [150, 30])
+def test_layers_that_are_frozen_by_hand_or_take_turns_have_not_stopped_by_themselves(apart):
+    torch.manual_seed(0)
+    model, shelf = stack(5, 4, 3).double(), Shelf()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = task()
+    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
+        for turn in range(300 // apart):
+            model[0].requires_grad_(turn % 2 == 0)
+            trained(model, x, y, optimizer, apart, watching)
+    assert "frozen-weights" not in {f.name for look in shelf.looks for f in look.findings}
+    late = {r.site for r in shelf.looks[-1].readings if r.quantity == "update norm"}
+    assert late == {"2"}
+    weights = {r.site for r in shelf.looks[-1].readings if r.quantity == "Frobenius norm"}
+    assert weights == {"0", "2"}
+
+
+def test_a_layer_that_gets_no_gradient_has_stopped_by_itself():
+    torch.manual_seed(0)
+    model, shelf = stack(5, 4, 3).double(), Shelf()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = task()
+    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
+        trained(model, x, y, optimizer, 60, watching)
+        cut = model[1].register_forward_hook(lambda m, args, out: out.detach())
+        trained(model, x, y, optimizer, 10, watching)
+        cut.remove()
+    found = {(f.name, f.site) for look in shelf.looks for f in look.findings}
+    assert ("frozen-weights", "0") in found
