@@ -22,9 +22,10 @@ from sigmascope.cli.outputs import (
     wrote,
 )
 from sigmascope.cli.ranges import Index, Names
-from sigmascope.cli.workers import How, Mapper, hired, mapper_of, workers_for
+from sigmascope.cli.workers import How, hired, mapper_of, workers_for
 
 if TYPE_CHECKING:
+    from sigmascope.integrations.processes import Processes
     from sigmascope.records.scans import Scan, ScanPlan
     from sigmascope.scanning import Rule
 
@@ -129,11 +130,12 @@ def scan(
             each = [replace(planned, workers=workers_for(planned, how)) for planned in plans]
             return max(finish(planned, json=json) for planned in each)
         require_run(run)
-        ends = []
-        for name, planned in zip(checkpoints, plans, strict=True):
-            mapper = mapper_of(workers_for(planned, how), how, crew)
-            found = _measured(name, planned, asked, how, run, lines, what, mapper)
-            ends.append(_told(found, files, whole, strict))
+        ends = [
+            _told(
+                _measured(name, planned, asked, how, run, lines, what, crew), files, whole, strict
+            )
+            for name, planned in zip(checkpoints, plans, strict=True)
+        ]
     return max(ends)
 
 
@@ -164,7 +166,7 @@ def _measured(
     run: Path | None,
     lines: Path | None,
     what: What,
-    mapper: Mapper,
+    crew: "Processes | None",
 ) -> "Scan":
     from sigmascope import scanning
 
@@ -179,7 +181,7 @@ def _measured(
             spectra=how.spectra,
             memory=gate.allowed() // workers,
             workers=workers,
-            mapper=mapper,
+            mapper=mapper_of(workers, how, crew),
             seed=what.seed,
             told=told,
             progress=progress,

@@ -1,4 +1,4 @@
-"""By whom a scan is carried out, and within which means."""
+"""By whom a scan or a sweep is carried out, and within which means."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator

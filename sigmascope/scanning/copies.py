@@ -14,7 +14,10 @@ ROWS = 1024  # of the table of cosines at a time
 
 
 def candidates(tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: int) -> list[Pair]:
-    """Pairs of one shape whose sketches nearly agree, each matrix with the first that it is like.
+    """Pairs whose sketches nearly agree, each matrix with the first that it is like.
+
+    They are of one shape, or one of the other's turned; sketches do not tell a matrix from its
+    transpose. Opposites are alike too.
 
     Args:
         tasks: The matrices.
@@ -24,7 +27,7 @@ def candidates(tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: 
     by_shape: dict[tuple[int, int], list[Task]] = defaultdict(list)
     for task in tasks:
         if task.index in sketches and isinstance(task.cut, Cut):
-            by_shape[task.matrix.shape].append(task)
+            by_shape[_sides(task)].append(task)
     found: list[Pair] = []
     stride = max((task.index for task in tasks), default=0) + 1
     for some in by_shape.values():
@@ -41,10 +44,15 @@ def _alike(rows: Tensor) -> Iterator[tuple[int, int]]:
     units = rows / torch.where(lengths > 0, lengths, 1)
     for start in range(0, len(units), ROWS):
         block = units[start : start + ROWS]
-        like = (block @ units[: start + len(block)].mT) >= ALIKE
+        like = (block @ units[: start + len(block)].mT).abs() >= ALIKE
         like &= torch.arange(start + len(block)) < torch.arange(start, start + len(block))[:, None]
         for i in like.any(1).nonzero()[:, 0].tolist():
             yield int(like[i].double().argmax()), start + i
+
+
+def _sides(task: Task) -> tuple[int, int]:
+    rows, cols = task.matrix.shape
+    return min(rows, cols), max(rows, cols)
 
 
 def _pair(one: Task, other: Task, index: int) -> Pair:

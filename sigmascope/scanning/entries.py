@@ -155,28 +155,38 @@ class _Seen:
 def sketch(A: Float[Tensor, "m n"], buckets: int = 256) -> Float[Tensor, " k"]:
     """A short vector whose inner products are those of matrices of one shape, up to chance.
 
-    Entries get fixed signs and are added up in `buckets`; the cosine of two unrelated matrices is
-    off by about `1 / √buckets`. Equal matrices have equal sketches, bit for bit.
+    Every place `i` has a sign and a bucket; the entry `(i, j)` gets both signs, and is added up in
+    the sum of both buckets. So a matrix and its transpose have one sketch, up to rounding; beside
+    what matrices share, the inner product has what one shares with the transpose of the other. The
+    cosine of two unrelated matrices is off by about `1 / √buckets`. Equal matrices have equal
+    sketches, bit for bit.
 
     Source:
-        Charikar, Chen & Farach-Colton 2002, count sketch.
+        Charikar, Chen & Farach-Colton 2002, count sketch; Pham & Pagh 2013 for sums of buckets.
     """
-    table, size = _signs()
-    flat = A.reshape(-1)
-    found = torch.zeros(buckets, dtype=torch.float64)
-    for i, block in enumerate(flat.split(size)):
-        signed = block.float() * table[: len(block)]
-        pad = -len(signed) % buckets
-        if pad:
-            signed = torch.nn.functional.pad(signed, (0, pad))
-        sign = 1.0 if bin(i * 0x9E3779B1 & 0xFFFFFFFF).count("1") % 2 else -1.0
-        found += sign * signed.view(-1, buckets).sum(0)
-    return found.float()
+    across, down = _signs(A.shape[1]), _signs(len(A))
+    pad = -A.shape[1] % buckets
+    found = torch.zeros(buckets, buckets, dtype=torch.float64)  # by row and column
+    step = max(1, PANEL // (A.shape[1] + pad))
+    for start in range(0, len(A), step):
+        block = A[start : start + step].float() * across
+        block = torch.nn.functional.pad(block, (0, pad)) if pad else block
+        sums = block.view(len(block), -1, buckets).sum(1) * down[start : start + step, None]
+        found.index_add_(0, torch.arange(start, start + len(block)) % buckets, sums.double())
+    # side by side the places of small matrices would crowd a few buckets
+    places = torch.randperm(buckets, generator=torch.Generator().manual_seed(20260101))
+    into = (places + places[:, None]) % buckets
+    return torch.zeros(buckets).double().index_add_(0, into.flatten(), found.flatten()).float()
+
+
+def _signs(count: int) -> Float[Tensor, " k"]:
+    """The same signs on every machine, over and over."""
+    table = _table()
+    return table.repeat(-(-count // len(table)))[:count]
 
 
 @cache
-def _signs() -> tuple[Float[Tensor, " k"], int]:
-    """The same signs on every machine, from a generator of their own."""
-    size = 2**18
-    draw = torch.randint(0, 2, (size,), generator=torch.Generator().manual_seed(20260101))
-    return (2 * draw - 1).float(), size
+def _table() -> Float[Tensor, " k"]:
+    """From a generator of their own."""
+    draw = torch.Generator().manual_seed(20260101)
+    return (2 * torch.randint(0, 2, (2**20,), generator=draw) - 1).float()

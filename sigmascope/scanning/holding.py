@@ -73,12 +73,24 @@ def _squared_cosine(one: tuple[Tensor, float], other: tuple[Tensor, float]) -> E
 
 
 def _copies(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
+    """As they lie, else with the second turned; of opposites the cosine is negative."""
+    turned = [("", B)] if A.shape == B.shape else []
+    turned += [("turned", B.mT)] if A.shape == B.mT.shape else []
+    for form, other in turned:
+        estimate = _cosine(A, other)
+        if abs(estimate.value) >= COPY:
+            yield _read(pair, "copy cosine", estimate, form)
+            return
+
+
+def _cosine(A: Tensor, B: Tensor) -> Estimate:
     inner, first, second, apart = _products(A, B)
+    if inner < 0:
+        return -_cosine(A, -B)
     cosine = inner / (math.sqrt(first) * math.sqrt(second)) if first and second else 0.0
-    if cosine >= COPY:
-        estimate = Estimate.rounded(min(cosine, 1.0), ulps=A.numel() + 16.0).at_most(1.0)
-        # a multiple has a cosine of 1 up to rounding: of equal entries alone it is 1
-        yield _read(pair, "copy cosine", estimate if apart else Estimate.exactly(1.0))
+    estimate = Estimate.rounded(min(cosine, 1.0), ulps=A.numel() + 16.0).at_most(1.0)
+    # a multiple has a cosine of 1 up to rounding: of equal entries alone it is 1
+    return estimate if apart or not first else Estimate.exactly(1.0)
 
 
 def _products(A: Tensor, B: Tensor) -> tuple[float, ...]:

@@ -194,6 +194,7 @@ def planned(
                 "against": "no",
                 **settings.words(),
                 "matrices": _digest(matrices),
+                "copies": "turned or opposite too",  # sketches of another kind do not compare
             }
         ),
     )

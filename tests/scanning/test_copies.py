@@ -48,10 +48,24 @@ def test_the_table_in_blocks_is_the_whole_table(monkeypatch):
     assert places(pairs_of(matrices)) == whole == [(2, 7), (2, 30), (2, 31), (2, 59)]
 
 
-def test_opposites_zeros_and_other_shapes_are_no_copies():
-    A = many(1)[0]
+def test_opposites_and_transposes_are_copies_and_zeros_and_other_shapes_none():
+    A, B = many(2)
     zero = torch.zeros(40, 30)
-    assert pairs_of([A, -A, A.mT.contiguous(), zero, zero]) == []
+    assert places(pairs_of([A, -A, A.mT.contiguous(), -2 * A.mT, zero, zero])) == [
+        (0, 1),
+        (0, 2),
+        (0, 3),
+    ]
+    assert pairs_of([A, B.mT, A[:, :29], A.flip(0), A.reshape(30, 40)]) == []
+
+
+def test_transposes_and_opposites_are_found_among_two_thousand():
+    matrices = many(2000, shape=(30, 30))
+    planted = {1999: 3, 1500: 20, 1024: 1023, 1523: 777}
+    for i, (later, first) in enumerate(planted.items()):
+        off = 0.1 * torch.randn(30, 30, generator=fresh(5000 + i))
+        matrices[later] = (-1) ** i * matrices[first].mT + off
+    assert places(pairs_of(matrices)) == sorted((b, a) for a, b in planted.items())
 
 
 def test_matrices_without_a_sketch_are_left_out():

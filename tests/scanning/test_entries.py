@@ -105,6 +105,13 @@ def test_equal_matrices_have_equal_sketches_however_they_lie(shape):
     assert cosine(sketch(A), sketch(-3 * A)) == pytest.approx(-1, abs=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(30, 40), (700, 900), (1, 5000)])
+def test_a_matrix_and_its_transpose_have_one_sketch(shape):
+    A = torch.randn(shape, generator=fresh())
+    assert cosine(sketch(A), sketch(A.mT)) == pytest.approx(1, abs=1e-6)
+    assert cosine(sketch(A), sketch(A.flip(0))) < 0.6 or shape[0] == 1
+
+
 def test_cosines_of_sketches_are_off_by_the_root_of_their_length():
     drawn = [torch.randn(60, 70, generator=fresh(i)) for i in range(80)]
     rows = torch.stack([sketch(A) for A in drawn])

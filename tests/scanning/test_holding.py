@@ -183,8 +183,23 @@ def test_copies_are_told_by_their_cosine():
         assert found.low - 1e-15 <= exact <= found.high + 1e-15
         assert found.high <= 1
         assert (found.low == 1) is torch.equal(LARGE, B)  # no multiple is an exact copy
-    for B in (-LARGE, LARGE.flip(0), 0 * LARGE, LARGE + 0.2 * LARGE.flip(0)):
+    for B in (LARGE.flip(0), 0 * LARGE, LARGE + 0.2 * LARGE.flip(0)):
         assert held(LARGE, B, kind="copy") == ({}, set())
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (40, 30), (1, 7)])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("factor", [1, 3])
+def test_copies_may_be_turned_and_of_the_opposite_sign(shape, sign, turned, factor):
+    A = torch.randn(shape, generator=fresh())
+    B = sign * factor * (A.mT.contiguous() if turned else A)
+    (found,) = hold(pair(A, B, "copy", frozenset({"copy cosine"})), A, B)
+    assert found.form == ("turned" if turned else "")
+    assert found.estimate.value == pytest.approx(sign)
+    assert (abs(found.estimate.low) == abs(found.estimate.high) == 1) is (factor == 1)
+    other = torch.randn(B.shape, generator=fresh(1))
+    assert not [*hold(pair(A, other, "copy", frozenset({"copy cosine"})), A, other)]
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e-30, 1e200])

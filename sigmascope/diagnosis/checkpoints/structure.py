@@ -130,18 +130,20 @@ def copies(facts: Facts) -> Iterator[Finding]:
     """Matrices that are copies of others."""
     found = [r for r in facts.scan.readings if r.quantity == "copy cosine"]
     by_site = {m.site: m for m in facts.scan.matrices}
+    found.sort(key=lambda r: -abs(r.estimate.value))
     pairs = [(by_site[r.site.split(" = ")[0]], r) for r in found]
-    same = sum(r.estimate.low >= 1 for r in found)  # a multiple is 1 up to rounding only
+    # a multiple is 1 up to rounding only
+    same = sum(max(r.estimate.low, -r.estimate.high) >= 1 for r in found)
     for finding in told(
         "copied-weights",
         "warning",
-        worst(pairs),
+        pairs,
         "",
         "Arithmetic",
         "Layers that began as copies differ after training; where they should not be equal, "
         "look at how the checkpoint was put together.",
     ):
-        names = "; ".join(r.site + _factor(facts, r.site) for _, r in worst(pairs)[:3])
+        names = "; ".join(r.site + _how(r) + _factor(facts, r.site) for r in found[:3])
         exact = f"{same or 'none'} of them exactly"
         says = f"{len(found)} matrices are copies of others, {exact}: {names}."
         if len(found) == 1:
@@ -150,6 +152,13 @@ def copies(facts: Facts) -> Iterator[Finding]:
             finding.name, finding.site, finding.severity, finding.evidence, says, finding.source,
             finding.remedies,
         )  # fmt: skip
+
+
+def _how(reading: Reading) -> str:
+    """How a copy lies, where not as the first."""
+    words = ["transposed"] * (reading.form == "turned")
+    words += ["of the opposite sign"] * (reading.estimate.high < 0)
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _factor(facts: Facts, site: str) -> str:
