@@ -1,6 +1,6 @@
 """Whether a model is a plain stack of layers, found by comparing it with one on a batch."""
 
-from itertools import pairwise
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,22 +10,35 @@ from sigmascope.probes.convolutions import convolution_operator
 from sigmascope.probes.execution.hooks import Call, is_repeated
 from sigmascope.probes.samples.batches import Batch
 from sigmascope.probes.structure.linear_stacks import Stack
+from sigmascope.probes.structure.planted_numbers import (
+    UNKNOWN,
+    Between,
+    between,
+    planted,
+)
 
 MOST = 2**24  # entries of a convolution's matrix
-NEAR = 8  # roundings by which what a layer reads may differ from the activation
+NEAR = 2  # units in the last place by which an activation may differ from its two slopes
+ROOM = 8  # roundings of a layer beside those of its sums
 CONFIRMED = 8  # samples on which the matrices are compared with what the layers wrote
 
 
-def stack_of(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> Stack | str:
+def stack_of(
+    model: nn.Module, calls: tuple[Call, ...], batch: Batch, output: Tensor
+) -> Stack | str:
     """The stack that a model is; or why it is none.
 
     Args:
+        model: Which somebody holds still; it is run again, as `planted_numbers` says.
         calls: Of its layers, one after the other; what each reads is compared with the activation
             of what the one before wrote.
         batch: What the model was run on.
         output: What it gave.
     """
-    slope = _why_none(calls, batch, output) or _slope(calls)
+    why = _why_none(calls, batch, output) or _finite(calls)
+    if why:
+        return why
+    slope = _asked(model, calls, batch)
     if isinstance(slope, str):
         return slope
     found = [m for c in calls if (m := _matrix(c)) is not None]
@@ -61,30 +74,57 @@ def _why_none(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> str:
     return ""
 
 
-def _slope(calls: tuple[Call, ...]) -> float | str:
-    """The one slope below zero of all activations."""
+def _asked(model: nn.Module, calls: tuple[Call, ...], batch: Batch) -> float | str:
+    """The slope below zero, of the batch and of numbers that are planted."""
+    seen = list(between(calls))
+    slope = _slope(seen)
+    if isinstance(slope, str) or not seen:
+        return slope
+    for shift in (0, 1):
+        for sign in (1, -1):
+            run = planted(model, batch, calls, shift=shift, sign=sign)
+            if run is None:
+                return UNKNOWN
+            seen = [*between(run), *seen]
+    return _slope(seen)
+
+
+def _finite(calls: tuple[Call, ...]) -> str:
+    """Which layer writes numbers that are not; empty where none does."""
+    odd = [c.site for c in calls[:-1] if not bool(c.output.isfinite().all())]
+    return f"{odd[0]} writes numbers that are not finite" if odd else ""
+
+
+def _slope(seen: Sequence[Between]) -> float | str:
+    """The one slope below zero of all activations.
+
+    Entry by entry: next to a large number a small one must be right too.
+    """
     slope: float | None = None
-    for before, after in pairwise(calls):
-        z, a = before.output.detach().flatten(1).double(), after.input.flatten(1).double()
-        between = f"between {before.site} and {after.site}"
-        if not bool(z.isfinite().all()):
-            return f"{before.site} writes numbers that are not finite"
-        if z.shape != a.shape:
-            return f"{between} units are pooled, split or joined"
-        room = NEAR * torch.finfo(before.output.dtype).eps
+    for wrote, read, place in seen:
+        if wrote.shape != read.shape:
+            return f"{place} units are pooled, split or joined"
+        z, a = wrote.double(), read.double()
+        eps, least = _coarsest(wrote, read)
         below = z < 0
         if slope is None and bool(below.any()):
-            slope = float((a[below] * z[below]).sum() / z[below].square().sum())
+            slope = _shortest(float((a[below] / z[below]).median()), eps)
         expected = torch.where(below, (slope if slope is not None else 0.0) * z, z)
-        if not torch.allclose(a, expected, rtol=room, atol=room * float(z.abs().max())):
-            return f"{between} lies something else than one activation with two slopes"
-    return 1.0 if slope is None else _shortest(slope, torch.finfo(calls[0].output.dtype).eps)
+        if not torch.allclose(a, expected, rtol=NEAR * eps, atol=least):
+            return f"{place} lies something else than one activation with two slopes"
+    return 1.0 if slope is None else slope
+
+
+def _coarsest(*tensors: Tensor) -> tuple[float, float]:
+    """Relative rounding and smallest normal number of the coarsest of their formats."""
+    kinds = [torch.finfo(t.dtype) for t in tensors]
+    return max(k.eps for k in kinds), max(k.tiny for k in kinds)
 
 
 def _shortest(slope: float, eps: float) -> float:
     """The number of fewest digits that rounding cannot tell from the slope that was measured."""
     nearby = (float(f"{slope:.{digits}g}") for digits in range(1, 18))
-    return next(near for near in nearby if abs(near - slope) <= NEAR / 2 * eps * abs(slope))
+    return next(near for near in nearby if abs(near - slope) <= NEAR * eps * abs(slope))
 
 
 def _computes(call: Call, W: Tensor, b: Tensor) -> bool:
@@ -93,9 +133,8 @@ def _computes(call: Call, W: Tensor, b: Tensor) -> bool:
     z = call.output.detach()[:CONFIRMED].flatten(1).double().cpu()
     if x.shape[1] != W.shape[1] or z.shape[1] != W.shape[0]:
         return False
-    kinds = [torch.finfo(t.dtype) for t in (call.input, call.output)]
-    eps, least = max(k.eps for k in kinds), max(k.tiny for k in kinds)
-    room = (NEAR + W.shape[1]) * (eps * (x.abs() @ W.abs().mT + b.abs()) + least)
+    eps, least = _coarsest(call.input, call.output)
+    room = (ROOM + W.shape[1]) * (eps * (x.abs() @ W.abs().mT + b.abs()) + least)
     return bool(((x @ W.mT + b - z).abs() <= room).all())
 
 

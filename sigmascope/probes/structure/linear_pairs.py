@@ -11,6 +11,8 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.probes.execution.hooks import Call
 from sigmascope.probes.execution.layers import channel_dim, own_kind, transposed
 from sigmascope.probes.jacobian.ntk_shares import acts_as_linear
+from sigmascope.probes.samples.batches import Batch
+from sigmascope.probes.structure.planted_numbers import planted
 
 Mark = tuple[int, float]  # length, and the sum of the first numbers
 
@@ -31,7 +33,7 @@ class Pair:
     spare: float
 
 
-def linear_pairs(calls: Sequence[Call]) -> tuple[Pair, ...]:
+def linear_pairs(model: nn.Module, batch: Batch, calls: Sequence[Call]) -> tuple[Pair, ...]:
     """Neighbours among layers without an activation between, seen by their numbers.
 
     A layer that reads, entry by entry, what an earlier one wrote, or what a batch normaliser made
@@ -39,22 +41,37 @@ def linear_pairs(calls: Sequence[Call]) -> tuple[Pair, ...]:
     (as beside a shortcut). Embeddings and grouped convolutions, which
     are factors by design, and tensors that were transposed in between are left out.
 
+    On a batch on which no unit is off, a ReLU leaves every number as it is. So a pair counts only
+    if it is one with planted numbers of both signs too (see `planted_numbers`).
+
     Args:
+        model: Which somebody holds still.
+        batch: What it is run on.
         calls: Of layers and normalisers, in the order in which they end.
+
+    Cost: two forward passes, where there are such neighbours.
     """
+    near = [(a, b) for a, b in _neighbours(calls) if _is_linear(a) and _is_linear(b)]
+    for sign in (1, -1) if near else ():
+        run = planted(model, batch, calls, sign=sign) or ()
+        again = {(a.site, b.site) for a, b in _neighbours(run)}
+        near = [(a, b) for a, b in near if (a.site, b.site) in again]
+    return tuple(Pair(a.site, b.site, _spare(a, b)) for a, b in near)
+
+
+def _neighbours(calls: Sequence[Call]) -> Iterator[tuple[Call, Call]]:
+    """Calls that read what another wrote, or what normalisers made of it, in one run."""
     wrote: dict[Mark, list[Call]] = {}
     reads: dict[Mark, list[Call]] = {}
     for call in calls:
         if not call.spoiled:
             reads.setdefault(_mark(call.input), []).append(call)
-    found: list[Pair] = []
     for call in calls:
         before = next(_before(call, wrote, reads), None)
-        if before is not None and _is_linear(before) and _is_linear(call):
-            found.append(Pair(before.site, call.site, _spare(before, call)))
+        if before is not None:
+            yield before, call
         if not call.spoiled:
             wrote.setdefault(_mark(call.output), []).append(call)
-    return tuple(found)
 
 
 def _before(

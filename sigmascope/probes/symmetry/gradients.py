@@ -16,7 +16,7 @@ from sigmascope.probes.execution.freeze import alive
 from sigmascope.probes.execution.layers import NORMALISERS
 from sigmascope.probes.execution.refusals import called, plain
 from sigmascope.probes.room import gradient_turns, large
-from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
+from sigmascope.probes.samples.batches import Batch, as_tensor, beside, prepared, tensors
 from sigmascope.probes.samples.targets import Loss
 from sigmascope.probes.taken import backward
 
@@ -132,7 +132,7 @@ def _trial(
         if nudge:
             run, leaves = _nudged(model, learnable, nudge)
         out = called(model, prepared(model, batch), run=run)
-        drawn = partial(_drawn, generator=generator)
+        drawn, targets = partial(_drawn, generator=generator), beside(model, targets)
         if loss is None or targets is None or pull == "random":
             scalar = _summed(out, drawn)
         elif pull == "loss":

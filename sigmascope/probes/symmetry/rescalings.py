@@ -14,7 +14,7 @@ from sigmascope.probes.execution.refusals import (
     require_model,
     require_real,
 )
-from sigmascope.probes.samples.batches import Batch, as_tensor, prepared, tensors
+from sigmascope.probes.samples.batches import Batch, as_tensor, beside, prepared, tensors
 from sigmascope.probes.samples.targets import Loss
 from sigmascope.probes.symmetry.families import Fixed, Symmetry, families
 from sigmascope.probes.symmetry.scaled_tensors import Shadows
@@ -84,7 +84,7 @@ def symmetries(
     with alive(model), Trace(shadows) as trace:
         out = called(model, batch)
         if loss is not None and targets is not None:
-            out = loss(as_tensor(out)[0], targets)
+            out = loss(as_tensor(out)[0], beside(model, targets))
     for t in tensors(out):
         if t.is_floating_point() and t.numel():
             shadows.pin(t, "the network's output")

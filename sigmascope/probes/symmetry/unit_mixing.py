@@ -44,10 +44,15 @@ def told_apart(shadows: Shadows, labels: Tensor, kind: Passed) -> None:
 
 
 def treated(shadows: Shadows, labels: Tensor, values: Tensor, kind: Passed) -> None:
-    """Each unit is treated as `values` say, entry by entry."""
+    """Each unit is treated as `values` say, entry by entry.
+
+    An activation that treats all units alike here keeps none apart; it is passed all the same.
+    """
     shape = torch.broadcast_shapes(labels.shape, values.shape)
     labels, values = labels.expand(shape), values.expand(shape)
     if _scalar(values):
+        ids = np.unique(ids_of(compact(labels)[0]))
+        shadows.unknowns.passed[ids[ids > 0]] |= np.uint64(kind & Passed.ACTIVATION)
         return
     varying = [a for a in range(labels.ndim) if len(compact(labels.movedim(a, 0))[0]) > 1]
     rest = [a for a in range(labels.ndim) if a not in varying]

@@ -75,7 +75,7 @@ class RepresentationRank(_OfBalanced):
 
     Attributes:
         directions: k; as many as have a known singular value at every sample.
-        values: `s_{k+1}` of each layer's pre-activations over √N, ascending.
+        values: `s_{k+1}` of each layer's pre-activations over √N.
         trace: Mean of `Tr Θ(x, x)` over the batch.
         spread: Least and largest `log |Jf(x)|_k` over the batch.
     """
@@ -92,13 +92,27 @@ class RepresentationRank(_OfBalanced):
     trace: Estimate = ZERO
     spread: tuple[Estimate, Estimate] = (ZERO, ZERO)
 
+    @property
+    def typical(self) -> Estimate:
+        """What half of the layers have at most; each end of it is that of half of the layers."""
+        half = math.ceil(len(self.values) / 2) - 1
+        value, low, high = (
+            sorted(ends)[half]
+            for ends in zip(*((e.value, e.low, e.high) for e in self.values), strict=True)
+        )
+        return Estimate(value, low, high, "exact")
+
+    def always(self) -> tuple[float, float]:
+        # where half of the layers have no more than k units, or there are no more than k samples
+        return (0.0, 0.0) if self.typical.high == 0 else super(RepresentationRank, self).always()
+
     def both(self, point: Point) -> tuple[Estimate, Estimate]:
         depth, (least, most), k = point.stack.depth, self.spread, self.directions
         excess = parameter_norm(point.stack) - k * depth - 2 * most
         room = excess.at_least(0.0) * self.trace / depth
         power = _exponent(point.stack, k) - 2 * least / k
         limit = 2 * (room * power.exp() / k).sqrt() / math.sqrt(depth)
-        return self.values[math.ceil(len(self.values) / 2) - 1], limit
+        return self.typical, limit
 
     @classmethod
     def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["RepresentationRank"]:
@@ -112,8 +126,7 @@ class RepresentationRank(_OfBalanced):
         values = [_beyond(found, layer, k) for layer in range(stack.depth)]
         trace = sum(map(whole_trace, found), ZERO) / len(found)
         ends = -largest(*(-e for e in logs)), largest(*logs)
-        order = tuple(sorted(values, key=lambda e: e.value))
-        yield cls(f"{len(found)} samples", found[0], "", k, order, trace, ends)
+        yield cls(f"{len(found)} samples", found[0], "", k, tuple(values), trace, ends)
 
 
 def _beyond(found: list[Point], layer: int, k: int) -> Estimate:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.probes import Subject
-from sigmascope.probes.symmetry import Symmetry
+from sigmascope.probes.symmetry import Passed, Symmetry
 from sigmascope.records import Assumption, Estimate, Sense
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.le2022.conservation.invariants import SOURCE, Tensors
@@ -190,6 +190,8 @@ def linear_pairs(subject: Subject) -> Iterator[tuple[str, str, Pair]]:
     parameters = dict(subject.model.named_parameters())
     for family in subject.symmetries.scalings:
         if family.slack or family.groups > 1 or family.units < 2:
+            continue
+        if Passed.ACTIVATION in family.passed:  # linear on this batch, where no unit is off
             continue
         below, above = (_slabs(family, parameters, side) for side in (-1, 1))
         if below and above:

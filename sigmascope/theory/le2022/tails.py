@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.probes import Subject
-from sigmascope.probes.symmetry import Part, Symmetry
+from sigmascope.probes.symmetry import Part, Passed, Symmetry
 from sigmascope.theory.le2022.conservation.invariants import Tensors
 from sigmascope.theory.le2022.ranks import Layer
 
@@ -55,7 +55,9 @@ class Tail:
 
 
 def _linear(family: Symmetry) -> bool:
-    """Whether all units may be mixed, exactly."""
+    """Whether all units may be mixed, exactly, and on other batches too."""
+    if Passed.ACTIVATION in family.passed:
+        return False
     return not family.slack and family.groups == 1 and bool(_below(family))
 
 

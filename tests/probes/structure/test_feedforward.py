@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from sigmascope.probes import Subject
+from sigmascope.probes.structure.feedforward import _coarsest
 
 
 def drawn(*shape, seed=0, dtype=torch.float64):
@@ -98,3 +99,47 @@ def test_a_convolution_that_is_too_large_is_not_written_out(monkeypatch):
     monkeypatch.setattr("sigmascope.probes.structure.feedforward.MOST", 100)
     found = stack(nn.Conv1d(1, 2, 3, padding=1), x=drawn(3, 1, 9))
     assert found == "the matrix of a convolution is too large"
+
+
+# what leaves every number as it is between 0 and 1, and what is like a ReLU far from zero
+CURVED = [nn.Hardtanh(), nn.ReLU6(), nn.GELU(), nn.SiLU(), nn.Tanh(), nn.Softplus(), nn.ELU()]
+
+
+@pytest.mark.parametrize("act", CURVED, ids=lambda act: type(act).__name__)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1e-6, 1e-2, 1.0, 30.0, 1e3, 1e8])
+def test_no_scale_of_the_inputs_makes_two_slopes_of_an_activation(act, dtype, scale):
+    net = nn.Sequential(nn.Linear(3, 9, bias=False), act, nn.Linear(9, 2)).to(dtype)
+    scale = min(scale, torch.finfo(dtype).max / 100)
+    says = Subject(net, (scale * drawn(6, 3)).to(dtype)).stack
+    assert says == "between 0 and 2 lies something else than one activation with two slopes"
+
+
+@pytest.mark.parametrize("act", [nn.ReLU(), nn.LeakyReLU(0.25), nn.LeakyReLU(-0.5), nn.Identity()])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("width", [1, 5])
+@pytest.mark.parametrize("count", [1, 6])
+def test_the_slope_is_known_where_no_unit_is_below_zero(act, dtype, width, count):
+    net = nn.Sequential(nn.Linear(3, width), act, nn.Linear(width, 2)).to(dtype)
+    with torch.no_grad():
+        net[0].weight.abs_()
+    slope = {nn.ReLU: 0.0, nn.Identity: 1.0}.get(type(act), getattr(act, "negative_slope", None))
+    x = (1 + drawn(count, 3).abs()).to(dtype)
+    assert Subject(net, x).stack.slope == slope
+
+
+def test_a_model_that_does_not_run_on_other_numbers_says_so():
+    def forward(net, x):
+        h = net.a(x).relu()
+        assert float(h.detach().max()) < 100
+        return net.b(h)
+
+    assert "does not run on other numbers" in Subject(Reads(forward).double(), drawn(6, 3)).stack
+
+
+def test_of_two_formats_the_coarsest_tells_how_near_numbers_must_be():
+    half, single = torch.ones(1, dtype=torch.float16), torch.ones(1)
+    short = torch.ones(1, dtype=torch.bfloat16)
+    kept = torch.finfo(torch.float16)
+    assert _coarsest(half, single) == _coarsest(single, half) == (kept.eps, kept.tiny)
+    assert _coarsest(short, half) == (torch.finfo(torch.bfloat16).eps, kept.tiny)

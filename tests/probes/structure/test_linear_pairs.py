@@ -93,3 +93,30 @@ def test_a_shortcut_beside_an_activation_is_no_pair():
             return self.short(h) + self.inner(self.norm(h).relu())
 
     assert pairs(Block()) == []
+
+
+BENDS = [
+    nn.ReLU(), nn.LeakyReLU(0.2), nn.ReLU6(), nn.Hardtanh(0, 60), nn.ELU(), nn.CELU(), nn.PReLU(),
+    nn.Threshold(0.0, 0.0), nn.Hardswish(), nn.RReLU(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", BENDS, ids=lambda part: type(part).__name__)
+@pytest.mark.parametrize("normed", [False, True])
+def test_an_activation_that_does_nothing_on_this_batch_is_one(part, normed):
+    first, x = lin(8, 16), torch.rand(12, 8)
+    with torch.no_grad():  # all units between 0 and 6, where these leave numbers as they are
+        first.weight.abs_().mul_(0.3)
+        first.bias.fill_(3.5)
+    norm = [nn.BatchNorm1d(16).eval()] if normed else []
+    assert pairs(first, *norm, part, lin(16, 4), x=x) == []
+    assert len(pairs(first, *norm, lin(16, 4), x=x)) == 1
+
+
+def test_a_model_that_refuses_other_numbers_has_no_pairs():
+    class Checks(nn.Module):
+        def forward(self, x):
+            assert float(x.detach().abs().max()) < 100
+            return x
+
+    assert pairs(lin(8, 16), Checks(), lin(16, 4)) == []

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -123,3 +124,30 @@ def test_how_many_directions_balanced_representations_have():
     assert found.limit.value == pytest.approx(limit)
     assert found.measured.value == 0
     assert theorem.directions == 1
+
+
+@pytest.mark.parametrize(("count", "width"), [(1, 6), (2, 6), (9, 2), (9, 6)])
+def test_with_no_more_samples_or_units_than_directions_it_says_nothing(count, width):
+    draw = torch.Generator().manual_seed(0)
+    sizes = [4, *[width] * 3, 2]
+    weights = [torch.randn(b, a, generator=draw).double() for a, b in pairwise(sizes)]
+    weights[-1] *= 20  # no first layers have more than their share of the norm
+    biases = [torch.zeros(len(w)).double() for w in weights]
+    linear = Stack(tuple("abcd"), tuple(weights), tuple(biases), 1.0, biased=False)
+    rows = torch.randn(count, 4, generator=draw).double()
+    (found,) = (t.check() for t in RepresentationRank.on(linear, rows))
+    counted = min(count, width) <= 2
+    assert found.verdict == (Verdict.VACUOUS if counted else Verdict.HOLDS)
+    assert (found.measured.high == 0) == counted
+
+
+@pytest.mark.parametrize(
+    ("count", "value", "low", "high"), [(1, 1, 0, 2), (4, 2, 0, 3), (5, 3, 1, 4)]
+)
+def test_half_of_the_layers_have_at_most_what_is_typical(count, value, low, high):
+    """Layer i has `i [i - 1, i + 1]`, but the last starts at 0: ends are those of half, too."""
+    values = [Estimate(float(i), i - 1.0, i + 1.0, "exact") for i in range(1, count)]
+    values.append(Estimate(float(count), 0.0, count + 1.0, "exact"))
+    (theorem,) = RepresentationRank.on(units(2.0, 3.0), torch.ones(1, 1, dtype=torch.float64))
+    found = replace(theorem, values=tuple(reversed(values))).typical
+    assert (found.value, found.low, found.high) == (value, low, high)

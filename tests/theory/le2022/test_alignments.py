@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
+from torch import nn
 
 from sigmascope.probes import Subject
 from sigmascope.records import Verdict
@@ -107,3 +108,16 @@ def test_it_is_silent_where_something_bends_between():
 def test_it_is_in_the_catalogue():
     found = list(check(Subject(dense(4, 6, 3), torch.ones(2, 4).double()), only=["alignment"]))
     assert [c.theorem for c in found] == ["alignment"]
+
+
+def test_a_relu_that_is_never_off_is_no_linear_map():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.rand(9, 4, generator=draw)
+    for act, linear in ((nn.ReLU(), False), (nn.LeakyReLU(), False), (nn.Identity(), True)):
+        net = nn.Sequential(nn.Linear(4, 6), act, nn.Linear(6, 5), act, nn.Linear(5, 1))
+        with torch.no_grad():
+            for layer in net[::2]:
+                layer.weight.copy_(torch.rand(layer.weight.shape, generator=draw))
+                layer.bias.fill_(1)
+        assert bool(list(check(Subject(net, x), only=["alignment"]))) == linear
+        assert bool(list(check(Subject(net, x), only=["rank-one"]))) == linear

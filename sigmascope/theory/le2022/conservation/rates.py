@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 from sigmascope.probes import Subject
 from sigmascope.records import Assumption, Estimate
-from sigmascope.theory.bounds import OfModels
+from sigmascope.theory.bounds import ANY, OfModels
 from sigmascope.theory.le2022.conservation.conserved_quantities import Conserved
 from sigmascope.theory.le2022.conservation.invariants import SOURCE, Invariant
 
@@ -37,6 +37,10 @@ class BalanceRate(OfModels):
                 True if math.isfinite(self.invariant.noise) else None,
             ),
         )
+
+    def always(self) -> tuple[float, float]:
+        # where no gradient reaches these weights, no backward pass could give them a rate
+        return (0.0, 0.0) if self.invariant.exactness == 0 else ANY
 
     def measured(self) -> Estimate:
         return Estimate.exactly(self.invariant.rate, how="autograd")

@@ -32,3 +32,19 @@ def test_rates_within_eps_are_consistent():
         t.site: t.check().verdict for t in le2022.conservation.BalanceRate.facts(Subject(net, x))
     }
     assert verdicts["0.weight ~ 0.bias"] == Verdict.CONSISTENT
+
+
+def test_without_a_gradient_nothing_is_said():
+    net = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3), nn.ReLU(), nn.Linear(3, 2))
+    with torch.no_grad():  # every unit of the first layer is off, and nothing reaches it
+        net[0].bias.fill_(-100)
+    draw = torch.Generator().manual_seed(0)
+    subject = Subject(
+        net,
+        torch.randn(6, 4, generator=draw),
+        targets=torch.randint(2, (6,), generator=draw),
+        loss=nn.functional.cross_entropy,
+    )
+    found = {t.site: t.check() for t in le2022.conservation.BalanceRate.facts(subject)}
+    assert found["2.weight ~ 0.weight ~ 0.bias"].verdict == Verdict.VACUOUS
+    assert found["4.bias"].verdict == Verdict.HOLDS  # which has a gradient, whose sum is 0
