@@ -79,7 +79,7 @@ def remedy(
     tried = report.Trials((treatments[0],), declined)
     code = finish(tried, json=json, shown=treatments[0])
     if save is not None:
-        _save(treatments[0], save)
+        _save(treatments[0], save, opened, data)
     return code
 
 
@@ -138,12 +138,14 @@ def _effect(opened: "Model", data: "Data") -> Any:
         return None
 
 
-def _save(treatment: "Treatment", path: Path) -> None:
-    name = treatment.remedy.name
+def _save(treatment: "Treatment", path: Path, opened: "Model", data: "Data") -> None:
+    from sigmascope import diagnosis
+
     how = f"load it with `--checkpoint {path}`"
-    if treatment.remedy.rebuilds:
+    if not treatment.is_of_weights(opened.module, data.inputs):
         how = (
-            f"the model has new modules: `model = diagnosis.remedies.remedy({name!r})"
-            f".apply(model, batch)`, then `model.load_state_dict(torch.load({str(path)!r}))`"
+            f"the model differs in more than its weights: `import torch, sigmascope as ss; model = "
+            f"{diagnosis.remedies.in_code(treatment.remedy)}.apply(model, batch); "
+            f"model.load_state_dict(torch.load({str(path)!r}))`, with a batch of inputs"
         )
     outputs.save(path, treatment.model.state_dict(), how=how)

@@ -1,14 +1,14 @@
 """`sigmascope bottleneck train`."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sigmascope.cli.ends import finish, refusing
+from sigmascope.cli.ends import finish
 from sigmascope.cli.options import seeded
 from sigmascope.cli.outputs import draw, note, progress_bar, require_targets
 from sigmascope.cli.ranges import Count, Depths, Ridges, Workers
+from sigmascope.cli.workers import How, mapper_of
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +81,7 @@ def train(
             ridge=ridge or 1e-3,
             steps=steps,
             file=file,
-            mapper=_mapper(workers, ray),
+            mapper=mapper_of(workers, How(ray=ray)),
             progress=progress,
         )
     code = finish(sweep, json=json)
@@ -116,16 +116,6 @@ def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
     title = f"coordinates at depth {best.depth}, ridge {best.ridge:g}"
     colours = targets[: len(points)]
     draw(file, report.coordinates_picture(points, title=title, targets=colours))
-
-
-def _mapper(workers: int, ray: str | None) -> Callable[[Any, Iterable[Any]], Iterable[Any]]:
-    if ray is None:
-        from sigmascope.integrations.processes import Processes
-
-        return map if workers == 1 else Processes(workers)
-    with refusing(ImportError):
-        from sigmascope.integrations.ray import RayMap
-    return RayMap(None if ray == "local" else ray)
 
 
 @dataclass(frozen=True)

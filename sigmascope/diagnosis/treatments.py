@@ -9,13 +9,13 @@ from torch import nn
 
 from sigmascope import survey
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
-from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy
+from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy, informed
 from sigmascope.diagnosis.rules.catalogue import diagnose
-from sigmascope.diagnosis.trainability.model import foretold, probability
+from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
 from sigmascope.diagnosis.trainability.rate_runs import Optimiser
-from sigmascope.gate import Budget
-from sigmascope.probes.execution import in_words
-from sigmascope.probes.samples import Batch
+from sigmascope.gate import Budget, Refusal
+from sigmascope.probes.execution import called, duplicate, in_words, still
+from sigmascope.probes.samples import Batch, as_tensor
 from sigmascope.records import Finding, Profile, Shown
 from sigmascope.survey import Progress
 
@@ -52,12 +52,17 @@ class Treatment(Shown):
 
     @property
     def cured(self) -> tuple[str, ...]:
-        """Names of findings that are gone, or are now a warning where they were an error."""
+        """Names of findings that are gone, or are now a warning where they were an error.
+
+        Without a new probability nothing is known of what rests on the old one.
+        """
+        blind = probability(self.after) is None
         left = {f.name: f.severity for f in self.found_after}
         return tuple(
             f.name
             for f in self.found_before
-            if f.name not in left or (f.severity, left[f.name]) == ("error", "warning")
+            if not (blind and any(r.quantity == FITTING for r in f.evidence))
+            and (f.name not in left or (f.severity, left[f.name]) == ("error", "warning"))
         )
 
     @property
@@ -71,6 +76,22 @@ class Treatment(Shown):
         """Errors and warnings that are left: the fewer, the better."""
         severities = [f.severity for f in self.found_after]
         return severities.count("error"), severities.count("warning")
+
+    def is_of_weights(self, old: nn.Module, batch: Batch) -> bool:
+        """Whether the old model with the new weights computes what the new one does.
+
+        Args:
+            old: What the remedy was applied to; left as it is.
+            batch: What both are run on.
+        """
+        loaded = duplicate(old)
+        try:
+            loaded.load_state_dict(self.model.state_dict())
+            with torch.no_grad(), still(self.model), still(loaded):
+                a, b = (as_tensor(called(m, batch))[0] for m in (self.model, loaded))
+        except (RuntimeError, Refusal):  # other names, or other shapes
+            return False
+        return torch.equal(a, b)
 
 
 def treat(
@@ -102,6 +123,7 @@ def treat(
     """
     how: Any = {"optimiser": optimiser, "budget": Budget.of(budget), **options}
     before = before or assess(model, batch, **how)
+    remedy = informed(remedy, options.get("targets"))
     changed = remedy.apply(model, batch if batches is None else batches)
     after = assess(changed, batch, **how)
     after = survey.named(after, {**after.about, "remedy": remedy.name})

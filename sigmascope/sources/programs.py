@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, random_states
 from sigmascope.sources.callables import call, candidates, is_callable_spec, named
 from sigmascope.sources.refusals import listed
 from sigmascope.sources.seeds import lent
@@ -48,7 +48,7 @@ def source_of(spec: str) -> tuple[Path, str] | None:
     place, _, name = spec.rpartition(":")
     path = Path(place).expanduser()
     if path.suffix != ".py":
-        with torch.random.fork_rng(devices=[]), named(spec):
+        with random_states(), named(spec):
             path = Path(getattr(sys.modules.get(place), "__file__", None) or "")
     return (path, name) if path.suffix == ".py" and path.is_file() else None
 
@@ -70,7 +70,7 @@ def open_changed(spec: str, text: str, *, generator: torch.Generator | None = No
     path, name = found
     file = str(path.resolve())
     code = compile(text, file, "exec", dont_inherit=True)
-    with torch.random.fork_rng(devices=[]), named(spec):  # so that what lies beside it is found
+    with random_states(), named(spec):  # so that what lies beside it is found
         own = (m for m in [*sys.modules.values()] if getattr(m, "__file__", None) == file)
         module = ModuleType(getattr(next(own, None), "__name__", path.stem))
         module.__file__ = file

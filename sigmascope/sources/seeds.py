@@ -5,18 +5,19 @@ from contextlib import contextmanager
 
 import torch
 
+from sigmascope.gate import random_states
+
 
 @contextmanager
 def lent(generator: torch.Generator | None) -> Iterator[None]:
-    """Let torch's global CPU generator continue from `generator` while the block runs.
+    """Let torch's global generators continue from `generator` while the block runs.
 
-    Without a generator nothing is done. The global state is put back as it was, and `generator`
+    Without a generator nothing is done. Their states are put back as they were, and `generator`
     has moved on by one draw.
     """
     if generator is None:
         yield
         return
     seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # this one alone: no other device's
+    with random_states(seed):
         yield

@@ -3,6 +3,8 @@ import json
 import pytest
 import torch
 
+from sigmascope import open_data, open_model
+
 SMALL = ("remedy", "mlp?depth=12&width=24", "--samples", "32")
 
 
@@ -28,9 +30,29 @@ def test_the_new_profile_is_shown_beside_the_old_one(sigmascope, tmp_path):
     assert "rank-collapse at" not in out
 
 
-def test_a_rebuilt_model_says_how_to_load_it(sigmascope):
-    err = sigmascope(*SMALL, "--apply", "batch-norm", "--save", "a.pt")[2]
-    assert "diagnosis.remedies.remedy('batch-norm').apply(model, batch)" in err
+SPECS = {
+    "batch-norm": SMALL[1],
+    "end-in-softmax": SMALL[1],  # whose weights fit the old code, which ends in no softmax
+    "rescale-residual": "mlp?depth=6&width=24&residual=1",  # a strength is no weight
+    "unit-scale+layer-norm": SMALL[1],
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_what_is_saved_says_how_to_load_it_and_so_it_is_loaded(
+    name, sigmascope, tmp_path, monkeypatch
+):
+    words = ("remedy", SPECS[name], "--samples", "32", "--budget", "1s")
+    err = sigmascope(*words, "--apply", name, "--save", "a.pt")[2]
+    code = err.split("`")[1]
+    data = open_data("digits", samples=32)
+    model = open_model(SPECS[name], data=data).module
+    names = {"model": model, "batch": data.inputs}
+    monkeypatch.chdir(tmp_path / "my models")
+    exec(code, names)  # as pasted
+    saved = torch.load("a.pt")
+    assert names["model"] is not model
+    assert all(torch.equal(v, saved[k]) for k, v in names["model"].state_dict().items())
 
 
 def test_json_has_both_sides(sigmascope):

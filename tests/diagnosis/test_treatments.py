@@ -1,9 +1,11 @@
 """A trial tries everything that applies, ranks it by what it leaves, and says the rest."""
 
+from dataclasses import replace
+
 import torch
 from torch.nn import functional as F
 
-from sigmascope import diagnosis, networks, sources
+from sigmascope import diagnosis, networks, report, sources
 
 KINDS = (
     diagnosis.remedies.RescaleResidual,
@@ -69,3 +71,13 @@ def test_of_a_single_remedy_no_pairs_are_made():
     assert told == [("as it is", 0, 2), ("reinitialise", 1, 2)]
     assert [t.remedy.name for t in found] == ["reinitialise"]
     assert set(found[0].cured).isdisjoint(found[0].new)
+
+
+def test_without_a_new_probability_nothing_that_rests_on_it_is_cured():
+    (one, *_), _ = tried(diagnosis.remedies.BatchNormalisation, depth=24)
+    assert "no-progress" in one.cured
+    rest = tuple(r for r in one.after.readings if r.quantity != "probability of fitting")
+    blind = replace(one, after=replace(one.after, readings=rest))
+    assert set(blind.cured) == set(one.cured) - {"no-progress"}
+    assert "not measured again" in report.text(blind)
+    assert "not measured again" not in report.text(one)

@@ -18,6 +18,7 @@ from sigmascope.diagnosis.programs.opened import Opened
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
+from sigmascope.diagnosis.remedies.catalogue import in_code, informed
 from sigmascope.diagnosis.remedies.closings import (
     EndIn,
     EndInLinear,
@@ -26,7 +27,7 @@ from sigmascope.diagnosis.remedies.closings import (
 )
 from sigmascope.diagnosis.remedies.unit_scale import StandardiseInputs
 from sigmascope.diagnosis.training.trials import BEYOND, at_usual, other_family
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.execution import called, duplicate, module_name, still
 from sigmascope.probes.samples import as_tensor, prepared
 from sigmascope.probes.structure import tail
@@ -70,7 +71,7 @@ def of_network(remedy: Remedy) -> Maker:
     """A remedy of the network as a change of the program."""
 
     def make(program: Program, known: Opened) -> Change:
-        model = remedy.apply(program.model, known.batch)
+        model = informed(remedy, known.targets).apply(program.model, known.batch)
         patch = (f"# {remedy.says}", *_lines(remedy, program, known))
         return Change(remedy.name, "", patch, _with(program, model=model))
 
@@ -79,8 +80,8 @@ def of_network(remedy: Remedy) -> Maker:
 
 def _lines(remedy: Remedy, program: Program, known: Opened) -> Iterator[str]:
     if not isinstance(remedy, EndIn):
-        yield "from sigmascope.diagnosis.remedies import remedy"
-        yield f"model = remedy({remedy.name!r}).apply(model, batch)"
+        yield "import sigmascope as ss"
+        yield f"model = {in_code(informed(remedy, known.targets))}.apply(model, batch)"
         return
     closing = type(remedy).closing
     fresh = "nn.Identity()" if closing is None else f"nn.{closing.__name__}()"
@@ -216,8 +217,7 @@ def _widen(model: nn.Module, known: Opened, outputs: int) -> tuple[str, ...]:
             f"Other outputs need a last linear layer, got {type(layer).__name__} at {last.site}."
         )
     parent, _, key = name.rpartition(".")
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)  # of the copy's new layer; restored behind it
+    with random_states(0):  # of the copy's new layer
         fresh = nn.Linear(layer.in_features, outputs, bias=layer.bias is not None)
     setattr(model.get_submodule(parent), key, fresh.to(layer.weight))
     return (f"model{_attribute(name)} = nn.Linear({layer.in_features}, {outputs})",)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, default_collate
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.samples import Batch, chosen, sample_count, tensors
 
 LABELS = ("labels", "label", "targets", "target", "y")
@@ -62,7 +62,7 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
     if isinstance(data, Mapped):
         inner = taken(data.data, samples=samples, batch_dim=batch_dim)
         return replace(inner, targets=data.change(inner.targets))
-    with torch.random.fork_rng(devices=[]):  # loaders draw, and so may data sets
+    with random_states():  # loaders draw, and so may data sets
         if isinstance(data, DataLoader):
             return _of_loader(data, samples, batch_dim)
         if isinstance(data, Tensor | tuple | list | Mapping) or hasattr(data, "inputs"):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import Batch, as_tensor, chosen
 
@@ -112,7 +112,7 @@ class StepLoss:
             return found
 
         try:
-            with still(self._module), torch.no_grad(), torch.random.fork_rng(devices=[]):
+            with still(self._module), torch.no_grad(), random_states():
                 with _answering(self._module, watched):
                     real = float(self._step((inputs, targets)))
                 if len(seen) != 1:

@@ -20,6 +20,7 @@ from sigmascope.probes.samples import (
     Batch,
     Loss,
     as_tensor,
+    beside,
     chosen,
     prepared,
     require_finite_targets,
@@ -83,7 +84,7 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     Raises:
         Refusal: If its data hold no samples, or there is no such loss.
     """
-    given = taken(program.data, samples=samples, batch_dim=batch_dim)
+    given = _of(program, samples=samples, batch_dim=batch_dim)
     whole = _output(program.model, given)
     output = None if whole is None else as_tensor(whole)[0]
     known = given if output is None else _completed(given, output)
@@ -102,6 +103,12 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     return Opened(known.batch, known.targets, loss, size, planned, *said)
 
 
+def _of(program: Program, *, samples: int, batch_dim: int) -> Taken:
+    """Samples of a program's data, their targets where its model lies."""
+    found = taken(program.data, samples=samples, batch_dim=batch_dim)
+    return replace(found, targets=beside(program.model, found.targets))
+
+
 def unseen(program: Program, known: Opened) -> tuple[Batch, Tensor] | None:
     """Up to as many samples again, none of which was taken before, with their targets.
 
@@ -117,7 +124,7 @@ def unseen(program: Program, known: Opened) -> tuple[Batch, Tensor] | None:
         return None
     count = sample_count(known.batch, batch_dim=known.batch_dim)
     try:
-        more = taken(program.data, samples=2 * count, batch_dim=known.batch_dim)
+        more = _of(program, samples=2 * count, batch_dim=known.batch_dim)
         have = sample_count(more.batch, batch_dim=known.batch_dim)
         rows = torch.arange(have)
         first = chosen(more.batch, rows[:count], batch_dim=known.batch_dim)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.samples import Loss, as_tensor
 
 
@@ -42,7 +42,7 @@ def of_studied(loss: Loss, whole: Any, targets: Any) -> Loss:
 
 def _raises(loss: Loss, output: Tensor, targets: Any) -> Exception | None:
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with torch.no_grad(), random_states():
             loss(output.clone(), targets)
     except Exception as error:  # noqa: BLE001 (a loss raises anything of what it does not take)
         return error

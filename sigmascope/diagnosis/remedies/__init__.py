@@ -2,7 +2,13 @@
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy
 from sigmascope.diagnosis.remedies.batch_normalisation import BatchNormalisation, LayerNormalisation
-from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, remedies_for, remedy
+from sigmascope.diagnosis.remedies.catalogue import (
+    REMEDIES,
+    Together,
+    in_code,
+    remedies_for,
+    remedy,
+)
 from sigmascope.diagnosis.remedies.normalisation_effects import (
     NormalisationEffect,
     normalisation_effect,
@@ -30,6 +36,7 @@ __all__ = [
     "Together",
     "UnitScale",
     "ZeroBranches",
+    "in_code",
     "normalisation_effect",
     "remedies_for",
     "remedy",

@@ -65,9 +65,37 @@ class Remedy(ABC):
             Inapplicable: If the remedy does nothing for this model.
         """
         changed = duplicate(model)
-        with still(model):  # what the copy shares with it, random states and settings too
+        # still: what the copy shares with it, random states and settings too
+        with still(model), padding_kept(changed):
             self.change(changed, [prepared(changed, b) for b in taken(batches)])
         return changed
+
+
+@contextmanager
+def padding_kept(model: nn.Module) -> Iterator[None]:
+    """Rows of embeddings that stand for padding are afterwards what they were.
+
+    They are no weights: training never moves them, and a drawn one would let padding speak.
+    """
+    kinds = (nn.Embedding, nn.EmbeddingBag)
+    found = [m for m in model.modules() if isinstance(m, kinds) and m.padding_idx is not None]
+    rows = [m.weight.detach()[m.padding_idx].clone() for m in found]
+    yield
+    for module, row in zip(found, rows, strict=True):
+        module.weight.data[module.padding_idx] = row
+
+
+def sharing(model: nn.Module, module: nn.Module) -> str:
+    """Name of another module that has the same weight, as a tied embedding; empty if none has.
+
+    Args:
+        model: Where to look.
+        module: With a weight.
+    """
+    weight = dict(module.named_parameters(recurse=False)).get("weight")
+    others = ((n, m) for n, m in model.named_modules() if m is not module)
+    same = (n for n, m in others if any(p is weight for p in m.parameters(recurse=False)))
+    return "" if weight is None else next(same, "")
 
 
 def taken(batches: Batches) -> list[Batch]:

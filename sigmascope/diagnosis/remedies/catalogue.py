@@ -1,6 +1,7 @@
 """Every remedy, listed by hand."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any, final
 
@@ -87,6 +88,45 @@ def every_remedy(targets: Any = None) -> list[Remedy]:
     """
     values = targets if isinstance(targets, Tensor) else None
     return [StandardiseTargets(values) if k is StandardiseTargets else k() for k in REMEDIES]
+
+
+def informed(remedy: Remedy, targets: Any) -> Remedy:
+    """The remedy with the targets of the task, where it works with them and has none yet.
+
+    Args:
+        remedy: One, or several together.
+        targets: Of the task; what is no tensor tells it nothing.
+    """
+    if isinstance(remedy, Together):
+        return Together(tuple(informed(part, targets) for part in remedy.parts))
+    lacks = isinstance(remedy, StandardiseTargets) and remedy.targets is None
+    return StandardiseTargets(targets) if lacks and isinstance(targets, Tensor) else remedy
+
+
+def in_code(remedy: Remedy) -> str:
+    """The call that makes this remedy, after `import sigmascope as ss`; empty for a user's own.
+
+    What cannot be written down, as targets, goes by its name.
+
+    Example:
+        >>> in_code(RankPretraining(steps=5))
+        "ss.remedy('rank-pretraining', steps=5)"
+    """
+    if isinstance(remedy, Together):
+        parts = [in_code(part) for part in remedy.parts]
+        plain = all(code == _call(part, ()) for code, part in zip(parts, remedy.parts, strict=True))
+        several = f"ss.diagnosis.remedies.Together(({', '.join(parts)}))"
+        return "" if not all(parts) else _call(remedy, ()) if plain else several
+    if type(remedy) not in REMEDIES:
+        return ""
+    assert is_dataclass(remedy)
+    values = [(f, getattr(remedy, f.name)) for f in fields(remedy)]
+    given = [(f, v) for f, v in values if v is not f.default and v != f.default]
+    return _call(remedy, [f"{f.name}={v!r}" if f.repr else f"{f.name}={f.name}" for f, v in given])
+
+
+def _call(remedy: Remedy, options: Sequence[str]) -> str:
+    return f"ss.remedy({', '.join([repr(remedy.name), *options])})"
 
 
 def remedy(name: str, **options: Any) -> Remedy:

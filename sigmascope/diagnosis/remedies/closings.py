@@ -50,6 +50,18 @@ def _note(
         wrote.append((name, out))
 
 
+class Closed(Around):
+    """The last layer and what closes the model, in place of the layer."""
+
+    def __init__(self, layer: nn.Module, closing: nn.Module) -> None:
+        super().__init__(layer)
+        self.closing = closing
+
+    def forward(self, *inputs: object, **named: object) -> Tensor:
+        """What the layer writes, closed."""
+        return self.closing(self.layer(*inputs, **named))
+
+
 class EndIn(Remedy):
     """Another last operation: a module in the place of the one that closes the model, or behind it.
 
@@ -59,6 +71,7 @@ class EndIn(Remedy):
 
     closing: ClassVar[type[nn.Module] | None] = None
     source: ClassVar[str] = GOODFELLOW
+    rebuilds: ClassVar[bool] = True
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
         ending = tail(model, batches[0])
@@ -67,6 +80,7 @@ class EndIn(Remedy):
         self._require_use(ending.output, ending.closing, site)
         fresh = nn.Identity() if kind is None else self._made(kind)
         if site:
+            _require_once(model, batches[0], site)
             _put(model, site, fresh)
         elif isinstance(model, nn.Sequential):
             model.append(fresh)
@@ -79,7 +93,7 @@ class EndIn(Remedy):
                     f"replaced, got {type(last.module).__name__} at {last.site or 'the top'}. Add "
                     "the operation at the end of `forward`."
                 )
-            _put(model, name, nn.Sequential(last.module, fresh))
+            _put(model, name, Closed(last.module, fresh))
 
     def _made(self, kind: type[nn.Module]) -> nn.Module:
         return kind(-1) if kind is nn.Softmax else kind()
@@ -96,6 +110,23 @@ class EndIn(Remedy):
             )
         if kind is nn.Softmax and (output.ndim < 2 or output.shape[-1] < 2):
             raise Inapplicable("A softmax needs two outputs or more, got one: it would be 1.")
+
+
+def _require_once(model: nn.Module, batch: Batch, site: str) -> None:
+    """The module that closes the model must do nothing else in it."""
+    wrote: list[tuple[str, Tensor]] = []
+    module = model.get_submodule(site)
+    handle = module.register_forward_hook(partial(_note, wrote, site))
+    try:
+        with still(model), torch.no_grad():
+            called(model, batch)
+    finally:
+        handle.remove()
+    if len(wrote) > 1:
+        raise Inapplicable(
+            f"`{site}` makes the output and is called {len(wrote)} times in a pass: in its place "
+            "another would change the inside of the model too. Give the end a module of its own."
+        )
 
 
 def _put(model: nn.Module, site: str, fresh: nn.Module) -> None:

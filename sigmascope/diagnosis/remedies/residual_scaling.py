@@ -15,12 +15,12 @@ from sigmascope.probes.samples import Batch
 @final
 @dataclass(frozen=True, slots=True)
 class RescaleResidual(Remedy):
-    """Give every residual branch the strength `c / √depth`.
+    """Multiply every residual branch by `c / √depth`.
 
     Products of `I + gamma W` lose their second direction at a rate of about `gamma²` per layer, so
     that this keeps it for any depth, and `1 / depth` would be weaker than needed. Blocks of
-    `networks.mlp` have a `gamma`; other branches are scaled by their last weight, or by the last
-    normaliser's.
+    `networks.mlp` have a `gamma`, which is set to it; other branches are scaled in their last
+    weight, or the last normaliser's, whatever their strength was.
 
     Attributes:
         c: Strength of all branches together.

@@ -70,7 +70,11 @@ class SkipConnections(Remedy):
         for parent, names in found:
             parts = [parent.get_submodule(n) for n in names]
             inner = parts[0] if len(parts) == 1 else nn.Sequential(*parts)
-            setattr(parent, names[0], Skip(inner, strength).train(parent.training))
+            around = Skip(inner, strength)
+            around.training = parent.training  # the parts keep modes of their own
+            if len(parts) > 1:
+                inner.training = parent.training
+            setattr(parent, names[0], around)
             for name in names[1:]:
                 setattr(parent, name, nn.Identity())
 

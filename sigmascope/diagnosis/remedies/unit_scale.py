@@ -7,9 +7,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, hooked, plain_layers
+from sigmascope.diagnosis.remedies.base import (
+    Inapplicable,
+    Remedy,
+    calls,
+    hooked,
+    plain_layers,
+    sharing,
+)
 from sigmascope.diagnosis.remedies.wrapping import Around
-from sigmascope.probes.execution import module_name
+from sigmascope.probes.execution import Call, module_name
 from sigmascope.probes.samples import Batch
 
 FLOOR = 1e-2  # of the spread over all inputs: a feature that hardly varies is not blown up
@@ -24,7 +31,8 @@ class UnitScale(Remedy):
     """Draw weights orthogonal, then scale every layer so that what it writes varies by one.
 
     Layer by layer in the order of calls, on the first batch; biases become zero. Recurrent and
-    attention modules get orthogonal blocks of gain one, and are not scaled.
+    attention modules get orthogonal blocks of gain one, and are not scaled, nor is a weight that
+    two layers have in common: what is right for one is not for the other.
 
     Attributes:
         generator: Source of the weights; one with seed 0 if not given.
@@ -72,11 +80,11 @@ class UnitScale(Remedy):
                 return output / spread
             return output
 
-        plain = plain_layers(made)
+        plain = [m for m in plain_layers(made) if not sharing(model, m)]
         if not plain:
             raise Inapplicable(
-                "Scaling needs linear or convolution layers with plain weights, got none. Take off "
-                "reparametrisations first."
+                "Scaling needs linear or convolution layers with plain weights of their own, got "
+                "none. Take off reparametrisations first."
             )
         hooked(model, batches[0], plain, scale)
 
@@ -100,6 +108,11 @@ class QuietOutput(Remedy):
                 f"{QUIET:g}, got {spread:.2g}."
             )
         layer = last[-1].module
+        if other := sharing(model, layer):
+            raise Inapplicable(
+                f"The last layer has its weight in common with {other}, which would become as "
+                "small. Multiply the outputs by a small number in `forward` instead."
+            )
         layer.get_parameter("weight").data.mul_(QUIET / spread)
         if layer.bias is not None:
             layer.get_parameter("bias").data.zero_()
@@ -142,15 +155,8 @@ class StandardiseInputs(Remedy):
     rebuilds: ClassVar[bool] = True
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
-        first = calls(model, batches[0])[0]
+        first = _first(model, batches[0])
         x = first.input
-        inside = isinstance(first.module, nn.Linear | _ConvNd | nn.RNNBase)
-        if not inside or not x.is_floating_point() or not first.site:
-            raise Inapplicable(
-                "Standardising needs a first layer inside the model that reads numbers, linear, "
-                f"convolution or recurrent; got {type(first.module).__name__}. Standardise the "
-                "data instead."
-            )
         channels = 1 if isinstance(first.module, _ConvNd) else x.ndim - 1
         read = torch.cat([calls(model, b)[0].input.movedim(channels, -1).flatten(0, -2)
                           for b in batches]).double()  # fmt: skip
@@ -160,10 +166,28 @@ class StandardiseInputs(Remedy):
         shape = [-1, *[1] * (x.ndim - 1 - channels)]
         spread = spread.clamp(min=FLOOR * whole)
         parent, _, name = module_name(first.site).rpartition(".")
-        new = Standardised(first.module, mean.view(shape).to(x), spread.view(shape).to(x)).train(
-            first.module.training
-        )
+        new = Standardised(first.module, mean.view(shape).to(x), spread.view(shape).to(x))
+        new.training = first.module.training
         setattr(model.get_submodule(parent), name, new)
+
+
+def _first(model: nn.Module, batch: Batch) -> Call:
+    """The call of the first layer, if it can have a standardisation before it."""
+    made = calls(model, batch)
+    first = made[0]
+    inside = isinstance(first.module, nn.Linear | _ConvNd | nn.RNNBase)
+    if not inside or not first.input.is_floating_point() or not first.site:
+        raise Inapplicable(
+            "Standardising needs a first layer inside the model that reads numbers, linear, "
+            f"convolution or recurrent; got {type(first.module).__name__}. Standardise the "
+            "data instead."
+        )
+    if sum(c.module is first.module for c in made) > 1:
+        raise Inapplicable(
+            "Standardising needs a first layer that reads the inputs alone, but "
+            f"{first.site} is called again in the same pass. Standardise the data instead."
+        )
+    return first
 
 
 def _spread(output: Tensor) -> float:

@@ -1,6 +1,8 @@
 """Modules in place of a layer that remedies add something to."""
 
-from torch import Tensor, nn
+from typing import Any
+
+from torch import nn
 
 
 class Around(nn.Module):
@@ -16,15 +18,15 @@ class Around(nn.Module):
         super().__init__()
         self.layer = layer
 
-    @property
-    def weight(self) -> Tensor:
-        """The layer's, for code that looks at it."""
-        return self.layer.get_parameter("weight")
-
-    @property
-    def bias(self) -> Tensor | None:
-        """The layer's, for code that looks at it."""
-        return dict(self.layer.named_parameters()).get("bias")
+    def __getattr__(self, name: str) -> Any:
+        """The layer's, for code that looks at its weight, its sizes or what else it has."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            layer = self.__dict__.get("_modules", {}).get("layer")
+            if layer is None or name.startswith("_"):
+                raise
+            return getattr(layer, name, None) if name == "bias" else getattr(layer, name)
 
 
 def no_fast_path(model: nn.Module) -> None:

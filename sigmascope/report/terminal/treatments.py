@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis import Treatment
+from sigmascope.diagnosis import Treatment, remedies
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.gate import printable
 from sigmascope.report.results import CURVES, Trials, layer_values
@@ -24,8 +24,10 @@ def _treatment(treatment: Treatment, screen: Screen) -> Iterator[Part]:
     yield Text(f"Probability that plain training fits: {_chances(treatment)}")
     yield from section("Findings", _findings(treatment))
     yield from section("Before and after, over depth", _curves(treatment, screen.width))
-    call = f"model = diagnosis.remedies.remedy({treatment.remedy.name!r}).apply(model, batch)"
-    yield from section("In your code", Text("from sigmascope import diagnosis"), Text(call))
+    made = remedies.in_code(treatment.remedy)
+    call = f"model = {made}.apply(model, batch)"
+    if made:
+        yield from section("In your code", Text("import sigmascope as ss"), Text(call))
 
 
 def _findings(treatment: Treatment) -> Table:
@@ -33,7 +35,8 @@ def _findings(treatment: Treatment) -> Table:
     after = {f.name: f.severity for f in treatment.found_after}
     for f in treatment.found_before:
         left = after.get(f.name)
-        says = "cured" if left is None else f"still there, {left}"
+        gone = "cured" if f.name in treatment.cured else "not measured again"
+        says = gone if left is None else f"still there, {left}"
         grid.add_row(Text(f.name), Text(f.severity), Text("→"), Text(says))
     for f in treatment.found_after:
         if f.name in treatment.new:

@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+import sigmascope
 from sigmascope import diagnosis, sources, survey
 from sigmascope.diagnosis.remedies import REMEDIES, RankPretraining
+from sigmascope.diagnosis.remedies.catalogue import informed
 from tests.diagnosis.remedies.networks import network, treated
 
 CURES = {
@@ -74,3 +76,55 @@ def test_every_cured_finding_exists():
     for kind in REMEDIES:
         for name in kind.cures:
             assert f"`{name}`" in page, name
+
+
+OPTIONS = [
+    RankPretraining(steps=3),
+    RankPretraining(end_to_end=True, step=0.1),
+    diagnosis.remedies.BatchNormalisation(centred=False),
+    diagnosis.remedies.RescaleResidual(c=0.5),
+    diagnosis.remedies.Reinitialise("he"),
+    diagnosis.remedies.remedy("unit-scale+layer-norm"),
+    diagnosis.remedies.Together(
+        (diagnosis.remedies.UnitScale(), diagnosis.remedies.BatchNormalisation(centred=False))
+    ),
+    *(kind() for kind in diagnosis.remedies.REMEDIES),
+]
+
+
+@pytest.mark.parametrize("made", OPTIONS, ids=lambda made: made.name)
+def test_the_code_of_a_remedy_makes_the_same_one(made):
+    code = diagnosis.remedies.in_code(made)
+    assert eval(code, {"ss": sigmascope}) == made
+
+
+def test_what_cannot_be_written_goes_by_its_name():
+    targets, draw = torch.zeros(3, 1), torch.Generator()
+    code = diagnosis.remedies.in_code(diagnosis.remedies.UnitScale(draw))
+    assert code == "ss.remedy('unit-scale', generator=generator)"
+    aware = informed(diagnosis.remedies.remedy("standardise-targets"), targets)
+    assert aware.targets is targets
+    assert diagnosis.remedies.in_code(aware) == "ss.remedy('standardise-targets', targets=targets)"
+
+
+def test_a_remedy_of_ones_own_has_no_code():
+    class Own(diagnosis.remedies.Remedy):
+        name = "own"
+
+        def change(self, model, batches):
+            pass
+
+    assert diagnosis.remedies.in_code(Own()) == ""
+
+
+def test_a_remedy_that_is_named_gets_the_targets_of_the_task():
+    draw = torch.Generator().manual_seed(0)
+    net, x = torch.nn.Linear(4, 1), torch.randn(32, 4, generator=draw)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), net)
+    task = {"targets": 500 + 90 * x[:, :1], "loss": torch.nn.functional.mse_loss, "budget": 5.0}
+    named = diagnosis.remedies.remedy("standardise-targets")
+    new = diagnosis.treat(model, x, named, **task)
+    assert abs(float(new.model(x).detach().mean()) - 500) < 100
+    ((one,), declined) = diagnosis.trial(model, x, remedies=[named], **task)
+    assert one.remedy.name == "standardise-targets"
+    assert declined == {}

@@ -7,7 +7,12 @@ from torch.nn import functional as F
 
 from sigmascope import diagnosis
 from sigmascope.diagnosis.remedies import Inapplicable, remedy
-from sigmascope.diagnosis.remedies.closings import StandardiseTargets, closing_site
+from sigmascope.diagnosis.remedies.closings import (
+    EndInLinear,
+    EndInSigmoid,
+    StandardiseTargets,
+    closing_site,
+)
 
 X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
 
@@ -127,3 +132,18 @@ def test_targets_of_another_scale_are_no_longer_loud():
     tried = diagnosis.treat(model, x, fresh, targets=y, loss=F.mse_loss)
     assert "loud-output" in {f.name for f in tried.found_before}
     assert "loud-output" in tried.cured
+
+
+@pytest.mark.parametrize("kind", [EndInLinear, EndInSigmoid])
+def test_a_softmax_that_attention_uses_too_is_left_alone(kind):
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.keys, self.last, self.softmax = nn.Linear(4, 4), nn.Linear(4, 3), nn.Softmax(-1)
+
+        def forward(self, x):
+            mixed = self.softmax(self.keys(x) @ x.mT) @ x
+            return self.softmax(self.last(mixed.mean(1)))
+
+    with pytest.raises(Inapplicable, match="`softmax` makes the output and is called 2 times"):
+        kind().apply(Attends(), torch.randn(6, 5, 4))

@@ -92,3 +92,14 @@ def test_a_module_that_is_called_twice_ends_no_block():
     model = nn.Sequential(nn.Linear(8, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
     new = SkipConnections().apply(model, torch.randn(9, 8))
     assert [type(part).__name__ for part in new] == ["Linear", "ReLU", "Skip", "ReLU", "Linear"]
+
+
+def test_what_was_in_evaluation_mode_inside_a_block_stays_in_it():
+    block = lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU())
+    net = nn.Sequential(block(), block(), nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    for norm in (net[0][1], net[3]):
+        norm.eval()  # a frozen normaliser, in a model in training
+    new = SkipConnections().apply(net, torch.randn(9, 4))
+    norms = [m.training for m in new.modules() if isinstance(m, nn.BatchNorm1d)]
+    assert norms == [False, True, False]
+    assert new.training

@@ -131,3 +131,18 @@ def test_pairs_are_proposed_where_no_single_remedy_is_enough():
     assert pairs([]) == ()
     without = [diagnosis.treat(model, data.inputs, k()) for k in kinds]
     assert pairs(without) == ()  # nothing was foretold
+
+
+def test_a_first_layer_that_is_called_again_is_not_standardised():
+    class Unrolled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+
+        def forward(self, x):
+            for _ in range(3):
+                x = self.cell(x).tanh()
+            return self.last(x)
+
+    with pytest.raises(Inapplicable, match="cell is called again in the same pass"):
+        StandardiseInputs().apply(Unrolled(), 30 + torch.randn(9, 4))

@@ -1,5 +1,8 @@
 """What stands in the place of a layer lends its weights to code that looks at them."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import nn
@@ -39,3 +42,31 @@ def test_an_encoder_calls_what_is_wrapped_in_evaluation_too(activation):
     better = remedy("layer-norm").apply(model, x)
     with torch.no_grad():
         torch.testing.assert_close(better.eval()(x), better.train()(x))
+
+
+class Looks(nn.Module):
+    """Reads sizes off its layers, as many models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.a, self.b = nn.LSTM(6, 9, 2), nn.Linear(9, 9), nn.Linear(9, 3)
+
+    def forward(self, x):
+        state = torch.zeros(self.rnn.num_layers, x.shape[1], self.rnn.hidden_size)
+        self.rnn.flatten_parameters()
+        out, _ = self.rnn(x, (state, state))
+        h = self.a(out[-1]) * self.b.in_features / self.a.out_features
+        assert self.rnn.bias is True
+        assert self.a.bias.shape == (9,)
+        return self.b(h.relu())
+
+
+@pytest.mark.parametrize("name", ["standardise-inputs", "layer-norm", "batch-norm"])
+def test_a_wrapped_layer_still_has_what_the_model_reads_off_it(name):
+    x = 10 * torch.randn(5, 12, 6, generator=torch.Generator().manual_seed(0))
+    new = remedy(name).apply(Looks(), x)
+    assert new(x).shape == (12, 3)
+    assert copy.deepcopy(new)(x).shape == (12, 3)
+    assert len(pickle.dumps(new)) > 0
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = next(m for m in new.modules() if isinstance(m, Around)).nothing
