@@ -32,7 +32,8 @@ exclude_patterns = ["_build", "generate.py", "bands.py", "kept.py"]
 nb_execution_mode = "force"  # results kept from an earlier sigmascope would be stale
 nb_execution_in_temp = True  # run files and checkpoints that cells write are thrown away
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300  # seconds, of one cell
+nb_execution_show_tb = True  # of a cell that fails: its assertion is what one looks for
+nb_execution_timeout = 600  # seconds, of one cell
 nb_merge_streams = True
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # else each page is told as it is run
 # Kernels inherit these. Each has one thread: two pages are run at a time. Settings of whoever
