@@ -5,15 +5,14 @@ python -m benchmarks.watching | tail -1       # one line of JSON, for scripts
 python -m benchmarks.watching MLP --minutes 1 # in a hurry, of the networks named so
 
 SGD with momentum in float32: an 8 x 256 MLP on 64 rows, a four-layer transformer on 8 x 64 tokens,
-ResNet-20 on 32 images, on sixteen batches that come again. Every arm has a model and an optimiser
-of its own, from the same weights, and makes the same steps. A round is many slices of a few steps;
-in a slice the arms come in an order drawn at random, so that a busy neighbour meets all of them,
-and the first step of each is not timed, for other arms have used the caches since.
-The cost of an arm is the median over rounds of its time over that of the plain arm in the same
-round; in the mean over turns, in which arms change places, for where a model lies in memory tells
-by a per cent. Watches are given clocks
-that stand still while other arms run, and go on from step 20 000, where their first looks are
-behind them; those are seen in the column of the first 300 steps.
+ResNet-20 on 32 images, on sixteen batches that come again. A watch wakes and sleeps in stretches of
+one training (`_asleep.py`), from step 20 000 on, where its first looks are behind it. Those are
+seen in the column of the first 300 steps, for which, as for peers, every arm has a model and an
+optimiser of its own, from the same weights, and makes the same steps. A round is many slices of a
+few steps; in a slice the arms come in an order drawn at random, so that a busy neighbour meets all
+of them, and the first step of each is not timed, for other arms have used the caches since. The
+cost of such an arm is the median over rounds of its time over that of the plain arm in the same
+round; in the mean over turns, in which arms change places.
 
 Peers, at every tenth step (`pip install ndtracker==2.0.0 delve==0.1.50`; left out where they are
 not installed): ndtracker as its documentation has it, delve's saturation, a hook that takes
@@ -30,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks._arms import Data, Ratios, slots, turns
+from benchmarks._asleep import shares
 from benchmarks._timing import environment
 from benchmarks._watchers import LATER, PEERS, WATCHES
 from benchmarks.balances import networks
@@ -38,6 +38,7 @@ FIRST = 300  # steps, looked at by themselves
 BATCHES = 16
 ROUNDS, QUICK = 2, 0.02  # of a turn; seconds of a step, below which there is time for more
 SLICE, FEW = 0.03, 20  # seconds of a slice, steps of a peer's round
+STRETCH, FEWEST = 0.25, 8  # seconds of a stretch that a watch is awake or asleep, and its steps
 
 
 def medians(turns: list[list[Ratios]]) -> dict[str, list[float]]:
@@ -66,16 +67,17 @@ def measured(model: nn.Module, x: Tensor, seconds: float, where: Path) -> dict:
     steps = max(1, round(SLICE / each))
     of = {"model": model, "data": data, "steps": steps, "where": where}
     roles = len(WATCHES) + 1
-    slices = max(4, round(seconds / each / (steps + 1) / roles**2 / (ROUNDS + 1)))
-    watches, same = turns(LATER, roles, (slices, slices), **of, count=ROUNDS)
+    stretch = max(FEWEST, round(STRETCH / each))
+    alone = seconds / len(WATCHES)
+    watches = {n: shares(m, model, data, alone, stretch, Path(tempfile.mkdtemp(dir=where)))
+               for n, m in LATER.items()}  # fmt: skip
     peers, alike = turns(PEERS, 1, (1, max(1, round(FEW / steps))), **of, count=ROUNDS)
     few = max(1, round(FIRST / (steps + 1)))
-    first, _ = turns(WATCHES, roles if each < QUICK else 1, (0, few), **of, count=1)
+    first, same = turns(WATCHES, roles if each < QUICK else 1, (0, few), **of, count=1)
     return {
         "seconds a step": each,
-        "steps a round": slices * steps,
         "first steps": medians(first),
-        "watches": medians(watches),
+        "watches": watches,
         "peers": medians(peers),
         "bits": same | alike,
     }
@@ -98,7 +100,7 @@ def _like(x: Tensor, g: torch.Generator) -> Tensor:
 
 def table(name: str, row: dict) -> None:
     """For people."""
-    print(f"{name}: {1e3 * row['seconds a step']:.1f} ms a step, {row['steps a round']} a round")
+    print(f"{name}: {1e3 * row['seconds a step']:.1f} ms a step")
     print(f"  {'':24} {'wall':>8} {'CPU':>8} {'error':>8} {'first':>8}  same weights")
     for arm, (wall, cpu, apart) in (row["watches"] | row["peers"]).items():
         first = row["first steps"].get(arm)

@@ -13,7 +13,7 @@ from typing import Any
 from sigmascope.gate import Refusal
 from sigmascope.watching.probes import Probe
 
-KEPT = 0.85  # of the budget that is given out; the rest is for what a clock does not see
+KEPT = 0.75  # of the budget that is given out; the rest is for what a clock does not see
 MEMORY = 0.5  # weight of the last turn in what a turn is expected to take
 PAUSE = 5.0  # times the usual step: a longer one was a pause, or validation, and earns nothing
 FULLEST = 4.0  # turns that a purse may hold
