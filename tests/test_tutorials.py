@@ -34,7 +34,7 @@ def cells(page):
 
 
 def tree(cell):
-    options = re.compile(r"\A(?:---\n.*?^---\n|(?::.*\n)*)", re.M | re.S)  # as `:tags: [...]`
+    options = re.compile(r"\A(?:---\n.*?^---\n|(?::[^\n]*\n)*)", re.M | re.S)  # as `:tags: [...]`
     return ast.parse(options.sub("", cell))
 
 
