@@ -7,9 +7,10 @@ from torch import Tensor
 from sigmascope.linalg import schatten_norm
 from sigmascope.linalg.krylov import tamed
 from sigmascope.quantities import SCAN
-from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
-from sigmascope.scanning.measuring import NOISE, TAIL, Measured, of_whole, told
-from sigmascope.scanning.tasks import Product, Task
+from sigmascope.records import Estimate, Item, SiteSpectrum, Spectrum
+from sigmascope.scanning.measuring import Measured, of_whole, told
+from sigmascope.scanning.noises import NOISE, TAIL
+from sigmascope.scanning.tasks import Product, Task, read, skip
 from sigmascope.scanning.units import in_unit
 
 EPS = 2.0**-52
@@ -27,20 +28,20 @@ def measure_product(task: Task, product: Product) -> Measured:
     matrix = task.matrix
     if not (bool(B.isfinite().all()) and bool(A.isfinite().all())):
         odd = float((~B.isfinite()).sum() + (~A.isfinite()).sum())
-        found: list[Item] = [_read(task, "non-finite entries", Estimate.exactly(odd))]
-        found.append(Skipped(matrix.site, "all else", "its factors are not finite"))
+        found: list[Item] = [read(matrix, "non-finite entries", Estimate.exactly(odd))]
+        found.append(skip(matrix, "all else", "its factors are not finite"))
         return told(task, found)
     (B, left), (A, right) = tamed(B), tamed(A)
     s = _spectrum(B, A, product.scaling)
     found = [SiteSpectrum(matrix.site, SCAN, matrix.form, s)]
-    found.append(_read(task, "spectral norm", schatten_norm(s, float("inf"))))
-    found.append(_read(task, "Frobenius norm", schatten_norm(s, 2.0)))
+    found.append(read(matrix, "spectral norm", schatten_norm(s, float("inf"))))
+    found.append(read(matrix, "Frobenius norm", schatten_norm(s, 2.0)))
     if float(s.sigma[0]) == 0:
-        found.append(Skipped(matrix.site, "all else", "it is exactly zero, as before training"))
+        found.append(skip(matrix, "all else", "it is exactly zero, as before training"))
         return told(task, found)
     found += of_whole(s, matrix)
-    found.append(Skipped(matrix.site, ", ".join((*NOISE, *TAIL)), "a product of low rank: no bulk"))
-    found.append(Skipped(matrix.site, ENTRIES, "the product of its factors is never formed"))
+    found.append(skip(matrix, ", ".join((*NOISE, *TAIL)), "a product of low rank: no bulk"))
+    found.append(skip(matrix, ENTRIES, "the product of its factors is never formed"))
     return told(task, [in_unit(item, left + right) for item in found])
 
 
@@ -59,7 +60,3 @@ def _spectrum(B: Tensor, A: Tensor, scaling: float) -> Spectrum:
     low, high = (sigma - slack).clamp_min(0), sigma.clone()
     high[:kept] += slack
     return Spectrum(sigma, shape, "exact, of the factors", low, high)
-
-
-def _read(task: Task, name: str, estimate: Estimate) -> Reading:
-    return Reading(task.matrix.site, name, estimate, SCAN, task.matrix.form)

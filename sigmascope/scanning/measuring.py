@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
 
 import torch
 from jaxtyping import Float
@@ -17,26 +16,23 @@ from sigmascope.linalg import (
     stable_rank,
 )
 from sigmascope.linalg.krylov import WORKING, tamed
-from sigmascope.linalg.random_matrix import Noise, PowerLaw, RandomSigns, noise, power_law
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.records.scans import Matrix
 from sigmascope.scanning.ends import Ends, ends_of, leading_of, no_ends
 from sigmascope.scanning.entries import Entries, entries, sketch
-from sigmascope.scanning.tasks import Task
+from sigmascope.scanning.noises import TAIL, of_noise
+from sigmascope.scanning.tasks import Task, read, skip
 from sigmascope.scanning.units import in_unit
 
 ENERGY = 0.99  # of the squared norm, which the energy rank holds
-NOISE = ("noise level", "noise edge", "noise distance", "random baseline", "spikes", "spike energy")
-TAIL = ("power-law exponent", "power-law p-value")
 WHOLE: dict[str, Callable[[Spectrum], Estimate]] = {  # what all singular values are needed for
     "participation ratio": participation_ratio,
     "effective rank": effective_rank,
     "matrix rank": matrix_rank,
     "condition number": condition_number,
 }
-SPIKES = 10  # above the noise, fewer of which make no tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +68,17 @@ def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, Ends]:
     seen = entries(A, task.matrix.dtype, power=power)
     found: list[Item] = [*_of_entries(seen, task.matrix)]
     if seen.odd:
-        found.append(_skip(task.matrix, "all else", f"{seen.odd} entries are not finite"))
+        found.append(skip(task.matrix, "all else", f"{seen.odd} entries are not finite"))
         return told(task, found), no_ends(seen)
     if seen.energy.value == 0:
         norms = ("spectral norm", "Frobenius norm")
-        found += [_read(task.matrix, name, Estimate.exactly(0.0)) for name in norms]
-        found.append(_skip(task.matrix, "all else", "it is exactly zero"))
+        found += [read(task.matrix, name, Estimate.exactly(0.0)) for name in norms]
+        found.append(skip(task.matrix, "all else", "it is exactly zero"))
         return told(task, found), no_ends(seen)
     s, ends = _spectrum(task, X, seen)
     found.append(SiteSpectrum(task.matrix.site, SCAN, task.matrix.form, s))
     found += _of_spectrum(s, seen, task.matrix)
-    found += _of_noise(s, X, seen, task)
+    found += of_noise(s, X, seen, task)
     drawn = sketch(X) if "copy cosine" in task.wanted else None
     return told(task, [in_unit(item, power) for item in found], drawn), ends
 
@@ -128,9 +124,9 @@ def _of_entries(seen: Entries, matrix: Matrix) -> Iterator[Item]:
         ("zero columns", seen.empty[1], len(seen.cols)),
     ):
         if count:
-            yield _read(matrix, name, Estimate.rounded(count / of, ulps=1).at_most(1.0))
+            yield read(matrix, name, Estimate.rounded(count / of, ulps=1).at_most(1.0))
     if seen.odd:
-        yield _read(matrix, "non-finite entries", Estimate.exactly(float(seen.odd)))
+        yield read(matrix, "non-finite entries", Estimate.exactly(float(seen.odd)))
     elif seen.energy.value > 0:
         yield from _of_sums(seen, matrix)
 
@@ -141,42 +137,42 @@ def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
         there = sums[sums > 0]
         ratio = math.sqrt(float(there.max() / there.median()))
         ulps = 64 + 2.0 * seen.count / len(sums)  # of sums of so many
-        yield _read(matrix, name, Estimate.rounded(ratio, ulps=ulps).at_least(1.0))
+        yield read(matrix, name, Estimate.rounded(ratio, ulps=ulps).at_least(1.0))
     peak = seen.largest / (seen.energy / seen.count).sqrt()
-    yield _read(matrix, "largest entry", peak.at_least(1.0))
+    yield read(matrix, "largest entry", peak.at_least(1.0))
     if (spread := seen.spread).low <= 0:
-        yield _skip(matrix, "mean shift", "its entries do not differ, or by rounding only")
+        yield skip(matrix, "mean shift", "its entries do not differ, or by rounding only")
         return
     m, n = matrix.shape
     constant = (seen.mean**2).sqrt() * math.sqrt(m * n)
-    yield _read(matrix, "mean shift", constant / (spread * (math.sqrt(m) + math.sqrt(n))))
+    yield read(matrix, "mean shift", constant / (spread * (math.sqrt(m) + math.sqrt(n))))
 
 
 def _of_spectrum(s: Spectrum, seen: Entries, matrix: Matrix) -> Iterator[Item]:
     top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how, s.risk)
-    yield _read(matrix, "spectral norm", top)
-    yield _read(matrix, "Frobenius norm", seen.energy.sqrt())
+    yield read(matrix, "spectral norm", top)
+    yield read(matrix, "Frobenius norm", seen.energy.sqrt())
     if not s.complete:
         ratio = seen.energy / top**2
-        yield _read(matrix, "stable rank", ratio.at_least(1.0).at_most(float(min(s.shape))))
+        yield read(matrix, "stable rank", ratio.at_least(1.0).at_most(float(min(s.shape))))
         why = f"the {len(s.sigma)} largest of {min(s.shape)} singular values were computed"
         names = (*WHOLE, "spectral entropy", "energy rank", "noise distance", *TAIL)
-        yield _skip(matrix, ", ".join(names), f"{why}: --exact computes all")
+        yield skip(matrix, ", ".join(names), f"{why}: --exact computes all")
         return
     yield from of_whole(s, matrix)
 
 
 def of_whole(s: Spectrum, matrix: Matrix) -> Iterator[Item]:
     """What all singular values tell of a matrix that is not zero."""
-    yield _read(matrix, "stable rank", stable_rank(s))
+    yield read(matrix, "stable rank", stable_rank(s))
     for name, of in WHOLE.items():
-        yield _read(matrix, name, of(s))
+        yield read(matrix, name, of(s))
     if min(s.shape) > 1:
         entropy = effective_rank(s).log() / math.log(min(s.shape))
-        yield _read(matrix, "spectral entropy", entropy.at_least(0.0).at_most(1.0))
+        yield read(matrix, "spectral entropy", entropy.at_least(0.0).at_most(1.0))
     else:
-        yield _skip(matrix, "spectral entropy", "one singular value has none")
-    yield _read(matrix, "energy rank", _energy_rank(s))
+        yield skip(matrix, "spectral entropy", "one singular value has none")
+    yield read(matrix, "energy rank", _energy_rank(s))
 
 
 def _energy_rank(s: Spectrum) -> Estimate:
@@ -191,59 +187,3 @@ def _energy_rank(s: Spectrum) -> Estimate:
         ends.append(float(int(enough.double().argmax()) + 1))
     low, value, high = ends
     return Estimate(value, min(low, value), max(high, value), s.how, s.risk)
-
-
-def _of_noise(s: Spectrum, A: Tensor, seen: Entries, task: Task) -> Iterator[Item]:
-    matrix, generator = task.matrix, torch.Generator().manual_seed(task.seed + 1)
-    if not task.wanted & {*NOISE, *TAIL}:
-        return
-    if min(s.shape) < 8:
-        why = f"a matrix with a side of {min(s.shape)} has no bulk of singular values"
-        yield _skip(matrix, ", ".join((*NOISE, *TAIL)), why)
-        return
-    found: Callable[[], Noise] = cache(partial(_noise, s, A, seen, generator))
-    if task.wanted & {*NOISE}:
-        yield from _of_bulk(s, found(), matrix)
-    if task.wanted & {*TAIL} and s.complete:
-        yield from _of_tail(s, found, task)
-
-
-def _noise(s: Spectrum, A: Tensor, seen: Entries, generator: torch.Generator) -> Noise:
-    longest = (math.sqrt(float(seen.rows.max())), math.sqrt(float(seen.cols.max())))
-    signs = RandomSigns(A, rms=seen.rms, longest=longest, largest=seen.largest, generator=generator)
-    return noise(s, energy=seen.energy, signs=signs)
-
-
-def _of_bulk(s: Spectrum, found: Noise, matrix: Matrix) -> Iterator[Item]:
-    named = (found.level, found.edge, found.distance, found.baseline, found.spikes, found.energy)
-    for name, estimate in zip(NOISE, named, strict=True):
-        if estimate is not None:
-            yield _read(matrix, name, estimate)
-    if found.distance is None and s.complete:
-        yield _skip(matrix, NOISE[2], "below what sticks out no bulk is left that could be noise")
-
-
-def _of_tail(s: Spectrum, found: Callable[[], Noise], task: Task) -> Iterator[Item]:
-    """The exponent of a power law, or why there is none: what costs least is asked first."""
-    matrix, generator = task.matrix, torch.Generator().manual_seed(task.seed + 2)
-    fit: PowerLaw | None = power_law(s.sigma.square(), generator=generator)
-    if fit is None:
-        yield _skip(matrix, TAIL[0], "fewer than 50 singular values are not zero")
-        return
-    if fit.p is not None:
-        yield _read(matrix, TAIL[1], fit.p)
-    if fit.refused:
-        yield _skip(matrix, TAIL[0] if fit.p is not None else ", ".join(TAIL), fit.refused)
-    elif (count := found().spikes.value) < SPIKES:
-        out = f"{count:.0f} of {len(s.sigma)} singular values stick out of the noise"
-        yield _skip(matrix, TAIL[0], f"{out}: a tail of fewer than {SPIKES} has no exponent")
-    else:
-        yield _read(matrix, TAIL[0], fit.exponent)
-
-
-def _read(matrix: Matrix, name: str, estimate: Estimate) -> Reading:
-    return Reading(matrix.site, name, estimate, SCAN, matrix.form)
-
-
-def _skip(matrix: Matrix, what: str, why: str) -> Skipped:
-    return Skipped(matrix.site, what, why)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from sigmascope.quantities import SCAN
+from sigmascope.records import Estimate, Reading, Skipped
 from sigmascope.records.scans import Matrix
 from sigmascope.scanning.cuts import Cut
 
@@ -72,3 +74,13 @@ class Pair:
     tasks: tuple[Task, Task]
     wanted: frozenset[str]
     work: float
+
+
+def read(matrix: Matrix, name: str, estimate: Estimate) -> Reading:
+    """A number of this matrix."""
+    return Reading(matrix.site, name, estimate, SCAN, matrix.form)
+
+
+def skip(matrix: Matrix, what: str, why: str) -> Skipped:
+    """What is not measured of this matrix."""
+    return Skipped(matrix.site, what, why)

@@ -8,7 +8,7 @@ from sigmascope.linalg.random_matrix.laws import (
     singular_edge,
     symmetric_edge,
 )
-from sigmascope.linalg.random_matrix.noise import FALSE_ALARMS, Noise, noise
+from sigmascope.linalg.random_matrix.noise import FALSE_ALARMS, Noise, has_spikes, noise
 from sigmascope.linalg.random_matrix.power_laws import PowerLaw, power_law
 from sigmascope.linalg.random_matrix.signs import RandomSigns, wishart_edge
 from sigmascope.linalg.random_matrix.tracy_widom import TracyWidom
@@ -22,6 +22,7 @@ __all__ = [
     "PowerLaw",
     "RandomSigns",
     "TracyWidom",
+    "has_spikes",
     "noise",
     "power_law",
     "shifted_limits",

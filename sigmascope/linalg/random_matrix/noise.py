@@ -8,12 +8,13 @@ steps are made on what is left of matrix, energy and entries after the values be
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg.random_matrix.laws import MarchenkoPastur
+from sigmascope.linalg.random_matrix.left import Left
 from sigmascope.linalg.random_matrix.signs import MOST, RandomSigns, wishart_edge
 from sigmascope.linalg.random_matrix.tracy_widom import TracyWidom
 from sigmascope.records import Estimate, Spectrum
@@ -67,60 +68,61 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
     Source:
         Johnstone 2001; Ma 2012; Hong, Sheng & Dobriban 2020.
     """
+    left, found, excess = _found(s, energy, signs)
+    return _told(s, energy, left, found, signs.baseline, excess)
+
+
+def has_spikes(s: Spectrum, count: int, *, energy: Estimate, signs: RandomSigns) -> bool:
+    """Whether so many singular values stick out of the noise: `noise(...).spikes` is that large.
+
+    Signs are drawn only until that is known, in the order of `noise`.
+
+    Args:
+        s: Its singular values, all or the leading ones.
+        count: Of spikes.
+        energy: `‖A‖_F²`.
+        signs: Of the matrix, from which nothing was drawn yet.
+
+    Raises:
+        ValueError: As of `noise`.
+    """
+    return _found(s, energy, signs, count)[1][0] >= count
+
+
+def _found(
+    s: Spectrum, energy: Estimate, signs: RandomSigns, enough: float = math.inf
+) -> tuple[Left, tuple[int, float, float], float]:
+    """What is left, how many stick out of it with level and edge, and the excess of the signs.
+
+    Args:
+        s: Singular values.
+        energy: Of the matrix.
+        signs: Of it.
+        enough: Spikes, of which no more are counted where there are as many.
+    """
     if min(s.shape) < FEWEST or energy.value <= 0:
         raise ValueError(
             f"A non-zero matrix of at least {FEWEST} rows and columns was expected, got "
             f"{tuple(s.shape)} with squared norm {energy.value:g}: it has no bulk of noise."
         )
-    left = _Left(s, 0, energy.high)
+    left = Left(s, 0, energy.high)
     found, excess, start = _peeled(s, left, 1.0), 1.0, 0
     for _ in range(ROUNDS if found[0] else 0):
         rest = signs.without(start) if start else signs
         if start and not s.complete:
-            left = _Left(s, min(start, MOST), rest.energy * SUMMED)
+            left = Left(s, min(start, MOST), rest.energy * SUMMED)
         found, excess = _against(s, left, rest, start)
         del rest  # as large as the matrix: the next is made without it
         if found[0] == start or (excess == 1 and left.sharp(found[0])):
             break
         start = _surely(s, left, excess, start)
-    return _told(s, energy, left, found, signs.baseline, excess)
-
-
-@dataclass(frozen=True)
-class _Left:
-    """Energy that is left without the first k values: of a spectrum that is not whole, at most.
-
-    Attributes:
-        s: The spectrum.
-        known: Without how many values what is left was added up entry by entry; taking squares of
-            computed values off a sum leaves what rounding left of them.
-        energy: What that came to.
-    """
-
-    s: Spectrum
-    known: int
-    energy: float
-
-    def without(self, k: int) -> float:
-        """Without the first k."""
-        if self.s.complete:  # from the smallest on, so that nothing cancels
-            return self._tails[k] if k < len(self.s.sigma) else 0.0
-        return max(self.energy - float(self.s.low[self.known : k].square().sum()), 0.0)
-
-    def sharp(self, k: int) -> bool:
-        """Whether that is known to a hundredth, in spite of what rounding took from the values."""
-        if self.s.complete:
-            return True
-        sigma, low = (end[self.known : k].square().sum() for end in (self.s.sigma, self.s.low))
-        return float(sigma - low) <= 0.01 * self.without(k)
-
-    @cached_property
-    def _tails(self) -> list[float]:
-        return self.s.sigma.square().flip(0).cumsum(0).flip(0).tolist()
+        if start >= enough:  # what follows counts these as well
+            break
+    return left, found, excess
 
 
 def _against(
-    s: Spectrum, left: _Left, signs: RandomSigns, start: int
+    s: Spectrum, left: Left, signs: RandomSigns, start: int
 ) -> tuple[tuple[int, float, float], float]:
     """How many values stick out, and by how much random signs exceed Gaussians.
 
@@ -134,7 +136,7 @@ def _against(
     return found, excess
 
 
-def _surely(s: Spectrum, left: _Left, excess: float, start: int) -> int:
+def _surely(s: Spectrum, left: Left, excess: float, start: int) -> int:
     """How many stick out even if what exceeds Gaussians is all in the rest; one more at least.
 
     Spikes that are spread evenly add to the entries what Gaussians would: the signs of the whole
@@ -156,7 +158,7 @@ def _quantile() -> float:
     return TracyWidom().quantile(QUANTILE)
 
 
-def _peeled(s: Spectrum, left: _Left, excess: float, start: int = 0) -> tuple[int, float, float]:
+def _peeled(s: Spectrum, left: Left, excess: float, start: int = 0) -> tuple[int, float, float]:
     """How many values stick out, `start` at least, and level and edge of what is left."""
     last = min(len(s.sigma), min(s.shape) // 2)
     k, (level, edge) = start, _edge(s.shape, start, left.without(start), excess)
@@ -176,7 +178,7 @@ def _edge(shape: tuple[int, int], k: int, rest: float, excess: float) -> tuple[f
 def _told(
     s: Spectrum,
     energy: Estimate,
-    left: _Left,
+    left: Left,
     found: tuple[int, float, float],
     baseline: Estimate,
     excess: float,
@@ -199,7 +201,7 @@ def _told(
     )
 
 
-def _rest_ends(s: Spectrum, energy: Estimate, left: _Left, count: int) -> tuple[float, float]:
+def _rest_ends(s: Spectrum, energy: Estimate, left: Left, count: int) -> tuple[float, float]:
     if s.complete:
         return float(s.low[count:].square().sum()), float(s.high[count:].square().sum())
     return energy.low - float(s.high[:count].square().sum()), left.without(count)

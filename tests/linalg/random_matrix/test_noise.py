@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from zoo import MATRICES, fresh
 
 from sigmascope.linalg.krylov import leading
-from sigmascope.linalg.random_matrix import RandomSigns, noise
+from sigmascope.linalg.random_matrix import RandomSigns, has_spikes, noise
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.records import Estimate
 from tests.linalg.random_matrix.planted import LAWS, of, planted
@@ -232,3 +232,22 @@ def test_the_level_of_a_whole_spectrum_is_known_to_rounding(scale):
     level = of(scale * torch.randn(40, 30, generator=fresh(3), dtype=torch.float64)).level
     assert level.low <= level.value <= level.high
     assert level.high - level.low < 1e-9 * level.value
+
+
+@pytest.mark.parametrize("strengths", [[], [3.0], [9.0, 6.0, 4.5, 3.5, 2.5], [4.0] * 12])
+@pytest.mark.parametrize("law", LAWS)
+def test_whether_there_are_so_many_is_what_counting_them_says(law, strengths, monkeypatch):
+    A = planted(LAWS[law](fresh(7), 90, 120), strengths) if strengths else LAWS[law](fresh(7), 9, 9)
+    s, energy = spectrum(A, route="exact"), Estimate.sum_of_squares(A.double())
+    draws = []
+    draw = RandomSigns._draw
+    monkeypatch.setattr(RandomSigns, "_draw", lambda self, n: draws.append(n) or draw(self, n))
+
+    def signs():
+        draws.clear()
+        return RandomSigns(A, rms=math.sqrt(energy.value / A.numel()), generator=fresh(11))
+
+    count, whole = noise(s, energy=energy, signs=signs()).spikes.value, len(draws)
+    for k in (1, 2, 5, 6, 10, 13):
+        assert has_spikes(s, k, energy=energy, signs=signs()) == (count >= k)
+        assert len(draws) <= whole
