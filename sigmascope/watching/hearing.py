@@ -22,7 +22,8 @@ from sigmascope.watching.purses import Purses
 
 LOG = logging.getLogger("sigmascope")
 SHARE = 0.25  # of the budget
-MOST = 32  # steps that are heard together
+MOST = 32  # steps that are heard together, where the loss of each is noted
+LONGEST = 4  # times as many, where it is not
 CALLS = 3.0  # times the note of a rate: what a step takes, with the calls of both, noted or not
 DENSE = 100  # losses at first, that are all noted
 FEWEST = 8  # one loss in so many steps is noted, at least
@@ -82,10 +83,15 @@ class Hearing:
         return self._before + len(self._rates)
 
     @property
+    def _most(self) -> int:
+        """Steps that are heard together: calling everyone who hears costs more than the steps."""
+        return MOST * min(self.apart, LONGEST)
+
+    @property
     def full(self) -> bool:
         """Whether it is time to hear, whatever the losses are."""
         rates = self._rates
-        return len(rates) > MOST or (bool(rates) and self._strange(rates[-1]))
+        return len(rates) > self._most or (bool(rates) and self._strange(rates[-1]))
 
     def stepped(self, optimizer: Optimizer, *_: Any) -> None:
         """A hook: count a step, and note its learning rate."""
@@ -168,7 +174,7 @@ class Hearing:
     def wait(self, step: float) -> None:
         """There is something to do before this step; 0 for at the end of every one."""
         self._next = step
-        self.due = max(1, min(MOST + 1, step - 1 - self._before))
+        self.due = max(1, min(self._most + 1, step - 1 - self._before))
 
     def _strange(self, rate: Any) -> bool:
         """Whether a rate is heard at once; one in a tensor is never waited for."""
