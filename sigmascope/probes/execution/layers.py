@@ -12,6 +12,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from sigmascope.networks import UncentredBatchNorm
 from sigmascope.probes.execution.freeze import uses_batch_statistics
+from sigmascope.probes.execution.rounding import rounding
 
 WHOLE = (nn.MultiheadAttention, nn.RNNBase)  # fused: what is inside them is never called
 AGREES = 256  # roundings of the largest number, within which a class of its own does the same
@@ -163,7 +164,7 @@ def standardised(
         return normal
     wrote = _scaled(module, normal)
     size = float(y.detach().abs().amax())
-    room = AGREES * torch.finfo(y.dtype).eps * max(size, 1.0)
+    room = rounding(y.dtype, AGREES) * max(size, 1.0)
     if wrote.shape != y.shape or float((wrote - y.detach()).abs().amax()) > room:
         return None
     return normal

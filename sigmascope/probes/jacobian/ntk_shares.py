@@ -13,6 +13,7 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.linalg import sums
 from sigmascope.probes.convolutions import patches
 from sigmascope.probes.execution.layers import NORMALISERS, WHOLE, channel_dim, transposed
+from sigmascope.probes.execution.rounding import rounding
 
 COVERED = (nn.Linear, nn.Embedding, _ConvNd, *NORMALISERS)
 BLOCK = 256  # numbers whose squares are added up in the narrow format
@@ -209,7 +210,7 @@ def _wrote(x: Tensor, y: Tensor, W: Tensor, bias: Tensor | None, kind: torch.dty
     expected = torch.cat([(read.to(kind) @ some.to(kind).mT).double() for some in units], -1)
     expected = expected if bias is None else expected + bias.double()
     scale = max(float(expected.abs().amax()), 1e-300)
-    room = 64 * torch.finfo(y.dtype).eps * scale * x.shape[-1] ** 0.5
+    room = rounding(y.dtype, 64 * x.shape[-1] ** 0.5) * scale
     return float((expected - wrote).abs().amax()) <= room
 
 

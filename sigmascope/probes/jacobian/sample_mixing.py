@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.linalg import sums
+from sigmascope.probes.execution.rounding import rounding
 from sigmascope.probes.samples.batches import mapped, tensors
 from sigmascope.probes.scene import Scene, Taped
 
@@ -77,11 +78,11 @@ def mixing(scene: Scene, whole: Whole) -> str:
     if scene.count < 2 or before is None:
         return ""
     halves = _halves(scene.count)
-    fine = min(ROUNDINGS * torch.finfo(before.dtype).eps, COARSE)
+    fine = min(rounding(before.dtype, ROUNDINGS), COARSE)
     again = _elsewhere(halves[0][0], scene.count)
     if not whole.leaks and all(_same(before, _alone(scene, rows), rows, fine) for rows in again):
         return ""
-    eps = ROUNDINGS * torch.finfo(before.dtype).eps
+    eps = rounding(before.dtype, ROUNDINGS)
     for ours, others in halves:
         copied = torch.arange(scene.count)
         copied[others] = ours.repeat(2)[: len(others)]
@@ -102,7 +103,7 @@ def _place_or_number(scene: Scene, before: Tensor, first: Tensor, tolerance: flo
     alone = _alone(scene, first)
     if alone is None or alone.shape != before[first].shape:
         return ""
-    if _differ(before[first], alone.cpu(), COARSE):
+    if _differ(before[first], alone.cpu(), max(COARSE, tolerance)):
         return "the output for a sample changes with the number of samples in the batch"
     return ""
 
@@ -193,7 +194,7 @@ def _leaks(scene: Scene, out: Tensor, sources: list[Tensor], ours: Tensor, other
         if rows is not None:
             size = float(rows.abs().amax())
             theirs = float(rows[others.to(rows.device)].abs().amax())
-            if theirs > ROUNDINGS * torch.finfo(rows.dtype).eps * size:
+            if theirs > rounding(rows.dtype, ROUNDINGS) * size:
                 return True
     return False
 

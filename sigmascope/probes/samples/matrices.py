@@ -103,4 +103,19 @@ def _groups(matrices: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
 def _one(matrix: Tensor, A: Tensor, raw: Spectrum, centred: Spectrum) -> Spectra:
     scale = float(A.abs().amax()) or 1.0  # so that squares neither overflow nor vanish
     mean_square = float((A / scale).square().mean()) * scale * scale
-    return Spectra(raw, centred, mean_square, torch.finfo(matrix.dtype).eps)
+    eps = torch.finfo(matrix.dtype).eps
+    raw, centred = (_widened(s, eps, matrix.dtype) for s in (raw, centred))
+    return Spectra(raw, centred, mean_square, eps)
+
+
+def _widened(s: Spectrum, eps: float, dtype: torch.dtype) -> Spectrum:
+    """Ends that hold what half precision rounded off when the rows were written.
+
+    Each entry by half an `eps` of itself at most, and singular values by no more than all together
+    (Weyl 1912). In wider formats that is far below whatever is counted.
+    """
+    if eps <= torch.finfo(torch.float32).eps:
+        return s
+    off = eps / 2 * float(s.sigma.norm())
+    how = f"{s.how}, rounded to {str(dtype).removeprefix('torch.')}"
+    return Spectrum(s.sigma, s.shape, how, (s.low - off).clamp_min(0), s.high + off, s.risk)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sigmascope.probes.execution.rounding import rounding
 from sigmascope.probes.samples.batches import Batch, mapped
 from sigmascope.probes.scene import Scene
 
@@ -45,7 +46,7 @@ def later_inputs(scene: Scene, output: Tensor, *, name: str = "") -> float | Non
     moved = (a - b).abs()
     if not bool(moved.isfinite().all()) or not spread > 0:
         return None
-    fine = ROUNDINGS * torch.finfo(output.dtype).eps * float(a.abs().amax())
+    fine = rounding(output.dtype, ROUNDINGS) * float(a.abs().amax())
     return 0.0 if float(moved.amax()) <= fine else float(moved.square().mean().sqrt()) / spread
 
 

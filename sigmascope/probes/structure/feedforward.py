@@ -19,7 +19,9 @@ from sigmascope.probes.structure.planted_numbers import (
 
 MOST = 2**24  # entries of a convolution's matrix
 NEAR = 2  # units in the last place by which an activation may differ from its two slopes
-ROOM = 8  # roundings of a layer beside those of its sums
+ROOM = (
+    2  # roundings of a layer beside those of its sums: of what is added up, and of what is written
+)
 CONFIRMED = 8  # samples on which the matrices are compared with what the layers wrote
 
 
@@ -128,14 +130,20 @@ def _shortest(slope: float, eps: float) -> float:
 
 
 def _computes(call: Call, W: Tensor, b: Tensor) -> bool:
-    """Whether what a layer wrote is its matrix times what it read, up to the model's rounding."""
+    """Whether what a layer wrote is its matrix times what it read, up to the model's rounding.
+
+    Products of half precision are added up in single precision.
+    """
     x = call.input[:CONFIRMED].flatten(1).double().cpu()
     z = call.output.detach()[:CONFIRMED].flatten(1).double().cpu()
     if x.shape[1] != W.shape[1] or z.shape[1] != W.shape[0]:
         return False
     eps, least = _coarsest(call.input, call.output)
-    room = (ROOM + W.shape[1]) * (eps * (x.abs() @ W.abs().mT + b.abs()) + least)
-    return bool(((x @ W.mT + b - z).abs() <= room).all())
+    steps = ROOM + W.shape[1]
+    product, sums = x @ W.mT, x.abs() @ W.abs().mT + b.abs()
+    room = steps * (min(eps, torch.finfo(torch.float32).eps) * sums + least)
+    room += ROOM * eps * (product.abs() + b.abs())
+    return bool(((product + b - z).abs() <= room).all())
 
 
 def _matrix(call: Call) -> tuple[Tensor, Tensor] | None:

@@ -19,6 +19,8 @@ from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
 
 RISK = 0.01  # chance that the interval of a sampled quantity misses
+LAYERS = 4  # whose roundings are as large as all together, of which some cancel
+SINGLE = torch.finfo(torch.float32).eps  # rounding of a model in single precision
 
 
 def feature_items(subject: Subject) -> Iterator[Item]:
@@ -57,13 +59,16 @@ def _adjoint(site: str, adjoint: Adjoint, swept: Sweep) -> Iterator[Item]:
         return
     some = "" if len(there) == len(sigma) else " that are not zero"
     how = f"mean over {len(there)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
-    ends = _ends(there, shape)
+    ends = _ends(there, shape, swept.rounding)
     counts = stacks.rank_counts(ends, shape)
     risk = 0.0
-    if swept.whole:
+    if swept.whole and bool((counts[0] < counts[1]).any()) and swept.rounding > SINGLE:
+        why = "its smallest singular values are no larger than what half precision rounds off"
+        yield Skipped(site, "adjoint log pseudo-determinant", why)
+    elif swept.whole:
         volume = _mean(stacks.log_volumes(ends, counts), len(there), how)
         yield Reading(site, "adjoint log pseudo-determinant", volume, view)
-    else:
+    if not swept.whole:
         counts, risk = _least_ranks(ends, counts[1], adjoint.width, swept)
     rank = _mean(counts, len(sigma), how, risk=risk)  # of those that are zero it is zero
     yield Reading(site, "adjoint rank", rank, view)
@@ -90,11 +95,19 @@ def _least_ranks(
     return (surely, torch.maximum(value, surely), most), RISK
 
 
-def _ends(sigma: Float64[Tensor, "m r"], shape: tuple[int, int]) -> stacks.Ends:
-    """Roots of eigenvalues of Gram matrices, with what rounding leaves of them."""
+def _ends(sigma: Float64[Tensor, "m r"], shape: tuple[int, int], model: float) -> stacks.Ends:
+    """Roots of eigenvalues of Gram matrices, with what rounding leaves of them.
+
+    A model in half precision rounds the derivatives themselves, in each layer that they come
+    through by half of `model` of each, and singular values move by no more than all of that
+    together (Weyl 1912).
+    """
     slack = 16 * min(shape) * 2.0**-52 * sigma[:, :1].square()
     low, high = (sigma.square() - slack).clamp(min=0).sqrt(), (sigma.square() + slack).sqrt()
-    return low, sigma, high
+    off = (LAYERS / 2 * model if model > SINGLE else 0.0) * torch.linalg.vector_norm(
+        sigma, dim=1, keepdim=True
+    )
+    return (low - off).clamp(min=0), sigma, high + off
 
 
 def _mean(ends: stacks.Ends, count: int, how: str, *, risk: float = 0.0) -> Estimate:

@@ -120,9 +120,10 @@ class Renamed(nn.LayerNorm):
         (Renamed, (5, 4), True),
     ],
 )
-def test_a_normaliser_that_works_in_its_own_way_is_told_by_what_it_wrote(kind, shape, same):
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_a_normaliser_that_works_in_its_own_way_is_told_by_what_it_wrote(kind, shape, same, dtype):
     g = torch.Generator().manual_seed(0)
-    x, norm = torch.randn(shape, generator=g), kind(4)
+    x, norm = torch.randn(shape, generator=g).to(dtype), kind(4).to(dtype)
     assert (standardised(norm, x, norm(x).detach(), {}) is not None) == same
 
 

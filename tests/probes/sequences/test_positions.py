@@ -68,14 +68,19 @@ def measured(make, batch=None, name=""):
     return later_inputs(subject.scene, subject.output, name=name)
 
 
+PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+
+
+@PRECISIONS
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_causal_models_do_not_change(kind):
-    assert measured(CAUSAL[kind]) == 0.0
+def test_causal_models_do_not_change(kind, dtype):
+    assert measured(lambda: CAUSAL[kind]().to(dtype)) == 0.0
 
 
+@PRECISIONS
 @pytest.mark.parametrize("kind", SEEING)
-def test_models_that_see_what_is_later_do(kind):
-    found = measured(SEEING[kind])
+def test_models_that_see_what_is_later_do(kind, dtype):
+    found = measured(lambda: SEEING[kind]().to(dtype))
     assert found is not None
     assert found > 1e-2
 

@@ -95,6 +95,19 @@ def test_a_layer_that_computes_something_else_is_named():
     assert found == "2 computes something else than its weight and its bias"
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("width", [16, 256, 1024])
+def test_wide_layers_in_half_precision_are_compared_too(dtype, width):
+    class Halved(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) / 2
+
+    for last, same in ((nn.Linear, True), (Halved, False)):
+        net = nn.Sequential(nn.Linear(8, width), nn.ReLU(), last(width, 8)).to(dtype)
+        found = Subject(net, drawn(9, 8, dtype=dtype)).stack
+        assert (found != "2 computes something else than its weight and its bias") == same
+
+
 def test_a_convolution_that_is_too_large_is_not_written_out(monkeypatch):
     monkeypatch.setattr("sigmascope.probes.structure.feedforward.MOST", 100)
     found = stack(nn.Conv1d(1, 2, 3, padding=1), x=drawn(3, 1, 9))
