@@ -18,10 +18,9 @@ from sigmascope.probes.structure.planted_numbers import (
 )
 
 MOST = 2**24  # entries of a convolution's matrix
+ENDS = 2**12  # inputs, and outputs, by all of which derivatives are taken
 NEAR = 2  # units in the last place by which an activation may differ from its two slopes
-ROOM = (
-    2  # roundings of a layer beside those of its sums: of what is added up, and of what is written
-)
+ROOM = 2  # roundings of a layer beside those of its sums: before its bias, and when it writes
 CONFIRMED = 8  # samples on which the matrices are compared with what the layers wrote
 
 
@@ -73,6 +72,9 @@ def _why_none(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> str:
         return f"{calls[0].site} does not read the input as it is"
     if last.shape != output.shape or not torch.equal(last, output):
         return f"the output is not what {calls[-1].site} writes"
+    for end, count in (("inputs", first[0].numel()), ("outputs", last[0].numel())):
+        if count > ENDS:
+            return f"it has {count} {end}, and derivatives by all are taken of {ENDS} at most"
     return ""
 
 

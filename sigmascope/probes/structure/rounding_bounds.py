@@ -75,23 +75,26 @@ def running_errors(
     """
     units, gates = _units(weights, biases, slope, activations, preactivations)
     spread = abs(1 - slope)  # how far the slopes of the two sides of a kink are apart
-    state, chains, ahead = _Rows.none(len(activations[0])), [], [0.0]
-    for W, norm, F, gate in zip(weights, norms, forwards, gates, strict=True):
+    chains, ahead = [0.0], [0.0]  # the first and the last product are the weights themselves
+    state = _Rows.none(len(weights[0])).gated(weights[0], gates[0], spread)
+    for W, norm, F, gate in zip(weights[1:], norms[1:], forwards[1:], gates[1:], strict=True):
+        ahead.append(state.whole)
         state = state.multiplied(W, norm, F)
         chains.append(state.whole)
         state = state.gated(W @ F, gate, spread)
-        ahead.append(state.whole)
-    state, reads, back = _Rows.none(len(preactivations[-1])), [], [0.0]
-    for layer in reversed(range(len(weights))):
+    state, reads, back = _Rows.none(weights[-1].shape[1]), [0.0], [0.0]
+    for layer in reversed(range(len(weights) - 1)):
         W, B = weights[layer], backwards[layer]
+        above = (
+            weights[-1] if layer == len(weights) - 2 else backwards[layer + 1] @ weights[layer + 1]
+        )
+        state = state.gated(above.mT, gates[layer], spread)
+        back.append(state.whole)
         state = state.multiplied(W.mT, norms[layer], B.mT)
         reads.append(state.whole)
-        if layer > 0:
-            state = state.gated((B @ W).mT, gates[layer - 1], spread)
-            back.append(state.whole)
     decided = not any(bool(unsure.any()) for _, unsure in gates)
     both = tuple(reversed(back)), tuple(reversed(reads))
-    return Errors(units, decided, tuple(chains), tuple(ahead[:-1]), *both)
+    return Errors(units, decided, tuple(chains), tuple(ahead), *both)
 
 
 Gate = tuple[Tensor, Tensor]  # the slope of each unit, and whether it may be the other one

@@ -138,11 +138,14 @@ def _mixed_range(point: Point) -> Estimate:
     value, (u, v) = _alternated(point, rounds=200)
     errors, least, most = point.errors, Estimate.exactly(0.0), Estimate.exactly(0.0)
     layers = zip(point.forwards, point.backwards, errors.forwards, errors.backwards, strict=True)
-    for F, B, into, out in layers:
+    # the first derivative in and the last one out are identities, of which nothing is computed
+    norms_in = [Estimate.exactly(1.0), *map(spectral_norm, point.forwards[1:], errors.forwards[1:])]
+    norms_out = [*map(spectral_norm, point.backwards[:-1], errors.backwards), Estimate.exactly(1.0)]
+    for (F, B, into, out), norm_in, norm_out in zip(layers, norms_in, norms_out, strict=True):
         rounding = lambda A, gap: gap + (sum(A.shape) + 4) * 2.0**-51 * float(A.norm())
         along = _norm(F @ u, rounding(F, into)) * _norm(B.mT @ v, rounding(B, out))
         least = least + along**2
-        most = most + (spectral_norm(F, into) * spectral_norm(B, out)) ** 2
+        most = most + (norm_in * norm_out) ** 2
     value = min(max(value, least.low), most.high)
     return Estimate(value, least.low, most.high, "alternating maximisation, from below")
 
@@ -162,9 +165,14 @@ def mixed_derivative(point: Point, *, rounds: int = 200) -> float:
 
 def _alternated(point: Point, *, rounds: int) -> tuple[float, tuple[Tensor, Tensor]]:
     """The largest value that was found, and the two unit vectors that have it."""
-    grams = [(F.mT @ F, B @ B.mT) for F, B in zip(point.forwards, point.backwards, strict=True)]
+    # besides the identities all derivatives come through the first and the last weight, so that
+    # the vectors lie in the rows of one and in the columns of the other
+    weights = point.stack.weights
+    into, out = _basis(weights[0].mT), _basis(weights[-1])
+    both = zip(point.forwards, point.backwards, strict=True)
+    grams = [(_gram(F @ into), _gram(B.mT @ out)) for F, B in both]
     U, _, Vh = torch.linalg.svd(point.jacobian, full_matrices=False)
-    u, v, value = Vh[0], U[:, 0], 0.0
+    u, v, value = into.mT @ Vh[0], out.mT @ U[:, 0], 0.0
     for _ in range(rounds):
         left = sum((float(v @ B @ v) * F for F, B in grams), torch.zeros(()))
         u = torch.linalg.eigh(left)[1][:, -1]
@@ -173,4 +181,13 @@ def _alternated(point: Point, *, rounds: int) -> tuple[float, tuple[Tensor, Tens
         v, before, value = vectors[:, -1], value, float(lam[-1])
         if value <= before * (1 + 1e-13):
             break
-    return value, (u, v)
+    return value, (into @ u, out @ v)
+
+
+def _basis(A: Float64[Tensor, "m n"]) -> Float64[Tensor, "m r"]:
+    """Orthonormal columns that span those of a tall matrix; of a wide one, of all there is."""
+    return torch.linalg.qr(A)[0] if len(A) > A.shape[1] else torch.eye(len(A), dtype=A.dtype)
+
+
+def _gram(A: Float64[Tensor, "m n"]) -> Float64[Tensor, "n n"]:
+    return A.mT @ A

@@ -108,6 +108,15 @@ def test_wide_layers_in_half_precision_are_compared_too(dtype, width):
         assert (found != "2 computes something else than its weight and its bias") == same
 
 
+@pytest.mark.parametrize(
+    ("ends", "said"), [((5000, 2), "5000 inputs"), ((2, 5000), "5000 outputs")]
+)
+def test_derivatives_by_very_many_ends_are_not_taken(ends, said):
+    net = nn.Sequential(nn.Linear(ends[0], 3), nn.ReLU(), nn.Linear(3, ends[1]))
+    found = Subject(net, drawn(4, ends[0], dtype=torch.float32)).stack
+    assert found == f"it has {said}, and derivatives by all are taken of 4096 at most"
+
+
 def test_a_convolution_that_is_too_large_is_not_written_out(monkeypatch):
     monkeypatch.setattr("sigmascope.probes.structure.feedforward.MOST", 100)
     found = stack(nn.Conv1d(1, 2, 3, padding=1), x=drawn(3, 1, 9))
