@@ -73,8 +73,11 @@ def as_batch(value: Any, *, place: str) -> Batch:
         batch = as_tensor(value, place=place)
     rows = {len(part) for part in parts(batch)}
     if len(rows) != 1:
+        several = " and ".join(map(str, sorted(rows)))
         raise Refusal(
-            f"The parts of {place} must have one row a sample each, got {sorted(rows)} rows."
+            f"{place} must have one row a sample in every part, got parts of {several} rows. "
+            "What has no samples, as the edges of a graph, goes into the model: give one that keeps "
+            "it and takes the rest."
         )
     return batch
 

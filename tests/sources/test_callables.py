@@ -49,6 +49,7 @@ def raises(): raise KeyError("width")
 def leaves(): sys.exit("usage: ...")
 def silent(): raise RuntimeError
 async def later(): return Net()
+def inside(): return nn.Linear(3, -1)
 def impossible(): return nn.Linear("a", 3)
 """
 
@@ -66,6 +67,11 @@ def folder(tmp_path):
     (tmp_path / "from_missing.py").write_text("from torch import a_name_that_is_not_there\n")
     (tmp_path / "raising.py").write_text("raise RuntimeError('first line\\nsecond line')\n")
     (tmp_path / "leaving.py").write_text("import sys\nsys.exit(1)\n")
+    (tmp_path / "lazy.py").write_text(
+        "try:\n    raise OSError('no operator')\n"
+        "except OSError as error:\n    raise ModuleNotFoundError('no `A`. Why?') from error\n"
+    )
+    (tmp_path / "library.py").write_text("from torch import nn\n\nmodel = nn.Linear(3, -1)\n")
     (tmp_path / "random.py").write_text("from torch import nn\nmodel = nn.Linear(2, 3)\n")
     (tmp_path / "notes.txt").write_text("hello")
     return tmp_path
@@ -168,6 +174,9 @@ def test_a_generator_makes_a_factory_repeatable(folder):
         ("wrong_syntax.py:build", "is not valid Python: .*line 1"),
         ("nul.py:build", "not valid Python|raised"),
         ("missing.py:build", r"imports `a_package_that_is_not_there`.*missing.py, line 1"),
+        ("lazy.py:build", r"raised Mod.*: no `A`. Why\?, from OSError: no operator \(lazy.py, line 4"),
+        ("library.py:model", r"raised RuntimeError: .*\(library.py, line 3\)"),
+        ("mine.py:inside", r"raised RuntimeError: .*\(mine.py, line \d+\)"),
         ("from_missing.py:build", "raised ImportError: cannot import name"),
         ("raising.py:build", "raised RuntimeError: first line"),
         ("leaving.py:build", "raised SystemExit: 1"),
