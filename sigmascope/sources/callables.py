@@ -38,6 +38,7 @@ def named(spec: str) -> Iterator[Any]:
     """
     place, _, name = spec.rpartition(":")
     path = Path(place).expanduser()
+    require_program(place)
     if path.suffix == ".py":
         if not path.is_file():
             raise Refusal(f"There is no file `{place}`{_neighbour(path)}")
@@ -50,6 +51,20 @@ def named(spec: str) -> Iterator[Any]:
         raise Refusal(
             f"`{place}` is neither a Python file (`file.py:name`) nor a module "
             "(`package.module:name`)."
+        )
+
+
+def require_program(place: str) -> None:
+    """Refuse a notebook in the place of a file of Python.
+
+    Raises:
+        Refusal: If it is one, with the two ways that there are.
+    """
+    if Path(place).suffix == ".ipynb":
+        raise Refusal(
+            f"`{place}` is a notebook, whose cells are not run from here: `import sigmascope as "
+            "ss` in it and call `ss.profile(model, batch)` there, or write the function into a "
+            "file, `file.py:function`."
         )
 
 

@@ -44,6 +44,7 @@ def with_default(width=5): return Net(width)
 def needs(width, *, depth): return Net(width)
 def nothing(): Net()
 def wrong(): return [Net()]
+def weights(): return Net().state_dict()
 def kind(): return Net
 def raises(): raise KeyError("width")
 def leaves(): sys.exit("usage: ...")
@@ -164,7 +165,8 @@ def test_a_generator_makes_a_factory_repeatable(folder):
         ("mine.py:number", "got a value of type int"),
         ("mine.py:needs", "needs the arguments `width`, `depth`"),
         ("mine.py:nothing", "got None: does it end"),
-        ("mine.py:wrong", "got a value of type list"),
+        ("mine.py:wrong", "got a value of type list: return the model alone"),
+        ("mine.py:weights", "got a value of type OrderedDict: weights go with `--checkpoint FILE`"),
         ("mine.py:kind", "the class Net: call it"),
         ("mine.py:raises", r"raised KeyError: 'width' \(mine.py, line \d+\)"),
         ("mine.py:leaves", "raised SystemExit: usage"),
@@ -174,7 +176,10 @@ def test_a_generator_makes_a_factory_repeatable(folder):
         ("wrong_syntax.py:build", "is not valid Python: .*line 1"),
         ("nul.py:build", "not valid Python|raised"),
         ("missing.py:build", r"imports `a_package_that_is_not_there`.*missing.py, line 1"),
-        ("lazy.py:build", r"raised Mod.*: no `A`. Why\?, from OSError: no operator \(lazy.py, line 4"),
+        (
+            "lazy.py:build",
+            r"Error: no `A`. Why\?, from OSError: no operator \(lazy.py, line 4",
+        ),
         ("library.py:model", r"raised RuntimeError: .*\(library.py, line 3\)"),
         ("mine.py:inside", r"raised RuntimeError: .*\(mine.py, line \d+\)"),
         ("from_missing.py:build", "raised ImportError: cannot import name"),

@@ -97,7 +97,7 @@ def tells_next(model: nn.Module) -> bool:
 
 
 def tokens_of(batch: Any) -> Tensor | None:
-    """The token ids of a batch: whole numbers `[n, T]`; the decoder's, where there are two kinds."""
+    """The token ids of a batch: whole numbers `[n, T]`, the decoder's where it has its own."""
     named = isinstance(batch, Mapping)
     ids: Any = batch.get("decoder_input_ids", batch.get("input_ids")) if named else batch
     first: Any = ids[0] if isinstance(ids, tuple) and ids else ids

@@ -1,5 +1,6 @@
 """Refusals: what the doors of `probes` say of models and batches that they cannot measure."""
 
+import re
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,6 +130,9 @@ def _failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) ->
     hint = "Pass a batch of the shape that forward expects"
     if integers and not embeds:
         hint = "It has no embedding that could read integers: pass the batch as floats (.float())"
+    channels = re.search(r"to have (\d+) channels", str(error))
+    if channels and any(t.ndim > 3 and t.shape[-1] == int(channels[1]) for t in batch):
+        hint = "Channels come second: pass `x.movedim(-1, 1)`"
     if "more than 1 value per channel" in str(error):
         hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
     if "required positional argument" in str(error):
