@@ -90,10 +90,11 @@ def is_language(ids: Tensor, output: Tensor) -> bool:
 def tells_next(model: nn.Module) -> bool:
     """Whether a model may be one that tells the next token.
 
-    One of Hugging Face's that cannot generate is none: it fills in masked tokens, or marks them.
+    One of Hugging Face's, however wrapped, that says by its name that it fills in masked tokens is
+    none. That it cannot `generate` says nothing: users' own models of its base class cannot either.
     """
-    can = getattr(model, "can_generate", None)
-    return not callable(can) or bool(can())
+    kinds = {kind.__name__ for module in model.modules() for kind in type(module).__mro__}
+    return not any(kind.endswith(("ForMaskedLM", "ForPreTraining")) for kind in kinds)
 
 
 def tokens_of(batch: Any) -> Tensor | None:

@@ -48,8 +48,12 @@ class Pair(Language):
         return self.head(self.words(decoder_input_ids) + self.words(input_ids).mean(1, True))
 
 
-class Masked(Language):
-    """One that fills in what is hidden."""
+class LanguageForMaskedLM(Language):
+    """One that fills in what is hidden, by a name of Hugging Face's kind."""
+
+
+class Own(Language):
+    """A user's own of Hugging Face's base class, which says so unless it is told how."""
 
     def can_generate(self):
         return False
@@ -62,9 +66,11 @@ def test_where_no_next_token_is_told_none_is_asked_for():
     counts = (torch.arange(5) < 3).long().expand_as(IDS)
     known = opened(Program(Pair(), {**pair, "decoder_attention_mask": counts}), samples=8)
     assert int((known.targets != -100).sum()) == 6 * 2
-    assert opened(Program(Masked(), IDS), samples=8).targets is None
+    assert opened(Program(LanguageForMaskedLM(), IDS), samples=8).targets is None
     labelled = {"input_ids": IDS, "labels": IDS.clone()}
-    assert torch.equal(opened(Program(Masked(), labelled), samples=8).targets, IDS)
+    assert torch.equal(opened(Program(LanguageForMaskedLM(), labelled), samples=8).targets, IDS)
+    for data in (IDS, labelled):
+        assert torch.equal(opened(Program(Own(), data), samples=8).targets[:, :-1], IDS[:, 1:])
 
 
 def test_targets_that_a_user_gives_are_taken_as_they_are():
