@@ -186,14 +186,14 @@ def test_every_page_has_a_next_step(page):
 
 COLUMN, PHONE = 736, 354  # pixels of a page's text on a desk, and on a telephone
 LAID_OUT = """<!doctype html>
-<style>pre {{ padding: 10px 14px; overflow: auto; font: 13px monospace }}</style>
+<style>.highlight pre, pre {{ padding: 10px 14px; overflow: auto; font: 13px monospace }}</style>
 <style>{css}</style><body style="margin: 0"><article style="width: {width}px">
-<div class="cell"><div class="cell_output"><div class="output"><pre>{row}</pre></div>
+<div class="cell_output highlight"><div class="output"><pre>{row}</pre></div>
 <div class="output"><pre>-</pre></div><div class="output"><pre>{prose}</pre></div></div>
-<pre>{row}</pre></div></article><script>
+<div class="code highlight"><pre>{row}</pre></div></article><script>
 const boxes = [...document.querySelectorAll(".output")], high = boxes.map((b) => b.clientHeight)
 document.title = [...high.slice(0, 2), ...boxes.map((b) => b.scrollWidth),
-  document.querySelector(".cell > pre").scrollWidth].join(" ")</script>"""
+  document.querySelector(".code > pre").scrollWidth].join(" ")</script>"""
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
