@@ -71,6 +71,14 @@ def read(path: Path) -> Any:
     return read_safetensors(path) if suffix == ".safetensors" else read_torch(path)
 
 
+def _require_no_program(path: Path) -> None:
+    if path.suffix == ".py":
+        raise Refusal(
+            f"`{path}` is a program, not a checkpoint: `sigmascope profile {path.name}:NAME` "
+            "measures the model that a function of it returns."
+        )
+
+
 def read_torch(path: Path) -> Any:
     """What `torch.save` wrote, on the CPU, if it holds only tensors and plain containers.
 
@@ -80,11 +88,7 @@ def read_torch(path: Path) -> Any:
     Raises:
         Refusal: If reading it would run code, or if it is damaged.
     """
-    if path.suffix == ".py":
-        raise Refusal(
-            f"`{path}` is a program, not a checkpoint: `sigmascope profile {path.name}:NAME` "
-            "measures the model that a function of it returns."
-        )
+    _require_no_program(path)
     try:
         archive = zipfile.is_zipfile(path)  # else a pickle of older torch, with its own bytes
         if archive:
