@@ -5,6 +5,8 @@ import importlib
 import importlib.util
 import inspect
 import re
+import shutil
+import subprocess
 import typing
 import warnings
 from pathlib import Path
@@ -180,3 +182,33 @@ def test_every_page_has_a_next_step(page):
     assert found
     assert links
     assert all((DOCS / link).exists() for link in links)
+
+
+COLUMN, PHONE = 736, 354  # pixels of a page's text on a desk, and on a telephone
+LAID_OUT = """<!doctype html>
+<style>.highlight pre, pre {{ padding: 10px 14px; overflow: auto; font: 13px monospace }}</style>
+<style>{css}</style><body style="margin: 0"><article style="width: {width}px">
+<div class="cell_output highlight"><div class="output"><pre>{row}</pre></div>
+<div class="output"><pre>-</pre></div><div class="output"><pre>{prose}</pre></div></div>
+<div class="code highlight"><pre>{row}</pre></div></article><script>
+const boxes = [...document.querySelectorAll(".output")], high = boxes.map((b) => b.clientHeight)
+document.title = [...high.slice(0, 2), ...boxes.map((b) => b.scrollWidth),
+  document.querySelector(".code > pre").scrollWidth].join(" ")</script>"""
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_results_are_whole_on_a_page_and_scroll_on_a_telephone(tmp_path):
+    css = (DOCS / "_static/cells.css").read_text("utf-8")
+    row, prose = "m" * 100, "a sentence " * 40
+    for width in (COLUMN, PHONE):
+        page = tmp_path / f"{width}.html"
+        page.write_text(LAID_OUT.format(css=css, width=width, row=row, prose=prose), "utf-8")
+        flags = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/user")
+        words = ["chromium", *flags, "--dump-dom", page.as_uri()]
+        shown = subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
+        title = re.search("<title>(.*?)</title>", shown)
+        row_high, one_high, row_wide, _, prose_wide, code_wide = map(int, title[1].split())
+        assert row_high == one_high  # what is in columns is never broken
+        assert prose_wide <= max(COLUMN, width)
+        if width == COLUMN:
+            assert max(row_wide, code_wide) <= COLUMN

@@ -145,6 +145,12 @@ def _usage(error: cyclopts.CycloptsError) -> str:
     """What is wrong with the words of the command line, and which help speaks of it."""
     error.verbose = False  # else it shows the signature of our function
     words = " ".join(str(error).split())
+    if isinstance(error, cyclopts.UnusedCliTokensError):
+        left = error.unused_tokens or [""]
+        words = (
+            f"`{' '.join(left)}` is left over: what belongs to an option stands behind its name, "
+            f"`--NAME {left[0]}`."
+        )
     command = " ".join(("sigmascope", *(error.command_chain or ())))
     return f"{words.removesuffix('.') if words.endswith('?.') else words} `{command} --help` helps."
 

@@ -32,11 +32,11 @@ def balances(
     reason and the rate of change that was measured.
 
     Examples:
-        # what training of a built-in network conserves
-        sigmascope balances 'mlp?depth=3&width=32' --data digits
+        # what training of your network conserves, all of it
+        sigmascope balances net.py:build --data set.npz --whole
 
-        # all of it of your network, and a picture of its paths
-        sigmascope balances net.py:build --data set.npz --whole --tree paths.svg
+        # the paths of a network of a few units, as a picture
+        sigmascope balances net.py:tiny --data set.npz --tree paths.svg
 
     Args:
         model: What to examine; as for `profile`.

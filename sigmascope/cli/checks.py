@@ -55,7 +55,7 @@ def theorems() -> int:
         sigmascope theorems
 
         # those of one paper
-        sigmascope theorems | grep 'Daneshmand et al. 2020'
+        sigmascope theorems | grep -B 3 'Daneshmand et al. 2020'
     """
     from sigmascope import report, theory
 

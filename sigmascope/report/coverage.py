@@ -48,7 +48,8 @@ class Coverage:
         said = f"Measured {self.layers_measured} of {self.layers} layers ({parts})"
         if self.layers_in_part:
             said += f", {self.layers_in_part} of them in part"
-        rest = f"{self.skipped} not measured: see below" if self.skipped else "nothing left out"
+        number = "1 measurement" if self.skipped == 1 else f"{self.skipped} measurements"
+        rest = f"{number} left out: see below" if self.skipped else "nothing left out"
         return f"{said}; {rest}."
 
     @property

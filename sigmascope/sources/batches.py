@@ -36,7 +36,7 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
         tensor = torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _kind(value)
-        raise Refusal(f"{place} must hold numbers, got {kind}.") from error
+        raise Refusal(f"{place} must hold numbers, got {kind}.{_numbered(value)}") from error
     gate.require_dense(tensor, place)
     tensor = _signed(tensor, place)
     if tensor.ndim == 0:
@@ -59,6 +59,13 @@ def _signed(tensor: Tensor, place: str) -> Tensor:
     return signed
 
 
+def _numbered(value: Any) -> str:
+    """What to do where classes are told by words."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "US":
+        return " Number them: `numpy.unique(names, return_inverse=True)[1]`."
+    return ""
+
+
 def as_batch(value: Any, *, place: str) -> Batch:
     """`value` with every part as a tensor, all of the same number of rows.
 
@@ -73,8 +80,11 @@ def as_batch(value: Any, *, place: str) -> Batch:
         batch = as_tensor(value, place=place)
     rows = {len(part) for part in parts(batch)}
     if len(rows) != 1:
+        several = " and ".join(map(str, sorted(rows)))
         raise Refusal(
-            f"The parts of {place} must have one row a sample each, got {sorted(rows)} rows."
+            f"{place} must have one row a sample in every part, got parts of {several} rows. "
+            "What has no samples, as the edges of a graph, goes into the model: give one that "
+            "keeps it and takes the rest."
         )
     return batch
 

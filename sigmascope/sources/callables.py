@@ -5,6 +5,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +38,7 @@ def named(spec: str) -> Iterator[Any]:
     """
     place, _, name = spec.rpartition(":")
     path = Path(place).expanduser()
+    require_program(place)
     if path.suffix == ".py":
         if not path.is_file():
             raise Refusal(f"There is no file `{place}`{_neighbour(path)}")
@@ -48,6 +51,20 @@ def named(spec: str) -> Iterator[Any]:
         raise Refusal(
             f"`{place}` is neither a Python file (`file.py:name`) nor a module "
             "(`package.module:name`)."
+        )
+
+
+def require_program(place: str) -> None:
+    """Refuse a notebook in the place of a file of Python.
+
+    Raises:
+        Refusal: If it is one, with the two ways that there are.
+    """
+    if Path(place).suffix == ".ipynb":
+        raise Refusal(
+            f"`{place}` is a notebook, whose cells are not run from here: `import sigmascope as "
+            "ss` in it and call `ss.profile(model, batch)` there, or write the function into a "
+            "file, `file.py:function`."
         )
 
 
@@ -149,6 +166,8 @@ def _run(import_it: Callable[[], Any], place: str) -> Any:
     try:
         return import_it()
     except ModuleNotFoundError as error:
+        if error.name is None:  # raised by a library, with words of its own
+            raise Refusal(_failed(place, error)) from error
         raise Refusal(
             f"`{place}` imports `{error.name}`, which is not installed here{_line(error)}."
         ) from error
@@ -157,7 +176,11 @@ def _run(import_it: Callable[[], Any], place: str) -> Any:
             f"`{place}` is not valid Python: {error.msg} (line {error.lineno})."
         ) from error
     except (Exception, SystemExit) as error:  # a user's file raises anything
-        raise Refusal(f"Importing `{place}` raised {told(error)}{_line(error)}.") from error
+        raise Refusal(_failed(place, error)) from error
+
+
+def _failed(place: str, error: BaseException) -> str:
+    return f"Importing `{place}` raised {told(error)}{_line(error)}."
 
 
 def _attribute(module: ModuleType, name: str, spec: str) -> Any:
@@ -188,14 +211,24 @@ def _needed(function: Callable[..., object]) -> list[str]:
 
 
 def _line(error: BaseException) -> str:
-    """Where in the user's code an exception was raised, as `" (file.py, line 3)"`."""
-    trace, place = error.__traceback__, ""
-    while trace is not None:
-        file = Path(trace.tb_frame.f_code.co_filename)
+    """Where in the user's code an exception was raised, as `" (file.py, line 3)"`.
+
+    The innermost line that is neither of an installed package nor of Python itself, which would
+    name a file that the user never saw; where there is no such line, the innermost of all.
+    """
+    own = theirs = ""
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        file = Path(frame.f_code.co_filename)
         if file.is_file() and file.parent != Path(__file__).parent:
-            place = f" ({file.name}, line {trace.tb_lineno})"
-        trace = trace.tb_next
-    return place
+            theirs = f" ({file.name}, line {number})"
+            own = own if _installed(file) else theirs
+    return own or theirs
+
+
+def _installed(file: Path) -> bool:
+    library = sysconfig.get_path("stdlib")
+    packages = {"site-packages", "dist-packages"} & set(file.parts)
+    return bool(packages) or file.is_relative_to(library)
 
 
 def _neighbour(path: Path) -> str:

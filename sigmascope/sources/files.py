@@ -21,6 +21,7 @@ from sigmascope.sources.refusals import listed, nearest, told
 
 LARGEST = 1 << 30  # bytes of an idx file; MNIST and its kin have 47 million
 KINDS = (".npy", ".npz", ".pt", ".pth", ".safetensors")
+OTHERWISE = "write a function that reads it and returns `x, y`, and name that, `file.py:function`."
 
 
 def existing(path: Path) -> Path:
@@ -54,16 +55,28 @@ def read(path: Path) -> Any:
     Raises:
         Refusal: If there is no such file, its kind is not known, or it is damaged.
     """
+    if path.is_dir() and not any(p.suffix in KINDS for p in path.iterdir()):
+        raise Refusal(f"`{path}` is a folder; name a file in it, or {OTHERWISE}")
     suffix = existing(path).suffix.lower()
     if suffix not in KINDS:
+        kinds = ", ".join(KINDS)
         raise Refusal(
-            f"`{path}` must be a file of kind {', '.join(KINDS)}, got `{suffix or 'none'}`."
+            f"`{path}` must be a file of kind {kinds}, got `{suffix or 'none'}`: convert it, or "
+            f"{OTHERWISE}"
         )
     if path.stat().st_size == 0:
         raise Refusal(f"`{path}` is empty: it has no bytes.")
     if suffix in (".npy", ".npz"):
         return _numpy(path)
     return read_safetensors(path) if suffix == ".safetensors" else read_torch(path)
+
+
+def _require_no_program(path: Path) -> None:
+    if path.suffix == ".py":
+        raise Refusal(
+            f"`{path}` is a program, not a checkpoint: `sigmascope profile {path.name}:NAME` "
+            "measures the model that a function of it returns."
+        )
 
 
 def read_torch(path: Path) -> Any:
@@ -75,6 +88,7 @@ def read_torch(path: Path) -> Any:
     Raises:
         Refusal: If reading it would run code, or if it is damaged.
     """
+    _require_no_program(path)
     try:
         archive = zipfile.is_zipfile(path)  # else a pickle of older torch, with its own bytes
         if archive:

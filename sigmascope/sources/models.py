@@ -1,6 +1,7 @@
 """The door to models."""
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,7 @@ from torch import nn
 
 from sigmascope import gate, networks
 from sigmascope.gate import Refusal
-from sigmascope.sources.callables import call, candidates, is_callable_spec, named
+from sigmascope.sources.callables import call, candidates, is_callable_spec, named, require_program
 from sigmascope.sources.checkpoints import load_checkpoint
 from sigmascope.sources.data import Data
 from sigmascope.sources.huggingface import open_folder
@@ -155,12 +156,16 @@ def _description(value: object) -> str:
     if inspect.iscoroutine(value):
         value.close()  # else Python warns that nobody awaited it
         return "a coroutine: write `def` without `async`."
-    return f"a value of type {type(value).__name__}."
+    if isinstance(value, Mapping):
+        return f"a value of type {type(value).__name__}: weights go with `--checkpoint FILE`."
+    several = isinstance(value, tuple | list) and any(isinstance(v, nn.Module) for v in value)
+    return f"a value of type {type(value).__name__}{': return the model alone' * several}."
 
 
 def _lost(spec: str, path: Path) -> str:
     """The sentence for a spec that names no model."""
     spec = spec.removesuffix(":")  # `file.py:` forgot the name
+    require_program(spec)
     if path.suffix == ".py":
         if not path.is_file():
             return f"There is no file `{spec}`."

@@ -12,7 +12,7 @@ from sigmascope.gate import Refusal
 from sigmascope.sources.batches import as_batch, split
 from sigmascope.sources.callables import call, named
 from sigmascope.sources.datasets import Sample, cifar10, digits, fashion_mnist, gaussian
-from sigmascope.sources.files import existing, read
+from sigmascope.sources.files import read
 from sigmascope.sources.limits import DIGITS
 from sigmascope.sources.loaders import gather, matched
 from sigmascope.sources.refusals import listed, nearest
@@ -86,7 +86,7 @@ def from_file(
     path: Path, samples: int | None, generator: torch.Generator | None, takes: Collection[str]
 ) -> Data:
     """What a file holds."""
-    content, place = read(existing(path)), f"`{path}`"
+    content, place = read(path), f"`{path}`"
     if isinstance(content, Mapping):
         inputs, targets = split(content, place=place, strict=True, takes=takes)
     elif isinstance(content, tuple | list) and len(content) == 2:

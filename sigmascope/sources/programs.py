@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from sigmascope.gate import Refusal, random_states
-from sigmascope.sources.callables import call, candidates, is_callable_spec, named
+from sigmascope.sources.callables import call, candidates, is_callable_spec, named, require_program
+from sigmascope.sources.files import KINDS
 from sigmascope.sources.refusals import listed
 from sigmascope.sources.seeds import lent
 
@@ -30,7 +31,10 @@ def open_program(
     if not is_callable_spec(spec):
         file = Path(spec)
         own = candidates(file) if file.suffix == ".py" else []
+        require_program(spec)
         has = f" `{spec}` has {listed(own)}." if own else ""
+        if file.suffix in KINDS:
+            has = f" Weights alone are measured by `sigmascope scan {spec}`."
         raise Refusal(
             f"A program is named `file.py:function` or `package.module:function`, got `{spec}`."
             f"{has}"

@@ -5,7 +5,18 @@ from difflib import get_close_matches
 
 
 def told(error: BaseException) -> str:
-    """Class and first line of an exception, for use within a sentence."""
+    """Class and first line of an exception, for use within a sentence.
+
+    Then those of the exception that it was raised from, at the root: libraries hide what was wrong
+    behind one that says that something was.
+    """
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None and cause not in chain:
+        chain.append(cause)
+    return ", from ".join(dict.fromkeys(_head(e) for e in (chain[0], chain[-1])))
+
+
+def _head(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if not lines:
         return type(error).__name__

@@ -28,6 +28,12 @@ def test_help_names_every_command_and_the_version(sigmascope):
     assert sigmascope("--version")[1].strip() == __version__
 
 
+def test_words_that_are_left_over_are_told(sigmascope):
+    code, _, err = sigmascope("predict", "64", "24")
+    assert code == 2
+    assert "`64 24` is left over: what belongs to an option stands behind its name" in err
+
+
 def test_help_does_not_wait_for_torch():
     words = (
         "import sys; from sigmascope import cli; sys.argv = ['sigmascope', 'profile', '--help']\n"

@@ -26,6 +26,7 @@ from torch import nn
 
 def build(width=6): return nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Linear(width, 3))
 def wide(): return build(12)
+def tiny(): return build(2)
 """
 TRAIN = """
 import torch

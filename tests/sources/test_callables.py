@@ -44,11 +44,13 @@ def with_default(width=5): return Net(width)
 def needs(width, *, depth): return Net(width)
 def nothing(): Net()
 def wrong(): return [Net()]
+def weights(): return Net().state_dict()
 def kind(): return Net
 def raises(): raise KeyError("width")
 def leaves(): sys.exit("usage: ...")
 def silent(): raise RuntimeError
 async def later(): return Net()
+def inside(): return nn.Linear(3, -1)
 def impossible(): return nn.Linear("a", 3)
 """
 
@@ -66,6 +68,11 @@ def folder(tmp_path):
     (tmp_path / "from_missing.py").write_text("from torch import a_name_that_is_not_there\n")
     (tmp_path / "raising.py").write_text("raise RuntimeError('first line\\nsecond line')\n")
     (tmp_path / "leaving.py").write_text("import sys\nsys.exit(1)\n")
+    (tmp_path / "lazy.py").write_text(
+        "try:\n    raise OSError('no operator')\n"
+        "except OSError as error:\n    raise ModuleNotFoundError('no `A`. Why?') from error\n"
+    )
+    (tmp_path / "library.py").write_text("from torch import nn\n\nmodel = nn.Linear(3, -1)\n")
     (tmp_path / "random.py").write_text("from torch import nn\nmodel = nn.Linear(2, 3)\n")
     (tmp_path / "notes.txt").write_text("hello")
     return tmp_path
@@ -158,7 +165,8 @@ def test_a_generator_makes_a_factory_repeatable(folder):
         ("mine.py:number", "got a value of type int"),
         ("mine.py:needs", "needs the arguments `width`, `depth`"),
         ("mine.py:nothing", "got None: does it end"),
-        ("mine.py:wrong", "got a value of type list"),
+        ("mine.py:wrong", "got a value of type list: return the model alone"),
+        ("mine.py:weights", "got a value of type OrderedDict: weights go with `--checkpoint FILE`"),
         ("mine.py:kind", "the class Net: call it"),
         ("mine.py:raises", r"raised KeyError: 'width' \(mine.py, line \d+\)"),
         ("mine.py:leaves", "raised SystemExit: usage"),
@@ -168,6 +176,12 @@ def test_a_generator_makes_a_factory_repeatable(folder):
         ("wrong_syntax.py:build", "is not valid Python: .*line 1"),
         ("nul.py:build", "not valid Python|raised"),
         ("missing.py:build", r"imports `a_package_that_is_not_there`.*missing.py, line 1"),
+        (
+            "lazy.py:build",
+            r"Error: no `A`. Why\?, from OSError: no operator \(lazy.py, line 4",
+        ),
+        ("library.py:model", r"raised RuntimeError: .*\(library.py, line 3\)"),
+        ("mine.py:inside", r"raised RuntimeError: .*\(mine.py, line \d+\)"),
         ("from_missing.py:build", "raised ImportError: cannot import name"),
         ("raising.py:build", "raised RuntimeError: first line"),
         ("leaving.py:build", "raised SystemExit: 1"),

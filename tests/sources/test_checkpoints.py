@@ -56,5 +56,8 @@ def test_a_checkpoint_that_is_not_there_is_refused(mine, tmp_path):
     torch.save({}, tmp_path / "a.pt")
     with pytest.raises(Refusal, match=r"Did you mean `a\.pt`"):
         open_model(mine("linear"), checkpoint=tmp_path / "b.pt")
+    (tmp_path / "train.py").write_text("print(1)")
+    with pytest.raises(Refusal, match=r"is a program, not a checkpoint.* train\.py:NAME"):
+        open_model(mine("linear"), checkpoint=tmp_path / "train.py")
     with pytest.raises(Refusal, match=r"is a folder; name a file in it, one of `a\.pt`"):
         open_model(mine("linear"), checkpoint=tmp_path)

@@ -109,6 +109,7 @@ def _files(folder):
     (folder / "cut.safetensors").write_bytes(whole[:-60])
     (folder / "text.safetensors").write_text("hello, this is not it")
     (folder / "table.csv").write_text("1,2")
+    (folder / "images" / "cat").mkdir(parents=True)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def _files(folder):
     [
         ("objects.npy", "Python objects"),
         ("objects.npz", "Python objects"),
-        ("words.npy", "must hold numbers, got an array of <U1"),
+        ("words.npy", "must hold numbers, got an array of <U1. Number them: `numpy.unique"),
         ("one.npy", "single number 3.0"),
         ("empty.npy", r"is empty: its shape is \(0, 3\)"),
         ("keys.npz", "must name its inputs `x`.*it has `a`, `b`"),
@@ -134,7 +135,8 @@ def _files(folder):
         ("text.npz", "damaged or not a NumPy file|Python objects"),
         ("cut.safetensors", "is damaged"),
         ("text.safetensors", "is damaged"),
-        ("table.csv", "must be a file of kind .npy"),
+        ("table.csv", "must be a file of kind .npy.*a function that reads it.*`file.py:function`"),
+        ("images", "is a folder; name a file in it, or write a function that reads it"),
         ("wohle.pt", "no file .*Did you mean `whole.pt`"),
         ("nowhere/a.pt", "there is no folder"),
     ],

@@ -102,7 +102,7 @@ def test_batches_are_taken_until_there_are_enough(spec):
         ("word", "got str"),
         ("three", "a tuple of 3"),
         ("uneven", "3 targets for 20 inputs"),
-        ("uneven_parts", r"got \[3, 20\] rows"),
+        ("uneven_parts", r"got parts of 3 and 20 rows"),
         ("no_batch", "gave no batch"),
         ("words_inside", r"\['text'\] must hold numbers"),
         ("ragged", "cannot be joined"),

@@ -36,6 +36,8 @@ def test_a_built_in_network_takes_its_shape_from_the_data():
         ("bert-base-uncased", "nothing is fetched"),
         ("weights.safetensors", "holds weights, not a model"),
         ("", "There is no model ``"),
+        ("lab.ipynb", "is a notebook, .* call `ss.profile"),
+        ("lab.ipynb:build", "is a notebook, .* or write the function into a file"),
     ],
 )
 def test_a_network_that_is_not_there_is_refused(as_users_see_it, spec, says):

@@ -75,6 +75,12 @@ def test_its_chances_come_from_the_generator_and_those_of_torch_stay(file):
         ("train.py", r"named `file.py:function` .* `train.py` has `program`, `needs`"),
         ("train.py:", r"named `file.py:function`"),
         ("mlp?depth=2", r"named `file.py:function` or `package.module:function`, got `mlp"),
+        (
+            "weights.pt",
+            r"got `weights.pt`\. Weights alone are measured by `sigmascope scan",
+        ),
+        ("lab.ipynb", "is a notebook"),
+        ("lab.ipynb:program", "is a notebook"),
         ("train.py:progam", "progam"),
         ("train.py:raises", r"`train.py:raises` raised .*lost"),
         ("train.py:needs", "`train.py:needs` needs the argument"),

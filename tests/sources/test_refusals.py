@@ -17,6 +17,22 @@ def test_an_exception_is_told_in_one_line(error, says):
     assert told(error) == says
 
 
+def raised(error, *causes):
+    """An error as it is after it was raised from others."""
+    for above, below in zip((error, *causes), causes, strict=False):
+        above.__cause__ = below
+    return error
+
+
+def test_an_exception_is_told_with_its_root():
+    lazy = raised(ImportError("no `A`"), ValueError("between"), OSError("no operator.\nmore"))
+    assert told(lazy) == "ImportError: no `A`, from OSError: no operator"
+    assert told(raised(KeyError("x"), KeyError("x"))) == "KeyError: 'x'"
+    circle = KeyError("x")
+    assert told(raised(circle, OSError("y"), circle)) == "KeyError: 'x', from OSError: y"
+    assert told(raised(circle, circle)) == "KeyError: 'x'"
+
+
 def test_the_nearest_word_is_proposed_where_one_is_near():
     assert nearest("dept", ["width", "depth"]) == " Did you mean `depth`?"
     assert nearest("dept", ["width"]) == nearest("dept", []) == ""

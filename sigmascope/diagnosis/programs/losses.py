@@ -87,13 +87,32 @@ def is_language(ids: Tensor, output: Tensor) -> bool:
     return output.ndim == 3 and output.shape[:2] == ids.shape and output.shape[2] > int(ids.max())
 
 
+def tells_next(model: nn.Module) -> bool:
+    """Whether a model may be one that tells the next token.
+
+    One of Hugging Face's, however wrapped, that says by its name that it fills in masked tokens is
+    none. That it cannot `generate` says nothing: users' own models of its base class cannot either.
+    """
+    kinds = {kind.__name__ for module in model.modules() for kind in type(module).__mro__}
+    return not any(kind.endswith(("ForMaskedLM", "ForPreTraining")) for kind in kinds)
+
+
 def tokens_of(batch: Any) -> Tensor | None:
-    """The token ids of a batch: whole numbers `[n, T]`."""
-    ids: Any = batch.get("input_ids") if isinstance(batch, Mapping) else batch
+    """The token ids of a batch: whole numbers `[n, T]`, the decoder's where it has its own."""
+    named = isinstance(batch, Mapping)
+    ids: Any = batch.get("decoder_input_ids", batch.get("input_ids")) if named else batch
     first: Any = ids[0] if isinstance(ids, tuple) and ids else ids
     if not isinstance(first, Tensor) or first.ndim != 2 or first.is_floating_point():
         return None
     return None if first.dtype == torch.bool else first
+
+
+def mask_of(batch: Any) -> Tensor | None:
+    """Which of the tokens of a batch count, where it says so."""
+    if not isinstance(batch, Mapping):
+        return None
+    side = "decoder_" if "decoder_input_ids" in batch else ""
+    return batch.get(f"{side}attention_mask")
 
 
 def shifted(ids: Tensor, mask: Tensor | None = None) -> Tensor:

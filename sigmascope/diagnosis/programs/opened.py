@@ -10,7 +10,14 @@ from torch import Tensor, nn
 
 from sigmascope.diagnosis.programs.data import Taken, taken
 from sigmascope.diagnosis.programs.fitting import fitting_loss
-from sigmascope.diagnosis.programs.losses import is_language, loss_of, shifted, tokens_of
+from sigmascope.diagnosis.programs.losses import (
+    is_language,
+    loss_of,
+    mask_of,
+    shifted,
+    tells_next,
+    tokens_of,
+)
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.programs.wholes import of_studied
 from sigmascope.gate import Refusal
@@ -87,7 +94,7 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     given = _of(program, samples=samples, batch_dim=batch_dim)
     whole = _output(program.model, given)
     output = None if whole is None else as_tensor(whole)[0]
-    known = given if output is None else _completed(given, output)
+    known = given if output is None else _completed(program.model, given, output)
     loss = fitting_loss if program.loss is None else loss_of(program.loss)
     if output is not None and known.targets is not None:
         loss = of_studied(loss, whole, known.targets)
@@ -161,21 +168,20 @@ def _other_loss(model: nn.Module, given: Taken, known: Taken, loss: Loss) -> str
     )
 
 
-def _completed(known: Taken, output: Tensor) -> Taken:
+def _completed(model: nn.Module, known: Taken, output: Tensor) -> Taken:
     """Next tokens as the targets of a language model, where nobody gave any.
 
     Labels that are the inputs, beside a mapping of arguments, mean the same: the models of Hugging
     Face shift them inside.
     """
     ids = tokens_of(known.batch)
-    if ids is None or not is_language(ids, output):
+    if ids is None or not (is_language(ids, output) and tells_next(model)):
         return known
     own = isinstance(known.batch, Mapping)
     same = isinstance(known.targets, Tensor) and _is_same(known.targets, ids)
     if not (known.targets is None or (own and same)):
         return known
-    mask = known.batch.get("attention_mask") if isinstance(known.batch, Mapping) else None
-    return replace(known, targets=shifted(ids, mask))
+    return replace(known, targets=shifted(ids, mask_of(known.batch)))
 
 
 def _is_same(labels: Tensor, ids: Tensor) -> bool:

@@ -28,7 +28,8 @@ def mixed_samples(profile: Profile) -> Iterator[Finding]:
             (
                 "Look for a reshape, transpose, softmax, mean or product over the dimension of the "
                 "batch (`x.view(...)` after `transpose`, `dim=0`), and for `batch_first`.",
-                "If samples lie along another dimension, say `batch_dim=` (`--batch-dim`).",
+                "If samples lie along another dimension, say `batch_dim=` (`--batch-dim`). If they "
+                "are nodes of one graph, it is meant: then views that need them apart stay silent.",
             ),
         )
 

@@ -85,6 +85,9 @@ def has_spikes(s: Spectrum, count: int, *, energy: Estimate, signs: RandomSigns)
 
     Raises:
         ValueError: As of `noise`.
+
+    Source:
+        Johnstone 2001; Ma 2012; Hong, Sheng & Dobriban 2020.
     """
     return _found(s, energy, signs, count)[1][0] >= count
 

@@ -20,6 +20,8 @@ from sigmascope.probes.execution.layers import layers
 from sigmascope.probes.execution.tensor_state import is_sharded
 from sigmascope.probes.samples.batches import Batch, call, tensors
 
+PACKAGE = Path(__file__).parents[1]
+
 
 class Unsplit(Refusal):
     """A last layer whose gradient cannot be split by sample; all else can be measured."""
@@ -129,6 +131,8 @@ def _failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) ->
     hint = "Pass a batch of the shape that forward expects"
     if integers and not embeds:
         hint = "It has no embedding that could read integers: pass the batch as floats (.float())"
+    if any(t.ndim > 3 and f"to have {t.shape[-1]} channels" in str(error) for t in batch):
+        hint = "Channels come second: pass `x.movedim(-1, 1)`"
     if "more than 1 value per channel" in str(error):
         hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
     if "required positional argument" in str(error):
@@ -136,9 +140,6 @@ def _failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) ->
     reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
     got = f"got {type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return f"The model must run on the batch ({shapes}), {got}.{reads} {hint}."
-
-
-PACKAGE = Path(__file__).parents[1]
 
 
 def _is_ours(error: Exception) -> bool:

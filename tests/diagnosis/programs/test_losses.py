@@ -9,7 +9,9 @@ from sigmascope.diagnosis.programs.losses import (
     is_language,
     loss_names,
     loss_of,
+    mask_of,
     shifted,
+    tells_next,
     tokens_of,
 )
 from sigmascope.gate import Refusal
@@ -55,6 +57,39 @@ def test_next_tokens():
     assert shifted(ids, mask).tolist() == [[6, 7, 8, -100], [2, -100, -100, -100]]
     assert tokens_of({"input_ids": ids}) is ids
     assert tokens_of(ids.float()) is None
+    assert mask_of({"input_ids": ids, "attention_mask": mask}) is mask
+    assert mask_of(ids) is None
     assert is_language(ids, torch.zeros(2, 4, 9))
     assert not is_language(ids, torch.zeros(2, 4, 8))  # an id beyond the scores
     assert not is_language(ids, torch.zeros(2, 9))
+
+
+def test_tokens_of_two_kinds_are_the_decoders():
+    ids, decoder = torch.ones(2, 4, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long)
+    both = {"input_ids": ids, "attention_mask": ids, "decoder_input_ids": decoder}
+    assert tokens_of(both) is decoder
+    assert mask_of(both) is None  # the one that is there is of the other tokens
+    assert mask_of({**both, "decoder_attention_mask": decoder}) is decoder
+
+
+@pytest.mark.parametrize(
+    ("kind", "tells"),
+    [
+        ("GPT2LMHeadModel", True),
+        ("T5ForConditionalGeneration", True),
+        ("BertLMHeadModel", True),
+        ("BertForMaskedLM", False),
+        ("BertForPreTraining", False),
+    ],
+)
+def test_models_for_masked_tokens_do_not_tell_what_is_next(kind, tells):
+    transformers = pytest.importorskip("transformers")
+    family = kind.partition("LMHead")[0].partition("For")[0]
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
+    )
+    with torch.device("meta"):
+        model = getattr(transformers, kind)(config)
+    assert tells_next(model) is tells
+    assert tells_next(nn.Sequential(model)) is tells  # wrapped, as by adapters and trainers
+    assert tells_next(nn.Linear(2, 2))  # nobody says that it does not

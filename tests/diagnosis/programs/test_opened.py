@@ -41,6 +41,38 @@ def test_language_models_get_the_next_tokens():
     assert int((known.targets != -100).sum()) == 6 * 2
 
 
+class Pair(Language):
+    """Reads one text and tells another."""
+
+    def forward(self, input_ids, decoder_input_ids, decoder_attention_mask=None):
+        return self.head(self.words(decoder_input_ids) + self.words(input_ids).mean(1, True))
+
+
+class LanguageForMaskedLM(Language):
+    """One that fills in what is hidden, by a name of Hugging Face's kind."""
+
+
+class Own(Language):
+    """A user's own of Hugging Face's base class, which says so unless it is told how."""
+
+    def can_generate(self):
+        return False
+
+
+def test_where_no_next_token_is_told_none_is_asked_for():
+    pair = {"input_ids": IDS, "decoder_input_ids": IDS.flip(0)}
+    known = opened(Program(Pair(), pair), samples=8)
+    assert torch.equal(known.targets[:, :-1], IDS.flip(0)[:, 1:])
+    counts = (torch.arange(5) < 3).long().expand_as(IDS)
+    known = opened(Program(Pair(), {**pair, "decoder_attention_mask": counts}), samples=8)
+    assert int((known.targets != -100).sum()) == 6 * 2
+    assert opened(Program(LanguageForMaskedLM(), IDS), samples=8).targets is None
+    labelled = {"input_ids": IDS, "labels": IDS.clone()}
+    assert torch.equal(opened(Program(LanguageForMaskedLM(), labelled), samples=8).targets, IDS)
+    for data in (IDS, labelled):
+        assert torch.equal(opened(Program(Own(), data), samples=8).targets[:, :-1], IDS[:, 1:])
+
+
 def test_targets_that_a_user_gives_are_taken_as_they_are():
     known = opened(Program(Language(), (IDS, IDS)), samples=8)
     assert torch.equal(known.targets, IDS)  # which a rule may have a word on

@@ -86,6 +86,11 @@ def test_what_a_model_raises_is_shown_with_its_batch():
     )
     with pytest.raises(Refusal, match=says):
         called(Fails(KeyError("page 2")), (torch.ones(4, 3), torch.ones(2).long()))
+    images = nn.Sequential(nn.Conv2d(3, 2, 3))
+    with pytest.raises(Refusal, match=r"Channels come second: pass `x\.movedim\(-1, 1\)`\.$"):
+        called(images, torch.ones(4, 8, 8, 3))
+    with pytest.raises(Refusal, match="Pass a batch of the shape that forward expects"):
+        called(images, torch.ones(4, 1, 8, 8))
     with pytest.raises(Refusal, match="got SystemExit: 3"):
         called(Fails(SystemExit(3)), torch.ones(4, 3))
     with pytest.raises(Refusal, match=r"^mine$"):

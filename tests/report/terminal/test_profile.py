@@ -11,7 +11,7 @@ from sigmascope.report import text
 def test_the_first_line_says_what_was_measured(profile, findings):
     first = text(profile, findings).splitlines()[0]
     assert first.startswith("Measured 33 of 33 layers (weights 33 of 33), 1 of them in part; ")
-    assert first.endswith("; 2 not measured: see below.")
+    assert first.endswith("; 2 measurements left out: see below.")
 
 
 def test_a_layer_without_a_reading_is_not_counted(profile):
@@ -164,7 +164,7 @@ def test_sites_left_out_for_one_reason_share_a_row_unless_asked():
     skipped = tuple(Skipped(f"block.{i}", "centred", "one sample") for i in range(9))
     gone = replace(deep(9), skipped=skipped)
     assert "block.0 and 8 more" in text(gone, ())
-    assert text(gone, ()).splitlines()[0].endswith("9 not measured: see below.")
+    assert text(gone, ()).splitlines()[0].endswith("; 9 measurements left out: see below.")
     assert text(gone, (), whole=True).count("one sample") == 9
 
 
