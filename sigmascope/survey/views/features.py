@@ -52,12 +52,21 @@ def _adjoint(site: str, adjoint: Adjoint, swept: Sweep) -> Iterator[Item]:
     sigma = adjoint.sigma
     size = over_outputs(adjoint.norm_sq, swept, largest=float(sigma.square().max()))
     yield Reading(site, "adjoint norm", _root(size), view)
-    shape = (adjoint.norm_sq.shape[1], adjoint.width)
     there = sigma[sigma[:, 0] > 0]
-    if not len(there):
+    if len(there):
+        yield from _dimensions(site, adjoint, swept, there)
+    else:
         yield Skipped(site, "adjoint rank", "the derivative is exactly zero for every sample")
-        return
-    some = "" if len(there) == len(sigma) else " that are not zero"
+
+
+def _dimensions(
+    site: str, adjoint: Adjoint, swept: Sweep, there: Float64[Tensor, "m r"]
+) -> Iterator[Item]:
+    """Rank and volume, of the singular values of the samples whose derivative is not zero."""
+    view: View = "features"
+    samples, outputs = adjoint.norm_sq.shape
+    shape = (outputs, adjoint.width)
+    some = "" if len(there) == samples else " that are not zero"
     how = f"mean over {len(there)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
     ends = _ends(there, shape, swept.rounding)
     counts = stacks.rank_counts(ends, shape)
@@ -70,7 +79,7 @@ def _adjoint(site: str, adjoint: Adjoint, swept: Sweep) -> Iterator[Item]:
         yield Reading(site, "adjoint log pseudo-determinant", volume, view)
     if not swept.whole:
         counts, risk = _least_ranks(ends, counts[1], adjoint.width, swept)
-    rank = _mean(counts, len(sigma), how, risk=risk)  # of those that are zero it is zero
+    rank = _mean(counts, samples, how, risk=risk)  # of those that are zero it is zero
     yield Reading(site, "adjoint rank", rank, view)
 
 
