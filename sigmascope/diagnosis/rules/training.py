@@ -18,6 +18,7 @@ from sigmascope.diagnosis.training.trials import (
     LOWER,
     OTHER,
     PLANNED,
+    UNCLIPPED,
 )
 from sigmascope.records import Estimate, Finding, Profile, Reading
 
@@ -222,11 +223,12 @@ def other_optimiser(profile: Profile) -> Iterator[Finding]:
 
 
 def strong_options(profile: Profile) -> Iterator[Finding]:
-    """Weight decay or momentum that keeps training from learning."""
+    """Weight decay, momentum or clipping that keeps training from learning."""
     runs = _Runs.of(profile)
     for form, name, do in (
         (DECAYLESS, "strong-weight-decay", "Lower the weight decay: 1e-4 to 1e-2 is usual."),
         (CALMER, "strong-momentum", "Lower the momentum to 0.9."),
+        (UNCLIPPED, "strong-clipping", "Clip gradients at a norm of 1, or not at all."),
     ):
         if runs.better(form) and runs.left() >= GOOD / 5:
             yield Finding(
@@ -237,35 +239,6 @@ def strong_options(profile: Profile) -> Iterator[Finding]:
                 f"{runs.says()}; with {form}, and nothing else changed, {runs.left(form):.0%}.",
                 BOTTOU,
                 (do,),
-            )
-
-
-def left_out(profile: Profile) -> Iterator[Finding]:
-    """Weights to be trained that the optimiser does not hold."""
-    for r in profile.series("weights left out"):
-        yield Finding(
-            "untrained-weights",
-            "(training)",
-            "warning",
-            (r,),
-            f"{r.estimate.value:.0f} parameters require gradients, and the optimiser does not hold "
-            "them: no step changes them.",
-            "Arithmetic: what is not handed over takes no step",
-            ("Give the optimiser `model.parameters()`, or freeze what is not to be trained.",),
-        )
-
-
-def failing_training(profile: Profile) -> Iterator[Finding]:
-    """Training steps that raise, or a loss that no weight is in."""
-    for gap in profile.skipped:
-        if gap.what == "training" and gap.site != "(training)":
-            yield Finding(
-                "failing-training",
-                "(training)",
-                "error",
-                (),
-                f"A training step at your settings does not work: {gap.why}",
-                "Measured: training of a copy",
             )
 
 

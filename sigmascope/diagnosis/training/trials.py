@@ -27,7 +27,8 @@ HIGHER = (FORM[10.0], FORM[100.0], USUAL_HIGHER)
 BEYOND = 300.0  # times the user's rate, or less than its inverse: out of reach of the rates above
 ROOM = 1e-6  # share of the first loss that a constant must leave, to be compared with
 DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
-DECAYLESS, CALMER = "no weight decay", "momentum 0.9"
+CLIP = 0.01  # norm of the gradient below which it is tried without clipping
+DECAYLESS, CALMER, UNCLIPPED = "no weight decay", "momentum 0.9", "no clipping"
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
 
 
@@ -110,7 +111,8 @@ def tried(
     for times in RATES:
         if _worth(times, trials):
             bench.beside(trials, FORM[times], recipe.at(times), data.size, fewer)
-    for form, other, size in (*_far(recipe, trials), *_elsewhere(model, data, recipe)):
+    beside = (*_far(recipe, trials), *_elsewhere(model, data, recipe, clip))
+    for form, other, size in beside:
         with suppress(Exception):  # another optimiser may take no such gradients: it tells nothing
             bench.beside(trials, form, other, size, fewer * data.size // size)
     return trials
@@ -153,7 +155,8 @@ class _Bench:
         """Another run, of which the losses stay; left out where there is no time for it."""
         other = None
         if self.budget.left > self.pace * steps * size:
-            other = started(self.model, recipe, size, clip=self.clip)
+            clip = None if form == UNCLIPPED else self.clip
+            other = started(self.model, recipe, size, clip=clip)
             other.go_on(self.data, steps, self.budget)
             other.forget()
         if other is not None and (other.steps >= steps or not other.finite):
@@ -198,13 +201,17 @@ def at_usual(recipe: Recipe) -> Recipe:
     return replace(recipe.having(lr=rate), rate=rate)
 
 
-def _elsewhere(model: nn.Module, data: Data, recipe: Recipe) -> Iterator[tuple[str, Recipe, int]]:
+def _elsewhere(
+    model: nn.Module, data: Data, recipe: Recipe, clip: float | None
+) -> Iterator[tuple[str, Recipe, int]]:
     """Another family of optimisers at its usual rate, and smaller batches where there are few."""
     group = recipe.make(duplicate(model)).param_groups[0]
     if group.get("weight_decay", 0.0) > DECAY:
         yield DECAYLESS, recipe.having(weight_decay=0.0), data.size
     if group.get("momentum", 0.0) > MOMENTUM:
         yield CALMER, recipe.having(momentum=0.9), data.size
+    if clip is not None and clip < CLIP:
+        yield UNCLIPPED, recipe, data.size
     yield OTHER, other_family(recipe), data.size
     if data.size >= 8 and 4 * data.size > data.count:  # few steps in an epoch
         yield BATCH, recipe, data.size // 8
