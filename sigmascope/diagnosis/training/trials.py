@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from torch import nn
 
 from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
-from sigmascope.diagnosis.training.runs import Data, Run, started
+from sigmascope.diagnosis.training.runs import Data, Run, scaled_inputs, started
 from sigmascope.gate import Budget, OverBudget, time_words
 from sigmascope.probes.execution import duplicate
 from sigmascope.survey.task import least_losses
@@ -29,6 +29,7 @@ ROOM = 1e-6  # share of the first loss that a constant must leave, to be compare
 DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
 CLIP = 0.01  # norm of the gradient below which it is tried without clipping
 DECAYLESS, CALMER, UNCLIPPED = "no weight decay", "momentum 0.9", "no clipping"
+SCALED = "scaled inputs"
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
 
 
@@ -111,6 +112,10 @@ def tried(
     for times in RATES:
         if _worth(times, trials):
             bench.beside(trials, FORM[times], recipe.at(times), data.size, fewer)
+    scaled = scaled_inputs(data)
+    if scaled is not None:
+        with suppress(Exception):  # a model may take no such inputs
+            bench.beside(trials, SCALED, recipe, data.size, fewer, scaled)
     beside = (*_far(recipe, trials), *_elsewhere(model, data, recipe, clip))
     for form, other, size in beside:
         with suppress(Exception):  # another optimiser may take no such gradients: it tells nothing
@@ -151,13 +156,21 @@ class _Bench:
         self.pace = half.used / max(mine.steps * mine.size, 1)
         return mine.steps if mine.finite else steps
 
-    def beside(self, trials: Trials, form: str, recipe: Recipe, size: int, steps: int) -> None:
+    def beside(
+        self,
+        trials: Trials,
+        form: str,
+        recipe: Recipe,
+        size: int,
+        steps: int,
+        data: Data | None = None,
+    ) -> None:
         """Another run, of which the losses stay; left out where there is no time for it."""
         other = None
         if self.budget.left > self.pace * steps * size:
             clip = None if form == UNCLIPPED else self.clip
             other = started(self.model, recipe, size, clip=clip)
-            other.go_on(self.data, steps, self.budget)
+            other.go_on(data or self.data, steps, self.budget)
             other.forget()
         if other is not None and (other.steps >= steps or not other.finite):
             trials.others[form] = other
