@@ -206,7 +206,8 @@ def _asked(fit: Fit) -> Iterator[Item]:
         yield Skipped("(loss)", "what the loss asks", "it bears no outputs that are made up")
         return
     if fit.needs.indifferent:
-        yield Reading("(loss)", "indifferent loss", ONE, VIEW)
+        form = "in steps" if fit.needs.stepped else "constant"
+        yield Reading("(loss)", "indifferent loss", ONE, VIEW, form)
     wanted = Estimate.exactly(float(fit.needs.probabilities))
     yield Reading("(loss)", "loss of probabilities", wanted, VIEW, fit.needs.coupling)
     for name, value in (("least loss", fit.free), ("least loss of a constant", fit.same)):
