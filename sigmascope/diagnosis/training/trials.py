@@ -11,7 +11,7 @@ from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
 from sigmascope.diagnosis.training.runs import Data, Run, scaled_inputs, started
 from sigmascope.gate import Budget, OverBudget, time_words
 from sigmascope.probes.execution import duplicate
-from sigmascope.survey.task import least_losses
+from sigmascope.survey.task import least_losses, room_of
 
 RATES = (0.1, 10.0, 0.01, 100.0)  # times the user's, in the order in which they are tried
 PASSES = 8  # over the samples at hand that the user's settings get, however large the model
@@ -25,7 +25,6 @@ USUAL_LOWER, USUAL_HIGHER = "usual rate, lower", "usual rate, higher"
 LOWER = (FORM[0.1], FORM[0.01], USUAL_LOWER)
 HIGHER = (FORM[10.0], FORM[100.0], USUAL_HIGHER)
 BEYOND = 300.0  # times the user's rate, or less than its inverse: out of reach of the rates above
-ROOM = 1e-6  # share of the first loss that a constant must leave, to be compared with
 DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
 CLIP = 0.01  # norm of the gradient below which it is tried without clipping
 DECAYLESS, CALMER, UNCLIPPED = "no weight decay", "momentum 0.9", "no clipping"
@@ -46,9 +45,9 @@ class Scale:
     same: float
 
     @classmethod
-    def of(cls, free: float, same: float, first: float) -> "Scale":
-        """Of a task; where a constant fits it, as a single sample, `first` is the loss to beat."""
-        return cls(free, same if same - free > ROOM * abs(first) else first)
+    def of(cls, free: float, same: float, first: float, *, room: float) -> "Scale":
+        """Of a task; where a constant fits it to `room`, `first` is the loss to beat."""
+        return cls(free, same if same - free > room else first)
 
     def left(self, loss: float) -> float:
         """Share of the best constant's loss that is left; above 1 where it is worse."""
@@ -103,8 +102,9 @@ def tried(
     mine = started(model, recipe, data.size, clip=clip)
     wanted = max(steps // mine.evaluations, min(steps, FEWEST))
     steps = bench.first(mine, wanted)
-    ends = ends or least_losses(data.loss, mine.output(data), data.targets)
-    scale = Scale.of(*ends, next(iter(mine.losses), math.nan))
+    output, first = mine.output(data), next(iter(mine.losses), math.nan)
+    ends = ends or least_losses(data.loss, output, data.targets)
+    scale = Scale.of(*ends, first, room=room_of(data.loss, output, data.targets, first))
     trials = Trials(mine, {}, scale, wanted)
     if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
         return trials
