@@ -27,6 +27,7 @@ COLLAPSE = ("rank-collapse", "directional-gradient-vanishing", "forgotten-target
 # every cause with what it brings, the deepest causes first
 BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "foreign-optimiser": TRAINING,
         "alike-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
         "constant-output": (
             *TRAINING,
@@ -89,6 +90,7 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "silent-samples": (*COLLAPSE, "no-gradient", "vanishing-signal"),
         "saturated-units": (*COLLAPSE, *SIZES, "no-gradient"),
         "frozen-layer": ("unaligned-layers",),
+        "untrained-weights": TRAINING,
         "exploding-signal": (
             "tangent-size", "loud-output", "exploding-adjoints", "non-finite", "vanishing-adjoints",
         ),

@@ -11,6 +11,7 @@ from sigmascope import survey
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import Opened, opened, unseen
 from sigmascope.diagnosis.programs.optimisers import Recipe, Spec
+from sigmascope.diagnosis.programs.orders import last_batch_items, order_items
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.catalogue import diagnose as findings_of
 from sigmascope.diagnosis.rules.fit import UNFIT
@@ -186,7 +187,7 @@ def _trained(
     """The profile with what training at the user's settings showed, or why it did not."""
     if recipe is None:  # of which the report says that nothing was heard
         return measured
-    items: list[Item] = [*_of_the_loss(program.loss)]
+    items: list[Item] = [*_of_the_loss(program.loss), *order_items(program.data)]
     if not isinstance(known.task.get("targets"), Tensor):
         items.append(Skipped("(training)", "training", "no targets were given that it could fit"))
     else:
@@ -202,7 +203,7 @@ def _trained(
             budget=budget,
             unseen=unseen_of(program, known),
         )
-        items += tried(seen, "training")
+        items += [*tried(seen, "training"), *last_batch_items(program, known)]
     return replace(
         measured,
         readings=(*measured.readings, *(i for i in items if isinstance(i, Reading))),

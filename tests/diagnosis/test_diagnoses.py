@@ -57,6 +57,9 @@ def test_one_fault_is_the_first_cause(change, cause):
         ({"optimizer": "adam", "lr": 0.01, "weight_decay": 3.0}, "strong-weight-decay"),
         ({"optimizer": lambda ps: torch.optim.SGD([*ps][-2:], 0.1), "lr": None},
          "untrained-weights"),
+        ({"optimizer": torch.optim.Adam(network().parameters(), 0.01), "lr": None},
+         "foreign-optimiser"),
+        ({"optimizer": "sgd", "lr": 0.1, "clip": 1e-6}, "strong-clipping"),
         ({"lr": 0.0}, "rate-too-low"),
         ({"optimizer": lambda ps: torch.optim.Adam(ps, lr=0.0), "lr": None}, "rate-too-low"),
     ],
@@ -80,7 +83,8 @@ def test_steps_that_do_not_work():
 
     for model, batch in ((Held(), 20), (network(nn.BatchNorm1d(3)), 1)):
         found = ss.diagnose(model, (X, Y), loss="cross_entropy", optimizer="adam", batch_size=batch)
-        assert "failing-training" in [f.name for f in found.causes], found.findings
+        said = {f.name: f.severity for f in found.causes}
+        assert said.get("failing-training") == "error", found.findings
 
 
 def test_logarithms_are_left_in_peace():

@@ -7,6 +7,7 @@ the same. Models are copies; nothing is trained here.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from types import MappingProxyType
 from typing import Any
 
@@ -153,6 +154,23 @@ def _option(name: str, value: float) -> Maker:
     return make
 
 
+def _clip_at_one(program: Program, _: Opened) -> Change:
+    line = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    return Change("", "", (line,), _with(program, clip=1.0))
+
+
+def _all_parameters(program: Program, _: Opened) -> Change:
+    """The optimiser at its rate, of all that requires gradients."""
+    made = require_recipe(program).make(duplicate(program.model))
+    kind, group, takes = type(made), made.param_groups[0], signature(type(made)).parameters
+    options = {k: v for k, v in group.items() if k in takes and k != "params"}
+    fresh = lambda parameters: kind(parameters, **options)
+    own = (k for k in ("lr", "momentum", "weight_decay") if options.get(k))
+    said = "".join(f", {k}={options[k]:g}" for k in own)
+    line = f"optimizer = torch.optim.{kind.__name__}(model.parameters(){said})"
+    return Change("", "", (line,), _with(program, optimizer=fresh))
+
+
 def _smaller(program: Program, known: Opened) -> Change:
     size = max(known.size // 8, 1)
     line = f"batch_size = {size}  # in place of {known.size}"
@@ -283,6 +301,9 @@ OWN: Mapping[str, tuple[tuple[str, Maker], ...]] = MappingProxyType(
         "other-optimiser": (("other-optimiser", _other),),
         "strong-weight-decay": (("less-weight-decay", _option("weight_decay", 1e-4)),),
         "strong-momentum": (("less-momentum", _option("momentum", 0.9)),),
+        "strong-clipping": (("clip-at-one", _clip_at_one),),
+        "untrained-weights": (("all-parameters", _all_parameters),),
+        "foreign-optimiser": (("all-parameters", _all_parameters),),
         "large-batch": (("smaller-batch", _smaller),),
         "stuck": (("other-optimiser", _other), ("lower-rate", _rate(0.1))),
         "no-progress": (("other-optimiser", _other), ("lower-rate", _rate(0.1))),

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
 from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.samples import Batch, chosen, sample_count, tensors
@@ -140,8 +140,31 @@ def _of_loader(loader: DataLoader[Any], samples: int, batch_dim: int) -> Taken:
         total = len(loader.dataset)  # type: ignore[arg-type]
     except TypeError:  # a stream
         total = None
-    found = _of_iterable(loader, total, samples, batch_dim)
+    try:
+        given = _mixed(loader, samples) if as_they_lie(loader) else loader
+        found = _of_iterable(given, total, samples, batch_dim)
+    except Refusal:  # neighbours may go together where others do not, as rows of one length
+        found = _of_iterable(loader, total, samples, batch_dim)
     return Taken(found.batch, found.targets, total, loader.batch_size or found.size)
+
+
+def as_they_lie(data: Any) -> bool:
+    """Whether it is a loader that gives the samples of a data set one after the other."""
+    return (
+        isinstance(data, DataLoader)
+        and type(data.batch_sampler) is BatchSampler
+        and type(data.sampler) is SequentialSampler
+        and hasattr(data.dataset, "__getitem__")
+        and isinstance(data.dataset, Sized)
+    )
+
+
+def _mixed(loader: DataLoader[Any], samples: int) -> Iterator[Any]:
+    """Batches from all over a data set, of which a loader's first may be of one kind."""
+    total = len(loader.dataset)  # type: ignore[arg-type]
+    rows = torch.randperm(total, generator=torch.Generator().manual_seed(0))[:samples]
+    for part in rows.split(loader.batch_size or 1):
+        yield loader.collate_fn([loader.dataset[i] for i in part.tolist()])
 
 
 def _of_iterable(data: Iterable[Any], total: int | None, samples: int, batch_dim: int) -> Taken:

@@ -176,24 +176,26 @@ def _scaled(optimizer: Optimizer, times: float) -> Optimizer:
 
 
 def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module], Optimizer]:
-    """The same class with the same groups, of the copy's parameters, from a fresh state."""
+    """The same class with the same groups, of the copy's parameters, from a fresh state.
+
+    One that holds no parameter of the model, as where the model was made anew behind it, is made
+    again as it is: its steps change something else.
+    """
     names = {id(p): name for name, p in model.named_parameters()}
     groups = [
         {**{k: v for k, v in g.items() if k not in ("params", "initial_lr")},
          "params": [names[id(p)] for p in g["params"] if id(p) in names]}
         for g in optimizer.param_groups
     ]  # fmt: skip
-    if not any(g["params"] for g in groups):
-        raise Refusal("`optimizer` must hold parameters of the model, got one that holds none.")
     kind, defaults = type(optimizer), dict(optimizer.defaults)
 
     def again(copy: nn.Module) -> Optimizer:
         own = {n: p for n, p in copy.named_parameters() if p.requires_grad}
         mine = [{**g, "params": [own.pop(n) for n in g["params"] if n in own]} for g in groups]
-        mine[0]["params"] += [
-            p for n, p in own.items() if n not in names.values()
-        ]  # a changed copy
-        mine = [g for g in mine if g["params"]]
+        fresh = [p for n, p in own.items() if n not in names.values()]  # of a changed copy
+        mine[0]["params"] += fresh
+        elsewhere = {**mine[0], "params": [torch.zeros(1, requires_grad=True)]}
+        mine = [g for g in mine if g["params"]] or [elsewhere]
         takes = inspect.signature(kind).parameters
         return kind(mine, **{k: v for k, v in defaults.items() if k in takes})
 

@@ -70,6 +70,7 @@ from sigmascope.diagnosis.rules.setup import (
     untouched_statistics,
     weight_scale,
 )
+from sigmascope.diagnosis.rules.steps import failing_training, left_out, sorted_samples
 from sigmascope.diagnosis.rules.task import (
     forgotten_targets,
     ill_conditioned,
@@ -77,10 +78,8 @@ from sigmascope.diagnosis.rules.task import (
     unscaled_targets,
 )
 from sigmascope.diagnosis.rules.training import (
-    failing_training,
     few_steps,
     large_batch,
-    left_out,
     other_optimiser,
     rate_too_high,
     rate_too_low,
@@ -151,6 +150,7 @@ RULES: tuple[Rule, ...] = (
     unaligned_layers,
     rank_one_layer,
     failing_training,
+    sorted_samples,
     left_out,
     strong_options,
     rate_too_high,
@@ -166,7 +166,8 @@ MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
 # errors that no progress in the first steps takes back
 CERTAIN = (
     "non-finite", "out-of-reach", "wrong-backward", "frozen-layer", "no-tangents",
-    "constant-output", "indifferent-loss", "spread-targets",
+    "constant-output", "indifferent-loss", "spread-targets", "failing-training",
+    "foreign-optimiser",
 )  # fmt: skip
 # what a loss that falls takes nothing of: the task is another one than is meant
 STANDS = (
@@ -174,7 +175,7 @@ STANDS = (
     "double-softmax", "softmax-in-the-loss", "out-of-reach", "single-target",
     "unrelated-targets", "alike-inputs", "lost-inputs",
     "later-inputs-seen", "copied-targets", "counted-padding", "mixed-samples", "heavy-dropout",
-    "unused-layers", "stale-statistics", "untouched-statistics",
+    "unused-layers", "stale-statistics", "untouched-statistics", "sorted-samples",
 )  # fmt: skip
 
 

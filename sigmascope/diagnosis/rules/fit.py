@@ -109,21 +109,33 @@ def constant_output(profile: Profile) -> Iterator[Finding]:
         )
 
 
+INDIFFERENT = (
+    "The loss does not change with the outputs, whatever these are: its gradient is zero. A "
+    "softmax over one output is always 1, and its cross-entropy 0."
+)
+ONE_EACH = "Give the model one output for each class, or take a loss for one output."
+STEPPED = (
+    "The loss changes with the outputs in steps only, as what is rounded, compared or chosen by "
+    "`argmax` does, or is cut off from them: its gradient is zero."
+)
+SMOOTH = "Take a loss of the scores themselves (cross-entropy for classes); count hits beside it."
+
+
 def indifferent_loss(profile: Profile) -> Iterator[Finding]:
     """A loss that no output changes."""
     task = _Task.of(profile)
     if task.has("indifferent loss") and not task.has("constant output"):
         kind, classes = task.kind, f"{task.value('distinct targets'):.0f}"
         many = f" There are {classes} different targets." if kind == "ids as values" else ""
+        stepped = any(r.form == "in steps" for r in profile.series("indifferent loss"))
         yield Finding(
             "indifferent-loss",
             "(loss)",
             "error",
             task.evidence("indifferent loss", "distinct targets"),
-            "The loss does not change with the outputs, whatever these are: its gradient is zero. "
-            f"A softmax over one output is always 1, and its cross-entropy 0.{many}",
+            STEPPED if stepped else f"{INDIFFERENT}{many}",
             "Arithmetic: a constant has no slope",
-            ("Give the model one output for each class, or take a loss for one output.",),
+            (SMOOTH if stepped else ONE_EACH,),
         )
 
 

@@ -19,7 +19,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unscaled_inputs", "untouched_statistics", "frozen_layers", "equal_units",
             "linear_network", "linear_layers", "weight_scale", "stale_statistics",
             "mixed_samples", "heavy_dropout", "unused_layers", "strong_residual", "silent_samples",
-            "sigmoid_stack", "saturated_units", "denormal_values",
+            "sigmoid_stack", "saturated_units", "denormal_values", "sorted_samples",
         ),
         "task": (
             "unfit_targets", "constant_output", "indifferent_loss", "single_target",

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterator
 
+from sigmascope.diagnosis.rules.training import STUCK, Runs
+from sigmascope.diagnosis.training.runs import LARGE_INPUT, SMALL_INPUT
+from sigmascope.diagnosis.training.trials import SCALED
 from sigmascope.records import Finding, Profile
 
 LARGE_GAIN, SMALL_GAIN = 4.0, 0.02  # of most layers; He has 1.4, PyTorch's default 0.6
-LARGE_INPUT, SMALL_INPUT = 30.0, 0.01  # root mean square
 MOST = 0.5  # of the layers
 GROWN = 1e4  # of the stream's mean square over all branches
 DEEP = 16  # branches
@@ -36,19 +38,27 @@ def weight_scale(profile: Profile) -> Iterator[Finding]:
 
 
 def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
-    """Inputs whose size is far from one."""
+    """Inputs whose size is far from one, an error where training breaks on them alone."""
+    runs = Runs.of(profile)
     for r in profile.series("input size"):
         size = r.estimate.value
         if size > LARGE_INPUT or size < SMALL_INPUT:
+            helps = runs.better(SCALED)
             yield Finding(
                 "unscaled-inputs",
                 r.site,
-                "warning",
-                (r,),
+                "error" if helps and runs.left() == math.inf else "warning",
+                (r, *(runs.evidence(SCALED) if helps else ())),
                 f"The inputs have root mean square {size:.3g}: learning rates and initial weights "
-                "are made for inputs near 1.",
+                f"are made for inputs near 1.{_scaled(runs) if helps else ''}",
                 "LeCun et al. 1998, Sec. 4.3",
             )
+
+
+def _scaled(runs: Runs) -> str:
+    """What scaled inputs change of the user's run, in words."""
+    left = f"{runs.left(SCALED):.0%}"
+    return f" {runs.says()}; with inputs of unit size, and nothing else changed, {left} is left."
 
 
 def strong_residual(profile: Profile) -> Iterator[Finding]:
@@ -163,18 +173,26 @@ def cut_weights(profile: Profile) -> Iterator[Finding]:
     # behind a weight that starts at zero, and moves, nothing is cut off for long
     apart = [r for r in moved if r.estimate.value == 0 and r.form != "behind zeros"]
     cut = [r for r in apart if r.site in names]
-    if cut and len(cut) < len([r for r in moved if r.site in names]):
+    whole = len(cut) == len([r for r in moved if r.site in names])
+    if cut and (not whole or _learns_nothing(profile)):
+        count = f"None of the {len(cut)} weights gets a" if whole else f"{len(cut)} weights get no"
         yield Finding(
             "no-gradient",
             cut[0].site,
-            "warning",
+            "error" if whole else "warning",
             tuple(cut[:4]),
-            f"{len(cut)} weights get no gradient on this batch, the first {cut[0].site}: what they "
-            "write does not reach the loss, is cut off from the gradient (`detach`, `no_grad`), or "
-            "meets units that are off for every sample.",
+            f"{count} gradient on this batch, the first {cut[0].site}: what they write does not "
+            "reach the loss, is cut off from the gradient (`detach`, `no_grad`, `.data`, NumPy), "
+            "or meets units that are off for every sample.",
             "Arithmetic: what has no gradient takes no step",
             ("Follow the output of this layer to the loss, and look for what cuts it off.",),
         )
+
+
+def _learns_nothing(profile: Profile) -> bool:
+    """Whether steps were seen to change nothing: where all fits, there is no gradient either."""
+    runs = Runs.of(profile)
+    return runs.steps > 0 and not runs.left() < STUCK
 
 
 def denormal_values(profile: Profile) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from sigmascope.diagnosis.training.trials import (
     LOWER,
     OTHER,
     PLANNED,
+    UNCLIPPED,
 )
 from sigmascope.records import Estimate, Finding, Profile, Reading
 
@@ -34,13 +35,13 @@ LECUN = "LeCun et al. 1998, Sec. 4.7"
 
 
 @dataclass(frozen=True, slots=True)
-class _Runs:
+class Runs:
     """What a profile tells of training at the user's settings and beside them."""
 
     readings: dict[tuple[str, str], Reading]
 
     @classmethod
-    def of(cls, profile: Profile) -> "_Runs":
+    def of(cls, profile: Profile) -> "Runs":
         own = (r for r in profile.readings if r.view == "training")
         return cls({(r.quantity, r.form): r for r in own})
 
@@ -112,12 +113,12 @@ class _Runs:
 
 def trains(profile: Profile) -> bool:
     """Whether training at the user's settings got under way."""
-    return _Runs.of(profile).left() < GOOD
+    return Runs.of(profile).left() < GOOD
 
 
 def rate_too_high(profile: Profile) -> Iterator[Finding]:
     """A rate at which training breaks or stands still, and a smaller one that learns."""
-    runs = _Runs.of(profile)
+    runs = Runs.of(profile)
     left = runs.left()
     if not left >= STUCK or (runs.falling and left < FAR):
         return
@@ -129,7 +130,7 @@ def rate_too_high(profile: Profile) -> Iterator[Finding]:
     yield _lower(runs, bears)
 
 
-def _lower(runs: _Runs, bears: list[str]) -> Finding:
+def _lower(runs: Runs, bears: list[str]) -> Finding:
     """What to say of a rate that is too high, and of those that it should be."""
     than, lower = ", and at a hundredth of your rate neither", "a thousandth or less"
     if bears:
@@ -147,11 +148,11 @@ def _lower(runs: _Runs, bears: list[str]) -> Finding:
     )
 
 
-def _rate(runs: _Runs, form: str) -> str:
+def _rate(runs: Runs, form: str) -> str:
     return f"{runs.value('rate', form):.2g}"
 
 
-def _rate_of(runs: _Runs, form: str) -> str:
+def _rate_of(runs: Runs, form: str) -> str:
     """The rate of a run beside yours in words: `0.001, times 0.1`."""
     beside = form.replace("rate x", "times") if form.startswith("rate x") else "which is usual"
     return f"{_rate(runs, form)}, {beside}"
@@ -159,7 +160,7 @@ def _rate_of(runs: _Runs, form: str) -> str:
 
 def rate_too_low(profile: Profile) -> Iterator[Finding]:
     """A rate at which training creeps, and a larger one that is far ahead by then."""
-    runs = _Runs.of(profile)
+    runs = Runs.of(profile)
     left, planned = runs.left(), runs.value("planned steps")
     if not GOOD <= left < math.inf:
         return
@@ -183,7 +184,7 @@ def rate_too_low(profile: Profile) -> Iterator[Finding]:
 
 def few_steps(profile: Profile) -> Iterator[Finding]:
     """A plan that ends while the loss is still on its way."""
-    runs = _Runs.of(profile)
+    runs = Runs.of(profile)
     left, planned = runs.left(), runs.value("planned steps")
     if not (GOOD <= left < math.inf and planned <= runs.steps and runs.falling):
         return
@@ -203,7 +204,7 @@ def few_steps(profile: Profile) -> Iterator[Finding]:
 
 def other_optimiser(profile: Profile) -> Iterator[Finding]:
     """An optimiser that learns at no rate, where another does at its usual one."""
-    runs = _Runs.of(profile)
+    runs = Runs.of(profile)
     left = runs.left()
     if not left >= BETTER or runs.falling or not runs.better(OTHER):
         return
@@ -222,11 +223,12 @@ def other_optimiser(profile: Profile) -> Iterator[Finding]:
 
 
 def strong_options(profile: Profile) -> Iterator[Finding]:
-    """Weight decay or momentum that keeps training from learning."""
-    runs = _Runs.of(profile)
+    """Weight decay, momentum or clipping that keeps training from learning."""
+    runs = Runs.of(profile)
     for form, name, do in (
         (DECAYLESS, "strong-weight-decay", "Lower the weight decay: 1e-4 to 1e-2 is usual."),
         (CALMER, "strong-momentum", "Lower the momentum to 0.9."),
+        (UNCLIPPED, "strong-clipping", "Clip gradients at a norm of 1, or not at all."),
     ):
         if runs.better(form) and runs.left() >= GOOD / 5:
             yield Finding(
@@ -240,38 +242,9 @@ def strong_options(profile: Profile) -> Iterator[Finding]:
             )
 
 
-def left_out(profile: Profile) -> Iterator[Finding]:
-    """Weights to be trained that the optimiser does not hold."""
-    for r in profile.series("weights left out"):
-        yield Finding(
-            "untrained-weights",
-            "(training)",
-            "warning",
-            (r,),
-            f"{r.estimate.value:.0f} parameters require gradients, and the optimiser does not hold "
-            "them: no step changes them.",
-            "Arithmetic: what is not handed over takes no step",
-            ("Give the optimiser `model.parameters()`, or freeze what is not to be trained.",),
-        )
-
-
-def failing_training(profile: Profile) -> Iterator[Finding]:
-    """Training steps that raise, or a loss that no weight is in."""
-    for gap in profile.skipped:
-        if gap.what == "training" and gap.site != "(training)":
-            yield Finding(
-                "failing-training",
-                "(training)",
-                "error",
-                (),
-                f"A training step at your settings does not work: {gap.why}",
-                "Measured: training of a copy",
-            )
-
-
 def large_batch(profile: Profile) -> Iterator[Finding]:
     """Batches of which an epoch has so few that smaller ones learn far more of it."""
-    runs = _Runs.of(profile)
+    runs = Runs.of(profile)
     if not GOOD <= runs.left() < math.inf or not runs.better(BATCH):
         return
     if runs.left(BATCH) > GOOD:
@@ -294,7 +267,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     Where the probe, which trains for longer and at the usual rates, learns all the same, a short
     plan is what is wrong; a long one that ends here is told without a cause.
     """
-    runs = _Runs.of(profile)
+    runs = Runs.of(profile)
     left = runs.left()
     whole = runs.value("planned steps") <= runs.steps
     if not left >= STUCK or runs.falling or not (whole or runs.steps >= ENOUGH):
@@ -313,7 +286,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     yield Finding("stuck", "(training)", "warning", runs.evidence(*tried), says, source)
 
 
-def _beside(runs: _Runs, tried: list[str], *, fits: bool) -> str:
+def _beside(runs: Runs, tried: list[str], *, fits: bool) -> str:
     """What the other runs say of one that learned nothing."""
     better = [f for f in tried if runs.better(f)]
     if better:
@@ -323,7 +296,7 @@ def _beside(runs: _Runs, tried: list[str], *, fits: bool) -> str:
     return f", and no other rate, optimiser or batch that was tried learns more{fault}."
 
 
-def _too_few(runs: _Runs, chance: Reading) -> Finding:
+def _too_few(runs: Runs, chance: Reading) -> Finding:
     """Of a plan in which no setting learns, although a longer one would."""
     return Finding(
         "few-steps",

@@ -81,9 +81,10 @@ def _readings(
     trials: Trials, data: Data, planned: int | None, unseen: Data | None
 ) -> Iterator[Item]:
     mine, scale = trials.mine, trials.scale
-    left_out = _left_out(mine)
+    held, left_out = _handed_over(mine)
     if left_out:
         yield Reading(SITE, "weights left out", Estimate.exactly(left_out), VIEW, PLANNED)
+        yield Reading(SITE, "weights held", Estimate.exactly(held), VIEW, PLANNED)
     yield Reading(SITE, "steps tried", Estimate.exactly(mine.steps), VIEW, PLANNED)
     if planned is not None:
         yield Reading(SITE, "planned steps", Estimate.exactly(planned), VIEW, PLANNED)
@@ -106,10 +107,11 @@ def _readings(
         yield Reading(SITE, "score", Estimate.exactly(score), VIEW, PLANNED)
 
 
-def _left_out(run: Run) -> int:
-    """Parameters that require gradients and that the optimiser does not hold."""
+def _handed_over(run: Run) -> tuple[int, int]:
+    """Parameters that require gradients: those that the optimiser holds, and the others."""
     held = {id(p) for g in run.optimiser.param_groups for p in g["params"]}
-    return sum(p.requires_grad and id(p) not in held for p in run.model.parameters())
+    trained = [id(p) in held for p in run.model.parameters() if p.requires_grad]
+    return sum(trained), len(trained) - sum(trained)
 
 
 def _elsewhere(run: Run, scale: Scale, unseen: Data | None) -> float | None:

@@ -8,7 +8,7 @@ that two diagnoses of one program are the same.
 import inspect
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from sigmascope.gate import Budget, Refusal, random_states
 from sigmascope.probes.execution import called, duplicate, layers, recording, still
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
 
+LARGE_INPUT, SMALL_INPUT = 30.0, 0.01  # root mean square, beyond which inputs are tried scaled
 WINDOW = 5  # steps over which a loss is smoothed, at least
 
 
@@ -195,3 +196,16 @@ def work_of(model: nn.Module, data: Data) -> float:
         channels = max(next((p.shape[0] for p in own), 1), 1)
         total += c.output.numel() / channels * sum(p.numel() for p in own)
     return total / max(data.count, 1)
+
+
+def scaled_inputs(data: Data) -> Data | None:
+    """The same with inputs of unit size, each feature of a table by itself; None where they are."""
+    x = data.batch
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        return None
+    if SMALL_INPUT <= float(x.double().square().mean().sqrt()) <= LARGE_INPUT:
+        return None
+    apart = data.batch_dim if x.ndim == 2 else tuple(range(x.ndim))
+    spread, mean = torch.std_mean(x, apart, correction=0, keepdim=True)
+    unit = torch.where(spread > 0, spread, torch.ones_like(spread))
+    return replace(data, batch=(x - mean) / unit)

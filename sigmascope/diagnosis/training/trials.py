@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from torch import nn
 
 from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
-from sigmascope.diagnosis.training.runs import Data, Run, started
+from sigmascope.diagnosis.training.runs import Data, Run, scaled_inputs, started
 from sigmascope.gate import Budget, OverBudget, time_words
 from sigmascope.probes.execution import duplicate
-from sigmascope.survey.task import least_losses
+from sigmascope.survey.task import least_losses, room_of
 
 RATES = (0.1, 10.0, 0.01, 100.0)  # times the user's, in the order in which they are tried
 PASSES = 8  # over the samples at hand that the user's settings get, however large the model
@@ -25,9 +25,10 @@ USUAL_LOWER, USUAL_HIGHER = "usual rate, lower", "usual rate, higher"
 LOWER = (FORM[0.1], FORM[0.01], USUAL_LOWER)
 HIGHER = (FORM[10.0], FORM[100.0], USUAL_HIGHER)
 BEYOND = 300.0  # times the user's rate, or less than its inverse: out of reach of the rates above
-ROOM = 1e-6  # share of the first loss that a constant must leave, to be compared with
 DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
-DECAYLESS, CALMER = "no weight decay", "momentum 0.9"
+CLIP = 0.01  # norm of the gradient below which it is tried without clipping
+DECAYLESS, CALMER, UNCLIPPED = "no weight decay", "momentum 0.9", "no clipping"
+SCALED = "scaled inputs"
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
 
 
@@ -44,9 +45,9 @@ class Scale:
     same: float
 
     @classmethod
-    def of(cls, free: float, same: float, first: float) -> "Scale":
-        """Of a task; where a constant fits it, as a single sample, `first` is the loss to beat."""
-        return cls(free, same if same - free > ROOM * abs(first) else first)
+    def of(cls, free: float, same: float, first: float, *, room: float) -> "Scale":
+        """Of a task; where a constant fits it to `room`, `first` is the loss to beat."""
+        return cls(free, same if same - free > room else first)
 
     def left(self, loss: float) -> float:
         """Share of the best constant's loss that is left; above 1 where it is worse."""
@@ -101,8 +102,9 @@ def tried(
     mine = started(model, recipe, data.size, clip=clip)
     wanted = max(steps // mine.evaluations, min(steps, FEWEST))
     steps = bench.first(mine, wanted)
-    ends = ends or least_losses(data.loss, mine.output(data), data.targets)
-    scale = Scale.of(*ends, next(iter(mine.losses), math.nan))
+    output, first = mine.output(data), next(iter(mine.losses), math.nan)
+    ends = ends or least_losses(data.loss, output, data.targets)
+    scale = Scale.of(*ends, first, room=room_of(data.loss, output, data.targets, first))
     trials = Trials(mine, {}, scale, wanted)
     if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
         return trials
@@ -110,7 +112,12 @@ def tried(
     for times in RATES:
         if _worth(times, trials):
             bench.beside(trials, FORM[times], recipe.at(times), data.size, fewer)
-    for form, other, size in (*_far(recipe, trials), *_elsewhere(model, data, recipe)):
+    scaled = scaled_inputs(data)
+    if scaled is not None:
+        with suppress(Exception):  # a model may take no such inputs
+            bench.beside(trials, SCALED, recipe, data.size, fewer, scaled)
+    beside = (*_far(recipe, trials), *_elsewhere(model, data, recipe, clip))
+    for form, other, size in beside:
         with suppress(Exception):  # another optimiser may take no such gradients: it tells nothing
             bench.beside(trials, form, other, size, fewer * data.size // size)
     return trials
@@ -149,12 +156,21 @@ class _Bench:
         self.pace = half.used / max(mine.steps * mine.size, 1)
         return mine.steps if mine.finite else steps
 
-    def beside(self, trials: Trials, form: str, recipe: Recipe, size: int, steps: int) -> None:
+    def beside(
+        self,
+        trials: Trials,
+        form: str,
+        recipe: Recipe,
+        size: int,
+        steps: int,
+        data: Data | None = None,
+    ) -> None:
         """Another run, of which the losses stay; left out where there is no time for it."""
         other = None
         if self.budget.left > self.pace * steps * size:
-            other = started(self.model, recipe, size, clip=self.clip)
-            other.go_on(self.data, steps, self.budget)
+            clip = None if form == UNCLIPPED else self.clip
+            other = started(self.model, recipe, size, clip=clip)
+            other.go_on(data or self.data, steps, self.budget)
             other.forget()
         if other is not None and (other.steps >= steps or not other.finite):
             trials.others[form] = other
@@ -198,13 +214,17 @@ def at_usual(recipe: Recipe) -> Recipe:
     return replace(recipe.having(lr=rate), rate=rate)
 
 
-def _elsewhere(model: nn.Module, data: Data, recipe: Recipe) -> Iterator[tuple[str, Recipe, int]]:
+def _elsewhere(
+    model: nn.Module, data: Data, recipe: Recipe, clip: float | None
+) -> Iterator[tuple[str, Recipe, int]]:
     """Another family of optimisers at its usual rate, and smaller batches where there are few."""
     group = recipe.make(duplicate(model)).param_groups[0]
     if group.get("weight_decay", 0.0) > DECAY:
         yield DECAYLESS, recipe.having(weight_decay=0.0), data.size
     if group.get("momentum", 0.0) > MOMENTUM:
         yield CALMER, recipe.having(momentum=0.9), data.size
+    if clip is not None and clip < CLIP:
+        yield UNCLIPPED, recipe, data.size
     yield OTHER, other_family(recipe), data.size
     if data.size >= 8 and 4 * data.size > data.count:  # few steps in an epoch
         yield BATCH, recipe, data.size // 8

@@ -26,6 +26,7 @@ LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not 
 DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write
 GROWS = 10.0  # times, from the third of these to the last: then there is no end
 SAME = 1e-6
+ROOM = 1e-6  # share of the loss at usual outputs, that lies between losses that are told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,24 @@ def least_losses(loss: Loss, output: Tensor, targets: Tensor) -> tuple[float, fl
     """
     labels = labels_of(output, targets)
     return _ends(loss, output, targets, labels, needs_of(loss, output, targets, labels))
+
+
+def room_of(loss: Loss, output: Tensor, targets: Tensor, now: float) -> float:
+    """How far losses must lie apart to be told apart, as they are found by a search.
+
+    Args:
+        loss: What compares outputs with targets.
+        output: Of the model, of which only the form matters.
+        targets: Theirs.
+        now: The loss of the model's outputs. That of outputs between 0 and 1 takes its place where
+            it is less: a model that blows up its outputs has a loss beside which any other is zero.
+    """
+    drawn = torch.rand(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
+    try:
+        usual = abs(value_of(loss, drawn, targets))
+    except Exception:  # noqa: BLE001 (a loss may raise anything of outputs that are made up)
+        usual = math.inf
+    return ROOM * min(usual if math.isfinite(usual) else math.inf, abs(now))
 
 
 def _ends(

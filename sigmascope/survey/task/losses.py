@@ -35,13 +35,15 @@ class Needs:
             differences count (a softmax is inside the loss), `"shares"` where only their ratios
             count, `"picked"` where only that of the class that holds counts, so that a softmax
             must stand before it; else `"none"`.
-        indifferent: Whether no output changes it.
+        indifferent: Whether its gradient is zero at every output.
+        stepped: Whether it changes with the outputs all the same, as what is rounded does.
     """
 
     least: float = -math.inf
     most: float = math.inf
     coupling: Coupling = "none"
     indifferent: bool = False
+    stepped: bool = False
 
     @property
     def probabilities(self) -> bool:
@@ -62,7 +64,9 @@ def needs_of(loss: Loss, output: Tensor, targets: Any, labels: Labels | None) ->
     rough = trial.slope(scores)
     flat = not bool(slope.any()) and (rough is None or not bool(rough.any()))
     if flat:
-        return Needs(indifferent=True)
+        there = trial.value(scores)
+        moved = math.isfinite(there) and not math.isclose(there, at_shares, rel_tol=SAME)
+        return Needs(indifferent=True, stepped=moved)
     zero, one = (trial.logarithmic(shares, on=on) for on in (True, False))
     return Needs(
         0.0 if zero else -math.inf,

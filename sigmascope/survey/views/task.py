@@ -12,14 +12,13 @@ from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import Loss, tensors
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
-from sigmascope.survey.task import Fit, fit_of
+from sigmascope.survey.task import Fit, fit_of, room_of
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
 FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
 UNBOUNDED = 1e3  # times the size of a constant's loss, below which nothing seems to hold a loss
-ROOM = 1e-6  # share of the loss that a constant must leave, to be compared with
 ONE = Estimate.exactly(1.0)
 
 
@@ -179,7 +178,8 @@ def _reach(
     with still(subject.model):  # behind the last weight numbers may be written down, too
         fit = fit_of(subject, loss, targets)
     yield from _asked(fit)
-    apart = fit.same > 0 and fit.same - fit.free > ROOM * abs(fit.now)  # one sample fits a constant
+    room = room_of(loss, subject.output, targets, fit.now)
+    apart = fit.same > 0 and fit.same - fit.free > room  # one sample fits a constant
     if apart and math.isfinite(fit.now) and math.isfinite(fit.same):
         ratio = Estimate.rounded(max(fit.now, 0.0) / fit.same, ulps=2**20)
         yield Reading("(loss)", "first loss over a constant's", ratio, VIEW)
@@ -206,7 +206,8 @@ def _asked(fit: Fit) -> Iterator[Item]:
         yield Skipped("(loss)", "what the loss asks", "it bears no outputs that are made up")
         return
     if fit.needs.indifferent:
-        yield Reading("(loss)", "indifferent loss", ONE, VIEW)
+        form = "in steps" if fit.needs.stepped else "constant"
+        yield Reading("(loss)", "indifferent loss", ONE, VIEW, form)
     wanted = Estimate.exactly(float(fit.needs.probabilities))
     yield Reading("(loss)", "loss of probabilities", wanted, VIEW, fit.needs.coupling)
     for name, value in (("least loss", fit.free), ("least loss of a constant", fit.same)):

@@ -115,3 +115,28 @@ def test_a_remedy_of_the_network_is_a_change():
 def test_names_are_each_said_once():
     assert all(len({n for n, _ in made}) == len(made) for made in (*OWN.values(), SECOND))
     assert [*changes_for("rank-collapse")] == []
+
+
+@pytest.mark.parametrize("name", ["Adam", "SGD", "RMSprop"])
+@pytest.mark.parametrize("held", ["the last layer", "another model"])
+def test_an_optimiser_of_all_parameters(name, held):
+    torch.manual_seed(0)
+    model, old = (nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)) for _ in range(2))
+    kind = getattr(torch.optim, name)
+    some = model[1].parameters() if held == "the last layer" else old.parameters()
+    options = {"lr": 0.02, "weight_decay": 0.1}
+    program = Program(model, (torch.ones(8, 3), torch.zeros(8)), None, kind(some, **options))
+    known = opened(program, samples=8)
+    finding = "untrained-weights" if held == "the last layer" else "foreign-optimiser"
+    (change,) = (make(program, known) for make in changes_for(finding))
+    made = change.program.recipe().make(change.program.model)
+    mine = {id(p) for p in change.program.model.parameters()}
+    assert {id(p) for g in made.param_groups for p in g["params"]} == mine
+    assert (type(made), made.param_groups[0]["weight_decay"]) == (kind, 0.1)
+    line = f"optimizer = torch.optim.{name}(model.parameters(), lr=0.02, weight_decay=0.1)"
+    assert change.patch == (line,)
+
+
+def test_clipping_that_is_too_tight():
+    change = changed("strong-clipping", "clip-at-one", program(network(), clip=1e-6))
+    assert change.program.clip == 1.0

@@ -82,3 +82,25 @@ def test_nothing_to_train_is_refused():
     model = network().requires_grad_(False)
     with pytest.raises(Refusal, match="require gradients"):
         recipe_of("adam", model, None).make(model)
+
+
+@pytest.mark.parametrize("name", ["Adam", "SGD", "LBFGS", "RMSprop"])
+def test_one_that_was_made_for_another_model_moves_nothing(name):
+    """As where the model is made anew behind the optimiser, or frozen behind it."""
+    model, old = network(), network()
+    recipe = recipe_of(getattr(torch.optim, name)(old.parameters(), lr=0.1), model, None)
+    copy = network()
+    made = recipe.at(10.0).make(copy)
+    assert made.param_groups[0]["lr"] == pytest.approx(1.0)
+    mine = {id(p) for p in (*copy.parameters(), *old.parameters())}
+    assert not mine & {id(p) for g in made.param_groups for p in g["params"]}
+
+    def evaluated():
+        loss = copy(torch.ones(5, 3)).square().sum()
+        loss.backward()
+        return loss
+
+    before = [p.detach().clone() for p in copy.parameters()]
+    evaluated()
+    made.step(evaluated)
+    assert all(map(torch.equal, before, copy.parameters()))

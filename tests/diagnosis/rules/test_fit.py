@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.diagnosis.rules.catalogue import RULES, diagnose
-from sigmascope.diagnosis.rules.fit import out_of_reach, softmax_in_the_loss
+from sigmascope.diagnosis.rules.fit import indifferent_loss, out_of_reach, softmax_in_the_loss
+from sigmascope.records import Profile
 from tests.diagnosis.readings import BELOW, reading, said
 
 TWICE = "softmax-in-the-loss"
@@ -159,6 +160,18 @@ def test_classes_by_number_on_one_output(least):
     assert found(1, None, squared, targets) == {"classes-on-one-output": "note"}
     alone = lambda p, y: -(y * p.log_softmax(-1)).sum(-1).mean()
     assert next(iter(found(1, None, alone, targets))) == "indifferent-loss"
+
+
+def test_a_loss_in_steps_is_no_softmax_over_one_output():
+    """What to do differs: more outputs are of no use to a loss of `argmax`."""
+    said = {}
+    for form in ("in steps", "constant"):
+        (said[form],) = indifferent_loss(
+            Profile((reading("indifferent loss", 1, "(loss)", "setup", form),))
+        )
+    assert "argmax" in said["in steps"].says
+    assert "softmax" in said["constant"].says
+    assert said["in steps"].remedies != said["constant"].remedies
 
 
 def test_values_are_left_in_peace():

@@ -12,11 +12,13 @@ from sigmascope.diagnosis.rules.setup import (
     frozen_layers,
     strong_residual,
     stuck_weights,
+    unscaled_inputs,
     weight_scale,
 )
 from sigmascope.records import Layer, Profile
 from tests.diagnosis.readings import ABOVE, BELOW, layers, profile, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
+from tests.diagnosis.rules.test_training import runs
 
 
 def test_denormal_numbers(digits):
@@ -155,3 +157,28 @@ def test_what_is_frozen_beside_an_adapter_is_meant(digits):
         last.weight.requires_grad_(not also)  # which has no adapter
         model = nn.Sequential(nn.Flatten(), Adapted(64, 64, rank), nn.ReLU(), last)
         assert found(model, digits)["frozen-layer"].severity == severity
+
+
+@pytest.mark.parametrize(
+    ("left", "scaled", "severity", "told"),
+    [
+        (math.inf, 0.1, "error", True),  # training breaks on the size alone
+        (1.0, 0.7 * BELOW, "warning", True),
+        (1.0, 0.7, "warning", False),
+        (math.inf, 0.9, "warning", False),
+    ],
+)
+def test_inputs_that_are_seen_to_stop_training(left, scaled, severity, told):
+    facts = (reading("input size", 100.0, "0"), *runs(left, ("scaled inputs", scaled, None)))
+    (finding,) = unscaled_inputs(profile(*facts))
+    assert finding.severity == severity
+    assert ("nothing else changed" in finding.says) == told
+
+
+@pytest.mark.parametrize(("left", "speaks"), [(0.95, True), (0.95 * BELOW, False), (None, False)])
+def test_no_weight_gets_a_gradient(left, speaks):
+    """Where training learns nothing: of a task that is solved, no gradient is no fault."""
+    still = [reading("relative gradient", 0.0, f"layer {i}.weight", "setup") for i in range(2)]
+    facts = (*still, *(() if left is None else runs(left)))
+    measured = Profile(facts, layers=layers(2))
+    assert [f.severity for f in cut_weights(measured)] == (["error"] if speaks else [])

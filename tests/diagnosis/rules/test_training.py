@@ -5,10 +5,8 @@ import math
 import pytest
 
 from sigmascope.diagnosis.rules.training import (
-    failing_training,
     few_steps,
     large_batch,
-    left_out,
     other_optimiser,
     rate_too_high,
     rate_too_low,
@@ -16,7 +14,7 @@ from sigmascope.diagnosis.rules.training import (
     stuck,
     trains,
 )
-from sigmascope.records import Estimate, Profile, Skipped
+from sigmascope.records import Estimate
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
 
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
@@ -157,28 +155,17 @@ def test_batches_that_are_too_large():
 
 @pytest.mark.parametrize(
     ("form", "name"),
-    [("no weight decay", "strong-weight-decay"), ("momentum 0.9", "strong-momentum")],
+    [
+        ("no weight decay", "strong-weight-decay"),
+        ("momentum 0.9", "strong-momentum"),
+        ("no clipping", "strong-clipping"),
+    ],
 )
 def test_options_that_are_too_strong(form, name):
     assert said(strong_options, *runs(0.9, (form, 0.3, 0.9))) == {name: "warning"}
     assert said(strong_options, *runs(0.3, (form, 0.1, 0.3))) == {name: "note"}
     assert said(strong_options, *runs(0.09, (form, 0.01, 0.09))) == {}
     assert said(strong_options, *runs(0.9, (form, 0.7, 0.9))) == {}
-
-
-def test_weights_that_the_optimiser_lacks():
-    fact = reading("weights left out", 2, "(training)", "training", PLANNED)
-    assert said(left_out, *runs(0.1), fact) == {"untrained-weights": "warning"}
-    assert said(left_out, *runs(0.1)) == {}
-
-
-def test_steps_that_raise():
-    raised = Profile(readings=(), skipped=(Skipped("(all layers)", "training", "it broke"),))
-    (finding,) = failing_training(raised)
-    assert (finding.name, finding.severity) == ("failing-training", "error")
-    assert "it broke" in finding.says
-    without = Profile(readings=(), skipped=(Skipped("(training)", "training", "no targets"),))
-    assert [*failing_training(without)] == []
 
 
 def test_nothing_helps():

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.training import Data, training_items
-from sigmascope.diagnosis.training.runs import started, work_of
+from sigmascope.diagnosis.training.runs import scaled_inputs, started, work_of
 
 G = torch.Generator().manual_seed(0)
 X, Y = torch.randn(40, 3, generator=G), torch.randn(40, 1, generator=G)
@@ -167,3 +167,23 @@ def test_a_last_single_sample_is_left_out_unless_all_are_single():
     assert sizes(odd, 4) == [4, 4] * 3
     assert sizes(odd, 1) == [1] * 6
     assert sizes(Data(X[:10], Y[:10], F.mse_loss, 4), 4) == [4, 4, 2] * 2
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("shape", [(64, 3), (16, 1, 4, 4), (16, 5, 2)])
+def test_inputs_of_another_size_are_brought_to_one(size, shape):
+    x = size * torch.rand(shape, generator=torch.Generator().manual_seed(0)) + size / 9
+    made = scaled_inputs(Data(x, torch.zeros(len(x)), F.mse_loss, 8))
+    assert (made is None) == (0.01 <= float(x.square().mean().sqrt()) <= 30)
+    if made is not None:
+        assert float(made.batch.square().mean()) == pytest.approx(1.0, rel=1e-3)
+        assert float(made.batch.mean()) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_what_has_no_size_is_not_scaled():
+    for x in (torch.arange(100, 200)[:, None], (torch.ones(4, 2) * 99,)):
+        assert scaled_inputs(Data(x, torch.zeros(4), F.mse_loss, 2)) is None
+    constant = torch.cat([torch.full((8, 1), 500.0), torch.arange(8.0)[:, None]], 1)
+    made = scaled_inputs(Data(constant, torch.zeros(8), F.mse_loss, 2))
+    assert made is not None
+    assert made.batch[:, 0].eq(0).all()  # a column that is the same for all tells nothing

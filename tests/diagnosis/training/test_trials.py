@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs import recipe_of
@@ -70,10 +71,10 @@ def test_how_many_steps(work, size, planned, steps):
 
 def test_the_loss_that_is_left_is_told_between_the_best_and_a_constant():
     data = Data(X, Y, F.mse_loss, 16)
-    scale = Scale.of(*least_losses(data.loss, torch.zeros(64, 1), Y), 9.0)
+    scale = Scale.of(*least_losses(data.loss, torch.zeros(64, 1), Y), 9.0, room=9e-6)
     assert scale.left(float(Y.var(correction=0))) == pytest.approx(1.0, rel=1e-4)
     assert scale.left(0.0) == pytest.approx(0.0, abs=1e-6)
-    alone = Scale.of(*least_losses(F.mse_loss, torch.zeros(1, 1), Y[:1]), 9.0)
+    alone = Scale.of(*least_losses(F.mse_loss, torch.zeros(1, 1), Y[:1]), 9.0, room=9e-6)
     assert alone.left(9.0) == pytest.approx(1.0)  # a constant fits one sample: its first loss
 
 
@@ -105,3 +106,15 @@ def test_an_outer_rate_is_tried_where_the_inner_one_was_better(outer, inner, min
     before.finite = finite
     others = {FORM[0.1]: before, FORM[10.0]: before}
     assert _worth(outer, Trials(own, others, Scale(0.0, 1.0))) is worth
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e8])
+def test_a_loss_that_blew_up_is_not_the_one_to_beat(size):
+    """Beside a first loss of 1e8 that of a constant is nothing, and still what counts."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 3))
+    with torch.no_grad():
+        model[1].weight.mul_(size)
+    x, y = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 3
+    recipe = recipe_of("adam", model, 1e-6)
+    trials = tried(model, Data(x, y, F.cross_entropy, 20), recipe, 16, clip=None)
+    assert trials.scale.same == pytest.approx(math.log(3), rel=0.01)

@@ -80,16 +80,18 @@ def test_a_loss_of_positive_numbers_is_none_of_probabilities():
 
 
 @pytest.mark.parametrize(
-    ("loss", "width", "targets"),
+    ("loss", "width", "targets", "stepped"),
     [
-        (F.cross_entropy, 1, torch.zeros(N, dtype=torch.long)),  # a softmax over one score
-        (lambda o, y: (0 * o).sum() + y.sum(), 1, VALUES),
-        (lambda o, y: (o.detach() - y).square().mean(), 1, VALUES),
-        (lambda o, y: (o.round() - y).square().mean(), 1, VALUES),
+        (F.cross_entropy, 1, torch.zeros(N, dtype=torch.long), False),  # a softmax over one score
+        (lambda o, y: (0 * o).sum() + y.sum(), 1, VALUES, False),
+        (lambda o, y: (o.detach() - y).square().mean(), 1, VALUES, True),
+        (lambda o, y: (o.round() - y).square().mean(), 1, VALUES, True),
+        (lambda z, y: F.mse_loss(z.argmax(-1).float(), y.float()), K, CLASSES, True),
+        (lambda z, y: (z.argmax(-1) != y).float().mean(), K, CLASSES, True),
     ],
 )
-def test_indifferent_losses(loss, width, targets):
-    assert asked(loss, width, targets) == Needs(indifferent=True)
+def test_indifferent_losses(loss, width, targets, stepped):
+    assert asked(loss, width, targets) == Needs(indifferent=True, stepped=stepped)
 
 
 def test_a_loss_that_bears_nothing_made_up_is_not_known():
