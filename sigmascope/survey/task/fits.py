@@ -17,6 +17,7 @@ from sigmascope.survey.task.infima import (
     domain_of,
     free_starts,
     least_loss,
+    room_of,
     tail_starts,
 )
 from sigmascope.survey.task.labels import Labels, labels_of
@@ -26,7 +27,6 @@ LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not 
 DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write
 GROWS = 10.0  # times, from the third of these to the last: then there is no end
 SAME = 1e-6
-ROOM = 1e-6  # share of the loss at usual outputs, that lies between losses that are told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class Fit:
         now: The loss as it is.
         free: The least loss of any output.
         same: The least loss of one output for all samples.
+        room: By how much losses differ that are told apart.
         reach: The least loss of outputs that the model can have.
         undecided: Share of the rows whose class is wrong even there.
         labels_best: Whether outputs of 0 and 1, as the labels are, have the least loss.
@@ -64,11 +65,18 @@ class Fit:
     now: float = math.nan
     free: float = math.nan
     same: float = math.nan
+    room: float = math.nan
     reach: float = math.nan
     undecided: float = 0.0
     labels_best: bool = False
     spread: bool = False
     unheard: bool = False
+
+    @property
+    def over_constant(self) -> float:
+        """The loss as it is over a constant's; nan where a constant fits, as it does one sample."""
+        apart = self.same > 0 and self.same - self.free > self.room
+        return max(self.now, 0.0) / self.same if apart else math.nan
 
     @property
     def beyond(self) -> float:
@@ -113,7 +121,9 @@ def _least(
 ) -> dict[str, Any]:
     """The loss as it is, the least of all outputs, and that of one for all samples."""
     free, same = _ends(loss, output, targets, labels, needs)
-    known = {"now": value_of(loss, output, targets), "free": free, "same": same}
+    now = value_of(loss, output, targets)
+    room = room_of(loss, output, targets, now)
+    known = {"now": now, "free": free, "same": same, "room": room}
     return known | {"labels_best": _labels_best(loss, targets, labels, known)}
 
 
@@ -129,24 +139,6 @@ def least_losses(loss: Loss, output: Tensor, targets: Tensor) -> tuple[float, fl
     """
     labels = labels_of(output, targets)
     return _ends(loss, output, targets, labels, needs_of(loss, output, targets, labels))
-
-
-def room_of(loss: Loss, output: Tensor, targets: Tensor, now: float) -> float:
-    """How far losses must lie apart to be told apart, as they are found by a search.
-
-    Args:
-        loss: What compares outputs with targets.
-        output: Of the model, of which only the form matters.
-        targets: Theirs.
-        now: The loss of the model's outputs. That of outputs between 0 and 1 takes its place where
-            it is less: a model that blows up its outputs has a loss beside which any other is zero.
-    """
-    drawn = torch.rand(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
-    try:
-        usual = abs(value_of(loss, drawn, targets))
-    except Exception:  # noqa: BLE001 (a loss may raise anything of outputs that are made up)
-        usual = math.inf
-    return ROOM * min(usual if math.isfinite(usual) else math.inf, abs(now))
 
 
 def _ends(

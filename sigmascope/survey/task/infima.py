@@ -12,6 +12,7 @@ from sigmascope.probes.samples import Loss
 from sigmascope.survey.task.labels import Labels
 
 STEPS = 40  # of L-BFGS
+ROOM = 1e-6  # share of the loss at usual outputs, that lies between losses that are told apart
 SCALES = (1.0, 10.0, 100.0)  # of scores that take a side
 
 
@@ -142,3 +143,22 @@ def _sides(base: Tensor, labels: Labels | None) -> list[Tensor]:
     sign = 2.0 * labels.wanted.to(base) - 1.0
     shares = labels.wanted.to(base)
     return [shares, shares.clamp(1e-4, 1 - 1e-4), *(scale * sign for scale in SCALES)]
+
+
+def room_of(loss: Loss, output: Tensor, targets: Tensor, now: float) -> float:
+    """How far losses must lie apart to be told apart, as they are found by a search.
+
+    Args:
+        loss: What compares outputs with targets.
+        output: Of the model, of which only the form matters.
+        targets: Theirs.
+        now: The loss of the model's outputs. That of outputs between 0 and 1 takes its place where
+            it is less: a model that blows up its outputs has a loss beside which any other is zero.
+    """
+    drawn = torch.rand(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
+    try:
+        with torch.no_grad():
+            usual = abs(float(loss(drawn, targets)))
+    except Exception:  # noqa: BLE001 (a loss may raise anything of outputs that are made up)
+        usual = math.inf
+    return ROOM * min(usual if math.isfinite(usual) else math.inf, abs(now))

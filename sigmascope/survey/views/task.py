@@ -12,7 +12,7 @@ from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import Loss, tensors
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
-from sigmascope.survey.task import Fit, fit_of, room_of
+from sigmascope.survey.task import Fit, fit_of
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
@@ -178,10 +178,8 @@ def _reach(
     with still(subject.model):  # behind the last weight numbers may be written down, too
         fit = fit_of(subject, loss, targets)
     yield from _asked(fit)
-    room = room_of(loss, subject.output, targets, fit.now)
-    apart = fit.same > 0 and fit.same - fit.free > room  # one sample fits a constant
-    if apart and math.isfinite(fit.now) and math.isfinite(fit.same):
-        ratio = Estimate.rounded(max(fit.now, 0.0) / fit.same, ulps=2**20)
+    if math.isfinite(fit.over_constant) and math.isfinite(fit.same):
+        ratio = Estimate.rounded(fit.over_constant, ulps=2**20)
         yield Reading("(loss)", "first loss over a constant's", ratio, VIEW)
     if fit.known:
         yield from _possible(fit)

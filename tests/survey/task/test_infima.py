@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sigmascope.survey.task import constant_loss, free_starts, labels_of, least_loss
+from sigmascope.survey.task import constant_loss, free_starts, labels_of, least_loss, room_of
 
 N, K = 60, 3
 G = torch.Generator().manual_seed(0)
@@ -75,3 +75,25 @@ def test_within_a_range_the_best_is_the_nearest():
     found, best = least_loss(lambda z: z.softmax(-1), starts, targets, F.mse_loss)
     assert found == pytest.approx(0.5 / 3, rel=1e-3)
     assert torch.allclose(best[0], torch.tensor([0.5, 0.5, 0.0]), atol=0.02)
+
+
+@pytest.mark.parametrize("now", [1e12, math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [
+        (F.cross_entropy, torch.arange(8) % 4),
+        (F.mse_loss, torch.eye(4).repeat(2, 1)),
+        (F.binary_cross_entropy, torch.eye(4).repeat(2, 1)),  # takes nothing beyond 0 and 1
+    ],
+)
+def test_losses_are_told_apart_however_large_the_models_is(loss, targets, now):
+    room = room_of(loss, torch.full((8, 4), 1e9), targets, now)
+    assert 0 < room < 1e-5
+    assert room_of(loss, torch.zeros(8, 4), targets, 1e-3) == pytest.approx(1e-9)
+
+
+def test_a_loss_that_bears_nothing_made_up_is_measured_by_its_own_size():
+    def picky(output, targets):
+        raise ValueError
+
+    assert room_of(picky, torch.zeros(3, 1), torch.zeros(3, 1), 5.0) == pytest.approx(5e-6)
