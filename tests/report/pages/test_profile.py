@@ -89,7 +89,7 @@ def test_a_page_appears_whole_or_not_at_all(tmp_path, profile, findings):
 
 def test_coverage_findings_and_curves_are_on_the_page(shown):
     assert js(shown, "return document.getElementById('coverage').textContent").startswith(
-        "Measured 33 of 33 layers (weights 33 of 33), 1 of them in part; 2 not measured"
+        "Measured 33 of 33 layers (weights 33 of 33), 1 of them in part; 2 measurements left out"
     )
     assert count(shown, ".card") == 3
     assert inked(shown, "#panels canvas") > 5000
