@@ -142,7 +142,8 @@ def test_a_matrix_of_low_rank_has_its_rank_of_spikes(rank, dtype, steps):
     A = torch.randn(260, rank, generator=g).double() @ torch.randn(rank, 230, generator=g).double()
     found = of(A.to(dtype), steps=steps)
     assert found.spikes.value == rank
-    assert found.energy.value == pytest.approx(1, abs=1e-9)
+    assert found.energy.low <= 1
+    assert found.energy.value == pytest.approx(1, abs=torch.finfo(dtype).eps + 1e-9)
 
 
 @pytest.mark.parametrize("rank", [9, 40, 64])  # of one the rounding has a structure of its own
@@ -154,7 +155,8 @@ def test_what_rounding_leaves_of_a_product_is_its_noise(rank, dtype, scale):
     A = (left @ right * scale).to(dtype)
     full, part = of(A.float()), of(A.float(), steps=12)
     assert part.spikes.value == rank
-    assert rank <= full.spikes.value <= rank + 3  # rounding is nearly noise, with a few directions
+    # rounding is nearly noise, with a few directions: how many, the processor's sums decide
+    assert rank <= full.spikes.value <= rank + max(3, rank / 10)
     assert part.level.low <= full.level.value <= part.level.high * 1.001
     unit = {torch.bfloat16: 2.0**-9, torch.float32: 2.0**-24}[dtype]
     rms = float(A.double().square().mean().sqrt())
