@@ -159,10 +159,15 @@ def as_they_lie(data: Any) -> bool:
     )
 
 
+def count_of(loader: DataLoader[Any]) -> int:
+    """How many samples its data set has, of one for which `as_they_lie` holds."""
+    assert isinstance(loader.dataset, Sized)
+    return len(loader.dataset)
+
+
 def _mixed(loader: DataLoader[Any], samples: int) -> Iterator[Any]:
     """Batches from all over a data set, of which a loader's first may be of one kind."""
-    total = len(loader.dataset)  # type: ignore[arg-type]
-    rows = torch.randperm(total, generator=torch.Generator().manual_seed(0))[:samples]
+    rows = torch.randperm(count_of(loader), generator=torch.Generator().manual_seed(0))[:samples]
     for part in rows.split(loader.batch_size or 1):
         yield loader.collate_fn([loader.dataset[i] for i in part.tolist()])
 

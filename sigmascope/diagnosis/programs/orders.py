@@ -2,13 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader
 
-from sigmascope.diagnosis.programs.data import Mapped, as_they_lie, parted
+from sigmascope.diagnosis.programs.data import Mapped, as_they_lie, count_of, parted
 from sigmascope.diagnosis.programs.opened import Opened
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.gate import random_states
@@ -48,8 +48,8 @@ def order_items(data: Any) -> Iterator[Item]:
 
 def _places(loader: DataLoader[Any]) -> Iterator[range]:
     """The first samples of some full batches, spread over all."""
-    size, total = loader.batch_size or 1, len(loader.dataset)  # type: ignore[arg-type]
-    full = total // size
+    size = loader.batch_size or 1
+    full = count_of(loader) // size
     if size > 1 and full:
         for k in range(min(full, PLACES)):
             first = k * full // min(full, PLACES) * size
@@ -73,7 +73,9 @@ def last_batch_items(program: Program, known: Opened) -> Iterator[Item]:
     loader = program.data
     if not isinstance(loader, DataLoader) or type(loader.batch_sampler) is not BatchSampler:
         return
-    size, total = loader.batch_size or 1, len(loader.sampler)  # type: ignore[arg-type]
+    if not isinstance(loader.sampler, Sized):  # one of the user's own need not know
+        return
+    size, total = loader.batch_size or 1, len(loader.sampler)
     if loader.drop_last or size == 1 or total % size != 1:
         return
     model, rows = duplicate(program.model).train(), torch.zeros(1, dtype=torch.long)

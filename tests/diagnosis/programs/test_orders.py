@@ -6,7 +6,7 @@ from fingerprints import differences, fingerprint
 from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 import sigmascope as ss
 from sigmascope.diagnosis.programs.data import taken
@@ -109,3 +109,15 @@ def test_a_last_batch_of_one(model, count, drop, raises):
 def test_a_last_batch_of_one_that_works_is_no_fault():
     program = ss.Program(network(), DataLoader(TensorDataset(X[:97], Y[:97]), 16), F.cross_entropy)
     assert [*last_batch_items(program, opened(program, samples=64))] == []
+
+
+class Unsized(Sampler):
+    def __iter__(self):
+        return iter(range(97))
+
+
+def test_a_sampler_that_does_not_know_how_many_it_gives_is_let_be():
+    loader = DataLoader(TensorDataset(X[:97], Y[:97]), 16, sampler=Unsized())
+    program = ss.Program(network(nn.BatchNorm1d(8)), loader, F.cross_entropy)
+    assert [*last_batch_items(program, opened(program, samples=64))] == []
+    assert [*order_items(loader)] == []
