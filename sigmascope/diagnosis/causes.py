@@ -29,6 +29,7 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "foreign-optimiser": TRAINING,
         "alike-inputs": (*COLLAPSE, "unrelated-targets", "no-gradient", "equal-units"),
+        "repeated-inputs": ("unrelated-targets", "directional-gradient-vanishing"),
         "constant-output": (
             *TRAINING,
             "no-tangents", "no-gradient", "out-of-reach", "unscaled-targets", *COLLAPSE,

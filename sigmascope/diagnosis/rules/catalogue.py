@@ -75,6 +75,7 @@ from sigmascope.diagnosis.rules.task import (
     forgotten_targets,
     ill_conditioned,
     overestimated_rank,
+    repeated_inputs,
     unscaled_targets,
 )
 from sigmascope.diagnosis.rules.training import (
@@ -97,6 +98,7 @@ RULES: tuple[Rule, ...] = (
     alike_inputs,
     lost_inputs,
     unscaled_inputs,
+    repeated_inputs,
     unrelated_targets,
     unfit_targets,
     constant_output,
@@ -173,7 +175,7 @@ CERTAIN = (
 STANDS = (
     *CERTAIN, "classes-on-one-output", "shared-classes", "raw-output", "unsuited-closing",
     "double-softmax", "softmax-in-the-loss", "out-of-reach", "single-target",
-    "unrelated-targets", "alike-inputs", "lost-inputs",
+    "unrelated-targets", "alike-inputs", "lost-inputs", "repeated-inputs",
     "later-inputs-seen", "copied-targets", "counted-padding", "mixed-samples", "heavy-dropout",
     "unused-layers", "stale-statistics", "untouched-statistics", "sorted-samples",
 )  # fmt: skip

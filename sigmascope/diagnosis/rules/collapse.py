@@ -138,47 +138,65 @@ def _pace(ratio: Series, profile: Profile) -> str:
 
 def alike_inputs(profile: Profile) -> Iterator[Finding]:
     """A batch whose samples are all the same: then nothing can be said of the network."""
-    if samples_of(profile) == 1 or any(lost_inputs(profile)):  # one is like itself
-        return
+    distinct = next(iter(profile.series("distinct samples")), None)
+    if samples_of(profile) == 1 or (distinct is not None and distinct.estimate.high >= 2):
+        return  # one is like itself; or something tells them apart
     inputs = over_depth(profile, "relative variation", form="samples")
     first = inputs.readings[:1] if inputs.depths[:1] == (0,) else ()  # else ids came before
-    for r in first:
-        if r.estimate.value <= SAME:
-            yield Finding(
-                "alike-inputs",
-                r.site,
-                "warning",
-                (r,),
-                f"The samples of this batch are the same (they differ by {_share(r.estimate)} of "
-                f"their size at {r.site}): what is measured here speaks of the batch, not of the "
-                "network.",
-                "Arithmetic: a function gives equal outputs for equal inputs",
-                ("Measure on samples that differ, in the scale in which the network is trained.",),
-            )
+    small = next((r for r in first if r.estimate.value <= SAME), None)
+    if small is None and (first or distinct is None):  # where it was read, how far they differ
+        return
+    empty = _empty(profile)
+    found = [r for r in (empty, distinct, small) if r is not None]
+    apart = "" if small is None else f" (they differ by {_share(small.estimate)} of their size)"
+    yield Finding(
+        "alike-inputs",
+        found[0].site if small is None else small.site,
+        "warning",
+        tuple(found),
+        f"The samples of this batch are {'all zero' if empty else f'the same{apart}'}: what is "
+        "measured here speaks of the batch, not of the network.",
+        "Arithmetic: a function gives equal outputs for equal inputs",
+        (
+            "Look at what is done to them before the model sees them: integers divided or cast, an "
+            "index that does not move, a vocabulary that knows no word, a mask.",
+            "Measure on samples that differ, in the scale in which the network is trained.",
+        ),
+    )
 
 
 def lost_inputs(profile: Profile) -> Iterator[Finding]:
     """Samples that differ, and a first representation that is the same for all of them."""
     distinct = next(iter(profile.series("distinct samples")), None)
-    first = next(iter(over_depth(profile, "relative variation", form="samples").readings), None)
-    if distinct is None or first is None or distinct.estimate.value < 2:
+    if distinct is None or distinct.estimate.low < 2:
         return
-    if first.estimate.value <= SAME:
-        yield Finding(
-            "lost-inputs",
-            first.site,
-            "error",
-            (distinct, first),
-            f"The batch holds {distinct.estimate.value:.0f} different samples, and what "
-            f"{first.site} reads is the same for all of them (it differs by "
-            f"{_share(first.estimate)} of its size): what tells samples apart is lost on the way "
-            "to it.",
-            "Arithmetic: a function gives equal outputs for equal inputs",
-            (
-                "Look at what is done between the inputs and this layer: a mask the wrong way "
-                "round, a sum over samples or over padding, an index, a factor of zero.",
-            ),
-        )
+    first = next(iter(over_depth(profile, "relative variation", form="samples").readings), None)
+    empty = _empty(profile)
+    if empty is None and (first is None or first.estimate.value > SAME):
+        return
+    read = empty or first
+    assert read is not None
+    apart = "it is zero" if empty else f"it differs by {_share(read.estimate)} of its size"
+    yield Finding(
+        "lost-inputs",
+        read.site,
+        "error",
+        (distinct, read),
+        f"The batch holds {distinct.estimate.value:.0f} different samples, and what {read.site} "
+        f"reads is the same for all of them ({apart}): what tells samples apart is lost on the way "
+        "to it.",
+        "Arithmetic: a function gives equal outputs for equal inputs",
+        (
+            "Look at what is done between the inputs and this layer: a mask the wrong way "
+            "round, a sum over samples or over padding, an index, a factor of zero.",
+        ),
+    )
+
+
+def _empty(profile: Profile) -> Reading | None:
+    """The size of what the first layer reads, where all that is handed over is zero."""
+    sizes = profile.series("input size")
+    return sizes[0] if sizes and all(r.estimate.value == 0 for r in sizes) else None
 
 
 def directional_gradient(profile: Profile) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
     runs = Runs.of(profile)
     for r in profile.series("input size"):
         size = r.estimate.value
-        if size > LARGE_INPUT or size < SMALL_INPUT:
+        if size > LARGE_INPUT or 0 < size < SMALL_INPUT:  # of zeros there is no scale
             helps = runs.better(SCALED)
             yield Finding(
                 "unscaled-inputs",

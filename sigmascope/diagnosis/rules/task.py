@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from sigmascope.diagnosis.rules.trends import over_depth
+from sigmascope.diagnosis.rules.trends import over_depth, samples_of
 from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Finding, Profile
 
 CLEAR = 5.0
+CONTRADICTED = 0.5  # of the variance of targets, which the inputs cannot tell
 ALIGNED = 0.05  # with the targets, of inputs that can be forgotten
 LARGE_TARGET, SMALL_TARGET = 100.0, 0.01  # root mean square
 FORGOTTEN = 0.02  # alignment with the targets, next to the input's
@@ -28,6 +29,29 @@ def unscaled_targets(profile: Profile) -> Iterator[Finding]:
                 (
                     "Fit targets less their mean, over their standard deviation, and undo that on "
                     "the outputs.",
+                ),
+            )
+
+
+def repeated_inputs(profile: Profile) -> Iterator[Finding]:
+    """Samples that come again and again, each time with other targets."""
+    for r in profile.series("contradicted targets"):
+        for distinct in profile.series("distinct samples")[:1]:
+            if r.estimate.low <= CONTRADICTED:
+                continue
+            yield Finding(
+                "repeated-inputs",
+                distinct.site,
+                "warning",
+                (r, distinct),
+                f"Only {distinct.estimate.value:.0f} of the {samples_of(profile)} samples of the "
+                f"batch differ, and equal ones have different targets: {r.estimate.value:.0%} of "
+                "the variance of the targets is among them, which no function of the inputs can "
+                "tell.",
+                "Bishop 2006, Eq. (1.90)",
+                (
+                    "Look at what makes samples the same: integers divided or cast, an index that "
+                    "does not move on, a vocabulary that knows few words, a mask.",
                 ),
             )
 

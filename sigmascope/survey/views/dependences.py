@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Iterator
 
-import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import Dropped, module_name, uses_batch_statistics
-from sigmascope.probes.samples import tensors
 from sigmascope.records import Estimate, Item, Reading, View
 from sigmascope.survey.coverage import differentiated, tried
+from sigmascope.survey.views.repeats import repeat_items
 
 VIEW: View = "setup"
-HARDLY = 1e-5  # of the size of an input: less is no difference between samples
 
 
 def dependence_items(subject: Subject, places: Callable[[], tuple[Dropped, ...]]) -> Iterator[Item]:
@@ -23,26 +21,12 @@ def dependence_items(subject: Subject, places: Callable[[], tuple[Dropped, ...]]
         subject: What is measured.
         places: Where dropout takes numbers away, when it is asked for.
     """
-    yield from tried(_distinct(subject), "samples that differ")
+    yield from tried(repeat_items(subject), "samples that differ")
     yield from tried(_mixed(subject), "samples that mix")
     yield from tried(_unused(subject), "layers without use")
     yield from tried(_dropped(places), "dropout")
     yield from tried(_linear(subject), "layers without an activation between")
     yield from tried(_misfit(subject), "running statistics")
-
-
-def _distinct(subject: Subject) -> Iterator[Item]:
-    """How many samples of the batch differ from all others, before any operation.
-
-    Numbers that hardly differ from their mean over the batch, by rounding say, do not count.
-    """
-    dim, count = subject.batch_dim, subject.count
-    own = (t for t in tensors(subject.batch) if t.ndim > dim and t.shape[dim] == count)
-    rows = [t.detach().movedim(dim, 0).reshape(count, -1).double().cpu() for t in own]
-    differ = [x for x in rows if float((x - x.mean(0)).norm()) > HARDLY * float(x.norm())]
-    if rows:
-        found = len(torch.cat(differ, 1).unique(dim=0)) if differ else 1
-        yield Reading("(inputs)", "distinct samples", Estimate.exactly(found), VIEW)
 
 
 def _linear(subject: Subject) -> Iterator[Item]:

@@ -8,8 +8,9 @@ from sigmascope.diagnosis.rules.collapse import (
     lost_inputs,
     rank_collapse,
 )
+from sigmascope.diagnosis.rules.setup import unscaled_inputs
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Estimate, SiteSpectrum
+from sigmascope.records import Estimate, Reading, SiteSpectrum
 from tests.diagnosis.readings import ABOVE, BELOW, ones, profile, reading, said, series
 
 
@@ -185,3 +186,29 @@ def test_what_is_lost_later_is_a_collapse():
     facts = series("relative variation", 0.5, 1e-9, form="samples")
     known = reading("distinct samples", 9, "(inputs)", "setup")
     assert said(lost_inputs, *facts, known) == {}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "distinct", "told"),
+    [
+        ((0.0,), 1, {"alike-inputs": "warning"}),
+        ((0.0,), 9, {"lost-inputs": "error"}),
+        ((0.0, 0.0), 9, {"lost-inputs": "error"}),
+        ((0.0, 1.0), 9, {}),  # an initial state of zeros, beside the inputs
+        ((1.0,), 1, {"alike-inputs": "warning"}),  # ids: nothing was read of how far they differ
+        ((1.0,), 9, {}),
+    ],
+)
+def test_zeros_and_ids_that_are_all_the_same(sizes, distinct, told):
+    facts = [reading("input size", size, str(i), "setup") for i, size in enumerate(sizes)]
+    facts.append(reading("distinct samples", distinct, "(inputs)", "setup"))
+    assert said(alike_inputs, *facts) | said(lost_inputs, *facts) == told
+    assert said(unscaled_inputs, *facts) == {}
+
+
+def test_what_other_parts_may_tell_apart_is_not_alike():
+    facts = [*series("relative variation", 0.0, 0.0, form="samples")]
+    unknown = Reading("(inputs)", "distinct samples", Estimate(1, 1, 5, "edges"), "setup")
+    assert said(alike_inputs, *facts) == {"alike-inputs": "warning"}
+    assert said(alike_inputs, *facts, unknown) == {}
+    assert said(lost_inputs, *facts, unknown) == {}

@@ -9,7 +9,11 @@ from torch.nn import functional as F
 
 from sigmascope import networks, sources, survey
 from sigmascope.diagnosis.rules import diagnose
-from sigmascope.diagnosis.rules.task import forgotten_targets, overestimated_rank
+from sigmascope.diagnosis.rules.task import (
+    forgotten_targets,
+    overestimated_rank,
+    repeated_inputs,
+)
 from sigmascope.records import Estimate, Reading
 from tests.diagnosis.readings import ABOVE, BELOW, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
@@ -155,3 +159,20 @@ def test_ill_conditioned_layers(digits):
     assert "most of it is the data factor" in one.says
     even = sources.Data(x / x.std(0), data.targets, "even", 10)
     assert found(model, even, views=["conditioning"]) == {}
+
+
+@pytest.mark.parametrize(("share", "speaks"), [(0.5, False), (0.5 * ABOVE, True)])
+def test_equal_samples_whose_targets_differ(share, speaks):
+    facts = (
+        reading("contradicted targets", share, "(targets)", "setup"),
+        reading("distinct samples", 9, "(inputs)", "setup"),
+    )
+    assert said(repeated_inputs, *facts) == ({"repeated-inputs": "warning"} if speaks else {})
+    assert said(repeated_inputs, *facts[:1]) == {}
+
+
+def test_an_index_that_does_not_move_on(digits):
+    x, y = digits.inputs, digits.targets
+    stuck = replace(digits, inputs=x[torch.arange(len(x)) // 32 * 32], targets=y)
+    assert "repeated-inputs" in found(mlp(), stuck)
+    assert "repeated-inputs" not in found(mlp(), digits)

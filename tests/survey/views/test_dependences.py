@@ -88,27 +88,3 @@ def test_dropout_and_pairs_are_read():
     pair = found["2", "spare width"]
     assert pair.form == "after 0"
     assert pair.estimate.value == 100.0
-
-
-@pytest.mark.parametrize(
-    ("batch", "count"),
-    [
-        (torch.eye(5), 5),
-        (torch.ones(5, 5), 1),
-        (torch.eye(5)[[0, 0, 1, 1, 1]], 2),
-        (1 + 1e-7 * torch.eye(5), 1),  # rounding
-        (1 + 1e-2 * torch.eye(5), 5),
-        ((torch.ones(5, 5), torch.eye(5)), 5),  # in one part of the batch they differ
-        ((torch.eye(5)[[0, 0, 1, 1, 1]], torch.eye(5)[[0, 1, 0, 0, 0]]), 3),
-    ],
-)
-def test_how_many_samples_differ(batch, count):
-    model = Towers() if isinstance(batch, tuple) else nn.Linear(5, 4)
-    seen = read(model, batch)["(inputs)", "distinct samples"]
-    assert seen.estimate.value == count
-
-
-def test_ids_are_samples_too():
-    ids = torch.tensor([[0, 1], [0, 1], [1, 0]])
-    model = nn.Sequential(nn.Embedding(3, 4), nn.Flatten(), nn.Linear(8, 2))
-    assert read(model, ids)["(inputs)", "distinct samples"].estimate.value == 2
