@@ -28,7 +28,10 @@ NEVER = (  # wherever they lie
     "*/tests/*", "*test_*.py", "*.log", "*.npz", "*.npy", "*.pt", "*.safetensors", "*.parquet",
     "*.run", "*.pyc", "*.csv", "*-ubyte*",
 )  # fmt: skip
-NEEDED = ("sigmascope/py.typed", "sigmascope/__init__.pyi", "sigmascope/quantities.toml")
+NEEDED = (  # read where it runs
+    "sigmascope/py.typed", "sigmascope/__init__.pyi", "sigmascope/quantities.toml",
+    "sigmascope/references.csv",
+)  # fmt: skip
 ASK = (
     "from sigmascope.cli import COMMANDS, UNDER\n"
     "for c in COMMANDS:\n"
@@ -56,7 +59,8 @@ def faults(archive: Path) -> list[str]:
     allowed = WHEEL if archive.suffix == ".whl" else SOURCE
     matches = lambda name, patterns: any(fnmatch.fnmatch(name, p) for p in patterns)
     found = [f"{n} is none of what is released" for n in names if not matches(n, allowed)]
-    found += [f"{n} is a test, a log or data" for n in names if matches(f"/{n}", NEVER)]
+    others = [n for n in names if n not in NEEDED]
+    found += [f"{n} is a test, a log or data" for n in others if matches(f"/{n}", NEVER)]
     found += [f"{n} is missing" for n in NEEDED if n not in names]
     size = archive.stat().st_size
     if archive.suffix == ".whl" and size > MOST:
