@@ -77,6 +77,8 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *COLLAPSE, *SIZES, "weight-scale", "layer-gain", "loud-output", "dead-units",
             "saturated-units", "strong-residual", "no-gradient",
         ),
+        "exploding-through-time": (*SIZES, *TRAINING, "loud-output", "non-finite"),
+        "vanishing-through-time": (*COLLAPSE, "no-gradient"),
         "strong-residual": (*SIZES, "layer-gain", "loud-output", *COLLAPSE, "non-finite"),
         "weight-scale": (
             *SIZES, "layer-gain", "loud-output", "saturated-units", "dead-units", *COLLAPSE,

@@ -15,6 +15,7 @@ from sigmascope.diagnosis.remedies.closings import (
     EndInSoftmax,
     StandardiseTargets,
 )
+from sigmascope.diagnosis.remedies.long_memory import LongMemory
 from sigmascope.diagnosis.remedies.rank_pretraining import RankPretraining
 from sigmascope.diagnosis.remedies.reinitialisation import RecentreWeights, Reinitialise
 from sigmascope.diagnosis.remedies.residual_scaling import RescaleResidual
@@ -33,6 +34,7 @@ REMEDIES: tuple[type[Remedy], ...] = (
     RankPretraining,
     RescaleResidual,
     ZeroBranches,
+    LongMemory,
     UnitScale,
     SkipConnections,
     LayerNormalisation,

@@ -58,7 +58,9 @@ from sigmascope.diagnosis.rules.saturation import (
 from sigmascope.diagnosis.rules.sequences import (
     copied_targets,
     counted_padding,
+    exploding_through_time,
     later_inputs_seen,
+    vanishing_through_time,
 )
 from sigmascope.diagnosis.rules.setup import (
     cut_weights,
@@ -120,6 +122,8 @@ RULES: tuple[Rule, ...] = (
     later_inputs_seen,
     copied_targets,
     counted_padding,
+    exploding_through_time,
+    vanishing_through_time,
     heavy_dropout,
     unused_layers,
     linear_layers,

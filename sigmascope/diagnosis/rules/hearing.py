@@ -20,6 +20,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "linear_network", "linear_layers", "weight_scale", "stale_statistics",
             "mixed_samples", "heavy_dropout", "unused_layers", "strong_residual", "silent_samples",
             "sigmoid_stack", "saturated_units", "denormal_values", "sorted_samples",
+            "exploding_through_time", "vanishing_through_time",
         ),
         "task": (
             "unfit_targets", "constant_output", "indifferent_loss", "single_target",

@@ -1,13 +1,19 @@
 """Rules on sequence models: what they may see, what they are to write, what is only filling."""
 
+import math
 from collections.abc import Iterator
 
+from sigmascope.diagnosis.rules.training import Runs
+from sigmascope.diagnosis.training.trials import REMEMBERING
 from sigmascope.records import Finding, Profile, Reading
 
 COPIES = 0.99  # share of targets that are inputs
 BY_CHANCE = 0.5  # share of such copies that other samples' inputs give
 SEEN = 1e-3  # change of earlier outputs, over the differences between samples
 FILLED = 0.05  # share of the counted targets
+GROWN, SHRUNK = 1e3, 1e-6  # of a gradient over all steps of a recurrent layer
+FORGOTTEN = 1e-3  # of the last step's gradient, below which an input hardly counts
+PASCANU = "Pascanu, Mikolov & Bengio 2013, Sec. 2.1"
 
 
 def later_inputs_seen(profile: Profile) -> Iterator[Finding]:
@@ -78,3 +84,77 @@ def _filled(r: Reading) -> Finding:
             "(but for the first, where it ends the text).",
         ),
     )
+
+
+def exploding_through_time(profile: Profile) -> Iterator[Finding]:
+    """Recurrent layers that enlarge gradients from step to step, too far over all."""
+    runs = Runs.of(profile)
+    helps = runs.ahead(REMEMBERING)
+    for steps, factor in _recurrent(profile):
+        total = _over(factor.estimate.low, steps)
+        if total > math.log(GROWN):
+            each = factor.estimate.value
+            yield Finding(
+                "exploding-through-time",
+                factor.site,
+                "warning",
+                (factor, steps, *(runs.evidence(REMEMBERING) if helps else ())),
+                f"With every step back the gradient of {factor.site}'s last state by its inputs "
+                f"grows {each:.3g} times, and {_power(_over(each, steps))} times over the "
+                f"{steps.estimate.value:.0f} steps: what is read first outweighs all else, and a "
+                "small change of the weights or inputs changes the output beyond recognition."
+                + (_longer(runs) if helps else ""),
+                PASCANU,
+                ("Clip gradients (`torch.nn.utils.clip_grad_norm_`), or read shorter pieces.",),
+            )
+
+
+def vanishing_through_time(profile: Profile) -> Iterator[Finding]:
+    """Recurrent layers whose last state hardly depends on what they read first."""
+    runs = Runs.of(profile)
+    helps = runs.ahead(REMEMBERING)
+    for steps, factor in _recurrent(profile):
+        if _over(factor.estimate.high, steps) < math.log(SHRUNK):
+            each = factor.estimate.value
+            reach = math.log(FORGOTTEN) / math.log(each) if each > 0 else 0.0
+            yield Finding(
+                "vanishing-through-time",
+                factor.site,
+                "warning" if helps else "note",
+                (factor, steps, *(runs.evidence(REMEMBERING) if helps else ())),
+                f"With every step back the gradient of {factor.site}'s last state by its inputs "
+                f"shrinks to {each:.3g} of what it was: of {steps.estimate.value:.0f} steps, those "
+                f"more than {reach:.0f} before the last move it less than a thousandth as much, "
+                "and what they hold is hardly learned." + (_longer(runs) if helps else ""),
+                PASCANU,
+                (
+                    "Where early steps matter, read the states of all steps (their mean, or "
+                    "attention over them), or both directions.",
+                ),
+            )
+
+
+def _longer(runs: Runs) -> str:
+    """What a longer memory changes of the user's run, in words."""
+    left = f"{runs.left(REMEMBERING):.0%}"
+    kept = "with recurrent weights that keep what is read, and nothing else changed"
+    return f" {runs.says()}; {kept}, {left} is left."
+
+
+def _recurrent(profile: Profile) -> Iterator[tuple[Reading, Reading]]:
+    steps = {r.site: r for r in profile.series("steps")}
+    for factor in profile.series("step factor"):
+        if factor.site in steps:
+            yield steps[factor.site], factor
+
+
+def _over(factor: float, steps: Reading) -> float:
+    """Logarithm of a factor to the power of the steps between the first and the last."""
+    return (steps.estimate.value - 1) * math.log(factor) if factor > 0 else -math.inf
+
+
+def _power(logarithm: float) -> str:
+    """The number of a logarithm, however large."""
+    if logarithm < 700:
+        return f"{math.exp(logarithm):.2g}"
+    return f"1e{logarithm / math.log(10):.0f}"

@@ -18,6 +18,7 @@ from sigmascope.diagnosis.training.trials import (
     LOWER,
     OTHER,
     PLANNED,
+    REMEMBERING,
     UNCLIPPED,
 )
 from sigmascope.records import Estimate, Finding, Profile, Reading
@@ -28,6 +29,7 @@ BEGUN = 0.9  # the same, of a user's run that has not begun to learn
 CLEARLY = 0.7  # times what the user's run had left by then
 ENOUGH = 30  # steps, from which nothing learned means something
 FALLS = 0.05  # of the loss, in a quarter of the steps: on its way
+MANY = 10.0  # times a loss, from which a share in per cent is hard to read
 FAR = 5.0  # times the best constant's loss: from there a fall is the way back
 RATES = LOWER + HIGHER
 BOTTOU = "Bottou, Curtis & Nocedal 2018, Sec. 4"
@@ -103,7 +105,7 @@ class Runs:
         if left == math.inf:
             return f"At your settings the loss is not finite after {self._broke()} steps"
         return (
-            f"After {self.steps} steps at your settings {left:.0%} of the loss of the best "
+            f"After {self.steps} steps at your settings {left_words(left)} the loss of the best "
             "constant is left"
         )
 
@@ -114,6 +116,11 @@ class Runs:
 def trains(profile: Profile) -> bool:
     """Whether training at the user's settings got under way."""
     return Runs.of(profile).left() < GOOD
+
+
+def left_words(left: float) -> str:
+    """What is left of a loss, to stand before it: a share, or times where it is many."""
+    return f"{left:.0%} of" if left < MANY else f"{left:.2g} times"
 
 
 def rate_too_high(profile: Profile) -> Iterator[Finding]:
@@ -275,10 +282,11 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     named = (rate_too_high, rate_too_low, other_optimiser, large_batch, strong_options)
     if any(any(rule(profile)) for rule in named):
         return
-    tried = [f for f in (*RATES, OTHER, BATCH) if not math.isnan(runs.left(f))]
+    tried = [f for f in (*RATES, OTHER, BATCH, REMEMBERING) if not math.isnan(runs.left(f))]
     chance = probability(profile)
     fits = chance is not None and chance.estimate.value >= EVEN
-    if chance is not None and fits and whole and left < math.inf:
+    ahead = runs.ahead(REMEMBERING)  # which has a rule of its own
+    if chance is not None and fits and whole and left < math.inf and not ahead:
         yield _too_few(runs, chance)
         return
     says = f"{runs.says()}{_beside(runs, tried, fits=fits)}"

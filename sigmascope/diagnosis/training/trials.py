@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from torch import nn
 
 from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
+from sigmascope.diagnosis.remedies.long_memory import LongMemory
 from sigmascope.diagnosis.training.runs import Data, Run, scaled_inputs, started
 from sigmascope.gate import Budget, OverBudget, time_words
 from sigmascope.probes.execution import duplicate
@@ -29,6 +30,7 @@ DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried 
 CLIP = 0.01  # norm of the gradient below which it is tried without clipping
 DECAYLESS, CALMER, UNCLIPPED = "no weight decay", "momentum 0.9", "no clipping"
 SCALED = "scaled inputs"
+REMEMBERING = "longer memory"
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
 
 
@@ -112,15 +114,24 @@ def tried(
     for times in RATES:
         if _worth(times, trials):
             bench.beside(trials, FORM[times], recipe.at(times), data.size, fewer)
-    scaled = scaled_inputs(data)
-    if scaled is not None:
-        with suppress(Exception):  # a model may take no such inputs
-            bench.beside(trials, SCALED, recipe, data.size, fewer, scaled)
+    _changed(bench, trials, recipe, fewer)
     beside = (*_far(recipe, trials), *_elsewhere(model, data, recipe, clip))
     for form, other, size in beside:
         with suppress(Exception):  # another optimiser may take no such gradients: it tells nothing
             bench.beside(trials, form, other, size, fewer * data.size // size)
     return trials
+
+
+def _changed(bench: "_Bench", trials: Trials, recipe: Recipe, steps: int) -> None:
+    """The same settings with inputs of unit size, and with a memory that lasts, where they can."""
+    data = bench.data
+    scaled = scaled_inputs(data)
+    if scaled is not None:
+        with suppress(Exception):  # a model may take no such inputs
+            bench.beside(trials, SCALED, recipe, data.size, steps, scaled)
+    with suppress(Exception):  # without recurrent layers there is none
+        lasting = LongMemory().apply(bench.model, data.batch)
+        bench.beside(trials, REMEMBERING, recipe, data.size, steps, model=lasting)
 
 
 @dataclass(slots=True)
@@ -164,12 +175,13 @@ class _Bench:
         size: int,
         steps: int,
         data: Data | None = None,
+        model: nn.Module | None = None,
     ) -> None:
         """Another run, of which the losses stay; left out where there is no time for it."""
         other = None
         if self.budget.left > self.pace * steps * size:
             clip = None if form == UNCLIPPED else self.clip
-            other = started(self.model, recipe, size, clip=clip)
+            other = started(model or self.model, recipe, size, clip=clip)
             other.go_on(data or self.data, steps, self.budget)
             other.forget()
         if other is not None and (other.steps >= steps or not other.finite):

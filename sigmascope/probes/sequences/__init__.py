@@ -9,5 +9,17 @@ from sigmascope.probes.sequences.comparisons import (
     ordered,
 )
 from sigmascope.probes.sequences.positions import later_inputs
+from sigmascope.probes.sequences.recurrence import FEWEST, slope, step_gradients
 
-__all__ = ["Copied", "copied", "counted", "ends", "later_inputs", "offset", "ordered"]
+__all__ = [
+    "FEWEST",
+    "Copied",
+    "copied",
+    "counted",
+    "ends",
+    "later_inputs",
+    "offset",
+    "ordered",
+    "slope",
+    "step_gradients",
+]

@@ -19,6 +19,7 @@ from sigmascope.survey.coverage import tried
 from sigmascope.survey.views.dependences import dependence_items, untouched
 from sigmascope.survey.views.first_steps import first_loss_items, polyak_items
 from sigmascope.survey.views.own_gradients import Gradient, Gradients, OwnModes, alike
+from sigmascope.survey.views.recurrence import recurrence_items
 from sigmascope.survey.views.sequences import sequence_items
 from sigmascope.survey.views.task import task_items
 
@@ -42,6 +43,7 @@ def setup_items(subject: Subject) -> Iterator[Item]:
         ("the task", task_items(subject)),
         ("the first loss", first_loss_items(subject)),
         ("the order of sequences", sequence_items(subject)),
+        ("recurrent layers", recurrence_items(subject)),
         ("dependences", dependence_items(subject, own.dropped)),
     ):
         yield from tried(items, what)

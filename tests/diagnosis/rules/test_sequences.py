@@ -7,8 +7,16 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.diagnosis.rules import diagnose
-from sigmascope.diagnosis.rules.sequences import copied_targets, counted_padding, later_inputs_seen
+from sigmascope.diagnosis.rules.sequences import (
+    copied_targets,
+    counted_padding,
+    exploding_through_time,
+    later_inputs_seen,
+    vanishing_through_time,
+)
+from sigmascope.records import Estimate
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
+from tests.diagnosis.rules.test_training import runs
 
 N, T, V, D = 16, 12, 20, 24
 HERE = {"site": "(input ids)"}
@@ -89,3 +97,49 @@ def test_transformers_with_each_fault_and_without():
         rows[row, length:] = 0
     assert told(True, rows[:, :-1], rows[:, 1:]) == {"counted-padding"}
     assert told(True, rows[:, :-1], rows[:, 1:], ignore_index=0) == set()
+
+
+def over_steps(total, steps=11):
+    """Of a recurrent layer in which a gradient grows by `total` from the last step to the first."""
+    return reading("steps", steps), reading("step factor", total ** (1 / (steps - 1)))
+
+
+@pytest.mark.parametrize(("total", "found"), [
+    (1e3 * ABOVE, {"exploding-through-time": "warning"}), (1e3 * BELOW, {}), (0.0, {}),
+    (1e-6 * ABOVE, {}), (1e-6 * BELOW, {"vanishing-through-time": "note"}),
+    (1e-300, {"vanishing-through-time": "note"}),
+])  # fmt: skip
+def test_gradients_over_steps(total, found):
+    facts = over_steps(total)
+    if total == 0:
+        found = {"vanishing-through-time": "note"}
+    told = said(exploding_through_time, *facts) | said(vanishing_through_time, *facts)
+    assert told == found
+
+
+def test_the_interval_decides_and_large_numbers_are_said():
+    e = Estimate(1.999, 1.9, 2.2, "wide")
+    facts = reading("steps", 11), reading("step factor", e)
+    assert said(exploding_through_time, *facts) == {}
+    e = Estimate(0.2511, 0.2, 0.2513, "wide")
+    assert said(vanishing_through_time, reading("steps", 11), reading("step factor", e)) == {}
+    far = reading("steps", 3001), reading("step factor", 2.0)
+    (finding,) = exploding_through_time(profile(*far))
+    assert "1e903 times over the 3001 steps" in finding.says
+
+
+@pytest.mark.parametrize(
+    ("left", "longer", "severity"),
+    [
+        (1.0, 0.7 * BELOW, "warning"),
+        (1.0, 0.7, "note"),
+        (1.0, 0.9 * ABOVE, "note"),
+        (0.6, 0.5, "note"),
+        (1.0, None, "note"),
+    ],
+)
+def test_a_longer_memory_that_helps_makes_it_a_warning(left, longer, severity):
+    others = () if longer is None else (("longer memory", longer, None),)
+    (finding,) = vanishing_through_time(profile(*over_steps(1e-9), *runs(left, *others)))
+    assert finding.severity == severity
+    assert ("nothing else changed" in finding.says) is (severity == "warning")
