@@ -12,7 +12,7 @@ from sigmascope.records import Profile, Reading
 OF_INPUTS = frozenset(  # what is said of a representation as something made of the inputs
     (
         *("participation ratio", "relative variation", "mean square", "silent samples"),
-        *("target alignment", "representation rank"),
+        *("target alignment", "representation rank", "dead units"),
     )
 )
 

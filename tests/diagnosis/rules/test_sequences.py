@@ -143,3 +143,45 @@ def test_a_longer_memory_that_helps_makes_it_a_warning(left, longer, severity):
     (finding,) = vanishing_through_time(profile(*over_steps(1e-9), *runs(left, *others)))
     assert finding.severity == severity
     assert ("nothing else changed" in finding.says) is (severity == "warning")
+
+
+class Unrolled(nn.Module):
+    """A recurrence written as a loop, from a state that nothing of the batch has made."""
+
+    def __init__(self, kind, state):
+        super().__init__()
+        self.kind, self.state = kind, state
+        if kind == "by hand":
+            self.inner, self.outer = nn.Linear(D, D), nn.Linear(3, D)
+        else:
+            self.cell = getattr(nn, kind)(3, D)
+        self.last = nn.Linear(D, 4)
+        self.learned = nn.Parameter(torch.randn(1, D)) if state == "learned" else None
+
+    def forward(self, x):
+        h = x.new_zeros(len(x), D) if self.learned is None else self.learned.expand(len(x), -1)
+        h = torch.ones_like(h) if self.state == "ones" else h
+        c = torch.zeros_like(h)
+        for t in range(x.shape[1]):
+            if self.kind == "by hand":
+                h = (self.outer(x[:, t]) + self.inner(h)).relu()
+            elif self.kind == "LSTMCell":
+                h, c = self.cell(x[:, t], (h, c))
+            else:
+                h = self.cell(x[:, t], h)
+        return self.last(h)
+
+
+@pytest.mark.parametrize("kind", ["by hand", "RNNCell", "LSTMCell", "GRUCell"])
+@pytest.mark.parametrize("state", ["zeros", "ones", "learned"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_first_state_is_no_fault(kind, state, seed):
+    """Nothing is dead, lost, alike or out of scale because a state begins somewhere."""
+    torch.manual_seed(seed)
+    model, x = Unrolled(kind, state), torch.randn(32, 6, 3)
+    y = (x[:, -1].sum(1) > 0).long()
+    names = {f.name for f in diagnose(survey.profile(model, x, targets=y, loss=F.cross_entropy))}
+    assert not names & {
+        "dead-units", "silent-samples", "lost-inputs", "alike-inputs", "unscaled-inputs",
+        "repeated-inputs", "rank-collapse", "saturated-units",
+    }  # fmt: skip
