@@ -87,9 +87,13 @@ def _filled(r: Reading) -> Finding:
 
 
 def exploding_through_time(profile: Profile) -> Iterator[Finding]:
-    """Recurrent layers that enlarge gradients from step to step, too far over all."""
+    """Recurrent layers that enlarge gradients from step to step, too far over all.
+
+    An error where training breaks on that alone.
+    """
     runs = Runs.of(profile)
-    helps = runs.ahead(REMEMBERING)
+    broken = runs.left() == math.inf > runs.left(REMEMBERING) or runs.driven(REMEMBERING)
+    helps = broken or runs.ahead(REMEMBERING)
     for steps, factor in _recurrent(profile):
         total = _over(factor.estimate.low, steps)
         if total > math.log(GROWN):
@@ -97,7 +101,7 @@ def exploding_through_time(profile: Profile) -> Iterator[Finding]:
             yield Finding(
                 "exploding-through-time",
                 factor.site,
-                "warning",
+                "error" if broken else "warning",
                 (factor, steps, *(runs.evidence(REMEMBERING) if helps else ())),
                 f"With every step back the gradient of {factor.site}'s last state by its inputs "
                 f"grows {each:.3g} times, and {_power(_over(each, steps))} times over the "

@@ -1,5 +1,7 @@
 """Rules on sequences: each next to its threshold, and on models that have the fault or not."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -143,6 +145,25 @@ def test_a_longer_memory_that_helps_makes_it_a_warning(left, longer, severity):
     (finding,) = vanishing_through_time(profile(*over_steps(1e-9), *runs(left, *others)))
     assert finding.severity == severity
     assert ("nothing else changed" in finding.says) is (severity == "warning")
+
+
+@pytest.mark.parametrize(
+    ("left", "longer", "severity", "told"),
+    [
+        (math.inf, 1.0, "error", True),
+        (math.inf, math.inf, "warning", False),
+        (math.inf, None, "warning", False),
+        (5.0, BELOW, "error", True),
+        (5.0, 1.0, "warning", False),
+        (0.94, 0.7 * 0.94 * BELOW, "warning", True),
+        (0.94, 0.7 * 0.94, "warning", False),
+    ],
+)
+def test_an_explosion_on_which_training_breaks(left, longer, severity, told):
+    others = () if longer is None else (("longer memory", longer, None),)
+    (finding,) = exploding_through_time(profile(*over_steps(1e9), *runs(left, *others)))
+    assert finding.severity == severity
+    assert ("nothing else changed" in finding.says) is told
 
 
 class Unrolled(nn.Module):
