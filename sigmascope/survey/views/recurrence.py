@@ -36,10 +36,16 @@ def recurrence_items(subject: Subject) -> Iterator[Item]:
 
 
 def _factor(logs: Tensor) -> Estimate:
-    """Mean over the draws, with Student's interval; of gradients that are all zero it is zero."""
+    """Geometric mean over samples, with Student's interval; zero where most gradients are.
+
+    The signs that stand for all units err by as much at every step, once a gradient has turned into
+    the direction that shrinks least, so that they hardly move a slope.
+    """
     slopes = torch.tensor([slope(row) for row in logs], dtype=torch.float64)
-    if not bool(slopes.isfinite().all()):
+    there = slopes[slopes.isfinite()]  # units that are all off pass nothing back
+    if 2 * len(there) < len(slopes):
         return Estimate.exactly(0.0)
+    slopes = there
     mean, error = float(slopes.mean()), float(slopes.std()) / math.sqrt(len(slopes))
     reach = float(scipy.special.stdtrit(len(slopes) - 1, 1 - RISK / 2)) * error
     how = f"hutchinson({len(slopes)}), a line through the logarithms"

@@ -45,12 +45,12 @@ def test_its_interval_holds_what_other_signs_find():
         model, x = Reads(nn.LSTM(3, 16, batch_first=True)), torch.randn(16, 30, 3)
         e = read(model, x, seed)["layer", "step factor"].estimate
         layer, rows = model.layer.double(), x.double().requires_grad_()
-        total = torch.zeros(30, dtype=torch.float64)
+        total = torch.zeros(16, 30, dtype=torch.float64)
         last = layer(rows)[0][:, -1]
         for unit in range(16):
             (g,) = torch.autograd.grad(last[:, unit].sum(), rows, retain_graph=True)
-            total += g.square().sum((0, 2))
-        logs = total.log().flip(0) / 2
+            total += g.square().sum(2)
+        logs = total.log().mean(0).flip(0) / 2
         back = torch.arange(30.0).double() - 14.5
         exact = float((back @ logs / back.square().sum()).exp())
         missed += not e.low <= exact <= e.high
@@ -64,3 +64,15 @@ def test_what_is_short_or_packed_has_none():
     assert ("layer", "step factor") not in read(Reads(layer, packs=True), torch.rand(12, 9, 3))
     plain = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     assert not [q for _, q in read(plain, torch.rand(12, 3)) if q == "step factor"]
+
+
+@pytest.mark.parametrize(("off", "factor"), [(3, 0.5), (5, 0.0)])
+def test_samples_that_pass_nothing_back_count_where_they_are_most(off, factor):
+    layer = nn.RNN(1, 1, nonlinearity="relu", batch_first=True, bias=False)
+    with torch.no_grad():
+        layer.weight_ih_l0.fill_(1.0)
+        layer.weight_hh_l0.fill_(0.5)
+    x = torch.ones(8, 20, 1)
+    x[:off] = -1.0
+    found = read(Reads(layer), x)["layer", "step factor"].estimate
+    assert found.value == pytest.approx(factor, abs=1e-9)
