@@ -302,6 +302,7 @@ OWN: Mapping[str, tuple[tuple[str, Maker], ...]] = MappingProxyType(
         "strong-weight-decay": (("less-weight-decay", _option("weight_decay", 1e-4)),),
         "strong-momentum": (("less-momentum", _option("momentum", 0.9)),),
         "strong-clipping": (("clip-at-one", _clip_at_one),),
+        "exploding-through-time": (("clip-at-one", _clip_at_one),),
         "untrained-weights": (("all-parameters", _all_parameters),),
         "foreign-optimiser": (("all-parameters", _all_parameters),),
         "large-batch": (("smaller-batch", _smaller),),
