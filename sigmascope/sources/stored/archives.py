@@ -123,14 +123,16 @@ class Archive:
         if any(m.compress_type != zipfile.ZIP_STORED for m in self.members.values()):
             raise Packed
 
-    def _storage(self, pid: Any) -> Storage:
+    def _storage(self, pid: Any) -> Storage | Note:
         if not isinstance(pid, tuple) or len(pid) != 5 or pid[0] != "storage":
             raise Refusal("it refers to storages in a way that is not known")
         _, kind, key, _, count = pid
-        dtype = STORAGES.get(kind.word) if isinstance(kind, Name) else None
         member = self.members.get(f"{self.prefix}data/{key}") if isinstance(key, str) else None
-        if dtype is None or member is None or type(count) is not int or count < 0:
-            raise Refusal("a storage of it is not in the file, or of a kind that is not known")
+        if not isinstance(kind, Name) or member is None or type(count) is not int or count < 0:
+            raise Refusal("a storage of it is not in the file")
+        dtype = STORAGES.get(kind.word)
+        if dtype is None:  # of numbers that torch has quantised, say: the others may be sound
+            return Note(kind.full, ())
         if count * dtype.itemsize > member.file_size:
             raise Refusal("a storage of it has fewer bytes than it declares")
         if key not in self.storages:
@@ -153,7 +155,7 @@ class Archive:
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> Any:
     """`torch._utils._rebuild_tensor_v2`, without a tensor."""
     if not isinstance(storage, Storage):
-        return Note("a tensor of another device", ())
+        return storage if isinstance(storage, Note) else Note("a tensor of another device", ())
     if len(rest) > 2 and rest[2]:
         return Note("a conjugate or negative view", ())
     return _range(storage, storage.dtype, offset, size, stride)
