@@ -41,7 +41,14 @@ Allocator allocator;
 REGISTER_ALLOCATOR(kTwin, &allocator);
 
 // One device, one stream; whatever is asked of it is done when it returns, so events are over.
-struct Guard final : c10::impl::NoOpDeviceGuardImpl<kTwin> {
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return kTwin; }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(); }
+  bool queryStream(const c10::Stream&) const override { return true; }
+  void synchronizeStream(const c10::Stream&) const override {}
   c10::Device here() const { return {kTwin, 0}; }
   c10::Stream stream() const { return c10::Stream(c10::Stream::DEFAULT, here()); }
   c10::Device exchangeDevice(c10::Device) const override { return here(); }

@@ -10,6 +10,7 @@ goes to pytest.
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -106,7 +107,9 @@ def main(words: Sequence[str] | None = None) -> None:
     )
     pair = subprocess.run([python, "-c", show], check=True, capture_output=True, text=True).stdout
     print(f"The {asked.pair} pair: Python {pair.strip()}", flush=True)
-    code = subprocess.run([python, "-m", "pytest", *PYTEST, *asked.tests], cwd=ROOT).returncode
+    found = {**os.environ, "PYTHONPATH": str(ROOT)}  # also by programs that run elsewhere
+    words = [python, "-m", "pytest", *PYTEST, *asked.tests]
+    code = subprocess.run(words, cwd=ROOT, env=found).returncode
     print(f"The {asked.pair} pair: Python {pair.strip()}: {'passed' if code == 0 else 'FAILED'}")
     sys.exit(code)
 
