@@ -329,10 +329,9 @@ found, and its picture, drawn from kept rows when this page was built. A claim *
 was *not tested* at that size. The statements are ours, of what each figure says;
 [Figures](reproduce.md) tells how claims about trained networks are judged.
 
-Sizes: *full* is the size that [Figures](reproduce.md) states, that of the paper for averages of
-chains and smaller than the paper's for trained networks; *quick* is a run of seconds, which leaves
-most claims about trained networks open. Of figures that are kept at their quick size the outcome at
-full size, by an earlier run, is in `sigmascope_experiments/LOG.md`.
+Each is shown at the size that [Figures](reproduce.md) states: that of the paper for averages of
+chains, and smaller than the paper's for trained networks. `--quick` is a run of seconds, which leaves
+most claims about trained networks open.
 """
 VERDICTS = {True: "holds", False: "**FAILS**", None: "not tested"}
 COUNTED = {True: "hold", False: "**FAIL**", None: "not tested"}
@@ -351,23 +350,21 @@ def _kept() -> Any:
 def gallery() -> str:
     """Every figure with its picture and its claims, computed again from the kept rows."""
     kept = _kept()
-    index = ["| figure | shows | size | claims |", "|---|---|---|---|"]
+    index = ["| figure | shows | claims |", "|---|---|---|"]
     sections: list[str] = []
     for figure in sigmascope_experiments.FIGURES:
         found, claims = kept.kept(figure), kept.claims(figure)
-        size = "full" if kept.is_full(figure, found) else "quick"
         verdicts = [c.holds for c in claims]
         counts = ", ".join(
             f"{verdicts.count(v)} {words}" for v, words in COUNTED.items() if v in verdicts
         )
         anchor = figure.name.replace("/", "-")
-        index.append(f"| [{figure.name}](#{anchor}) | {_cell(figure.says)} | {size} | {counts} |")
-        sections.append(_shown(figure, claims, size, found["versions"]))
+        index.append(f"| [{figure.name}](#{anchor}) | {_cell(figure.says)} | {counts} |")
+        sections.append(_shown(figure, claims, found["versions"]))
     return "\n".join((NOTE, GALLERY, *index, "", *sections, GALLERY_NEXT))
 
 
-def _shown(figure: Any, claims: tuple[Any, ...], size: str, versions: Mapping[str, str]) -> str:
-    quick = "" if size == "full" else " --quick"
+def _shown(figure: Any, claims: tuple[Any, ...], versions: Mapping[str, str]) -> str:
     needs = " --folder data" if _reads_data(figure) else ""
     made = ", ".join(f"{name} {version}" for name, version in versions.items())
     rows = [f"| {_cell(c.says)} | {_cell(c.found)} | {VERDICTS[c.holds]} |" for c in claims]
@@ -378,9 +375,8 @@ def _shown(figure: Any, claims: tuple[Any, ...], size: str, versions: Mapping[st
             f"```{{kept}} {figure.name}\n```\n",
             "| it should show | found | |\n|---|---|---|",
             *rows,
-            f"\n```\nsigmascope reproduce {figure.name}{needs}{quick}\n```\n",
-            f"At full size about {figure.minutes:g} minutes on two cores. Shown at its {size} size "
-            f"({made}).\n",
+            f"\n```\nsigmascope reproduce {figure.name}{needs}\n```\n",
+            f"About {figure.minutes:g} minutes on two cores; shown as {made} computed it.\n",
         )
     )
 
