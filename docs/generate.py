@@ -330,8 +330,8 @@ was *not tested* at that size. The statements are ours, of what each figure says
 [Figures](reproduce.md) tells how claims about trained networks are judged.
 
 Each is shown at the size that [Figures](reproduce.md) states: that of the paper for averages of
-chains, and smaller than the paper's for trained networks. `--quick` is a run of seconds, which leaves
-most claims about trained networks open.
+chains, and smaller than the paper's for trained networks. `--quick` is a run of seconds, which
+leaves most claims about trained networks open.
 """
 VERDICTS = {True: "holds", False: "**FAILS**", None: "not tested"}
 COUNTED = {True: "hold", False: "**FAIL**", None: "not tested"}
