@@ -99,13 +99,13 @@ def scan(
         sigmascope scan model.safetensors --run model.run --html model.html
 
         # which matrices a fine-tuned version moved, and how far
-        sigmascope scan tuned.safetensors --against model.safetensors
+        sigmascope scan model.safetensors --against tuned.safetensors
 
     Args:
         checkpoints: A `.safetensors`, `.pt`, `.bin` or `.gguf` file, a folder of Hugging Face or of
             `torch.distributed.checkpoint`, an adapter, or a URL such as `s3://` or `hf://`; of
             several, one after the other.
-        against: Another version: says which matrices moved, how far and in which directions.
+        against: A later version: says which matrices moved, how far and in which directions.
         what: Which matrices, and what of them.
         how: By whom, and within which means.
         plan: Only say what would be done, from headers.

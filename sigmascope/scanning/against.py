@@ -59,7 +59,7 @@ def versions(source: Origin, other: Origin, settings: Settings, *, workers: int 
     one, two = worked_out(first, quiet), worked_out(second, quiet)
     changes = [task for task in two.tasks if isinstance(task.cut, Product)]
     if changes:
-        pairs, alone = merges(first, changes, settings.wanted & CHANGES)
+        pairs, alone = merges(first, one.tasks, changes, settings.wanted & CHANGES)
     else:
         pairs, alone = _matched(one.tasks, two.tasks, settings), [*_alone(one, two, settings)]
     known = {s.site for s in one.plan.skipped}

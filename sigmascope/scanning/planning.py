@@ -116,7 +116,7 @@ def _adapted(adapter: Adapter, settings: Settings) -> Draft:
         adapter.name, "adapter", depth_of(adapter.name), *shape, B.dtype,
         (*B.tensors, *A.tensors), A.bytes + B.bytes, "full", work, "product",
     )  # fmt: skip
-    return matrix, Product(*cuts, adapter.scaling), ""
+    return matrix, Product(*cuts, adapter.scaling, adapter.turned), adapter.shifted
 
 
 def _digest(matrices: Sequence[Matrix]) -> str:

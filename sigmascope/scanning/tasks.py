@@ -16,12 +16,15 @@ class Product:
         left: Tall.
         right: Wide.
         scaling: Factor.
+        turned: Whether the adapter's settings say that the weight is stored as `[in, out]`; None
+            for an embedding, of which they say nothing.
         base: What it is added to; None for the product alone.
     """
 
     left: Cut
     right: Cut
     scaling: float
+    turned: bool | None = False
     base: Cut | None = None
 
 

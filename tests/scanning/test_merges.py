@@ -66,3 +66,78 @@ def test_what_it_does_not_touch_is_said(adapter, tmp_path):
     }
     assert "shape [48, 30]" in said["model.layers.0.q_proj.weight"]
     assert "no weight of that name" in said["model.layers.1.q_proj.weight"]
+
+
+def saved_adapter(folder, model, **settings):
+    """An adapter that PEFT made and saved; the names and values of the weights that it merges."""
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(0)
+    tuned = peft.get_peft_model(model, peft.LoraConfig(r=2, lora_alpha=8, **settings))
+    with torch.no_grad():
+        for name, p in tuned.named_parameters():
+            if "lora_" in name:
+                p.normal_()
+    tuned.save_pretrained(folder)
+    return {k: v.clone() for k, v in tuned.merge_and_unload().state_dict().items()}
+
+
+def gpt2():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    config = transformers.GPT2Config(
+        n_layer=1, n_embd=24, n_head=2, vocab_size=24, n_positions=16, tie_word_embeddings=False
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+@pytest.mark.filterwarnings("ignore")  # PEFT mends `fan_in_fan_out` as it goes, and says so
+@pytest.mark.parametrize(
+    "targets",
+    [["c_proj"], ["c_attn", "c_fc"], ["c_proj", "lm_head"], ["lm_head", "c_attn"], ["wte"]],
+)
+@pytest.mark.parametrize("inward", [True, False])
+def test_what_lies_transposed_is_changed_transposed(tmp_path, targets, inward):
+    """Square weights too, of which the shape does not tell."""
+    before = {k: v.clone() for k, v in gpt2().state_dict().items()}
+    (tmp_path / "base").mkdir()
+    base = gpt2()
+    base.save_pretrained(tmp_path / "base")
+    after = saved_adapter(tmp_path / "tuned", base, target_modules=targets, fan_in_fan_out=inward)
+    ours = numbers(scan(tmp_path / "base", against=tmp_path / "tuned", effort="full"))
+    moved = {k for k, v in after.items() if k in before and not torch.equal(v, before[k])}
+    assert moved
+    for name in moved:
+        change = torch.linalg.matrix_norm((after[name] - before[name]).double())
+        size = torch.linalg.matrix_norm(before[name].double())
+        found = {site: v for (site, q), v in ours.items() if q == "relative change"}
+        (site,) = (s for s in found if name.endswith(s) or s.endswith(name))
+        assert found[site] == pytest.approx(float(change / size), rel=1e-3)
+        angle = {s: v for (s, q), v in ours.items() if q == "best scale"}[site]
+        inner = (before[name].double() * after[name].double()).sum()
+        assert angle == pytest.approx(float(inner / size**2), rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("start", "declined"),
+    [
+        ("pissa", True),
+        ("pissa_niter_4", True),
+        ("olora", True),
+        ("corda", True),
+        ("loftq", True),
+        ("lora_ga", True),
+        ("gaussian", False),
+        ("orthogonal", False),
+        (True, False),
+        (None, False),
+    ],
+)
+def test_starts_that_change_the_base_are_declined(adapter, tmp_path, start, declined):
+    file = adapter / "adapter_config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps(settings | {"init_lora_weights": start}))
+    found = scan(tmp_path / "base.safetensors", against=adapter)
+    whys = [s.why for s in found.plan.skipped if "changes the base as well" in s.why]
+    assert len(whys) == (len(NAMES) if declined else 0)
+    assert bool(found.readings) is not declined
+    assert len(scan(adapter).series("spectral norm")) == len(NAMES)  # alone it is what it is

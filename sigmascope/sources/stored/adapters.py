@@ -15,11 +15,13 @@ from sigmascope.sources.stored.tensors import Adapter, LeftOut, Stored
 from sigmascope.sources.stored.ways import Plain, Turned
 
 PART = re.compile(
-    r"(?P<stem>.*?)\.?lora_(?P<part>A|B|embedding_A|embedding_B)(\.[^.]*)?(\.weight)?"
+    r"(?P<stem>.*?)\.?lora_(?P<part>A|B|embedding_A|embedding_B)(\.(?!bias$)[^.]*)?(\.weight)?"
 )
 BEFORE = "base_model.model."
 DORA = "lora_magnitude_vector"
 IS_DORA = "Of DoRA, which also changes the size of each row: not a change of low rank."
+TWICE = "Of another adapter on the same layer: one at a time is read, save each by itself."
+SHIFTS = ("pissa", "olora", "corda", "loftq", "lora_ga")  # starts that are taken off the base
 LONGEST = 1000  # letters of a name that is taken apart
 PATTERN = 200  # letters of a pattern of layers
 REPEATS = re.compile(r"[*+{?]")
@@ -54,7 +56,10 @@ def paired(tensors: Iterable[Stored], settings: Mapping[str, Any]) -> Pairs:
         match = PART.fullmatch(tensor.name) if len(tensor.name) <= LONGEST else None
         if match is not None:
             embedding, side = match["part"].startswith("embedding"), match["part"][-1]
-            sides.setdefault((_layer(match["stem"]), embedding), {})[side] = tensor
+            both = sides.setdefault((_layer(match["stem"]), embedding), {})
+            if side in both:
+                left.append(LeftOut(tensor.name, TWICE))
+            both.setdefault(side, tensor)
         elif DORA in tensor.name:
             left.append(LeftOut(tensor.name, "Magnitudes of DoRA, which are no low-rank change."))
         else:
@@ -91,11 +96,24 @@ def _pair(
     scaling = _scaling(layer, a.shape[0], settings)
     if isinstance(scaling, str):
         return scaling
-    if turned or settings.get("fan_in_fan_out") is True:
+    inward = settings.get("fan_in_fan_out") is True
+    if turned or inward:
         if not all(isinstance(t._way, Plain) for t in (a, b)):
             return "Its matrices are packed and would have to be transposed."
         a, b = _transposed(b), _transposed(a)
-    return Adapter(f"{layer}.weight" if layer else "weight", a, b, scaling)
+    name, said = f"{layer}.weight" if layer else "weight", None if turned else inward
+    return Adapter(name, a, b, scaling, said, _shifted(settings))
+
+
+def _shifted(settings: Mapping[str, Any]) -> str:
+    """Why the product is not what training has added to the base; empty if it is."""
+    start = str(settings.get("init_lora_weights", ""))
+    if not start.lower().startswith(SHIFTS):
+        return ""
+    return (
+        f"adapter_config.json says `init_lora_weights={start[:40]}`, which changes the base as "
+        "well: merge it with PEFT, and compare what comes of that"
+    )
 
 
 def _transposed(tensor: Stored) -> Stored:

@@ -183,6 +183,14 @@ def _range(storage: Storage, dtype: torch.dtype, offset: Any, size: Any, stride:
     return Range(storage.place, first, dtype, shape, None if plain else steps)
 
 
+def _from_type(build: Any, kind: Any, args: Any, *_: Any) -> Any:
+    """`torch._tensor._rebuild_from_type_v2`: a tensor with attributes, which are left away."""
+    plain = isinstance(kind, Name) and kind.full in PLAIN
+    if plain and isinstance(build, Name) and build.full in BUILDS and isinstance(args, tuple):
+        return BUILDS[build.full](*args)
+    return Note(kind.full if isinstance(kind, Name) else "a tensor of an unknown class", ())
+
+
 def _first_of(value: Any, *_: Any) -> Any:
     return value
 
@@ -195,12 +203,14 @@ def _size(*args: Any) -> Any:
     return args[0] if args and isinstance(args[0], tuple) else ()
 
 
+PLAIN = ("torch.Tensor", "torch._tensor.Tensor", "torch.nn.parameter.Buffer")
 BUILDS: dict[str, Callable[..., Any]] = {
     "collections.OrderedDict": _mapping,
     "torch.Size": _size,
     "torch._utils._rebuild_tensor": _tensor,
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch._utils._rebuild_tensor_v3": _typed,
+    "torch._tensor._rebuild_from_type_v2": _from_type,
     "torch._utils._rebuild_parameter": _first_of,
     "torch._utils._rebuild_parameter_with_state": _first_of,
 }

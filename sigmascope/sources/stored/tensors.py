@@ -82,12 +82,17 @@ class Adapter:
         A: Of shape [r, in].
         B: Of shape [out, r].
         scaling: Alpha over r, or over its root for rank-stabilised adapters.
+        turned: Whether the settings say that the weight is stored as `[in, out]`, so that both have
+            been transposed; None for an embedding, whose pair always is.
+        shifted: Why the weight it is added to is not the one it was made from; empty if it is.
     """
 
     name: str
     A: Stored
     B: Stored
     scaling: float
+    turned: bool | None = False
+    shifted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,11 @@ def leaves(content: Any, place: str, tensor: type) -> tuple[dict[str, Any], list
             f"`{printable(place)}` must hold a state dict (names and tensors), got "
             f"{kind(content)}: save `model.state_dict()`."
         )
+    if is_optimiser(content):
+        raise Refusal(
+            f"`{printable(place)}` must hold weights, got the state of an optimiser: name the file "
+            "of `model.state_dict()`."
+        )
     found, left = {}, []
     held = next((k for k in HOLDERS if _holds(content.get(k))), None)
     seen: set[int] = set()
@@ -75,9 +80,18 @@ def kind(value: Any) -> str:
     return f"a value of type {type(value).__name__}"
 
 
+def is_optimiser(value: Any) -> bool:
+    """Whether a value is what `torch.optim.Optimizer.state_dict` gives, whatever its key."""
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("state"), Mapping)
+        and isinstance(value.get("param_groups"), list)
+    )
+
+
 def _holds(value: Any) -> bool:
     """Whether a value is a mapping that may hold weights."""
-    return isinstance(value, Mapping) and len(value) > 0
+    return isinstance(value, Mapping) and len(value) > 0 and not is_optimiser(value)
 
 
 def key_of(key: Any) -> str:
@@ -100,6 +114,8 @@ def _walk(name: str, value: Any, depth: int, into: tuple[Any, ...]) -> None:
         found[name] = value
     elif not isinstance(value, Mapping | list | tuple):
         left.append(LeftOut(name, f"Not a tensor but {kind(value)}."))
+    elif is_optimiser(value):
+        left.append(LeftOut(name, "The state of an optimiser, not weights."))
     elif id(value) in seen or depth > DEEPEST:
         left.append(LeftOut(name, "A mapping that is in the file under another name, or too deep."))
     else:

@@ -130,3 +130,21 @@ def test_products_are_those_that_peft_adds(tmp_path, stabilised):
         change = a.scaling * a.B.read() @ a.A.read()
         assert torch.allclose(merged[a.name] - old, change, atol=1e-5)
     assert all("convolution" in entry.why for entry in found.left_out)
+
+
+def test_biases_of_a_change_are_named_and_not_taken_for_a_side(tmp_path):
+    names = ("q.lora_B.bias", "a.lora_A.bias")
+    bias = {f"base_model.model.{name}": numbers(4) for name in names}
+    found = adapter(tmp_path, pair("q") | bias)
+    assert [a.name for a in found.adapters] == ["q.weight"]
+    reads(found.adapters[0].B, numbers(4, 2, seed=1))
+    assert {t.name for t in found.tensors} == set(names)
+
+
+def test_a_second_adapter_on_a_layer_is_named(tmp_path):
+    state = pair("q", tail=".one.weight") | pair("q", tail=".two.weight")
+    found = adapter(tmp_path, state)
+    assert len(found.adapters) == 1
+    left = {t.name.rpartition("lora_")[2]: t.why for t in found.left_out}
+    assert set(left) == {"A.two.weight", "B.two.weight"}
+    assert all("save each by itself" in why for why in left.values())

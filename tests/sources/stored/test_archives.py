@@ -144,6 +144,13 @@ def test_one_odd_tensor_leaves_the_others_readable(tmp_path, kind):
         assert "torch._utils._rebuild_" in why["odd"]
 
 
+def test_attributes_of_a_tensor_are_left_away(tmp_path):
+    marked = torch.arange(6.0).reshape(2, 3)
+    marked.split_by = "rows"
+    content = {"m": marked, "b": torch.nn.Buffer(torch.ones(2, 2)), "w": torch.eye(2)}
+    opens(saved(tmp_path, content), {k: torch.as_tensor(v) for k, v in content.items()})
+
+
 def rebuilt(storage, offset, size, stride):
     """What a pickle of a tensor says, read with a storage of 64 bytes."""
     return BUILDS["torch._utils._rebuild_tensor_v2"](storage, offset, size, stride, False, {})

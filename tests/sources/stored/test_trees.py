@@ -3,6 +3,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.gate import Refusal
+from sigmascope.sources.stored import open_checkpoint
 from sigmascope.sources.stored.pickles import Name, Note
 from sigmascope.sources.stored.trees import DEEPEST, kind, leaves
 
@@ -81,3 +82,29 @@ def test_keys_that_are_no_words():
 def test_long_names_are_refused():
     with pytest.raises(Refusal, match="names longer than 4096 letters"):
         leaves({"a" * 5000: {"b": T}}, "file", Tensor)
+
+
+def adam():
+    model = torch.nn.Linear(3, 2)
+    optimiser = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 3)).sum().backward()
+    optimiser.step()
+    return optimiser.state_dict()
+
+
+@pytest.mark.parametrize("key", ["opt_G", "optimizer", "state", "model_ema_opt", "model"])
+@pytest.mark.parametrize("old", [False, True])
+def test_the_state_of_an_optimiser_is_no_weight_whatever_its_name(tmp_path, key, old):
+    content = {"gen": {"w": torch.eye(2)}, key: adam(), "list": [adam(), torch.eye(3)]}
+    torch.save(content, tmp_path / "a.pt", _use_new_zipfile_serialization=not old)
+    found = open_checkpoint(tmp_path / "a.pt")
+    assert not [t.name for t in found.tensors if "exp_avg" in t.name]
+    assert "w" in {t.name.rpartition(".")[2] for t in found.tensors}
+    assert any(t.name.startswith(key) for t in found.left_out)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_file_of_nothing_but_an_optimiser_is_refused(tmp_path, old):
+    torch.save(adam(), tmp_path / "a.pt", _use_new_zipfile_serialization=not old)
+    with pytest.raises(Refusal, match=r"the state of an optimiser: name the file of `model"):
+        open_checkpoint(tmp_path / "a.pt")
