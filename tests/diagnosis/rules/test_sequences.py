@@ -206,3 +206,9 @@ def test_a_first_state_is_no_fault(kind, state, seed):
         "dead-units", "silent-samples", "lost-inputs", "alike-inputs", "unscaled-inputs",
         "repeated-inputs", "rank-collapse", "saturated-units",
     }  # fmt: skip
+
+
+def test_how_far_back_a_memory_reaches_is_said():
+    facts = reading("steps", 100), reading("step factor", 0.5)
+    (finding,) = vanishing_through_time(profile(*facts))
+    assert "those more than 10 before the last" in finding.says  # 0.5^10 is a thousandth

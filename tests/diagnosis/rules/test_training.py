@@ -7,6 +7,7 @@ import pytest
 from sigmascope.diagnosis.rules.training import (
     few_steps,
     large_batch,
+    left_words,
     other_optimiser,
     rate_too_high,
     rate_too_low,
@@ -210,3 +211,8 @@ def test_whether_it_trains():
 @pytest.mark.parametrize("rule", [rate_too_high, rate_too_low, few_steps, other_optimiser, stuck])
 def test_without_training_all_are_silent(rule):
     assert said(rule, reading("loss of probabilities", 1.0, "(loss)", "setup")) == {}
+
+
+@pytest.mark.parametrize(("left", "words"), [(10 * BELOW, "1000% of"), (2.9e7, "2.9e+07 times")])
+def test_what_is_left_is_a_share_or_many_times(left, words):
+    assert left_words(left) == words
