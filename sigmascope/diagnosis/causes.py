@@ -22,8 +22,10 @@ TRAINING = (
     "other-optimiser",
     "large-batch",
 )
+SETTINGS = (*TRAINING, "strong-weight-decay", "strong-momentum", "strong-clipping")
 LEAKS = ("later-inputs-seen", "copied-targets")  # a task is easier with them, so that none is stuck
 COLLAPSE = ("rank-collapse", "directional-gradient-vanishing", "forgotten-targets")
+CUT = ("no-gradient", "directional-gradient-vanishing")  # by an output that is wrong
 # every cause with what it brings, the deepest causes first
 BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -36,15 +38,22 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "squared-error-for-classes",
         ),
         "indifferent-loss": (*TRAINING, "no-gradient", "classes-on-one-output", *COLLAPSE),
+        "reversed-loss": (
+            *TRAINING, "out-of-reach", "raw-output", "unsuited-closing", "loud-output",
+            "unscaled-targets", *COLLAPSE, "no-gradient",
+        ),
+        "omitted-class": (),
         "single-target": (*TRAINING, "unrelated-targets", *COLLAPSE),
         "classes-on-one-output": (*TRAINING, "out-of-reach", "unscaled-targets"),
         "spread-targets": (*TRAINING, "out-of-reach", "directional-gradient-vanishing"),
         "shared-classes": (*TRAINING, "out-of-reach", "squared-error-for-classes"),
-        "raw-output": (*TRAINING, "loud-output",),
-        "unsuited-closing": (*TRAINING, "out-of-reach",),
-        "double-softmax": (*TRAINING, "out-of-reach",),
-        "softmax-in-the-loss": TRAINING,
-        "out-of-reach": (*TRAINING, "unscaled-targets", "loud-output", "squared-error-for-classes"),
+        "raw-output": (*TRAINING, "loud-output", *CUT),
+        "unsuited-closing": (*TRAINING, "out-of-reach", *CUT),
+        "double-softmax": (*TRAINING, "out-of-reach", *CUT),
+        "softmax-in-the-loss": (*TRAINING, *CUT),
+        "out-of-reach": (
+            *TRAINING, "unscaled-targets", "loud-output", "squared-error-for-classes", *CUT,
+        ),
         "unscaled-targets": ("loud-output",),
         "zero-weights": (
             *SIZES, *COLLAPSE, "equal-units", "lost-inputs", "dead-units", "no-gradient",
@@ -62,7 +71,9 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *SIZES, *COLLAPSE, "loud-output", "strong-residual", "weight-scale", "non-finite",
             "saturated-units", "layer-gain", "dead-units", "hidden-collapse", "no-gradient",
         ),
-        "mixed-samples": ("unrelated-targets", "later-inputs-seen"),
+        "mixed-samples": (
+            "unrelated-targets", "later-inputs-seen", "out-of-reach", *TRAINING, *CUT,
+        ),
         "later-inputs-seen": (),
         "copied-targets": (),
         "counted-padding": (),
@@ -71,7 +82,11 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "unused-layers": ("no-gradient", "no-tangents"),
         "unscaled-inputs": (
             *SIZES, "layer-gain", *COLLAPSE, "hidden-collapse", "loud-output", "saturated-units",
-            "denormal-values",
+            "denormal-values", "no-gradient", *TRAINING,
+        ),
+        "offset-inputs": (
+            *SIZES, "layer-gain", *COLLAPSE, "hidden-collapse", "loud-output", "saturated-units",
+            "no-gradient", "unscaled-inputs", *TRAINING,
         ),
         "asymmetric-weights": (
             *COLLAPSE, *SIZES, "weight-scale", "layer-gain", "loud-output", "dead-units",
@@ -93,6 +108,8 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "silent-samples": (*COLLAPSE, "no-gradient", "vanishing-signal"),
         "saturated-units": (*COLLAPSE, *SIZES, "no-gradient"),
         "frozen-layer": ("unaligned-layers",),
+        "unregistered-weights": ("untrained-weights", *SETTINGS),
+        "outweighed-error": ("loud-output", "unscaled-targets", *SETTINGS),
         "untrained-weights": TRAINING,
         "exploding-signal": (
             "tangent-size", "loud-output", "exploding-adjoints", "non-finite", "vanishing-adjoints",
@@ -112,7 +129,8 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Causes first, each followed by what follows from it; the severest group first.
 
-    A cause is as severe as the worst that it brings: what stops training does so through it.
+    A cause is as severe as the worst that it brings: what stops training does so through it. A
+    setting is not: where four rates made no progress, that of the user is no proof against it.
     """
     found = list(findings)
     names = {f.name for f in found}
@@ -121,8 +139,12 @@ def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     causes = [f for f in found if roots[f.name] == f.name != NO_PROGRESS]
     causes = [f for f in causes if f.name not in (STUCK, *LEAKS) and f.severity != "note"]
     if causes:  # what every cause but a note may bring: the likeliest is blamed
-        first = min(causes, key=lambda f: (_severity(f), rank.get(f.name, len(rank))))
+        place = lambda f: (f.name in SETTINGS, _severity(f), rank.get(f.name, len(rank)))
+        first = min(causes, key=place)
         roots |= {name: first.name for name in (NO_PROGRESS, STUCK) if name in names}
+        if first.name in SETTINGS:  # at fault it may be, and that is no proof
+            found = [f if f.name != NO_PROGRESS else replace(f, severity=first.severity)
+                     for f in found]  # fmt: skip
     groups: dict[str, list[Finding]] = {}
     for f in found:
         root = roots[f.name]

@@ -12,6 +12,7 @@ from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import Opened, opened, unseen
 from sigmascope.diagnosis.programs.optimisers import Recipe, Spec
 from sigmascope.diagnosis.programs.orders import last_batch_items, order_items
+from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.catalogue import diagnose as findings_of
 from sigmascope.diagnosis.rules.fit import UNFIT
@@ -21,8 +22,7 @@ from sigmascope.gate import Budget
 from sigmascope.probes.execution import as_found
 from sigmascope.probes.samples import prepared
 from sigmascope.quantities import ALL, View
-from sigmascope.records import Finding, Item, Profile, Reading, Shown, Skipped
-from sigmascope.survey import tried
+from sigmascope.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped
 
 SAMPLES = 128  # that are measured
 ENDS = ("least loss", "least loss of a constant")  # between which training goes
@@ -145,7 +145,8 @@ def diagnose(
         if outputs is None:
             outputs = ALL_OF if known.width <= ALL_OF else SOME
         asked = {"views": views, "outputs": outputs, "generator": generator, "progress": progress}
-        return _examined(whole, known, asked, Budget.of(budget), fit=fit)
+        with joined(whole.model, known.joint):
+            return _examined(whole, known, asked, Budget.of(budget), fit=fit)
 
 
 def _examined(
@@ -203,7 +204,10 @@ def _trained(
             budget=budget,
             unseen=unseen_of(program, known),
         )
-        items += [*tried(seen, "training"), *last_batch_items(program, known)]
+        items += [*seen, *last_batch_items(program, known)]
+        if known.epoch is not None:
+            count = Estimate.exactly(known.epoch)
+            items.append(Reading("(training)", "steps of an epoch", count, "training"))
     return replace(
         measured,
         readings=(*measured.readings, *(i for i in items if isinstance(i, Reading))),

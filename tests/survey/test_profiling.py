@@ -73,6 +73,8 @@ def test_every_view_has_its_quantities():
             "relative gradient",
             "input size",
             "first loss over a constant's",
+            "loss of zeros",
+            "input spread",
         },
     }
     assert quantities == {(v, q) for v, qs in expected.items() for q in qs}

@@ -8,6 +8,7 @@ the same. Models are copies; nothing is trained here.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.programs.data import Mapped
+from sigmascope.diagnosis.programs.losses import loss_of
 from sigmascope.diagnosis.programs.opened import Opened
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.programs.program import Program
@@ -30,10 +32,14 @@ from sigmascope.diagnosis.remedies.unit_scale import StandardiseInputs
 from sigmascope.diagnosis.training.trials import BEYOND, at_usual, other_family
 from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.execution import called, duplicate, module_name, still
-from sigmascope.probes.samples import as_tensor, prepared
+from sigmascope.probes.samples import IGNORED, as_tensor, prepared
 from sigmascope.probes.structure import tail
 
 MORE = 10.0  # times the epochs
+EVEN = 0.5  # of the numbers, more than which are rarely dropped on purpose
+WEAKER = 1e-4  # times the gradients of outputs that are not compared with targets
+LISTS = {nn.Module: nn.ModuleList, nn.Parameter: nn.ParameterList}
+MAPPINGS = {nn.Module: nn.ModuleDict, nn.Parameter: nn.ParameterDict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +202,10 @@ def _binary(program: Program, known: Opened) -> Change:
 
 def _per_class(program: Program, known: Opened) -> Change:
     """One output for each class, and cross-entropy of scores."""
-    values = known.targets.flatten().round().long()
+    given = known.targets.flatten()
+    if given.is_floating_point() and not torch.equal(given, given.round()):
+        raise Inapplicable("the targets are values, and no numbers of classes")
+    values = given.round().long()
     least, count = int(values.min()), int(values.max() - values.min()) + 1
     model, lines = _opened_end(program, known)
     lines += _widen(model, known, count)
@@ -205,6 +214,195 @@ def _per_class(program: Program, known: Opened) -> Change:
     data = Mapped(program.data, lambda y: y.flatten(1)[:, 0].round().long() - least)
     changed = _with(program, model=model, loss="cross_entropy", data=data)
     return Change("", "", lines, changed)
+
+
+def _in_form(program: Program, known: Opened) -> Change:
+    """Targets in the form of the outputs, of as many numbers."""
+    shape = tuple(_output(program, known).shape[1:])
+    if known.targets.shape[1:].numel() != torch.Size(shape).numel():
+        raise Inapplicable("targets and outputs are not of as many numbers")
+    data = Mapped(program.data, lambda y: y.reshape(len(y), *shape))
+    line = f"targets = targets.reshape({', '.join(map(str, (-1, *shape)))})"
+    return Change("", "", (line,), _with(program, data=data))
+
+
+def _opposite(program: Program, known: Opened) -> Change:
+    """The loss with the opposite sign."""
+    given = loss_of(program.loss) if program.loss is not None else known.loss
+    line = "# at the end of the loss: return the opposite, `-value`, or `1 - value` of a share"
+    return Change("", "", (line,), _with(program, loss=lambda o, y: -given(o, y)))
+
+
+def _every_class(program: Program, _: Opened) -> Change:
+    """The loss with no class left out."""
+    loss: Any = program.loss
+    if not isinstance(loss, nn.Module) or not hasattr(loss, "ignore_index"):
+        raise Inapplicable("what the loss leaves out is written in a function")
+    whole: Any = duplicate(loss)
+    whole.ignore_index = IGNORED
+    weight = getattr(whole, "weight", None)
+    if isinstance(weight, Tensor):
+        whole.weight = torch.where(weight == 0, torch.ones_like(weight), weight)
+    line = f"# where the loss is made: ignore_index={IGNORED}, and no weight that is zero"
+    return Change("", "", (line,), _with(program, loss=whole))
+
+
+def _registered(program: Program, known: Opened) -> Change:
+    """Layers and tensors of plain lists and mappings as parameters of the model."""
+    model, lines = duplicate(program.model), dict[str, None]()
+    own = {id(p) for p in model.parameters()}
+    for name, module in [*model.named_modules()]:
+        for key, held in [*vars(module).items()]:
+            if key.startswith("_") or not isinstance(held, list | tuple | dict) or not held:
+                continue
+            parts = [*held.values()] if isinstance(held, dict) else [*held]
+            kinds = LISTS if not isinstance(held, dict) else MAPPINGS
+            for kind, holder in kinds.items():
+                inside: Any = holder(held) if all(isinstance(p, kind) for p in parts) else None
+                if inside is not None and {id(p) for p in inside.parameters()} - own:
+                    delattr(module, key)
+                    setattr(module, key, inside)
+                    place = f"model{_attribute(name) if name else ''}.{key}"
+                    lines[f"{place} = nn.{holder.__name__}({place})"] = None
+    if not lines:
+        raise Inapplicable("the tensors lie in no list or mapping of modules or parameters")
+    changed = _with(program, model=model)
+    whole = _all_parameters(changed, known)
+    return replace(whole, patch=(*lines, *whole.patch))
+
+
+def _thawed(program: Program, known: Opened) -> Change:
+    """Every weight to be trained."""
+    whole = _all_parameters(_with(program, model=duplicate(program.model).requires_grad_()), known)
+    return replace(whole, patch=("model.requires_grad_()", *whole.patch))
+
+
+def _weaker(program: Program, known: Opened) -> Change:
+    """Smaller gradients of the outputs that are not compared with the targets."""
+    joint, given = known.joint, program.loss
+    own = None if joint is None else joint.columns_like(known.targets)
+    if joint is None or own is None or not callable(given):
+        raise Inapplicable("no output is compared with the targets beside others that are not")
+
+    def weaker(whole: Any, targets: Any) -> Tensor:
+        both = joint.join(whole)
+        small = both.detach() + WEAKER * (both - both.detach())
+        return given(joint.apart(torch.where(own.to(both.device), both, small)), targets)
+
+    line = f"# in the loss: the terms of other outputs than the compared one times {WEAKER:g}"
+    return Change("", "", (line,), _with(program, loss=weaker))
+
+
+def _activated(program: Program, known: Opened) -> Change:
+    """A ReLU behind every layer that another reads with no activation between them."""
+    found = calls(program.model, prepared(program.model, known.batch))
+    model, lines = duplicate(program.model), list[str]()
+    for before, after in pairwise(found):
+        name = module_name(before.site)
+        same = before.output.shape == after.input.shape
+        if name and same and torch.equal(before.output, after.input):
+            parent, _, key = name.rpartition(".")
+            layer = model.get_submodule(name)
+            setattr(model.get_submodule(parent), key, nn.Sequential(layer, nn.ReLU()))
+            place = f"model{_attribute(name)}"
+            lines.append(f"{place} = nn.Sequential({place}, nn.ReLU())")
+    if not lines:
+        raise Inapplicable("no layer reads what another wrote as it is")
+    return Change("", "", tuple(lines), _with(program, model=model))
+
+
+def _batch_first(program: Program, _: Opened) -> Change:
+    """Layers that take the first dimension for that of samples."""
+    model = duplicate(program.model)
+    found = [m for m in model.modules() if getattr(m, "batch_first", True) is False]
+    for module in found:
+        module.__dict__["batch_first"] = True
+    if not found:
+        raise Inapplicable("no layer takes samples along another dimension than the first")
+    kinds = ", ".join(dict.fromkeys(type(m).__name__ for m in found))
+    line = f"# where layers are made ({kinds}): batch_first=True"
+    return Change("", "", (line,), _with(program, model=model))
+
+
+def _over_classes(program: Program, known: Opened) -> Change:
+    """A softmax over the classes in place of one over the samples."""
+    output = _output(program, known)
+    if output.ndim < 2:
+        raise Inapplicable("the output has no dimension of classes")
+    last = 1 if output.ndim > 2 else -1
+    model, lines = duplicate(program.model), list[str]()
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Softmax | nn.LogSoftmax) and module.dim == 0:
+            module.dim = last
+            lines.append(f"model{_attribute(name) if name else ''}.dim = {last}")
+    if not lines:
+        closing = tail(program.model, prepared(program.model, known.batch)).closing
+        kind = {"softmax": nn.Softmax, "log_softmax": nn.LogSoftmax}.get(closing)
+        if kind is None:
+            raise Inapplicable("the model ends in no softmax")
+        model = nn.Sequential(_unclosed(program, known), kind(last))
+        lines = [f"# at the end of `forward`: {closing}(output, dim={last})"]
+    return Change("", "", tuple(lines), _with(program, model=model))
+
+
+class Unclosed(nn.Module):
+    """A model that gives what its last layer writes.
+
+    Attributes:
+        model: The whole.
+        name: Of the layer.
+    """
+
+    def __init__(self, model: nn.Module, name: str) -> None:
+        super().__init__()
+        self.model, self.name = model, name
+
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
+        """What the layer wrote last, and not what was made of it."""
+        wrote: list[Tensor] = []
+        layer = self.model.get_submodule(self.name)
+
+        def note(_: nn.Module, _inputs: Any, out: Tensor) -> None:
+            wrote.append(out)
+
+        handle = layer.register_forward_hook(note)
+        try:
+            self.model(*inputs, **named)
+        finally:
+            handle.remove()
+        return wrote[-1]
+
+
+def _unclosed(program: Program, known: Opened) -> nn.Module:
+    """A copy without what is done behind its last layer."""
+    last, output = calls(program.model, prepared(program.model, known.batch))[-1], known.shape
+    name = module_name(last.site)
+    if not name or last.output.shape != torch.Size(output):
+        raise Inapplicable("the output is not in the form in which the last layer writes it")
+    return Unclosed(duplicate(program.model), name)
+
+
+def _without_closing(program: Program, known: Opened) -> Change:
+    """No last operation, where it is written in `forward`."""
+    batch = prepared(program.model, known.batch)
+    closing = tail(program.model, batch).closing
+    if not closing or closing_site(program.model, batch):
+        raise Inapplicable("the last operation is a module of its own, or there is none")
+    line = f"# at the end of `forward`: return what the last layer writes, without {closing}"
+    return Change("", "", (line,), _with(program, model=_unclosed(program, known)))
+
+
+def _less_dropout(program: Program, _: Opened) -> Change:
+    """Dropout of the share that is kept, where next to nothing is."""
+    model, lines = duplicate(program.model), list[str]()
+    for name, module in model.named_modules():
+        share = getattr(module, "p", None)
+        if "Dropout" in type(module).__name__ and isinstance(share, float) and share > EVEN:
+            kept = module.__dict__["p"] = round(1 - share, 6)
+            lines.append(f"model{_attribute(name) if name else ''}.p = {kept:g}")
+    if not lines:
+        raise Inapplicable("no dropout of the model drops more than half")
+    return Change("", "", tuple(lines), _with(program, model=model))
 
 
 def _as_targets(program: Program, known: Opened) -> Change:
@@ -277,8 +475,21 @@ OWN: Mapping[str, tuple[tuple[str, Maker], ...]] = MappingProxyType(
     {
         "classes-on-one-output": (("one-output-per-class", _per_class),),
         "indifferent-loss": (("one-output-per-class", _per_class),),
-        "spread-targets": (("outputs-as-targets", _as_targets),),
+        "reversed-loss": (("opposite-sign", _opposite),),
+        "double-softmax": (("without-closing", _without_closing),),
+        "out-of-reach": (("without-closing", _without_closing),),
+        "unsuited-closing": (("without-closing", _without_closing),),
+        "heavy-dropout": (("less-dropout", _less_dropout),),
+        "omitted-class": (("every-class", _every_class),),
+        "unregistered-weights": (("registered-weights", _registered),),
+        "outweighed-error": (("weaker-other-terms", _weaker),),
+        "frozen-layer": (("nothing-frozen", _thawed),),
+        "mixed-samples": (("batch-first", _batch_first), ("softmax-of-classes", _over_classes)),
+        "linear-network": (("activations", _activated),),
+        "linear-layers": (("activations", _activated),),
+        "spread-targets": (("targets-as-outputs", _in_form), ("outputs-as-targets", _as_targets)),
         "unfit-targets": (
+            ("targets-as-outputs", _in_form),
             ("outputs-as-targets", _as_targets),
             ("one-output-per-class", _per_class),
         ),

@@ -22,6 +22,7 @@ from sigmascope.diagnosis.cures.changes import (
 )
 from sigmascope.diagnosis.diagnoses import SAMPLES, Diagnosis, data_of, diagnose, unseen_of
 from sigmascope.diagnosis.programs.opened import Opened, opened
+from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable
 from sigmascope.diagnosis.remedies.catalogue import every_remedy
@@ -34,6 +35,8 @@ from sigmascope.records import Finding, Shown
 
 MOST = 8  # cures that are tried
 LIKE = 0.03  # of a score, within which the cure of the deeper cause goes first
+ASIDE = ("mixed-samples", "omitted-class")  # which a score in batches says nothing of
+WORSE = 0.05  # of a program's first loss, by which a cure may end above it
 LEAST = 0.01  # by which a score must rise
 ENOUGH = 0.9  # a score that needs no second cure
 
@@ -113,10 +116,10 @@ def cured(
     found = found or diagnose(program, samples=samples, budget=budget)
     known = opened(program, samples=samples)
     try:
-        before = math.nan if known.unfit else _trained(program, known, budget)[0]
+        now = None if known.unfit else _trained(program, known, budget)
     except OverBudget as error:
         return Cures((), MappingProxyType({"all cures": str(error)}))
-    bench = _Bench(samples, before, budget)
+    bench = _Bench(samples, now, budget)
     for maker in _makers(found.findings, known):
         if len(bench.made) < MOST:
             bench.put(maker, program, known)
@@ -125,9 +128,6 @@ def cured(
         for name, make in SECOND:
             both = Named(f"{cure.name}+{name}", cure.cause, _behind(cure, make))
             bench.put(both, cure.program, again)
-    for cure in bench.made:
-        if cure.after <= cure.before + LEAST:
-            bench.declined[cure.name] = f"it changes little: {cure.before:.2f} to {cure.after:.2f}"
     better = [c for c in bench.made if c.name not in bench.declined]
     return Cures(tuple(_ordered(better)), MappingProxyType(bench.declined))
 
@@ -138,14 +138,14 @@ class _Bench:
 
     Attributes:
         samples: On how many.
-        before: The score of the program as it is.
+        now: How the program as it is trained; None where it does not.
         budget: Of time for all training.
         made: What was tried.
         declined: Why others do not apply.
     """
 
     samples: int
-    before: float
+    now: "Trained | None"
     budget: Budget
     made: list[Cure] = field(default_factory=list)
     declined: dict[str, str] = field(default_factory=dict)
@@ -157,12 +157,49 @@ class _Bench:
             changed = opened(change.program, samples=self.samples)
             if changed.unfit:
                 raise Inapplicable(changed.unfit)
-            after, others, steps = _trained(change.program, changed, self.budget)
+            made = _trained(change.program, changed, self.budget)
         except Exception as error:  # noqa: BLE001 (a cured model fails in every way)
             self.declined[maker.name] = in_words(error)
             return
         words = (change.name, change.cause, change.patch, change.program)
-        self.made.append(Cure(*words, self.before, after, steps, others=others))
+        before = math.nan if self.now is None else self.now.score
+        cure = Cure(*words, before, made.score, made.steps, others=made.others)
+        self.made.append(cure)
+        why = "" if self.now is None else self.now.declines(made, cure.cause)
+        if why:
+            self.declined[cure.name] = why
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training of a program came to.
+
+    Attributes:
+        score: Accuracy, or share of the targets' variance explained; -1 where it broke.
+        others: The same of samples that were not trained on; nan where there are none.
+        steps: So many.
+        loss: The program's loss at the end, over that of before.
+        by: The loss itself, to tell whether two losses can be compared.
+    """
+
+    score: float
+    others: float
+    steps: int
+    loss: float
+    by: object
+
+    def declines(self, other: "Trained", cause: str) -> str:
+        """Why a change is no cure of this program; empty where it is one."""
+        if other.score <= self.score + (-LEAST if cause in ASIDE else LEAST):
+            return f"it changes little: {self.score:.2f} to {other.score:.2f}"
+        if other.others < self.others - LIKE:  # neither where one is not known
+            return (
+                f"on samples that were not trained on it is worse: {self.others:.2f} to "
+                f"{other.others:.2f}"
+            )
+        if self.by is other.by and other.loss > max(self.loss, 0.0) + WORSE:
+            return f"the loss of the program is worse: {self.loss:.2g} to {other.loss:.2g} of it"
+        return ""
 
 
 def _worth_more(made: list[Cure]) -> list[Cure]:
@@ -182,15 +219,26 @@ def _behind(first: Cure, make: Maker) -> Maker:
 
 
 def _ordered(made: list[Cure]) -> list[Cure]:
-    """The best first; those that are about as good in the order in which they were made."""
-    order = sorted(made, key=lambda c: -c.after)
-    best = order[0].after if order else 0.0
-    good = [c for c in made if c.after >= best - LIKE]
+    """The best first; those that are about as good in the order in which they were made.
+
+    By samples that were not trained on, where there are any: others may be learned by heart.
+    """
+    unseen = not any(math.isnan(c.others) for c in made)
+    worth = lambda c: c.others if unseen else c.after
+    order = sorted(made, key=lambda c: -worth(c))
+    best = worth(order[0]) if order else 0.0
+    good = [c for c in made if worth(c) >= best - LIKE]
     return good + [c for c in order if c not in good]
 
 
-def _trained(program: Program, known: Opened, budget: Budget) -> tuple[float, float, int]:
-    """The score after training as the user trains, on others too, and after how many steps."""
+def _trained(program: Program, known: Opened, budget: Budget) -> Trained:
+    """What training as the user trains comes to."""
+    with joined(program.model, known.joint):
+        return _trained_as_one(program, known, budget)
+
+
+def _trained_as_one(program: Program, known: Opened, budget: Budget) -> Trained:
+    """The same of a model that gives what its loss reads as one tensor."""
     recipe = program.recipe()
     if recipe is None or not isinstance(known.targets, Tensor):
         raise Refusal("A cure is trained, which needs an optimiser and targets.")
@@ -209,7 +257,16 @@ def _trained(program: Program, known: Opened, budget: Budget) -> tuple[float, fl
     score = _score(run, data, program) if run.finite else None
     more = unseen_of(program, known)
     others = None if more is None or score is None else _score(run, more, program)
-    return (-1.0 if score is None else score), (math.nan if others is None else others), run.steps
+    first = run.losses[0] if run.losses else math.nan
+    change = run.after(run.steps) - first
+    relative = 1 + change / max(abs(first), 1e-12) if math.isfinite(change) else math.inf
+    return Trained(
+        -1.0 if score is None else score,
+        math.nan if others is None else others,
+        run.steps,
+        relative,
+        program.loss,
+    )
 
 
 def _score(run: Run, data: Data, program: Program) -> float | None:

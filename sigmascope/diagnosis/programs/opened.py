@@ -18,8 +18,8 @@ from sigmascope.diagnosis.programs.losses import (
     tells_next,
     tokens_of,
 )
+from sigmascope.diagnosis.programs.outputs import Joint, joint_in, read_by
 from sigmascope.diagnosis.programs.program import Program
-from sigmascope.diagnosis.programs.wholes import of_studied
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import as_found, called, still
 from sigmascope.probes.samples import (
@@ -38,6 +38,10 @@ from sigmascope.probes.samples import (
 
 ALIKE = 1e-3  # relative difference of two losses that are one, computed in two ways
 SIZE = 32  # samples in a step, where nobody says
+SEVERAL = (
+    "The loss reads several tensors of the output, which sigmascope cannot lay side by side: {}. "
+    "What the loss asks, and how the program trains, was not looked at."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class Opened:
         batch_dim: Where the batch has its samples.
         unread: What of the program could not be read, and what stands in for it.
         shape: Of the output for these samples; empty where the model could not be run.
+        epoch: Batches in which the data are passed once; None if their number is not known.
+        joint: Which of several tensors the loss reads; None where there is one.
     """
 
     batch: Batch
@@ -65,6 +71,8 @@ class Opened:
     batch_dim: int = 0
     unread: str = ""
     shape: tuple[int, ...] = ()
+    joint: Joint | None = None
+    epoch: int | None = None
 
     @property
     def width(self) -> int:
@@ -91,23 +99,50 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     Raises:
         Refusal: If its data hold no samples, or there is no such loss.
     """
-    given = _of(program, samples=samples, batch_dim=batch_dim)
-    whole = _output(program.model, given)
-    output = None if whole is None else as_tensor(whole)[0]
-    known = given if output is None else _completed(program.model, given, output)
+    given, whole = _run(program, samples=samples, batch_dim=batch_dim)
     loss = fitting_loss if program.loss is None else loss_of(program.loss)
-    if output is not None and known.targets is not None:
-        loss = of_studied(loss, whole, known.targets)
+    unread, joint = program.unread, joint_in(program.model)
+    if joint is None and callable(program.loss) and whole is not None and given.targets is not None:
+        count = sample_count(given.batch, batch_dim=batch_dim)
+        try:
+            with as_found(program.loss):
+                joint = read_by(loss, whole, given.targets, count=count)
+        except Refusal as refusal:
+            unread = unread or SEVERAL.format(refusal)
+    loss = loss if joint is None else joint.of(loss)
+    output = None
+    if whole is not None:
+        apart = joint is not None and not isinstance(whole, Tensor)
+        output = joint.join(whole) if apart and joint is not None else as_tensor(whole)[0]
+    known = given if output is None else _completed(program.model, given, output)
     size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
     planned = program.planned(known.total, size)
     with as_found(program.loss):
-        why = "" if output is None else _unfit(known, output, loss, batch_dim)
-    unread = program.unread
+        why = "" if output is None or unread else _unfit(known, output, loss, batch_dim)
     if program.loss is None and not (unread or why):
         unread = _other_loss(program.model, given, known, loss)
+    elif unread and unread is not program.unread:  # the loss as it is cannot be asked
+        known = replace(known, targets=None)
     shape = () if output is None else tuple(output.shape)
-    said = (why, batch_dim, unread, shape)
+    epoch = None if known.total is None else max(1, math.ceil(known.total / size))
+    said = (why, batch_dim, unread, shape, joint, epoch)
     return Opened(known.batch, known.targets, loss, size, planned, *said)
+
+
+def _run(program: Program, *, samples: int, batch_dim: int) -> tuple[Taken, Any]:
+    """Samples, and all that the model gives for them.
+
+    Where the model takes no such number of them, as where they are the nodes of one graph or it has
+    its batch size written into it, as many are taken as the user takes at once.
+    """
+    given = _of(program, samples=samples, batch_dim=batch_dim)
+    whole = _output(program.model, given)
+    size, total = program.batch_size or given.size, given.total or 0
+    if whole is None and size is not None and size != samples:
+        more = _of(program, samples=total if size >= total else size, batch_dim=batch_dim)
+        whole = _output(program.model, more)
+        given = given if whole is None else more
+    return given, whole
 
 
 def _of(program: Program, *, samples: int, batch_dim: int) -> Taken:

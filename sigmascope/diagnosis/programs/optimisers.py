@@ -78,6 +78,19 @@ class Recipe:
 
         return replace(self, options={**self.options, **values}, _make=again)
 
+    def of_all(self) -> "Recipe":
+        """The same, with every parameter that requires gradients in it."""
+
+        def again(copy: nn.Module) -> Optimizer:
+            made = self.make(copy)
+            held = {id(p) for g in made.param_groups for p in g["params"]}
+            rest = [p for p in copy.parameters() if p.requires_grad and id(p) not in held]
+            if rest:
+                made.add_param_group({"params": rest})
+            return made
+
+        return replace(self, _make=again)
+
     def says(self) -> str:
         """E.g. `sgd at 0.01, momentum 0.9`."""
         told = "".join(f", {k} {v:g}" for k, v in self.options.items()

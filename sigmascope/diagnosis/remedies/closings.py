@@ -202,7 +202,7 @@ class StandardiseTargets(Remedy):
     """
 
     name: ClassVar[str] = "standardise-targets"
-    cures: ClassVar[tuple[str, ...]] = ("loud-output",)
+    cures: ClassVar[tuple[str, ...]] = ("unscaled-targets", "loud-output")
     says: ClassVar[str] = "Learn targets less their mean, over their spread."
     source: ClassVar[str] = "LeCun et al. 1998, Sec. 4.5"
     needs: ClassVar[str] = "target size"

@@ -144,6 +144,7 @@ class StandardiseInputs(Remedy):
     name: ClassVar[str] = "standardise-inputs"
     cures: ClassVar[tuple[str, ...]] = (
         "unscaled-inputs",
+        "offset-inputs",
         "vanishing-signal",
         "exploding-signal",
         "ill-conditioned-layer",

@@ -34,8 +34,10 @@ from sigmascope.diagnosis.rules.fit import (
     classes_on_one_output,
     constant_output,
     indifferent_loss,
+    omitted_class,
     out_of_reach,
     raw_output,
+    reversed_loss,
     shared_classes,
     single_target,
     softmax_in_the_loss,
@@ -66,13 +68,20 @@ from sigmascope.diagnosis.rules.setup import (
     cut_weights,
     denormal_values,
     frozen_layers,
+    offset_inputs,
     strong_residual,
     stuck_weights,
     unscaled_inputs,
     untouched_statistics,
     weight_scale,
 )
-from sigmascope.diagnosis.rules.steps import failing_training, left_out, sorted_samples
+from sigmascope.diagnosis.rules.steps import (
+    failing_training,
+    left_out,
+    outweighed,
+    sorted_samples,
+    unregistered,
+)
 from sigmascope.diagnosis.rules.task import (
     forgotten_targets,
     ill_conditioned,
@@ -83,12 +92,12 @@ from sigmascope.diagnosis.rules.task import (
 from sigmascope.diagnosis.rules.training import (
     few_steps,
     large_batch,
+    learns,
     other_optimiser,
     rate_too_high,
     rate_too_low,
     strong_options,
     stuck,
-    trains,
 )
 from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Finding, Profile, Reading
@@ -100,11 +109,14 @@ RULES: tuple[Rule, ...] = (
     alike_inputs,
     lost_inputs,
     unscaled_inputs,
+    offset_inputs,
     repeated_inputs,
     unrelated_targets,
     unfit_targets,
     constant_output,
     indifferent_loss,
+    reversed_loss,
+    omitted_class,
     single_target,
     classes_on_one_output,
     spread_targets,
@@ -158,6 +170,8 @@ RULES: tuple[Rule, ...] = (
     failing_training,
     sorted_samples,
     left_out,
+    unregistered,
+    outweighed,
     strong_options,
     rate_too_high,
     rate_too_low,
@@ -169,11 +183,12 @@ RULES: tuple[Rule, ...] = (
 
 
 MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
-# errors that no progress in the first steps takes back
+# what is an error by arithmetic, or because a change to a copy cured it, whatever is foretold
 CERTAIN = (
     "non-finite", "out-of-reach", "wrong-backward", "frozen-layer", "no-tangents",
     "constant-output", "indifferent-loss", "spread-targets", "failing-training",
-    "foreign-optimiser",
+    "foreign-optimiser", "reversed-loss", "unfit-targets",
+    "unregistered-weights", "outweighed-error", "offset-inputs", "unscaled-inputs",
 )  # fmt: skip
 # what a loss that falls takes nothing of: the task is another one than is meant
 STANDS = (
@@ -182,6 +197,7 @@ STANDS = (
     "unrelated-targets", "alike-inputs", "lost-inputs", "repeated-inputs",
     "later-inputs-seen", "copied-targets", "counted-padding", "mixed-samples", "heavy-dropout",
     "unused-layers", "stale-statistics", "untouched-statistics", "sorted-samples",
+    "omitted-class", "unregistered-weights", "outweighed-error",
 )  # fmt: skip
 
 
@@ -197,15 +213,17 @@ def diagnose(profile: Profile, *, rules: Sequence[Rule] = RULES) -> tuple[Findin
         rules: Which there are; the catalogue's, to which you may add your own.
     """
     findings = [_advised(f, profile) for rule in rules for f in rule(profile)]
-    if trains(profile):
-        findings = [_borne(f) for f in findings]
+    if learns(profile):
+        return grouped(map(_borne, findings))
     chance = probability(profile)
-    return grouped(findings if chance is None else _weighed(findings, chance, profile))
+    return grouped(findings if chance is None else _weighed(findings, chance))
 
 
 def _borne(f: Finding) -> Finding:
-    """What the user's own training overcomes is a note, unless it is wrong whatever is trained."""
-    return f if f.name in STANDS else replace(f, severity="note")
+    """What a program that learns is told: no error, and no warning of what it overcomes."""
+    if f.name not in STANDS:
+        return replace(f, severity="note")
+    return replace(f, severity="warning") if f.severity == "error" else f
 
 
 def _advised(f: Finding, profile: Profile) -> Finding:
@@ -215,12 +233,12 @@ def _advised(f: Finding, profile: Profile) -> Finding:
     return replace(f, remedies=(*f.remedies, *told))
 
 
-def _weighed(findings: list[Finding], chance: Reading, profile: Profile) -> Iterator[Finding]:
+def _weighed(findings: list[Finding], chance: Reading) -> Iterator[Finding]:
     stopped = chance.estimate.high < EVEN
     for f in findings:
         eased = not stopped and f.severity == "error" and f.name not in CERTAIN
         yield replace(f, severity="warning") if eased else f
-    if chance.estimate.value < EVEN and not trains(profile):
+    if chance.estimate.value < EVEN:
         yield Finding(
             NO_PROGRESS,
             chance.site,

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from sigmascope.diagnosis.rules.trends import Series, Trend, over_depth
+from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Finding, Profile, Reading
 
 JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"
 KARPATHY = "Karpathy 2019, A Recipe for Training Neural Networks (verify loss at init)"
 CHANCE = 2.0  # standard deviations of what permuted targets give
+QUIETER = 2.0  # times the loss of outputs that are zero
 LOUD = 20.0  # times the loss of the best constant
 SMALL_TANGENTS, LARGE_TANGENTS = 1e-6, 1e9  # trace of the tangent kernel; healthy nets 1e2 to 1e5
 HUNDREDTH = 4.6  # nats: the right class has a hundredth of the probability that equal scores give
@@ -20,7 +22,7 @@ STEADY = 0.1  # of the logarithm of a factor per layer, half the width of its in
 def loud_output(profile: Profile) -> Iterator[Finding]:
     """A first loss far above that of a constant: so many times, or so many nats above even odds."""
     ratios = [r for r in profile.series("first loss over a constant's") if r.estimate.value > LOUD]
-    yield from map(_times, ratios)
+    yield from map(_times, ratios if outputs_too_large(profile) else ())
     for r in profile.series("nats over equal scores") if not ratios else ():
         if r.estimate.value > HUNDREDTH:
             yield Finding(
@@ -39,6 +41,16 @@ def loud_output(profile: Profile) -> Iterator[Finding]:
                     "0.02), or divide the scores by √width.",
                 ),
             )
+
+
+def outputs_too_large(profile: Profile) -> bool:
+    """Whether outputs of zero would have far less of a loss: if not, their size is not at fault."""
+    zeros = profile.series("loss of zeros")
+    constant = profile.series("least loss of a constant")
+    ratio = profile.series("first loss over a constant's")
+    if not (zeros and constant and ratio):
+        return True
+    return ratio[0].estimate.value * constant[0].estimate.value > QUIETER * zeros[0].estimate.value
 
 
 def _times(r: Reading) -> Finding:
@@ -66,18 +78,16 @@ def tangent_size(profile: Profile) -> Iterator[Finding]:
         return
     moves = "hardly move the outputs" if total < 1 else "throw the outputs far off"
     share = found[0].estimate.value / total
+    chance = probability(profile)
     yield Finding(
         "tangent-size",
         found[0].site,
-        "warning",
+        "note" if chance is not None and chance.estimate.value >= EVEN else "warning",
         tuple(found[:4]),
         f"The trace of the tangent kernel is {total:.2g} a sample, {share:.0%} of it from "
         f"{found[0].site}: gradient steps of usual size {moves}.",
         JACOT_NTK,
-        (
-            "Scale inputs, weights and outputs to unit size, or learn at a rate of the order of "
-            f"{1 / total:.0e}.",
-        ),
+        ("Scale inputs, weights and outputs to unit size.",),
     )
 
 
@@ -138,7 +148,8 @@ def layer_gain(profile: Profile) -> Iterator[Finding]:
         return
     first, last = inner.values()[0], inner.values()[-1]
     steady = fit.low > 0 and (fit.high / fit.low) ** 0.5 < 1 + STEADY
-    if steady and max(last / first, first / last) > CHANGED:
+    told = steady and not fit.low <= 1 <= fit.high
+    if told and max(last / first, first / last) > CHANGED:
         yield _gain(inner, fit, last / first)
 
 
@@ -149,9 +160,9 @@ def _gain(inner: Series, fit: Trend, change: float) -> Finding:
         inner.readings[0].site,
         "warning",
         (inner.readings[0], inner.readings[-1]),
-        f"Every layer multiplies the mean square of its signal by {fit.says()}, which over "
-        f"{len(inner.readings)} layers makes a factor {change:.2g}: for this depth and activation "
-        f"the weights must be {scale:.2f} times as large.",
+        f"A layer multiplies the mean square of its signal by {fit.says()} on average: from the "
+        f"first to the last of {len(inner.readings)} it changes by a factor {change:.2g}. For this "
+        f"depth and activation the weights must be {scale:.2f} times as large.",
         "He et al. 2015, Sec. 2.2",
         (
             f"Multiply the initial weights of every layer by {scale:.2f}; for ReLU that is He's "

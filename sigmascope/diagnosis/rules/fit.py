@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sigmascope.diagnosis.rules.trends import samples_of
 from sigmascope.records import Finding, Profile, Reading, Severity
 
+SEARCHED = "quasi-newton"  # through operations number by number or row by row
 WHOLE = 2e-3  # of a number of classes, by which one that is found may miss
 REACH_ERROR, REACH_WARNING = 0.5, 0.05  # of the way from the least loss to the best constant's
 GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
@@ -185,7 +186,7 @@ def raw_output(profile: Profile) -> Iterator[Finding]:
     task = _Task.of(profile)
     if not task.known or task.meaningless or task.closing:
         return
-    logs = task.has("unbounded loss")
+    logs = task.has("loss of logarithms")
     if not (task.probabilities or logs):
         return
     what = "a logarithm of probabilities" if logs and not task.probabilities else "probabilities"
@@ -193,7 +194,7 @@ def raw_output(profile: Profile) -> Iterator[Finding]:
         "raw-output",
         "(output)",
         "error",
-        task.evidence("last operation", "loss of probabilities", "unbounded loss"),
+        task.evidence("last operation", "loss of probabilities", "loss of logarithms"),
         f"The loss takes {what}, and the model ends in its last layer as it is: outputs below 0 "
         "and above 1 are none. Where they are cut off, nothing is learned.",
         GOODFELLOW,
@@ -211,10 +212,10 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
     task = _Task.of(profile)
     if not task.known or not task.closing or task.meaningless:
         return
-    why = _unsuited(task)
-    if not why:
+    why, beyond = _unsuited(task), task.value("out of reach", 0.0)
+    both = task.has("greatest output") and task.has("least output")
+    if not why or (why is SCORES and both and beyond < REACH_WARNING):  # a cap that keeps nothing
         return
-    beyond = task.value("out of reach", 0.0)
     yield Finding(
         "double-softmax" if why is DOUBLE else "unsuited-closing",
         "(output)",
@@ -224,6 +225,47 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
         GOODFELLOW,
         (_instead(task),),
     )
+
+
+def reversed_loss(profile: Profile) -> Iterator[Finding]:
+    """A loss that is least where the answers are wrong."""
+    task = _Task.of(profile)
+    names = ("loss of right answers", "loss of wrong answers")
+    if task.has(names[0]) and not task.meaningless:
+        right, wrong = (task.value(name) for name in names)
+        distance = task.kind == "yes or no" and not task.within_unit  # small where it is yes
+        yield Finding(
+            "reversed-loss",
+            "(loss)",
+            "note" if distance else "error",
+            task.evidence(*names),
+            f"The loss of outputs that are what the targets say is {right:.3g}, and that of "
+            f"outputs that contradict them {wrong:.3g}: training makes the answers wrong.",
+            "Arithmetic: the loss of the targets themselves",
+            ("Turn its sign: return `1 - score` or `-score` of what is to be large.",),
+        )
+
+
+def omitted_class(profile: Profile) -> Iterator[Finding]:
+    """A class of the targets that the loss leaves out."""
+    found = profile.series("omitted class")
+    if found:
+        names = ", ".join(r.form for r in found[:3])
+        share = math.fsum(r.estimate.value for r in found)
+        yield Finding(
+            "omitted-class",
+            "(loss)",
+            "warning",
+            tuple(found[:4]),
+            f"{share:.0%} of the targets are {names}, and the loss leaves them out: its gradient "
+            "is zero wherever they hold, so that nothing is learned of them, and what the loss "
+            "says of the rest does not count them.",
+            "Arithmetic: what has no gradient is not learned",
+            (
+                "Look at `ignore_index` and `weight` of the loss: a number that is a class here is "
+                "taken for filling. Number classes from 0, and fill with -100.",
+            ),
+        )
 
 
 def softmax_in_the_loss(profile: Profile) -> Iterator[Finding]:
@@ -283,7 +325,7 @@ def _unsuited(task: _Task) -> str:
         if shares:
             return DOUBLE
         return SCORES if bounded and not logs else ""
-    if task.has("unbounded loss") and not task.probabilities:
+    if task.has("loss of logarithms") and not task.probabilities:
         return "" if task.value("greatest output", math.inf) <= LOGARITHM else LOGS
     if not task.probabilities:
         return ""
@@ -297,7 +339,7 @@ def _unsuited(task: _Task) -> str:
 def _instead(task: _Task) -> str:
     if task.coupling == "scores":
         return f"Leave out the {task.closing}: the loss takes scores as they are."
-    if task.has("unbounded loss") and not task.probabilities:
+    if task.has("loss of logarithms") and not task.probabilities:
         return "End in a log_softmax, or leave it out and take cross-entropy of scores."
     return f"{_closing_for(task)} in place of {task.closing}."
 
@@ -337,22 +379,37 @@ def single_target(profile: Profile) -> Iterator[Finding]:
 
 
 def out_of_reach(profile: Profile) -> Iterator[Finding]:
-    """Targets that the operations behind the last weight cannot express."""
+    """Targets that the operations behind the last weight cannot express.
+
+    An error where the outputs have an end that targets lie beyond, or sum to one: that is
+    arithmetic. Elsewhere the best outputs were searched for and not found, which a smooth map that
+    joins many numbers, as an upsampling does, may be the reason of.
+    """
     task = _Task.of(profile)
     beyond = task.value("out of reach", 0.0)
     repeated = task.meaningless or task.has("spread targets") or bool(_unsuited(task))
-    if beyond < REACH_WARNING or repeated or any(shared_classes(profile)):
+    if beyond < REACH_WARNING or repeated or any(shared_classes(profile)) or not task.kind:
         return
+    ends = ("least output", "greatest output", "rows that sum to one")
     decided = task.kind in CLASSES and not task.has("wrong at the best")
-    severity: Severity = "error" if beyond >= REACH_ERROR and not decided else "warning"
+    alike = task.has("out of reach") and task.readings["out of reach"].estimate.how == SEARCHED
+    bounded = alike and any(map(task.has, ends))
+    severity: Severity = "warning" if bounded else "note"
+    if bounded and beyond >= REACH_ERROR and not decided:
+        severity = "error"
+    what = f"{_amount(beyond)} is out of reach, whatever the weights."
+    if not bounded:
+        what = (
+            f"{_amount(beyond)} lies beyond the best outputs that a search through what follows "
+            "the last weights has found."
+        )
     yield Finding(
         "out-of-reach",
         "(output)",
         severity,
-        task.evidence("out of reach", "least output", "greatest output", "wrong at the best"),
+        task.evidence("out of reach", *ends, "wrong at the best"),
         f"The model ends in {task.closing or 'its last layer'}, and cannot put out what is wanted: "
-        f"{_amount(beyond)} is out of reach, whatever the weights."
-        + (" Classes can still be told apart." if decided else ""),
+        f"{what}" + (" Classes can still be told apart." if decided else ""),
         "Arithmetic: the best outputs within the range of the last operation",
         (
             "End in the linear layer itself, or scale the targets into the range of the last "
@@ -388,7 +445,8 @@ def squared_error_for_classes(profile: Profile) -> Iterator[Finding]:
     task = _Task.of(profile)
     classes = task.kind in (*CLASSES, "yes or no", "several of many")
     plain = task.has("loss of probabilities") and not task.probabilities
-    if not classes or not plain or task.coupling == "scores" or task.meaningless:
+    other = task.coupling == "scores" or task.has("loss of logarithms")
+    if not classes or not plain or other or task.meaningless:
         return
     if not task.has("labels are the best outputs"):  # as logits are not
         return

@@ -16,7 +16,8 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "features": ("adjoint_size", "no_tangents", "tangent_size"),
         "gradients": ("directional_gradient",),
         "setup": (
-            "unscaled_inputs", "untouched_statistics", "frozen_layers", "equal_units",
+            "unscaled_inputs", "offset_inputs",
+            "untouched_statistics", "frozen_layers", "equal_units",
             "linear_network", "linear_layers", "weight_scale", "stale_statistics",
             "mixed_samples", "heavy_dropout", "unused_layers", "strong_residual", "silent_samples",
             "sigmoid_stack", "saturated_units", "denormal_values", "sorted_samples",
@@ -24,6 +25,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "task": (
             "unfit_targets", "constant_output", "indifferent_loss", "single_target",
+            "reversed_loss", "omitted_class",
             "classes_on_one_output", "spread_targets", "shared_classes", "raw_output",
             "unsuited_closing", "softmax_in_the_loss", "out_of_reach", "too_narrow",
             "squared_error_for_classes",
@@ -38,7 +40,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "conditioning": ("ill_conditioned",),
         "training": (
             "failing_training", "strong_options", "left_out", "rate_too_high", "rate_too_low",
-            "few_steps", "other_optimiser", "large_batch", "stuck",
+            "few_steps", "other_optimiser", "large_batch", "stuck", "unregistered", "outweighed",
         ),
     }
 )  # fmt: skip

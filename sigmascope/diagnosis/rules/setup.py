@@ -4,12 +4,13 @@ import math
 from collections.abc import Iterator
 
 from sigmascope.diagnosis.rules.training import STUCK, Runs
-from sigmascope.diagnosis.training.runs import LARGE_INPUT, SMALL_INPUT
-from sigmascope.diagnosis.training.trials import SCALED
+from sigmascope.diagnosis.training.runs import LARGE_INPUT, OFFSET, SMALL_INPUT
+from sigmascope.diagnosis.training.trials import SCALED, UNFROZEN
 from sigmascope.records import Finding, Profile
 
 LARGE_GAIN, SMALL_GAIN = 4.0, 0.02  # of most layers; He has 1.4, PyTorch's default 0.6
 MOST = 0.5  # of the layers
+SAME = 1e-6  # of their size, by which inputs differ that single precision hardly shows
 GROWN = 1e4  # of the stream's mean square over all branches
 DEEP = 16  # branches
 ZERO = "gradient of a zero weight"
@@ -40,7 +41,10 @@ def weight_scale(profile: Profile) -> Iterator[Finding]:
 def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
     """Inputs whose size is far from one, an error where training breaks on them alone."""
     runs = Runs.of(profile)
+    offset = {f.site for f in offset_inputs(profile) if f.severity != "note"}
     for r in profile.series("input size"):
+        if r.site in offset:
+            continue
         size = r.estimate.value
         if size > LARGE_INPUT or 0 < size < SMALL_INPUT:  # of zeros there is no scale
             helps = runs.better(SCALED)
@@ -53,6 +57,28 @@ def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
                 f"are made for inputs near 1.{_scaled(runs) if helps else ''}",
                 "LeCun et al. 1998, Sec. 4.3",
             )
+
+
+def offset_inputs(profile: Profile) -> Iterator[Finding]:
+    """Inputs whose mean dwarfs what tells them apart, where training without it is better."""
+    runs = Runs.of(profile)
+    spreads = {r.site: r for r in profile.series("input spread")}
+    for r in profile.series("input size"):
+        spread, size = spreads.get(r.site), r.estimate.value
+        if spread is None or not SAME * size < spread.estimate.value < OFFSET * size:
+            continue
+        helps = runs.better(SCALED)
+        yield Finding(
+            "offset-inputs",
+            r.site,
+            "error" if helps and runs.left() >= STUCK else "warning" if helps else "note",
+            (r, spread, *(runs.evidence(SCALED) if helps else ())),
+            f"The inputs have root mean square {size:.3g}, and differ from their mean by "
+            f"{spread.estimate.value:.3g} only: what they have in common drowns what tells them "
+            f"apart.{_scaled(runs) if helps else ''}",
+            "LeCun et al. 1998, Sec. 4.3",
+            ("Subtract the mean of the training samples, and divide by their spread.",),
+        )
 
 
 def _scaled(runs: Runs) -> str:
@@ -102,50 +128,27 @@ def untouched_statistics(profile: Profile) -> Iterator[Finding]:
 
 
 def frozen_layers(profile: Profile) -> Iterator[Finding]:
-    """Weights that are not trained."""
+    """Weights that are not trained: all of them, or some without which training learns less."""
     weights = profile.series("frozen entries", form="matrix")
     names = {name for layer in profile.layers for name in layer.parameters}
     if not weights:
         return
-    every = names <= {r.site for r in weights} and bool(names)
-    meant = all(_constant(r.site, profile) or _adapted(r.site, profile) for r in weights)
+    runs = Runs.of(profile)
+    trained = any(profile.series(q) for q in ("relative gradient", ZERO))
+    every, helps = names <= {r.site for r in weights} and not trained, runs.better(UNFROZEN)
+    says = "" if not helps else (
+        f" {runs.says()}; with all of them trained, {runs.left(UNFROZEN):.0%}."
+    )  # fmt: skip
     yield Finding(
         "frozen-layer",
         weights[0].site,
-        "error" if every else "note" if meant else "warning",
-        tuple(weights[:4]),
+        "error" if every else "warning" if helps else "note",
+        (*weights[:4], *(runs.evidence(UNFROZEN) if helps else ())),
         f"{len(weights)} of {len(names)} weights are frozen, the first {weights[0].site}: they do "
-        "not require gradients, and training leaves them as they are.",
+        f"not require gradients, and training leaves them as they are.{says}",
         "Arithmetic: what has no gradient takes no step",
         ("If that is not meant: `parameter.requires_grad_(True)`.",),
     )
-
-
-def _constant(weight: str, profile: Profile) -> bool:
-    """Whether a frozen weight is a constant of its layer rather than what it learns by.
-
-    Of a layer that has another weight to train, or that writes the same for every sample, or
-    nothing of single samples; or a table that is read where no layer is called.
-    """
-    written = {r.site: r.estimate.value for r in profile.series("written variation")}
-    trained = {r.site for q in ("relative gradient", ZERO) for r in profile.series(q)}
-    for layer in profile.layers:
-        if weight in layer.parameters:
-            others = trained & set(layer.parameters)
-            return bool(others) or written.get(layer.site, 0.0) == 0
-    return True  # no layer that is called applies it
-
-
-def _adapted(weight: str, profile: Profile) -> bool:
-    """Whether a frozen weight has a trained product of low rank beside it, of its own shape."""
-    shapes = {s.site: s.spectrum.shape for s in profile.spectra if s.view == "weights"}
-    trained = {r.site for q in ("relative gradient", ZERO) for r in profile.series(q)}
-    owner = weight.split(".")[:-2]  # of the layer whose weight it is
-    beside = [n for n in trained & shapes.keys() if owner and n.startswith(".".join([*owner, ""]))]
-    own = [shapes[n] for n in beside]
-    out, into = shapes.get(weight, (0, 0))
-    ranks = {a for a, b in own if b == into} & {b for a, b in own if a == out}
-    return any(rank < min(out, into) for rank in ranks)
 
 
 def stuck_weights(profile: Profile) -> Iterator[Finding]:

@@ -3,6 +3,13 @@
 from collections.abc import Iterator
 from types import MappingProxyType
 
+from sigmascope.diagnosis.rules.training import BETTER, STUCK, Runs, left_words
+from sigmascope.diagnosis.training.trials import (
+    ALONE as COMPARED,
+    GOOD,
+    PLANNED,
+    REGISTERED,
+)
 from sigmascope.records import Finding, Profile
 
 # what torch says of a step that it cannot make, and what to do about it
@@ -26,6 +33,7 @@ WORDS = MappingProxyType(
         ),
     }
 )
+FAILED = ("(a training step)", "(loader)")  # where a step of the user's own raised
 ALONE, BY_CHANCE = 0.5, 0.05  # share of batches of one class, and where samples are mixed
 ARITHMETIC = "Arithmetic: what is not handed over takes no step"
 
@@ -59,10 +67,57 @@ def left_out(profile: Profile) -> Iterator[Finding]:
             )
 
 
+def unregistered(profile: Profile) -> Iterator[Finding]:
+    """Weights that the loss depends on and that are no parameters of the model."""
+    runs = Runs.of(profile)
+    for r in profile.series("weights that no module holds"):
+        helps = runs.better(REGISTERED)
+        says = "" if not helps else (
+            f" {runs.says()}; with all of them trained, {runs.left(REGISTERED):.0%}."
+        )  # fmt: skip
+        yield Finding(
+            "unregistered-weights",
+            "(training)",
+            "error" if helps and runs.left() >= GOOD else "warning",
+            (r, *(runs.evidence(REGISTERED) if helps else ())),
+            f"The loss depends on {r.estimate.value:.0f} trainable tensors that are no parameters "
+            f"of the model, the first {r.form}: `model.parameters()` does not give them, so that "
+            f"no step changes them, `.to()` does not move them and no checkpoint holds them.{says}",
+            ARITHMETIC,
+            (
+                "Keep layers in `nn.ModuleList` or `nn.ModuleDict`, and single tensors as "
+                "`nn.Parameter` attributes, rather than in plain lists and dictionaries.",
+            ),
+        )
+
+
+def outweighed(profile: Profile) -> Iterator[Finding]:
+    """A term of the loss beside which what compares outputs with targets does not count."""
+    runs = Runs.of(profile)
+    mine, theirs = (runs.value("error left", form) for form in (PLANNED, COMPARED))
+    if mine >= STUCK and theirs < BETTER:
+        yield Finding(
+            "outweighed-error",
+            "(loss)",
+            "error",
+            tuple(runs.readings["error left", form] for form in (PLANNED, COMPARED)),
+            "The loss reads several outputs, and the part that compares one of them with the "
+            f"targets is not learned: {left_words(mine)} its best constant's is left after "
+            f"{runs.steps} steps at your settings. Without the gradients of the other "
+            f"parts, and with nothing else changed, {theirs:.0%}.",
+            "Measured: training of copies",
+            (
+                "Weigh the terms against each other: take sums over the same dimensions and means "
+                "over the same ones (a divergence that is summed over samples beside an error "
+                "that is a mean), and give the other term a factor that may grow as it trains.",
+            ),
+        )
+
+
 def failing_training(profile: Profile) -> Iterator[Finding]:
     """Training steps that raise, or a loss that no weight is in."""
     for gap in profile.skipped:
-        if gap.what == "training" and gap.site != "(training)":
+        if gap.what == "training" and gap.site in FAILED:
             yield Finding(
                 "failing-training",
                 "(training)",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sigmascope.diagnosis.rules.first_steps import LOUD, outputs_too_large
 from sigmascope.diagnosis.rules.trends import over_depth, samples_of
 from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Finding, Profile
@@ -15,16 +16,24 @@ FORGOTTEN = 0.02  # alignment with the targets, next to the input's
 
 def unscaled_targets(profile: Profile) -> Iterator[Finding]:
     """Values to be fitted whose size is far from one."""
+    far = [r for r in profile.series("first loss over a constant's") if r.estimate.value > LOUD]
+    far = () if outputs_too_large(profile) else far  # outputs of zero are as far off
     for r in profile.series("target size"):
         size = r.estimate.value
-        if size > LARGE_TARGET or size < SMALL_TARGET:
+        if size > LARGE_TARGET or size < SMALL_TARGET or far:
             yield Finding(
                 "unscaled-targets",
                 r.site,
                 "warning",
-                (r,),
+                (r, *far),
                 f"The targets have root mean square {size:.3g}, and a network's first outputs are "
-                "near 1: at usual learning rates most of the training goes into their size.",
+                + (
+                    f"far from them: the first loss is {far[0].estimate.value:.3g} times that of "
+                    "the best constant."
+                    if far
+                    else "near 1."
+                )
+                + " At usual learning rates most of the training goes into their size.",
                 "LeCun et al. 1998, Sec. 4.5",
                 (
                     "Fit targets less their mean, over their standard deviation, and undo that on "

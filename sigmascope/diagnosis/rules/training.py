@@ -27,6 +27,9 @@ STUCK = 0.95  # of the best constant's loss is left: nothing was learned
 BETTER = 0.8  # left by another run, at most, if it is to show that it learns
 BEGUN = 0.9  # the same, of a user's run that has not begun to learn
 CLEARLY = 0.7  # times what the user's run had left by then
+ELSEWHERE = 0.95  # times what the user's run leaves on samples that it has not seen
+LEARNS = 0.9  # left on samples that a run has not seen, below which it learns
+LONG = 100  # steps, from which a part of a plan says something of the whole
 ENOUGH = 30  # steps, from which nothing learned means something
 FALLS = 0.05  # of the loss, in a quarter of the steps: on its way
 MANY = 10.0  # times a loss, from which a share in per cent is hard to read
@@ -69,13 +72,19 @@ class Runs:
 
     @property
     def steps(self) -> int:
-        return int(self.value("steps tried")) if self.readings else 0
+        made = self.value("steps tried")
+        return 0 if math.isnan(made) else int(made)
 
     def better(self, form: str) -> bool:
         """Whether another run learned where the user's had not, by as many samples."""
         theirs, then = self.left(form), self.value("loss left by then", form)
         mine = self.left() if math.isnan(then) else then
-        return theirs < BETTER and theirs < CLEARLY * mine
+        return theirs < BETTER and theirs < CLEARLY * mine and not self._by_heart(form)
+
+    def _by_heart(self, form: str) -> bool:
+        """Whether what another run learned more is worth nothing on samples it has not seen."""
+        theirs, mine = (self.value("loss left on others", f) for f in (form, PLANNED))
+        return theirs > ELSEWHERE * mine  # neither where one is not known
 
     def driven(self, form: str) -> bool:
         """Whether the user's settings drive the loss up, and another run does not."""
@@ -116,6 +125,13 @@ class Runs:
 def trains(profile: Profile) -> bool:
     """Whether training at the user's settings got under way."""
     return Runs.of(profile).left() < GOOD
+
+
+def learns(profile: Profile) -> bool:
+    """Whether training at the user's settings learns something that holds on other samples too."""
+    runs = Runs.of(profile)
+    beyond = runs.value("loss left on others")
+    return trains(profile) or (runs.left() < STUCK and beyond < LEARNS)
 
 
 def left_words(left: float) -> str:
@@ -277,7 +293,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     runs = Runs.of(profile)
     left = runs.left()
     whole = runs.value("planned steps") <= runs.steps
-    if not left >= STUCK or runs.falling or not (whole or runs.steps >= ENOUGH):
+    if not left >= STUCK or runs.falling or not (whole or runs.steps >= LONG):
         return
     named = (rate_too_high, rate_too_low, other_optimiser, large_batch, strong_options)
     if any(any(rule(profile)) for rule in named):

@@ -9,15 +9,16 @@ from torch import nn
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.trainability.forecasts import forecast
-from sigmascope.diagnosis.training.runs import Data, Run, work_of
+from sigmascope.diagnosis.training.runs import Data, Run, StepFailed, work_of
 from sigmascope.diagnosis.training.scores import FLOOR, chance_below, score_of
 from sigmascope.diagnosis.training.trials import PLANNED, Scale, Trials, steps_for, tried
 from sigmascope.gate import Budget, OverBudget, Refusal, time_words
-from sigmascope.probes.execution import still
+from sigmascope.probes.execution import in_words, still
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
 
 VIEW: View = "training"
-SITE = "(training)"
+SITE, STEP = "(training)", "(a training step)"
+OURS = "a limit of sigmascope, not of the program: {}"
 ROOM = 5  # times the budget, that is proposed where it was too small
 FITS = 1200  # steps, where no plan is known
 CHANCE = "probability at your settings"
@@ -53,12 +54,19 @@ def training_items(
     budget = budget or Budget(math.inf)
     try:
         with budget.counting(), still(model):
-            trials = tried(model, data, recipe, steps, clip=clip, ends=ends, budget=budget)
+            told = {"clip": clip, "ends": ends, "budget": budget, "unseen": unseen}
+            trials = tried(model, data, recipe, steps, planned=planned, **told)
+        with still(model):  # what copies are run on once more may draw random numbers
+            found = [*_readings(trials, data, planned)]
     except OverBudget as error:
         yield Skipped(SITE, "training", str(error))
         return
-    with still(model):  # what copies are run on once more may draw random numbers
-        found = [*_readings(trials, data, planned, unseen)]
+    except StepFailed as error:
+        yield Skipped(STEP, "training", str(error))
+        return
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is no fault of the program's)
+        yield Skipped(SITE, "training", OURS.format(in_words(error)))
+        return
     yield from found
     yield from _left_over(trials, budget)
 
@@ -77,14 +85,18 @@ def _left_over(trials: Trials, budget: Budget) -> Iterator[Skipped]:
         yield Skipped(SITE, "other settings", f"{', '.join(trials.left_out)} were not tried, {do}")
 
 
-def _readings(
-    trials: Trials, data: Data, planned: int | None, unseen: Data | None
-) -> Iterator[Item]:
+def _readings(trials: Trials, data: Data, planned: int | None) -> Iterator[Item]:
     mine, scale = trials.mine, trials.scale
     held, left_out = _handed_over(mine)
     if left_out:
         yield Reading(SITE, "weights left out", Estimate.exactly(left_out), VIEW, PLANNED)
         yield Reading(SITE, "weights held", Estimate.exactly(held), VIEW, PLANNED)
+    for form, left in trials.errors.items():
+        if math.isfinite(left):
+            yield Reading(SITE, "error left", Estimate.exactly(max(left, 0.0)), VIEW, form)
+    if trials.loose:
+        count = Estimate.exactly(len(trials.loose))
+        yield Reading(SITE, "weights that no module holds", count, VIEW, trials.loose[0])
     yield Reading(SITE, "steps tried", Estimate.exactly(mine.steps), VIEW, PLANNED)
     if planned is not None:
         yield Reading(SITE, "planned steps", Estimate.exactly(planned), VIEW, PLANNED)
@@ -98,9 +110,12 @@ def _readings(
     slope = falling(mine)
     if slope is not None:
         yield Reading(SITE, "last fall of the loss", slope, VIEW, PLANNED)
-    elsewhere = _elsewhere(mine, scale, unseen)
-    if elsewhere is not None:
-        yield Reading(SITE, "loss left on others", Estimate.exactly(elsewhere), VIEW, PLANNED)
+    for form, run in ((PLANNED, mine), *trials.others.items()):
+        beyond = max(scale.left(run.elsewhere), 0.0)
+        if math.isfinite(beyond):
+            yield Reading(SITE, "loss left on others", Estimate.exactly(beyond), VIEW, form)
+    left = max(scale.left(mine.elsewhere), 0.0)
+    elsewhere = left if math.isfinite(left) else None
     yield from _foretold(mine, scale, planned, elsewhere)
     score = score_of(mine, data)
     if score is not None:
@@ -112,17 +127,6 @@ def _handed_over(run: Run) -> tuple[int, int]:
     held = {id(p) for g in run.optimiser.param_groups for p in g["params"]}
     trained = [id(p) in held for p in run.model.parameters() if p.requires_grad]
     return sum(trained), len(trained) - sum(trained)
-
-
-def _elsewhere(run: Run, scale: Scale, unseen: Data | None) -> float | None:
-    """What is left on samples that the run has not seen; None where that cannot be told."""
-    if unseen is None or not run.finite:
-        return None
-    try:
-        left = scale.left(float(unseen.loss(run.output(unseen), unseen.targets)))
-    except Exception:  # noqa: BLE001 (the model may take batches of one size alone)
-        return None
-    return max(left, 0.0) if math.isfinite(left) else None
 
 
 def _foretold(

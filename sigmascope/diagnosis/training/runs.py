@@ -8,6 +8,7 @@ that two diagnoses of one program are the same.
 import inspect
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -17,12 +18,29 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
-from sigmascope.gate import Budget, Refusal, random_states
-from sigmascope.probes.execution import called, duplicate, layers, recording, still
+from sigmascope.gate import Budget, random_states
+from sigmascope.probes.execution import called, duplicate, in_words, layers, recording, still
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
 
 LARGE_INPUT, SMALL_INPUT = 30.0, 0.01  # root mean square, beyond which inputs are tried scaled
+OFFSET = 0.05  # spread over root mean square, below which they are tried without their mean
 WINDOW = 5  # steps over which a loss is smoothed, at least
+
+
+class StepFailed(Exception):
+    """A training step of the user's raised: the model, the loss, its derivative or the optimiser.
+
+    What else goes wrong in a trial is a limit of this package, and is told as that.
+    """
+
+
+@contextmanager
+def users_own() -> Iterator[None]:
+    """What is raised in the block is the user's own."""
+    try:
+        yield
+    except Exception as error:
+        raise StepFailed(in_words(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +53,8 @@ class Data:
         loss: What is minimised.
         wanted: Samples that the user takes in a step.
         batch_dim: Where the batch has its samples.
+        alone: Whether a sample's share of the loss does not depend on how many are in the batch, as
+            that of a mean does not, and that of a sum or of a contrast does.
     """
 
     batch: Batch
@@ -42,6 +62,7 @@ class Data:
     loss: Loss
     wanted: int
     batch_dim: int = 0
+    alone: bool = True
 
     @property
     def count(self) -> int:
@@ -91,6 +112,7 @@ class Run:
     losses: list[float] = field(default_factory=list)
     finite: bool = True
     clip: float | None = None
+    elsewhere: float = math.nan  # the loss on samples that were not trained on
     _by: torch.optim.Optimizer | None = None
     _draws: Iterator[tuple[Batch, Tensor]] | None = None
 
@@ -149,20 +171,23 @@ class Run:
         if self.finite:
             self.losses.append(value.item())
             step: Any = self.optimiser.step
-            step(*(partial(self._evaluated, loss, batch, targets),) if self._searches else ())
+            with users_own():
+                step(*(partial(self._evaluated, loss, batch, targets),) if self._searches else ())
 
     def _evaluated(self, loss: Loss, batch: Batch, targets: Tensor) -> Tensor:
         """The loss, whose gradients are made as the optimiser wants them."""
         self.optimiser.zero_grad()
-        value = loss(as_tensor(run(self.model, batch))[0], targets)
+        with users_own():
+            value = loss(as_tensor(run(self.model, batch))[0], targets)
         if not value.requires_grad:
-            raise Refusal(
+            raise StepFailed(
                 "The loss must depend on a weight that is trained, got one that depends on none. "
                 "Look for `torch.no_grad`, `detach`, `.item()` or NumPy between weights and loss."
             )
         self.finite = bool(value.isfinite())
         if self.finite:
-            value.backward()
+            with users_own():
+                value.backward()
             if self.clip is not None:
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
         return value
@@ -199,13 +224,50 @@ def work_of(model: nn.Module, data: Data) -> float:
 
 
 def scaled_inputs(data: Data) -> Data | None:
-    """The same with inputs of unit size, each feature of a table by itself; None where they are."""
+    """The same with inputs of unit size, each feature of a table by itself; None where they are.
+
+    Inputs whose mean dwarfs their spread are of no unit size either.
+    """
     x = data.batch
     if not isinstance(x, Tensor) or not x.is_floating_point():
         return None
-    if SMALL_INPUT <= float(x.double().square().mean().sqrt()) <= LARGE_INPUT:
+    size = float(x.double().square().mean().sqrt())
+    spread = float(x.double().std(data.batch_dim, correction=0).square().mean().sqrt())
+    offset = spread < OFFSET * size
+    if SMALL_INPUT <= size <= LARGE_INPUT and not offset:
         return None
     apart = data.batch_dim if x.ndim == 2 else tuple(range(x.ndim))
-    spread, mean = torch.std_mean(x, apart, correction=0, keepdim=True)
-    unit = torch.where(spread > 0, spread, torch.ones_like(spread))
+    stray, mean = torch.std_mean(x, apart, correction=0, keepdim=True)
+    unit = torch.where(stray > 0, stray, torch.ones_like(stray))
     return replace(data, batch=(x - mean) / unit)
+
+
+def in_batches(data: Data, output: Tensor) -> Data:
+    """The same with a loss that is worth what it is to the user, whose batches may be others.
+
+    A loss that is a sum over samples is larger in a batch of two thousand than in the 128 that are
+    at hand of it, and so are its gradients.
+
+    Args:
+        data: Samples at hand.
+        output: Of the model for all of them; only its form matters, and where the loss is finite.
+    """
+    half = data.count // 2
+    if half < 1 or len(output) != data.count or len(data.targets) != data.count:
+        return data
+    try:
+        with torch.no_grad(), random_states():
+            whole = float(data.loss(output, data.targets))
+            parts = [float(data.loss(output[rows], data.targets[rows]))
+                     for rows in (slice(0, half), slice(half, 2 * half))]  # fmt: skip
+    except Exception:  # noqa: BLE001 (a loss may take batches of one size alone)
+        return replace(data, alone=False)
+    mean = sum(parts) / 2
+    same = abs(whole - mean) <= 0.02 * max(abs(whole), abs(mean)) + 0.1 * abs(parts[0] - parts[1])
+    if same or not all(map(math.isfinite, (whole, mean))):
+        return data
+    is_sum = abs(whole - sum(parts)) <= 0.02 * abs(whole)
+    if not is_sum or data.size == data.wanted:
+        return replace(data, alone=False)
+    loss, times = data.loss, data.wanted / data.size
+    return replace(data, alone=False, loss=lambda o, y: times * loss(o, y))

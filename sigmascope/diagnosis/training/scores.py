@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from sigmascope.diagnosis.programs.outputs import joint_in
 from sigmascope.diagnosis.training.runs import Data, Run
 from sigmascope.records import Estimate
 from sigmascope.survey.task import labels_of
@@ -34,6 +35,10 @@ def chance_below(left: Estimate) -> Estimate:
 def score_of(run: Run, data: Data) -> float | None:
     """Accuracy, or share of the targets' variance that is explained, on the samples at hand."""
     output = run.output(data)
+    joint = joint_in(run.model)
+    own = None if joint is None else joint.columns_like(data.targets)
+    if own is not None and output.ndim == 2:
+        output = output[:, own.to(output.device)].reshape(data.targets.shape)
     labels = labels_of(output, data.targets)
     if labels is None or not bool(output.isfinite().all()):
         return None

@@ -4,15 +4,19 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
+from sigmascope.diagnosis.programs.outputs import Joint, joint_in
 from sigmascope.diagnosis.remedies.long_memory import LongMemory
-from sigmascope.diagnosis.training.runs import Data, Run, scaled_inputs, started
-from sigmascope.gate import Budget, OverBudget, time_words
-from sigmascope.probes.execution import duplicate
-from sigmascope.survey.task import least_losses, room_of
+from sigmascope.diagnosis.training.runs import Data, Run, in_batches, scaled_inputs, started
+from sigmascope.gate import Budget, OverBudget, random_states, time_words
+from sigmascope.probes.execution import called, duplicate, reached, still
+from sigmascope.probes.samples import as_tensor
+from sigmascope.survey.task import UNBOUNDED, labels_of, least_losses, room_of
 
 RATES = (0.1, 10.0, 0.01, 100.0)  # times the user's, in the order in which they are tried
 PASSES = 8  # over the samples at hand that the user's settings get, however large the model
@@ -20,6 +24,7 @@ FEWEST, LEAST, MOST = 16, 60, 1000  # steps at least; with small batches; of sma
 BESIDE = 10  # steps at least of every other setting
 WORK = 4e9  # multiplications, forward, that a run of a small model may take
 SHARE = 0.4  # of these steps for every other setting
+STUCK_AT = 0.95  # left, from which a run goes on for longer before it is told to learn nothing
 GOOD = 0.5  # of the loss of the best constant that is left: training got under way
 FORM = {0.01: "rate x 0.01", 0.1: "rate x 0.1", 10.0: "rate x 10", 100.0: "rate x 100"}
 USUAL_LOWER, USUAL_HIGHER = "usual rate, lower", "usual rate, higher"
@@ -29,7 +34,9 @@ BEYOND = 300.0  # times the user's rate, or less than its inverse: out of reach 
 DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
 CLIP = 0.01  # norm of the gradient below which it is tried without clipping
 DECAYLESS, CALMER, UNCLIPPED = "no weight decay", "momentum 0.9", "no clipping"
-SCALED = "scaled inputs"
+SCALED, UNFROZEN, REGISTERED = "scaled inputs", "nothing frozen", "every weight held"
+ALONE = "compared output alone"
+LATER = 128  # steps up to which a run that learns nothing goes on
 REMEMBERING = "longer memory"
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
 
@@ -39,7 +46,8 @@ class Scale:
     """Between which losses training goes.
 
     Attributes:
-        free: The least of all outputs.
+        free: The least of all outputs; of a loss that nothing holds from below, or whose least
+            outputs no data allow, the least that any run has come to.
         same: The least of one output for all samples.
     """
 
@@ -67,6 +75,9 @@ class Trials:
         scale: Of losses.
         wanted: Steps at the user's settings; fewer were made where time ran out.
         left_out: What else would have been tried.
+        loose: Trainable tensors that the loss depends on and that are no parameters of the model.
+        weighed: A loss of several outputs, one of which it compares with the targets.
+        errors: What runs leave of that comparison alone, by their form.
     """
 
     mine: Run
@@ -74,6 +85,15 @@ class Trials:
     scale: Scale
     wanted: int = 0
     left_out: list[str] = field(default_factory=list)
+    loose: tuple[str, ...] = ()
+    weighed: "Weighed | None" = None
+    errors: dict[str, float] = field(default_factory=dict)
+
+    def error_left(self, run: Run) -> float:
+        """What a run leaves of the part of the loss that compares outputs with targets."""
+        if self.weighed is None or not run.finite or not run.steps:
+            return math.nan
+        return self.weighed.left(run.output(self.weighed.data))
 
 
 def steps_for(work: float, data: Data, planned: int | None) -> int:
@@ -92,6 +112,8 @@ def tried(
     clip: float | None,
     ends: tuple[float, float] | None = None,
     budget: Budget | None = None,
+    planned: int | None = None,
+    unseen: Data | None = None,
 ) -> Trials:
     """The runs, as many as are wanted to tell what would be better.
 
@@ -100,14 +122,36 @@ def tried(
     Raises:
         OverBudget: If there is no time for 16 steps at the user's settings.
     """
-    bench = _Bench(model, data, clip, budget or Budget(math.inf))
     mine = started(model, recipe, data.size, clip=clip)
+    output = mine.output(data)
+    given, data = data, in_batches(data, output)
+    if unseen is not None:
+        unseen = replace(unseen, loss=data.loss, alone=data.alone)
+    bench = _Bench(model, data, clip, budget or Budget(math.inf), unseen=unseen)
     wanted = max(steps // mine.evaluations, min(steps, FEWEST))
     steps = bench.first(mine, wanted)
-    output, first = mine.output(data), next(iter(mine.losses), math.nan)
-    ends = ends or least_losses(data.loss, output, data.targets)
-    scale = Scale.of(*ends, first, room=room_of(data.loss, output, data.targets, first))
-    trials = Trials(mine, {}, scale, wanted)
+    first = next(iter(mine.losses), math.nan)
+    rows = slice(0, data.count if data.alone else data.size)
+    if ends is None or data.loss is not given.loss or not data.alone:
+        ends = least_losses(data.loss, output[rows], data.targets[rows])
+    room = room_of(data.loss, output[rows], data.targets[rows], first)
+    open_ended = _is_open_ended(ends, first, output, data)
+    if open_ended:
+        same = first if _is_endless(ends[1], first) else ends[1]
+        ends = (min(same, first) - max(abs(first), abs(same)), same)
+    scale = Scale.of(*ends, first, room=room)
+    whole = mine.finite and mine.steps >= wanted  # not where time ran out
+    if whole and scale.left(mine.after(steps)) >= STUCK_AT and mine.steps < LATER:
+        wanted = max(wanted, min(LATER, planned or LATER) // mine.evaluations)
+        steps = bench.first(mine, wanted)
+    loose: tuple[str, ...] = ()
+    with suppress(Exception):  # a batch of the user's size may not be had
+        loose = tuple(loose_weights(duplicate(model), data))
+    weighed = None
+    with suppress(Exception):  # a part of a loss may take nothing that is made up
+        weighed = Weighed.of(data, joint_in(model), output)
+    trials = Trials(mine, {}, scale, wanted, loose=loose, weighed=weighed)
+    trials.errors[PLANNED] = trials.error_left(mine)
     if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
         return trials
     fewer = max(min(BESIDE, steps), int(SHARE * steps))
@@ -119,19 +163,141 @@ def tried(
     for form, other, size in beside:
         with suppress(Exception):  # another optimiser may take no such gradients: it tells nothing
             bench.beside(trials, form, other, size, fewer * data.size // size)
-    return trials
+    return replace(trials, scale=_reached(trials, room)) if open_ended else trials
+
+
+def _is_open_ended(ends: tuple[float, float], first: float, output: Tensor, data: Data) -> bool:
+    """Whether the least loss of all outputs says nothing of what can be learned.
+
+    It does not where there is none, as of a density, and where outputs answer for what targets hold
+    one of each, as of actions and what they earned.
+    """
+    if any(_is_endless(end, first) for end in ends):
+        return True
+    labels = labels_of(output, data.targets)
+    known = labels is not None and (labels.wanted is not None or labels.kind == "classes")
+    apart = data.targets.numel() != output.numel() and data.targets.shape != output.shape
+    return not known and apart and data.targets.numel() > len(data.targets)
+
+
+def _is_endless(end: float, first: float) -> bool:
+    """Whether nothing seems to hold a loss."""
+    return not math.isfinite(end) or end < first - UNBOUNDED * (1 + abs(first))
+
+
+def _reached(trials: Trials, room: float) -> Scale:
+    """The scale between a constant's loss and the least that any run has come to."""
+    runs = [r for r in (trials.mine, *trials.others.values()) if r.finite and r.steps]
+    same = trials.scale.same
+    least = min((r.after(r.steps) for r in runs), default=same)
+    strays = [
+        torch.tensor(r.losses[-len(r.losses) // 4 :]).std().item() for r in runs if r.steps > 8
+    ]
+    noise = 3 * min(strays, default=0.0) / 2
+    return Scale(min(least, same - max(room, noise, 1e-12)), same)
 
 
 def _changed(bench: "_Bench", trials: Trials, recipe: Recipe, steps: int) -> None:
-    """The same settings with inputs of unit size, and with a memory that lasts, where they can."""
-    data = bench.data
+    """The same settings with one thing changed that is no setting, where it can be."""
+    data, model = bench.data, bench.model
     scaled = scaled_inputs(data)
     if scaled is not None:
         with suppress(Exception):  # a model may take no such inputs
             bench.beside(trials, SCALED, recipe, data.size, steps, scaled)
     with suppress(Exception):  # without recurrent layers there is none
-        lasting = LongMemory().apply(bench.model, data.batch)
+        lasting = LongMemory().apply(model, data.batch)
         bench.beside(trials, REMEMBERING, recipe, data.size, steps, model=lasting)
+    if any(not p.requires_grad and p.is_floating_point() for p in model.parameters()):
+        with suppress(Exception):  # an optimiser of some parameters may hold no others
+            thawed = duplicate(model).requires_grad_()
+            bench.beside(trials, UNFROZEN, recipe.of_all(), data.size, steps, model=thawed)
+    if trials.loose:
+        with suppress(Exception):
+            whole = duplicate(model)
+            for i, weight in enumerate(loose_weights(whole, data).values()):
+                whole.register_parameter(f"loose_{i}", weight)
+            bench.beside(trials, REGISTERED, recipe.of_all(), data.size, steps, model=whole)
+    if trials.weighed is not None and trials.error_left(trials.mine) >= STUCK_AT:
+        with suppress(Exception):
+            alone = replace(data, loss=trials.weighed.alone)
+            bench.beside(trials, ALONE, recipe, data.size, steps, alone)
+
+
+def loose_weights(model: nn.Module, data: Data) -> dict[str, nn.Parameter]:
+    """Trainable tensors of a model that its loss depends on and that are none of its parameters.
+
+    Args:
+        model: Run once, for a batch of the user's size.
+        data: What it is run on.
+
+    Returns:
+        By the place where a model holds them, as `layers.0.weight` of a list `layers`.
+    """
+    batch, targets = next(data.draws(data.size))
+    with random_states(), still(model), torch.enable_grad():
+        value = data.loss(as_tensor(called(model, batch))[0], targets)
+    read, left = set[int](), [value.grad_fn]
+    seen = set[Any]()
+    while left:
+        node = left.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            read.add(id(getattr(node, "variable", None)))
+            left += [after for after, _ in node.next_functions]
+    own = {id(p) for p in model.parameters()}
+    held = ((n, t) for n, t in reached(model) if isinstance(t, Tensor) and id(t) in read - own)
+    return {
+        name: t for name, t in sorted(held, key=lambda pair: pair[0]) if isinstance(t, nn.Parameter)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A loss of several outputs, one of which it compares with the targets.
+
+    Attributes:
+        data: With the loss, of the outputs side by side.
+        own: Which columns are compared with the targets.
+        before: All of them before training.
+        ends: The least of that part of the loss, and that of one output for all samples.
+    """
+
+    data: Data
+    own: Tensor
+    before: Tensor
+    ends: tuple[float, float]
+
+    @classmethod
+    def of(cls, data: Data, joint: Joint | None, output: Tensor) -> "Weighed | None":
+        """None where the loss reads one output, or compares none or all with the targets."""
+        own = None if joint is None else joint.columns_like(data.targets)
+        if own is None or output.ndim != 2 or len(own) != output.shape[1]:
+            return None
+        own, before = own.to(output.device), output.detach()
+        compared = lambda part, y: data.loss(_placed(before, own, part), y)
+        ends = least_losses(compared, before[:, own], data.targets)
+        return cls(data, own, before, ends)
+
+    def alone(self, output: Tensor, targets: Tensor) -> Tensor:
+        """The same loss, without the gradients of what is not compared."""
+        return self.data.loss(torch.where(self.own, output, output.detach()), targets)
+
+    def left(self, output: Tensor) -> float:
+        """What is left of the compared part, over what its best constant leaves."""
+        now = float(
+            self.data.loss(_placed(self.before, self.own, output[:, self.own]), self.data.targets)
+        )
+        free, same = self.ends
+        return (
+            (now - min(free, now)) / (same - min(free, now)) if same > min(free, now) else math.nan
+        )
+
+
+def _placed(whole: Tensor, own: Tensor, part: Tensor) -> Tensor:
+    """Some columns of outputs, among the others as they were."""
+    made = whole.clone()
+    made[:, own] = part.to(made.dtype)
+    return made
 
 
 @dataclass(slots=True)
@@ -144,6 +310,7 @@ class _Bench:
         clip: Norm to which gradients are clipped.
         budget: Of all runs.
         pace: Seconds in which the user's settings pass a sample.
+        unseen: Samples that no run is trained on, if there are any.
     """
 
     model: nn.Module
@@ -151,6 +318,7 @@ class _Bench:
     clip: float | None
     budget: Budget
     pace: float = 0.0
+    unseen: Data | None = None
 
     def first(self, mine: Run, steps: int) -> int:
         """The user's run, in half of the time; how many steps others are to be compared over."""
@@ -158,6 +326,7 @@ class _Bench:
         with half.counting():
             mine.go_on(self.data, steps, half)
         mine.rest()
+        mine.elsewhere = self._elsewhere(mine)
         if mine.finite and mine.steps < min(steps, FEWEST):
             raise OverBudget(
                 f"Training at your settings must make {min(steps, FEWEST)} steps or more, got time "
@@ -183,11 +352,28 @@ class _Bench:
             clip = None if form == UNCLIPPED else self.clip
             other = started(model or self.model, recipe, size, clip=clip)
             other.go_on(data or self.data, steps, self.budget)
+            if data is None:
+                other.elsewhere = self._elsewhere(other)
+            if form == ALONE:
+                trials.errors[form] = trials.error_left(other)
             other.forget()
         if other is not None and (other.steps >= steps or not other.finite):
             trials.others[form] = other
         else:
             trials.left_out.append(form)
+
+    def _elsewhere(self, run: Run) -> float:
+        """The loss on samples that were not trained on, in batches of the user's size."""
+        unseen = self.unseen
+        if unseen is None or not run.finite or len(unseen.targets) < unseen.size:
+            return math.nan
+        try:
+            output = run.output(unseen)
+            rows = slice(0, unseen.count if unseen.alone else unseen.size)
+            with torch.no_grad(), random_states():
+                return float(unseen.loss(output[rows], unseen.targets[rows]))
+        except Exception:  # noqa: BLE001 (the model may take batches of one size alone)
+            return math.nan
 
 
 def _worth(times: float, trials: Trials) -> bool:
@@ -238,7 +424,7 @@ def _elsewhere(
     if clip is not None and clip < CLIP:
         yield UNCLIPPED, recipe, data.size
     yield OTHER, other_family(recipe), data.size
-    if data.size >= 8 and 4 * data.size > data.count:  # few steps in an epoch
+    if data.alone and data.size >= 8 and 4 * data.size > data.count:  # few steps in an epoch
         yield BATCH, recipe, data.size // 8
 
 

@@ -1,6 +1,6 @@
 """Running a model without leaving a trace in it: freezing, copies, hooks."""
 
-from sigmascope.probes.execution.copying import duplicate
+from sigmascope.probes.execution.copying import duplicate, reached
 from sigmascope.probes.execution.dropping import Dropped, dropped, watching_dropout
 from sigmascope.probes.execution.freeze import ALONE, apart, still, uses_batch_statistics
 from sigmascope.probes.execution.hooks import Call, is_repeated, module_name, recording
@@ -24,6 +24,7 @@ __all__ = [
     "module_name",
     "normalisers",
     "plain",
+    "reached",
     "recording",
     "require_real",
     "still",

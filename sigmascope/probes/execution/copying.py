@@ -35,7 +35,7 @@ def duplicate(model: nn.Module) -> nn.Module:
     """
     with ALONE:  # not while another thread holds it still
         memo: dict[int, Any] = {}
-        found = [*_reached(model)]
+        found = [*reached(model)]
         memo[id(memo)] = [one for _, one in found]  # alive, so that no id is used again
         functions = [one for _, one in found if isinstance(one, FunctionType)]
         for _, one in found:
@@ -48,8 +48,12 @@ def duplicate(model: nn.Module) -> nn.Module:
             raise Refusal(_explained(found, memo, error)) from error
 
 
-def _reached(model: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Everything that a copy would meet, each once, with the name of the place."""
+def reached(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Everything that a copy of a model would meet, each once, with the name of the place.
+
+    Args:
+        model: Left as it is.
+    """
     left: list[tuple[str, Any]] = [("", model)]
     seen: set[int] = set()
     while left:

@@ -247,7 +247,9 @@ class Outside(DispatchMode):
 
     def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         self._depth += 1
-        fed = any(_place(t) in self._fed for t in tensors((args, kwargs)))
+        # what it transforms is its first tensor: keys of the batch feed no queries that are learned
+        first = next(tensors((args, kwargs)), None)
+        fed = first is not None and _place(first) in self._fed
         self._reads.setdefault(module, []).append(fed)
 
     def _leave(self, *_: Any) -> None:

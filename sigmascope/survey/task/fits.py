@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sigmascope.gate import random_states
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
-from sigmascope.probes.samples import Loss
+from sigmascope.probes.samples import IGNORED, Loss, tensors
 from sigmascope.probes.structure import Tail
 from sigmascope.survey.task.infima import (
+    UNBOUNDED,
     constant_loss,
     domain_of,
     free_starts,
@@ -27,6 +29,8 @@ LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not 
 DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write
 GROWS = 10.0  # times, from the third of these to the last: then there is no end
 SAME = 1e-6
+NEARLY, ALMOST = 0.1, 1e-3  # of the way to the best constant's loss; from certainty
+SURE, OUTSIDE = 0.95, 3.0  # a probability, and a score, that is certain of its answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +41,26 @@ class Fit:
         labels: What the targets are; None where shapes do not tell.
         needs: What the loss asks of outputs; None where it bears none that were made up.
         closing: The last operation behind the last weight; empty where there is none.
+        alike: Whether the last weight writes as many numbers as the output has.
         known: Whether the operations behind the last weight could be run by themselves.
         least: Outputs that the model can have are not below this.
         most: Nor above this.
         constant: Whether they are the same, whatever the weights.
         shares: Whether each row of them sums to one.
         now: The loss as it is.
+        silent: That of outputs that are all zero.
         free: The least loss of any output.
         same: The least loss of one output for all samples.
         room: By how much losses differ that are told apart.
         reach: The least loss of outputs that the model can have.
         undecided: Share of the rows whose class is wrong even there.
         labels_best: Whether outputs of 0 and 1, as the labels are, have the least loss.
+        answered: Whether outputs that are what the targets say have about the least loss.
         spread: Whether the loss spreads targets over outputs of another shape.
+        unread: Whether the loss is the same whatever the targets are.
+        reversed: The losses of right and of wrong answers, where the right ones have the larger.
+        omitted: Classes that the loss leaves out though they are no filling, with their share of
+            the targets.
         unheard: Whether outputs differ, and what the last weight writes has no part in them now:
             which of them are possible is then not known.
     """
@@ -57,19 +68,25 @@ class Fit:
     labels: Labels | None
     needs: Needs | None
     closing: str = ""
+    alike: bool = True
     known: bool = False
     least: float = -math.inf
     most: float = math.inf
     constant: bool = False
     shares: bool = False
     now: float = math.nan
+    silent: float = math.nan
     free: float = math.nan
     same: float = math.nan
     room: float = math.nan
     reach: float = math.nan
     undecided: float = 0.0
     labels_best: bool = False
+    answered: bool = False
     spread: bool = False
+    unread: bool = False
+    reversed: tuple[float, float] | None = None
+    omitted: tuple[tuple[int, float], ...] = ()
     unheard: bool = False
 
     @property
@@ -98,11 +115,17 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     spread = needs is not None and _is_spread(output, targets, needs)
     spread = spread and _is_even(loss, output, targets)
     known: dict[str, Any] = {"labels": labels, "needs": needs, "spread": spread}
+    if targets_unread(loss, output, targets):  # then nothing of them means anything
+        known |= {"labels": None, "unread": True}
+        labels = None
+    else:
+        known["omitted"] = omitted_classes(loss, output, targets, labels, subject.batch)
+        known["reversed"] = reversed_loss(loss, output, targets, labels, needs)
     if output.numel() > LARGEST or not sums.is_finite(output):
         return Fit(**known)
     known |= _least(loss, output, targets, labels, needs)
     ending = subject.tail
-    if ending is None:
+    if ending is None or needs is None:
         return Fit(**known, reach=known["free"])
     start = bounded(ending)
     if _is_unheard(ending):
@@ -112,7 +135,8 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
         starts = tail_starts(ending.start, output, labels)
         reach, best = least_loss(start, starts, targets, loss)
         reach = max(reach, known["free"])
-    known |= {"reach": reach, "undecided": _undecided(best, labels)}
+    alike = ending.start.numel() == output.numel()
+    known |= {"reach": reach, "undecided": _undecided(best, labels), "alike": alike}
     return Fit(**known, **_possible(ending, start), known=True, closing=ending.closing)
 
 
@@ -123,8 +147,34 @@ def _least(
     free, same = _ends(loss, output, targets, labels, needs)
     now = value_of(loss, output, targets)
     room = room_of(loss, output, targets, now)
+    silent = _loss_of(loss, torch.zeros_like(output.detach()), targets)
     known = {"now": now, "free": free, "same": same, "room": room}
-    return known | {"labels_best": _labels_best(loss, targets, labels, known)}
+    known["silent"] = math.nan if silent is None else silent
+    known["labels_best"] = _labels_best(loss, targets, labels, known)
+    known["answered"] = _is_answered(loss, output, targets, labels, (free, same))
+    return known
+
+
+def _is_answered(
+    loss: Loss, output: Tensor, targets: Tensor, labels: Labels | None, ends: tuple[float, float]
+) -> bool:
+    """Whether outputs that are what the targets say, certain in any degree, are about the best.
+
+    They are not where a loss weighs what was done by what it earned: the best outputs are then not
+    what targets say.
+    """
+    made: list[Tensor] = []
+    if labels is not None and labels.wanted is not None and labels.wanted.shape == output.shape:
+        right = labels.wanted.to(output)
+        share = right if right.shape[labels.dim] == 1 else right / right.sum(labels.dim, True)
+        made = [right, (1 - 2 * ALMOST) * right + ALMOST, (share + 1e-30).log()]
+        made += [size * (2 * right - 1) for size in (1.0, 2.0, 4.0, 30.0)]
+    elif labels is not None and targets.numel() == output.numel():
+        made = [targets.reshape(output.shape).to(output)]
+        if bool((made[0] > 0).all()):
+            made += [made[0].log()]
+    found = [v for o in made if (v := _loss_of(loss, o, targets)) is not None]
+    return bool(found) and min(found) - ends[0] <= NEARLY * (ends[1] - ends[0])
 
 
 def least_losses(loss: Loss, output: Tensor, targets: Tensor) -> tuple[float, float]:
@@ -144,11 +194,24 @@ def least_losses(loss: Loss, output: Tensor, targets: Tensor) -> tuple[float, fl
 def _ends(
     loss: Loss, output: Tensor, targets: Tensor, labels: Labels | None, needs: Needs | None
 ) -> tuple[float, float]:
-    """Of probabilities the least is searched for among these, where the loss takes no others."""
-    bounded = needs is not None and needs.probabilities
-    within = (lambda o: o.clamp(0.0, 1.0)) if bounded else domain_of(output)
-    free, _ = least_loss(within, free_starts(output, targets, labels), targets, loss)
-    return free, constant_loss(output, targets, loss)
+    """Of probabilities the least is searched for among these, where the loss takes no others.
+
+    Or where outputs that are none have losses without end, as of a share that is a ratio of sums.
+    """
+    share = lambda o: o.clamp(0.0, 1.0)
+    starts = free_starts(output, targets, labels)
+
+    def both(within: Callable[[Tensor], Tensor]) -> tuple[float, float]:
+        constant = constant_loss(output, targets, loss, within)
+        return least_loss(within, starts, targets, loss)[0], constant
+
+    if needs is not None and needs.probabilities:
+        return both(share)[0], constant_loss(output, targets, loss)
+    found = both(domain_of(output))
+    shares = sums.is_finite(output) and float(output.min()) >= 0 and float(output.max()) <= 1
+    now = _loss_of(loss, output, targets)
+    endless = now is not None and min(found) < now - UNBOUNDED * (1 + abs(now))
+    return both(share) if shares and endless else found
 
 
 def _labels_best(loss: Loss, targets: Tensor, labels: Labels | None, known: dict[str, Any]) -> bool:
@@ -184,6 +247,132 @@ def _is_unheard(ending: Tail) -> bool:
         made = [ending(size * drawn) for size in DRAWS]
     same = all(torch.equal(m, ending.output) for m in made)
     return same and not bool((ending.output == ending.output.flatten()[:1]).all())
+
+
+def _loss_of(loss: Loss, output: Tensor, targets: Any) -> float | None:
+    """Of outputs that are made up; None where it raises or is no number."""
+    try:
+        with random_states():
+            value = value_of(loss, output, targets)
+    except Exception:  # noqa: BLE001 (a loss may raise anything of what is made up)
+        return None
+    return value if math.isfinite(value) else None
+
+
+def targets_unread(loss: Loss, output: Tensor, targets: Tensor) -> bool:
+    """Whether a loss is the same to the last bit whatever the targets are, as of contrastive ones.
+
+    Args:
+        loss: What compares outputs with targets.
+        output: Of the model.
+        targets: Theirs.
+    """
+    now = _loss_of(loss, output, targets)
+    others = [targets.roll(1, 0), targets.flip(0), torch.zeros_like(targets)]
+    others += [targets + 0.37, 1 - targets] if targets.is_floating_point() else [
+        torch.where(targets > 0, targets - 1, targets + 1)
+    ]  # fmt: skip
+    others = [t for t in others if not torch.equal(t, targets)]
+    return now is not None and all(_loss_of(loss, output, t) == now for t in others)
+
+
+def reversed_loss(
+    loss: Loss, output: Tensor, targets: Tensor, labels: Labels | None, needs: Needs | None
+) -> tuple[float, float] | None:
+    """The losses of right and of wrong answers, where the right ones have the larger.
+
+    Args:
+        loss: What compares outputs with targets.
+        output: Of the model.
+        targets: Theirs.
+        labels: What they are.
+        needs: What the loss asks of outputs.
+    """
+    if labels is None:
+        return None
+    pairs: list[tuple[Tensor, Tensor]] = []
+    base = output.detach()
+    if labels.wanted is not None and labels.wanted.shape == base.shape:
+        right = labels.wanted.to(base)
+        if not bool(right.any()) or bool(right.all()):
+            return None
+        wrong = right.roll(1, labels.dim) if labels.exclusive else 1 - right
+        share = lambda w: (1 - SURE) + (2 * SURE - 1) * w
+        pairs = [(share(right), share(wrong))]
+        within = float(base.min()) >= 0 and float(base.max()) <= 1
+        if not within and not (needs is not None and needs.probabilities):
+            pairs.append((OUTSIDE * (2 * right - 1), OUTSIDE * (2 * wrong - 1)))
+    elif labels.kind == "values" and targets.shape == base.shape:
+        right = targets.to(base)
+        spread = right.std() if right.numel() > 1 else right.abs().mean()
+        noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0)).to(right)
+        pairs = [(right, right + size * spread * noise) for size in (0.3, 1.0)]
+    found = [(_loss_of(loss, a, targets), _loss_of(loss, b, targets)) for a, b in pairs]
+    known = [(a, b) for a, b in found if a is not None and b is not None]
+    if not known or not all(a > b + 1e-3 * max(abs(a), abs(b), 1e-12) for a, b in known):
+        return None
+    return known[0]
+
+
+def omitted_classes(
+    loss: Loss, output: Tensor, targets: Tensor, labels: Labels | None, batch: Any
+) -> tuple[tuple[int, float], ...]:
+    """Classes whose outputs have no part in a loss, though they are answers and no filling.
+
+    Filling stands where the inputs are one token that they are nowhere else, or fills the ends of
+    rows.
+
+    Args:
+        loss: What compares outputs with targets.
+        output: Of the model.
+        targets: Classes.
+        labels: What they are.
+        batch: What the model read.
+
+    Returns:
+        Each with its share of the targets.
+    """
+    if labels is None or labels.kind != "classes" or labels.wanted is None:
+        return ()
+    drawn = 3 * torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
+    ids = targets.detach().cpu()
+    heard = torch.zeros(ids.shape, dtype=torch.bool)
+    for made in (drawn, drawn.softmax(labels.dim), drawn.log_softmax(labels.dim), output.detach()):
+        at = made.clone().requires_grad_()
+        try:
+            with random_states(), torch.enable_grad():
+                (slope,) = torch.autograd.grad(loss(at, targets), [at])
+        except Exception:  # noqa: BLE001 (a loss may raise anything of what is made up)
+            return ()
+        moved = (slope.movedim(labels.dim, -1) != 0).any(-1).cpu()
+        if moved.shape != ids.shape:
+            return ()
+        heard |= moved
+    if not bool(heard.any()):
+        return ()
+    scores = output.shape[labels.dim]
+    found: list[tuple[int, float]] = []
+    for c in ids.unique().tolist():
+        rows = ids == c
+        inside = c != IGNORED and 0 <= c < scores
+        if inside and not bool(heard[rows].any()) and not _is_filling(rows, batch):
+            found.append((int(c), rows.double().mean().item()))
+    return tuple(found)
+
+
+def _is_filling(rows: Tensor, batch: Any) -> bool:
+    """Whether some places of a batch are filled up: ends of rows, or by a token of its own."""
+    if rows.ndim < 2 or bool(rows.all()):
+        return False
+    if rows.ndim == 2 and bool((rows[:, 1:] >= rows[:, :-1]).all()):
+        return True
+    for read in tensors(batch):
+        if read.shape == rows.shape and not read.is_floating_point():
+            filled = read.cpu()[rows].unique()
+            others = read.cpu()[~rows]
+            if len(filled) == 1 and not bool((others == filled[0]).any()):
+                return True
+    return False
 
 
 def _is_spread(output: Tensor, targets: Tensor, needs: Needs) -> bool:

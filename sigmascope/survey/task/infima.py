@@ -16,15 +16,24 @@ ROOM = 1e-6  # share of the loss at usual outputs, that lies between losses that
 SCALES = (1.0, 10.0, 100.0)  # of scores that take a side
 
 
-def constant_loss(output: Tensor, targets: Any, loss: Loss) -> float:
+UNBOUNDED = 1e3  # times the size of a loss, below which nothing seems to hold it
+
+
+def constant_loss(
+    output: Tensor,
+    targets: Any,
+    loss: Loss,
+    within: Callable[[Tensor], Tensor] | None = None,
+) -> float:
     """The least loss of an output that is the same for every sample; infinite if there is none.
 
     Args:
         output: Of the model, of which only the shape and the kind of numbers matter.
         targets: What the loss compares it with.
         loss: Zero is no output for one of probabilities, so that other constants are tried too.
+        within: What makes outputs of any numbers; `domain_of(output)` if not given.
     """
-    within = domain_of(output)
+    within = within or domain_of(output)
     spread = lambda row: within(row).expand(output.shape)
     return least_loss(spread, list(_constants(output, targets)), targets, loss)[0]
 

@@ -37,6 +37,8 @@ class Needs:
             must stand before it; else `"none"`.
         indifferent: Whether its gradient is zero at every output.
         stepped: Whether it changes with the outputs all the same, as what is rounded does.
+        logarithms: Whether it is linear in the output of the class that holds and knows no other,
+            as the negative log-likelihood is, so that outputs must be logarithms of probabilities.
     """
 
     least: float = -math.inf
@@ -44,6 +46,7 @@ class Needs:
     coupling: Coupling = "none"
     indifferent: bool = False
     stepped: bool = False
+    logarithms: bool = False
 
     @property
     def probabilities(self) -> bool:
@@ -64,14 +67,16 @@ def needs_of(loss: Loss, output: Tensor, targets: Any, labels: Labels | None) ->
     rough = trial.slope(scores)
     flat = not bool(slope.any()) and (rough is None or not bool(rough.any()))
     if flat:
-        there = trial.value(scores)
-        moved = math.isfinite(there) and not math.isclose(there, at_shares, rel_tol=SAME)
+        others = [trial.value(o) for o in (scores, trial.shares(), 1 - shares)]
+        moved = any(math.isfinite(v) and not math.isclose(v, at_shares, rel_tol=SAME)
+                    for v in others)  # fmt: skip
         return Needs(indifferent=True, stepped=moved)
     zero, one = (trial.logarithmic(shares, on=on) for on in (True, False))
     return Needs(
         0.0 if zero else -math.inf,
         1.0 if one else math.inf,
         trial.coupling(shares, scores, slope, logarithm=zero),
+        logarithms=rough is not None and trial.picks_linearly(slope, rough),
     )
 
 
@@ -147,6 +152,18 @@ class _Trial:
         off = None if self._wanted is None else slope[~self._wanted]
         picks = off is not None and len(off) > 0 and not bool(off.any())
         return "picked" if picks else "none"
+
+    def picks_linearly(self, slope: Tensor, other: Tensor) -> bool:
+        """Whether two slopes are the same, negative at the class that holds, and zero elsewhere."""
+        if self._wanted is None or self._like.shape[self._dim] < 2:
+            return False
+        there = slope[self._wanted]
+        alone = not bool(slope[~self._wanted].any()) and bool((there <= 0).all())
+        return (
+            alone
+            and bool(there.any())
+            and bool((slope - other).abs().max() <= SAME * slope.abs().max())
+        )
 
     def _alike(self, a: Tensor, b: Tensor) -> bool:
         first, second = self.value(a), self.value(b)

@@ -10,15 +10,14 @@ from torch import Tensor
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import still
-from sigmascope.probes.samples import Loss, tensors
+from sigmascope.probes.samples import tensors
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
-from sigmascope.survey.task import Fit, fit_of
+from sigmascope.survey.task import UNBOUNDED, Fit, fit_of
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
 FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
-UNBOUNDED = 1e3  # times the size of a constant's loss, below which nothing seems to hold a loss
 ONE = Estimate.exactly(1.0)
 
 
@@ -32,16 +31,23 @@ def task_items(subject: Subject) -> Iterator[Item]:
         if own is not None and sums.is_finite(own):
             size = own.double().square().mean().sqrt().item()
             yield Reading(site, "input size", Estimate.rounded(size, ulps=64), VIEW)
+            spread = own.double().std(0, correction=0).square().mean().sqrt().item()
+            yield Reading(site, "input spread", Estimate.rounded(spread, ulps=2**20), VIEW)
     loss, targets = subject.loss, subject.targets
     if loss is None or not isinstance(targets, Tensor):
         return
     wanted = target_rows(targets, subject.count)
-    if targets.is_floating_point() and wanted is not None:
+    with still(subject.model):  # behind the last weight numbers may be written down, too
+        fit = fit_of(subject, loss, targets)
+    if targets.is_floating_point() and wanted is not None and not fit.unread:
         size = targets.double().square().mean().sqrt().item()
         yield Reading("(targets)", "target size", Estimate.rounded(size, ulps=64), VIEW)
-    yield from _reach(subject, targets, loss, wanted)
-    if wanted is None:
+    yield from _reach(subject, targets, fit, wanted)
+    if wanted is None or fit.unread:
         return
+    apart = fit.labels is None or fit.labels.wanted is None
+    if apart and wanted.shape[1] > 1 and targets.numel() != subject.output.numel():
+        return  # what was done and what it earned, say, which nothing says that inputs should tell
     if rows is not None and sums.is_finite(rows) and subject.count >= FEWEST:
         yield from _told_by_inputs(subject, first, rows, wanted)
 
@@ -172,19 +178,23 @@ def _told(
 
 
 def _reach(
-    subject: Subject, targets: Tensor, loss: Loss, wanted: Float64[Tensor, "n k"] | None
+    subject: Subject, targets: Tensor, fit: Fit, wanted: Float64[Tensor, "n k"] | None
 ) -> Iterator[Item]:
     """What outputs, targets and loss ask of one another, and what no weights could reach."""
-    with still(subject.model):  # behind the last weight numbers may be written down, too
-        fit = fit_of(subject, loss, targets)
     yield from _asked(fit)
     if math.isfinite(fit.over_constant) and math.isfinite(fit.same):
         ratio = Estimate.rounded(fit.over_constant, ulps=2**20)
         yield Reading("(loss)", "first loss over a constant's", ratio, VIEW)
+    if math.isfinite(fit.silent):
+        zeros = Estimate.rounded(fit.silent, ulps=2**20)
+        yield Reading("(loss)", "loss of zeros", zeros, VIEW)
     if fit.known:
         yield from _possible(fit)
     elif subject.tail is None:
-        why = "the operations behind the last weight cannot be run by themselves"
+        why = (
+            "the operations behind the last weights cannot be run by themselves, or differ from "
+            "one part of the output to the other"
+        )
         yield Skipped(OUTPUT, "range of the output", why)
     elif fit.unheard:
         why = "the output is the same whatever the last weight writes, as where it is times zero"
@@ -198,14 +208,24 @@ def _asked(fit: Fit) -> Iterator[Item]:
     if fit.labels is not None:
         distinct = Estimate.exactly(fit.labels.distinct)
         yield Reading("(targets)", "distinct targets", distinct, VIEW, fit.labels.kind)
+    if fit.unread:
+        yield Reading("(loss)", "targets not read", ONE, VIEW)
     if fit.spread:
         yield Reading("(loss)", "spread targets", ONE, VIEW)
+    for c, share in fit.omitted:
+        yield Reading("(loss)", "omitted class", Estimate.exactly(share), VIEW, f"class {c}")
+    if fit.reversed is not None:
+        right, wrong = (Estimate.rounded(v, ulps=64) for v in fit.reversed)
+        yield Reading("(loss)", "loss of right answers", right, VIEW)
+        yield Reading("(loss)", "loss of wrong answers", wrong, VIEW)
     if fit.needs is None:
         yield Skipped("(loss)", "what the loss asks", "it bears no outputs that are made up")
         return
     if fit.needs.indifferent:
         form = "in steps" if fit.needs.stepped else "constant"
         yield Reading("(loss)", "indifferent loss", ONE, VIEW, form)
+    if fit.needs.logarithms:
+        yield Reading("(loss)", "loss of logarithms", ONE, VIEW)
     wanted = Estimate.exactly(float(fit.needs.probabilities))
     yield Reading("(loss)", "loss of probabilities", wanted, VIEW, fit.needs.coupling)
     for name, value in (("least loss", fit.free), ("least loss of a constant", fit.same)):
@@ -228,8 +248,9 @@ def _possible(fit: Fit) -> Iterator[Item]:
         yield Reading(OUTPUT, "constant output", ONE, VIEW, form)
     if fit.shares:
         yield Reading(OUTPUT, "rows that sum to one", ONE, VIEW, form)
-    if math.isfinite(fit.beyond):
-        beyond = Estimate.within(fit.beyond, 1e-3 * fit.beyond, how="quasi-newton")
+    if fit.answered and math.isfinite(fit.beyond):
+        how = "quasi-newton" + ("" if fit.alike else ", through a map between forms")
+        beyond = Estimate.within(fit.beyond, 1e-3 * fit.beyond, how=how)
         yield Reading(OUTPUT, "out of reach", beyond, VIEW, form)
         if fit.undecided > 0:
             wrong = Estimate.exactly(fit.undecided)

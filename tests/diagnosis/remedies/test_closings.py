@@ -130,8 +130,8 @@ def test_targets_of_another_scale_are_no_longer_loud():
     model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
     fresh = StandardiseTargets(y)
     tried = diagnosis.treat(model, x, fresh, targets=y, loss=F.mse_loss)
-    assert "loud-output" in {f.name for f in tried.found_before}
-    assert "loud-output" in tried.cured
+    assert "unscaled-targets" in {f.name for f in tried.found_before}
+    assert "unscaled-targets" in tried.cured
 
 
 @pytest.mark.parametrize("kind", [EndInLinear, EndInSigmoid])

@@ -209,10 +209,6 @@ SINGLE = [
     ("unscaled-inputs", "input size", "", 0.01 * BELOW, "warning"),
     ("unrelated-targets", "target signal", "", 2.0, None),
     ("unrelated-targets", "target signal", "", 2.0 * BELOW, "warning"),
-    ("out-of-reach", "out of reach", "", 0.05 * BELOW, None),
-    ("out-of-reach", "out of reach", "", 0.05, "warning"),
-    ("out-of-reach", "out of reach", "", 0.5 * BELOW, "warning"),
-    ("out-of-reach", "out of reach", "", 0.5, "error"),
     ("out-of-reach", "variance out of reach", "", 0.05 * BELOW, None),
     ("out-of-reach", "variance out of reach", "", 0.05, "warning"),
     ("out-of-reach", "variance out of reach", "", 0.5, "error"),
@@ -277,7 +273,8 @@ def test_errors_stand_where_the_network_is_known_not_to_fit(value, high, found):
 
 def test_errors_that_no_progress_takes_back_stand():
     trains = reading("probability of fitting", 0.9, "(model)", "setup")
-    assert diagnosed(reading("out of reach", 0.6), trains, count=1) == {"out-of-reach": "error"}
+    found = diagnosed(reading("variance out of reach", 0.6), trains, count=1)
+    assert found == {"out-of-reach": "error"}
 
 
 @pytest.mark.parametrize(

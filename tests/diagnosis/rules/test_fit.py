@@ -6,6 +6,7 @@ scores, values), not from a list of faults that were seen.
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -204,9 +205,17 @@ def test_one_class_only():
     [(0.05 * BELOW, None), (0.05, "warning"), (0.5 * BELOW, "warning"), (0.5, "error")],
 )
 def test_how_far_is_too_far(beyond, severity):
-    facts = [reading("out of reach", beyond, "(output)", "setup", "tanh"),
-             reading("distinct targets", 9, "(targets)", "setup", "values")]  # fmt: skip
-    assert said(out_of_reach, *facts).get("out-of-reach") == severity
+    searched = reading("out of reach", beyond, "(output)", "setup", "tanh")
+    searched = replace(searched, estimate=replace(searched.estimate, how="quasi-newton"))
+    kind = reading("distinct targets", 9, "(targets)", "setup", "values")
+    end = reading("greatest output", 1.0, "(output)", "setup", "tanh")
+    assert said(out_of_reach, searched, kind, end).get("out-of-reach") == severity
+    # without an end it may be the search that failed; without a form of targets nothing is wanted
+    noted = severity and "note"
+    assert said(out_of_reach, searched, kind).get("out-of-reach") == noted
+    other = replace(searched, estimate=replace(searched.estimate, how="another search"))
+    assert said(out_of_reach, other, kind, end).get("out-of-reach") == noted
+    assert said(out_of_reach, searched, end) == {}
 
 
 @pytest.mark.parametrize("name", ["constant output", "indifferent loss", "spread targets"])

@@ -10,6 +10,7 @@ from sigmascope import networks, sources
 from sigmascope.diagnosis.rules.setup import (
     cut_weights,
     frozen_layers,
+    offset_inputs,
     strong_residual,
     stuck_weights,
     unscaled_inputs,
@@ -103,24 +104,22 @@ def test_the_strongest_branch_is_told():
     assert "grows 2.7e+06 times" in found.says  # 2^15 (1 + 81)
 
 
-@pytest.mark.parametrize(("also", "severity"), [
-    ("nothing", "warning"), ("another weight", "note"),
-    ("a constant", "note"), ("no layer", "note"), ("of no sample", "note"),
-])  # fmt: skip
-def test_frozen_constants_of_a_layer_are_noted(also, severity):
-    names = ("layer 0.grid", "layer 0.weight")
-    last = Layer("layer 1", "Linear", 1, ("layer 1.weight",))
-    kinds = (Layer("layer 0", "Spline", 0, names), last)
-    rows = [reading("frozen entries", 5, "layer 0.grid", form="matrix"),
-            reading("relative gradient", 0.1, "layer 1.weight")]  # fmt: skip
-    if also == "another weight":
-        rows.append(reading("relative gradient", 0.1, "layer 0.weight"))
-    if also != "of no sample":
-        rows.append(reading("written variation", 0.0 if also == "a constant" else 0.5, "layer 0"))
-    if also == "no layer":
-        kinds = (last,)
-    (found,) = frozen_layers(Profile(tuple(rows), layers=kinds))
-    assert found.severity == severity
+@pytest.mark.parametrize(
+    ("thawed", "trained", "severity"),
+    [
+        (None, True, "note"),  # as it may be meant
+        (0.7, True, "note"),
+        (0.7 * BELOW, True, "warning"),  # training with all weights is better beyond doubt
+        (None, False, "error"),  # nothing is trained
+    ],
+)
+def test_what_is_frozen_is_at_fault_where_training_is_better_without(thawed, trained, severity):
+    kinds = (Layer("layer 0", "Linear", 0, ("layer 0.weight",)),)
+    rows = [reading("frozen entries", 5, "layer 0.weight", form="matrix")]
+    rows += [reading("relative gradient", 0.1, "adapter")] * trained
+    rows += runs(1.0, *[("nothing frozen", thawed, None)] * (thawed is not None))
+    (finding,) = frozen_layers(Profile(tuple(rows), layers=kinds))
+    assert finding.severity == severity
 
 
 @pytest.mark.parametrize(("form", "speaks"), [("", True), ("behind zeros", False)])
@@ -151,12 +150,25 @@ class Adapted(nn.Module):
 
 
 def test_what_is_frozen_beside_an_adapter_is_meant(digits):
-    for rank, also, severity in ((4, False, "note"), (64, False, "warning"), (4, True, "warning")):
-        torch.manual_seed(0)
-        last = nn.Linear(64, 10)
-        last.weight.requires_grad_(not also)  # which has no adapter
-        model = nn.Sequential(nn.Flatten(), Adapted(64, 64, rank), nn.ReLU(), last)
-        assert found(model, digits)["frozen-layer"].severity == severity
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), Adapted(64, 64, 4), nn.ReLU(), nn.Linear(64, 10))
+    assert found(model, digits)["frozen-layer"].severity == "note"
+
+
+@pytest.mark.parametrize(
+    ("spread", "left", "scaled", "severity"),
+    [
+        (0.05, 1.0, 0.1, None),
+        (0.05 * BELOW, 1.0, 0.1, "error"),  # nothing is learned, and without the mean it is
+        (0.05 * BELOW, 0.94, 0.1, "warning"),
+        (0.05 * BELOW, 1.0, 0.9, "note"),
+        (1e-7, 1.0, 0.1, None),  # they are the same, which has a rule of its own
+    ],
+)
+def test_inputs_with_a_mean_that_drowns_what_tells_them_apart(spread, left, scaled, severity):
+    facts = [reading("input size", 1.0, "0"), reading("input spread", spread, "0")]
+    facts += runs(left, ("scaled inputs", scaled, None))
+    assert [f.severity for f in offset_inputs(profile(*facts))] == [severity] * bool(severity)
 
 
 @pytest.mark.parametrize(

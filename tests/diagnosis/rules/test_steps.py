@@ -21,10 +21,12 @@ def test_weights_that_the_optimiser_lacks():
 
 
 def test_steps_that_raise():
-    raised = Profile(readings=(), skipped=(Skipped("(all layers)", "training", "it broke"),))
+    raised = Profile(readings=(), skipped=(Skipped("(a training step)", "training", "it broke"),))
     (finding,) = failing_training(raised)
     assert (finding.name, finding.severity) == ("failing-training", "error")
     assert "it broke" in finding.says
+    ours = Profile(readings=(), skipped=(Skipped("(training)", "training", "it broke"),))
+    assert [*failing_training(ours)] == []
     without = Profile(readings=(), skipped=(Skipped("(training)", "training", "no targets"),))
     assert [*failing_training(without)] == []
 
@@ -47,7 +49,7 @@ def test_an_optimiser_of_another_model():
     ],
 )
 def test_what_to_do_about_it_is_said_where_it_is_known(why, do):
-    raised = Profile(readings=(), skipped=(Skipped("(all layers)", "training", why),))
+    raised = Profile(readings=(), skipped=(Skipped("(a training step)", "training", why),))
     (finding,) = failing_training(raised)
     assert bool(finding.remedies) == (do is not None)
     assert do is None or do in finding.remedies[0]

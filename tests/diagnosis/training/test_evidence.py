@@ -55,9 +55,9 @@ def test_what_there_is_no_time_for_is_said():
     items = within(100.0)
     read = [i for i in items if isinstance(i, Reading)]
     steps = [i.estimate.value for i in read if i.quantity == "steps tried"]
-    assert steps == [50]  # half of the time is the user's own
+    assert steps == [49]  # half of the time, less three losses of other batches
     more, others = (i for i in items if isinstance(i, Skipped))
-    assert more.why.startswith("50 of 200 steps were made, a budget of 1.67min had no time")
+    assert more.why.startswith("49 of 200 steps were made, a budget of 1.67min had no time")
     assert "`--budget 8.33min` (`budget=500` in Python)" in more.why
     assert others.what == "other settings"
     forms = {i.form for i in read} - {PLANNED}
@@ -67,7 +67,7 @@ def test_what_there_is_no_time_for_is_said():
 
 
 def test_too_few_steps_tell_nothing():
-    (only,) = within(20.0)
+    (only,) = within(23.0)  # three of them for the loss of other batches
     assert (only.site, only.what) == ("(training)", "training")  # no fault of the program
     assert "must make 16 steps or more, got time for 10 of them" in only.why
 

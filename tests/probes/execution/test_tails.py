@@ -130,5 +130,5 @@ def test_what_the_last_weight_wrote_is_copied_only_where_it_was_written_into(end
     nn.init.constant_(model.last.weight, -1.0)  # what is rectified is not all positive
     ending = tail(model, torch.ones(2, 4))
     held = {ending.start.data_ptr(), ending.output.data_ptr()}
-    of_model = {wrote[0].data_ptr(), ending._last.data_ptr()}
+    of_model = {wrote[0].data_ptr(), ending.output.data_ptr()}
     assert len(held - of_model) == copies

@@ -1,0 +1,129 @@
+"""Losses of several tensors are losses of one that holds those that they read."""
+
+from collections import namedtuple
+from copy import deepcopy
+
+import pytest
+import torch
+from hypothesis import given, strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+import sigmascope as ss
+from sigmascope.diagnosis.programs.outputs import joined, joint_in, read_by, without_joints
+from sigmascope.gate import Refusal
+from sigmascope.probes.samples import as_tensor
+
+G = torch.Generator().manual_seed(0)
+Z, Y = torch.randn(6, 3, generator=G), torch.arange(6).remainder(3)
+Pair = namedtuple("Pair", "scores state")
+CE = F.cross_entropy
+
+
+def hf(**parts):
+    transformers = pytest.importorskip("transformers")
+    return transformers.modeling_outputs.SequenceClassifierOutput(**parts)
+
+
+GIVEN = {
+    "mapping by key": (lambda z: {"logits": z, "mask": z > 0}, lambda o, y: CE(o["logits"], y)),
+    "mapping by get": (lambda z: {"logits": z}, lambda o, y: CE(o.get("logits"), y)),
+    "hugging face": (lambda z: hf(logits=z), lambda o, y: CE(o.logits, y)),
+    "hugging face by number": (lambda z: hf(logits=z), lambda o, y: CE(o[0], y)),
+    "tuple by number": (lambda z: (z, None), lambda o, y: CE(o[0], y)),
+    "tuple taken apart": (lambda z: (z, None), lambda o, y: CE(next(iter(o)), y)),
+    "named tuple": (lambda z: Pair(z, None), lambda o, y: CE(o.scores, y)),
+    "named tuple by number": (lambda z: Pair(z, None), lambda o, y: CE(o[0], y)),
+    "list": (lambda z: [z], lambda o, y: CE(o[0], y)),
+    "second of two": (lambda z: ((z > 0), z), lambda o, y: CE(o[1], y)),
+}
+
+
+@pytest.mark.parametrize("how", GIVEN)
+def test_a_loss_of_one_tensor_of_several(how):
+    make, loss = GIVEN[how]
+    joint = read_by(loss, make(Z), Y, count=6)
+    assert joint.single
+    assert joint.studied == (how != "second of two" or as_tensor(make(Z))[0] is Z)
+    mine = joint.of(loss)
+    other = torch.randn(9, 3, generator=G).requires_grad_()  # as many samples as a step takes
+    classes = torch.arange(9).remainder(3)
+    assert mine(other, classes) == CE(other, classes)
+    mine(other, classes).backward()
+    assert other.grad.abs().sum() > 0
+
+
+def test_one_tensor_is_no_joint_nor_is_what_the_loss_does_not_take():
+    assert read_by(CE, Z, Y, count=6) is None
+    assert read_by(CE, {"logits": Z}, Y, count=6) is None
+    assert read_by(lambda o, y: 1 / 0, (Z, Z), Y, count=6) is None
+
+
+SHAPES = st.lists(st.integers(1, 4), max_size=2)
+PARTS = st.lists(SHAPES, min_size=2, max_size=4)
+
+
+@given(PARTS, st.integers(2, 5), st.sampled_from(["tuple", "list", "mapping"]), st.data())
+def test_what_is_joined_and_taken_apart_is_what_was_given(shapes, count, kind, data):
+    """Values and gradients of every part that a loss reads, whatever their shapes and holder."""
+    made = torch.Generator().manual_seed(len(shapes))
+    parts = [torch.randn(count, *shape, generator=made, dtype=torch.float64) for shape in shapes]
+    some = st.sets(st.sampled_from(range(len(parts))), min_size=1)
+    read = sorted(data.draw(some))
+    hold = {"tuple": tuple, "list": list, "mapping": lambda p: {str(i): t for i, t in enumerate(p)}}
+    at = (lambda o, i: o[str(i)]) if kind == "mapping" else (lambda o, i: o[i])
+    loss = lambda o, y: sum((at(o, i) * (i + 1) + at(o, i).square()).sum() for i in read) + 0 * y
+    given_leaves = [p.clone().requires_grad_() for p in parts]
+    joint = read_by(loss, hold[kind](parts), torch.zeros(()), count=count)
+    assert joint.read == tuple(read)
+    joined_parts = joint.join(hold[kind](given_leaves))
+    mine = joint.of(loss)(joined_parts, torch.zeros(()))
+    truth_leaves = [p.clone().requires_grad_() for p in parts]
+    truth = loss(hold[kind](truth_leaves), torch.zeros(()))
+    torch.testing.assert_close(mine, truth)
+    mine.backward()
+    truth.backward()
+    for i in read:
+        torch.testing.assert_close(given_leaves[i].grad, truth_leaves[i].grad)
+
+
+def test_parts_that_are_no_rows_are_refused():
+    with pytest.raises(Refusal, match="one row for each sample"):
+        read_by(lambda o, y: o[0].sum() + o[1].sum(), (torch.ones(2), torch.ones(3)), Y, count=6)
+
+
+def test_the_hook_goes_and_sleeps_in_copies():
+    net = Mapped()
+    loss = lambda o, y: CE(o["logits"], y) + o["hidden"].square().mean()
+    joint = read_by(loss, net(torch.ones(4, 8)), torch.zeros(4, dtype=torch.long), count=4)
+    with joined(net, joint):
+        copy = deepcopy(net)
+        assert net(torch.ones(4, 8)).shape == copy(torch.ones(4, 8)).shape == (4, 19)
+        assert joint_in(copy) is joint
+    assert not net._forward_hooks
+    assert set(copy(torch.ones(4, 8))) == {"logits", "hidden"}
+    assert not without_joints(copy)._forward_hooks
+
+
+class Mapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+
+    def forward(self, x):
+        return {"logits": self.net(x), "hidden": self.net[0](x)}
+
+
+def test_it_is_diagnosed_as_a_loss_of_the_tensor_is():
+    x = torch.randn(64, 8, generator=G)
+    y = x[:, :3].argmax(1)
+    options = {"optimizer": "adam", "lr": 0.01, "batch_size": 16}
+    one = ss.diagnose(Mapped(), (x, y), loss=lambda o, y: CE(o["logits"], y), **options)
+    other = ss.diagnose(Mapped(), (x, y), loss=CE, **options)
+    assert one.findings == other.findings == ()
+    assert one.profile.readings == other.profile.readings
+    both = lambda o, y: CE(o["logits"], y) + o["hidden"].square().mean()
+    found = ss.diagnose(Mapped(), (x, y), loss=both, **options)
+    assert found.findings == ()
+    assert found.profile.series("loss left")[0].estimate.value < 0.5
