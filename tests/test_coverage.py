@@ -286,7 +286,7 @@ WITHOUT = {
     "linalg.random_matrix.RandomSigns": "its alarms: tests/linalg/random_matrix/test_noise.py",
     "linalg.krylov.krylov_space": "a space, of which others give intervals",
     "probes.symmetry.trial_gradients": "numbers, without intervals",
-    "probes.sequences.step_gradients": "its interval: tests/survey/views/test_recurrence.py",
+    "probes.sequences.step_gradients": "its interval: tests/probes/sequences/test_recurrence.py",
     "survey.landscape.loss_surface": "losses, each of which is exact",
     "survey.bottleneck.predict": "averages along chains: tests/linalg/test_lyapunov.py",
     "survey.bottleneck.settle": "trains",

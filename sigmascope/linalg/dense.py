@@ -7,6 +7,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 EPS = 2.0**-52
+SMALLEST = 2.0**-1074  # rounding of a subnormal number, and of no other: added to one it is lost
 PANEL = 512  # rows summed at a time: short chains of roundings, and a float64 copy that fits
 BLOCK = 96  # columns of the Gram matrix formed at a time; only its lower triangle is read
 
@@ -89,5 +90,6 @@ def power_of_two(x: float) -> float:
 
 
 def _leave(scale: Tensor, *values: Tensor) -> Values:
+    """Times the scale, the ends outwards by what is rounded among subnormal numbers."""
     sigma, low, high = ((scale[:, None] * v).cpu() for v in values)
-    return sigma, low, high
+    return sigma, (low - SMALLEST).clamp_min(0), torch.where(high > 0, high + SMALLEST, high)

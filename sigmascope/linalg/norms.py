@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.linalg.dense import EPS
+from sigmascope.linalg.dense import EPS, SMALLEST
 from sigmascope.linalg.krylov.operator import Operator
 from sigmascope.linalg.krylov.traces import sampled_frobenius_norm
 from sigmascope.linalg.refusals import require_complete, require_matrix
@@ -123,7 +123,10 @@ def schatten_norm(s: Spectrum, p: float) -> Estimate:
     require_complete(s, asked="schatten_norm")
     rounding = 4 * (len(s.sigma) + p) * EPS
     low, value, high = (_power_mean(end, p) for end in (s.low, s.sigma, s.high))
-    return Estimate(value, low * (1 - rounding), high * (1 + rounding), s.how, s.risk)
+    if high == 0:
+        return Estimate(value, low, high, s.how, s.risk)
+    low, high = max(low * (1 - rounding) - SMALLEST, 0.0), high * (1 + rounding) + SMALLEST
+    return Estimate(value, low, high, s.how, s.risk)
 
 
 def _power_mean(sigma: Tensor, p: float) -> float:

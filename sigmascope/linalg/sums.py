@@ -49,3 +49,20 @@ def _pieces(t: Tensor) -> Iterator[Tensor]:
     real = torch.view_as_real(dense.resolve_conj()) if t.is_complex() else dense
     flat = as_it_lies(real.detach()).reshape(-1)
     return (p.double() for p in flat.split(PIECE))
+
+
+def median(t: Tensor) -> float:
+    """The middle one of real numbers, or of an even number the mean of the two in the middle.
+
+    (`torch.median` takes the lower of the two, which of few numbers may be far from the other.)
+
+    Args:
+        t: Not empty, in any shape.
+    """
+    flat = t.detach().flatten().double()
+    half = len(flat) // 2
+    upper = flat.kthvalue(half + 1).values
+    if len(flat) % 2:
+        return float(upper)
+    lower = flat.kthvalue(half).values
+    return float(lower + (upper - lower) / 2)

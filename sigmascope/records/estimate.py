@@ -15,6 +15,7 @@ from fractions import Fraction
 from torch import Tensor
 
 LARGEST = math.nextafter(math.inf, 0)
+NORMAL = 2.0**-1022
 LIBRARY = 4  # units in the last place that `log`, `exp` and `pow` of the C library may be off by
 
 
@@ -51,8 +52,14 @@ class Estimate:
 
     @classmethod
     def rounded(cls, value: float, *, ulps: float, how: str = "exact") -> "Estimate":
-        """A number known up to `ulps` float64 roundings of its own size."""
-        return cls.within(value, abs(value) * ulps * 2.0**-52, how=how)
+        """A number known up to `ulps` float64 roundings of its own size, and so of its own sign."""
+        gap = abs(value) * ulps * 2.0**-52
+        if 0 < abs(value) < NORMAL:  # roundings are no smaller than the grid of subnormal numbers
+            gap = math.ceil(ulps) * math.ulp(0.0)
+            if gap >= abs(value):
+                low, high = sorted((0.0, math.copysign(abs(value) + gap, value)))
+                return cls(value, low, high, how)
+        return cls.within(value, gap, how=how)
 
     @classmethod
     def within(cls, value: float, gap: float, *, how: str = "exact") -> "Estimate":

@@ -14,6 +14,7 @@ from sigmascope.linalg import (
     matrix_rank,
     participation_ratio,
     stable_rank,
+    sums,
 )
 from sigmascope.linalg.krylov import WORKING, tamed
 from sigmascope.linalg.spectra import spectrum
@@ -26,6 +27,7 @@ from sigmascope.scanning.noises import TAIL, of_noise
 from sigmascope.scanning.tasks import Task, read, skip
 from sigmascope.scanning.units import in_unit
 
+TINY = 2.0**-480  # squares of what is shorter are rounded off
 ENERGY = 0.99  # of the squared norm, which the energy rank holds
 WHOLE: dict[str, Callable[[Spectrum], Estimate]] = {  # what all singular values are needed for
     "participation ratio": participation_ratio,
@@ -133,11 +135,19 @@ def _of_entries(seen: Entries, matrix: Matrix) -> Iterator[Item]:
 
 def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
     """Extremes of the entries, next to all."""
-    for name, sums in (("longest row", seen.rows), ("longest column", seen.cols)):
-        there = sums[sums > 0]
-        ratio = math.sqrt(float(there.max() / there.median()))
-        ulps = 64 + 2.0 * seen.count / len(sums)  # of sums of so many
-        yield read(matrix, name, Estimate.rounded(ratio, ulps=ulps).at_least(1.0))
+    for name, squares, empty in (
+        ("longest row", seen.rows, seen.empty[0]),
+        ("longest column", seen.cols, seen.empty[1]),
+    ):
+        # what is there and too small to be squared is shorter than all others
+        lengths = squares.sort().values[empty:].sqrt()
+        usual = sums.median(lengths)
+        if float(lengths[(len(lengths) - 1) // 2]) < TINY:
+            yield skip(matrix, name, "half of them are too small to be squared beside the longest")
+            continue
+        ulps = 64 + 2.0 * seen.count / len(squares)  # of sums of so many
+        ratio = Estimate.rounded(float(lengths[-1]) / usual, ulps=ulps)
+        yield read(matrix, name, ratio.at_least(1.0))
     peak = seen.largest / (seen.energy / seen.count).sqrt()
     yield read(matrix, "largest entry", peak.at_least(1.0))
     if (spread := seen.spread).low <= 0:

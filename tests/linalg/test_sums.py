@@ -1,7 +1,9 @@
 import math
+import statistics
 
 import pytest
 import torch
+from hypothesis import given, strategies as st
 
 from sigmascope.linalg import sums
 
@@ -34,3 +36,12 @@ def test_one_entry_that_is_not_finite_is_found(bad):
 
 def test_what_leaves_float64_is_infinite_as_in_a_sum():
     assert sums.square_sum(torch.full((3,), 1e200, dtype=torch.float64)) == math.inf
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_the_median_lies_between_the_two_in_the_middle(values, dtype):
+    t = torch.tensor(values, dtype=dtype)
+    assert sums.median(t) == pytest.approx(statistics.median(t.tolist()), rel=1e-15)

@@ -1,6 +1,7 @@
 """Rules over two versions of a checkpoint."""
 
 from collections.abc import Iterator
+from statistics import median
 
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
 from sigmascope.records import Finding
@@ -32,8 +33,8 @@ def changed(facts: Facts) -> Iterator[Finding]:
 
 
 def _far(facts: Facts, moved: dict) -> Iterator[Finding]:
-    values = sorted(r.estimate.value for _, r in moved.values() if r.estimate.value > 0)
-    usual = values[len(values) // 2] if len(values) >= 3 else 0.0
+    values = [r.estimate.value for _, r in moved.values() if r.estimate.value > 0]
+    usual = median(values) if len(values) >= 3 else 0.0
     far = [pair for pair in moved.values() if usual and pair[1].estimate.value >= FAR * usual]
     yield from told(
         "far-moved-weights",

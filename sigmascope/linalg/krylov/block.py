@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.linalg.dense import SMALLEST
 from sigmascope.linalg.krylov.maps import Map, space, tamed, times
 from sigmascope.linalg.krylov.operator import Operator
 from sigmascope.linalg.refusals import (
@@ -33,7 +34,6 @@ from sigmascope.records import Spectrum
 
 BLOCK, STEPS = 16, 12
 RISK = 1e-6  # that the random block misses some leading direction more than is allowed for
-SMALLEST = 2.0**-1074
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def _beyond(theta: Float64[Tensor, " k"], space: Krylov, risk: float) -> float:
     if space.complete:
         return 0.0
     size = theta.abs().max().item() or 1.0
-    steps = torch.cat([space.matrix.diagonal(1), torch.tensor([space.rest]).to(theta)]) / size
+    steps = torch.cat([space.matrix.diagonal(1), theta.new_tensor([space.rest])]) / size
     floor = 2 * space.rounding / size
     if bool((steps <= floor).any()):  # the start has no component on any other eigenvector
         return 0.0

@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.linalg.dense import SMALLEST
 from sigmascope.linalg.krylov.operator import Operator
 from sigmascope.linalg.refusals import not_finite_products, overflowing
 
 RISK = 1e-6  # chance that the random start of an unfinished run hides the largest singular value
-SMALLEST = 2.0**-1074
 TINY, HUGE = 1e-140, 1e140  # lengths of which squares neither underflow nor overflow
 PANEL = 2**22  # entries of a tensor converted to float64 at a time
 
@@ -44,9 +44,11 @@ def golub_kahan(
     if not theta.isfinite().all():
         raise overflowing(operator.shape) if isinstance(A, Tensor) else not_finite_products(A.shape)
     theta = torch.linalg.svdvals(theta)
-    eps = max(torch.finfo(operator.like.dtype).eps, 2.0**-52)
+    info = torch.finfo(operator.like.dtype)
+    eps = max(info.eps, 2.0**-52)
     slack = 16 * (math.sqrt(max(operator.shape)) + math.sqrt(steps)) * eps * theta[0]
-    slack = slack + 8 * max(operator.shape) * (SMALLEST / top)  # products that are subnormal
+    lost = 8 * max(operator.shape) * max(info.tiny * info.eps, SMALLEST)
+    slack = slack + lost / top  # products that are subnormal
     low = (theta - slack).clamp_min(0) * top
     if steps == min(operator.shape):
         return theta * top, low, (theta + slack) * top, 0.0

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope.linalg.dense import SMALLEST
 from sigmascope.linalg.krylov.golub_kahan import Basis
 from sigmascope.linalg.krylov.operator import Operator
 from sigmascope.linalg.refusals import not_finite_products, require_square, require_steps
@@ -26,6 +27,7 @@ class Krylov:
         rest: `‖A V - V (Vᵀ A V)‖`, all of it in the last column.
         precision: Relative rounding of one product.
         random: How much of the start is random: the length of the random unit vector in it.
+        grid: Distance of the smallest numbers of the format in which products are made.
     """
 
     basis: Float64[Tensor, "n k"]
@@ -33,6 +35,7 @@ class Krylov:
     rest: float
     precision: float
     random: float = 1.0
+    grid: float = SMALLEST
 
     @property
     def steps(self) -> int:
@@ -49,7 +52,8 @@ class Krylov:
         """Of a Ritz value, in the unit of the eigenvalues."""
         n, k = self.basis.shape
         size = torch.linalg.matrix_norm(self.matrix, 2).item()
-        return 8 * (math.sqrt(n) + k) * self.precision * size
+        lost = 8 * n * self.grid if size > 0 else 0.0  # products that are subnormal
+        return 8 * (math.sqrt(n) + k) * self.precision * size + lost
 
     def ritz(self) -> tuple[Float64[Tensor, " k"], Float64[Tensor, "k k"], Float64[Tensor, " k"]]:
         """Ritz values in ascending order, their vectors in the basis, and their residuals."""
@@ -115,9 +119,9 @@ def krylov_space(
             and not (moments and _pays(so_far, rest, tolerance))
         ):
             break
-    precision = max(torch.finfo(A.like.dtype).eps, 2.0**-52)
-    k = j + 1
-    return Krylov(basis.rows[:k].T, T[:k, :k].clone(), rest, precision, random)
+    info, k = torch.finfo(A.like.dtype), j + 1
+    precision, grid = max(info.eps, 2.0**-52), max(info.tiny * info.eps, SMALLEST)
+    return Krylov(basis.rows[:k].T, T[:k, :k].clone(), rest, precision, random, grid)
 
 
 def _pays(T: Float64[Tensor, "k k"], rest: float, tolerance: float) -> bool:

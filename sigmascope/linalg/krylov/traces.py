@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg.dense import power_of_two
+from sigmascope.linalg.dense import SMALLEST, power_of_two
 from sigmascope.linalg.krylov.operator import Operator
 from sigmascope.linalg.krylov.quadratic_forms import Bounds, Chances
 from sigmascope.linalg.refusals import (
@@ -68,6 +68,8 @@ def trace(
     gap = Chances(samples, risk / 2).deviation(known.high, known.top)
     gap += precision(A) * float(drawn.forms.abs().amax() + drawn.squares.amax().sqrt())
     low, value, high = (drawn.unit * v for v in (value - gap, value, value + gap))
+    if low < high:
+        low, high = low - SMALLEST, high + SMALLEST
     return Estimate(value, low, high, f"hutchinson(samples={samples})", risk)
 
 
@@ -87,6 +89,8 @@ def sampled_frobenius_norm(
         low, high, how = known.low, known.high, f"hutchinson(samples={samples})"
     gap = 2 * precision(A) * max(square, high)
     low, value, high = (top * math.sqrt(max(v, 0.0)) for v in (low - gap, square, high + gap))
+    if high > 0:
+        low, high = max(low - SMALLEST, 0.0), high + SMALLEST
     return Estimate(value, min(low, value), max(high, value), how, risk)
 
 
@@ -145,7 +149,8 @@ def _summed(diagonal: Float[Tensor, " n"], *, eps: float, how: str) -> Estimate:
     terms = diagonal.double().tolist()
     top = max(map(abs, terms)) or 1.0
     value = top * math.fsum(t / top for t in terms)  # scaled: partial sums cannot overflow
-    gap = eps * top * math.fsum(abs(t / top) for t in terms)
+    size = math.fsum(abs(t / top) for t in terms)
+    gap = eps * top * size + (SMALLEST if size else 0.0)
     return Estimate(value, value - gap, value + gap, how)
 
 

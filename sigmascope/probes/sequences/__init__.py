@@ -9,11 +9,17 @@ from sigmascope.probes.sequences.comparisons import (
     ordered,
 )
 from sigmascope.probes.sequences.positions import later_inputs
-from sigmascope.probes.sequences.recurrence import FEWEST, slope, step_gradients
+from sigmascope.probes.sequences.recurrence import (
+    FEWEST,
+    StepGradients,
+    slope,
+    step_gradients,
+)
 
 __all__ = [
     "FEWEST",
     "Copied",
+    "StepGradients",
     "copied",
     "counted",
     "ends",

@@ -1,55 +1,127 @@
 """How gradients grow or shrink over the steps of a recurrent layer.
 
-The idea: signs are drawn for the last state and carried back through the layer alone; what arrives
-at the input of a step has the mean square `‖∂h_T/∂x_t‖²_F` over the signs (Hutchinson 1990). The
-invariant: everything is computed on a copy in float64 on the CPU, so that what shrinks below single
-precision is still seen, and the model is left as it was.
+The idea: seeds are put on the last state and carried back through the layer alone, a block of
+steps at a time, so that the Frobenius norm of `∂h_T/∂x_t` is known at every step: exactly where
+every unit of the state has a seed of its own, and up to a factor of chance where normal vectors
+stand for more units than can be carried. The invariant: everything is computed on a copy in float64
+on the CPU, and what is carried is scaled by a power of two after every block, so that nothing
+shrinks or grows out of range, and the model is left as it was.
 """
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+import scipy
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sigmascope.probes.execution.copying import duplicate
+from sigmascope.records import Estimate
 
-ROWS, STEPS = 16, 256  # of samples, one after the other again where there are fewer; at most
+STEPS = 256  # the latest ones, at most
 FEWEST = 8  # steps from which a trend over them means something
+SAMPLES, DRAWS = 16, 8  # that are looked at at least; normal vectors for each of them at most
+WORK = 2e9  # multiplications that more samples than these, or more seeds than one, may cost
+HELD = 2**21  # numbers of a block of steps that are carried at once
+BLOCK = 16  # steps after which the gradient is scaled
+RISK = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class StepGradients:
+    """How large the gradient of the last state is by the inputs of each step.
+
+    Attributes:
+        logs: Logarithms of `‖∂h_T/∂x_t‖_F / √d`, a row for each sample, the latest step first;
+            `-inf` where it is zero.
+        of: Samples there are, of which these are the first.
+        draws: Normal vectors that stand for the units of the state, the same ones at all steps; 0
+            where each unit has its own derivative.
+        units: Of the state.
+    """
+
+    logs: Float64[Tensor, "samples steps"]
+    of: int
+    draws: int
+    units: int
+
+    def factor(self) -> Estimate:
+        """By what factor the norm grows with every step back, a geometric mean over samples.
+
+        Of each sample it is the slope of the line that fits the logarithms best, over the steps at
+        which they are finite; where the gradients of most samples are zero, it is zero.
+
+        Of normal vectors, a squared norm is the true one times a random `R`, a mean over the
+        vectors of chi squares mixed with weights that add up to one. How `R` hangs together over
+        the steps is not known, but the error of a slope is `Σ wₜ log Rₜ / 2`, whose exponential
+        has by Hölder's inequality a mean below those of powers of a single `R`; these are largest
+        where one weight is all (a convex function of the weights), and then are those of one chi
+        square. A bias of the logarithm is covered by that: nothing is assumed to vanish.
+
+        Source:
+            Pascanu, Mikolov & Bengio 2013, Eq. (5); Chernoff 1952.
+        """
+        slopes = torch.tensor([slope(row) for row in self.logs], dtype=torch.float64)
+        there = slopes.isfinite()  # units that are all off pass nothing back
+        if 2 * int(there.sum()) < len(slopes):
+            return Estimate.exactly(0.0, how=self._how())
+        mean, weight = float(slopes[there].mean()), max(map(_weight, self.logs[there]))
+        gap = weight * self.logs.shape[1] * (self.units + 64) * 2.0**-52
+        if self.draws:
+            gap += weight / 2 * _reach(self.draws, int(there.sum()))
+        # the exponential of what was measured carries its ends along
+        grown = Estimate(mean, mean - gap, mean + gap, self._how(), RISK if self.draws else 0.0)
+        return grown.exp()
+
+    def _how(self) -> str:
+        samples = f"the first {len(self.logs)} of {self.of} samples"
+        samples = f"{self.of} samples" if self.of == len(self.logs) else samples
+        route = f"{self.draws} normal vectors" if self.draws else "autograd, every unit"
+        return f"{route}, {samples}, a line through the logarithms"
 
 
 def step_gradients(
-    layer: nn.RNNBase, x: Float[Tensor, "a b d"], *, generator: torch.Generator
-) -> Float64[Tensor, "rows steps"]:
-    """Logarithms of the size of the last state's gradient by the inputs, the latest first.
+    layer: nn.RNNBase,
+    x: Float[Tensor, "a b d"],
+    *,
+    draws: int | None = None,
+    generator: torch.Generator,
+) -> StepGradients:
+    """How large the gradient of the last state of a layer is by its inputs, step by step.
 
     Args:
         layer: Of any kind, of any number of layers; of both directions, the forward one is asked.
         x: What it read, its batch where `batch_first` says.
-        generator: Source of the signs, drawn for each row of the result, of a sample each.
+        draws: Normal vectors for each sample; if not given, every unit is differentiated where
+            that costs two billion multiplications for 16 samples, else 1 to 8 are drawn.
+        generator: Source of the normal vectors, where there are more units than can be carried.
 
-    Returns:
-        Root mean squares over features; `-inf` where a gradient is zero.
-
-    Source:
-        Pascanu, Mikolov & Bengio 2013, Eq. (5); Hutchinson 1990.
-
-    Cost: one pass forward and one back, of 16 samples and 256 steps at most.
+    Cost: a pass forward and back for each unit or draw, of 16 samples, or more where they fit into
+    two billion multiplications, and of the latest 256 steps at most.
     """
     copy = duplicate(layer).cpu().double().eval()
     assert isinstance(copy, nn.RNNBase)
-    batch = 0 if copy.batch_first else 1
+    batch, copy.batch_first = 0 if copy.batch_first else 1, False
     whole = x.detach().cpu().double().movedim(batch, 1)[-STEPS:]
-    rows = whole[:, torch.arange(ROWS) % whole.shape[1]].contiguous()
-    with torch.enable_grad():
-        rows.requires_grad_()
-        last = copy(rows.movedim(1, batch))[0].movedim(batch, 1)[-1]
-        last = last[:, : copy.proj_size or copy.hidden_size]
-        signs = torch.randint(0, 2, last.shape, generator=generator, dtype=last.dtype) * 2 - 1
-        (gradient,) = torch.autograd.grad(last, rows, signs)
-    largest = gradient.abs().amax(2).clamp_min(math.ulp(0.0))  # squares would not fit
-    scaled = (gradient / largest[:, :, None]).square().mean(2).sqrt()
-    return (scaled.log() + largest.log()).mT.flip(1)
+    units = copy.proj_size or copy.hidden_size
+    # of one sample and one seed: forward, backward, and forward again
+    cost = 3 * len(whole) * sum(p.numel() for p in copy.parameters())
+    fit = max(1, int(WORK / (cost * min(SAMPLES, whole.shape[1]))))
+    seeds = draws or (units if units <= fit else min(fit, DRAWS))
+    rows = whole[:, : max(SAMPLES, int(WORK / (cost * seeds)))].contiguous()
+    drawn, count = draws is not None or seeds < units, rows.shape[1]
+    if drawn:
+        shape = (count, seeds, units)
+        source = generator.device
+        start = torch.randn(shape, generator=generator, device=source, dtype=rows.dtype).cpu()
+    else:
+        start = torch.eye(units, dtype=rows.dtype).expand(count, units, units)
+    logs = torch.cat([_carried(copy, *part) for part in _parts(rows, start, copy)])
+    if drawn:
+        logs = logs - math.log(seeds) / 2
+    return StepGradients(logs.flip(1), whole.shape[1], seeds if drawn else 0, units)
 
 
 def slope(logs: Float64[Tensor, " steps"]) -> float:
@@ -64,6 +136,86 @@ def slope(logs: Float64[Tensor, " steps"]) -> float:
     there = logs.isfinite()
     if int(there.sum()) < 2:
         return -math.inf
-    back = torch.arange(len(logs), dtype=logs.dtype)[there]
+    return float((_weights(there) * logs[there]).sum())
+
+
+def _weights(there: Tensor) -> Float64[Tensor, " k"]:
+    """What a slope is the sum of logarithms by: they add up to zero."""
+    back = torch.arange(len(there), dtype=torch.float64)[there]
     back = back - back.mean()
-    return float((back * logs[there]).sum() / back.square().sum())
+    return back / back.square().sum()
+
+
+def _weight(logs: Tensor) -> float:
+    return float(_weights(logs.isfinite()).abs().sum())
+
+
+def _reach(draws: int, samples: int) -> float:
+    """How far a mean over samples of `Σ wₜ log Rₜ` strays, of weights of the sum of sizes one."""
+    k, least = draws / 2, math.inf
+    for i in range(1, 200):
+        s = k * i / 200
+        more = max(0.0, s * -math.log(k) + scipy.special.gammaln(k + s) - scipy.special.gammaln(k))
+        less = s * math.log(k) + scipy.special.gammaln(k - s) - scipy.special.gammaln(k)
+        least = min(least, ((more + less) / 2 + math.log(2 / RISK) / samples) / s)
+    return float(least)
+
+
+def _parts(rows: Tensor, start: Tensor, layer: nn.RNNBase) -> Iterator[tuple[Tensor, Tensor]]:
+    """Samples with their seeds, as many as are carried at once."""
+    steps = len(rows) if layer.bidirectional else BLOCK
+    one = start.shape[1] * steps * (layer.input_size + 8 * layer.num_layers * layer.hidden_size)
+    size = max(1, HELD // one)
+    yield from zip(rows.split(size, dim=1), start.split(size), strict=True)
+
+
+# long: what is carried back, block by block, is one story
+def _carried(
+    layer: nn.RNNBase, rows: Float64[Tensor, "steps n d"], start: Float64[Tensor, "n k h"]
+) -> Float64[Tensor, "n steps"]:
+    """Logarithms of the roots of the summed squares over seeds, over the root of `d`."""
+    n, k, units = start.shape
+    # what comes later than a step tells the layers of both directions: they are carried whole
+    blocks = rows.split(len(rows) if layer.bidirectional else BLOCK)
+    states: list[tuple[Tensor, ...]] = [_zeros(layer, n)]
+    with torch.no_grad():
+        for block in blocks[:-1]:
+            states.append(_run(layer, block, states[-1])[1])
+    gradient: tuple[Tensor, ...] | None = None
+    logs, power = [], torch.zeros(n * k, dtype=torch.float64)
+    for block, state in zip(reversed(blocks), reversed(states), strict=True):
+        read = block.repeat_interleave(k, 1).requires_grad_()
+        old = tuple(s.repeat_interleave(k, 1).requires_grad_() for s in state)
+        with torch.enable_grad():
+            out, new = _run(layer, read, old)
+            ends = (out[-1, :, :units],) if gradient is None else new
+            seeds = (start.reshape(n * k, units),) if gradient is None else gradient
+            by_input, *back = torch.autograd.grad(
+                ends, (read, *old), seeds, allow_unused=True, materialize_grads=True
+            )
+        largest = by_input.abs().amax(2)
+        unit = largest.clamp_min(math.ulp(0.0))  # squares would not fit
+        size = (by_input / unit[:, :, None]).square().sum(2).sqrt()
+        logs.append(size.log() + unit.log() + power * math.log(2))
+        scale = torch.stack([b.abs().amax((0, 2)) for b in back]).amax(0)
+        known = (scale > 0) & scale.isfinite()
+        shift = torch.where(known, torch.frexp(scale).exponent, 0).double().clamp(-999, 999)
+        gradient = tuple(b * 2.0 ** -shift[:, None] for b in back)
+        power = power + shift
+    found = torch.cat([*reversed(logs)]).unflatten(1, (n, k))
+    return (2 * found).logsumexp(2).mT / 2 - math.log(rows.shape[2]) / 2
+
+
+def _run(
+    layer: nn.RNNBase, x: Tensor, state: tuple[Tensor, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    out, new = layer(x, state if layer.mode == "LSTM" else state[0])
+    return out, new if isinstance(new, tuple) else (new,)
+
+
+def _zeros(layer: nn.RNNBase, count: int) -> tuple[Tensor, ...]:
+    """The state that a layer starts from by itself."""
+    depth = layer.num_layers * (2 if layer.bidirectional else 1)
+    zeros = lambda size: torch.zeros(depth, count, size, dtype=torch.float64)
+    hidden = zeros(layer.proj_size or layer.hidden_size)
+    return (hidden, zeros(layer.hidden_size)) if layer.mode == "LSTM" else (hidden,)

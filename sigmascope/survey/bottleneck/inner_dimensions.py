@@ -6,6 +6,7 @@ from itertools import pairwise
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope.linalg import sums
 from sigmascope.records import Estimate
 
 FLOOR = 0.02  # of the largest singular value: what is below counts as gone
@@ -34,11 +35,11 @@ def inner_dimension(sigma: Float64[Tensor, "n r"], *, mixtures: int | None = Non
     Source:
         Jacot 2023, Sec. 2: the rank of the Jacobian is at most the bottleneck rank.
     """
-    typical = sigma.median(0).values
-    top = float(typical[0]) if len(typical) else 0.0
+    typical = [sums.median(of) for of in sigma.unbind(1)] if len(sigma) else []
+    top = typical[0] if typical else 0.0
     if not top > 0:
         return Estimate(0.0, 0.0, 0.0, "the output depends on no input")
-    relative = [max(float(v) / top, FLOOR) for v in typical] + [FLOOR]
+    relative = [max(v / top, FLOOR) for v in typical] + [FLOOR]
     gaps = [math.log(a / b) for a, b in pairwise(relative)]
     widest = max(gaps)
     rank = gaps.index(widest) + 1

@@ -7,6 +7,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import IGNORED, Batch, require_finite_targets
 from sigmascope.records import Estimate
@@ -121,7 +122,7 @@ def predictable(x: Float64[Tensor, "n d"], rest: Float64[Tensor, "n c"]) -> floa
         At most 1; 0 where the mean predicts as well.
     """
     distance = torch.cdist(x, x).square()
-    scale = float(distance.median()) or 1.0
+    scale = sums.median(distance) or 1.0
     K = torch.exp(-distance / scale)
     centred = rest - rest.mean(0)
     total = float(centred.square().sum())

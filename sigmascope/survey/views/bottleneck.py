@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -127,7 +128,6 @@ def middle_half(values: list[float]) -> Estimate:
     Args:
         values: One a sample.
     """
-    ordered = sorted(values)
-    at = lambda share: ordered[round(share * (len(ordered) - 1))]
+    low, middle, high = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     how = f"median of {len(values)} samples, the interval holds the middle half"
-    return Estimate(at(0.5), at(0.25), at(0.75), how)
+    return Estimate(middle, min(low, middle), max(high, middle), how)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import Dropped, module_name, uses_batch_statistics
 from sigmascope.records import Estimate, Item, Reading, View
@@ -90,4 +91,4 @@ def _normalised_square(x: Tensor, mean: Tensor, variance: Tensor, eps: float) ->
     """`E[(x - m)² / v]`, the median over channels: 1 where the statistics are those of `x`."""
     columns = x.detach().double().transpose(0, 1).flatten(1)
     centre, scale = mean.double()[:, None], variance.double() + eps
-    return float(((columns - centre).square().mean(1) / scale).median())
+    return sums.median((columns - centre).square().mean(1) / scale)

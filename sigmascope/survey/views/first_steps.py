@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from statistics import median
 
 import torch
 from jaxtyping import Float64
@@ -98,9 +99,9 @@ def neighbour_limits(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> tuple[floa
     value, spread = _agreement(Y, near, g)
     drawn = X @ torch.randn(X.shape[1], DRAWS, generator=g, dtype=torch.float64)
     controls = [_agreement(y[:, None] - y.mean(), near, g) for y in drawn.unbind(1)]
-    power = sorted(v / s for v, s in controls if s > 0)
+    power = [v / s for v, s in controls if s > 0]
     reach = math.sqrt(2) * float(torch.erfinv(torch.tensor(1 - 2 * RISK)))
-    return value + reach * spread, power[len(power) // 2] if power else 0.0
+    return value + reach * spread, median(power) if power else 0.0
 
 
 def _agreement(

@@ -37,15 +37,13 @@ def test_the_factor_of_each_step_is_read(factor):
     assert e.value == pytest.approx(factor, rel=1e-6)
 
 
-def test_its_interval_holds_what_other_signs_find():
-    """Of forty layers, as the risk of 0.05 allows and not much more often."""
-    missed = 0
-    for seed in range(40):
+def test_its_interval_holds_the_norm_of_the_derivative():
+    for seed in range(8):
         torch.manual_seed(seed)
-        model, x = Reads(nn.LSTM(3, 16, batch_first=True)), torch.randn(16, 30, 3)
-        e = read(model, x, seed)["layer", "step factor"].estimate
+        model, x = Reads(nn.LSTM(3, 16, batch_first=True)), torch.randn(16 + seed, 30, 3)
+        e = read(model, x)["layer", "step factor"].estimate
         layer, rows = model.layer.double(), x.double().requires_grad_()
-        total = torch.zeros(16, 30, dtype=torch.float64)
+        total = torch.zeros(16 + seed, 30, dtype=torch.float64)
         last = layer(rows)[0][:, -1]
         for unit in range(16):
             (g,) = torch.autograd.grad(last[:, unit].sum(), rows, retain_graph=True)
@@ -53,8 +51,8 @@ def test_its_interval_holds_what_other_signs_find():
         logs = total.log().mean(0).flip(0) / 2
         back = torch.arange(30.0).double() - 14.5
         exact = float((back @ logs / back.square().sum()).exp())
-        missed += not e.low <= exact <= e.high
-    assert missed <= 6  # chance of more at a risk of 0.05: 0.4 %
+        assert e.low <= exact <= e.high
+        assert e.high / e.low < 1 + 1e-9
 
 
 def test_what_is_short_or_packed_has_none():
