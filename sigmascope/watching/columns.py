@@ -26,6 +26,8 @@ class Column:
         form: As of a reading.
         how: The route.
         estimates: With intervals of their own, in the place of `values` and `error`.
+        step: Of which they are, where that is not the step of the look, as of a loss that is
+            handed in behind it.
     """
 
     quantity: str
@@ -35,6 +37,7 @@ class Column:
     form: str = ""
     how: str = "exact"
     estimates: Sequence[Estimate] = ()
+    step: int | None = None
 
     @classmethod
     def of(cls, quantity: str, found: Sequence[tuple[str, Estimate]], form: str = "") -> "Column":

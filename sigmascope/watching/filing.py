@@ -2,11 +2,13 @@
 
 An alarm is filed at once. Of everything else the newest is filed when a share of the budget has
 paid for it, and never more often than each two-hundredth of the steps made, so that a run of any
-length has some hundreds to two thousand points.
+length has some hundreds to two thousand points. The invariant: a number is filed at the step that
+it is of, however much later it is filed.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from sigmascope.records import Finding, Reading, SiteSpectrum, Skipped
 from sigmascope.watching.columns import Column
@@ -44,8 +46,8 @@ class Filing:
         self._means = means or LossMeans()
         self._sinks, self._budget, self._clock = list(sinks), budget * SHARE, clock
         self.rest = budget - self._budget if self._sinks else budget
-        self._columns: dict[tuple[str, str, str], Column] = {}
-        self._rest: dict[tuple[str, str, str], SiteSpectrum | Reading] = {}
+        self._columns: dict[tuple[str, str, str], tuple[int, Column]] = {}
+        self._rest: dict[tuple[str, str, str], tuple[int, SiteSpectrum | Reading]] = {}
         self._skipped: list[Skipped] = []
         self._findings: list[Finding] = []
         self._last: int | None = None
@@ -54,20 +56,22 @@ class Filing:
 
     def keep(
         self,
+        step: int,
         columns: Sequence[Column],
         rest: Sequence[SiteSpectrum | Reading],
         findings: Sequence[Finding],
         skipped: Sequence[Skipped],
     ) -> None:
-        """What a look has found; of each quantity the newest is kept."""
+        """What a look has found at a step; of each quantity the newest is kept."""
         if not self._sinks:
             return
         for column in columns:
             own = column.sites[0] if len(column.sites) == 1 else ""
-            self._columns[column.quantity, column.form, own] = column
+            at = step if column.step is None else column.step
+            self._columns[column.quantity, column.form, own] = at, column
         for each in rest:
             name = each.quantity if isinstance(each, Reading) else ""
-            self._rest[each.site, each.form, name] = each
+            self._rest[each.site, each.form, name] = step, each
         self._findings += findings
         self._skipped += skipped
 
@@ -84,23 +88,36 @@ class Filing:
         return self._clock() - start
 
     def file(self, step: int) -> None:
-        """Hand over what was kept."""
+        """Hand over what was kept, each at the step that it was read at."""
         start = self._clock()
-        readings = [r for c in self._columns.values() for r in c.readings()]
-        readings += [r for r in self._rest.values() if isinstance(r, Reading)]
-        spectra = (s for s in self._rest.values() if isinstance(s, SiteSpectrum))
-        said = tuple(self._findings), tuple(self._skipped), self._means.take()
-        look = Look(step, tuple(readings), tuple(spectra), *said)
-        if not (readings or look.findings or look.skipped):
+        means = self._means.take()
+        looks = [*self._looks(step)]
+        if not (looks or means):
             return
-        for sink in [*self._sinks]:
-            self._hand(sink, lambda s: s.write(look))
+        looks = looks or [Look(step, ())]
+        looks[0] = replace(looks[0], losses=means)
+        for look in looks:
+            for sink in [*self._sinks]:
+                self._hand(sink, lambda s, look=look: s.write(look))
         self._columns, self._rest, self._findings, self._skipped = {}, {}, [], []
         self._last, self._cost = step, self._clock() - start
         self.spent += self._cost
 
+    def _looks(self, step: int) -> Iterator[Look]:
+        """One for each step at which something was read, in their order."""
+        kept = [(at, r) for at, c in self._columns.values() for r in c.readings()]
+        kept += self._rest.values()
+        said = tuple(self._findings), tuple(self._skipped)
+        steps = {at for at, _ in kept} | ({step} if any(said) else set())
+        for at in sorted(steps):
+            own = [found for when, found in kept if when == at]
+            readings = tuple(r for r in own if isinstance(r, Reading))
+            spectra = tuple(s for s in own if isinstance(s, SiteSpectrum))
+            yield Look(at, readings, spectra, *(said if at == max(steps) else ((), ())))
+
     def close(self, step: int) -> None:
         """Hand over what is left, and let go of the sinks."""
+        self._means.end()
         if self._sinks:
             self.file(step)
         for sink in [*self._sinks]:

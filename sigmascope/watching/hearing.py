@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.columns import Column
 from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.purses import Purses
@@ -66,10 +67,12 @@ class Hearing:
         self._alarms, self._into, self._alone = alarms, losses, alone
         self._means = means
         self._budget, self._clock, self._turn = budget * SHARE, clock, turn
+        self._early: int | None = None  # 1 where each loss is handed in before its step
         self._losses: list[float] = []
         self._at: list[int] = []  # how many rates stood before each
         self._rates: list[Any] = []
         self._before, self.skip, self._dense = step, 0, DENSE
+        self._begun = self._known = step
         self._rate_note = self._loss_note = self._each = 0.0  # seconds of one
         self._top, self._low, self._high = alarms.bounds if alone else ANY
         self._since, self._between = 0.0, 1.0  # losses since the last step, and most between two
@@ -113,7 +116,7 @@ class Hearing:
         start = 0.0 if noted else self._clock()
         if isinstance(loss, Tensor):
             if not (loss.is_cpu and self._alone):  # it is not waited for
-                self._into.add(loss)
+                self._into.add(self._step_of(len(self._rates)), loss)
                 return self._since >= LOST
             loss = loss.item()
         noted.append(loss)
@@ -146,8 +149,9 @@ class Hearing:
             hints = self._alarms.hear(known, losses, self.apart)
             self._top, self._low, self._high = self._alarms.bounds
         for at, loss in zip(self._at, losses, strict=True):
-            self._into.add(loss)
-            self._means.add(max(self._before + at, 1), loss)  # some loops hand it in early
+            step = self._step_of(at)
+            self._into.add(step, loss)
+            self._means.add(step, loss)
         self._before += steps
         for noted in (rates, losses, self._at):
             noted.clear()
@@ -158,6 +162,28 @@ class Hearing:
         if hints:
             self.apart = 1
         return hints
+
+    def rest(self, purses: Purses) -> Column | None:
+        """Let the alarms hear what was noted last; the last loss of all, where no look has read it.
+
+        Of several processes it is that of none, and is left out.
+        """
+        self.hear(purses)
+        return self._into.rest() if self._alone else None
+
+    def _step_of(self, rates: int) -> int:
+        """Of which step a loss is that came behind so many rates.
+
+        Of the last that was made, or of the next where loops hand it in before: in these the first
+        comes before any step, and no two between two steps, as those of accumulated gradients do.
+        """
+        made = self._before + rates
+        if self._early is None:
+            self._early = int(made == self._begun)
+        elif made == self._known:
+            self._early = 0
+        self._known = made
+        return max(made + self._early, self._begun + 1)
 
     def _look_for_steps(self, steps: int) -> None:
         """Say once that losses come and steps do not: another optimiser may train."""

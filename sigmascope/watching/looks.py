@@ -39,7 +39,7 @@ class Sink(Protocol):
     """Somewhere looks are sent: a run file, a logger, a table."""
 
     def write(self, look: Look) -> None:
-        """Take one look; the steps of later ones are larger, but after a restart."""
+        """Take one look; the steps of later ones are no smaller, but after a restart."""
         ...
 
     def close(self) -> None:

@@ -23,13 +23,14 @@ class LossMeans:
     """Takes losses in the order of steps, and gives the means of blocks that are over."""
 
     def __init__(self) -> None:
-        self._end, self._sum, self._count = 0, 0.0, 0
+        self._end, self._sum, self._count, self._step = 0, 0.0, 0, 0
         self._done: list[tuple[int, Reading]] = []  # few, however long nobody takes them
 
     def add(self, step: int, loss: float) -> None:
         """Take a loss of a step; one that is not finite is no part of a mean."""
         if step > self._end:
             self._close(block(step))
+        self._step = step
         if math.isfinite(loss):
             self._sum += loss
             self._count += 1
@@ -39,6 +40,11 @@ class LossMeans:
         done = tuple(self._done)
         self._done.clear()
         return done
+
+    def end(self) -> None:
+        """No loss follows: the block that was begun ends at the last step."""
+        self._end = min(self._end, self._step)
+        self._close(0)
 
     def _close(self, end: int) -> None:
         if self._count:

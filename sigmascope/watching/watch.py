@@ -170,7 +170,12 @@ class Watch(Closing):
     def _end(self) -> None:
         self._over = True
         self._rounds.close()
-        self._filing.keep([], [], [], self._rounds.dropped)
+        last = (
+            []
+            if self._processes.rank
+            else [*filter(None, [self._hearing.rest(self._rounds.purses)])]
+        )
+        self._filing.keep(self.steps, last, [], [], self._rounds.dropped)
         self._filing.close(self.steps)
 
     def _open(self) -> None:
@@ -213,7 +218,7 @@ class Watch(Closing):
 
     def _give_up(self, why: str) -> None:
         LOG.warning("sigmascope watches no more: %s", one_line(why))
-        self._filing.keep((), (), (), [Skipped(OWN, "watching", why)])
+        self._filing.keep(self.steps, (), (), (), [Skipped(OWN, "watching", why)])
         self._end()
 
     def _hear(self) -> None:
@@ -246,5 +251,5 @@ class Watch(Closing):
         alarms = self._alarms.look(self.steps, columns)
         self._told += tuple(alarms)
         skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added.since()], []
-        self._filing.keep(columns, rest, alarms, skipped)
+        self._filing.keep(self.steps, columns, rest, alarms, skipped)
         return self._filing.file_if_due(self.steps, self._rounds.purses)

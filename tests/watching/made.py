@@ -25,6 +25,14 @@ class Shelf:
     def readings(self):
         return [r for look in self.looks for r in look.readings]
 
+    def newest(self):
+        """The last reading of each quantity at each site."""
+        return list({(r.quantity, r.site, r.form): r for r in self.readings()}.values())
+
+    def of(self, step):
+        """What was read at a step."""
+        return [r for look in self.looks if look.step == step for r in look.readings]
+
 
 def stack(*sizes, activation=nn.ReLU):
     """Linear layers with an activation between."""

@@ -126,9 +126,11 @@ def _settings(found: Parting, screen: Screen) -> Table:
 
 def _losses(found: Parting) -> Table:
     table = grid()
-    for name, loss, step in zip(found.runs, found.losses, found.steps, strict=True):
+    of = zip(found.runs, found.losses, found.loss_steps, found.steps, strict=True)
+    for name, loss, step, last in of:
         value = _loss(loss)
-        until = "" if step is None else f"read until step {step}"
+        until = "" if step is None else f"of step {step}"
+        until += f"; the run was read until step {last}" if until and last != step else ""
         table.add_row(Text(shortened(printable(name), NAME)), value, Text(until, "dim"))
     return table
 

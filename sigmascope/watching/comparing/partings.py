@@ -83,6 +83,7 @@ class Parting(Shown):
         settings: Words about them that differ.
         alarms: Those that only the first, and only the second run raised, by name and site.
         losses: The last loss of each; None where none was read.
+        loss_steps: Of which steps they are.
     """
 
     runs: tuple[str, str]
@@ -101,6 +102,7 @@ class Parting(Shown):
     settings: tuple[Setting, ...]
     alarms: tuple[tuple[AlarmSpan, ...], tuple[AlarmSpan, ...]]
     losses: tuple[Estimate | None, Estimate | None]
+    loss_steps: tuple[int | None, int | None]
 
     @property
     def order(self) -> tuple[Parted, ...]:
@@ -149,7 +151,8 @@ def part(first: Run, second: Run) -> Parting:
         unmatched=len(apart),
         settings=tuple(_settings(first, second)),
         alarms=_alarms(first, second),
-        losses=(_loss(a), _loss(b)),
+        losses=(_loss(a)[0], _loss(b)[0]),
+        loss_steps=(_loss(a)[1], _loss(b)[1]),
     )
 
 
@@ -166,10 +169,13 @@ def _last(run: Mapping[Key, Trajectory]) -> int | None:
     return max((int(t.steps[-1]) for t in run.values()), default=None)
 
 
-def _loss(run: Mapping[Key, Trajectory]) -> Estimate | None:
-    """The last loss as it was passed, before any form of it."""
+def _loss(run: Mapping[Key, Trajectory]) -> tuple[Estimate | None, int | None]:
+    """The last loss as it was passed, before any form of it, and its step."""
     found = sorted((key.form, key) for key in run if (key.site, key.quantity) == (LOSS, "loss"))
-    return run[found[0][1]].estimate(-1) if found else None
+    if not found:
+        return None, None
+    last = run[found[0][1]]
+    return last.estimate(-1), int(last.steps[-1])
 
 
 def _bits(common: Common) -> dict[str, Any]:

@@ -14,22 +14,28 @@ KEPT = 64  # losses since the last look, at most
 
 
 class Losses(Probe):
-    """The last loss and the largest since the last look, in the mean over processes."""
+    """The last loss and the largest since the last look, in the mean over processes.
+
+    A look is taken within a step of the optimiser, where its own loss is not handed in yet: each
+    goes with the step that it is of.
+    """
 
     name = "loss"
     share = 0.0
 
     def __init__(self) -> None:
-        self._given: list[Tensor | float] = []
+        self._given: list[tuple[int, Tensor | float]] = []
+        self._last: int | None = None
 
-    def add(self, loss: float | Tensor) -> None:
+    def add(self, step: int, loss: float | Tensor) -> None:
         """The loss of one step; a tensor is looked at only when the next look is taken."""
-        self._given.append(loss.detach() if isinstance(loss, Tensor) else loss)
+        self._given.append((step, loss.detach() if isinstance(loss, Tensor) else loss))
         if len(self._given) > 2 * KEPT:
             del self._given[:-KEPT]
 
     def local(self) -> Tensor:
-        values = [float(loss) for loss in self._given[-KEPT:]]
+        values = [float(loss) for _, loss in self._given[-KEPT:]]
+        self._last = self._given[-1][0] if self._given else None
         self._given.clear()
         rest = [0.0] * (KEPT - len(values))
         return torch.tensor([*values, *rest, *[1.0] * len(values), *rest], dtype=torch.float64)
@@ -40,5 +46,14 @@ class Losses(Probe):
         losses = [summed / count for summed, count in pairs if count > 0]
         if losses:
             bad = [x for x in losses if math.isnan(x)]
-            yield Column("loss", [LOSS], [bad[0] if bad else losses[-1]])
-            yield Column("loss", [LOSS], [bad[0] if bad else max(losses)], form="largest")
+            last, largest = (bad[0], bad[0]) if bad else (losses[-1], max(losses))
+            yield Column("loss", [LOSS], [last], step=self._last)
+            yield Column("loss", [LOSS], [largest], form="largest", step=self._last)
+
+    def rest(self) -> Column | None:
+        """The last loss of this process that no look has read, for when none follows."""
+        if not self._given:
+            return None
+        step, loss = self._given[-1]
+        self._given.clear()
+        return Column("loss", [LOSS], [float(loss)], step=step)

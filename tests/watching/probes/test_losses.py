@@ -12,7 +12,7 @@ from sigmascope.watching.probes.losses import KEPT
 def read(losses):
     probe = Losses()
     for loss in losses:
-        probe.add(loss)
+        probe.add(1, loss)
     return {c.form: c.values[0] for c in probe.read(probe.local())}
 
 
@@ -28,7 +28,7 @@ def test_one_that_is_no_number_is_not_passed_over():
 def test_memory_does_not_grow_between_looks():
     probe = Losses()
     for k in range(10_000):
-        probe.add(float(k))
+        probe.add(k, float(k))
     assert len(probe._given) <= 2 * KEPT
     assert {c.form: c.values[0] for c in probe.read(probe.local())}[""] == 9999.0
 
@@ -36,7 +36,7 @@ def test_memory_does_not_grow_between_looks():
 def test_over_processes_it_is_the_mean():
     one, other = Losses(), Losses()
     for k in range(3):
-        one.add(float(k))
-        other.add(float(k) + 1)
+        one.add(k, float(k))
+        other.add(k, float(k) + 1)
     (last, largest) = one.read(one.local() + other.local())
     assert (last.values[0], largest.values[0]) == pytest.approx((2.5, 2.5))

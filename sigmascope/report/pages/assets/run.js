@@ -27,7 +27,7 @@ function openSite(site, step) {
 }
 
 async function loadCurves() {
-  const keys = [...new Set([lossKey(), state.key])].filter((key) => key !== null);
+  const keys = [...new Set([lossKey(), meansKey(), state.key])].filter((key) => key !== null);
   await Promise.all(tracks.flatMap((track) => keys.map((key) => track.load(key))));
 }
 
@@ -78,7 +78,7 @@ function fillTiles() {
     const places = known || state.sites.filter((site) => !site.startsWith("(")).length;
     return [
       tile(`last step${of}`, compact(state.step), ""),
-      ...(loss ? [tile(`loss${of}`, compact(loss.values[loss.values.length - 1]), "")] : []),
+      ...(loss ? [tile(`loss of step ${compact(loss.steps[loss.steps.length - 1])}${of}`, compact(loss.values[loss.values.length - 1]), "")] : []),
       tile(`${now.length === 1 ? "alarm" : "alarms"} in force${of}`, String(now.length), worst || (now.length === 0 ? "good" : "")),
       ...(track.index === 0 ? [tile(`${known ? "layer" : "place"}${places === 1 ? "" : "s"}`, String(places), "")] : []),
     ];

@@ -91,7 +91,7 @@ function trace(drawn, one, x, spots) {
   for (let i = from; i < to; i += 1) {
     const [a, b] = [px(line.steps[i]), py(line.values[i])];
     const here = Number.isFinite(b);
-    if (here) context[pen ? "lineTo" : "moveTo"](a, b);
+    if (here) context[pen && one.joined !== false ? "lineTo" : "moveTo"](a, b);
     pen = here;
     if (!here || a < box.left - 1 || a > box.right + 1) continue;
     dots.push([a, b]);
@@ -102,7 +102,7 @@ function trace(drawn, one, x, spots) {
   }
   context.stroke();
   context.setLineDash([]);
-  if (one.dots !== false && (dots.length <= DOTS || dots.length === 1)) for (const [a, b] of dots) dot(context, a, b, dots.length < 3 ? 4 : 2.4, colour);
+  if (one.dots !== false && (dots.length <= DOTS || dots.length === 1 || one.joined === false)) for (const [a, b] of dots) dot(context, a, b, dots.length < 3 ? 4 : 2.4, colour);
 }
 
 function drawBands(drawn, lines, x) {
@@ -164,9 +164,24 @@ function dressed(line, track, key) {
   return Object.assign(line, { track, name: quantity, unit: meaningOf(quantity).unit });
 }
 
+// Means over blocks of steps, where a run has them: they leave out no step.
+function meansKey() {
+  const found = [...panelsThere()].find(([, panel]) => panel.quantity === "loss" && panel.form === "mean of steps");
+  return found ? found[0] : null;
+}
+
+function linesOf(track, key, more) {
+  if (key === null) return [];
+  return [...track.of(key).lines.values()].map((line) => ({ line: dressed(line, track, key), colour: ink(INKS[track.index]), ...more }));
+}
+
+// Single losses are dots beside their means, for what lies between them was another; alone they are a curve.
 function lossLines() {
-  const key = lossKey();
-  return tracks.flatMap((track) => [...track.of(key).lines.values()].map((line) => ({ line: dressed(line, track, key), colour: ink(INKS[track.index]) })));
+  const [key, means] = [lossKey(), meansKey()];
+  return tracks.flatMap((track) => {
+    const drawn = means === key ? [] : linesOf(track, means, { dots: false });
+    return [...drawn, ...linesOf(track, key, drawn.length > 0 ? { joined: false } : {})];
+  });
 }
 
 // Places at which the quantity chosen was read, by any run.
