@@ -1,14 +1,17 @@
 """Small training runs that go well, and ways to make one fail at a known step."""
 
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 STEPS = 500
@@ -75,6 +78,23 @@ class Training:
     before: Callable[[], None] = lambda: None
     sign: float = 1.0
     extra: dict[str, float] = field(default_factory=dict)
+
+    def together(self, wrap: str) -> "Training":
+        """The same in each process of a group, each with its part of every batch."""
+        rank, count = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        if wrap == "ddp":
+            self.model = DistributedDataParallel(self.model)
+        else:
+            from torch.distributed.fsdp import fully_shard
+
+            self.model = fully_shard(self.model)
+            kind: Any = type(self.optimizer)
+            known = inspect.signature(kind).parameters
+            of = {k: v for k, v in self.optimizer.defaults.items() if k in known}
+            self.optimizer = kind(self.model.parameters(), **of)
+        whole = self.batches
+        self.batches = ((x[rank::count], y[rank::count]) for x, y in whole)
+        return self
 
     def steps(self, count: int) -> Iterator[tuple[int, Tensor]]:
         """Train; each step with its loss."""
@@ -242,7 +262,8 @@ def _inputs(change: Callable[[Tensor], Tensor]) -> Callable[[Training], None]:
 
 def _nan(run: Training) -> None:
     with torch.no_grad():
-        _weights(run)[1].view(-1)[0] = math.nan
+        held: Any = _weights(run)[1]
+        (held.to_local() if hasattr(held, "to_local") else held).view(-1)[:1] = math.nan
 
 
 def _labels(run: Training) -> None:

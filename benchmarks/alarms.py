@@ -1,7 +1,10 @@
 """Alarms of `ss.watch` on runs that go well and on runs that are made to fail at a known step.
 
     python -m benchmarks.alarms [--seed 1] [--healthy 30] [--each 3] [--budget 0.02] [--decay 2]
+        [--processes 2 [--wrap ddp|fsdp2]] [--ruin 10]
 
+With `--processes` each run is trained by so many, each with its part of every batch. With `--ruin`
+runs that have learned are undone slowly, by decay, rates or noise, and no fault is as old as a step.
 With `--decay` only `decay-at-odds` is asked for, in longer runs of perceptrons whose layers decay
 apart.
 

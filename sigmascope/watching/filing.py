@@ -105,8 +105,8 @@ class Filing:
 
     def _looks(self, step: int) -> Iterator[Look]:
         """One for each step at which something was read, in their order."""
-        kept = [(at, r) for at, c in self._columns.values() for r in c.readings()]
-        kept += self._rest.values()
+        read = [(at, r) for at, c in self._columns.values() for r in c.readings()]
+        kept = [*read, *self._rest.values()]
         said = tuple(self._findings), tuple(self._skipped)
         steps = {at for at, _ in kept} | ({step} if any(said) else set())
         for at in sorted(steps):

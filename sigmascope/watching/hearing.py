@@ -4,14 +4,15 @@ Between two steps of training the code that is run here has left the caches of t
 that it takes five to ten times as long as in a loop of its own. What is done at every step is
 therefore two short functions: a hook of the optimiser that notes the rate, of whose notes the
 steps are counted, and one that notes the loss and compares it with what would be a rise. What is
-usual is heard in blocks; what is not, at once.
+usual is heard in blocks; what is not, at once. A loss on a device is brought to the host in blocks.
 """
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -28,9 +29,9 @@ LONGEST = 4  # times as many, where it is not
 CALLS = 3.0  # times the note of a rate: what a step takes, with the calls of both, noted or not
 DENSE = 100  # losses at first, that are all noted
 FEWEST = 8  # one loss in so many steps is noted, at least
-ANY = math.inf, -math.inf, math.inf  # nothing is unusual
 LOST = 256  # losses without a step, and times the most between two: steps are not seen
 BUSY = 4.0  # times the usual note: a longer one was another process'
+AWAY = 8  # losses on a device that are brought to the host together
 
 
 class Hearing:
@@ -44,7 +45,6 @@ class Hearing:
         clock: In seconds.
         turn: Called behind a step of the optimiser at which there is something to do.
         step: Steps made before.
-        alone: Whether one process decides by what it hears; steps are counted in any case.
 
     Attributes:
         due: Notes of rates at which there is something to do.
@@ -62,19 +62,18 @@ class Hearing:
         turn: Callable[[], None],
         *,
         step: int = 0,
-        alone: bool = True,
     ) -> None:
-        self._alarms, self._into, self._alone = alarms, losses, alone
+        self._alarms, self._into = alarms, losses
         self._means = means
         self._budget, self._clock, self._turn = budget * SHARE, clock, turn
         self._early: int | None = None  # 1 where each loss is handed in before its step
-        self._losses: list[float] = []
+        self._losses: list[float | Tensor] = []
         self._at: list[int] = []  # how many rates stood before each
         self._rates: list[Any] = []
         self._before, self.skip, self._dense = step, 0, DENSE
         self._begun = self._known = step
         self._rate_note = self._loss_note = self._each = 0.0  # seconds of one
-        self._top, self._low, self._high = alarms.bounds if alone else ANY
+        self._top, self._low, self._high = alarms.bounds
         self._since, self._between = 0.0, 1.0  # losses since the last step, and most between two
         self._next: float = 0
         self.due: float = 1
@@ -104,7 +103,7 @@ class Hearing:
         else:
             start = self._clock()
             rates.append(rate := optimizer.param_groups[0].get("lr"))
-            self._rate_note = _smoothed(self._rate_note, self._clock() - start)
+            self._rate_note = smoothed(self._rate_note, self._clock() - start)
         if len(rates) >= self.due or self._strange(rate):
             self._turn()
 
@@ -114,46 +113,44 @@ class Hearing:
         self._since += self.apart
         noted = self._losses
         start = 0.0 if noted else self._clock()
+        away = False
         if isinstance(loss, Tensor):
-            if not (loss.is_cpu and self._alone):  # it is not waited for
-                self._into.add(self._step_of(len(self._rates)), loss)
-                return self._since >= LOST
-            loss = loss.item()
+            away = not loss.is_cpu
+            loss = loss.detach() if away else loss.item()
         noted.append(loss)
         self._at.append(len(self._rates))
         if start:
-            self._loss_note = _smoothed(self._loss_note, self._clock() - start)
+            self._loss_note = smoothed(self._loss_note, self._clock() - start)
+        if away:  # it is not waited for
+            return len(noted) >= AWAY
         if loss < self._top:
             return len(noted) >= MOST
         self.skip = 0  # what looks like a rise is followed step by step
         return True
 
-    def hear(self, purses: Purses) -> bool:
+    def hear(self, purses: Purses, *, look: bool = False) -> bool:
         """Let the alarms hear what was noted.
 
         Args:
             purses: Which pay for it.
+            look: Whether it is at a look, where several processes wait for one another.
 
         Returns:
             Whether a look is worth its price now.
         """
-        rates, losses = self._rates, self._losses
-        steps, count = len(rates), len(losses)
+        rates, count = self._rates, len(self._losses)
+        steps = len(rates)
         self._look_for_steps(steps)
         if not (steps or count):
             return False
         start = self._clock()
-        hints = False
-        if self._alone:
-            known = [r for r in rates if isinstance(r, float)]
-            hints = self._alarms.hear(known, losses, self.apart)
-            self._top, self._low, self._high = self._alarms.bounds
-        for at, loss in zip(self._at, losses, strict=True):
-            step = self._step_of(at)
-            self._into.add(step, loss)
-            self._means.add(step, loss)
+        losses = on_host(self._losses)
+        at = [self._step_of(each) for each in self._at]
+        known = [r for r in rates if isinstance(r, float)]
+        hints = self._heard(known, [*zip(at, losses, strict=True)])
+        self._top, self._low, self._high = self._alarms.bounds
         self._before += steps
-        for noted in (rates, losses, self._at):
+        for noted in (rates, self._losses, self._at):
             noted.clear()
         self.wait(self._next)
         took = self._clock() - start
@@ -164,12 +161,17 @@ class Hearing:
         return hints
 
     def rest(self, purses: Purses) -> Column | None:
-        """Let the alarms hear what was noted last; the last loss of all, where no look has read it.
-
-        Of several processes it is that of none, and is left out.
-        """
+        """Let the alarms hear what was noted last; the last loss, where no look has read it."""
         self.hear(purses)
-        return self._into.rest() if self._alone else None
+        return self._into.rest()
+
+    def _heard(self, rates: Sequence[float], losses: Sequence[tuple[int, float]]) -> bool:
+        """What all hear, by step; whether a look is worth its price."""
+        hints = self._alarms.hear(rates, [loss for _, loss in losses], self.apart)
+        for step, loss in losses:
+            self._into.add(step, loss)
+            self._means.add(step, loss)
+        return hints
 
     def _step_of(self, rates: int) -> int:
         """Of which step a loss is that came behind so many rates.
@@ -210,9 +212,17 @@ class Hearing:
         """At how many steps losses are noted: at as many as their share of the budget pays for."""
         self._dense -= count
         if count and paid and self._dense <= 0:
-            self._each = _smoothed(self._each, self._loss_note + took / count)
+            self._each = smoothed(self._each, self._loss_note + took / count)
             self.apart = min(max(math.ceil(self._each / paid), 1), FEWEST)
 
 
-def _smoothed(before: float, now: float) -> float:
+def on_host(noted: Sequence[float | Tensor]) -> list[float]:
+    """Losses as numbers; those on a device are brought here at once."""
+    away = [x.reshape(()).double() for x in noted if isinstance(x, Tensor)]
+    there = iter(torch.stack(away).tolist() if away else ())
+    return [next(there) if isinstance(x, Tensor) else x for x in noted]
+
+
+def smoothed(before: float, now: float) -> float:
+    """What is usual, after it took so long once more."""
     return before + 0.2 * (min(now, BUSY * before) - before) if before else now

@@ -16,7 +16,7 @@ from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.columns import Column
 from sigmascope.watching.hooks import inaudible, listening, removed
 from sigmascope.watching.probes import Probe
-from sigmascope.watching.processes import Processes
+from sigmascope.watching.processes import entries
 from sigmascope.watching.purses import Purses
 
 SHARE = 0.25  # of the budget
@@ -61,10 +61,9 @@ class Inputs:
         self._size: Tensor | None = None
 
     @classmethod
-    def of(cls, model: nn.Module, alarms: Alarms, probes: Sequence[Probe], processes: Processes,
-           **of: Any) -> "Inputs":  # fmt: skip
-        """Where one process trains a model and may read its activations."""
-        glanced = processes.count == 1 and READ_BY in {p.name for p in probes}
+    def of(cls, model: nn.Module, alarms: Alarms, probes: Sequence[Probe], **of: Any) -> "Inputs":
+        """Where the activations of a model are read; each process glances at its own."""
+        glanced = READ_BY in {p.name for p in probes}
         return cls(model if glanced else None, alarms, **of)
 
     def turn(self, step: int, purses: Purses, hurry: Callable[[int, str], bool]) -> bool:
@@ -105,6 +104,7 @@ class Inputs:
         removed(self._handles)
 
     def _hear(self, x: Tensor, _: Any) -> None:
+        x = entries(x)
         if self._size is None and x.is_cpu and x.is_floating_point() and x.numel():
             rows = max(1, ENTRIES * len(x) // x.numel()) if x.ndim else 0
             self._size = x[:rows].double().square().mean()

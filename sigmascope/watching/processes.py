@@ -81,6 +81,12 @@ class Processes:
             torch.distributed.all_reduce(total, group=self.group)
         return total
 
+    def sent(self, part: Tensor) -> tuple[Tensor, Any]:
+        """What will be the sum over all processes, of float64, and what to wait for until then."""
+        total = part.to(self.device, copy=True)
+        work: Any = torch.distributed.all_reduce(total, group=self.group, async_op=True)
+        return total, work
+
     def alike(self, numbers: Sequence[float]) -> list[bool]:
         """Whether each number is the same in all processes."""
         if self.count == 1:
@@ -98,6 +104,15 @@ class Processes:
         sent = torch.tensor(numbers, dtype=torch.float64, device=self.device)
         torch.distributed.broadcast(sent, self.first, group=self.group)
         return sent.tolist()
+
+    def message(self, size: int, said: bytes) -> bytes:
+        """What the first process says, of a size that all know."""
+        sent = torch.zeros(size, dtype=torch.uint8)
+        if not self.rank:
+            sent = torch.frombuffer(bytearray(said), dtype=torch.uint8)
+        sent = sent.to(self.device)
+        torch.distributed.broadcast(sent, self.first, group=self.group)
+        return bytes(sent.cpu().tolist())
 
     def alone(self, number: float) -> Tensor:
         """A number of this process among zeros for all others, so that a sum tells all."""

@@ -25,6 +25,7 @@ from sigmascope.watching.purses import Purses
 APART = 2  # steps since the last look, that a hurried one waits for
 BEHIND = 1.25  # times a look: the steps at and behind it find the caches emptied (RESULTS.md)
 DEBT = 20.0  # turns of a probe: one that owes more is not hurried, as in a run that is lost
+JOINT = 5.0  # the same of several processes, which all wait for a turn
 LOG = logging.getLogger("sigmascope")
 
 
@@ -129,13 +130,19 @@ class Rounds:
             probe.notes = ()
         return [found for each in lists for found in each or ()]
 
-    def settle(self, step: int, elsewhere: float, *, over: bool = False) -> None:
+    def settle(
+        self, step: int, elsewhere: float, *, over: bool = False, news: bytes = b""
+    ) -> bytes:
         """When the next round is.
 
         Args:
             step: Made so far.
             elsewhere: Seconds since `read` that are no probe's: of filing.
             over: Whether there is none.
+            news: Of the first process, for all others.
+
+        Returns:
+            The news of the first process.
         """
         took = self._around + self._clock() - self._start - elsewhere
         paying = [p for p in self._due if p.share and p not in self._failed]
@@ -148,15 +155,22 @@ class Rounds:
             elif probe.share:
                 self.purses.pay(probe, BEHIND * (probe.seconds + rest), step)
         at, due = (math.inf, []) if over else self.purses.plan(step)
-        marks = [1.0 if p in due else -1.0 if p in self._failed else 0.0 for p in self._probes]
-        said = self._processes.agreed([at, *marks])
-        self.next = said[0]
-        self._due = [p for p, mark in zip(self._probes, said[1:], strict=True) if mark > 0]
-        self._failed |= {p for p, m in zip(self._probes, said[1:], strict=True) if m < 0}
+        size = self._agree(at, due, len(news))
+        if size and self._processes.count > 1:
+            news = self._processes.message(size, news)
         self._mark = self._clock()
+        return news
+
+    def _agree(self, at: float, due: Sequence[Probe], size: int = 0) -> int:
+        """What the first process says of the next round, and how long its news are."""
+        marks = [1.0 if p in due else -1.0 if p in self._failed else 0.0 for p in self._probes]
+        self.next, length, *marks = self._processes.agreed([at, size, *marks])
+        self._due = [p for p, mark in zip(self._probes, marks, strict=True) if mark > 0]
+        self._failed |= {p for p, mark in zip(self._probes, marks, strict=True) if mark < 0}
+        return round(length)
 
     def hurry(self, step: int, also: str = "") -> bool:
-        """Look at the step that follows, at what costs least; only where one process decides.
+        """Look at the step that follows, at what costs least; asked in all processes at once.
 
         Args:
             step: Made so far.
@@ -169,12 +183,13 @@ class Rounds:
             return False
         cheap = [p for p in self.purses.purses if p.probe.first == 1 or p.probe.name == also]
         soon = step - max((p.last or 0 for p in cheap), default=step) < APART
-        if not also and (soon or any(p.held < -DEBT * p.cost for p in cheap)):
-            return False
-        due = self._due if self.next <= step + 1 else []
-        self.next = step + 1
-        self._due = [*due, *(p.probe for p in cheap if p.probe not in due)]
-        return True
+        debt = JOINT if self._processes.count > 1 else DEBT
+        if not also and (soon or any(p.held < -debt * p.cost for p in cheap)):
+            self._agree(self.next, self._due)
+        else:
+            due = self._due if self.next <= step + 1 else []
+            self._agree(step + 1, [*due, *(p.probe for p in cheap if p.probe not in due)])
+        return self.next <= step + 1
 
     def close(self) -> None:
         """Nothing is looked at any more."""

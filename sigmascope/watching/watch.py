@@ -7,7 +7,9 @@ model's is drawn, and whatever fails is one line, after which it is left alone.
 """
 
 import logging
+import math
 import os
+import pickle
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, final
@@ -25,11 +27,12 @@ from sigmascope.watching.again import Again
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.choice import chosen
 from sigmascope.watching.columns import Column
+from sigmascope.watching.exchange import HearingTogether
 from sigmascope.watching.files import about_of, opened
 from sigmascope.watching.filing import Filing
 from sigmascope.watching.hearing import Hearing
 from sigmascope.watching.hooks import is_compiled, removed
-from sigmascope.watching.inputs import Inputs
+from sigmascope.watching.inputs import READ_BY, Inputs
 from sigmascope.watching.looks import OWN, Sink, one_line
 from sigmascope.watching.loss_means import LossMeans
 from sigmascope.watching.places import Added, all_of_torch, places
@@ -40,6 +43,7 @@ from sigmascope.watching.rounds import Rounds
 
 LOG = logging.getLogger("sigmascope")
 USUAL = 0.02  # of the training time
+ENDING = "some processes may end before the others, as inside of `join()`"
 
 
 @final
@@ -117,12 +121,15 @@ class Watch(Closing):
         self._rounds = Rounds(probes, processes, rest, clock, step, again)
         self._processes, self._clock = processes, clock
         timed: Any = {"budget": budget, "clock": clock, "step": step}
-        hear: Any = {"turn": self._turn, "alone": processes.count == 1, **timed}
-        self._hearing = Hearing(self._alarms, losses, means, **hear)
+        heard: Any = (self._alarms, losses, means)
+        hear: Any = {"turn": self._turn, **timed}
+        self._joint = HearingTogether(processes, *heard, **hear) if processes.count > 1 else None
+        self._hearing = self._joint or Hearing(*heard, **hear)
         self._trained, self._over, self._added = trained, False, Added(trained)
-        self._inputs = Inputs.of(inner, self._alarms, probes, processes, **timed)
+        self._inputs = Inputs.of(inner, self._alarms, probes, **timed)
         self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
-        self._told, self._handles = tuple[Finding, ...](), list[RemovableHandle]()
+        self._told = self._in_force = tuple[Finding, ...]()
+        self._handles = list[RemovableHandle]()
         self._open()
 
     def step(self, loss: float | Tensor | None = None) -> tuple[Finding, ...]:
@@ -132,7 +139,7 @@ class Watch(Closing):
             loss: Of this step; looked at when the next look is taken.
 
         Returns:
-            Alarms that began, and notes that one has ended.
+            Alarms that began, and notes that one has ended; the same in all processes.
         """
         try:
             if self._hearing.skip:
@@ -151,8 +158,8 @@ class Watch(Closing):
 
     @property
     def alarms(self) -> tuple[Finding, ...]:
-        """The alarms that are in force, in the first process."""
-        return self._alarms.in_force
+        """The alarms that are in force; the same in all processes."""
+        return self._in_force
 
     @property
     def share(self) -> float:
@@ -170,12 +177,10 @@ class Watch(Closing):
     def _end(self) -> None:
         self._over = True
         self._rounds.close()
-        last = (
-            []
-            if self._processes.rank
-            else [*filter(None, [self._hearing.rest(self._rounds.purses)])]
-        )
-        self._filing.keep(self.steps, last, [], [], self._rounds.dropped)
+        last = None if self._processes.rank else self._hearing.rest(self._rounds.purses)
+        if self._joint:
+            self._joint.stop()
+        self._filing.keep(self.steps, [last] if last else [], [], [], self._rounds.dropped)
         self._filing.close(self.steps)
 
     def _open(self) -> None:
@@ -191,7 +196,7 @@ class Watch(Closing):
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if self._rounds.opened and self._processes.ending:
-            self._give_up("some processes may end before the others, as inside of `join()`")
+            self._give_up(ENDING)
         if self._rounds.opened:
             closure = any(callable(v) for v in (*args[1:], *kwargs.values()))
             with torch.no_grad():
@@ -210,10 +215,13 @@ class Watch(Closing):
             self._look()
         elif self._hearing.full:
             self._hear()
-        looked = self._inputs.turn(self.steps, self._rounds.purses, self._rounds.hurry)
+        hurry = self._joint.wish if self._joint else self._rounds.hurry
+        looked = self._inputs.turn(self.steps, self._rounds.purses, hurry)
         if looked or (not self._rounds.opened and self.steps + 1 >= self._rounds.next):
             self._open()
         elif not self._rounds.opened:
+            if self._joint:
+                self._inputs.next = self._joint.just_before(self._inputs.next)
             self._hearing.wait(min(self._rounds.next, self._inputs.next))
 
     def _give_up(self, why: str) -> None:
@@ -223,7 +231,12 @@ class Watch(Closing):
 
     def _hear(self) -> None:
         try:
-            if self._hearing.hear(self._rounds.purses) and self._rounds.hurry(self.steps):
+            if self._processes.ending:
+                self._give_up(ENDING)
+                return
+            hints = self._hearing.hear(self._rounds.purses)
+            also = READ_BY if self._joint and self._joint.wished else ""
+            if hints and self._rounds.hurry(self.steps, also):
                 self._open()
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._give_up(f"{type(error).__name__}: {error}")
@@ -231,25 +244,35 @@ class Watch(Closing):
     @torch.no_grad()
     def _look(self) -> None:
         try:
-            self._hearing.hear(self._rounds.purses)
+            self._hearing.hear(self._rounds.purses, look=True)
             found = self._rounds.read(self.steps)
         except Exception as error:  # noqa: BLE001 (a process is gone: no other can be reached)
             self._give_up(f"{type(error).__name__}: {error}")
             return
-        elsewhere, over = 0.0, False
+        elsewhere, alarms, over = 0.0, (), False
         try:
-            elsewhere = 0.0 if self._processes.rank else self._kept(found)
+            if not self._processes.rank:
+                elsewhere, alarms = self._kept(found)
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._give_up(f"{type(error).__name__}: {error}")
             over = True
-        self._rounds.settle(self.steps, elsewhere, over=over)  # others wait for it
+        mine = alarms, self._alarms.in_force
+        news = pickle.dumps(mine) if alarms and self._joint else b""
+        news = self._rounds.settle(self.steps, elsewhere, over=over, news=news)  # others wait
+        told, in_force = mine
+        if news and self._processes.rank:
+            told, in_force = pickle.loads(news)
+        if told:
+            self._told, self._in_force = self._told + told, in_force
+        if self._joint and math.isinf(self._rounds.next):
+            self._joint.stop()
 
-    def _kept(self, found: list[Found]) -> float:
+    def _kept(self, found: list[Found]) -> tuple[float, tuple[Finding, ...]]:
+        """Seconds of filing, and the alarms of a look."""
         columns = [f for f in found if isinstance(f, Column)]
         rest = [f for f in found if not isinstance(f, Column)]
         columns.append(Column("watched share", [OWN], [min(self.share, 1.0)]))
-        alarms = self._alarms.look(self.steps, columns)
-        self._told += tuple(alarms)
+        alarms = tuple(self._alarms.look(self.steps, columns))
         skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added.since()], []
         self._filing.keep(self.steps, columns, rest, alarms, skipped)
-        return self._filing.file_if_due(self.steps, self._rounds.purses)
+        return self._filing.file_if_due(self.steps, self._rounds.purses), alarms

@@ -71,6 +71,8 @@ class Kept:
             for r in look.readings:
                 if r.quantity != "watched share":
                     found[look.step, r.site, r.quantity, r.form] = r.estimate.value
+            for step, r in look.losses:
+                found[step, r.site, r.quantity, r.form] = r.estimate.value
             for s in look.spectra:
                 for i, value in enumerate(s.spectrum.sigma.tolist()):
                     found[look.step, s.site, "spectrum", str(i)] = value

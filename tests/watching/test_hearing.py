@@ -165,16 +165,6 @@ def test_a_step_before_the_next_look_is_a_turn():
     assert loop.turns == turns + 1
 
 
-def test_where_others_train_too_steps_are_counted_and_nothing_is_decided():
-    loop = Loop(1.0, step=5, alone=False)
-    for factor in [1.0] * 100 + [100.0] * 5:
-        loop.optimizer.param_groups[0]["lr"] = 0.1 * factor
-        loop.step()
-    assert loop.hearing.steps == 110
-    assert loop.alarms.rates == []
-    assert not any(loop.worth)
-
-
 def test_what_hearing_takes_is_paid_for():
     loop = Loop(1.0)
     for step in range(100):
@@ -214,7 +204,7 @@ def test_losses_are_those_of_their_steps_in_the_means_of_blocks():
 
 @pytest.mark.parametrize("tensors", [False, True])
 def test_losses_without_steps_are_told_once(caplog, tensors):
-    loop = Loop(1.0, alone=not tensors)
+    loop = Loop(1.0)
     loss = torch.tensor(1.0) if tensors else 1.0
     for _ in range(40):
         loop.step(loss)
@@ -226,9 +216,8 @@ def test_losses_without_steps_are_told_once(caplog, tensors):
     assert "since step 40 and no step of the optimiser" in said[0]
 
 
-@pytest.mark.parametrize("tensors", [False, True])
-def test_accumulation_over_many_batches_is_no_such_thing(caplog, tensors):
-    loop = Loop(1.0, alone=not tensors)
+def test_accumulation_over_many_batches_is_no_such_thing(caplog):
+    loop = Loop(1.0)
     for _ in range(4):
         for _ in range(200):
             if loop.hearing.loss(torch.tensor(1.0)):
