@@ -287,6 +287,55 @@ def _large(run: Training) -> None:
             p.mul_(20.0)
 
 
+def _decays(decay: float) -> Callable[[Training, float], None]:
+    """Decoupled decay of a rate of 1e-3, whatever the optimiser."""
+
+    def spoil(run: Training, _: float) -> None:
+        with torch.no_grad():
+            for p in _weights(run):
+                p.mul_(1 - 1e-3 * decay)
+
+    return spoil
+
+
+def _confuses(run: Training, share: float) -> None:
+    """More and more labels of other samples."""
+
+    def spoil(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        wrong = torch.rand(y.shape) < share
+        return x, torch.where(wrong, y.flatten()[torch.randperm(y.numel())].view(y.shape), y)
+
+    run.spoil = spoil
+
+
+def _blurs(run: Training, share: float) -> None:
+    """More and more noise in the inputs, or letters by chance."""
+
+    def spoil(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        if x.is_floating_point():
+            return (1 - share) * x + share * torch.randn_like(x), y
+        return torch.where(torch.rand(x.shape) < share, torch.randint(0, 32, x.shape), x), y
+
+    run.spoil = spoil
+
+
+def _stiffens(run: Training, share: float) -> None:
+    """Biases of inner layers sink."""
+    with torch.no_grad():
+        for p in [p for p in run.model.parameters() if p.ndim == 1][1:-1]:
+            p.sub_(0.01)
+
+
+# what is done before every step, with the share of the time of ruin that is over
+RUINS: dict[str, Callable[[Training, float], None]] = {
+    "decay 10": _decays(10.0),
+    "decay 50": _decays(50.0),
+    "labels": _confuses,
+    "inputs": _blurs,
+    "biases sink": _stiffens,
+}
+
+
 # what is done at the step of the fault
 FAULTS: dict[str, Callable[[Training], None]] = {
     "rate x 100": _rate(100.0),

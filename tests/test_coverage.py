@@ -6,14 +6,18 @@ has an interval and is not there.
 
 import inspect
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 from zoo import fresh
 
-from sigmascope import linalg, probes, records, survey
+from sigmascope import linalg, networks, probes, records, survey, theory
 from sigmascope.linalg.krylov import Operator
+from sigmascope.networks.chains import LinearChain
+from sigmascope.probes.sequences import step_gradients
+from sigmascope.theory.daneshmand2020 import exponent_sum, layer_growth, product_exponents
 
 MANY = (40, pytest.param(200, marks=pytest.mark.slow))  # seeds
 FEW = (2, 3, 4, 16)  # samples, in turn
@@ -267,6 +271,70 @@ def test_curvature(kind):
     sure([b.bottom for b in told], float(lam[0]), scale=size)
 
 
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_step_factor(kind, seeds):
+    told, true = [], []
+    for seed in range(seeds):
+        torch.manual_seed(seed)
+        layer, x = kind(1, 5), torch.randn(8 + 8 * (seed % 2), 16, 1)
+        draws = (1, 2, 8)[seed % 3]
+        told.append(step_gradients(layer, x, draws=draws, generator=fresh(seed)).factor())
+        true.append(step_gradients(layer, x, generator=fresh(0)).factor().value)
+    ends = zip(told, true, strict=True)
+    sure([replace(e, value=e.value / t, low=e.low / t, high=e.high / t) for e, t in ends], 1.0)
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("skew", [False, True])
+def test_time_average(memory, skew, seeds):
+    """Of a process that forgets at a known pace, in stretches of a few of its steps."""
+
+    def told(seed):
+        g = fresh(seed)
+        noise = torch.randn(8, 420, generator=g, dtype=torch.float64)
+        if skew:
+            noise = noise.square() - 1
+        found, x = [], noise[:, 0] / math.sqrt(1 - memory**2)
+        for at in range(1, 420):
+            x = memory * x + noise[:, at]
+            found.append(x)
+        length = (1, 4, 20)[seed % 3]
+        kept = torch.stack(found[20 - 1 :], 1)[:, :400]
+        return linalg.lyapunov.time_average(kept.unflatten(1, (-1, length)).mean(2))
+
+    sure(map(told, range(seeds)), 0.0, scale=0.0)
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("width", [3, 6])
+def test_exponents_of_products(width, seeds):
+    exact = product_exponents(width)
+
+    def told(seed):
+        return LinearChain(width, math.inf, chains=8, generator=fresh(seed)).exponents(60)
+
+    found = [told(seed) for seed in range(seeds)]
+    for i, each in enumerate(exact):
+        sure([f[i] for f in found], each.value)
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("gamma", [0.1, 1.0])
+def test_exponent_sum(gamma, seeds):
+    draw = lambda g, n: exponent_sum(4, gamma, 2, draws=n, generator=g)
+    sure((draw(fresh(s), 200) for s in range(seeds)), draw(fresh(10**6), 400_000).value)
+
+
+@pytest.mark.parametrize("seeds", MANY)
+@pytest.mark.parametrize("weights", ["gaussian", "uniform"])
+def test_layer_growth(weights, seeds):
+    M = 0.5 * torch.eye(4, dtype=torch.float64) + 0.5
+    draw = lambda g, n: layer_growth(M, 0.1, weights=weights, pairs=n, generator=g)
+    sure((draw(fresh(s), 200) for s in range(seeds)), draw(fresh(10**6), 400_000).value)
+
+
 ROUTES = {
     "linalg.krylov.leading": test_leading,
     "linalg.random_matrix.power_law": test_power_law,
@@ -281,12 +349,18 @@ ROUTES = {
     "survey.profile": test_profile,
     "survey.landscape.curvature": test_curvature,
     "probes.Subject": test_profile,
+    "probes.sequences.step_gradients": test_step_factor,
+    "networks.chains.LinearChain": test_exponents_of_products,
+    "theory.daneshmand2020.exponent_sum": test_exponent_sum,
+    "theory.daneshmand2020.layer_growth": test_layer_growth,
 }
 WITHOUT = {
+    **dict.fromkeys(["networks.build", "networks.mlp", "networks.resnet", "networks.vgg"], "nets"),
+    "networks.chains.random_numbers": "a source of numbers",
+    "networks.chains.BatchNormChain": "its averages are those of `time_average`",
     "linalg.random_matrix.RandomSigns": "its alarms: tests/linalg/random_matrix/test_noise.py",
     "linalg.krylov.krylov_space": "a space, of which others give intervals",
     "probes.symmetry.trial_gradients": "numbers, without intervals",
-    "probes.sequences.step_gradients": "its interval: tests/probes/sequences/test_recurrence.py",
     "survey.landscape.loss_surface": "losses, each of which is exact",
     "survey.bottleneck.predict": "averages along chains: tests/linalg/test_lyapunov.py",
     "survey.bottleneck.settle": "trains",
@@ -296,7 +370,7 @@ WITHOUT = {
 def test_none_is_missing():
     drawing = {
         f"{module.__name__.removeprefix('sigmascope.')}.{name}"
-        for room in (linalg, probes, survey)
+        for room in (linalg, networks, probes, survey, theory)
         for module in (room, *_packages(room))
         for name in module.__all__
         if callable(thing := getattr(module, name))

@@ -22,7 +22,8 @@ from sigmascope.watching.purses import Purses
 
 LOG = logging.getLogger("sigmascope")
 SLOTS = 32  # steps that are sent together, at most
-NEAREST, FARTHEST = 2, 16  # steps between two exchanges
+NEAREST, FARTHEST = 2, 12  # steps between two exchanges
+SHARE = 2.0  # times what one process may take for hearing
 HELD = 2**14  # losses of this process between them, at most
 
 
@@ -197,20 +198,21 @@ class HearingTogether(Hearing):
         exchange, hints, flew = self._exchange, False, self._exchange.flying
         if flew:
             hints, apart = self._take()
-            self._meets = self.steps + max(apart - 1, 1)
+            self._meets = self.steps + (1 if hints else max(apart - 1, 1))
         if look or not flew:
             steps, count = self._send()
             self._meets = self.steps + 1
         if look:
             more, apart = self._take()
-            hints, self._meets = hints or more, self.steps + apart
+            hints = hints or more
+            self._meets = self.steps + (NEAREST if hints else apart)
         self.wait(self._next)
         took = self._clock() - start
         purses.aside(took + steps * CALLS * self._rate_note + count * self._loss_note)
         self._seconds += took
         if not exchange.flying:
             self._each, self._seconds = smoothed(self._each, self._seconds), 0.0
-            paid = purses.step_seconds * self._budget
+            paid = SHARE * purses.step_seconds * self._budget
             wanted = math.ceil(self._each / paid) if paid else NEAREST
             self._wanted = min(max(wanted, NEAREST), FARTHEST)
         return hints

@@ -8,7 +8,7 @@ points that each passes whatever has failed in it.
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from sigmascope.watching.again import Again
 from sigmascope.watching.looks import OWN, one_line
 from sigmascope.watching.probes import Found, Probe, handed
 from sigmascope.watching.processes import Processes
-from sigmascope.watching.purses import Purses
+from sigmascope.watching.purses import Purse, Purses
 
 APART = 2  # steps since the last look, that a hurried one waits for
 BEHIND = 1.25  # times a look: the steps at and behind it find the caches emptied (RESULTS.md)
@@ -131,7 +131,13 @@ class Rounds:
         return [found for each in lists for found in each or ()]
 
     def settle(
-        self, step: int, elsewhere: float, *, over: bool = False, news: bytes = b""
+        self,
+        step: int,
+        elsewhere: float,
+        *,
+        over: bool = False,
+        again: bool = False,
+        news: bytes = b"",
     ) -> bytes:
         """When the next round is.
 
@@ -139,6 +145,7 @@ class Rounds:
             step: Made so far.
             elsewhere: Seconds since `read` that are no probe's: of filing.
             over: Whether there is none.
+            again: Whether what was read is wanted once more, and soon.
             news: Of the first process, for all others.
 
         Returns:
@@ -155,6 +162,9 @@ class Rounds:
             elif probe.share:
                 self.purses.pay(probe, BEHIND * (probe.seconds + rest), step)
         at, due = (math.inf, []) if over else self.purses.plan(step)
+        read = [p for p in self.purses.purses if p.probe in self._due]
+        if again and at > step + APART and not self._owing(read):
+            at, due = step + APART, [p.probe for p in read]
         size = self._agree(at, due, len(news))
         if size and self._processes.count > 1:
             news = self._processes.message(size, news)
@@ -183,13 +193,17 @@ class Rounds:
             return False
         cheap = [p for p in self.purses.purses if p.probe.first == 1 or p.probe.name == also]
         soon = step - max((p.last or 0 for p in cheap), default=step) < APART
-        debt = JOINT if self._processes.count > 1 else DEBT
-        if not also and (soon or any(p.held < -debt * p.cost for p in cheap)):
+        if not also and (soon or self._owing(cheap)):
             self._agree(self.next, self._due)
         else:
             due = self._due if self.next <= step + 1 else []
             self._agree(step + 1, [*due, *(p.probe for p in cheap if p.probe not in due)])
         return self.next <= step + 1
+
+    def _owing(self, purses: Iterable[Purse]) -> bool:
+        """Whether any of them has had too much."""
+        debt = JOINT if self._processes.count > 1 else DEBT
+        return any(p.held < -debt * p.cost for p in purses)
 
     def close(self) -> None:
         """Nothing is looked at any more."""

@@ -235,7 +235,8 @@ class Watch(Closing):
                 self._give_up(ENDING)
                 return
             hints = self._hearing.hear(self._rounds.purses)
-            also = READ_BY if self._joint and self._joint.wished else ""
+            wished = self._joint is not None and self._joint.wished
+            also = READ_BY if wished or self._alarms.struck else ""
             if hints and self._rounds.hurry(self.steps, also):
                 self._open()
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
@@ -258,7 +259,8 @@ class Watch(Closing):
             over = True
         mine = alarms, self._alarms.in_force
         news = pickle.dumps(mine) if alarms and self._joint else b""
-        news = self._rounds.settle(self.steps, elsewhere, over=over, news=news)  # others wait
+        again = self._alarms.waiting
+        news = self._rounds.settle(self.steps, elsewhere, over=over, again=again, news=news)
         told, in_force = mine
         if news and self._processes.rank:
             told, in_force = pickle.loads(news)

@@ -34,9 +34,14 @@ class Alarms:
 
     Args:
         rules: All of them if not given.
+
+    Attributes:
+        waiting: Whether a rule was sure at the last look and wants to be so once more.
+        struck: Whether the loss or the rate has left what is usual in what was heard last.
     """
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
+        self.struck = self.waiting = False
         self._rules = rules
         self._tracks = Tracks()
         self._bells = {rule: _Bell() for rule in rules}
@@ -59,13 +64,18 @@ class Alarms:
         """
         rate, loss = self._tracks.rate, self._tracks.loss
         before, hints = (rate.jumped, rate.dropped), False
+        drifted, calm = loss.drifts, loss.excess <= 1
         for each in rates:
             rate.add(each)
-            hints |= (rate.jumped, rate.dropped) != before
         for each in losses:
             loss.add(each, apart)
             hints |= loss.hints
-        return hints
+        self.struck = (
+            (rate.jumped, rate.dropped) != before
+            or (calm and loss.excess > 1)
+            or (loss.drifts and not drifted)
+        )
+        return hints or self.struck
 
     def glance(self, step: int, column: Column) -> None:
         """Take what was read between looks: what is usual is learnt from it, and nothing rings."""
@@ -88,7 +98,7 @@ class Alarms:
         """
         self._tracks.add(step, columns)
         read = {c.quantity for c in columns}
-        found = []
+        found, self.waiting = [], False
         for rule in self._rules:
             if read & rule.reads:
                 found += self._heard(rule, self._bells[rule], step)
@@ -106,6 +116,7 @@ class Alarms:
             if not bell.rung and bell.sure >= rule.patience:
                 bell.rung, bell.since = self._finding(rule, sign), step
                 return [bell.rung]
+            self.waiting |= not bell.rung
         elif sign.calm:
             bell.sure, bell.calm = 0, bell.calm + 1
             if bell.rung and bell.calm >= rule.rest:

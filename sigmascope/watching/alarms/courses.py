@@ -3,21 +3,22 @@
 import math
 from dataclasses import dataclass
 
-from sigmascope.watching.alarms.signs import CALM, UNSURE, Rule, Sign
+from sigmascope.watching.alarms.signs import CALM, UNSURE, Rule, Shown, Sign
 from sigmascope.watching.alarms.tracks import TINY, YOUNG, Tracks
 from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
 
 GROWTH, SEEN, AHEAD = 5, math.log(100.0), 1000  # readings in a row, by how much, steps left
 LARGEST = math.log(3.4e38)  # of float32; mean squares overflow when entries reach its root
 EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
-LATELY = 200  # steps before a spike, in which what moved has to do with it
+LATELY = 30  # steps before losses rose, since which what moved has to do with it
 LONG, STEADY = 20, 0.1  # readings of each layer, and the spread of the logarithms of the last half
 FITTED = 0.1  # of the first loss: below it, updates may stop
 STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
 LOPSIDED, SHIFTED = 0.8, 0.3  # imbalance: squared norms as 9 to 1; and how far it has moved
 CALMEST = 0.75  # of the first
 WEIGHTS = "Frobenius norm"  # does not grow like this in any run that goes well
-MOVERS = ("gradient norm", "update ratio", "mean square")
+DEAD = "dead units"
+MOVERS = (DEAD, "gradient norm", "update ratio", "mean square")
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,30 @@ class LossSpike(Rule):
         loss = tracks.loss
         if loss.excess <= 1:
             return CALM if loss.excess < 0.5 else UNSURE
-        since, site, name = _first_mover(tracks, step - LATELY) or (step, LOSS, "")
-        moved = f"; the {name} at {site} moved first, at step {since}" if name else ""
-        says = f"The loss is {loss.fast:.3g} over the last steps, usually {loss.slow:.3g}{moved}."
-        shown = (("loss", LOSS, ""), *(((name, site, ""),) if name else ()))
+        site, moved, shown = _blamed(tracks, step - loss.risen - LATELY)
+        says = (
+            f"The loss is {loss.fast:.3g} over the last steps, usually {loss.usually:.3g}{moved}."
+        )
+        return Sign(True, False, site, says, shown)
+
+
+@dataclass(frozen=True)
+class LossDrift(Rule):
+    """All losses worse than at the best time, and by a part of what was learned."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        loss = tracks.loss
+        if loss.best is None:
+            return None
+        if not loss.drifts or tracks.rate.again:
+            return UNSURE if loss.drifted else CALM
+        site, moved, shown = _blamed(tracks, step - loss.since - LATELY, WEIGHTS)
+        says = (
+            f"The loss is {loss.lately:.3g} at {loss.undone:.0%} of the way back to where it "
+            f"began; its best was {loss.best[0]:.3g}, {loss.since} steps ago, and no batch is as "
+            f"good as most were then{moved}."
+        )
         return Sign(True, False, site, says, shown)
 
 
@@ -232,15 +253,23 @@ def _by_decay(moved: float, decayed: float) -> bool:
     return moved * decayed > 0 and 0.5 <= decayed / moved <= 2
 
 
-def _first_mover(tracks: Tracks, after: int) -> tuple[int, str, str] | None:
-    """Step, site and quantity of what left its usual values first, after some step."""
+def _blamed(tracks: Tracks, after: int, *more: str) -> tuple[str, str, tuple[Shown, ...]]:
+    """What left its usual values first, after some step: its site, words, and what is shown.
+
+    Of what was first seen at the same look units that have died come first: the rest follows.
+    """
     moved = [
-        (track.moved, -abs(track.score), site, name)
-        for name in MOVERS
+        (track.moved, rank if name == DEAD else 1, -abs(track.score), site, name)
+        for rank, name in enumerate((*MOVERS, *more))
         for site, track in tracks.of(name).items()
-        if track.moved is not None and track.moved > after
+        if track.moved is not None and track.moved >= after
+        if name != DEAD or track.score > 0
     ]
     if not moved:
-        return None
-    since, _, site, name = min(moved)
-    return since, site, name
+        return LOSS, "", (("loss", LOSS, ""),)
+    since, _, _, site, name = min(moved)
+    words = f"the {name} at {site} moved first, at step {since}"
+    if name == DEAD:
+        share = tracks.of(name)[site].value
+        words = f"{share:.0%} of the units at {site} are dead, seen first at step {since}"
+    return site, f"; {words}", (("loss", LOSS, ""), (name, site, ""))

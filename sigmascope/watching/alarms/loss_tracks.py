@@ -2,10 +2,17 @@
 
 Losses of batches scatter, the more the better the model is, so that what counts is their mean over
 some steps, against a slow mean, its scatter, and how far the loss has come since the start.
+
+Ruin that is slow lifts the slow mean with it. Against that stand the losses of the best time so
+far: where three in four of the last are above nine in ten of those, it is not a burst, of which
+healthy runs have many, but all batches that have become worse.
 """
 
 import math
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import islice
+from statistics import median
 
 FAST, SLOW = 0.35, 0.03  # weights of the last loss
 YOUNG = 15  # losses in which the slow mean is the plain one
@@ -19,6 +26,12 @@ RISES = 0.35  # of the limit
 HINT = 0.25  # of the limit: a look is worth its price
 EARLY, NEAR = 40, 0.9  # losses, and of the first ones: nothing was learned
 TOP = 0.5  # of the limit: one loss above it is heard at once
+WINDOW, FEWEST, EACH = 48, 16, 8  # steps that are judged together, losses at least, steps between
+LOWER, UPPER = 0.25, 0.9  # quantiles: of the last losses, and of the best
+SAFER = 10  # losses, fewer than all, for each of which one less may be below
+UNDONE, REGAINED = 0.03, 0.5  # of the way from the start; and of that, where it is over
+TWICE = 2  # times in a row
+CALM = 16  # losses of which the median is usual
 
 
 @dataclass(slots=True)
@@ -32,6 +45,12 @@ class LossTrack:
         scatter: Usual distance from the slow mean.
         start: Mean of the first losses.
         finite: Whether the last was a number.
+        beyond: Losses in a row that were beyond the limit.
+        risen: Losses in a row that were not calm.
+        best: Median of the best time so far, and the upper end of its losses; None before any.
+        since: Steps since then.
+        drifted: How often in a row all losses had become worse.
+        undone: Of the way from the start to the best, how much is lost; 0 while nothing is known.
     """
 
     count: int = 0
@@ -41,6 +60,14 @@ class LossTrack:
     start: float = 0.0
     finite: bool = True
     beyond: int = 0
+    risen: int = 0
+    best: tuple[float, float] | None = None
+    since: int = 0
+    drifted: int = 0
+    undone: float = 0.0
+    _due: int = EACH
+    _last: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    _calm: deque[float] = field(default_factory=lambda: deque(maxlen=CALM))
 
     def add(self, loss: float, steps: int = 1) -> None:
         """Take a loss that stands for so many steps."""
@@ -48,6 +75,7 @@ class LossTrack:
         if not self.finite:
             return
         self.count += 1
+        self._compare(loss, steps)
         young = self.count <= YOUNG
         weight = 1 / self.count
         given, loss = loss, loss if young else min(loss, self.slow + CLIPPED * self.limit)
@@ -55,6 +83,11 @@ class LossTrack:
         if young:
             self.start += weight * (loss - self.start)
         gap = loss - self.slow if self.count > 1 else 0.0
+        if young or gap < TOP * self.limit:
+            self.risen = 0
+            self._calm.append(given)
+        else:
+            self.risen += steps
         if not young and self.excess > 1:
             self.beyond += 1
             if self.beyond > 2 / SLOW:  # it is what losses are now
@@ -65,6 +98,45 @@ class LossTrack:
         slowly = max(weight, min(SLOW * for_all, 0.5))
         self.slow += slowly * gap if self.count > 1 else loss
         self.scatter += slowly * (abs(gap) - self.scatter)
+
+    def _compare(self, loss: float, steps: int) -> None:
+        """The last losses with those of the best time."""
+        self._last.append(loss)
+        self.since += steps
+        self._due -= steps
+        wanted = max(WINDOW // steps, FEWEST)
+        if self._due > 0 or len(self._last) < wanted:
+            return
+        self._due = EACH
+        last = sorted(islice(self._last, len(self._last) - wanted, None))
+        fewer = (WINDOW - wanted) // SAFER
+        low = last[max(round(LOWER * (wanted - 1)) - fewer, 0)]
+        middle, high = (last[round(q * (wanted - 1))] for q in (0.5, UPPER))
+        if self.best is None or middle < self.best[0]:
+            self.best, self.since, self.drifted, self.undone = (middle, high), 0, 0, 0.0
+            return
+        best, top = self.best
+        way = self.start - best
+        self.undone = max(middle - best, 0.0) / way if way > 0 else 0.0
+        if self.undone > UNDONE and low > top:
+            self.drifted += 1
+        elif self.undone < REGAINED * UNDONE or low <= best:
+            self.drifted = 0
+
+    @property
+    def drifts(self) -> bool:
+        """Whether all losses have become worse than at the best time, and stay so."""
+        return self.drifted >= TWICE
+
+    @property
+    def usually(self) -> float:
+        """The median of the last calm losses."""
+        return median(self._calm) if self._calm else self.slow
+
+    @property
+    def lately(self) -> float:
+        """The median of the last losses, calm or not."""
+        return median(self._last) if self._last else self.fast
 
     @property
     def limit(self) -> float:

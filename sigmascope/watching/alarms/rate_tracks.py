@@ -7,6 +7,7 @@ PLATEAU = 30  # steps without a new maximum
 RISE = 1.01  # of the maximum, that is a new one
 HIGH, NOTHING = 0.05, 1e-3  # of the maximum, and of the rate before
 SOON = 0.01, 1.5  # of the last rate and of the maximum: beyond, it is heard at once
+AGAIN = 2.0  # times the lowest since the maximum: a cycle of the schedule begins again
 JUMP, BACK = 3.0, 1.5  # times the plateau's maximum: left for good, and as good as back
 
 
@@ -19,6 +20,7 @@ class RateTrack:
         base: The highest of the plateau that was left upwards; None if none was.
         rate: The last.
         since: Steps since `highest` rose.
+        lowest: Since then.
         dropped: Whether it fell from a usual height to next to nothing within one step, as no
             schedule does before its end.
     """
@@ -27,6 +29,7 @@ class RateTrack:
     base: float | None = None
     rate: float = 0.0
     since: int = 0
+    lowest: float = math.inf
     dropped: bool = False
 
     def add(self, rate: float) -> None:
@@ -38,10 +41,11 @@ class RateTrack:
             self.dropped = False
         self.rate = rate
         self.since += 1
+        self.lowest = min(self.lowest, rate)
         if rate > RISE * self.highest:
             if self.since > PLATEAU and self.highest > 0 and self.base is None:
                 self.base = self.highest
-            self.highest, self.since = rate, 0
+            self.highest, self.since, self.lowest = rate, 0, rate
         if self.base is not None and rate <= BACK * self.base and self.since > PLATEAU:
             self.base = None
 
@@ -49,6 +53,11 @@ class RateTrack:
     def jumped(self) -> bool:
         """Whether it is far above a plateau that it has left."""
         return self.base is not None and self.rate > JUMP * self.base
+
+    @property
+    def again(self) -> bool:
+        """Whether it was low and has risen, as where a cycle begins anew: losses rise with it."""
+        return self.rate > AGAIN * self.lowest
 
     @property
     def usual(self) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from sigmascope.watching.alarms.courses import (
     Diverging,
     Frozen,
     Growing,
+    LossDrift,
     LossSpike,
     NotFinite,
     PlasticityLoss,
@@ -37,6 +38,13 @@ RULES: tuple[Rule, ...] = (
          "If it comes again, lower the learning rate or clip gradients."),
         patience=1,
     ),
+    LossDrift(
+        "loss-drift", "warning", frozenset({"loss"}),
+        "Page 1954, Sec. 2",
+        ("Look at what has changed since the best step: decay, the schedule, the data.",
+         "Go back to a checkpoint of that step; if decay is large, lower it."),
+        patience=1,
+    ),
     RateJump(
         "rate-jump", "warning", frozenset({"rate"}),
         "Cohen et al. 2021, Sec. 2",
@@ -47,7 +55,7 @@ RULES: tuple[Rule, ...] = (
         "gradient-jump", "warning", frozenset({"gradient norm"}),
         "Pascanu, Mikolov & Bengio 2013, Sec. 2",
         ("Clip gradients to their usual norm.", "Look at the batches since this step."),
-        quantity="gradient norm", up=True, usual=8.0, score=6.0,
+        quantity="gradient norm", up=True, usual=8.0, score=6.0, first=1.5,
         words="the gradient is {times} times its usual norm",
     ),
     Change(

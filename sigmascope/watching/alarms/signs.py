@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from sigmascope.records import Severity
 from sigmascope.watching.alarms.tracks import Tracks
 
+Shown = tuple[str, str, str]  # quantity, site and form of a reading
+
 
 @dataclass(frozen=True, slots=True)
 class Sign:
@@ -23,7 +25,7 @@ class Sign:
     calm: bool = False
     site: str = ""
     says: str = ""
-    shown: tuple[tuple[str, str, str], ...] = ()
+    shown: tuple[Shown, ...] = ()
 
 
 CALM = Sign(sure=False, calm=True)

@@ -3,7 +3,12 @@
 import math
 
 import pytest
+import torch
+from hypothesis import given, strategies as st
+from zoo import fresh
 
+from sigmascope.watching.alarms.courses import LATELY
+from sigmascope.watching.alarms.loss_tracks import CALM, LossTrack
 from sigmascope.watching.alarms.rules import RULES
 from sigmascope.watching.alarms.tracks import YOUNG, Tracks
 from sigmascope.watching.columns import Column
@@ -61,10 +66,77 @@ def test_a_spike_names_the_layer_that_moved_first():
 def test_what_moved_long_before_a_spike_has_nothing_to_do_with_it():
     drifted = [{"gradient norm": {"a": 1.0}}] * 20 + [{"gradient norm": {"a": 99.0}}] * 2
     tracks = fed(drifted, [1.0] * 60 + [9.0] * 4)
-    assert "at step 21" in BY_NAME["loss-spike"].look(220, tracks).says
-    late = BY_NAME["loss-spike"].look(221, tracks)
+    rose = tracks.loss.risen
+    assert "at step 21" in BY_NAME["loss-spike"].look(21 + rose + LATELY, tracks).says
+    late = BY_NAME["loss-spike"].look(22 + rose + LATELY, tracks)
     assert "moved first" not in late.says
     assert late.site == LOSS
+
+
+def test_units_that_die_are_named_before_what_follows_from_it():
+    row = {"gradient norm": {"a": 1.0, "b": 1.0}, "dead units": {"a": 0.0, "b": 0.0}}
+    died = {"gradient norm": {"a": 99.0, "b": 9.0}, "dead units": {"a": 0.0, "b": 0.9}}
+    sign = BY_NAME["loss-spike"].look(21, fed([row] * 20 + [died], [1.0] * 60 + [9.0] * 4))
+    assert sign.site == "b"
+    assert "90% of the units at b are dead" in sign.says
+
+
+@given(st.integers(16, 300), st.floats(0.3, 3.0), st.floats(0.01, 0.08))
+def test_what_is_usual_is_the_loss_just_before_the_spike(steps, start, speed):
+    losses = [start * math.exp(-speed * k) + 0.2 for k in range(steps)]
+    tracks = fed([], [*losses, *[50.0 * start] * 3])
+    says = BY_NAME["loss-spike"].look(steps + 3, tracks).says
+    told = float(says.split("usually ")[1].rstrip(".").split(";")[0])
+    assert losses[-1] * 0.99 <= told <= losses[-min(CALM, steps)] * 1.01
+
+
+def noisy(generator, level, spread, count):
+    """Losses of batches: never below zero, and some of them far above."""
+    noise = torch.randn(count, generator=generator).exp()
+    return (level * (1 + spread * (noise - noise.mean()))).clamp_min(0).tolist()
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.3])
+@pytest.mark.parametrize("apart", [1, 4, 8])
+@pytest.mark.parametrize("final", [0.3, 1.0, 2.3])
+def test_learning_that_is_undone_slowly_is_an_alarm_within_a_tenth(spread, apart, final):
+    rung = []
+    for seed in range(5):
+        g, loss = fresh(seed), LossTrack()
+        for at in range(0, 3000, apart):
+            level = 2.3 * math.exp(-min(at, 1500) / 200)
+            level += final * max(at - 1500, 0) / 1500
+            drawn = 1 + spread * torch.randn((), generator=g)
+            loss.add(level * float(drawn.clamp_min(0.0)), apart)
+            assert at > 1500 or not loss.drifts
+            if loss.drifts:
+                rung.append(at - 1500)
+                break
+    assert len(rung) == 5
+    tenth = 150 + 8 * apart
+    assert max(rung) <= tenth if final > 0.3 else max(rung) <= 4 * tenth
+
+
+@pytest.mark.parametrize("spread", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("apart", [1, 8])
+@pytest.mark.parametrize("floor", [1e-4, 0.01, 0.8])
+def test_training_that_goes_well_has_bursts_and_does_not_drift(spread, apart, floor):
+    for seed in range(10):
+        g, loss = fresh(seed), LossTrack()
+        bursts = torch.rand(4000, generator=g) < 0.02
+        for at, x in enumerate(noisy(g, 1.0, spread, 4000)):
+            level = floor + 2.3 * math.exp(-at / 300)
+            loss.add(level * x * (20 if bursts[at] else 1), apart)
+            assert not loss.drifts, (seed, at)
+
+
+def test_a_cycle_of_the_rate_that_begins_anew_undoes_nothing():
+    tracks = fed([])
+    for at in range(900):
+        again = at % 450 / 450
+        tracks.rate.add(0.05 * (1 + math.cos(math.pi * again)) + 1e-4)
+        tracks.loss.add(2.3 * math.exp(-at / 100) + 0.3 * (1 - again) * (at > 50))
+        assert at < 60 or not BY_NAME["loss-drift"].look(at, tracks).sure
 
 
 def test_a_spike_with_no_layer_is_at_the_loss():
