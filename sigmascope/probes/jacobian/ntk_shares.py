@@ -134,8 +134,11 @@ def _embedding(module: nn.Embedding, x: Tensor, J: Tensor) -> PerSample:
 
 
 def _normaliser(module: nn.Module, J: Tensor, normal: Tensor | None) -> PerSample | None:
-    weight, bias = module.get_parameter("weight"), dict(module.named_parameters()).get("bias")
-    if normal is None:
+    own = dict(module.named_parameters(recurse=False))
+    weight, bias = own.get("weight"), own.get("bias")
+    if weight is None and bias is None:
+        return J.new_zeros(J.shape[:2], dtype=torch.float64)
+    if weight is None or normal is None:
         return None
     per_channel = channel_dim(module, normal)
     keep = (

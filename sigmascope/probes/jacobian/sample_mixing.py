@@ -1,9 +1,12 @@
 """Whether the output for one sample depends on the other samples of the batch."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from sigmascope.linalg import sums
 from sigmascope.probes.execution.rounding import rounding
@@ -12,6 +15,10 @@ from sigmascope.probes.scene import Scene, Taped
 
 ROUNDINGS = 256  # of the largest output, by which a row computed twice in its place may differ
 COARSE = 1e-2  # the same where another number of rows lets other kernels run
+ASKING = frozenset(
+    getattr(Tensor, name)
+    for name in ("__bool__", "__float__", "__int__", "__index__", "item", "tolist", "numpy")
+)
 FEW = 4  # samples below which a half dealt at random may stand in its own places
 
 
@@ -67,12 +74,15 @@ def mixing(scene: Scene, whole: Whole) -> str:
     nothing mixes: neither the others nor their number nor the place of a sample tell. If not,
     either half is run with copies of itself in the place of the other: the first also sees what
     `detach` hides from the gradient. Then all are run in other places, and last one half alone.
+    A model that asks a tensor for a number may go another way by it (`if x.sum() > 0`), which half
+    of the samples at random need not show: those are run whose sums and norms are unlike all.
 
     Args:
         scene: All samples.
         whole: From `leaking`.
 
-    Cost: half a forward pass, one and a half of two samples; four more if that leaves doubts.
+    Cost: half a forward pass, one and a half of two samples; four more if that leaves doubts, and
+    two of models that ask for numbers.
     """
     before = whole.rows
     if scene.count < 2 or before is None:
@@ -80,8 +90,11 @@ def mixing(scene: Scene, whole: Whole) -> str:
     halves = _halves(scene.count)
     fine = min(rounding(before.dtype, ROUNDINGS), COARSE)
     again = _elsewhere(halves[0][0], scene.count)
-    if not whole.leaks and all(_same(before, _alone(scene, rows), rows, fine) for rows in again):
-        return ""
+    asked = Asked()
+    if not whole.leaks and all(
+        _same(before, _alone(scene, rows, asked), rows, fine) for rows in again
+    ):
+        return _branching(scene, before, fine) if asked.numbers else ""
     eps = rounding(before.dtype, ROUNDINGS)
     for ours, others in halves:
         copied = torch.arange(scene.count)
@@ -92,6 +105,41 @@ def mixing(scene: Scene, whole: Whole) -> str:
     if whole.leaks:
         return "the output for a sample has a gradient by other samples of the batch"
     return _place_or_number(scene, before, halves[0][0], eps)
+
+
+class Asked(TorchFunctionMode):
+    """Notes whether a tensor was asked for its number, as where a program branches on it."""
+
+    numbers = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run it, and note what it is."""
+        self.numbers |= func in ASKING
+        return func(*args, **(kwargs or {}))
+
+
+def _branching(scene: Scene, before: Tensor, tolerance: float) -> str:
+    """Whether samples fare otherwise among those of small, or large, sums or norms."""
+    for rows in _unlike(scene):
+        after = _alone(scene, rows)
+        if after is None or after.shape != before[rows].shape:
+            continue
+        if _differ(before[rows], after.cpu(), tolerance):
+            return "the output for a sample changes when other samples of the batch are left out"
+    return ""
+
+
+def _unlike(scene: Scene) -> Iterator[Tensor]:
+    """Halves of the samples: of the smallest and the largest sums, and norms."""
+    parts = [p for t in tensors(scene.batch) if (p := scene.split(t)) is not None and p.numel()]
+    if not parts:
+        return
+    rows = parts[0].detach().flatten(1).double().cpu()
+    half = (scene.count + 1) // 2
+    for sizes in (rows.sum(1), rows.square().sum(1)):
+        order = sizes.nan_to_num().argsort()
+        yield order[:half].sort().values
+        yield order[-half:].sort().values
 
 
 def _place_or_number(scene: Scene, before: Tensor, first: Tensor, tolerance: float) -> str:
@@ -159,15 +207,15 @@ def _elsewhere(half: Tensor, count: int) -> tuple[Tensor, ...]:
     return (half.sort().values.roll(-1),)
 
 
-def _outputs(scene: Scene, rows: Tensor) -> Tensor | None:
+def _outputs(scene: Scene, rows: Tensor, mode: Asked | None = None) -> Tensor | None:
     """Of some samples, which may come more than once."""
-    with scene.chosen(rows).on_tape(grad=False, listen=False) as run:
+    with scene.chosen(rows).on_tape(grad=False, listen=False, watch=mode) as run:
         return run.scene.split(run.output.detach())
 
 
-def _alone(scene: Scene, rows: Tensor) -> Tensor | None:
+def _alone(scene: Scene, rows: Tensor, mode: Asked | None = None) -> Tensor | None:
     try:
-        return _outputs(scene, rows)
+        return _outputs(scene, rows, mode)
     except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):  # one size only
         return None
 

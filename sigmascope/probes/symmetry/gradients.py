@@ -174,6 +174,12 @@ def _nudged(
     leaves = {
         n: (p.detach() * (1 + nudge * draw(p))).requires_grad_() for n, p in learnable.items()
     }
+    for (
+        name,
+        p,
+    ) in learnable.items():  # what is done to its gradient is done to that of its stand-in
+        for hook in (p._backward_hooks or {}).values():  # has no public name
+            leaves[name].register_hook(hook)
     return lambda *args, **named: functional_call(model, leaves, args, named), leaves
 
 

@@ -65,6 +65,36 @@ def test_mixing_is_found(way, samples):
         assert Subject(*mixed(way, seed=seed, samples=samples)).mixing, seed
 
 
+BRANCHES = {
+    "sum": lambda x: x.sum() > 0,
+    "mean": lambda x: x.mean().item() < 0.0,
+    "largest": lambda x: bool(x.abs().amax() > 2.0),
+    "norm": lambda x: float(x.norm()) > 4.0,
+    "count": lambda x: int((x > 0).sum()) % 100 > 20,
+}
+
+
+@pytest.mark.parametrize("way", BRANCHES)
+@pytest.mark.parametrize("samples", [8, 24])
+def test_a_branch_by_a_number_of_all_is_mixing(way, samples):
+    """Where any half goes the other way than all do, of the halves that are most unlike."""
+    for seed in range(8):
+        torch.manual_seed(seed)
+        model = Mixes(lambda m, x: (m.a if BRANCHES[way](x) else m.b)(x))
+        x = torch.randn(samples, 5)
+        rows = x.sum(1).argsort(), x.square().sum(1).argsort()
+        half = (samples + 1) // 2
+        parts = [x[o[:half]] for o in rows] + [x[o[-half:]] for o in rows]
+        if any(bool(BRANCHES[way](p)) != bool(BRANCHES[way](x)) for p in parts):
+            assert Subject(model, x).mixing, seed
+
+
+def test_asking_for_numbers_that_decide_nothing_is_not_mixing():
+    torch.manual_seed(0)
+    model = Mixes(lambda m, x: m.a(x) if x.sum().isfinite() else m.b(x))
+    assert Subject(model, torch.randn(9, 5)).mixing == ""
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_zoo_does_not_mix(name):
     assert Subject(*MODELS[name]()).mixing == ""

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import nn
 
@@ -65,3 +66,23 @@ def test_tied_uses_lie_between_opposed_and_aligned_gradients():
     found = next(r.estimate for r in measured.series("NTK trace") if r.site == "0")
     assert found.low <= total <= found.high
     assert "2 uses" in found.how
+
+
+BARE = [
+    nn.BatchNorm1d(16, affine=False),
+    nn.BatchNorm1d(16, affine=False, track_running_stats=False),
+    nn.LayerNorm(16, elementwise_affine=False),
+    nn.LayerNorm(16, bias=False),
+    nn.GroupNorm(4, 16, affine=False),
+    nn.RMSNorm(16, elementwise_affine=False),
+]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("norm", BARE, ids=str)
+def test_normalisers_without_weights_have_no_share_and_lose_no_view(norm, training):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), norm, nn.ReLU(), nn.Linear(16, 3)).train(training)
+    found = survey.profile(net, torch.randn(12, 8), views=["features"])
+    assert found.readings
+    assert not [s for s in found.skipped if "failed" in s.why]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import nn
 
@@ -32,6 +33,23 @@ def test_rates_within_eps_are_consistent():
         t.site: t.check().verdict for t in le2022.conservation.BalanceRate.facts(Subject(net, x))
     }
     assert verdicts["0.weight ~ 0.bias"] == Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0, -1.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("where", ["0.weight", "2.weight", "0.bias", "2"])
+def test_a_hook_that_scales_gradients_is_a_contradiction(where, dtype, factor):
+    """Also where rounding is measured on parameters that stand in for those with the hook."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 3)).to(dtype)
+    if where == "2":  # of what goes in
+        net[2].register_full_backward_hook(lambda m, own, out: (factor * own[0],))
+    else:
+        net.get_parameter(where).register_hook(lambda g: factor * g)
+    x, y = torch.randn(12, 6, dtype=dtype), torch.randint(3, (12,))
+    subject = Subject(net, x, y, nn.functional.cross_entropy)
+    verdicts = {t.check().verdict for t in le2022.conservation.BalanceRate.facts(subject)}
+    assert Verdict.VIOLATED in verdicts
 
 
 def test_without_a_gradient_nothing_is_said():
