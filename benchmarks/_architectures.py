@@ -178,6 +178,12 @@ def _siren() -> nn.Module:
     return nn.Sequential(Sine(2, 64, first=True), *hidden, last)
 
 
+def _torchvision(name: str) -> nn.Module:
+    from torchvision import models
+
+    return models.get_model(name, num_classes=10)
+
+
 def _kan() -> nn.Module:
     from kan import KAN
 
@@ -240,4 +246,53 @@ ALL = (
     Architecture("GRU digits", "torch", partial(Recurrent, nn.GRU, letters=False),
                  tasks.rows_of_digits),
     Architecture("autoencoder", "torch", _autoencoder, tasks.denoised),
+)  # fmt: skip
+
+# More of them, none of which was looked at while a rule was written or mended.
+SMALL = (
+    "resnetv2_18", "seresnet18", "ghostnet_050", "mobilenetv2_050", "mobileone_s0", "repvgg_a0",
+    "lcnet_050", "tinynet_e", "mnasnet_small",
+    "mobilevit_xxs", "edgenext_xx_small", "efficientformerv2_s0", "fastvit_t8", "repvit_m0_9",
+    "starnet_s050", "xcit_nano_12_p16_224", "convit_tiny", "pit_ti_224", "levit_128s",
+    "poolformer_s12", "convnextv2_atto",
+)  # fmt: skip
+_SIDES = {"xcit_nano_12_p16_224": {"img_size": 64}, "convit_tiny": {"img_size": 64},
+          "pit_ti_224": {"img_size": 64}, "levit_128s": {"img_size": 64}}  # fmt: skip
+MORE = (
+    *(_timm(name, 64, **_SIDES.get(name, {})) for name in SMALL),
+    _transformer("OPT", "OPTForCausalLM", "OPTConfig", tasks.next_letters, vocab_size=V,
+                 hidden_size=64, num_hidden_layers=4, num_attention_heads=4, ffn_dim=128,
+                 word_embed_proj_dim=64, **SHORT),
+    _transformer("BLOOM", "BloomForCausalLM", "BloomConfig", tasks.next_letters, vocab_size=V,
+                 hidden_size=64, n_layer=4, n_head=4),
+    _transformer("Phi", "PhiForCausalLM", "PhiConfig", tasks.next_letters, **WIDE),
+    _transformer("Qwen2", "Qwen2ForCausalLM", "Qwen2Config", tasks.next_letters, **WIDE,
+                 num_key_value_heads=2),
+    _transformer("Gemma", "GemmaForCausalLM", "GemmaConfig", tasks.next_letters, **WIDE,
+                 num_key_value_heads=2, head_dim=16),
+    _transformer("Falcon", "FalconForCausalLM", "FalconConfig", tasks.next_letters, **LM),
+    _transformer("StableLM", "StableLmForCausalLM", "StableLmConfig", tasks.next_letters, **WIDE),
+    _transformer("GPT-J", "GPTJForCausalLM", "GPTJConfig", tasks.next_letters, vocab_size=V,
+                 n_positions=64, n_embd=64, n_layer=4, n_head=4, rotary_dim=8),
+    _transformer("Mixtral", "MixtralForCausalLM", "MixtralConfig", tasks.next_letters, **WIDE,
+                 num_key_value_heads=2, num_local_experts=4),
+    _transformer("OLMo", "OlmoForCausalLM", "OlmoConfig", tasks.next_letters, **WIDE),
+    _transformer("ELECTRA", "ElectraForSequenceClassification", "ElectraConfig",
+                 tasks.which_text, **WIDE, embedding_size=64, num_labels=4),
+    _transformer("ALBERT", "AlbertForSequenceClassification", "AlbertConfig", tasks.which_text,
+                 **WIDE, embedding_size=32, num_labels=4),
+    _transformer("DeBERTa-v2", "DebertaV2ForSequenceClassification", "DebertaV2Config",
+                 tasks.which_text, **WIDE, num_labels=4),
+    _transformer("ModernBERT", "ModernBertForMaskedLM", "ModernBertConfig", tasks.masked_letters,
+                 **WIDE, pad_token_id=0),
+    _transformer("BART", "BartForConditionalGeneration", "BartConfig", tasks.told_twice,
+                 vocab_size=V, d_model=64, encoder_layers=3, decoder_layers=3,
+                 encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=128,
+                 decoder_ffn_dim=128, **SHORT),
+    *(Architecture(name, "torchvision", partial(_torchvision, name), partial(tasks.images, size=64))
+      for name in ("squeezenet1_1", "shufflenet_v2_x0_5", "mobilenet_v3_small", "resnet18")),
+    Architecture("GRU letters", "torch", partial(Recurrent, nn.GRU, letters=True),
+                 partial(tasks.which_text, name=None)),
+    Architecture("LSTM digits", "torch", partial(Recurrent, nn.LSTM, letters=False),
+                 tasks.rows_of_digits),
 )  # fmt: skip

@@ -96,9 +96,9 @@ class LossDrift(Rule):
             return UNSURE if loss.drifted else CALM
         site, moved, shown = _blamed(tracks, step - loss.since - LATELY, WEIGHTS)
         says = (
-            f"The loss is {loss.lately:.3g} at {loss.undone:.0%} of the way back to where it "
-            f"began; its best was {loss.best[0]:.3g}, {loss.since} steps ago, and no batch is as "
-            f"good as most were then{moved}."
+            f"The loss is {loss.lately:.3g}, {loss.undone:.0%} of the way back to where it began; "
+            f"its best was {loss.best[0]:.3g}, {loss.since} steps ago, and three in four losses "
+            f"are above nine in ten of that time{moved}."
         )
         return Sign(True, False, site, says, shown)
 
