@@ -14,13 +14,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from statistics import median
 
-FAST, SLOW = 0.35, 0.03  # weights of the last loss
+FAST, SLOW, DOWN = 0.35, 0.03, 0.06  # weights of the last loss; learning is followed sooner
 YOUNG = 15  # losses in which the slow mean is the plain one
-SCATTER, PART, WAY = (
-    5.0,
-    0.3,
-    0.08,
-)  # times the scatter, of the slow mean, of the way from the start
+SCATTER, PART, WAY = 5.5, 0.3, 0.08  # times the scatter, of the slow mean, of the way so far
 CLIPPED = 2.2  # limits above the slow mean that one loss may count as: a single one is no rise
 RISES = 0.35  # of the limit
 HINT = 0.25  # of the limit: a look is worth its price
@@ -42,7 +38,7 @@ class LossTrack:
         count: Of losses.
         fast: Mean of the last few.
         slow: Mean over some tens of steps; losses beyond the limit are not taken in.
-        scatter: Usual distance from the slow mean.
+        scatter: Usual distance of a loss from the mean of the few before: no fall of the loss.
         start: Mean of the first losses.
         finite: Whether the last was a number.
         beyond: Losses in a row that were beyond the limit.
@@ -79,6 +75,7 @@ class LossTrack:
         young = self.count <= YOUNG
         weight = 1 / self.count
         given, loss = loss, loss if young else min(loss, self.slow + CLIPPED * self.limit)
+        stray = abs(loss - self.fast) if self.count > 1 else 0.0
         self.fast += max(weight, FAST) * (loss - self.fast)
         if young:
             self.start += weight * (loss - self.start)
@@ -96,8 +93,8 @@ class LossTrack:
         self.beyond = 0
         for_all = steps if gap < TOP * self.limit else 1  # of what is strange others are not
         slowly = max(weight, min(SLOW * for_all, 0.5))
-        self.slow += slowly * gap if self.count > 1 else loss
-        self.scatter += slowly * (abs(gap) - self.scatter)
+        self.slow += (max(slowly, DOWN) if gap < 0 else slowly) * gap if self.count > 1 else loss
+        self.scatter += slowly * (stray - self.scatter)
 
     def _compare(self, loss: float, steps: int) -> None:
         """The last losses with those of the best time."""
