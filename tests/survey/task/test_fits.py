@@ -99,3 +99,78 @@ def test_healthy_ends_reach_everything():
 )
 def test_an_end_of_the_range(reached, sign, end):
     assert _end(reached, sign) == end
+
+
+def focal(output, y, gamma=2.0):
+    each = F.cross_entropy(output, y, reduction="none")
+    return ((1 - (-each).exp()) ** gamma * each).mean()
+
+
+def dice(output, y):
+    p = output.sigmoid()
+    return 1 - (2 * (p * y).sum() + 1) / (p.sum() + y.sum() + 1)
+
+
+HEALTHY = {  # loss, targets, last module
+    "cross-entropy": (F.cross_entropy, CLASSES, None),
+    "weighted": (nn.CrossEntropyLoss(torch.tensor([1.0, 5.0, 0.2, 1.0])), CLASSES, None),
+    "smoothed": (nn.CrossEntropyLoss(label_smoothing=0.2), CLASSES, None),
+    "focal": (focal, CLASSES, None),
+    "log-softmax": (F.nll_loss, CLASSES, nn.LogSoftmax(-1)),
+    "margin": (nn.MultiMarginLoss(), CLASSES, None),
+    "one-hot squares": (F.mse_loss, F.one_hot(CLASSES, 4).float(), None),
+    "one-hot yes or no": (F.binary_cross_entropy_with_logits, F.one_hot(CLASSES, 4).float(), None),
+    "dice": (dice, F.one_hot(CLASSES, 4).float(), None),
+    "values": (F.mse_loss, torch.randn(N, 4, generator=G), None),
+    "absolute": (F.l1_loss, 5 + torch.randn(N, 4, generator=G), None),
+    "huber": (nn.HuberLoss(), torch.randn(N, 4, generator=G), None),
+    "similar": (lambda o, y: 1 - F.cosine_similarity(o, y).mean(),
+                torch.randn(N, 4, generator=G), None),
+    "counts": (nn.PoissonNLLLoss(), torch.poisson(torch.full((N, 4), 3.0), G), None),
+    "in logarithms": (lambda o, y: (o - y.abs().log1p()).square().mean(),
+                      torch.randn(N, 4, generator=G), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
+def test_of_healthy_losses_nothing_is_said(name, scale):
+    loss, targets, last = HEALTHY[name]
+    scaled = lambda o, y: scale * loss(o, y)
+    found = fit([last] if last else [], scaled, targets)
+    assert found.reversed is None
+    assert found.omitted == ()
+    assert not found.unread
+
+
+@pytest.mark.parametrize("name", [n for n in HEALTHY if n not in ("in logarithms", "counts")])
+def test_a_loss_of_the_other_sign_is_reversed(name):
+    loss, targets, last = HEALTHY[name]
+    found = fit([last] if last else [], lambda o, y: -loss(o, y), targets)
+    assert found.reversed is not None
+    right, wrong = found.reversed
+    assert right > wrong
+
+
+@pytest.mark.parametrize("left_out", range(4))
+@pytest.mark.parametrize("last", [None, nn.LogSoftmax(-1)])
+def test_a_class_that_a_loss_ignores_is_told_with_its_share(left_out, last):
+    loss = nn.NLLLoss if last else nn.CrossEntropyLoss
+    found = fit([last] if last else [], loss(ignore_index=left_out), CLASSES)
+    share = (left_out == CLASSES).double().mean().item()
+    assert found.omitted == ((left_out, pytest.approx(share)),)
+
+
+def test_a_class_whose_weight_is_zero_is_left_out_too():
+    weights = torch.tensor([1.0, 0.0, 1.0, 1.0])
+    assert [c for c, _ in fit([], nn.CrossEntropyLoss(weights), CLASSES).omitted] == [1]
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [lambda o, y: o.square().mean(), lambda o, y: (o @ o.mT).logsumexp(1).mean(),
+     lambda o, y: (o - o.detach().roll(1, 0)).square().mean() + 0 * y.sum()],
+)  # fmt: skip
+@pytest.mark.parametrize("targets", [CLASSES, torch.randn(N, 4, generator=G)])
+def test_targets_that_no_loss_reads_are_told(loss, targets):
+    assert fit([], loss, targets).unread
