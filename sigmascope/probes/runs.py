@@ -6,7 +6,6 @@ added up. One run on a tape, with the normalisers held at what they saw, is aske
 that needs a graph of all samples at once. The invariant: what fails in the common run is asked once
 more by itself, so that sharing a run costs no answer and changes none.
 """
-# long: questions of one run belong together
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

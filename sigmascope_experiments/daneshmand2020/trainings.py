@@ -3,8 +3,6 @@
 Each compares kinds of networks, every one at its best learning rate of a small grid.
 """
 
-# long: ten figures of one kind, one after the other
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

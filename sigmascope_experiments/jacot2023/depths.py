@@ -88,7 +88,6 @@ def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     yield from only_if(config["steps"] >= 8000, why, says, _trained_claims(rows, config))
 
 
-# long: claims stand one below the other, as they are reported
 def _trained_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     draws = range(config["draws"])
     mine = [[r for r in rows if r["task"]["data"] == data] for data in draws]

@@ -27,7 +27,6 @@ class Learned:
         test: The same on other starts.
     """
 
-    # long: parts of one network, in the order of the paper
     def __init__(self, settings: Task) -> None:
         seed, count = settings["seed"], settings["samples"]
         g = torch.Generator().manual_seed(seed)

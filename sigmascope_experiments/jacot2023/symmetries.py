@@ -1,7 +1,5 @@
 """Figure 2: a network that predicts costs of gradient descent learns the rotation symmetry."""
 
-# long: three figures of one task
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +33,6 @@ def weights_row(task: Task, _: Path | None) -> Row:
     return {"sigma": sigma, "train": found.train, "test": found.test, "excess": excess}
 
 
-# long: one run and all that is read from it
 def paths_row(task: Task, _: Path | None) -> Row:
     """The two coordinates of the bottleneck, on paths of gradient descent."""
     found = learned(task)

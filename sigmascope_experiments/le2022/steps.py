@@ -81,7 +81,6 @@ def _mean(rows: list[Row], rate: float) -> float:
     return sum(found) / len(found)
 
 
-# long: claims stand one below the other, as they are reported
 def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     """Halving the step halves the drift of gradient descent, and does not that of Adam."""
     by = {name: [r for r in rows if r["task"]["optimiser"] == name] for name in OPTIMISERS}

@@ -24,7 +24,6 @@ def tasks(config: Config) -> list[Task]:
     ]
 
 
-# long: one run and all that is read from it
 def row(task: Task, _: Path | None) -> Row:
     """Ratios and alignments on the way, drift, and how near (13) came to fail."""
     kind = task["net"]

@@ -29,7 +29,6 @@ def tasks(config: Config) -> list[Task]:
     ]
 
 
-# long: one run and all that is read from it
 def row(task: Task, folder: Path | None) -> Row:
     """Train, then the loss on one plane, normalised by the batch and by running statistics."""
     data = split(task["data"], task["samples"], folder)

@@ -96,8 +96,7 @@ def test_a_loss_that_the_model_does_not_return_is_the_one_that_is_logged(tmp_pat
     trainer_of(
         gpt(), tmp_path, callback, told, given={"compute_loss_func": own}, logging_steps=3
     ).train()
-    found = trainings.losses(tmp_path / "a.run")  # each at the look after the Trainer told it
-    assert found == pytest.approx({step + 1: told.got[step] for step in told.got if step < 24})
+    assert trainings.losses(tmp_path / "a.run") == pytest.approx(told.got)
 
 
 def test_after_a_checkpoint_the_same_run_goes_on(tmp_path):

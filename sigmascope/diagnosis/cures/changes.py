@@ -3,7 +3,6 @@
 Each is a function from a program to a changed one, with the few lines by which the user would write
 the same. Models are copies; nothing is trained here.
 """
-# long: the table at the end and what it names belong together
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,5 +1,4 @@
 """Which of some designs will come farthest, at equal cost."""
-# long: a design, its probe and its place are told together
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

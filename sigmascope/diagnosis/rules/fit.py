@@ -3,7 +3,6 @@
 They speak in an order: what makes an output or a loss meaningless comes first, and silences what
 would only repeat it.
 """
-# long: which rule speaks depends on which others do, so that they stand side by side
 
 import math
 from collections.abc import Iterator

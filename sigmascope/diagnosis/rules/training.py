@@ -2,7 +2,6 @@
 
 All of them compare the user's run with another that had the same data and as many samples.
 """
-# long: one reading of the runs serves all of these rules
 
 import math
 from collections.abc import Iterator

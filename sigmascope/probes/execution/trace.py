@@ -4,7 +4,6 @@ The invariant: a watcher changes nothing. Hooks pass copies on, and the modes ca
 given. Where an operation of the user's refuses to be watched, the run is made again without modes:
 calls and outputs can still be had, and what only a mode could see is None.
 """
-# long: what watches one run is attached in one place, and read together
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress

@@ -1,7 +1,5 @@
 """Each layer's share of the neural tangent kernel, from adjoints and what the layer read."""
 
-# long: the formulas, and whether a layer does what they say, belong together
-
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 

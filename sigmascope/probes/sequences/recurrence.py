@@ -169,7 +169,6 @@ def _parts(rows: Tensor, start: Tensor, layer: nn.RNNBase) -> Iterator[tuple[Ten
     yield from zip(rows.split(size, dim=1), start.split(size), strict=True)
 
 
-# long: what is carried back, block by block, is one story
 def _carried(
     layer: nn.RNNBase, rows: Float64[Tensor, "steps n d"], start: Float64[Tensor, "n k h"]
 ) -> Float64[Tensor, "n steps"]:

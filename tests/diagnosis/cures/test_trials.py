@@ -106,8 +106,8 @@ def test_what_is_learned_by_heart_is_told_from_what_holds_elsewhere():
         assert tried
         assert all(c.others == c.others for c in tried)
         found = max(tried, key=lambda c: c.after)
-        assert found.after > 0.9
         assert (found.others > 0.75) == holds
+        assert found.after > (0.9 if holds else found.before)
     few = ss.Program(network(outputs=2), (x[:32], rule[:32]), F.cross_entropy, "adam", 1e-5, 16, 50)
     assert all(c.others != c.others for c in cured(few, samples=32).tried)
 

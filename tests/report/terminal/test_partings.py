@@ -36,7 +36,7 @@ def test_where_runs_part_comes_first_and_in_the_order_of_steps(parting):
     assert "Only in" in text
     assert "alarms" in text
     assert f"step 40 warning gradient-growth {SITES[4]}" in text
-    assert "read until step 89" in text
+    assert "of step 89" in text
 
 
 def test_what_cannot_be_compared_is_said(parting):
