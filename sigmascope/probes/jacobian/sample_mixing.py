@@ -90,7 +90,7 @@ def mixing(scene: Scene, whole: Whole) -> str:
     halves = _halves(scene.count)
     fine = min(rounding(before.dtype, ROUNDINGS), COARSE)
     again = _elsewhere(halves[0][0], scene.count)
-    asked = Asked()
+    asked = NumbersAsked()
     if not whole.leaks and all(
         _same(before, _alone(scene, rows, asked), rows, fine) for rows in again
     ):
@@ -107,7 +107,7 @@ def mixing(scene: Scene, whole: Whole) -> str:
     return _place_or_number(scene, before, halves[0][0], eps)
 
 
-class Asked(TorchFunctionMode):
+class NumbersAsked(TorchFunctionMode):
     """Notes whether a tensor was asked for its number, as where a program branches on it."""
 
     numbers = False
@@ -207,13 +207,13 @@ def _elsewhere(half: Tensor, count: int) -> tuple[Tensor, ...]:
     return (half.sort().values.roll(-1),)
 
 
-def _outputs(scene: Scene, rows: Tensor, mode: Asked | None = None) -> Tensor | None:
+def _outputs(scene: Scene, rows: Tensor, mode: NumbersAsked | None = None) -> Tensor | None:
     """Of some samples, which may come more than once."""
     with scene.chosen(rows).on_tape(grad=False, listen=False, watch=mode) as run:
         return run.scene.split(run.output.detach())
 
 
-def _alone(scene: Scene, rows: Tensor, mode: Asked | None = None) -> Tensor | None:
+def _alone(scene: Scene, rows: Tensor, mode: NumbersAsked | None = None) -> Tensor | None:
     try:
         return _outputs(scene, rows, mode)
     except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):  # one size only
