@@ -296,3 +296,41 @@ MORE = (
     Architecture("LSTM digits", "torch", partial(Recurrent, nn.LSTM, letters=False),
                  tasks.rows_of_digits),
 )  # fmt: skip
+
+# And a third set, drawn after the second had been looked at.
+LATE = (
+    "resnext26ts", "gernet_s", "hardcorenas_a", "efficientvit_b0", "mobilenetv4_conv_small_050",
+    "semnasnet_050", "dla46_c", "regnety_002", "skresnet18", "ese_vovnet19b_slim_dw",
+    "visformer_tiny", "rexnet_100", "tf_efficientnet_lite0", "ghostnetv2_100",
+)  # fmt: skip
+LAST = (
+    *(_timm(name, 64, **({"img_size": 64} if "visformer" in name else {})) for name in LATE),
+    _transformer("Qwen3", "Qwen3ForCausalLM", "Qwen3Config", tasks.next_letters, **WIDE,
+                 num_key_value_heads=2, head_dim=16),
+    _transformer("CodeGen", "CodeGenForCausalLM", "CodeGenConfig", tasks.next_letters,
+                 vocab_size=V, n_positions=64, n_embd=64, n_layer=4, n_head=4, rotary_dim=8),
+    _transformer("GPTBigCode", "GPTBigCodeForCausalLM", "GPTBigCodeConfig", tasks.next_letters,
+                 vocab_size=V, n_positions=64, n_embd=64, n_layer=4, n_head=4),
+    _transformer("MPT", "MptForCausalLM", "MptConfig", tasks.next_letters, vocab_size=V,
+                 d_model=64, n_heads=4, n_layers=4, max_seq_len=64),
+    _transformer("Granite", "GraniteForCausalLM", "GraniteConfig", tasks.next_letters, **WIDE),
+    _transformer("Cohere", "CohereForCausalLM", "CohereConfig", tasks.next_letters, **WIDE),
+    _transformer("Starcoder2", "Starcoder2ForCausalLM", "Starcoder2Config", tasks.next_letters,
+                 **WIDE, num_key_value_heads=2),
+    _transformer("Mamba2", "Mamba2ForCausalLM", "Mamba2Config", tasks.next_letters, vocab_size=V,
+                 hidden_size=64, num_hidden_layers=4, state_size=8, num_heads=8, head_dim=16,
+                 n_groups=1),
+    _transformer("XLNet", "XLNetForSequenceClassification", "XLNetConfig", tasks.which_text,
+                 vocab_size=V, d_model=64, n_layer=4, n_head=4, d_inner=128, num_labels=4),
+    _transformer("MPNet", "MPNetForSequenceClassification", "MPNetConfig", tasks.which_text,
+                 **WIDE, num_labels=4),
+    _transformer("SqueezeBERT", "SqueezeBertForSequenceClassification", "SqueezeBertConfig",
+                 tasks.which_text, **WIDE, embedding_size=64, num_labels=4, q_groups=2,
+                 k_groups=2, v_groups=2, post_attention_groups=1, intermediate_groups=2,
+                 output_groups=2),
+    _transformer("FNet", "FNetForSequenceClassification", "FNetConfig", tasks.which_text,
+                 vocab_size=V, hidden_size=64, num_hidden_layers=4, intermediate_size=128,
+                 max_position_embeddings=64, num_labels=4),
+    *(Architecture(name, "torchvision", partial(_torchvision, name), partial(tasks.images, size=64))
+      for name in ("mnasnet0_5", "mobilenet_v2")),
+)  # fmt: skip

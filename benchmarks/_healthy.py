@@ -58,7 +58,8 @@ def pictures() -> tuple[Tensor, Tensor]:
 
 def mlp(*sizes: int, act: type[nn.Module] = nn.ReLU) -> nn.Sequential:
     """Linear layers with an activation between them."""
-    inner = [m for a, b in itertools.pairwise(sizes) for m in (nn.Linear(a, b), act())]
+    inner = [m for a, b in itertools.pairwise(sizes[:-1])
+             for m in (nn.Linear(a, b), act())]  # fmt: skip
     return nn.Sequential(*inner, nn.Linear(*sizes[-2:]))
 
 

@@ -2,6 +2,7 @@
 
 python -m benchmarks.architectures --healthy      # 37 architectures: what is found (15 minutes)
 python -m benchmarks.architectures --healthy --more   # 42 others, held out (20 minutes)
+python -m benchmarks.architectures --healthy --last   # 28 others, drawn after those (15 minutes)
 python -m benchmarks.architectures --faults       # 67 faults: what is named first (12 minutes)
 python -m benchmarks.architectures ... | tail -1  # one line of JSON, for scripts
 
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks._architecture_faults import FAMILIES, TUNED, case, faults
-from benchmarks._architectures import ALL, MORE
+from benchmarks._architectures import ALL, LAST, MORE, Architecture
 from benchmarks._timing import environment
 from sigmascope import diagnosis
 
@@ -53,9 +54,9 @@ def looked(model: torch.nn.Module, batch: Any, targets: Any, loss: Any) -> dict[
     }
 
 
-def healthy(only: str, seed: int, *, more: bool = False) -> Iterator[dict[str, Any]]:
+def healthy(only: str, seed: int, among: Iterable[Architecture] = ALL) -> Iterator[dict[str, Any]]:
     """Every architecture that is installed, with its library's own initial weights."""
-    for a in MORE if more else ALL:
+    for a in among:
         if only.lower() not in a.name.lower():
             continue
         if not a.installed:
@@ -121,7 +122,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--healthy", action="store_true")
     parser.add_argument("--faults", action="store_true")
-    parser.add_argument("--more", action="store_true")
+    parser.add_argument("--more", action="store_const", const=MORE, default=ALL, dest="among")
+    parser.add_argument("--last", action="store_const", const=LAST, dest="among")
     parser.add_argument("--only", default="")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -129,7 +131,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # of the libraries
     result: dict[str, Any] = environment()
     if asked.healthy or not asked.faults:
-        rows = [*healthy(asked.only, asked.seed, more=asked.more)]
+        rows = [*healthy(asked.only, asked.seed, asked.among)]
         result["healthy"] = {"rows": rows, **told(rows)}
         print(told(rows), Counter(n for r in rows for n, *_ in r["found"]))
     if asked.faults:
