@@ -21,7 +21,7 @@ from sigmascope.probes.execution.refusals import (
 from sigmascope.probes.execution.tails import Tail, faithful, tail
 from sigmascope.probes.execution.trace import Trace, run_once, traced
 from sigmascope.probes.room import held
-from sigmascope.probes.samples.batches import Batch, beside, prepared, sample_count, tensors
+from sigmascope.probes.samples.batches import Batch, beside, prepared, sample_count
 from sigmascope.probes.samples.matrices import Rows, Spectra, rows, spectra_of
 from sigmascope.probes.samples.targets import Loss, require_finite_targets, require_task
 from sigmascope.probes.structure.feedforward import stack_of
@@ -63,7 +63,7 @@ class Observed:
             object.__setattr__(self, "model", original)
             require_model(self.model)
             object.__setattr__(self, "batch", prepared(self.model, self.batch))
-            require_finite_batch(tensors(self.batch))
+            require_finite_batch(self.model, self.batch)
             object.__setattr__(self, "targets", beside(self.model, self.targets))
             if isinstance(self.targets, Tensor):  # a loss may work in place
                 object.__setattr__(self, "targets", self.targets.detach().clone())

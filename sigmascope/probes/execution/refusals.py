@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 
 from sigmascope.gate import Refusal
 from sigmascope.linalg import sums
+from sigmascope.probes.execution.freeze import still
 from sigmascope.probes.execution.hooks import Call, module_name
 from sigmascope.probes.execution.layers import layers
 from sigmascope.probes.execution.tensor_state import is_sharded
@@ -106,20 +107,34 @@ def require_real(parameters: Mapping[str, Tensor], asked: str) -> None:
             )
 
 
-def require_finite_batch(parts: Iterator[Tensor]) -> None:
-    """Raise if a tensor of the batch is empty or not finite."""
-    for tensor in parts:
+def require_finite_batch(model: nn.Module, batch: Batch) -> None:
+    """Raise if a tensor of the batch is empty, or not finite where the model does not expect it.
+
+    What is missing may be written as NaN, and a mask holds infinities: where the output is finite,
+    the model knows of them.
+    """
+    for tensor in tensors(batch):
         if tensor.numel() == 0:
             raise Refusal(
                 f"`batch` must hold at least one sample, got a tensor of shape "
                 f"{tuple(tensor.shape)}. Pass some rows of the data."
             )
-        if tensor.is_floating_point() and not sums.is_finite(tensor):
+        if tensor.is_floating_point() and not (sums.is_finite(tensor) or _copes(model, batch)):
             first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
             raise Refusal(
                 f"`batch` must be finite, got a value that is not at {first} of a tensor of shape "
                 f"{tuple(tensor.shape)}. Clean the data, or pass other rows."
             )
+
+
+def _copes(model: nn.Module, batch: Batch) -> bool:
+    """Whether the output on a batch is finite."""
+    try:
+        with still(model), torch.no_grad():
+            out = [t for t in tensors(call(model, batch)) if t.is_floating_point()]
+    except Exception:  # noqa: BLE001 (which is told where the model is run to be measured)
+        return False
+    return bool(out) and all(map(sums.is_finite, out))
 
 
 def _failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) -> str:

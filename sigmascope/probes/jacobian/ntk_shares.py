@@ -121,9 +121,8 @@ def _convolution(module: _ConvNd, x: Tensor, J: Tensor) -> PerSample:
 
 
 def _embedding(module: nn.Embedding, x: Tensor, J: Tensor) -> PerSample:
-    tokens, d = x.flatten(1), J.flatten(2, -2).double()  # [n, t], [n, k, t, o]
-    if J.ndim == 3:
-        tokens, d = x[:, None], J[:, :, None].double()
+    d = J.reshape(*J.shape[:2], -1, J.shape[-1]).double()  # [n, k, t, o]; one row where x is [n]
+    tokens = x.reshape(len(x), -1)  # [n, t]
     same = (tokens[:, :, None] == tokens[:, None]).double()
     if module.padding_idx is not None:
         same = same * (tokens != module.padding_idx)[:, :, None]

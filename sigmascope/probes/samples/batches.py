@@ -1,7 +1,8 @@
 """Batches and outputs of any structure, as one call and one tensor."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -14,12 +15,14 @@ PREFERRED = ("logits", "last_hidden_state", "output", "out", "prediction_logits"
 
 
 def tensors(value: object) -> Iterator[Tensor]:
-    """Every tensor inside nested tuples, lists and mappings."""
+    """Every tensor inside nested tuples, lists, mappings and dataclasses."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Mapping):
         for part in value.values():
             yield from tensors(part)
+    elif _is_record(value):
+        yield from tensors(_fields(value))
     elif isinstance(value, tuple | list):
         for part in value:
             yield from tensors(part)
@@ -31,6 +34,11 @@ def mapped(value: Any, change: Any) -> Any:
         return change(value)
     if isinstance(value, Mapping):
         return {key: mapped(part, change) for key, part in value.items()}
+    if _is_record(value):
+        other = copy(value)
+        for name, part in _fields(value).items():
+            object.__setattr__(other, name, mapped(part, change))  # frozen ones too
+        return other
     if isinstance(value, tuple | list):
         parts = [mapped(part, change) for part in value]
         named = isinstance(value, tuple) and type(value) is not tuple
@@ -38,16 +46,24 @@ def mapped(value: Any, change: Any) -> Any:
     return value
 
 
+def _is_record(value: object) -> bool:
+    return is_dataclass(value) and not isinstance(value, type | nn.Module)
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {f.name: getattr(record, f.name) for f in fields(record) if hasattr(record, f.name)}
+
+
 def copied(batch: Batch) -> Batch:
     """The same with tensors of its own, still on the tape; one that comes twice comes twice."""
     made: dict[int, Tensor] = {}
 
-    def copy(t: Tensor) -> Tensor:
+    def own(t: Tensor) -> Tensor:
         if id(t) not in made:
             made[id(t)] = t.clone()
         return made[id(t)]
 
-    return mapped(batch, copy)
+    return mapped(batch, own)
 
 
 def prepared(model: nn.Module, batch: Batch) -> Batch:
@@ -182,9 +198,10 @@ def _called(model: Callable[..., Any], batch: Batch) -> Any:
 def as_tensor(output: Any) -> tuple[Tensor, str]:
     """The one tensor of an output that is studied, and the rule that chose it.
 
-    A tensor is itself; of a mapping (or a Hugging Face output) the first of `PREFERRED` that it
-    holds, else its first floating tensor; of a tuple its first floating tensor.
+    A tensor is itself; of a mapping (or a Hugging Face output) or a dataclass the first of
+    `PREFERRED` that it holds, else its first floating tensor; of a tuple its first floating tensor.
     """
+    output = _fields(output) if _is_record(output) and not isinstance(output, Mapping) else output
     if isinstance(output, Tensor):
         chosen, rule = output, "the output tensor"
     elif isinstance(output, Mapping):

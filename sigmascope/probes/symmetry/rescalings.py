@@ -75,7 +75,7 @@ def symmetries(
     model = getattr(model, "_orig_mod", model)
     require_model(model)
     batch = prepared(model, batch)
-    require_finite_batch(tensors(batch))
+    require_finite_batch(model, batch)
     learnable = _learnable(model)
     shadows = Shadows()
     shadows.own(learnable)

@@ -29,7 +29,7 @@ class Gradient:
 
     Attributes:
         square: Sum of squares.
-        largest: Of its entries' sizes; nan where one is nan.
+        largest: Of its entries' sizes, of complex ones of their parts; nan where one is nan.
         bad: Entries that are not finite.
         entries: Itself, where more is asked of it.
     """
@@ -44,7 +44,8 @@ class Gradient:
         dense = gradient if gradient.layout == torch.strided else gradient.to_dense()
         square = sums.square_sum(dense)
         bad = 0 if math.isfinite(square) else dense.numel() - int(dense.isfinite().sum())
-        least, most = dense.aminmax() if dense.numel() else (torch.zeros(()), torch.zeros(()))
+        parts = torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense
+        least, most = parts.aminmax() if parts.numel() else (torch.zeros(()), torch.zeros(()))
         largest = float(torch.maximum(most, -least))  # a copy without signs would be as large
         return cls(square, largest, bad, dense.clone() if whole else None)
 

@@ -22,8 +22,29 @@ def test_one_value_that_is_not_finite_is_enough_to_refuse_a_batch(bad):
     with pytest.raises(
         Refusal, match=r"`batch` must be finite, got a value that is not at \(1, 2\)"
     ):
-        require_finite_batch(iter([torch.ones(2), x]))
-    require_finite_batch(iter([torch.ones(2, 3)]))
+        require_finite_batch(nn.Linear(4, 2), x)
+    require_finite_batch(nn.Linear(3, 2), torch.ones(2, 3))
+
+
+class Filled(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.nan_to_num(0, 0, 0))
+
+
+class Masked(nn.Linear):
+    def forward(self, x, mask):
+        return super().forward(x) + (0 * mask).nan_to_num(0)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_what_a_model_is_made_for_is_taken(bad):
+    x = torch.ones(3, 4)
+    x[1, 2] = bad
+    require_finite_batch(Filled(4, 2), x)
+    mask = torch.full((3, 1), bad)
+    require_finite_batch(Masked(4, 2), (torch.ones(3, 4), mask))
+    with pytest.raises(Refusal, match="finite"):
+        require_finite_batch(Masked(4, 2), (x, mask))
 
 
 def test_an_exception_is_told_with_the_line_where_we_met_it(as_users_see_it):

@@ -43,6 +43,10 @@ CASES = {
         torch.randn(5, 4),
     ),
     "tokens": lambda: (Tokens(), torch.randint(0, 11, (5, 7))),
+    "one token": lambda: (
+        nn.Sequential(nn.Embedding(11, 6), nn.Tanh(), nn.Linear(6, 3)),
+        torch.randint(0, 11, (5,)),
+    ),
     "many tokens": lambda: (Tokens(), torch.randint(0, 11, (2, 40))),
     "conv": lambda: images(nn.Conv2d(4, 6, 3, stride=2, padding=1), nn.Tanh()),
     "circular": lambda: images(nn.Conv2d(4, 6, 3, padding=1, padding_mode="circular"), nn.Tanh()),

@@ -1,3 +1,4 @@
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pytest
@@ -35,6 +36,32 @@ def test_tensors_are_found_in_any_structure_and_changed_in_place_of_it():
     assert doubled["a"][1][0] == "words"
     assert isinstance(doubled["b"], Pair)
     assert (doubled["b"].right, doubled["c"]) == ("kept", None)
+
+
+@dataclass(frozen=True)
+class Record:
+    score: torch.Tensor
+    rest: tuple[torch.Tensor, ...]
+    name: str = "record"
+
+
+@dataclass
+class Late:
+    out: torch.Tensor
+    aside: torch.Tensor | None = field(default=None, init=False)
+
+
+def test_dataclasses_are_opened_by_their_fields():
+    whole = Record(torch.ones(2), (torch.zeros(3), torch.ones(1)))
+    assert [t.numel() for t in tensors(whole)] == [2, 3, 1]
+    twice = mapped(whole, lambda t: 2 * t)
+    assert (type(twice), twice.name, twice.score.tolist()) == (Record, "record", [2, 2])
+    assert whole.score.tolist() == [1, 1]
+    late = mapped(Late(torch.ones(2)), lambda t: 3 * t)
+    assert (late.out.tolist(), late.aside) == ([3, 3], None)
+    assert as_tensor(Late(torch.ones(2)))[1] == "output['out']"
+    assert as_tensor(whole)[0] is whole.score
+    assert [*tensors(Record)] == []
 
 
 def test_one_tensor_that_comes_twice_is_copied_once():

@@ -27,6 +27,11 @@ def test_entries_that_are_not_finite_are_counted(odd, bad):
     assert kept.largest != 0  # something is there
 
 
+def test_of_complex_gradients_the_larger_part_counts(as_users_see_it):
+    found = Gradient.of(torch.tensor([1 - 4j, 2 + 1j]), whole=False)
+    assert (found.largest, found.square, found.bad) == (4, 22, 0)
+
+
 def test_the_smallest_numbers_are_not_nothing():
     """Their squares are zero in float64 too."""
     kept = Gradient.of(torch.tensor([1e-200], dtype=torch.float64), whole=False)
