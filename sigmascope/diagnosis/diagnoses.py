@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from sigmascope import survey
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import Opened, opened, unseen
-from sigmascope.diagnosis.programs.optimisers import Recipe, Spec
+from sigmascope.diagnosis.programs.optimisers import Recipe, Spec, unfollowed
 from sigmascope.diagnosis.programs.orders import last_batch_items, order_items
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
@@ -189,6 +189,7 @@ def _trained(
     if recipe is None:  # of which the report says that nothing was heard
         return measured
     items: list[Item] = [*_of_the_loss(program.loss), *order_items(program.data)]
+    items += [Skipped("(optimizer)", *why) for why in unfollowed(program.optimizer, program.model)]
     if not isinstance(known.task.get("targets"), Tensor):
         items.append(Skipped("(training)", "training", "no targets were given that it could fit"))
     else:

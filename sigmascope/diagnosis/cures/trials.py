@@ -127,7 +127,7 @@ def cured(
         again = opened(cure.program, samples=samples)
         for name, make in SECOND:
             both = Named(f"{cure.name}+{name}", cure.cause, _behind(cure, make))
-            bench.put(both, cure.program, again)
+            bench.put(both, cure.program, again, behind=cure)
     better = [c for c in bench.made if c.name not in bench.declined]
     return Cures(tuple(_ordered(better)), MappingProxyType(bench.declined))
 
@@ -150,8 +150,10 @@ class _Bench:
     made: list[Cure] = field(default_factory=list)
     declined: dict[str, str] = field(default_factory=dict)
 
-    def put(self, maker: Named, program: Program, known: Opened) -> None:
-        """Make a change and train what it gives."""
+    def put(
+        self, maker: Named, program: Program, known: Opened, *, behind: Cure | None = None
+    ) -> None:
+        """Make a change, behind a first one or alone, and train what it gives."""
         try:
             change = maker(program, known)
             changed = opened(change.program, samples=self.samples)
@@ -166,6 +168,8 @@ class _Bench:
         cure = Cure(*words, before, made.score, made.steps, others=made.others)
         self.made.append(cure)
         why = "" if self.now is None else self.now.declines(made, cure.cause)
+        if behind is not None and made.score < behind.after - LIKE:
+            why = f"it takes away of `{behind.name}`: {behind.after:.2f} to {made.score:.2f}"
         if why:
             self.declined[cure.name] = why
 

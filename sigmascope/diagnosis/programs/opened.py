@@ -20,7 +20,7 @@ from sigmascope.diagnosis.programs.losses import (
 )
 from sigmascope.diagnosis.programs.outputs import Joint, joint_in, read_by
 from sigmascope.diagnosis.programs.program import Program
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.execution import as_found, called, still
 from sigmascope.probes.samples import (
     IGNORED,
@@ -41,6 +41,11 @@ SIZE = 32  # samples in a step, where nobody says
 SEVERAL = (
     "The loss reads several tensors of the output, which sigmascope cannot lay side by side: {}. "
     "What the loss asks, and how the program trains, was not looked at."
+)
+HOLES = (
+    "{} targets are not finite, and the loss leaves them out. sigmascope reads targets as numbers: "
+    "what the loss asks, and how the program trains, was not looked at. Pass samples whose targets "
+    "are all there, if there are some, to have it looked at."
 )
 
 
@@ -118,6 +123,8 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
     planned = program.planned(known.total, size)
     with as_found(program.loss):
+        if output is not None and not unread:
+            unread = _missing(known.targets, output, loss)
         why = "" if output is None or unread else _unfit(known, output, loss, batch_dim)
     if program.loss is None and not (unread or why):
         unread = _other_loss(program.model, given, known, loss)
@@ -222,6 +229,21 @@ def _completed(model: nn.Module, known: Taken, output: Tensor) -> Taken:
 def _is_same(labels: Tensor, ids: Tensor) -> bool:
     """Whether labels are the inputs, but for what they leave out."""
     return labels.shape == ids.shape and bool(((labels == ids) | (labels == IGNORED)).all())
+
+
+def _missing(targets: Any, output: Tensor, loss: Loss) -> str:
+    """Of targets that are not finite where the loss leaves them out, what is not looked at."""
+    holes = sum(int((~t.isfinite()).sum()) for t in tensors(targets) if t.is_floating_point())
+    if not holes:
+        return ""
+    try:
+        held = output.detach().clone().requires_grad_()
+        with random_states(), torch.enable_grad():
+            value = loss(held, targets)
+            (gradient,) = torch.autograd.grad(value, held)
+    except Exception:  # noqa: BLE001 (what is wrong then is told where the loss is asked)
+        return ""
+    return HOLES.format(holes) if bool(value.isfinite() & gradient.isfinite().all()) else ""
 
 
 def _unfit(known: Taken, output: Tensor, loss: Loss, batch_dim: int) -> str:

@@ -178,7 +178,34 @@ def _name(optimizer: Optimizer) -> str:
 
 
 def _rate(optimizer: Optimizer) -> float:
-    return float(optimizer.param_groups[0].get("lr", float("nan")))
+    return float(_begun(optimizer.param_groups[0]).get("lr", float("nan")))
+
+
+def _begun(group: Mapping[str, Any]) -> dict[str, Any]:
+    """A group at the rate that a schedule starts from, where one has lowered it (a warm-up)."""
+    own = {k: v for k, v in group.items() if k not in ("params", "initial_lr")}
+    base = group.get("initial_lr")
+    return own | {"lr": base} if base is not None and float(base) > float(own["lr"]) else own
+
+
+def unfollowed(optimizer: Any, model: nn.Module) -> Iterator[tuple[str, str]]:
+    """What of a user's own optimiser copies are trained without, and why, in words."""
+    if not isinstance(optimizer, Optimizer):
+        return
+    bases = [float(g["initial_lr"]) for g in optimizer.param_groups if "initial_lr" in g]
+    if bases:
+        yield "schedule of the rate", (
+            f"copies are trained at the rate that it starts from, {max(bases):.3g}, for sigmascope "
+            "sees the optimiser and not what changes its rate"
+        )
+    own = {id(p) for p in model.parameters()}
+    held = [id(p) in own for g in optimizer.param_groups for p in g["params"]]
+    if any(held) and not all(held):
+        yield "training of weights outside of the model", (
+            f"{held.count(False)} weights of the optimiser are not the model's (a loss may have "
+            "weights of its own), and copies are trained with these as they are: make them a part "
+            "of the model if the program trains them"
+        )
 
 
 def _scaled(optimizer: Optimizer, times: float) -> Optimizer:
@@ -196,10 +223,9 @@ def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module], Opt
     """
     names = {id(p): name for name, p in model.named_parameters()}
     groups = [
-        {**{k: v for k, v in g.items() if k not in ("params", "initial_lr")},
-         "params": [names[id(p)] for p in g["params"] if id(p) in names]}
+        {**_begun(g), "params": [names[id(p)] for p in g["params"] if id(p) in names]}
         for g in optimizer.param_groups
-    ]  # fmt: skip
+    ]
     kind, defaults = type(optimizer), dict(optimizer.defaults)
 
     def again(copy: nn.Module) -> Optimizer:

@@ -1,5 +1,6 @@
 """A program's samples, targets and loss."""
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -120,3 +121,20 @@ def test_where_there_are_no_others_that_is_known():
 
     drawn = Program(nn.Linear(3, 1), Drawn(X))
     assert unseen(drawn, opened(drawn, samples=8)) is None
+
+
+@pytest.mark.parametrize("hole", [torch.nan, torch.inf])
+def test_targets_that_a_loss_leaves_out_are_no_error_of_the_program(hole):
+    def known(out, y):
+        there = y.isfinite()
+        return (out - y.nan_to_num(0, 0, 0)).square()[there].mean()
+
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(64, 4, generator=g)
+    y = x @ torch.randn(4, 3, generator=g)
+    y[::5, 1] = hole
+    found = opened(Program(nn.Linear(4, 3), (x, y), known, "adam"), samples=64)
+    assert (found.unfit, found.targets) == ("", None)
+    assert found.unread.startswith("13 targets")
+    plain = opened(Program(nn.Linear(4, 3), (x, y), "mse_loss", "adam"), samples=64)
+    assert "finite" in plain.unfit

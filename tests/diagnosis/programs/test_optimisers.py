@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from sigmascope.diagnosis.programs import recipe_of
+from sigmascope.diagnosis.programs.optimisers import unfollowed
 from sigmascope.gate import Refusal
 
 
@@ -104,3 +105,35 @@ def test_one_that_was_made_for_another_model_moves_nothing(name):
     evaluated()
     made.step(evaluated)
     assert all(map(torch.equal, before, copy.parameters()))
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda step: min(1, step / 10)),
+        lambda o: torch.optim.lr_scheduler.LinearLR(o, 0.01, total_iters=5),
+        lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=50),
+        lambda o: torch.optim.lr_scheduler.StepLR(o, 10),
+    ],
+)
+def test_a_schedule_is_told_and_a_warm_up_is_no_small_rate(schedule):
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    schedule(optimizer)
+    begun = max(g["initial_lr"] for g in optimizer.param_groups)
+    recipe = recipe_of(optimizer, model, None)
+    assert recipe.rate == max(begun, optimizer.param_groups[0]["lr"]) > 0
+    copy = nn.Linear(2, 2)
+    assert recipe.make(copy).param_groups[0]["lr"] == recipe.rate
+    assert [what for what, _ in unfollowed(optimizer, model)] == ["schedule of the rate"]
+
+
+def test_weights_outside_of_the_model_are_told():
+    model, loss = nn.Linear(2, 2), nn.Linear(2, 3)
+    both = torch.optim.Adam([*model.parameters(), *loss.parameters()], 0.1)
+    ((what, why),) = unfollowed(both, model)
+    assert "outside" in what
+    assert why.startswith("2 ")
+    assert not [*unfollowed(torch.optim.Adam(model.parameters()), model)]
+    assert not [*unfollowed(torch.optim.Adam(loss.parameters()), model)]  # another finding's
+    assert not [*unfollowed("adam", model)]
