@@ -7,7 +7,7 @@ looked at while features or coefficients were chosen.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,7 +29,10 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
     "sigmoid": nn.Sigmoid, "mish": nn.Mish, "softplus": nn.Softplus, "hardtanh": nn.Hardtanh,
 }  # fmt: skip
 IMAGES, TABLES = ("fashion-mnist", "cifar10", "digits"), ("diabetes", "friedman", "spirals")
-WORDS = ("first-letter", "majority")  # of so many classes that half right is far from what the most frequent one gets
+WORDS = (
+    "first-letter",
+    "majority",
+)  # of so many classes that half right is far from what the most frequent one gets
 FAULTS = (
     "none", "none", "none", "gain", "gain", "gain", "uneven-gain", "low-biases", "low-biases",
     "equal-rows", "zero-layer", "large-inputs", "small-inputs", "offset", "one-column", "closing",
@@ -51,11 +54,6 @@ class Other:
     strength: float
     optimiser: Optimiser
     seed: int
-    kinds: tuple[str, ...] = field(default=())
-
-    def row(self) -> dict[str, Any]:
-        """As plain JSON."""
-        return asdict(self)
 
 
 def other(seed: int, families: Sequence[str]) -> Other:
@@ -129,10 +127,11 @@ def task_of(d: Other) -> tuple[Tensor, Tensor]:
         x = torch.stack([t * a.cos(), t * a.sin()], 1) / 2
         x = x + 0.02 * torch.randn(x.shape, generator=g)
     else:
-        made = {"diabetes": datasets.load_diabetes, "friedman": datasets.make_friedman1}[d.data]
-        how = {"return_X_y": True} if d.data == "diabetes" else {
-            "n_samples": SAMPLES, "n_features": 8, "noise": 0.3, "random_state": d.seed}  # fmt: skip
-        x, y = (torch.tensor(part).float() for part in made(**how))
+        if d.data == "diabetes":
+            found = datasets.load_diabetes(return_X_y=True)
+        else:
+            found = datasets.make_friedman1(SAMPLES, 8, noise=0.3, random_state=d.seed)
+        x, y = (torch.tensor(part).float() for part in found)
         x, y = (x - x.mean(0)) / x.std(0), ((y - y.mean()) / y.std())[:, None]
     s = max(d.strength, 1 / d.strength)
     if d.fault == "large-inputs":
@@ -147,7 +146,7 @@ def task_of(d: Other) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def network(d: Other, x: Tensor, y: Tensor) -> nn.Module:
+def network(d: Other, x: Tensor, y: Tensor) -> nn.Sequential:
     """The network, with its initial weights."""
     with torch.random.fork_rng():
         torch.default_generator.manual_seed(d.seed)
@@ -165,7 +164,7 @@ def network(d: Other, x: Tensor, y: Tensor) -> nn.Module:
     return model
 
 
-def _spoil(model: nn.Module, d: Other) -> None:
+def _spoil(model: nn.Sequential, d: Other) -> None:
     last = [m for m in model if isinstance(m, nn.Linear)][-1]
     inner = [p for p in model.parameters() if p.dim() > 1 and p is not last.weight]
     s = d.strength
@@ -280,7 +279,8 @@ class _Vit(nn.Module):
 
 
 def _dense(d: Other, x: Tensor) -> list[nn.Module]:
-    layers, a = [nn.Conv2d(x.shape[1], 16, 3, 2, 1)], 16
+    layers: list[nn.Module] = [nn.Conv2d(x.shape[1], 16, 3, 2, 1)]
+    a = 16
     for _ in range(d.depth):
         inner = nn.Sequential(*([nn.BatchNorm2d(a)] if d.norm else []), _act(d),
                               nn.Conv2d(a, 8, 3, 1, 1))  # fmt: skip
@@ -340,7 +340,8 @@ def _sine(d: Other, x: Tensor) -> list[nn.Module]:
     layers: list[nn.Module] = [nn.Flatten()]
     frequency = (1.0, 3.0, 30.0)[d.seed % 3]
     for i in range(d.depth):
-        does = lambda m, h, w=frequency if i == 0 else 1.0: torch.sin(w * m.inner(h))
+        scale = frequency if i == 0 else 1.0
+        does = lambda m, h, w=scale: torch.sin(w * m.inner(h))
         layers.append(Of(does, inner=nn.LazyLinear(2 * d.width)))
     return layers
 

@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks._truth import FITS
 
 TABLE = Path(__file__).with_name("trainability.csv")
+OTHERS = Path(__file__).with_name("trainability_others.csv")
 BINS = 10
 DRAWS = 1000
 Row = dict[str, Any]
@@ -46,6 +47,24 @@ def report(rows: Sequence[Row]) -> None:
         for value in sorted({r[factor] for r in rows}):
             print(f"  {value}: {_part([r for r in rows if r[factor] == value])}")
     print(json.dumps(says))
+
+
+def report_others(rows: Sequence[Row]) -> None:
+    """Of the second generator, none of whose families here was fitted to."""
+    fits = np.array([r["score"] >= FITS for r in rows])
+    chance = np.array([r["probability"] for r in rows])
+    auc = drawn(lambda i: float(roc_auc_score(fits[i], chance[i])), len(rows))
+    error = drawn(lambda i: calibration(fits[i], chance[i]), len(rows))
+    print(f"second generator: {len(rows)} networks, {fits.sum()} fit, AUC {auc}, "
+          f"calibration error {error}, fit below one half {((chance < FITS) & fits).sum()}, "
+          f"not above {((chance >= FITS) & ~fits).sum()}")  # fmt: skip
+    for factor in ("family", "data", "fault", "optimiser"):
+        for value in sorted({r[factor] for r in rows}):
+            on = np.array([r[factor] == value for r in rows])
+            f, p = fits[on], chance[on]
+            auc = f"{roc_auc_score(f, p):.3f}" if 0 < f.sum() < len(f) else "–"
+            gap = calibration(f, p)
+            print(f"  {factor} {value}: {len(f)}, {f.sum()} fit, AUC {auc}, error {gap:.3f}")
 
 
 def _part(rows: Sequence[Row]) -> str:

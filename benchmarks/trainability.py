@@ -5,8 +5,10 @@ python -m benchmarks.trainability --out FOLDER --fit          # then the coeffic
 python -m benchmarks.trainability --out FOLDER --table        # what was found, and the kept table
 
 Random designs of sixteen factors (`_designs.py`); families, activations, data sets and depths of
-the held-out set are in part not in the training set. Truth (`_truth.py`): the best training
-accuracy, or explained variance, of any of four rates in 1200 steps; a network fits at one half.
+the held-out set are in part not in the training set. A second generator (`_other_designs.py`)
+shares nothing with it: seven of its families are fitted to as well, nine others are reported alone.
+Truth (`_truth.py`): the best training accuracy, or explained variance, of any of four rates in 1200
+steps; a network fits at one half.
 Stages: `truth` trains; `probes` takes the features; `findings` is what a user is told
 (`diagnosis.assess`); `cures` applies, to held-out networks that do not fit, the three remedies that
 rank first, and trains each result. Coefficients must be fitted between `probes` and `findings`.
@@ -28,21 +30,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks import _other_designs as others
 from benchmarks._designs import Design, built, drawn, task
-from benchmarks._trainable import TABLE, report
-from benchmarks._truth import FITS, best_score, loss_of
+from benchmarks._trainable import OTHERS, TABLE, report, report_others
+from benchmarks._truth import ENOUGH, FITS, best_score, loss_of
 from sigmascope import diagnosis
+from sigmascope.diagnosis.trainability.model import default_model
 
 FITTED, HELD_OUT = range(446), range(10_000, 10_640)
+MORE, UNSEEN = range(20_000, 20_150), range(30_000, 30_170)  # of the second generator
+OVER = 0.6  # a score at which training of these may stop: they fit
 MEASURED = 256  # samples, of 512; remedies work with the others
 REMEDIES = 3  # that are trained
 STAGES = ("truth", "probes", "findings", "cures")
+FEATURES = ("progress", "reached", "told")
 
 
 def truth(seed: int) -> dict[str, Any]:
     """What training reaches."""
     design, x, y, make = opened(seed)
-    return {"score": best_score(make, design.optimiser, x, y)}
+    enough = OVER if seed >= MORE.start else ENOUGH
+    return {"score": best_score(make, design.optimiser, x, y, enough=enough)}
 
 
 def probes(seed: int) -> dict[str, Any]:
@@ -96,16 +104,23 @@ def _again(
     return remedy.apply(make(), batches)
 
 
-def opened(seed: int) -> tuple[Design, Tensor, Tensor, Callable[[], nn.Module]]:
+def opened(
+    seed: int,
+) -> tuple[Design | others.Other, Tensor, Tensor, Callable[[], nn.Module]]:
     """Design, inputs, targets, and what makes the network."""
     torch.set_num_threads(1)
+    for seeds, families in ((MORE, others.FITTED), (UNSEEN, others.REPORTED)):
+        if seed in seeds:
+            other = others.other(seed - seeds.start, families)
+            x, y = others.task_of(other)
+            return other, x, y, partial(others.network, other, x, y)
     design = drawn(seed, held_out=seed >= HELD_OUT.start)
     x, y = task(design)
     outputs = y.shape[1] if y.ndim > 1 else 10
     return design, x, y, partial(built, design, x.shape[1], outputs)
 
 
-def _options(design: Design, y: Tensor) -> dict[str, Any]:
+def _options(design: Design | others.Other, y: Tensor) -> dict[str, Any]:
     return {"targets": y[:MEASURED], "loss": loss_of(y), "optimiser": design.optimiser}
 
 
@@ -113,7 +128,8 @@ def run(stage: str, folder: Path, mapper: Callable[..., Iterable[Any]]) -> None:
     """One stage for every seed that is not in its file yet."""
     file = folder / f"{stage}.jsonl"
     known = read(file)
-    every = [s for pair in zip_longest(HELD_OUT, FITTED) for s in pair if s is not None]
+    sets = (HELD_OUT, FITTED, MORE, UNSEEN)
+    every = [s for group in zip_longest(*sets) for s in group if s is not None]
     if stage == "findings":
         every = list(HELD_OUT)
     if stage == "cures":
@@ -142,7 +158,7 @@ def read(file: Path) -> dict[int, dict[str, Any]]:
 def fit(folder: Path) -> None:
     """Write the coefficients that the library reads, from the training set alone."""
     scores, seen = read(folder / "truth.jsonl"), read(folder / "probes.jsonl")
-    seeds = [s for s in FITTED if s in scores and s in seen]
+    seeds = [s for s in (*FITTED, *MORE) if s in scores and s in seen]
     rows = [{k: v for k, v in seen[s].items() if k != "seed"} for s in seeds]
     says = f"a score of {FITS} at the best of four rates in 1200 steps"
     model = diagnosis.trainability.fit_trainability(
@@ -163,7 +179,7 @@ def table(folder: Path) -> None:
         if "score" in row and "progress" in row:
             rows.append(row)
     names = [f.name for f in fields(Design)]
-    names += ["score", "progress", "reached", "probability", "ratio", "findings", "cures"]
+    names += ["score", *FEATURES, "probability", "ratio", "findings", "cures"]
     with TABLE.open("w", encoding="utf-8", newline="") as out:
         writer = csv.DictWriter(out, names, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
@@ -174,7 +190,23 @@ def table(folder: Path) -> None:
             writer.writerow(
                 {**row, **short, "findings": " ".join(words), "cures": " ".join(trained)}
             )
+    _table_of_others(*stages[:2])
     report([r for r in rows if "findings" in r])
+
+
+def _table_of_others(*stages: dict[int, dict[str, Any]]) -> None:
+    """The same of the second generator."""
+    names = [f.name for f in fields(others.Other)] + ["score", *FEATURES, "probability"]
+    model, rows = default_model(), []
+    for seed in (s for s in (*MORE, *UNSEEN) if all(s in stage for stage in stages)):
+        row: dict[str, Any] = asdict(opened(seed)[0]) | stages[0][seed] | stages[1][seed]
+        rows.append(row | {"seed": seed, "probability": model.probability(row).value})
+    with OTHERS.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.DictWriter(out, names, lineterminator="\n", extrasaction="ignore")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(row | {k: f"{v:.6g}" for k, v in row.items() if isinstance(v, float)})
+    report_others([r for r in rows if r["seed"] in UNSEEN])
 
 
 def _mapper(workers: int, ray: bool) -> Callable[..., Iterable[Any]]:

@@ -38,6 +38,7 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "squared-error-for-classes",
         ),
         "indifferent-loss": (*TRAINING, "no-gradient", "classes-on-one-output", *COLLAPSE),
+        "unpaired-loss": (*TRAINING, "out-of-reach", "no-gradient", *COLLAPSE),
         "reversed-loss": (
             *TRAINING, "out-of-reach", "raw-output", "unsuited-closing", "loud-output",
             "unscaled-targets", *COLLAPSE, "no-gradient",
@@ -78,7 +79,6 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "copied-targets": (),
         "counted-padding": (),
         "heavy-dropout": (*COLLAPSE, *SIZES, "loud-output", "no-gradient", "dead-units"),
-        "linear-layers": (),
         "unused-layers": ("no-gradient", "no-tangents"),
         "unscaled-inputs": (
             *SIZES, "layer-gain", *COLLAPSE, "hidden-collapse", "loud-output", "saturated-units",
@@ -111,6 +111,11 @@ BRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "unregistered-weights": ("untrained-weights", *SETTINGS),
         "outweighed-error": ("loud-output", "unscaled-targets", *SETTINGS),
         "untrained-weights": TRAINING,
+        "no-gradient": (),
+        "linear-layers": (),
+        "strong-weight-decay": ("other-optimiser",),
+        "strong-momentum": ("other-optimiser",),
+        "strong-clipping": ("other-optimiser",),
         "exploding-signal": (
             "tangent-size", "loud-output", "exploding-adjoints", "non-finite", "vanishing-adjoints",
         ),

@@ -52,6 +52,25 @@ def test_no_progress_is_laid_to_the_likeliest_cause():
     assert grouped([finding("no-progress", "error")])[0].follows == ""
 
 
+def test_another_optimiser_is_no_cause_beside_an_option_that_is_too_strong():
+    found = grouped([finding("other-optimiser"), finding("strong-weight-decay")])
+    assert [(f.name, f.follows) for f in found] == [
+        ("strong-weight-decay", ""),
+        ("other-optimiser", "strong-weight-decay"),
+    ]
+
+
+def test_a_cut_is_blamed_before_layers_without_activation():
+    found = grouped(
+        [finding("linear-layers"), finding("no-gradient"), finding("no-progress", "error")]
+    )
+    assert [(f.name, f.severity) for f in found] == [
+        ("no-gradient", "error"),
+        ("no-progress", "error"),
+        ("linear-layers", "warning"),
+    ]
+
+
 def test_nothing_brings_itself_in_a_circle():
     """Following causes ends, whatever is present."""
     names = set(BRINGS) | {n for brings in BRINGS.values() for n in brings}

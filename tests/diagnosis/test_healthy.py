@@ -86,3 +86,79 @@ SEEDS = [*range(QUICK), *(pytest.param(s, marks=pytest.mark.slow) for s in range
 def test_no_error(seed):
     found = ss.diagnose(made(seed))
     assert [f for f in found.findings if f.severity == "error"] == []
+
+
+class Inside(nn.Module):
+    """A network that makes what its output is compared with, in whatever holds both."""
+
+    def __init__(self, make, hold):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 6))
+        self.other = nn.Linear(6, 6).requires_grad_(False)
+        self.log = nn.Parameter(torch.zeros(()))
+        self.make, self.hold = make, hold
+
+    def forward(self, x):
+        read, made = self.make(self, x)
+        return self.hold(self.net(read), made)
+
+
+def masked(_, x):
+    mask = torch.rand_like(x) < 0.3
+    return x.masked_fill(mask, 0.0), mask
+
+
+def numbered(_, x):
+    turns = torch.randint(0, 6, (len(x),))
+    return torch.stack([row.roll(int(k)) for row, k in zip(x, turns, strict=True)]), turns
+
+
+def noised(_, x):
+    noise = torch.randn_like(x)
+    return x + noise, noise
+
+
+def taught(self, x):
+    return x, self.other(x).detach()
+
+
+def left_out(_, x):
+    labels = (x[:, 0] > 0).long()
+    return x, torch.where(torch.rand(len(x)) < 0.3, -100, labels)
+
+
+MADE = {
+    "mask": (masked, lambda o, m, y: ((o - y).square() * m).sum() / m.sum().clamp(min=1)),
+    "labels": (numbered, lambda o, k, y: F.cross_entropy(o, k)),
+    "labels of some": (left_out, lambda o, k, y: F.cross_entropy(o, k)),
+    "noise": (noised, lambda o, e, y: F.mse_loss(o, e)),
+    "noise, the other way": (noised, lambda o, e, y: (o + 2 * e).square().sum(-1).mean()),
+    "teacher": (taught, lambda o, t, y: F.mse_loss(o, t)),
+    "scale": (lambda self, x: (x, self.log), lambda o, v, y: F.mse_loss(o, y) * (-v).exp() + v),
+}
+FAILS = {"failing-training", "no-progress", "stuck", "rate-too-low", "rate-too-high", "few-steps"}
+
+
+@pytest.mark.parametrize("holder", ["tuple", "dictionary", "list"])
+@pytest.mark.parametrize("made", MADE)
+def test_what_a_model_makes_for_its_loss_is_of_the_same_samples(made, holder):
+    make, loss = MADE[made]
+    hold, take = HOLDERS[holder]
+    torch.manual_seed(0)
+    g = torch.Generator().manual_seed(1)
+    x = torch.randn(N, 2, generator=g) @ torch.randn(2, 6, generator=g)
+    x = x + torch.tensor([2.0, 1.0, 0.0, 0.0, -1.0, -2.0])  # by which turns can be told
+    model = Inside(make, hold)
+    found = ss.diagnose(
+        model,
+        (x, x @ torch.randn(6, 6, generator=g) / 2),
+        loss=lambda o, y: loss(*take(o), y),
+        optimizer=torch.optim.Adam([p for p in model.parameters() if p.requires_grad], 1e-2),
+        batch_size=32,
+        epochs=60,
+    )
+    assert [f.name for f in found.findings if f.severity == "error"] == []
+    assert FAILS.isdisjoint(f.name for f in found.findings if f.severity == "warning")
+    assert not any(k.site == "(training)" for k in found.profile.skipped)
+    assert found.profile.series("least loss")[0].estimate.value > -1e-3  # none is less than zero
+    assert found.profile.series("loss left")[0].estimate.value < 0.9

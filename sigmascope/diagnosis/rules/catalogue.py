@@ -33,6 +33,7 @@ from sigmascope.diagnosis.rules.first_steps import (
 from sigmascope.diagnosis.rules.fit import (
     classes_on_one_output,
     constant_output,
+    heard_elsewhere,
     indifferent_loss,
     omitted_class,
     out_of_reach,
@@ -45,6 +46,7 @@ from sigmascope.diagnosis.rules.fit import (
     squared_error_for_classes,
     too_narrow,
     unfit_targets,
+    unpaired_loss,
     unsuited_closing,
 )
 from sigmascope.diagnosis.rules.initialisation import asymmetric_weights
@@ -115,6 +117,7 @@ RULES: tuple[Rule, ...] = (
     unfit_targets,
     constant_output,
     indifferent_loss,
+    unpaired_loss,
     reversed_loss,
     omitted_class,
     single_target,
@@ -186,7 +189,7 @@ MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
 # what is an error by arithmetic, or because a change to a copy cured it, whatever is foretold
 CERTAIN = (
     "non-finite", "out-of-reach", "wrong-backward", "frozen-layer", "no-tangents",
-    "constant-output", "indifferent-loss", "spread-targets", "failing-training",
+    "constant-output", "indifferent-loss", "unpaired-loss", "spread-targets", "failing-training",
     "foreign-optimiser", "reversed-loss", "unfit-targets",
     "unregistered-weights", "outweighed-error", "offset-inputs", "unscaled-inputs",
 )  # fmt: skip
@@ -215,7 +218,7 @@ def diagnose(profile: Profile, *, rules: Sequence[Rule] = RULES) -> tuple[Findin
     findings = [_advised(f, profile) for rule in rules for f in rule(profile)]
     if learns(profile):
         return grouped(map(_borne, findings))
-    chance = probability(profile)
+    chance = None if heard_elsewhere(profile) else probability(profile)  # which copies told
     return grouped(findings if chance is None else _weighed(findings, chance))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sigmascope.diagnosis.rules.training import told_apart
 from sigmascope.diagnosis.rules.trends import Series, Trend, over_depth
 from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Finding, Profile, Reading
@@ -115,8 +116,11 @@ def _tangents(profile: Profile) -> tuple[list[Reading], float]:
 def unrelated_targets(profile: Profile) -> Iterator[Finding]:
     """Targets that have no more to do with the inputs than permuted ones.
 
-    It speaks only where a test of it has the power to tell.
+    It speaks only where a test of it has the power to tell, and not where training told the targets
+    of other samples apart, as those of pairs, which no neighbours nor linear functions tell.
     """
+    if told_apart(profile):
+        return
     limits = {r.site: r.estimate.value for r in profile.series("told by neighbours at most")}
     powers = {r.site: r.estimate.value for r in profile.series("told of smooth targets")}
     for r in profile.series("target signal"):

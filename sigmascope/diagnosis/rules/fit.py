@@ -17,8 +17,12 @@ REACH_ERROR, REACH_WARNING = 0.5, 0.05  # of the way from the least loss to the 
 GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
 BISHOP = "Bishop 2006, Sec. 4.3"
 CLASSES = ("classes", "one of many")
+EVENLY = "a constant that fits"  # what is not known of targets that are all the same
+UNPAIRED = "the same slope for every sample"  # of a loss that compares no sample with its target
 UNFIT = "unfit targets"  # what was not measured where targets do not go with the output
 LOGARITHM = 1e-3  # no logarithm of a probability is above zero
+NOTHING = 1e-6  # a loss that is none, but for rounding
+ONE_COLUMN = "constant, of one column"
 UNIT = 1.0 + 1e-3  # outputs up to this lie between 0 and 1
 
 
@@ -46,7 +50,10 @@ class _Task:
 
     @property
     def kind(self) -> str:
-        return self.form("distinct targets")
+        """What the targets are; a single one that is no number of a class is a value."""
+        kind = self.form("distinct targets")
+        alone = self.value("distinct targets") == 1 and kind != "classes"
+        return "values" if alone else kind
 
     @property
     def coupling(self) -> str:
@@ -75,7 +82,12 @@ class _Task:
     @property
     def meaningless(self) -> bool:
         """Whether no weights could matter."""
-        return self.has("constant output") or self.has("indifferent loss")
+        return self.has("constant output") or self.indifferent
+
+    @property
+    def indifferent(self) -> bool:
+        """Whether the loss has no slope at all by the outputs."""
+        return self.has("indifferent loss") and self.form("indifferent loss") != UNPAIRED
 
 
 def unfit_targets(profile: Profile) -> Iterator[Finding]:
@@ -109,33 +121,67 @@ def constant_output(profile: Profile) -> Iterator[Finding]:
         )
 
 
-INDIFFERENT = (
-    "The loss does not change with the outputs, whatever these are: its gradient is zero. A "
-    "softmax over one output is always 1, and its cross-entropy 0."
+INDIFFERENT = "The loss does not change with the outputs, whatever these are: its gradient is zero."
+ALONE = " A softmax over one output is always 1, and its cross-entropy 0."
+ELSEWHERE = (
+    " It has one at the weights all the same, which reach it in another way, as where the loss "
+    "calls the model itself: then it is as it is meant, and nothing can be said of outputs."
 )
 ONE_EACH = "Give the model one output for each class, or take a loss for one output."
 STEPPED = (
     "The loss changes with the outputs in steps only, as what is rounded, compared or chosen by "
     "`argmax` does, or is cut off from them: its gradient is zero."
 )
+READ = "Hand the loss what the model puts out for these targets; look for `detach` and `.data`."
 SMOOTH = "Take a loss of the scores themselves (cross-entropy for classes); count hits beside it."
 
 
 def indifferent_loss(profile: Profile) -> Iterator[Finding]:
     """A loss that no output changes."""
     task = _Task.of(profile)
-    if task.has("indifferent loss") and not task.has("constant output"):
+    if task.indifferent and not task.has("constant output"):
         kind, classes = task.kind, f"{task.value('distinct targets'):.0f}"
         many = f" There are {classes} different targets." if kind == "ids as values" else ""
-        stepped = any(r.form == "in steps" for r in profile.series("indifferent loss"))
+        form, elsewhere = task.form("indifferent loss"), heard_elsewhere(profile)
+        alone = form == ONE_COLUMN and abs(task.value("loss of zeros", 0.0)) < NOTHING
+        says = f"{INDIFFERENT}{ALONE if alone else ''}{many}"
         yield Finding(
             "indifferent-loss",
             "(loss)",
+            "note" if elsewhere else "error",
+            task.evidence("indifferent loss", "distinct targets", "Polyak step"),
+            INDIFFERENT + ELSEWHERE if elsewhere else STEPPED if form == "in steps" else says,
+            "Arithmetic: a constant has no slope",
+            () if elsewhere else (SMOOTH if form == "in steps" else ONE_EACH if alone else READ,),
+        )
+
+
+def heard_elsewhere(profile: Profile) -> bool:
+    """Whether weights are in a loss that knows no outputs, as where it calls the model by itself.
+
+    Copies cannot be trained by it then: it calls the model, and not them.
+    """
+    task = _Task.of(profile)
+    return task.indifferent and task.has("Polyak step")
+
+
+def unpaired_loss(profile: Profile) -> Iterator[Finding]:
+    """A loss that draws the outputs of all samples the same way, whatever their targets."""
+    task = _Task.of(profile)
+    if task.form("indifferent loss") == UNPAIRED:
+        yield Finding(
+            "unpaired-loss",
+            "(loss)",
             "error",
             task.evidence("indifferent loss", "distinct targets"),
-            STEPPED if stepped else f"{INDIFFERENT}{many}",
-            "Arithmetic: a constant has no slope",
-            (SMOOTH if stepped else ONE_EACH,),
+            "The gradient of the loss is the same at the outputs of all samples, whatever these "
+            "and their targets are: it moves all of them together, and no sample learns a target "
+            "of its own.",
+            "Arithmetic: the gradient of an average of errors",
+            (
+                "Make a loss of each error before the mean is taken: `(output - target).square()"
+                ".mean()` or `.abs().mean()`, not the square of a mean, nor the mean alone.",
+            ),
         )
 
 
@@ -361,17 +407,27 @@ def shared_classes(profile: Profile) -> Iterator[Finding]:
         )
 
 
+LEFT_OVER = (
+    "as it should be where the output is what an equation leaves over, or scores of which the "
+    "first is right; else there is nothing to tell apart."
+)
+
+
 def single_target(profile: Profile) -> Iterator[Finding]:
     """Targets that are all the same."""
     task = _Task.of(profile)
     told = profile.series("distinct targets")
     if told and told[0].estimate.value == 1 and samples_of(profile) > 1:
+        severity: Severity = "error" if samples_of(profile) >= 8 else "warning"
+        says = "there is nothing to tell apart, and a constant fits them."
+        if any(gap.what == EVENLY for gap in profile.skipped):
+            severity, says = "note", LEFT_OVER
         yield Finding(
             "single-target",
             "(targets)",
-            "error" if samples_of(profile) >= 8 else "warning",
+            severity,
             task.evidence("distinct targets"),
-            "All targets are the same: there is nothing to tell apart, and a constant fits them.",
+            f"All targets are the same: {says}",
             "Arithmetic: a constant has no variance",
             ("Look at what made the targets; read samples in random order.",),
         )

@@ -25,7 +25,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "task": (
             "unfit_targets", "constant_output", "indifferent_loss", "single_target",
-            "reversed_loss", "omitted_class",
+            "unpaired_loss", "reversed_loss", "omitted_class",
             "classes_on_one_output", "spread_targets", "shared_classes", "raw_output",
             "unsuited_closing", "softmax_in_the_loss", "out_of_reach", "too_narrow",
             "squared_error_for_classes",

@@ -27,6 +27,7 @@ BETTER = 0.8  # left by another run, at most, if it is to show that it learns
 BEGUN = 0.9  # the same, of a user's run that has not begun to learn
 CLEARLY = 0.7  # times what the user's run had left by then
 ELSEWHERE = 0.95  # times what the user's run leaves on samples that it has not seen
+APART = 1e-3  # of a loss, by which the best constant's must be above the least
 LEARNS = 0.9  # left on samples that a run has not seen, below which it learns
 LONG = 100  # steps, from which a part of a plan says something of the whole
 ENOUGH = 30  # steps, from which nothing learned means something
@@ -73,6 +74,11 @@ class Runs:
     def steps(self) -> int:
         made = self.value("steps tried")
         return 0 if math.isnan(made) else int(made)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all steps that are planned were made."""
+        return self.value("planned steps") <= self.steps
 
     def better(self, form: str) -> bool:
         """Whether another run learned where the user's had not, by as many samples."""
@@ -133,6 +139,16 @@ def learns(profile: Profile) -> bool:
     return trains(profile) or (runs.left() < STUCK and beyond < LEARNS)
 
 
+def told_apart(profile: Profile) -> bool:
+    """Whether training told targets of samples it had not seen, better than a constant does."""
+    least, same, zeros = (
+        next((r.estimate.value for r in profile.series(name)), math.nan)
+        for name in ("least loss", "least loss of a constant", "loss of zeros")
+    )
+    apart = same - least > APART * max(abs(same), abs(least), abs(zeros))  # else a constant fits
+    return apart and Runs.of(profile).value("loss left on others") < LEARNS
+
+
 def left_words(left: float) -> str:
     """What is left of a loss, to stand before it: a share, or times where it is many."""
     return f"{left:.0%} of" if left < MANY else f"{left:.2g} times"
@@ -142,7 +158,8 @@ def rate_too_high(profile: Profile) -> Iterator[Finding]:
     """A rate at which training breaks or stands still, and a smaller one that learns."""
     runs = Runs.of(profile)
     left = runs.left()
-    if not left >= STUCK or (runs.falling and left < FAR):
+    coming = runs.falling and left < FAR and not (runs.whole and left >= 1.0)
+    if not left >= STUCK or coming:
         return
     smaller = [f for f in LOWER if not math.isnan(runs.left(f))]
     bears = [f for f in smaller if runs.better(f) or runs.driven(f)]
@@ -183,14 +200,13 @@ def _rate_of(runs: Runs, form: str) -> str:
 def rate_too_low(profile: Profile) -> Iterator[Finding]:
     """A rate at which training creeps, and a larger one that is far ahead by then."""
     runs = Runs.of(profile)
-    left, planned = runs.left(), runs.value("planned steps")
-    if not GOOD <= left < math.inf:
+    if not GOOD <= runs.left() < math.inf:
         return
     larger = [f for f in HIGHER if runs.ahead(f)]
     if not larger:
         return
     best = min(larger, key=runs.left)
-    short = planned <= runs.steps  # the whole of the plan was run
+    short = runs.whole
     yield Finding(
         "rate-too-low",
         "(training)",
@@ -207,8 +223,7 @@ def rate_too_low(profile: Profile) -> Iterator[Finding]:
 def few_steps(profile: Profile) -> Iterator[Finding]:
     """A plan that ends while the loss is still on its way."""
     runs = Runs.of(profile)
-    left, planned = runs.left(), runs.value("planned steps")
-    if not (GOOD <= left < math.inf and planned <= runs.steps and runs.falling):
+    if not (GOOD <= runs.left() < 1.0 and runs.whole and runs.falling):
         return
     fall = runs.estimate("last fall of the loss")
     assert fall is not None
@@ -290,8 +305,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     plan is what is wrong; a long one that ends here is told without a cause.
     """
     runs = Runs.of(profile)
-    left = runs.left()
-    whole = runs.value("planned steps") <= runs.steps
+    left, whole = runs.left(), runs.whole
     if not left >= STUCK or runs.falling or not (whole or runs.steps >= LONG):
         return
     named = (rate_too_high, rate_too_low, other_optimiser, large_batch, strong_options)

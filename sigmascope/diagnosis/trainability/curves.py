@@ -9,6 +9,9 @@ WINDOW = 2  # rounds over which a curve is smoothed
 LEAST = 1e-8  # of an alignment
 MARGIN = 0.01  # from 0 and 1, of a share whose odds are taken
 COARSE = 0.02  # the same, of a share of some hundred samples
+FINE = 0.005  # the same, where it matters that next to nothing is left
+BOLDER = 0.45  # log odds that a rate ten times as large is worth: it leaves a plateau sooner
+SETTLED = 4  # rounds at the end over which it is read what outputs tell
 
 
 @final
@@ -51,6 +54,20 @@ class Curve:
             for c, t in zip(self.aligned, self.told, strict=True)
         ]
         return max(windows(each), default=math.log10(LEAST) + log_odds(0.0))
+
+    @property
+    def promise(self) -> float:
+        """By which the rates that go on are chosen, on a logarithmic scale.
+
+        Where nothing is learnt yet, a rate is lost that has made the outputs forget the targets,
+        however far they moved; of those that have not, the largest leaves a plateau first. Its
+        coefficients were chosen on the networks that the probability is fitted to.
+        """
+        way = self.told if self.right is None else self.right
+        come = max(windows(way), default=0.0)
+        last = self.told[-WINDOW:]
+        left = sum(last) / len(last) if last else 0.0
+        return log_odds(left, FINE) + log_odds(come, COARSE) + BOLDER * math.log10(self.rate)
 
     def reached(self, constant: float) -> tuple[float, ...]:
         """How far every round came: 0 is as far as the best constant output, 1 is all the way.
@@ -95,9 +112,11 @@ class Probe:
     def features(self) -> dict[str, float]:
         """The numbers from which a probability and a score are foretold."""
         shares = [s for c in self.curves for s in windows(c.reached(self.constant))]
+        last = max(self.curves, key=lambda c: len(c.told)).told[-SETTLED:]
         return {
             "progress": self.curves[0].progress,
             "reached": log_odds(max(shares, default=0.0), COARSE),
+            "told": log_odds(sum(last) / len(last) if last else 0.0),
         }
 
 

@@ -129,7 +129,7 @@ class Probing:
             OverBudget: Where not all steps will be made in time.
         """
         left = best * rounds
-        alive = sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().progress)
+        alive = sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().promise)
         for each in alive:
             wanted = min(rounds if best > 1 else left, left)
             if wanted:

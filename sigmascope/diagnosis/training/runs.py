@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
+from sigmascope.diagnosis.programs.outputs import NotAtHand
 from sigmascope.gate import Budget, random_states
 from sigmascope.probes.execution import called, duplicate, in_words, layers, recording, still
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
@@ -36,9 +37,11 @@ class StepFailed(Exception):
 
 @contextmanager
 def users_own() -> Iterator[None]:
-    """What is raised in the block is the user's own."""
+    """What is raised in the block is the user's own, but for what cannot be asked of their loss."""
     try:
         yield
+    except NotAtHand:
+        raise
     except Exception as error:
         raise StepFailed(in_words(error)) from error
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
-from sigmascope.diagnosis.programs.outputs import Joint, joint_in
+from sigmascope.diagnosis.programs.outputs import Joint, holding, joint_in
 from sigmascope.diagnosis.remedies.long_memory import LongMemory
 from sigmascope.diagnosis.training.runs import Data, Run, in_batches, scaled_inputs, started
 from sigmascope.gate import Budget, OverBudget, random_states, time_words
@@ -131,10 +131,12 @@ def tried(
     wanted = max(steps // mine.evaluations, min(steps, FEWEST))
     steps = bench.first(mine, wanted)
     first = next(iter(mine.losses), math.nan)
-    rows = slice(0, data.count if data.alone else data.size)
-    if ends is None or data.loss is not given.loss or not data.alone:
-        ends = least_losses(data.loss, output[rows], data.targets[rows])
-    room = room_of(data.loss, output[rows], data.targets[rows], first)
+    joint = joint_in(model)
+    rows = slice(0, None if data.alone else data.size)
+    with holding(joint, output[rows]):
+        if ends is None or data.loss is not given.loss or not data.alone:
+            ends = least_losses(data.loss, output[rows], data.targets[rows])
+        room = room_of(data.loss, output[rows], data.targets[rows], first)
     open_ended = _is_open_ended(ends, first, output, data)
     if open_ended:
         same = first if _is_endless(ends[1], first) else ends[1]
@@ -149,7 +151,7 @@ def tried(
         loose = tuple(loose_weights(duplicate(model), data))
     weighed = None
     with suppress(Exception):  # a part of a loss may take nothing that is made up
-        weighed = Weighed.of(data, joint_in(model), output)
+        weighed = Weighed.of(data, joint, output)
     trials = Trials(mine, {}, scale, wanted, loose=loose, weighed=weighed)
     trials.errors[PLANNED] = trials.error_left(mine)
     if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
@@ -257,12 +259,14 @@ class Weighed:
 
     Attributes:
         data: With the loss, of the outputs side by side.
+        joint: What joins the outputs.
         own: Which columns are compared with the targets.
         before: All of them before training.
         ends: The least of that part of the loss, and that of one output for all samples.
     """
 
     data: Data
+    joint: Joint | None
     own: Tensor
     before: Tensor
     ends: tuple[float, float]
@@ -275,18 +279,20 @@ class Weighed:
             return None
         own, before = own.to(output.device), output.detach()
         compared = lambda part, y: data.loss(_placed(before, own, part), y)
-        ends = least_losses(compared, before[:, own], data.targets)
-        return cls(data, own, before, ends)
+        with holding(joint, output):
+            ends = least_losses(compared, before[:, own], data.targets)
+        return cls(data, joint, own, before, ends)
 
     def alone(self, output: Tensor, targets: Tensor) -> Tensor:
         """The same loss, without the gradients of what is not compared."""
-        return self.data.loss(torch.where(self.own, output, output.detach()), targets)
+        with holding(self.joint, output):
+            return self.data.loss(torch.where(self.own, output, output.detach()), targets)
 
     def left(self, output: Tensor) -> float:
         """What is left of the compared part, over what its best constant leaves."""
-        now = float(
-            self.data.loss(_placed(self.before, self.own, output[:, self.own]), self.data.targets)
-        )
+        made = _placed(self.before, self.own, output[:, self.own])
+        with holding(self.joint, output):
+            now = float(self.data.loss(made, self.data.targets))
         free, same = self.ends
         return (
             (now - min(free, now)) / (same - min(free, now)) if same > min(free, now) else math.nan

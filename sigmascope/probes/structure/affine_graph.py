@@ -39,16 +39,21 @@ def is_affine(output: Tensor, weights: Collection[Tensor]) -> bool:
 
 
 def _is_linear(node: Any, weights: Collection[int]) -> bool:
-    """Whether a node is linear in what comes from data; a factor that is a weight is none of it."""
+    """Whether a node is linear in what comes from data; a factor that is a weight is none of it.
+
+    What is off the tape, as behind `detach` or `no_grad`, may have come from the data in any way.
+    """
     if leaf(node) is not None:
         return True
     kind = operation(node)
     if kind not in LINEAR:
         return False
-    if kind not in ("Mul", "Div", *WEIGHTED):
-        return True
     sides = [f for f, _ in node.next_functions]
+    if kind not in ("Mul", "Div", *WEIGHTED):
+        return kind != "Cat" or None not in sides
     data = sum(f is not None and _is_data(f, weights) for f in sides)
+    if kind in WEIGHTED and data == 0 and None in sides:
+        return False
     return data <= 1 and (kind in WEIGHTED or None not in sides or _by_constant(node))
 
 

@@ -61,6 +61,10 @@ class Fit:
         reversed: The losses of right and of wrong answers, where the right ones have the larger.
         omitted: Classes that the loss leaves out though they are no filling, with their share of
             the targets.
+        unpaired: Whether the gradient at the output is the same for every sample, whatever outputs
+            and targets are, so that no sample is compared with a target of its own.
+        evenly: Whether targets that are all the same are met where the last weight writes the same
+            for every sample; that of a residual, whose data is put in behind it, does not.
         unheard: Whether outputs differ, and what the last weight writes has no part in them now:
             which of them are possible is then not known.
     """
@@ -87,6 +91,8 @@ class Fit:
     unread: bool = False
     reversed: tuple[float, float] | None = None
     omitted: tuple[tuple[int, float], ...] = ()
+    unpaired: bool = False
+    evenly: bool = False
     unheard: bool = False
 
     @property
@@ -121,6 +127,7 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     else:
         known["omitted"] = omitted_classes(loss, output, targets, labels, subject.batch)
         known["reversed"] = reversed_loss(loss, output, targets, labels, needs)
+        known["unpaired"] = is_unpaired(loss, output, targets)
     if output.numel() > LARGEST or not sums.is_finite(output):
         return Fit(**known)
     known |= _least(loss, output, targets, labels, needs)
@@ -137,6 +144,10 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
         reach = max(reach, known["free"])
     alike = ending.start.numel() == output.numel()
     known |= {"reach": reach, "undecided": _undecided(best, labels), "alike": alike}
+    alone = labels is not None and labels.distinct == 1
+    if labels is not None and alone and ending.start.shape[:1] == output.shape[:1]:
+        least = _least_evenly(ending, start, output, targets, labels, loss)
+        known["evenly"] = least - reach <= ALMOST * max(known["now"] - reach, 0.0) + known["room"]
     return Fit(**known, **_possible(ending, start), known=True, closing=ending.closing)
 
 
@@ -214,6 +225,22 @@ def _ends(
     return both(share) if shares and endless else found
 
 
+def _least_evenly(
+    ending: Tail,
+    start: Callable[[Tensor], Tensor],
+    output: Tensor,
+    targets: Tensor,
+    labels: Labels,
+    loss: Loss,
+) -> float:
+    """The least loss where the last weight writes the same for every sample."""
+    spread = lambda row: start(row.expand(ending.start.shape))
+    starts = [s[:1] for s in tail_starts(ending.start, output, labels)]
+    if targets.is_floating_point() and targets.numel() == ending.start.numel():
+        starts.append(targets.detach().to(ending.start).reshape(ending.start.shape)[:1])
+    return least_loss(spread, starts, targets, loss)[0]
+
+
 def _labels_best(loss: Loss, targets: Tensor, labels: Labels | None, known: dict[str, Any]) -> bool:
     """Whether outputs of 0 and 1, as the labels are, have the least loss."""
     if labels is None or labels.wanted is None:
@@ -259,6 +286,50 @@ def _loss_of(loss: Loss, output: Tensor, targets: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _slope_of(loss: Loss, output: Tensor, targets: Any) -> Tensor | None:
+    """Of the loss by outputs that are made up; None where it raises or has none."""
+    at = output.detach().clone().requires_grad_()
+    try:
+        with random_states(), torch.enable_grad():
+            (slope,) = torch.autograd.grad(loss(at, targets), [at])
+    except Exception:  # noqa: BLE001 (a loss may raise anything of what is made up)
+        return None
+    return slope
+
+
+def is_unpaired(loss: Loss, output: Tensor, targets: Tensor) -> bool:
+    """Whether the gradient is the same for every sample, as where errors are averaged first.
+
+    Outputs are drawn of many sizes, those of the targets among them: an absolute error has the same
+    slope at all samples while outputs are far below all targets.
+
+    Args:
+        loss: What compares outputs with targets.
+        output: Of the model, of which only the form matters.
+        targets: Theirs; where all are the same, there is nothing to tell apart.
+    """
+    count = len(output) if output.ndim else 0
+    if count < 2 or not targets.ndim or len(targets) != count or _is_one(targets):
+        return False
+    drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
+    sizes = [*DRAWS]
+    if targets.is_floating_point():
+        sizes.append(3.0 * float(targets.detach().double().square().mean().sqrt()))
+    sloped = 0
+    for size in sizes:
+        slope = _slope_of(loss, size * drawn, targets)
+        if slope is None or not bool(slope.isfinite().all()) or not bool(slope.any()):
+            continue
+        sloped += 1
+        if float((slope - slope[:1]).abs().max()) > SAME * float(slope.abs().max()):
+            return False
+    return sloped > 1
+
+
+def _is_one(targets: Tensor) -> bool:
+    return bool((targets == targets[:1]).all())
+
+
 def targets_unread(loss: Loss, output: Tensor, targets: Tensor) -> bool:
     """Whether a loss is the same to the last bit whatever the targets are, as of contrastive ones.
 
@@ -288,7 +359,7 @@ def reversed_loss(
         labels: What they are.
         needs: What the loss asks of outputs.
     """
-    if labels is None:
+    if labels is None or not _are_scores(loss, output, targets, labels):
         return None
     pairs: list[tuple[Tensor, Tensor]] = []
     base = output.detach()
@@ -312,6 +383,37 @@ def reversed_loss(
     if not known or not all(a > b + 1e-3 * max(abs(a), abs(b), 1e-12) for a, b in known):
         return None
     return known[0]
+
+
+def _are_scores(loss: Loss, output: Tensor, targets: Tensor, labels: Labels) -> bool:
+    """Whether the columns of an output are those of the classes that targets name by number.
+
+    An output may have room for the classes and be none of them, as an embedding that a loss with
+    weights of its own reads. Where all columns are the same, a loss of scores draws that of the
+    label one way, for every sample the same, and none of the others that way, nor more strongly.
+    """
+    wanted = labels.wanted
+    if labels.kind != "classes" or wanted is None or wanted.shape[labels.dim] < 2:
+        return True
+    k = wanted.shape[labels.dim]
+    holds = wanted.movedim(labels.dim, -1).to(output.device)
+    for even in (0.0, 1 / k, -math.log(k)):
+        slope = _slope_of(loss, torch.full_like(output, even), targets)
+        if slope is None or not bool(slope.isfinite().all()):
+            continue
+        slope = slope.movedim(labels.dim, -1)
+        counted = holds.any(-1) & (slope != 0).any(-1)
+        rows, at = slope[counted], holds[counted]
+        if not len(rows):
+            continue
+        label, others = rows[at], rows[~at].view(len(rows), k - 1)
+        room = 1e-3 * label.abs()
+        way = label[0].sign()
+        one_way = bool((label * way > 0).all())
+        apart = bool(((others * way).amax(-1) <= room).all())
+        if one_way and apart and bool((others.abs().amax(-1) <= label.abs() + room).all()):
+            return True
+    return False
 
 
 def omitted_classes(
@@ -338,11 +440,8 @@ def omitted_classes(
     ids = targets.detach().cpu()
     heard = torch.zeros(ids.shape, dtype=torch.bool)
     for made in (drawn, drawn.softmax(labels.dim), drawn.log_softmax(labels.dim), output.detach()):
-        at = made.clone().requires_grad_()
-        try:
-            with random_states(), torch.enable_grad():
-                (slope,) = torch.autograd.grad(loss(at, targets), [at])
-        except Exception:  # noqa: BLE001 (a loss may raise anything of what is made up)
+        slope = _slope_of(loss, made, targets)
+        if slope is None:
             return ()
         moved = (slope.movedim(labels.dim, -1) != 0).any(-1).cpu()
         if moved.shape != ids.shape:

@@ -35,7 +35,19 @@ def constant_loss(
     """
     within = within or domain_of(output)
     spread = lambda row: within(row).expand(output.shape)
-    return least_loss(spread, list(_constants(output, targets)), targets, loss)[0]
+    dim = _samples_of(output, targets)
+    return least_loss(spread, list(_constants(output, targets, dim)), targets, loss)[0]
+
+
+def _samples_of(output: Tensor, targets: Any) -> int:
+    """Which dimension of an output has the samples: the first, or else the one that is as long.
+
+    Recurrent layers put time first, and so may what is made of them, while targets are by sample.
+    A first one that is a multiple has samples and places in one row.
+    """
+    count = len(targets) if isinstance(targets, Tensor) and targets.ndim else 0
+    long = [dim for dim, size in enumerate(output.shape) if size == count]
+    return long[0] if len(long) == 1 and len(output) % count else 0
 
 
 def domain_of(output: Tensor) -> Callable[[Tensor], Tensor]:
@@ -50,13 +62,14 @@ def domain_of(output: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda o: o
 
 
-def _constants(output: Tensor, targets: Any) -> Iterator[Tensor]:
-    row = output.detach()[:1]
+def _constants(output: Tensor, targets: Any, dim: int) -> Iterator[Tensor]:
+    row = output.detach().narrow(dim, 0, 1)
     yield torch.zeros_like(row)
     yield torch.full_like(row, 0.5)
     yield torch.full_like(row, 1 / max(row.shape[-1], 1))
     if isinstance(targets, Tensor) and targets.is_floating_point() and targets.ndim:
         mean = targets.detach().to(row).mean(0, keepdim=True)
+        mean = mean.movedim(0, dim) if dim < mean.ndim else mean
         if mean.shape == row.shape:
             yield mean
 

@@ -7,6 +7,7 @@ when all scores of a row are raised by the same, and so on.
 """
 
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -38,7 +39,8 @@ class Needs:
         indifferent: Whether its gradient is zero at every output.
         stepped: Whether it changes with the outputs all the same, as what is rounded does.
         logarithms: Whether it is linear in the output of the class that holds and knows no other,
-            as the negative log-likelihood is, so that outputs must be logarithms of probabilities.
+            as the negative log-likelihood is, or weighs outputs by targets that are probabilities,
+            so that outputs must be logarithms of probabilities.
     """
 
     least: float = -math.inf
@@ -134,7 +136,8 @@ class _Trial:
             for end in (0.3, NEAR, NEARER)
         )
         first, then = near - far, nearer - near
-        grows = abs(first) > 0 and (first > 0 or not told)
+        seen = SAME * max(abs(far), abs(self.value(shares)))  # less than that may be rounding
+        grows = abs(first) > seen and (first > 0 or not told)
         return grows and math.isfinite(then) and then / first > LOGARITHM
 
     def coupling(
@@ -154,16 +157,34 @@ class _Trial:
         return "picked" if picks else "none"
 
     def picks_linearly(self, slope: Tensor, other: Tensor) -> bool:
-        """Whether two slopes are the same, negative at the class that holds, and zero elsewhere."""
-        if self._wanted is None or self._like.shape[self._dim] < 2:
+        """Whether two slopes are the same, negative at the class that holds, and zero elsewhere.
+
+        Or where rows of the targets are probabilities, the less the more probable.
+        """
+        linear = bool((slope - other).abs().max() <= SAME * slope.abs().max())
+        if self._like.shape[self._dim] < 2 or not linear or not bool(slope.any()):
             return False
+        if self._wanted is None:
+            return any(self._weighs(slope, rows) for rows in self._rows())
         there = slope[self._wanted]
-        alone = not bool(slope[~self._wanted].any()) and bool((there <= 0).all())
-        return (
-            alone
-            and bool(there.any())
-            and bool((slope - other).abs().max() <= SAME * slope.abs().max())
-        )
+        return not bool(slope[~self._wanted].any()) and bool((there <= 0).all())
+
+    def _rows(self) -> Iterator[Tensor]:
+        """Targets that are probabilities, or the logarithms of some."""
+        given = self._targets
+        if not isinstance(given, Tensor) or given.shape != self._like.shape:
+            return
+        if given.is_floating_point():
+            for rows in (given.to(self._like), given.to(self._like).exp()):
+                sums = rows.sum(self._dim)
+                if bool((rows >= 0).all()) and bool(((sums - 1).abs() < SAME).all()):
+                    yield rows
+
+    def _weighs(self, slope: Tensor, rows: Tensor) -> bool:
+        """Whether a slope is minus the targets, but for a factor of each row, which is positive."""
+        size = -slope.sum(self._dim, keepdim=True)
+        gap = (slope + size * rows).abs().max()
+        return bool((size >= 0).all()) and bool(gap <= SAME * slope.abs().max())
 
     def _alike(self, a: Tensor, b: Tensor) -> bool:
         first, second = self.value(a), self.value(b)

@@ -19,6 +19,8 @@ NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
 FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
 ONE = Estimate.exactly(1.0)
+EVENLY = "a constant that fits"  # what is not known of targets that are all the same
+UNPAIRED = "the same slope for every sample"
 
 
 def task_items(subject: Subject) -> Iterator[Item]:
@@ -181,7 +183,7 @@ def _reach(
     subject: Subject, targets: Tensor, fit: Fit, wanted: Float64[Tensor, "n k"] | None
 ) -> Iterator[Item]:
     """What outputs, targets and loss ask of one another, and what no weights could reach."""
-    yield from _asked(fit)
+    yield from _asked(fit, one=subject.output.ndim < 2 or subject.output.shape[-1] == 1)
     if math.isfinite(fit.over_constant) and math.isfinite(fit.same):
         ratio = Estimate.rounded(fit.over_constant, ulps=2**20)
         yield Reading("(loss)", "first loss over a constant's", ratio, VIEW)
@@ -203,11 +205,17 @@ def _reach(
         yield from _too_narrow(subject, targets, wanted)
 
 
-def _asked(fit: Fit) -> Iterator[Item]:
-    """What targets are, what the loss asks of outputs, and how low it gets."""
+def _asked(fit: Fit, *, one: bool) -> Iterator[Item]:
+    """What targets are, what the loss asks of outputs (of `one` column), and how low it gets."""
     if fit.labels is not None:
         distinct = Estimate.exactly(fit.labels.distinct)
         yield Reading("(targets)", "distinct targets", distinct, VIEW, fit.labels.kind)
+        if fit.labels.distinct == 1 and not fit.evenly:
+            why = (
+                "nothing that the last weight could write for all samples alike is known to give "
+                "them, as where the output is what an equation leaves over"
+            )
+            yield Skipped("(targets)", EVENLY, why)
     if fit.unread:
         yield Reading("(loss)", "targets not read", ONE, VIEW)
     if fit.spread:
@@ -222,8 +230,11 @@ def _asked(fit: Fit) -> Iterator[Item]:
         yield Skipped("(loss)", "what the loss asks", "it bears no outputs that are made up")
         return
     if fit.needs.indifferent:
-        form = "in steps" if fit.needs.stepped else "constant"
+        form = "constant, of one column" if one else "constant"
+        form = "in steps" if fit.needs.stepped else form
         yield Reading("(loss)", "indifferent loss", ONE, VIEW, form)
+    elif fit.unpaired:
+        yield Reading("(loss)", "indifferent loss", ONE, VIEW, UNPAIRED)
     if fit.needs.logarithms:
         yield Reading("(loss)", "loss of logarithms", ONE, VIEW)
     wanted = Estimate.exactly(float(fit.needs.probabilities))

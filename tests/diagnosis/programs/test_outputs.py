@@ -10,7 +10,14 @@ from torch import nn
 from torch.nn import functional as F
 
 import sigmascope as ss
-from sigmascope.diagnosis.programs.outputs import joined, joint_in, read_by, without_joints
+from sigmascope.diagnosis.programs.outputs import (
+    NotAtHand,
+    holding,
+    joined,
+    joint_in,
+    read_by,
+    without_joints,
+)
 from sigmascope.gate import Refusal
 from sigmascope.probes.samples import as_tensor
 
@@ -127,3 +134,73 @@ def test_it_is_diagnosed_as_a_loss_of_the_tensor_is():
     found = ss.diagnose(Mapped(), (x, y), loss=both, **options)
     assert found.findings == ()
     assert found.profile.series("loss left")[0].estimate.value < 0.5
+
+
+class Drawing(nn.Module):
+    """Makes what its loss reads beside its scores, other every time."""
+
+    def __init__(self, *, several):
+        super().__init__()
+        self.net, self.scale, self.several = nn.Linear(8, 3), nn.Parameter(torch.ones(2)), several
+
+    def forward(self, x):
+        z = self.net(x)
+        drawn = torch.randint(0, 3, (len(x),))
+        given = {"scores": z, "labels": drawn, "mask": torch.rand(len(x)) < 0.5, "of": len(x)}
+        more = {"noise": torch.randn_like(z), "state": 2 * z, "scale": self.scale}
+        return given | (more if self.several else {})
+
+
+def told(o, y):
+    value = (CE(o["scores"], o["labels"], reduction="none") * o["mask"]).sum() / o["of"] + 0 * y
+    if "noise" in o:
+        value = value + ((o["state"] - o["noise"]).square() * o["scale"].sum()).mean()
+    return value
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_is_beside_is_of_the_same_forward_pass(several):
+    torch.manual_seed(0)
+    net, zero = Drawing(several=several), torch.zeros(())
+    x = torch.randn(6, 8, generator=G)
+    with torch.no_grad():
+        joint = read_by(told, net(x), zero, count=6)
+    mine = joint.of(told)
+    kept = []
+    net.register_forward_hook(lambda _, args, output: kept.append(output))
+    with joined(net, joint):
+        for size in (6, 4, 4):
+            output = net(x[:size])
+            torch.testing.assert_close(mine(output, zero), told(kept[-1], zero))
+            ours, theirs = (
+                torch.autograd.grad(v, [*net.parameters()], retain_graph=True, allow_unused=True)
+                for v in (mine(output, zero), told(kept[-1], zero))
+            )
+            torch.testing.assert_close(ours, theirs)
+        assert joint.fixed == ({3} if several else set())
+        for rows in (slice(0, 2), slice(1, 3)):  # earlier ones too, as long as they are there
+            torch.testing.assert_close(
+                joint.apart(output[rows])["labels"], kept[-1]["labels"][rows]
+            )
+        twice = joint.apart(torch.cat([output, output]))
+        torch.testing.assert_close(twice["mask"], kept[-1]["mask"].repeat(2))
+        made = torch.zeros_like(output)[:3]
+        with pytest.raises(NotAtHand, match="as many samples"):
+            joint.apart(made)
+        with holding(joint, output[1:]):
+            torch.testing.assert_close(joint.apart(made)["labels"], kept[-1]["labels"][1:])
+            if several:  # what is data is not made up
+                torch.testing.assert_close(joint.apart(made)["noise"], kept[-1]["noise"][1:])
+        first = joint.apart(torch.zeros(6, *output.shape[1:]))
+        assert torch.equal(first["labels"], joint.whole["labels"])
+
+
+def test_nothing_is_kept_of_a_forward_pass_that_is_over():
+    net = Drawing(several=True)
+    x = torch.randn(6, 8, generator=G)
+    joint = read_by(told, net(x), torch.zeros(()), count=6)
+    with joined(net, joint):
+        for _ in range(3):
+            net(x)
+        assert len(joint._passes) <= 1
+    assert joint._last is None

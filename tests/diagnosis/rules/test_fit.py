@@ -15,7 +15,12 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.diagnosis.rules.catalogue import RULES, diagnose
-from sigmascope.diagnosis.rules.fit import indifferent_loss, out_of_reach, softmax_in_the_loss
+from sigmascope.diagnosis.rules.fit import (
+    indifferent_loss,
+    out_of_reach,
+    single_target,
+    softmax_in_the_loss,
+)
 from sigmascope.records import Profile
 from tests.diagnosis.readings import BELOW, reading, said
 
@@ -25,9 +30,9 @@ G = torch.Generator().manual_seed(0)
 X = torch.randn(N, 6, generator=G)
 IDS = torch.arange(N).remainder(K)
 FIT = {
-    "constant-output", "indifferent-loss", "classes-on-one-output", "spread-targets",
-    "shared-classes", "raw-output", "unsuited-closing", "double-softmax", "single-target",
-    "out-of-reach", "squared-error-for-classes", "unfit-targets",
+    "constant-output", "indifferent-loss", "unpaired-loss", "classes-on-one-output",
+    "spread-targets", "shared-classes", "raw-output", "unsuited-closing", "double-softmax",
+    "single-target", "out-of-reach", "squared-error-for-classes", "unfit-targets",
 }  # fmt: skip
 
 
@@ -166,13 +171,33 @@ def test_classes_by_number_on_one_output(least):
 def test_a_loss_in_steps_is_no_softmax_over_one_output():
     """What to do differs: more outputs are of no use to a loss of `argmax`."""
     said = {}
-    for form in ("in steps", "constant"):
-        (said[form],) = indifferent_loss(
-            Profile((reading("indifferent loss", 1, "(loss)", "setup", form),))
-        )
-    assert "argmax" in said["in steps"].says
-    assert "softmax" in said["constant"].says
-    assert said["in steps"].remedies != said["constant"].remedies
+    one = "constant, of one column"
+    for form in ("in steps", "constant", one):
+        for zeros in (0.0, 0.5):
+            (said[form, zeros],) = indifferent_loss(
+                Profile((reading("indifferent loss", 1, "(loss)", "setup", form),
+                         reading("loss of zeros", zeros, "(loss)", "setup")))
+            )  # fmt: skip
+    assert "argmax" in said["in steps", 0.0].says
+    assert [key for key, f in said.items() if "softmax" in f.says] == [(one, 0.0)]
+    assert [key for key, f in said.items() if "one output" in f.remedies[0]] == [(one, 0.0)]
+
+
+def test_a_loss_that_calls_the_model_itself():
+    facts = [reading("indifferent loss", 1, "(loss)", "setup", "constant, of one column"),
+             reading("loss of zeros", 0.4, "(loss)", "setup")]  # fmt: skip
+    fits = reading("probability of fitting", 0.1, "(model)", "setup")
+    assert "no-progress" in {f.name for f in diagnose(Profile((*facts, fits)))}
+    steps = reading("Polyak step", 1.0, "(loss)", "setup")
+    (only,) = diagnose(Profile((*facts, fits, steps)))
+    assert (only.name, only.severity) == ("indifferent-loss", "note")
+    assert "calls the model" in only.says
+
+
+def test_errors_that_are_averaged_first():
+    values = torch.randn(N, 2, generator=G)
+    assert found(2, None, lambda o, y: (o - y).mean() ** 2, values) == {"unpaired-loss": "error"}
+    assert found(2, None, lambda o, y: (o - y).mean(), values) == {"unpaired-loss": "error"}
 
 
 def test_values_are_left_in_peace():
@@ -198,6 +223,37 @@ def test_shapes_that_are_spread():
 def test_one_class_only():
     names = found(K, None, F.cross_entropy, torch.zeros(N, dtype=torch.long))
     assert names == {"single-target": "error"}
+
+
+class Left(nn.Module):
+    """An output that data are put in behind the last weight, as the residual of an equation."""
+
+    def forward(self, z):
+        return z - torch.randn(z.shape, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("value", [0.0, 1.0, 3.0])
+def test_one_value_is_no_class(value, width):
+    targets = torch.full((N, width), value)
+    assert found(width, None, squared, targets) == {"single-target": "error"}
+    assert found(width, Left(), squared, targets) == {"single-target": "note"}
+
+
+@pytest.mark.parametrize(
+    ("batch", "severity"), [("8 samples", "error"), ("7 samples", "warning"), ("1 sample", None)]
+)
+def test_how_many_targets_are_enough(batch, severity):
+    one = Profile((reading("distinct targets", 1, "(targets)", "setup", "values"),),
+                  about={"batch": batch})  # fmt: skip
+    assert {f.severity for f in single_target(one)} == ({severity} if severity else set())
+
+
+def test_logarithms_beside_rows_of_probabilities():
+    soft, loss = 0.9 * torch.eye(K)[IDS] + 0.1 / K, nn.KLDivLoss(reduction="batchmean")
+    assert found(K, nn.Softmax(-1), loss, soft) == {"unsuited-closing": "warning"}
+    assert found(K, None, loss, soft) == {"raw-output": "error"}
+    assert found(K, nn.LogSoftmax(-1), loss, soft) == {}
 
 
 @pytest.mark.parametrize(

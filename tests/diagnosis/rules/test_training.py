@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from sigmascope.diagnosis.rules.first_steps import unrelated_targets
 from sigmascope.diagnosis.rules.training import (
     few_steps,
     large_batch,
@@ -13,6 +14,7 @@ from sigmascope.diagnosis.rules.training import (
     rate_too_low,
     strong_options,
     stuck,
+    told_apart,
     trains,
 )
 from sigmascope.records import Estimate
@@ -60,6 +62,15 @@ def test_a_rate_that_is_too_high(left, theirs, then, fall, severity):
     facts = runs(left, ("rate x 0.1", theirs, then), fall=fall)
     assert said(rate_too_high, *facts).get("rate-too-high") == severity
     assert said(rate_too_high, *runs(left, ("rate x 10", theirs, then), fall=fall)) == {}
+
+
+@pytest.mark.parametrize(
+    ("left", "planned", "severity"),
+    [(1.0, 200, "warning"), (1.0 * BELOW, 200, None), (1.0, 201, None), (1.0, None, None)],
+)
+def test_a_loss_that_falls_and_is_above_a_constants_at_the_end(left, planned, severity):
+    facts = runs(left, ("rate x 0.1", 0.5, 1.0), fall=0.2, planned=planned)
+    assert said(rate_too_high, *facts).get("rate-too-high") == severity
 
 
 @pytest.mark.parametrize(
@@ -127,6 +138,8 @@ def test_a_rate_at_which_nothing_holds():
     ("left", "fall", "planned", "speaks"),
     [
         (0.6, 0.06 * ABOVE, 200, True),
+        (1.0 * BELOW, 0.2, 200, True),
+        (1.0, 0.2, 200, False),  # the best constant would do better: that is not on its way
         (0.6, 0.06 * BELOW, 200, False),
         (0.6, 0.2, 201, False),
         (0.6, 0.2, None, False),
@@ -200,6 +213,27 @@ def test_the_network_is_not_blamed_where_the_probe_learns():
     )
     assert "what is trained is at fault" in words(0.49)
     assert "at fault" not in words(0.5)
+
+
+@pytest.mark.parametrize(
+    ("others", "least", "same", "apart"),
+    [
+        (0.9 * BELOW, 0.0, 0.4, True),
+        (0.9, 0.0, 0.4, False),
+        (0.1, 0.0, 0.0005, False),  # a constant fits
+        (0.1, -1.0, -0.5, True),
+        (None, 0.0, 0.4, False),
+    ],
+)
+def test_whether_targets_were_told_apart(others, least, same, apart):
+    facts = [reading("least loss", least, "(loss)", "setup"),
+             reading("least loss of a constant", same, "(loss)", "setup"),
+             reading("loss of zeros", 0.6, "(loss)", "setup")]  # fmt: skip
+    if others is not None:
+        facts.append(reading("loss left on others", others, "(training)", "training", PLANNED))
+    assert told_apart(profile(*facts)) is apart
+    signal = reading("target signal", -0.2, "layer 0", "setup")
+    assert (said(unrelated_targets, signal, *facts) == {}) is apart
 
 
 def test_whether_it_trains():

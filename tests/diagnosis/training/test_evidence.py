@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs import recipe_of
+from sigmascope.diagnosis.programs.outputs import NotAtHand
 from sigmascope.diagnosis.training import Data, training_items
 from sigmascope.diagnosis.training.evidence import falling
 from sigmascope.diagnosis.training.runs import started
@@ -39,6 +40,22 @@ def test_a_good_rate_needs_no_other():
     assert seen["loss left", PLANNED].value < 0.05
     assert seen["score", PLANNED].value > 0.9
     assert {form for _, form in seen} == {PLANNED}
+
+
+@pytest.mark.parametrize(
+    ("error", "site"), [(NotAtHand, "(training)"), (ValueError, "(a training step)")]
+)
+def test_what_cannot_be_asked_of_a_loss_is_no_fault_of_the_step(error, site):
+    def loss(output, targets):
+        raise error("as many samples")
+
+    model = network()
+    (said,) = training_items(
+        model, Data(X, Y, loss, 16), recipe_of("sgd", model, 0.1), planned=None, ends=(0.0, 1.0)
+    )
+    assert isinstance(said, Skipped)
+    assert said.site == site
+    assert said.why.startswith("a limit of sigmascope") == (error is NotAtHand)
 
 
 def within(seconds):

@@ -30,6 +30,19 @@ class Masked(nn.Module):
         return self.b(z * (z > 0).float())
 
 
+class OffTape(nn.Module):
+    """A ReLU network that the tape knows nothing of, and layers behind it."""
+
+    def __init__(self, through):
+        super().__init__()
+        self.a = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 4))
+        self.b, self.c = nn.Linear(4, 4, bias=False), nn.Linear(4, 3)
+        self.through = through
+
+    def forward(self, x):
+        return self.c(self.b(self.through(self.a(x), x)))
+
+
 AFFINE = [
     nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)),
     nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 2)),
@@ -41,6 +54,9 @@ CURVED = [
     nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 2)),
     Product(),
     Masked(),
+    OffTape(lambda h, x: h.detach()),
+    OffTape(lambda h, x: torch.tensor(h.detach().numpy())),
+    OffTape(lambda h, x: torch.cat([h.detach()[:, :2], x[:, :2]], 1)),
     nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 2, 2), nn.MaxPool1d(3), nn.Flatten(),
                   nn.Linear(2, 1)),
 ]  # fmt: skip

@@ -139,6 +139,7 @@ def test_of_healthy_losses_nothing_is_said(name, scale):
     scaled = lambda o, y: scale * loss(o, y)
     found = fit([last] if last else [], scaled, targets)
     assert found.reversed is None
+    assert not found.unpaired
     assert found.omitted == ()
     assert not found.unread
 
@@ -150,6 +151,78 @@ def test_a_loss_of_the_other_sign_is_reversed(name):
     assert found.reversed is not None
     right, wrong = found.reversed
     assert right > wrong
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("width", [4, 8])
+def test_columns_of_an_embedding_are_no_scores(seed, width):
+    """A criterion with weights of its own knows no column as that of a class."""
+    own = torch.randn(4, width, generator=torch.Generator().manual_seed(seed))
+    for sign in (1, -1):
+        loss = lambda o, y, s=sign: s * F.cross_entropy(F.normalize(o) @ F.normalize(own).mT, y)
+        assert fit([], loss, CLASSES, width).reversed is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_scores_that_are_moved_are_scores(sign):
+    prior = torch.tensor([0.0, 2.0, -1.0, 0.5])
+    found = fit([], lambda o, y: sign * F.cross_entropy(o + prior, y), CLASSES)
+    assert (found.reversed is None) is (sign == 1)
+
+
+VALUES = torch.randn(N, 4, generator=G)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e5])
+@pytest.mark.parametrize(
+    ("loss", "unpaired"),
+    [
+        (lambda o, y: (o - y).mean() ** 2, True),
+        (lambda o, y: (o - y).mean().abs(), True),
+        (lambda o, y: (o - y).mean(), True),
+        (lambda o, y: (y - o).sum(), True),
+        (lambda o, y: (o.mean(0) - y.mean(0)).square().sum(), True),  # a target of each column
+        (F.l1_loss, False),
+        (F.mse_loss, False),
+        (nn.HuberLoss(), False),
+        (lambda o, y: torch.cdist(o, y).mean() - torch.cdist(o, o).mean() / 2, False),  # of sets
+        (lambda o, y: -(o * y.sign()).mean(), False),  # a critic
+        (lambda o, y: -(o * (y > 0)).mean(), False),
+        (lambda o, y: o.mean(), False),  # which reads no targets
+    ],
+)
+def test_errors_that_are_averaged_first_tell_no_sample_apart(loss, unpaired, size):
+    assert fit([], loss, size * VALUES).unpaired is unpaired
+
+
+def test_quantiles_of_large_targets_are_told_apart():
+    levels = torch.tensor([0.1, 0.3, 0.7, 0.9])
+    loss = lambda o, y: torch.maximum(levels * (y - o), (levels - 1) * (y - o)).mean()
+    assert not fit([], loss, 1e5 + VALUES[:, :1]).unpaired
+    assert not fit([], loss, torch.full((N, 1), 1e5)).unpaired
+
+
+class Left(nn.Module):
+    """What is left of the noise that was added."""
+
+    def forward(self, z):
+        return z - torch.randn(N, 1, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(
+    ("last", "loss", "targets", "evenly"),
+    [
+        ([], F.mse_loss, torch.zeros(N, 1), True),
+        ([], F.mse_loss, torch.full((N, 1), 700.0), True),
+        ([nn.Tanh()], F.mse_loss, torch.full((N, 1), 5.0), True),  # as far as it goes
+        ([nn.Sigmoid()], F.binary_cross_entropy, torch.ones(N, 1), True),
+        ([], F.binary_cross_entropy_with_logits, torch.zeros(N, 1), True),
+        ([Left()], F.mse_loss, torch.zeros(N, 1), False),
+        ([], F.mse_loss, YES, False),  # two of them
+    ],
+)
+def test_whether_one_thing_for_all_samples_gives_the_only_target(last, loss, targets, evenly):
+    assert fit(last, loss, targets, 1).evenly is evenly
 
 
 @pytest.mark.parametrize("left_out", range(4))

@@ -46,6 +46,24 @@ def test_the_best_constant(loss, width, targets, least):
         assert found == pytest.approx(least, rel=2e-3)
 
 
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_a_constant_is_one_for_all_samples_wherever_the_output_has_them(kind):
+    """Time first is the same task as samples first, of which each place has its own constant."""
+    steps, output = 7, torch.randn(N, 7, K, generator=G)
+    if kind == "classes":
+        targets = torch.randint(K, (N, steps), generator=G)
+        loss = lambda o, y: F.cross_entropy(o.flatten(0, 1), y.flatten())
+        late = lambda o, y: F.cross_entropy(o.flatten(0, 1), y.T.flatten())
+    else:
+        targets = torch.randn(N, steps, K, generator=G)
+        loss, late = F.mse_loss, lambda o, y: F.mse_loss(o, y.transpose(0, 1))
+    found = constant_loss(output, targets, loss)
+    assert constant_loss(output.transpose(0, 1), targets, late) == pytest.approx(found, rel=1e-3)
+    if kind == "values":
+        truth = float(targets.double().var(0, correction=0).mean())
+        assert found == pytest.approx(truth, rel=1e-3)
+
+
 def test_a_loss_that_is_nowhere_finite_has_none():
     loss = lambda o, y: (o - y).mean() / 0
     assert constant_loss(torch.zeros(N, 2), VALUES, loss) == math.inf

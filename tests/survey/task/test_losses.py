@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.survey.task import Needs, labels_of, needs_of
@@ -50,6 +51,35 @@ OTHERS = {
     "negative log likelihood": (F.nll_loss, K, CLASSES, "picked"),
     "cosine": (lambda o, y: -F.cosine_similarity(o, y).mean(), K, HOT, "none"),
 }
+
+
+SOFT = 0.9 * HOT + 0.1 / K
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "logarithms"),
+    [
+        (F.nll_loss, CLASSES, True),
+        (nn.KLDivLoss(reduction="batchmean"), SOFT, True),
+        (lambda o, y: 7 * F.kl_div(o, y, reduction="sum"), SOFT, True),
+        (nn.KLDivLoss(reduction="batchmean", log_target=True), SOFT.log(), True),
+        (lambda o, y: -(torch.arange(N)[:, None] * y * o).sum(), SOFT, True),  # weighted samples
+        (lambda o, y: -(y * o).sum(), 2 * SOFT, False),  # no probabilities
+        (lambda o, y: (y * o).sum(), SOFT, False),
+        (lambda o, y: -(y * o.log_softmax(-1)).sum(), SOFT, False),
+        (F.mse_loss, SOFT, False),
+    ],
+)
+def test_losses_of_logarithms(loss, targets, logarithms):
+    assert asked(loss, K, targets).logarithms is logarithms
+
+
+def test_rounding_is_no_logarithm():
+    """Of directions alone: outputs that are all the same have the same one, but for rounding."""
+    ids = YES[:, 0]
+    pairs = lambda o, y: F.cosine_embedding_loss(o[:, :8], o[:, 8:], y)
+    found = needs_of(pairs, torch.zeros(N, 16), ids, labels_of(torch.zeros(N, 16), ids))
+    assert not found.probabilities
 
 
 def asked(loss, width, targets):
