@@ -16,6 +16,7 @@ from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.catalogue import diagnose as findings_of
 from sigmascope.diagnosis.rules.fit import UNFIT
+from sigmascope.diagnosis.rules.sequences import COUNTED
 from sigmascope.diagnosis.trainability.model import foretold, not_foretold
 from sigmascope.diagnosis.training import Data, training_items
 from sigmascope.gate import Budget
@@ -165,6 +166,9 @@ def _examined(
         else:
             measured = not_foretold(measured, NOT_ASKED)
         measured = _trained(measured, program, known, recipe, budget)
+    if known.joint is not None and known.joint.chooses:
+        gap = Skipped("(loss)", COUNTED, "the model makes the mask or the labels that say it")
+        measured = replace(measured, skipped=(*measured.skipped, gap))
     if known.unread:
         gap = Skipped("(loss)", "the loss of the program", known.unread)
         measured = replace(measured, skipped=(*measured.skipped, gap))

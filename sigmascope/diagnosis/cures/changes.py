@@ -286,7 +286,9 @@ def _weaker(program: Program, known: Opened) -> Change:
     def weaker(whole: Any, targets: Any) -> Tensor:
         both = joint.join(whole)
         small = both.detach() + WEAKER * (both - both.detach())
-        return given(joint.apart(torch.where(own.to(both.device), both, small)), targets)
+        with joint.holding(both):  # what is beside the parts is of this forward pass
+            weak = joint.apart(torch.where(own.to(both.device), both, small))
+        return given(weak, targets)
 
     line = f"# in the loss: the terms of other outputs than the compared one times {WEAKER:g}"
     return Change("", "", (line,), _with(program, loss=weaker))

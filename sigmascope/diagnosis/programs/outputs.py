@@ -87,6 +87,12 @@ class Joint:
         """Whether the output holds nothing but the one tensor that is studied anyhow."""
         return self.studied and len([*tensors(self.whole)]) == 1
 
+    @property
+    def chooses(self) -> bool:
+        """Whether the loss reads masks or labels that the model makes itself."""
+        given = [*tensors(self.whole)]
+        return any(not given[i].is_floating_point() for i in self.beside)
+
     def join(self, output: Any) -> Tensor:
         """The parts side by side, `[samples, numbers]`; a single one as it is."""
         found = [*tensors(output)]

@@ -7,6 +7,7 @@ from sigmascope.diagnosis.rules.training import Runs
 from sigmascope.diagnosis.training.trials import REMEMBERING
 from sigmascope.records import Finding, Profile, Reading
 
+COUNTED = "which targets count"  # where a program decides it by itself
 COPIES = 0.99  # share of targets that are inputs
 BY_CHANCE = 0.5  # share of such copies that other samples' inputs give
 SEEN = 1e-3  # change of earlier outputs, over the differences between samples
@@ -44,6 +45,8 @@ def copied_targets(profile: Profile) -> Iterator[Finding]:
     chance = {r.site: r.estimate.value for r in profile.series("chance copies")}
     if any(r.estimate.value > COPIES for r in profile.series("next inputs")):
         return  # which are what is asked for; another input may hold them as well
+    if any(s.what == COUNTED for s in profile.skipped):
+        return  # places that the model hides may be all that counts
     for r in profile.series("targets that are inputs"):
         if r.estimate.value > COPIES and chance.get(r.site, 1.0) < BY_CHANCE:
             yield Finding(

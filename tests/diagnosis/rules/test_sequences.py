@@ -10,13 +10,14 @@ from torch.nn import functional as F
 from sigmascope import survey
 from sigmascope.diagnosis.rules import diagnose
 from sigmascope.diagnosis.rules.sequences import (
+    COUNTED,
     copied_targets,
     counted_padding,
     exploding_through_time,
     later_inputs_seen,
     vanishing_through_time,
 )
-from sigmascope.records import Estimate
+from sigmascope.records import Estimate, Profile, Skipped
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
 from tests.diagnosis.rules.test_training import runs
 
@@ -46,6 +47,14 @@ def test_copies(same, after, chance, found):
     values = {"targets that are inputs": same, "next inputs": after, "chance copies": chance}
     readings = [reading(q, v, **HERE) for q, v in values.items()]
     assert said(copied_targets, *readings, count=3) == found
+
+
+def test_where_the_program_draws_what_counts_a_copy_may_be_hidden():
+    """As in a masked autoencoder, whose forward hides places and gives the mask."""
+    rows = [reading("targets that are inputs", 1.0, **HERE), reading("chance copies", 0.1, **HERE)]
+    drawn = Skipped("(loss)", COUNTED, "the model draws it")
+    assert [*copied_targets(Profile(tuple(rows)))]
+    assert not [*copied_targets(Profile(tuple(rows), skipped=(drawn,)))]
 
 
 def test_another_input_that_holds_the_targets_is_no_copy():
