@@ -11,7 +11,6 @@ MARGIN = 0.01  # from 0 and 1, of a share whose odds are taken
 COARSE = 0.02  # the same, of a share of some hundred samples
 FINE = 0.005  # the same, where it matters that next to nothing is left
 BOLDER = 0.45  # log odds that a rate ten times as large is worth: it leaves a plateau sooner
-SETTLED = 4  # rounds at the end over which it is read what outputs tell
 
 
 @final
@@ -112,11 +111,9 @@ class Probe:
     def features(self) -> dict[str, float]:
         """The numbers from which a probability and a score are foretold."""
         shares = [s for c in self.curves for s in windows(c.reached(self.constant))]
-        last = max(self.curves, key=lambda c: len(c.told)).told[-SETTLED:]
         return {
             "progress": self.curves[0].progress,
             "reached": log_odds(max(shares, default=0.0), COARSE),
-            "told": log_odds(sum(last) / len(last) if last else 0.0),
         }
 
 

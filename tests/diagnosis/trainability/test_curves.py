@@ -55,3 +55,22 @@ def test_windows_and_odds():
     assert [*windows([1.0])] == []
     assert log_odds(0.5) == 0
     assert log_odds(1.0, 0.02) == pytest.approx(math.log(51))
+
+
+def test_the_largest_rate_that_has_not_forgotten_the_targets_goes_on():
+    def at(rate, told, right=0.0, aligned=1e-3):
+        n = 5
+        return Curve(rate, (2.3,) * n, (told,) * n, (aligned,) * n, True, (right,) * n)
+
+    # on a plateau: 1 has moved the outputs far, and they tell nothing any more
+    plateau = [at(1e-3, 0.2), at(1e-2, 0.17), at(0.1, 0.15), at(1.0, 0.02, aligned=0.2)]
+    assert max(plateau, key=lambda c: c.promise).rate == 0.1
+    assert max(plateau, key=lambda c: c.progress).rate == 1.0
+    # where one learns already, it goes on
+    learning = [at(1e-3, 0.2, 0.0), at(1e-2, 0.5, 0.4), at(0.1, 0.1, 0.0)]
+    assert max(learning, key=lambda c: c.promise).rate == 1e-2
+    values = Curve(0.1, (1.0,) * 3, (0.3,) * 3, (1.0,) * 3, True)
+    assert values.promise == pytest.approx(
+        log_odds(0.3, 0.005) + log_odds(0.3, 0.02) + 0.45 * math.log10(0.1)
+    )
+    assert Curve(0.1, (), (), (), False).promise < values.promise
