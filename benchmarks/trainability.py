@@ -35,10 +35,10 @@ from benchmarks._designs import Design, built, drawn, task
 from benchmarks._trainable import OTHERS, TABLE, report, report_others
 from benchmarks._truth import ENOUGH, FITS, best_score, loss_of
 from sigmascope import diagnosis
-from sigmascope.diagnosis.trainability.model import default_model
 
 FITTED, HELD_OUT = range(446), range(10_000, 10_640)
 MORE, UNSEEN = range(20_000, 20_150), range(30_000, 30_170)  # of the second generator
+KEPT = Path(diagnosis.trainability.__file__).with_name("trainability.json")
 OVER = 0.6  # a score at which training of these may stop: they fit
 MEASURED = 256  # samples, of 512; remedies work with the others
 REMEDIES = 3  # that are trained
@@ -164,7 +164,7 @@ def fit(folder: Path) -> None:
     model = diagnosis.trainability.fit_trainability(
         rows, [scores[s]["score"] >= FITS for s in seeds], says=says
     )
-    model.save(Path(diagnosis.trainability.__file__).with_name("trainability.json"))
+    model.save(KEPT)
     print(dict(zip(model.names, model.slopes, strict=True)), "offset", model.offset)
 
 
@@ -197,7 +197,8 @@ def table(folder: Path) -> None:
 def _table_of_others(*stages: dict[int, dict[str, Any]]) -> None:
     """The same of the second generator."""
     names = [f.name for f in fields(others.Other)] + ["score", *FEATURES, "probability"]
-    model, rows = default_model(), []
+    model = diagnosis.trainability.TrainabilityModel.read(KEPT)
+    rows: list[dict[str, Any]] = []
     for seed in (s for s in (*MORE, *UNSEEN) if all(s in stage for stage in stages)):
         row: dict[str, Any] = asdict(opened(seed)[0]) | stages[0][seed] | stages[1][seed]
         rows.append(row | {"seed": seed, "probability": model.probability(row).value})
