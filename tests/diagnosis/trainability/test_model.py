@@ -22,12 +22,19 @@ from sigmascope.records import Estimate, Reading
 from tests.models_zoo import MODELS, call
 
 TABLE = Path(__file__).parents[3] / "benchmarks/trainability.csv"
-HELD_OUT = 10_000  # seeds of the networks that nothing was fitted to
+OTHERS = TABLE.with_name("trainability_others.csv")  # of the second generator
+HELD_OUT, UNSEEN = 10_000, 30_000  # seeds of the networks that nothing was fitted to
 
 
 @pytest.fixture(scope="module")
 def table():
     with TABLE.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def others():
+    with OTHERS.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -52,8 +59,9 @@ def features(row):
     return {name: float(row[name]) for name in ("progress", "reached")}
 
 
-def test_the_kept_coefficients_are_those_of_the_kept_table(table):
+def test_the_kept_coefficients_are_those_of_the_kept_tables(table, others):
     rows = [r for r in table if int(r["seed"]) < HELD_OUT]
+    rows += [r for r in others if int(r["seed"]) < UNSEEN]
     fits = [float(r["score"]) >= 0.5 for r in rows]
     again = fit_trainability([features(r) for r in rows], fits, says="half")
     kept = default_model()
@@ -73,6 +81,18 @@ def test_it_ranks_networks_that_it_was_not_fitted_to(table):
     assert calibration(fits, chance) <= 0.03
     creeping = np.array([r["family"] == "transformer" for r in rows])
     assert roc_auc_score(fits[creeping], chance[creeping]) >= 0.95
+
+
+def test_it_ranks_networks_of_families_tasks_and_faults_of_another_generator(others):
+    rows = [r for r in others if int(r["seed"]) >= UNSEEN]
+    fitted = {r["family"] for r in others if int(r["seed"]) < UNSEEN}
+    assert len(rows) >= 90
+    assert len({r["family"] for r in rows} - fitted) == 9
+    assert not {r["family"] for r in rows} & fitted
+    chance = np.array([default_model().probability(features(r)).value for r in rows])
+    fits = np.array([float(r["score"]) >= 0.5 for r in rows])
+    assert roc_auc_score(fits, chance) >= 0.975
+    assert ((chance < 0.5) & fits).sum() <= 1
 
 
 def test_shallow_yes_deep_no(digits):
