@@ -66,4 +66,4 @@ versions: .venv/ready ## run the tests on the oldest and the newest Python and t
 	for pair in $(PAIRS); do $(TESTING) $(BIN)/python -m tests.release.pairs $$pair $(PAIR_OPTIONS) || exit 1; done
 
 clean: ## remove what these targets made
-	rm -rf .venv .pairs docs/_build demo-*.html .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .pairs docs/_build docs/jupyter_execute demo-*.html .pytest_cache .ruff_cache .hypothesis
