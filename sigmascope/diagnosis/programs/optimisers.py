@@ -194,24 +194,20 @@ def unfollowed(optimizer: Any, model: nn.Module) -> Iterator[tuple[str, str]]:
         return
     bases = [float(g["initial_lr"]) for g in optimizer.param_groups if "initial_lr" in g]
     if bases:
-        yield (
-            "schedule of the rate",
-            (
-                f"copies are trained at the rate that it starts from, {max(bases):.3g}, for sigmascope "
-                "sees the optimiser and not what changes its rate"
-            ),
+        why = (
+            f"copies are trained at the rate that it starts from, {max(bases):.3g}, for sigmascope "
+            "sees the optimiser and not what changes its rate"
         )
+        yield "schedule of the rate", why
     own = {id(p) for p in model.parameters()}
     held = [id(p) in own for g in optimizer.param_groups for p in g["params"]]
     if any(held) and not all(held):
-        yield (
-            "training of weights outside of the model",
-            (
-                f"{held.count(False)} weights of the optimiser are not the model's (a loss may have "
-                "weights of its own), and copies are trained with these as they are: make them a part "
-                "of the model if the program trains them"
-            ),
+        why = (
+            f"{held.count(False)} weights of the optimiser are not the model's (a loss may have "
+            "weights of its own), and copies are trained with these as they are: make them a part "
+            "of the model if the program trains them"
         )
+        yield "training of weights outside of the model", why
 
 
 def _scaled(optimizer: Optimizer, times: float) -> Optimizer:
