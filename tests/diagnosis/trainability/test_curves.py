@@ -69,6 +69,10 @@ def test_the_largest_rate_that_has_not_forgotten_the_targets_goes_on():
     # where one learns already, it goes on
     learning = [at(1e-3, 0.2, 0.0), at(1e-2, 0.5, 0.4), at(0.1, 0.1, 0.0)]
     assert max(learning, key=lambda c: c.promise).rate == 1e-2
+    # what it came to counts, also where it fell back
+    rose = Curve(0.1, (2.3,) * 5, (0.2,) * 5, (1.0,) * 5, True, (0.0, 0.6, 0.6, 0.0, 0.0))
+    told = log_odds(0.2, 0.005) + log_odds(0.6, 0.02) + 0.45 * math.log10(0.1)
+    assert rose.promise == pytest.approx(told)
     values = Curve(0.1, (1.0,) * 3, (0.3,) * 3, (1.0,) * 3, True)
     assert values.promise == pytest.approx(
         log_odds(0.3, 0.005) + log_odds(0.3, 0.02) + 0.45 * math.log10(0.1)

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from sigmascope.survey.task import constant_loss, free_starts, labels_of, least_loss, room_of
+from sigmascope.survey.task.infima import _constants
 
 N, K = 60, 3
 G = torch.Generator().manual_seed(0)
@@ -62,6 +63,14 @@ def test_a_constant_is_one_for_all_samples_wherever_the_output_has_them(kind):
     if kind == "values":
         truth = float(targets.double().var(0, correction=0).mean())
         assert found == pytest.approx(truth, rel=1e-3)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_mean_of_the_targets_is_tried_wherever_the_samples_are(dim):
+    targets = torch.randn(N, 7, K, generator=G)
+    output = torch.zeros(N, 7, K).transpose(0, dim)
+    mean = targets.mean(0, keepdim=True).transpose(0, dim)
+    assert any(s.shape == mean.shape and s.equal(mean) for s in _constants(output, targets, dim))
 
 
 def test_a_loss_that_is_nowhere_finite_has_none():
