@@ -256,7 +256,8 @@ SMALL = (
     "starnet_s050", "xcit_nano_12_p16_224", "convit_tiny", "pit_ti_224", "levit_128s",
     "poolformer_s12", "convnextv2_atto",
 )  # fmt: skip
-_SIDES = {"xcit_nano_12_p16_224": {"img_size": 64}, "convit_tiny": {"img_size": 64},
+_SIDES = {"efficientformerv2_s0": {"img_size": 64},
+          "xcit_nano_12_p16_224": {"img_size": 64}, "convit_tiny": {"img_size": 64},
           "pit_ti_224": {"img_size": 64}, "levit_128s": {"img_size": 64}}  # fmt: skip
 MORE = (
     *(_timm(name, 64, **_SIDES.get(name, {})) for name in SMALL),

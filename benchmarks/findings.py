@@ -50,7 +50,7 @@ def row(kind: str, depth: int) -> dict[str, str | float | None]:
     few, many = (sources.open_data("digits", samples=n) for n in (128, 1500))
     profile = survey.profile(network(query), few.inputs, targets=few.targets, loss=F.cross_entropy)
     last = {r.quantity: r.estimate.value for r in profile.readings if r.site == "readout"}
-    found = ", ".join(f"{f.name} ({f.severity})" for f in diagnosis.rules.diagnose(profile))
+    found = ", ".join(f"{f.name} ({f.severity})" for f in diagnosis.judge(profile))
     return {
         "network": kind or "default",
         "depth": depth,

@@ -57,7 +57,7 @@ def once(model: nn.Module, batch: Batch) -> None:
     labelled = {}
     if isinstance(batch, torch.Tensor) and isinstance(model, MLP | ResNet):
         labelled = {"targets": torch.zeros(len(batch), dtype=torch.long), "loss": F.cross_entropy}
-    diagnosis.rules.diagnose(survey.profile(model, batch, **labelled))
+    diagnosis.judge(survey.profile(model, batch, **labelled))
 
 
 if __name__ == "__main__":

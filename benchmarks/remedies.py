@@ -50,7 +50,7 @@ def rates() -> dict[str, dict[str, object]]:
     for seed in range(NETWORKS):
         name, model = random_network(seed)
         before = survey.profile(model, measured.inputs, **options)
-        found = {f.name for f in diagnosis.rules.diagnose(before)}
+        found = {f.name for f in diagnosis.judge(before)}
         for kind in REMEDIES:
             claimed = found & set(kind.cures)
             if not claimed:

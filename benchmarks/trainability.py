@@ -78,7 +78,7 @@ def findings(seed: int) -> dict[str, Any]:
     assert chance is not None
     return {
         "probability": chance.estimate.value,
-        "findings": [(f.name, f.severity, f.follows) for f in diagnosis.rules.diagnose(measured)],
+        "findings": [(f.name, f.severity, f.follows) for f in diagnosis.judge(measured)],
         "ratio": diagnosis.last_ratio(measured),
     }
 

@@ -12,6 +12,7 @@ from sigmascope.diagnosis import (
 )
 from sigmascope.diagnosis.bottlenecks import Bottleneck, Evidence, bottleneck
 from sigmascope.diagnosis.diagnoses import Diagnosis, diagnose
+from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.learning_rates import layer_rates
 from sigmascope.diagnosis.programs import Program
 from sigmascope.diagnosis.trainability import probability
@@ -35,6 +36,7 @@ __all__ = [
     "compression",
     "cures",
     "diagnose",
+    "judge",
     "last_ratio",
     "layer_rates",
     "probability",

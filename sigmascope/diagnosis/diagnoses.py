@@ -2,20 +2,20 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from sigmascope import survey
+from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import Opened, opened, unseen
 from sigmascope.diagnosis.programs.optimisers import Recipe, Spec, unfollowed
 from sigmascope.diagnosis.programs.orders import last_batch_items, order_items
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
-from sigmascope.diagnosis.rules.catalogue import diagnose as findings_of
-from sigmascope.diagnosis.rules.fit import UNFIT
+from sigmascope.diagnosis.rules.outputs import UNFIT
 from sigmascope.diagnosis.rules.sequences import COUNTED
 from sigmascope.diagnosis.trainability.model import foretold, not_foretold
 from sigmascope.diagnosis.training import Data, training_items
@@ -54,30 +54,6 @@ class Diagnosis(Shown):
         return tuple(f for f in self.findings if not f.follows)
 
 
-@overload
-def diagnose(  # pyright: ignore[reportOverlappingOverload] (a profile is no program)
-    program: Profile,
-) -> tuple[Finding, ...]: ...
-@overload
-def diagnose(
-    program: nn.Module | Program | Any,
-    data: Any = None,
-    *,
-    loss: LossSpec | None = None,
-    optimizer: Spec | None = None,
-    lr: float | None = None,
-    batch_size: int | None = None,
-    epochs: float | None = None,
-    samples: int = SAMPLES,
-    views: Collection[View] = ALL,
-    outputs: int | Sequence[int] | None = None,
-    batch_dim: int = 0,
-    generator: torch.Generator | None = None,
-    progress: survey.Progress | None = None,
-    fit: bool = True,
-    budget: Budget | float | None = Budget.USUAL,
-    **options: Any,
-) -> Diagnosis: ...
 def diagnose(
     program: Any,
     data: Any = None,
@@ -96,12 +72,12 @@ def diagnose(
     fit: bool = True,
     budget: Budget | float | None = Budget.USUAL,
     **options: Any,
-) -> Diagnosis | tuple[Finding, ...]:
+) -> Diagnosis:
     """Say what is wrong with a training program: its network, its task and how it trains.
 
     Args:
         program: A model, with `data` and the rest beside it; or all in one, as `Program` or
-            anything that `program_of` takes; or a profile, whose findings are given back.
+            anything that `program_of` takes; or a profile that was measured, which is judged.
         data: A batch `(inputs, targets)`, a data set, or a loader. Of language models the token ids
             are enough: targets are the next tokens.
         loss: A name, a function of output and targets, or a module. Without it cross-entropy for
@@ -135,7 +111,7 @@ def diagnose(
     settings and beside them; small models get up to 1000 steps at the user's settings.
     """
     if isinstance(program, Profile):
-        return findings_of(program)
+        return Diagnosis(program, judge(program))
     if isinstance(program, nn.Module) and data is not None:
         own = {k: options.pop(k) for k in ("clip", "total") if k in options}
         whole = Program(program, data, loss, optimizer, lr, batch_size, epochs, options, **own)
@@ -176,7 +152,7 @@ def _examined(
     about = {"loss": getattr(known.loss, "__name__", type(known.loss).__name__)}
     about = (about if "loss" in task else {}) | ({"training": settings} if settings else {})
     measured = survey.named(measured, {**measured.about, **about})
-    return Diagnosis(measured, findings_of(measured), settings)
+    return Diagnosis(measured, judge(measured), settings)
 
 
 def _settings(program: Program, known: Opened, recipe: Recipe | None) -> str:

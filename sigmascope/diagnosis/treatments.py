@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from sigmascope import survey
+from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
 from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy, informed
-from sigmascope.diagnosis.rules.catalogue import diagnose
 from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
 from sigmascope.diagnosis.trainability.rate_runs import Optimiser
 from sigmascope.gate import Budget, Refusal
@@ -127,7 +127,7 @@ def treat(
     changed = remedy.apply(model, batch if batches is None else batches)
     after = assess(changed, batch, **how)
     after = survey.named(after, {**after.about, "remedy": remedy.name})
-    return Treatment(remedy, changed, before, after, diagnose(before), diagnose(after))
+    return Treatment(remedy, changed, before, after, judge(before), judge(after))
 
 
 def trial(

@@ -4,6 +4,7 @@ from sigmascope.quantities import ALL, EVERY, View
 from sigmascope.records.check import Assumption, Check, Sense, Verdict
 from sigmascope.records.estimate import Estimate, entrywise, largest
 from sigmascope.records.finding import Finding, Severity
+from sigmascope.records.kind import Kind
 from sigmascope.records.profile import (
     Item,
     Layer,
@@ -23,6 +24,7 @@ __all__ = [
     "Estimate",
     "Finding",
     "Item",
+    "Kind",
     "Layer",
     "Profile",
     "Reading",

@@ -11,10 +11,10 @@ from dataclasses import fields
 from functools import singledispatch
 from typing import Any
 
-from sigmascope.diagnosis import Bottleneck, Diagnosis, Treatment
+from sigmascope.diagnosis import Bottleneck, Diagnosis, Treatment, judge
 from sigmascope.diagnosis.compression import Compression
 from sigmascope.diagnosis.cures import Cures
-from sigmascope.diagnosis.rules import broken_balances, diagnose
+from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.records import Finding, Profile
 from sigmascope.records.encoding import encoded, strict
@@ -56,7 +56,7 @@ def json_form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
 
 @json_form.register
 def _profile(profile: Profile, findings: Sequence[Finding] | None = None) -> dict[str, Any]:
-    findings = diagnose(profile) if findings is None else findings
+    findings = judge(profile) if findings is None else findings
     depth = depths(profile)
     placed = lambda form: {**form, "depth": depth.get(form["site"])}
     form = encoded(profile)

@@ -85,7 +85,7 @@ def test_the_python_route_gives_the_same_numbers(sigmascope):
     measured = diagnosis.assess(
         model.module, data.inputs, targets=data.targets, loss=F.cross_entropy
     )
-    form = report.json_form(measured, diagnosis.rules.diagnose(measured))
+    form = report.json_form(measured, diagnosis.judge(measured))
     assert numbers(out) == numbers(json.dumps(form))
 
 

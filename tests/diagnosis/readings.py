@@ -2,7 +2,7 @@
 
 import torch
 
-from sigmascope.diagnosis.rules import diagnose
+from sigmascope.diagnosis import judge
 from sigmascope.quantities import quantity
 from sigmascope.records import Estimate, Layer, Profile, Reading
 
@@ -36,7 +36,7 @@ def said(rule, *readings, **options):
 
 
 def diagnosed(*readings, **options):
-    return {f.name: f.severity for f in diagnose(profile(*readings, **options))}
+    return {f.name: f.severity for f in judge(profile(*readings, **options))}
 
 
 def ones(*shape):

@@ -10,7 +10,7 @@ from tests import faults
 def told(case):
     task = {"targets": case.targets, "loss": case.loss}
     measured = diagnosis.assess(case.model, case.inputs, **task, outputs=4)
-    return diagnosis.rules.diagnose(measured), diagnosis.trainability.probability(measured).estimate
+    return diagnosis.judge(measured), diagnosis.trainability.probability(measured).estimate
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])

@@ -79,7 +79,7 @@ def test_a_weight_outside_of_layers_is_named_and_counted(apply, name, part):
     assert seen.weights_measured < seen.weights
     assert all(map(torch.equal, before, model.parameters()))
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    said = " ".join(report.text(measured, diagnosis.rules.diagnose(measured)).split())
+    said = " ".join(report.text(measured, diagnosis.judge(measured)).split())
     assert f"Not looked at: no call of a layer covers `{name}`" in said
     form = report.json_form(measured, ())["coverage"]
     assert (form["layers"], form["uncovered"]) == (3, [name])

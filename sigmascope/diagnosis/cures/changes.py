@@ -4,11 +4,10 @@ Each is a function from a program to a changed one, with the few lines by which 
 the same. Models are copies; nothing is trained here.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from sigmascope.diagnosis.programs.opened import Opened
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
-from sigmascope.diagnosis.remedies.catalogue import in_code, informed
+from sigmascope.diagnosis.remedies.catalogue import every_remedy, in_code, informed
 from sigmascope.diagnosis.remedies.closings import (
     EndIn,
     EndInLinear,
@@ -28,11 +27,49 @@ from sigmascope.diagnosis.remedies.closings import (
     closing_site,
 )
 from sigmascope.diagnosis.remedies.unit_scale import StandardiseInputs
+from sigmascope.diagnosis.rules.catalogue import NO_PROGRESS
+from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
+from sigmascope.diagnosis.rules.dependences import HEAVY_DROPOUT, MIXED_SAMPLES
+from sigmascope.diagnosis.rules.outputs import (
+    CLASSES_ON_ONE_OUTPUT,
+    DOUBLE_SOFTMAX,
+    INDIFFERENT_LOSS,
+    OMITTED_CLASS,
+    OUT_OF_REACH,
+    RAW_OUTPUT,
+    REVERSED_LOSS,
+    SHARED_CLASSES,
+    SOFTMAX_IN_THE_LOSS,
+    SPREAD_TARGETS,
+    SQUARED_ERROR_FOR_CLASSES,
+    UNFIT_TARGETS,
+    UNSUITED_CLOSING,
+)
+from sigmascope.diagnosis.rules.sequences import EXPLODING_THROUGH_TIME
+from sigmascope.diagnosis.rules.steps import (
+    FOREIGN_OPTIMISER,
+    OUTWEIGHED_ERROR,
+    UNREGISTERED_WEIGHTS,
+    UNTRAINED_WEIGHTS,
+)
+from sigmascope.diagnosis.rules.training import (
+    FEW_STEPS,
+    LARGE_BATCH,
+    OTHER_OPTIMISER,
+    RATE_TOO_HIGH,
+    RATE_TOO_LOW,
+    STRONG_CLIPPING,
+    STRONG_MOMENTUM,
+    STRONG_WEIGHT_DECAY,
+    STUCK_TRAINING,
+)
+from sigmascope.diagnosis.rules.weights import FROZEN_LAYER, LINEAR_LAYERS, LINEAR_NETWORK
 from sigmascope.diagnosis.training.trials import BEYOND, at_usual, other_family
 from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.execution import called, duplicate, module_name, still
 from sigmascope.probes.samples import IGNORED, as_tensor, prepared
 from sigmascope.probes.structure import tail
+from sigmascope.records import Kind
 
 MORE = 10.0  # times the epochs
 EVEN = 0.5  # of the numbers, more than which are rarely dropped on purpose
@@ -46,14 +83,10 @@ class Change:
     """A changed program, and how to write the same.
 
     Attributes:
-        name: Of the cure.
-        cause: The finding that it is meant for.
         patch: Lines for the user's code.
         program: The changed one; its model is a copy.
     """
 
-    name: str
-    cause: str
     patch: tuple[str, ...]
     program: Program
 
@@ -62,15 +95,12 @@ Maker = Callable[[Program, Opened], Change]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """What makes a change, with its name and the finding that it is meant for."""
+class Declared:
+    """A change that is declared: its name, and the kinds of findings that it is meant for."""
 
     name: str
-    cause: str
+    cures: tuple[Kind, ...]
     make: Maker
-
-    def __call__(self, program: Program, known: Opened) -> Change:
-        return replace(self.make(program, known), name=self.name, cause=self.cause)
 
 
 def of_network(remedy: Remedy) -> Maker:
@@ -79,7 +109,7 @@ def of_network(remedy: Remedy) -> Maker:
     def make(program: Program, known: Opened) -> Change:
         model = informed(remedy, known.targets).apply(program.model, known.batch)
         patch = (f"# {remedy.says}", *_lines(remedy, program, known))
-        return Change(remedy.name, "", patch, _with(program, model=model))
+        return Change(patch, _with(program, model=model))
 
     return make
 
@@ -112,17 +142,26 @@ def _with(program: Program, **changed: Any) -> Program:
     return replace(program, **{"optimizer": program.recipe(), "lr": None, "options": {}, **changed})
 
 
-def changes_for(finding: str) -> Iterator[Named]:
-    """What changes more than the network and is meant for a finding, the surest first."""
-    for name, make in OWN.get(finding, ()):
-        yield Named(name, finding, make)
+def changes_for(finding: str, known: Opened) -> Iterator[tuple[str, Maker]]:
+    """What is meant for a finding, by name, the surest first: changes of the program, remedies.
+
+    Args:
+        finding: Its name.
+        known: Of the program.
+    """
+    for change in CHANGES:
+        if finding in [kind.name for kind in change.cures]:
+            yield change.name, change.make
+    order = lambda remedy: remedy.place_among_cures(finding)
+    able = [remedy for remedy in every_remedy(known.targets) if order(remedy) is not None]
+    yield from ((remedy.name, of_network(remedy)) for remedy in sorted(able, key=order))
 
 
 def _rate(times: float) -> Maker:
     def make(program: Program, _: Opened) -> Change:
         recipe = require_recipe(program)
         line = f"lr={recipe.rate * times:.3g}  # in place of {recipe.rate:.3g}"
-        return Change("", "", (line,), _with(program, optimizer=recipe.at(times)))
+        return Change((line,), _with(program, optimizer=recipe.at(times)))
 
     return make
 
@@ -133,13 +172,13 @@ def _usual(program: Program, _: Opened) -> Change:
     if recipe.rate / BEYOND <= usual.rate <= recipe.rate * BEYOND:
         raise Inapplicable("the usual rate is within a few hundred times yours")
     line = f"lr={usual.rate:.3g}  # in place of {recipe.rate:.3g}"
-    return Change("", "", (line,), _with(program, optimizer=usual))
+    return Change((line,), _with(program, optimizer=usual))
 
 
 def _longer(program: Program, _: Opened) -> Change:
     epochs = MORE * (program.epochs or 1.0)
     line = f"epochs = {epochs:g}  # in place of {program.epochs or 1:g}"
-    return Change("", "", (line,), _with(program, epochs=epochs))
+    return Change((line,), _with(program, epochs=epochs))
 
 
 def _other(program: Program, _: Opened) -> Change:
@@ -147,21 +186,21 @@ def _other(program: Program, _: Opened) -> Change:
     options = "".join(f", {k}={v:g}" for k, v in other.options.items())
     kind = {"sgd": "SGD", "adam": "Adam"}[other.name]
     line = f"optimizer = torch.optim.{kind}(model.parameters(), lr={other.rate:g}{options})"
-    return Change("", "", (line,), _with(program, optimizer=other))
+    return Change((line,), _with(program, optimizer=other))
 
 
 def _option(name: str, value: float) -> Maker:
     def make(program: Program, _: Opened) -> Change:
         recipe = require_recipe(program)
         changed = recipe.having(**{name: value})
-        return Change("", "", (f"{name}={value:g}",), _with(program, optimizer=changed))
+        return Change((f"{name}={value:g}",), _with(program, optimizer=changed))
 
     return make
 
 
 def _clip_at_one(program: Program, _: Opened) -> Change:
     line = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
-    return Change("", "", (line,), _with(program, clip=1.0))
+    return Change((line,), _with(program, clip=1.0))
 
 
 def _all_parameters(program: Program, _: Opened) -> Change:
@@ -173,13 +212,13 @@ def _all_parameters(program: Program, _: Opened) -> Change:
     own = (k for k in ("lr", "momentum", "weight_decay") if options.get(k))
     said = "".join(f", {k}={options[k]:g}" for k in own)
     line = f"optimizer = torch.optim.{kind.__name__}(model.parameters(){said})"
-    return Change("", "", (line,), _with(program, optimizer=fresh))
+    return Change((line,), _with(program, optimizer=fresh))
 
 
 def _smaller(program: Program, known: Opened) -> Change:
     size = max(known.size // 8, 1)
     line = f"batch_size = {size}  # in place of {known.size}"
-    return Change("", "", (line,), _with(program, batch_size=size))
+    return Change((line,), _with(program, batch_size=size))
 
 
 def _entropy(program: Program, known: Opened) -> Change:
@@ -190,13 +229,13 @@ def _entropy(program: Program, known: Opened) -> Change:
     loss = "cross_entropy" if exclusive else "binary_cross_entropy_with_logits"
     model, lines = _opened_end(program, known)
     line = f"loss = F.{loss}"
-    return Change("", "", (*lines, line), _with(program, model=model, loss=loss))
+    return Change((*lines, line), _with(program, model=model, loss=loss))
 
 
 def _binary(program: Program, known: Opened) -> Change:
     model, lines = _opened_end(program, known)
     name = "binary_cross_entropy_with_logits"
-    return Change("", "", (*lines, f"loss = F.{name}"), _with(program, model=model, loss=name))
+    return Change((*lines, f"loss = F.{name}"), _with(program, model=model, loss=name))
 
 
 def _per_class(program: Program, known: Opened) -> Change:
@@ -212,7 +251,7 @@ def _per_class(program: Program, known: Opened) -> Change:
     lines += (f"targets = targets.flatten().long(){back}", "loss = F.cross_entropy")
     data = Mapped(program.data, lambda y: y.flatten(1)[:, 0].round().long() - least)
     changed = _with(program, model=model, loss="cross_entropy", data=data)
-    return Change("", "", lines, changed)
+    return Change(lines, changed)
 
 
 def _in_form(program: Program, known: Opened) -> Change:
@@ -222,14 +261,14 @@ def _in_form(program: Program, known: Opened) -> Change:
         raise Inapplicable("targets and outputs are not of as many numbers")
     data = Mapped(program.data, lambda y: y.reshape(len(y), *shape))
     line = f"targets = targets.reshape({', '.join(map(str, (-1, *shape)))})"
-    return Change("", "", (line,), _with(program, data=data))
+    return Change((line,), _with(program, data=data))
 
 
 def _opposite(program: Program, known: Opened) -> Change:
     """The loss with the opposite sign."""
     given = loss_of(program.loss) if program.loss is not None else known.loss
     line = "# at the end of the loss: return the opposite, `-value`, or `1 - value` of a share"
-    return Change("", "", (line,), _with(program, loss=lambda o, y: -given(o, y)))
+    return Change((line,), _with(program, loss=lambda o, y: -given(o, y)))
 
 
 def _every_class(program: Program, _: Opened) -> Change:
@@ -243,7 +282,7 @@ def _every_class(program: Program, _: Opened) -> Change:
     if isinstance(weight, Tensor):
         whole.weight = torch.where(weight == 0, torch.ones_like(weight), weight)
     line = f"# where the loss is made: ignore_index={IGNORED}, and no weight that is zero"
-    return Change("", "", (line,), _with(program, loss=whole))
+    return Change((line,), _with(program, loss=whole))
 
 
 def _registered(program: Program, known: Opened) -> Change:
@@ -291,7 +330,7 @@ def _weaker(program: Program, known: Opened) -> Change:
         return given(weak, targets)
 
     line = f"# in the loss: the terms of other outputs than the compared one times {WEAKER:g}"
-    return Change("", "", (line,), _with(program, loss=weaker))
+    return Change((line,), _with(program, loss=weaker))
 
 
 def _activated(program: Program, known: Opened) -> Change:
@@ -309,7 +348,7 @@ def _activated(program: Program, known: Opened) -> Change:
             lines.append(f"{place} = nn.Sequential({place}, nn.ReLU())")
     if not lines:
         raise Inapplicable("no layer reads what another wrote as it is")
-    return Change("", "", tuple(lines), _with(program, model=model))
+    return Change(tuple(lines), _with(program, model=model))
 
 
 def _batch_first(program: Program, _: Opened) -> Change:
@@ -322,7 +361,7 @@ def _batch_first(program: Program, _: Opened) -> Change:
         raise Inapplicable("no layer takes samples along another dimension than the first")
     kinds = ", ".join(dict.fromkeys(type(m).__name__ for m in found))
     line = f"# where layers are made ({kinds}): batch_first=True"
-    return Change("", "", (line,), _with(program, model=model))
+    return Change((line,), _with(program, model=model))
 
 
 def _over_classes(program: Program, known: Opened) -> Change:
@@ -343,7 +382,7 @@ def _over_classes(program: Program, known: Opened) -> Change:
             raise Inapplicable("the model ends in no softmax")
         model = nn.Sequential(_unclosed(program, known), kind(last))
         lines = [f"# at the end of `forward`: {closing}(output, dim={last})"]
-    return Change("", "", tuple(lines), _with(program, model=model))
+    return Change(tuple(lines), _with(program, model=model))
 
 
 class Unclosed(nn.Module):
@@ -390,7 +429,7 @@ def _without_closing(program: Program, known: Opened) -> Change:
     if not closing or closing_site(program.model, batch):
         raise Inapplicable("the last operation is a module of its own, or there is none")
     line = f"# at the end of `forward`: return what the last layer writes, without {closing}"
-    return Change("", "", (line,), _with(program, model=_unclosed(program, known)))
+    return Change((line,), _with(program, model=_unclosed(program, known)))
 
 
 def _less_dropout(program: Program, _: Opened) -> Change:
@@ -403,14 +442,14 @@ def _less_dropout(program: Program, _: Opened) -> Change:
             lines.append(f"model{_attribute(name) if name else ''}.p = {kept:g}")
     if not lines:
         raise Inapplicable("no dropout of the model drops more than half")
-    return Change("", "", tuple(lines), _with(program, model=model))
+    return Change(tuple(lines), _with(program, model=model))
 
 
 def _as_targets(program: Program, known: Opened) -> Change:
     """As many outputs as targets have columns, and no last operation."""
     model, lines = _opened_end(program, known)
     lines += _widen(model, known, known.targets.flatten(1).shape[1])
-    return Change("", "", lines, _with(program, model=model))
+    return Change(lines, _with(program, model=model))
 
 
 def _opened_end(program: Program, known: Opened) -> tuple[nn.Module, tuple[str, ...]]:
@@ -440,11 +479,6 @@ def _widen(model: nn.Module, known: Opened, outputs: int) -> tuple[str, ...]:
     return (f"model{_attribute(name)} = nn.Linear({layer.in_features}, {outputs})",)
 
 
-def _scores(program: Program, known: Opened) -> Change:
-    """The loss that takes the raw outputs for scores."""
-    return _entropy(program, known)
-
-
 def _standardised(program: Program, known: Opened) -> Change:
     """Outputs brought to the scale of the targets."""
     return of_network(StandardiseTargets(known.targets))(program, known)
@@ -472,55 +506,40 @@ def _output(program: Program, known: Opened) -> Tensor:
         return as_tensor(called(program.model, batch))[0]
 
 
-OWN: Mapping[str, tuple[tuple[str, Maker], ...]] = MappingProxyType(
-    {
-        "classes-on-one-output": (("one-output-per-class", _per_class),),
-        "indifferent-loss": (("one-output-per-class", _per_class),),
-        "reversed-loss": (("opposite-sign", _opposite),),
-        "double-softmax": (("without-closing", _without_closing),),
-        "out-of-reach": (("without-closing", _without_closing),),
-        "unsuited-closing": (("without-closing", _without_closing),),
-        "heavy-dropout": (("less-dropout", _less_dropout),),
-        "omitted-class": (("every-class", _every_class),),
-        "unregistered-weights": (("registered-weights", _registered),),
-        "outweighed-error": (("weaker-other-terms", _weaker),),
-        "frozen-layer": (("nothing-frozen", _thawed),),
-        "mixed-samples": (("batch-first", _batch_first), ("softmax-of-classes", _over_classes)),
-        "linear-network": (("activations", _activated),),
-        "linear-layers": (("activations", _activated),),
-        "spread-targets": (("targets-as-outputs", _in_form), ("outputs-as-targets", _as_targets)),
-        "unfit-targets": (
-            ("targets-as-outputs", _in_form),
-            ("outputs-as-targets", _as_targets),
-            ("one-output-per-class", _per_class),
-        ),
-        "shared-classes": (("binary-cross-entropy", _binary),),
-        "squared-error-for-classes": (("cross-entropy", _entropy),),
-        "softmax-in-the-loss": (("cross-entropy", _entropy),),
-        "raw-output": (("loss-of-scores", _scores),),
-        "unscaled-targets": (("standardise-targets", _standardised),),
-        "rate-too-high": (
-            ("lower-rate", _rate(0.1)),
-            ("much-lower-rate", _rate(0.01)),
-            ("usual-rate", _usual),
-        ),
-        "rate-too-low": (
-            ("higher-rate", _rate(10.0)),
-            ("much-higher-rate", _rate(100.0)),
-            ("usual-rate", _usual),
-        ),
-        "few-steps": (("more-epochs", _longer), ("higher-rate", _rate(10.0))),
-        "other-optimiser": (("other-optimiser", _other),),
-        "strong-weight-decay": (("less-weight-decay", _option("weight_decay", 1e-4)),),
-        "strong-momentum": (("less-momentum", _option("momentum", 0.9)),),
-        "strong-clipping": (("clip-at-one", _clip_at_one),),
-        "exploding-through-time": (("clip-at-one", _clip_at_one),),
-        "untrained-weights": (("all-parameters", _all_parameters),),
-        "foreign-optimiser": (("all-parameters", _all_parameters),),
-        "large-batch": (("smaller-batch", _smaller),),
-        "stuck": (("other-optimiser", _other), ("lower-rate", _rate(0.1))),
-        "no-progress": (("other-optimiser", _other), ("lower-rate", _rate(0.1))),
-    }
+CHANGES: tuple[Declared, ...] = (  # of several for one finding, the surest first
+    Declared("opposite-sign", (REVERSED_LOSS,), _opposite),
+    Declared("without-closing", (DOUBLE_SOFTMAX, OUT_OF_REACH, UNSUITED_CLOSING), _without_closing),
+    Declared("less-dropout", (HEAVY_DROPOUT,), _less_dropout),
+    Declared("every-class", (OMITTED_CLASS,), _every_class),
+    Declared("registered-weights", (UNREGISTERED_WEIGHTS,), _registered),
+    Declared("weaker-other-terms", (OUTWEIGHED_ERROR,), _weaker),
+    Declared("nothing-frozen", (FROZEN_LAYER,), _thawed),
+    Declared("batch-first", (MIXED_SAMPLES,), _batch_first),
+    Declared("softmax-of-classes", (MIXED_SAMPLES,), _over_classes),
+    Declared("activations", (LINEAR_NETWORK, LINEAR_LAYERS), _activated),
+    Declared("targets-as-outputs", (SPREAD_TARGETS, UNFIT_TARGETS), _in_form),
+    Declared("outputs-as-targets", (SPREAD_TARGETS, UNFIT_TARGETS), _as_targets),
+    Declared(
+        "one-output-per-class",
+        (CLASSES_ON_ONE_OUTPUT, INDIFFERENT_LOSS, UNFIT_TARGETS),
+        _per_class,
+    ),
+    Declared("binary-cross-entropy", (SHARED_CLASSES,), _binary),
+    Declared("cross-entropy", (SQUARED_ERROR_FOR_CLASSES, SOFTMAX_IN_THE_LOSS), _entropy),
+    Declared("loss-of-scores", (RAW_OUTPUT,), _entropy),
+    Declared("standardise-targets", (UNSCALED_TARGETS,), _standardised),
+    Declared("less-weight-decay", (STRONG_WEIGHT_DECAY,), _option("weight_decay", 1e-4)),
+    Declared("less-momentum", (STRONG_MOMENTUM,), _option("momentum", 0.9)),
+    Declared("clip-at-one", (STRONG_CLIPPING, EXPLODING_THROUGH_TIME), _clip_at_one),
+    Declared("all-parameters", (UNTRAINED_WEIGHTS, FOREIGN_OPTIMISER), _all_parameters),
+    Declared("other-optimiser", (OTHER_OPTIMISER, STUCK_TRAINING, NO_PROGRESS), _other),
+    Declared("lower-rate", (RATE_TOO_HIGH, STUCK_TRAINING, NO_PROGRESS), _rate(0.1)),
+    Declared("much-lower-rate", (RATE_TOO_HIGH,), _rate(0.01)),
+    Declared("more-epochs", (FEW_STEPS,), _longer),
+    Declared("higher-rate", (RATE_TOO_LOW, FEW_STEPS), _rate(10.0)),
+    Declared("much-higher-rate", (RATE_TOO_LOW,), _rate(100.0)),
+    Declared("usual-rate", (RATE_TOO_HIGH, RATE_TOO_LOW), _usual),
+    Declared("smaller-batch", (LARGE_BATCH,), _smaller),
 )
 SECOND: tuple[tuple[str, Maker], ...] = (  # behind a first cure, where it is not enough
     ("lower-rate", _rate(0.1)),

@@ -5,33 +5,24 @@ may change any of them, so that a cure is a function from a program to a program
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from torch import Tensor
 
-from sigmascope.diagnosis.cures.changes import (
-    SECOND,
-    Change,
-    Maker,
-    Named,
-    changes_for,
-    of_network,
-    require_recipe,
-)
+from sigmascope.diagnosis.cures.changes import SECOND, Maker, changes_for, require_recipe
 from sigmascope.diagnosis.diagnoses import SAMPLES, Diagnosis, data_of, diagnose, unseen_of
 from sigmascope.diagnosis.programs.opened import Opened, opened
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable
-from sigmascope.diagnosis.remedies.catalogue import every_remedy
 from sigmascope.diagnosis.training.runs import Data, Run, started, work_of
 from sigmascope.diagnosis.training.scores import score_of
 from sigmascope.diagnosis.training.trials import steps_for
 from sigmascope.gate import Budget, OverBudget, Refusal, time_words
 from sigmascope.probes.execution import as_found, in_words, still
-from sigmascope.records import Finding, Shown
+from sigmascope.records import Shown
 
 MOST = 8  # cures that are tried
 LIKE = 0.03  # of a score, within which the cure of the deeper cause goes first
@@ -120,14 +111,17 @@ def cured(
     except OverBudget as error:
         return Cures((), MappingProxyType({"all cures": str(error)}))
     bench = _Bench(samples, now, budget)
-    for maker in _makers(found.findings, known):
-        if len(bench.made) < MOST:
-            bench.put(maker, program, known)
+    seen: set[str] = set()
+    for finding in found.findings:
+        for name, make in changes_for(finding.name, known):
+            if name not in seen and len(bench.made) < MOST:
+                seen.add(name)
+                bench.put(name, finding.name, make, program, known)
     for cure in _worth_more(bench.made):
         again = opened(cure.program, samples=samples)
         for name, make in SECOND:
-            both = Named(f"{cure.name}+{name}", cure.cause, _behind(cure, make))
-            bench.put(both, cure.program, again, behind=cure)
+            both = f"{cure.name}+{name}"
+            bench.put(both, cure.cause, make, cure.program, again, behind=cure)
     better = [c for c in bench.made if c.name not in bench.declined]
     return Cures(tuple(_ordered(better)), MappingProxyType(bench.declined))
 
@@ -151,19 +145,27 @@ class _Bench:
     declined: dict[str, str] = field(default_factory=dict)
 
     def put(
-        self, maker: Named, program: Program, known: Opened, *, behind: Cure | None = None
+        self,
+        name: str,
+        cause: str,
+        make: Maker,
+        program: Program,
+        known: Opened,
+        *,
+        behind: Cure | None = None,
     ) -> None:
         """Make a change, behind a first one or alone, and train what it gives."""
         try:
-            change = maker(program, known)
+            change = make(program, known)
             changed = opened(change.program, samples=self.samples)
             if changed.unfit:
                 raise Inapplicable(changed.unfit)
             made = _trained(change.program, changed, self.budget)
         except Exception as error:  # noqa: BLE001 (a cured model fails in every way)
-            self.declined[maker.name] = in_words(error)
+            self.declined[name] = in_words(error)
             return
-        words = (change.name, change.cause, change.patch, change.program)
+        patch = change.patch if behind is None else (*behind.patch, *change.patch)
+        words = (name, cause, patch, change.program)
         before = math.nan if self.now is None else self.now.score
         cure = Cure(*words, before, made.score, made.steps, others=made.others)
         self.made.append(cure)
@@ -212,14 +214,6 @@ def _worth_more(made: list[Cure]) -> list[Cure]:
         return []
     best = max(made, key=lambda c: c.after)
     return [made[0]] if best is made[0] else [made[0], best]
-
-
-def _behind(first: Cure, make: Maker) -> Maker:
-    def both(program: Program, known: Opened) -> Change:
-        second = make(program, known)
-        return replace(second, patch=(*first.patch, *second.patch))
-
-    return both
 
 
 def _ordered(made: list[Cure]) -> list[Cure]:
@@ -276,19 +270,3 @@ def _trained_as_one(program: Program, known: Opened, budget: Budget) -> Trained:
 def _score(run: Run, data: Data, program: Program) -> float | None:
     with still(program.model), as_found(program.loss):  # a model may draw, a loss may remember
         return score_of(run, data)
-
-
-def _makers(findings: tuple[Finding, ...], known: Opened) -> Iterator[Named]:
-    """What could cure the findings, in the order of causes, each once."""
-    seen: set[str] = set()
-    for finding in findings:
-        for maker in (*changes_for(finding.name), *_of_networks(finding.name, known)):
-            if maker.name not in seen:
-                seen.add(maker.name)
-                yield maker
-
-
-def _of_networks(finding: str, known: Opened) -> Iterator[Named]:
-    able = [r for r in every_remedy(known.targets) if finding in r.cures]
-    for remedy in sorted(able, key=lambda r: r.cures.index(finding)):
-        yield Named(remedy.name, finding, of_network(remedy))

@@ -13,6 +13,7 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import Call, called, duplicate, layers, recording, still
 from sigmascope.probes.samples import Batch, prepared
+from sigmascope.records import Kind
 
 Batches = Batch | Iterable[Any]
 MOST = 8  # batches that are taken of a loader
@@ -27,7 +28,7 @@ class Remedy(ABC):
 
     Attributes:
         name: Of the remedy, as on the command line.
-        cures: Names of the findings that it is expected to cure, the surest first. This is the one
+        cures: Kinds of findings that it is expected to cure, the surest first. This is the one
             place where it is said; what findings advise is derived from it.
         says: What it does, in one sentence.
         source: Author, year and number.
@@ -37,11 +38,16 @@ class Remedy(ABC):
     """
 
     name: ClassVar[str]
-    cures: ClassVar[tuple[str, ...]]
+    cures: ClassVar[tuple[Kind, ...]]
     says: ClassVar[str]
     source: ClassVar[str]
     needs: ClassVar[str] = ""
     rebuilds: ClassVar[bool] = False
+
+    @classmethod
+    def place_among_cures(cls, finding: str) -> int | None:
+        """How sure it is to cure what has that name, 0 the surest; None if it is not for it."""
+        return next((n for n, kind in enumerate(cls.cures) if kind.name == finding), None)
 
     @abstractmethod
     def change(self, model: nn.Module, batches: list[Batch]) -> None:

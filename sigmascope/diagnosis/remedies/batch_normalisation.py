@@ -11,6 +11,17 @@ from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
 from sigmascope.diagnosis.remedies.wrapping import Around, no_fast_path
+from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS, VANISHING_ADJOINTS
+from sigmascope.diagnosis.rules.representations import (
+    DEAD_UNITS,
+    DIRECTIONAL_GRADIENT_VANISHING,
+    EXPLODING_SIGNAL,
+    LOUD_OUTPUT,
+    RANK_COLLAPSE,
+    SATURATED_UNITS,
+    VANISHING_SIGNAL,
+)
+from sigmascope.diagnosis.rules.weights import WEIGHT_SCALE
 from sigmascope.networks import UncentredBatchNorm
 from sigmascope.probes.execution import (
     Call,
@@ -21,6 +32,7 @@ from sigmascope.probes.execution import (
     still,
 )
 from sigmascope.probes.samples import Batch, run
+from sigmascope.records import Kind
 
 Norm = TypeVar("Norm", bound=nn.Module)
 NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
@@ -53,12 +65,12 @@ class BatchNormalisation(Remedy):
     """
 
     name: ClassVar[str] = "batch-norm"
-    cures: ClassVar[tuple[str, ...]] = (
-        "rank-collapse",
-        "directional-gradient-vanishing",
-        "vanishing-signal",
-        "exploding-signal",
-        "vanishing-adjoints",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        RANK_COLLAPSE,
+        DIRECTIONAL_GRADIENT_VANISHING,
+        VANISHING_SIGNAL,
+        EXPLODING_SIGNAL,
+        VANISHING_ADJOINTS,
     )
     says: ClassVar[str] = "Normalise the output of each hidden layer over the batch."
     source: ClassVar[str] = "Daneshmand et al. 2020, Theorem 2"
@@ -92,15 +104,15 @@ class LayerNormalisation(Remedy):
     """
 
     name: ClassVar[str] = "layer-norm"
-    cures: ClassVar[tuple[str, ...]] = (
-        "vanishing-signal",
-        "exploding-signal",
-        "vanishing-adjoints",
-        "exploding-adjoints",
-        "weight-scale",
-        "saturated-units",
-        "dead-units",
-        "loud-output",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        VANISHING_SIGNAL,
+        EXPLODING_SIGNAL,
+        VANISHING_ADJOINTS,
+        EXPLODING_ADJOINTS,
+        WEIGHT_SCALE,
+        SATURATED_UNITS,
+        DEAD_UNITS,
+        LOUD_OUTPUT,
     )
     says: ClassVar[str] = "Normalise the output of each hidden layer over its features."
     source: ClassVar[str] = "Ba, Kiros & Hinton 2016, Sec. 3; Wu & He 2018 (one group)"

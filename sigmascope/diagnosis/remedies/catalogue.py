@@ -22,7 +22,7 @@ from sigmascope.diagnosis.remedies.residual_scaling import RescaleResidual
 from sigmascope.diagnosis.remedies.skip_connections import SkipConnections, ZeroBranches
 from sigmascope.diagnosis.remedies.unit_scale import QuietOutput, StandardiseInputs, UnitScale
 from sigmascope.probes.samples import Batch
-from sigmascope.records import Finding, Profile
+from sigmascope.records import Finding, Kind, Profile
 
 REMEDIES: tuple[type[Remedy], ...] = (
     EndInSigmoid,
@@ -62,8 +62,8 @@ class Together(Remedy):
         return "+".join(part.name for part in self.parts)
 
     @property
-    def cures(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(dict.fromkeys(name for part in self.parts for name in part.cures))
+    def cures(self) -> tuple[Kind, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(kind for part in self.parts for kind in part.cures))
 
     @property
     def says(self) -> str:  # type: ignore[override]
@@ -156,10 +156,11 @@ def remedies_for(finding: Finding, profile: Profile | None = None) -> tuple[Reme
         finding: What was found.
         profile: Of the model; those that need what was not read in it are left out.
     """
+    order = lambda kind: kind.place_among_cures(finding.name)
     able = [
         kind
         for kind in REMEDIES
-        if finding.name in kind.cures
+        if order(kind) is not None
         and (profile is None or not kind.needs or profile.series(kind.needs))
     ]
-    return tuple(kind() for kind in sorted(able, key=lambda k: k.cures.index(finding.name)))
+    return tuple(kind() for kind in sorted(able, key=order))

@@ -10,9 +10,21 @@ from torch import Tensor, nn
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
 from sigmascope.diagnosis.remedies.wrapping import Around
+from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
+from sigmascope.diagnosis.rules.outputs import (
+    CONSTANT_OUTPUT,
+    DOUBLE_SOFTMAX,
+    OUT_OF_REACH,
+    RAW_OUTPUT,
+    SHARED_CLASSES,
+    SPREAD_TARGETS,
+    UNSUITED_CLOSING,
+)
+from sigmascope.diagnosis.rules.representations import LOUD_OUTPUT
 from sigmascope.probes.execution import called, module_name, still
 from sigmascope.probes.samples import Batch, as_tensor
 from sigmascope.probes.structure import tail
+from sigmascope.records import Kind
 
 GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
 LEAST = 1e-6  # spread of targets that are scaled
@@ -141,12 +153,12 @@ class EndInLinear(EndIn):
     """Leave the last operation out."""
 
     name: ClassVar[str] = "end-in-linear"
-    cures: ClassVar[tuple[str, ...]] = (
-        "double-softmax",
-        "out-of-reach",
-        "constant-output",
-        "unsuited-closing",
-        "spread-targets",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        DOUBLE_SOFTMAX,
+        OUT_OF_REACH,
+        CONSTANT_OUTPUT,
+        UNSUITED_CLOSING,
+        SPREAD_TARGETS,
     )
     says: ClassVar[str] = "Leave out the last operation: end in the linear layer."
 
@@ -157,11 +169,11 @@ class EndInSigmoid(EndIn):
     """End in a sigmoid for each output."""
 
     name: ClassVar[str] = "end-in-sigmoid"
-    cures: ClassVar[tuple[str, ...]] = (
-        "constant-output",
-        "raw-output",
-        "unsuited-closing",
-        "shared-classes",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        CONSTANT_OUTPUT,
+        RAW_OUTPUT,
+        UNSUITED_CLOSING,
+        SHARED_CLASSES,
     )
     says: ClassVar[str] = "End in a sigmoid."
     closing: ClassVar[type[nn.Module] | None] = nn.Sigmoid
@@ -173,7 +185,7 @@ class EndInSoftmax(EndIn):
     """End in a softmax over the outputs of a row."""
 
     name: ClassVar[str] = "end-in-softmax"
-    cures: ClassVar[tuple[str, ...]] = ("raw-output", "unsuited-closing")
+    cures: ClassVar[tuple[Kind, ...]] = (RAW_OUTPUT, UNSUITED_CLOSING)
     says: ClassVar[str] = "End in a softmax over the classes."
     closing: ClassVar[type[nn.Module] | None] = nn.Softmax
 
@@ -202,7 +214,7 @@ class StandardiseTargets(Remedy):
     """
 
     name: ClassVar[str] = "standardise-targets"
-    cures: ClassVar[tuple[str, ...]] = ("unscaled-targets", "loud-output")
+    cures: ClassVar[tuple[Kind, ...]] = (UNSCALED_TARGETS, LOUD_OUTPUT)
     says: ClassVar[str] = "Learn targets less their mean, over their spread."
     source: ClassVar[str] = "LeCun et al. 1998, Sec. 4.5"
     needs: ClassVar[str] = "target size"

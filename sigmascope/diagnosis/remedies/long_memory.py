@@ -7,7 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
+from sigmascope.diagnosis.rules.sequences import EXPLODING_THROUGH_TIME, VANISHING_THROUGH_TIME
 from sigmascope.probes.samples import Batch
+from sigmascope.records import Kind
 
 KEPT = {"LSTM": 1, "GRU": 1}  # the block of rows of a gate that keeps the state where it is open
 WRITTEN = {"LSTM": 0}  # that of the gate that lets new things in
@@ -28,7 +30,7 @@ class LongMemory(Remedy):
     """
 
     name: ClassVar[str] = "long-memory"
-    cures: ClassVar[tuple[str, ...]] = ("vanishing-through-time", "exploding-through-time")
+    cures: ClassVar[tuple[Kind, ...]] = (VANISHING_THROUGH_TIME, EXPLODING_THROUGH_TIME)
     says: ClassVar[str] = (
         "Draw recurrent weights orthogonal, and open the gates that keep a state for as long as "
         "the sequences are."

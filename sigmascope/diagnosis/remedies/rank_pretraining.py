@@ -10,8 +10,16 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, frozen
+from sigmascope.diagnosis.rules.gradients import VANISHING_ADJOINTS
+from sigmascope.diagnosis.rules.representations import (
+    DIRECTIONAL_GRADIENT_VANISHING,
+    EXPLODING_SIGNAL,
+    RANK_COLLAPSE,
+    VANISHING_SIGNAL,
+)
 from sigmascope.probes.execution import is_repeated, layers, still
 from sigmascope.probes.samples import Batch, run
+from sigmascope.records import Kind
 
 TRAINED = (nn.Linear, _ConvNd)  # layers whose weights are raised
 HOMOGENEOUS = 1e-3  # how far a rescaled representation may be from unit mean square
@@ -45,12 +53,12 @@ class RankPretraining(Remedy):
     """
 
     name: ClassVar[str] = "rank-pretraining"
-    cures: ClassVar[tuple[str, ...]] = (
-        "rank-collapse",
-        "directional-gradient-vanishing",
-        "vanishing-signal",
-        "exploding-signal",
-        "vanishing-adjoints",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        RANK_COLLAPSE,
+        DIRECTIONAL_GRADIENT_VANISHING,
+        VANISHING_SIGNAL,
+        EXPLODING_SIGNAL,
+        VANISHING_ADJOINTS,
     )
     says: ClassVar[str] = (
         "Before training, change the initial weights of each layer so that what it passes on uses "

@@ -7,12 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, plain_layers
+from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS, VANISHING_ADJOINTS
+from sigmascope.diagnosis.rules.representations import EXPLODING_SIGNAL, VANISHING_SIGNAL
+from sigmascope.diagnosis.rules.weights import ASYMMETRIC_WEIGHTS, SHIFTED
 from sigmascope.probes import weights
 from sigmascope.probes.samples import Batch
+from sigmascope.records import Kind
 
 Scheme = Literal["orthogonal", "he", "xavier"]
-
-SHIFTED = 2.0  # the mean's singular value over the largest that the spread would give
 
 
 @final
@@ -21,7 +23,7 @@ class RecentreWeights(Remedy):
     """Subtract from every weight matrix the mean of its entries."""
 
     name: ClassVar[str] = "recentre-weights"
-    cures: ClassVar[tuple[str, ...]] = ("asymmetric-weights",)
+    cures: ClassVar[tuple[Kind, ...]] = (ASYMMETRIC_WEIGHTS,)
     says: ClassVar[str] = "Subtract from every weight matrix the mean of its entries."
     source: ClassVar[str] = "Daneshmand et al. 2020, Definition 1 and Sec. 5"
 
@@ -50,12 +52,12 @@ class Reinitialise(Remedy):
     """
 
     name: ClassVar[str] = "reinitialise"
-    cures: ClassVar[tuple[str, ...]] = (
-        "vanishing-signal",
-        "exploding-signal",
-        "vanishing-adjoints",
-        "exploding-adjoints",
-        "asymmetric-weights",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        VANISHING_SIGNAL,
+        EXPLODING_SIGNAL,
+        VANISHING_ADJOINTS,
+        EXPLODING_ADJOINTS,
+        ASYMMETRIC_WEIGHTS,
     )
     says: ClassVar[str] = (
         "Draw the weights again from a law that keeps the size of signals and derivatives."

@@ -8,8 +8,12 @@ from torch import nn
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy
 from sigmascope.diagnosis.remedies.skip_connections import NO_BRANCH, multiply, scaled_branches
+from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS
+from sigmascope.diagnosis.rules.representations import EXPLODING_SIGNAL, RANK_COLLAPSE
+from sigmascope.diagnosis.rules.weights import STRONG_RESIDUAL
 from sigmascope.networks import Block
 from sigmascope.probes.samples import Batch
+from sigmascope.records import Kind
 
 
 @final
@@ -27,11 +31,11 @@ class RescaleResidual(Remedy):
     """
 
     name: ClassVar[str] = "rescale-residual"
-    cures: ClassVar[tuple[str, ...]] = (
-        "strong-residual",
-        "rank-collapse",
-        "exploding-signal",
-        "exploding-adjoints",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        STRONG_RESIDUAL,
+        RANK_COLLAPSE,
+        EXPLODING_SIGNAL,
+        EXPLODING_ADJOINTS,
     )
     says: ClassVar[str] = "Scale every residual branch by one over the root of their number."
     source: ClassVar[str] = "Daneshmand et al. 2020, Lemma 3, for small gamma"

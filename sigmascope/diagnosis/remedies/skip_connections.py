@@ -8,9 +8,22 @@ from typing import Any, ClassVar, final
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, hooked
+from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS, VANISHING_ADJOINTS
+from sigmascope.diagnosis.rules.representations import (
+    DIRECTIONAL_GRADIENT_VANISHING,
+    EXPLODING_SIGNAL,
+    FORGOTTEN_TARGETS,
+    LOUD_OUTPUT,
+    RANK_COLLAPSE,
+    SIGMOID_STACK,
+    VANISHING_SIGNAL,
+)
+from sigmascope.diagnosis.rules.theorems import ILL_CONDITIONED_LAYER
+from sigmascope.diagnosis.rules.weights import STRONG_RESIDUAL
 from sigmascope.probes.execution import layers
 from sigmascope.probes.samples import Batch
 from sigmascope.probes.structure import Branch, branches
+from sigmascope.records import Kind
 
 NO_BRANCH = (
     "This needs residual branches that end in a weight, a normaliser or a learned factor, got "
@@ -42,15 +55,15 @@ class SkipConnections(Remedy):
     """
 
     name: ClassVar[str] = "skip-connections"
-    cures: ClassVar[tuple[str, ...]] = (
-        "rank-collapse",
-        "sigmoid-stack",
-        "vanishing-adjoints",
-        "exploding-adjoints",
-        "vanishing-signal",
-        "directional-gradient-vanishing",
-        "forgotten-targets",
-        "ill-conditioned-layer",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        RANK_COLLAPSE,
+        SIGMOID_STACK,
+        VANISHING_ADJOINTS,
+        EXPLODING_ADJOINTS,
+        VANISHING_SIGNAL,
+        DIRECTIONAL_GRADIENT_VANISHING,
+        FORGOTTEN_TARGETS,
+        ILL_CONDITIONED_LAYER,
     )
     says: ClassVar[str] = "Add a scaled skip connection around every block that keeps its shape."
     source: ClassVar[str] = "He et al. 2016b, Sec. 2; Riedi et al. 2022, Theorem 22"
@@ -85,12 +98,12 @@ class ZeroBranches(Remedy):
     """Start every residual branch at zero, so that the initial network is its stream."""
 
     name: ClassVar[str] = "zero-branches"
-    cures: ClassVar[tuple[str, ...]] = (
-        "strong-residual",
-        "exploding-signal",
-        "exploding-adjoints",
-        "rank-collapse",
-        "loud-output",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        STRONG_RESIDUAL,
+        EXPLODING_SIGNAL,
+        EXPLODING_ADJOINTS,
+        RANK_COLLAPSE,
+        LOUD_OUTPUT,
     )
     says: ClassVar[str] = "Set the last weight of every residual branch to zero."
     source: ClassVar[str] = "Goyal et al. 2017, Sec. 5.1; Zhang et al. 2019"

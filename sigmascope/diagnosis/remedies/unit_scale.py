@@ -16,8 +16,28 @@ from sigmascope.diagnosis.remedies.base import (
     sharing,
 )
 from sigmascope.diagnosis.remedies.wrapping import Around
+from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
+from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS, VANISHING_ADJOINTS
+from sigmascope.diagnosis.rules.representations import (
+    DEAD_UNITS,
+    DENORMAL_VALUES,
+    EXPLODING_SIGNAL,
+    LOUD_OUTPUT,
+    RANK_COLLAPSE,
+    SATURATED_UNITS,
+    SIGMOID_STACK,
+    VANISHING_SIGNAL,
+)
+from sigmascope.diagnosis.rules.theorems import ILL_CONDITIONED_LAYER
+from sigmascope.diagnosis.rules.weights import (
+    ASYMMETRIC_WEIGHTS,
+    EQUAL_UNITS,
+    WEIGHT_SCALE,
+    ZERO_WEIGHTS,
+)
 from sigmascope.probes.execution import Call, module_name
 from sigmascope.probes.samples import Batch
+from sigmascope.records import Kind
 
 FLOOR = 1e-2  # of the spread over all inputs: a feature that hardly varies is not blown up
 QUIET = 0.1  # spread of the outputs that a loss takes for nearly none
@@ -39,21 +59,21 @@ class UnitScale(Remedy):
     """
 
     name: ClassVar[str] = "unit-scale"
-    cures: ClassVar[tuple[str, ...]] = (
-        "weight-scale",
-        "zero-weights",
-        "equal-units",
-        "vanishing-signal",
-        "exploding-signal",
-        "loud-output",
-        "saturated-units",
-        "dead-units",
-        "asymmetric-weights",
-        "denormal-values",
-        "rank-collapse",
-        "vanishing-adjoints",
-        "exploding-adjoints",
-        "sigmoid-stack",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        WEIGHT_SCALE,
+        ZERO_WEIGHTS,
+        EQUAL_UNITS,
+        VANISHING_SIGNAL,
+        EXPLODING_SIGNAL,
+        LOUD_OUTPUT,
+        SATURATED_UNITS,
+        DEAD_UNITS,
+        ASYMMETRIC_WEIGHTS,
+        DENORMAL_VALUES,
+        RANK_COLLAPSE,
+        VANISHING_ADJOINTS,
+        EXPLODING_ADJOINTS,
+        SIGMOID_STACK,
     )
     says: ClassVar[str] = (
         "Draw orthogonal weights and scale each layer so that its outputs vary by one."
@@ -95,7 +115,7 @@ class QuietOutput(Remedy):
     """Scale the last layer down so that the first outputs are nearly equal."""
 
     name: ClassVar[str] = "quiet-output"
-    cures: ClassVar[tuple[str, ...]] = ("loud-output",)
+    cures: ClassVar[tuple[Kind, ...]] = (LOUD_OUTPUT,)
     says: ClassVar[str] = "Scale the last layer down so that the first outputs hardly differ."
     source: ClassVar[str] = "Zhang et al. 2019, Sec. 2 (zero-initialised classification layer)"
 
@@ -142,14 +162,14 @@ class StandardiseInputs(Remedy):
     """
 
     name: ClassVar[str] = "standardise-inputs"
-    cures: ClassVar[tuple[str, ...]] = (
-        "unscaled-inputs",
-        "offset-inputs",
-        "vanishing-signal",
-        "exploding-signal",
-        "ill-conditioned-layer",
-        "saturated-units",
-        "loud-output",
+    cures: ClassVar[tuple[Kind, ...]] = (
+        UNSCALED_INPUTS,
+        OFFSET_INPUTS,
+        VANISHING_SIGNAL,
+        EXPLODING_SIGNAL,
+        ILL_CONDITIONED_LAYER,
+        SATURATED_UNITS,
+        LOUD_OUTPUT,
     )
     says: ClassVar[str] = "Standardise what the first layer reads."
     source: ClassVar[str] = "LeCun et al. 1998, Sec. 4.3"

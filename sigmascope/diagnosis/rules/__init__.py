@@ -1,8 +1,17 @@
 """Rules: profiles in, findings out."""
 
-from sigmascope.diagnosis.rules.balances import broken_balances
-from sigmascope.diagnosis.rules.catalogue import RULES, diagnose
-from sigmascope.diagnosis.rules.fit import UNFIT
-from sigmascope.diagnosis.rules.hearing import Unheard, unheard
+from sigmascope.diagnosis.rules.catalogue import KINDS, RULES, Unheard, unheard
+from sigmascope.diagnosis.rules.outputs import UNFIT
+from sigmascope.diagnosis.rules.rule import Rule, rule
+from sigmascope.diagnosis.rules.theorems import broken_balances
 
-__all__ = ["RULES", "UNFIT", "Unheard", "broken_balances", "diagnose", "unheard"]
+__all__ = [
+    "KINDS",
+    "RULES",
+    "UNFIT",
+    "Rule",
+    "Unheard",
+    "broken_balances",
+    "rule",
+    "unheard",
+]

@@ -1,31 +1,93 @@
-"""Rules on what outputs depend on: other samples, chance, statistics, layers that are never run."""
+"""Rules on what outputs depend on besides their sample: other samples, chance, statistics."""
 
 from collections.abc import Iterator
 
-from sigmascope.diagnosis.rules.setup import MOST
-from sigmascope.records import Finding, Profile
+from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
+from sigmascope.diagnosis.rules.outputs import OUT_OF_REACH
+from sigmascope.diagnosis.rules.representations import (
+    COLLAPSE,
+    DEAD_UNITS,
+    DIRECTIONAL_GRADIENT_VANISHING,
+    HIDDEN_COLLAPSE,
+    LAYER_GAIN,
+    LOUD_OUTPUT,
+    NON_FINITE,
+    SATURATED_UNITS,
+    SIZES,
+    UNRELATED_TARGETS,
+)
+from sigmascope.diagnosis.rules.rule import rule
+from sigmascope.diagnosis.rules.sequences import LATER_INPUTS_SEEN
+from sigmascope.diagnosis.rules.training import TRAINING
+from sigmascope.diagnosis.rules.trends import MOST
+from sigmascope.diagnosis.rules.weights import STRONG_RESIDUAL, WEIGHT_SCALE
+from sigmascope.records import Finding, Kind, Profile
 
 MIXED = 1e-4  # change of outputs, over the differences between samples
 HEAVY, NEARLY_ALL = 0.85, 0.97  # share of the numbers that dropout sets to zero
-SOME = 0.2  # of the layers, that must follow another without an activation
 APART, FAR = 4.0, 100.0  # of the mean square after normalisation, from one
 
 
+HEAVY_DROPOUT = Kind(
+    "heavy-dropout",
+    "dropout sets more than 85 % (warning) or 97 % (error) of the numbers to zero, counted in a "
+    "run in training mode",
+    "Srivastava et al. 2014, Sec. A.4",
+    even_if_it_learns=True,
+    brings=(*SIZES, *COLLAPSE, LOUD_OUTPUT, NO_GRADIENT, DEAD_UNITS),
+)
+
+
+@rule("setup", HEAVY_DROPOUT)
+def heavy_dropout(profile: Profile) -> Iterator[Finding]:
+    """Dropout that leaves next to nothing."""
+    heavy = [r for r in profile.series("dropped share") if r.estimate.value > HEAVY]
+    if heavy:
+        worst = max(heavy, key=lambda r: r.estimate.value)
+        share = worst.estimate.value
+        yield HEAVY_DROPOUT.finding(
+            heavy[0].site,
+            "error" if share > NEARLY_ALL else "warning",
+            (worst, *(r for r in heavy[:3] if r != worst)),
+            f"In training, {worst.site} sets {share:.1%} of its numbers to zero, and makes the "
+            f"others {1 / max(1 - share, 1e-3):.0f} times as large: what is left is mostly noise.",
+            ("Drop less: 0.1 to 0.5 is usual. `p` is the share that is dropped, not kept.",),
+        )
+
+
+MIXED_SAMPLES = Kind(
+    "mixed-samples",
+    "the output for a sample changes when other samples of the batch are exchanged; not of batch "
+    "normalisation, and not where there is an output for every pair of samples, as for "
+    "contrastive losses; a note where one batch holds all samples, as the nodes of a graph. What "
+    "speaks of single samples is refused there",
+    "Arithmetic: two runs with other samples beside the same ones",
+    even_if_it_learns=True,
+    brings=(
+        *TRAINING,
+        UNRELATED_TARGETS,
+        LATER_INPUTS_SEEN,
+        OUT_OF_REACH,
+        NO_GRADIENT,
+        DIRECTIONAL_GRADIENT_VANISHING,
+    ),
+)
+
+
+@rule("setup", MIXED_SAMPLES)
 def mixed_samples(profile: Profile) -> Iterator[Finding]:
     """Outputs of a sample that depend on the other samples of the batch."""
     whole = any(r.estimate.value == 1 for r in profile.series("steps of an epoch"))
     for r in profile.series("dependence on other samples"):
         if r.form == "pairs" or r.estimate.value <= MIXED:
             continue  # samples are compared with one another
-        yield Finding(
-            "mixed-samples",
+        yield MIXED_SAMPLES.finding(
             r.site,
             "note" if whole else "warning",  # nodes of one graph are all there
             (r,),
             "The output for a sample depends on the other samples of its batch: exchanged, they "
             f"change it by {r.estimate.value:.2g} of what tells samples apart. What is learned "
             "holds for the batches that it was learned in, and a sample alone gets another output.",
-            "Arithmetic: two runs with other samples beside the same ones",
             (
                 "Look for a reshape, transpose, softmax, mean or product over the dimension of the "
                 "batch (`x.view(...)` after `transpose`, `dim=0`), and for `batch_first`.",
@@ -35,65 +97,30 @@ def mixed_samples(profile: Profile) -> Iterator[Finding]:
         )
 
 
-def unused_layers(profile: Profile) -> Iterator[Finding]:
-    """Layers that hold weights to be trained and are never run."""
-    unused = [*profile.series("times called")]
-    if unused:
-        names = ", ".join(r.site for r in unused[:3])
-        more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
-        yield Finding(
-            "unused-layers",
-            unused[0].site,
-            "warning",
-            tuple(unused[:4]),
-            f"The model never calls {names}{more} on this batch, nor applies "
-            f"{'its weight' if len(unused) == 1 else 'their weights'} in another way: no "
-            "output for it depends on them, and it teaches them nothing.",
-            "Arithmetic: what is not computed with has no gradient",
-            (
-                "Call them in `forward`, or take them out; experts that others of your samples are "
-                "sent to are well as they are.",
-            ),
-        )
+STALE_STATISTICS = Kind(
+    "stale-statistics",
+    "batch normalisers are in evaluation mode with running statistics that are not those of the "
+    "batch: after more than half of them the mean square (median over channels) is beyond 1/4 to "
+    "4, or after one beyond 1/100 to 100. Brings `weight-scale`, whose remedy would do harm",
+    "Ioffe & Szegedy 2015, Sec. 3.1",
+    even_if_it_learns=True,
+    brings=(
+        *SIZES,
+        *COLLAPSE,
+        LOUD_OUTPUT,
+        STRONG_RESIDUAL,
+        WEIGHT_SCALE,
+        NON_FINITE,
+        SATURATED_UNITS,
+        LAYER_GAIN,
+        DEAD_UNITS,
+        HIDDEN_COLLAPSE,
+        NO_GRADIENT,
+    ),
+)
 
 
-def linear_layers(profile: Profile) -> Iterator[Finding]:
-    """Layers that make one linear map together, where it is more than one pair of many."""
-    pairs = [r for r in profile.series("spare width") if r.estimate.value >= 1]
-    if len(pairs) > SOME * len(profile.layers):
-        first = pairs[0].form.removeprefix("after ")
-        yield Finding(
-            "linear-layers",
-            pairs[0].site,
-            "warning",
-            tuple(pairs[:4]),
-            f"{pairs[0].site} reads what {first} wrote with no activation between, and the place "
-            "between them is not narrow"
-            + (f" ({len(pairs)} such pairs)" if len(pairs) > 1 else "")
-            + ": together they are one linear map, and one layer could compute the same.",
-            "Baldi & Hornik 1989, Sec. 2",
-            ("Put an activation between them (ReLU, GELU), or make one layer of the two.",),
-        )
-
-
-def heavy_dropout(profile: Profile) -> Iterator[Finding]:
-    """Dropout that leaves next to nothing."""
-    heavy = [r for r in profile.series("dropped share") if r.estimate.value > HEAVY]
-    if heavy:
-        worst = max(heavy, key=lambda r: r.estimate.value)
-        share = worst.estimate.value
-        yield Finding(
-            "heavy-dropout",
-            heavy[0].site,
-            "error" if share > NEARLY_ALL else "warning",
-            (worst, *(r for r in heavy[:3] if r != worst)),
-            f"In training, {worst.site} sets {share:.1%} of its numbers to zero, and makes the "
-            f"others {1 / max(1 - share, 1e-3):.0f} times as large: what is left is mostly noise.",
-            "Srivastava et al. 2014, Sec. A.4",
-            ("Drop less: 0.1 to 0.5 is usual. `p` is the share that is dropped, not kept.",),
-        )
-
-
+@rule("setup", STALE_STATISTICS)
 def stale_statistics(profile: Profile) -> Iterator[Finding]:
     """Running statistics of batch normalisers that are not those of the data."""
     sizes = profile.series("normalised square")
@@ -101,8 +128,7 @@ def stale_statistics(profile: Profile) -> Iterator[Finding]:
     far = [r for r in apart if not 1 / FAR <= r.estimate.value <= FAR]
     if len(apart) > MOST * len(sizes) or far:
         worst = max(apart, key=lambda r: max(r.estimate.value, 1 / max(r.estimate.value, 1e-300)))
-        yield Finding(
-            "stale-statistics",
+        yield STALE_STATISTICS.finding(
             apart[0].site,
             "warning",
             tuple(dict.fromkeys((apart[0], worst, *apart[:3]))),
@@ -110,10 +136,33 @@ def stale_statistics(profile: Profile) -> Iterator[Finding]:
             f"statistics that are not those of this batch: after {worst.site} its mean square is "
             f"{worst.estimate.value:.3g}, and 1 is what normalisation is for. The weights may be "
             "as they should.",
-            "Ioffe & Szegedy 2015, Sec. 3.1",
             (
                 "Train in training mode (`model.train()`): statistics are then those of the batch.",
                 "For evaluation, `reset_running_stats()` on every normaliser with `momentum=None`, "
                 "and run over the data once in training mode without a step.",
             ),
+        )
+
+
+UNTOUCHED_STATISTICS = Kind(
+    "untouched-statistics",
+    "a batch normaliser is in evaluation mode with mean 0 and variance 1",
+    "Ioffe & Szegedy 2015, Sec. 3.1",
+    even_if_it_learns=True,
+    brings=(*SIZES, *COLLAPSE, LOUD_OUTPUT, STRONG_RESIDUAL, WEIGHT_SCALE, NON_FINITE),
+)
+
+
+@rule("setup", UNTOUCHED_STATISTICS)
+def untouched_statistics(profile: Profile) -> Iterator[Finding]:
+    """Batch normalisers in evaluation mode whose statistics no batch has made."""
+    found = profile.series("batches seen")
+    if found:
+        yield UNTOUCHED_STATISTICS.finding(
+            found[0].site,
+            "warning",
+            found[:4],
+            f"{len(found)} batch normalisers are in evaluation mode with the statistics that they "
+            "were built with, mean 0 and variance 1: they normalise nothing.",
+            ("Call `model.train()` before training, or load a checkpoint that holds statistics.",),
         )

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Iterator
 
-from sigmascope.diagnosis.rules.training import Runs
-from sigmascope.diagnosis.training.trials import REMEMBERING
-from sigmascope.records import Finding, Profile, Reading
+from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
+from sigmascope.diagnosis.rules.representations import COLLAPSE, LOUD_OUTPUT, NON_FINITE, SIZES
+from sigmascope.diagnosis.rules.rule import rule
+from sigmascope.diagnosis.rules.training import REMEMBERING, TRAINING, Runs
+from sigmascope.records import Finding, Kind, Profile, Reading
 
 COUNTED = "which targets count"  # where a program decides it by itself
 COPIES = 0.99  # share of targets that are inputs
@@ -17,78 +19,50 @@ FORGOTTEN = 1e-3  # of the last step's gradient, below which an input hardly cou
 PASCANU = "Pascanu, Mikolov & Bengio 2013, Sec. 2.1"
 
 
-def later_inputs_seen(profile: Profile) -> Iterator[Finding]:
-    """Outputs that see the inputs that they are to tell."""
-    after = {r.site: r for r in profile.series("next inputs")}
-    for r in profile.series("dependence on later inputs"):
-        if r.estimate.value > SEEN and r.site in after:
-            yield Finding(
-                "later-inputs-seen",
-                r.site,
-                "error",
-                (r, after[r.site]),
-                f"{after[r.site].estimate.value:.0%} of the targets are the next input, and "
-                "outputs at earlier places change when inputs at later ones are exchanged, by "
-                f"{r.estimate.value:.2g} of what tells samples apart: the model reads the answers. "
-                "Its loss will fall, and it will be of no use where later inputs are not there.",
-                "Vaswani et al. 2017, Sec. 3.2.3",
+VANISHING_THROUGH_TIME = Kind(
+    "vanishing-through-time",
+    "the same falls to a millionth or less; a note, or a warning where training learns with "
+    "orthogonal recurrent weights and open gates, and did not before",
+    PASCANU,
+    brings=(*COLLAPSE, NO_GRADIENT),
+)
+
+
+@rule("setup", VANISHING_THROUGH_TIME)
+def vanishing_through_time(profile: Profile) -> Iterator[Finding]:
+    """Recurrent layers whose last state hardly depends on what they read first."""
+    runs = Runs.of(profile)
+    helps = runs.ahead(REMEMBERING)
+    for steps, factor in _recurrent(profile):
+        if _over(factor.estimate.high, steps) < math.log(SHRUNK):
+            each = factor.estimate.value
+            reach = math.log(FORGOTTEN) / math.log(each) if each > 0 else 0.0
+            yield VANISHING_THROUGH_TIME.finding(
+                factor.site,
+                "warning" if helps else "note",
+                (factor, steps, *(runs.evidence(REMEMBERING) if helps else ())),
+                f"With every step back the gradient of {factor.site}'s last state by its inputs "
+                f"shrinks to {each:.3g} of what it was: of {steps.estimate.value:.0f} steps, those "
+                f"more than {reach:.0f} before the last move it less than a thousandth as much, "
+                "and what they hold is hardly learned." + (_longer(runs) if helps else ""),
                 (
-                    "Mask what is later in every operation over the places: `is_causal=True` or a "
-                    "lower triangular mask in attention, padding on the left in convolutions, no "
-                    "backward direction in recurrent layers, no statistics over places.",
+                    "Where early steps matter, read the states of all steps (their mean, or "
+                    "attention over them), or both directions.",
                 ),
             )
 
 
-def copied_targets(profile: Profile) -> Iterator[Finding]:
-    """Targets that stand among the inputs at their own place."""
-    chance = {r.site: r.estimate.value for r in profile.series("chance copies")}
-    if any(r.estimate.value > COPIES for r in profile.series("next inputs")):
-        return  # which are what is asked for; another input may hold them as well
-    if any(s.what == COUNTED for s in profile.skipped):
-        return  # places that the model hides may be all that counts
-    for r in profile.series("targets that are inputs"):
-        if r.estimate.value > COPIES and chance.get(r.site, 1.0) < BY_CHANCE:
-            yield Finding(
-                "copied-targets",
-                r.site,
-                "warning",
-                (r,),
-                f"{r.estimate.value:.0%} of the targets are the input at the place of their "
-                "output: to copy what is read is all that is asked for.",
-                "Arithmetic: equal inputs and targets",
-                (
-                    "To tell the next input, shift: inputs `ids[:, :-1]`, targets `ids[:, 1:]`. To "
-                    "fill in what is hidden, hide it among the inputs and let only it count.",
-                ),
-            )
+EXPLODING_THROUGH_TIME = Kind(
+    "exploding-through-time",
+    "over all steps of a recurrent layer, the gradient of its last state by its inputs grows a "
+    "thousandfold or more (an error where training breaks, and does not with recurrent weights "
+    "that keep what is read)",
+    PASCANU,
+    brings=(*SIZES, *TRAINING, LOUD_OUTPUT, NON_FINITE),
+)
 
 
-def counted_padding(profile: Profile) -> Iterator[Finding]:
-    """Filling at the ends of rows that counts in the loss."""
-    for r in profile.series("counted padding"):
-        if r.estimate.value > FILLED:
-            yield _filled(r)
-
-
-def _filled(r: Reading) -> Finding:
-    id_ = r.form.removeprefix("id ")
-    return Finding(
-        "counted-padding",
-        r.site,
-        "warning",
-        (r,),
-        f"{r.estimate.value:.0%} of the targets that count in the loss are {id_}, which fills the "
-        "ends of rows and stands nowhere else: this share of every step goes into telling the "
-        "filling, and the loss is an average over it.",
-        "Arithmetic: a mean over all places",
-        (
-            f"Leave it out: `cross_entropy(..., ignore_index={id_})`, or -100 in the targets there "
-            "(but for the first, where it ends the text).",
-        ),
-    )
-
-
+@rule("setup", EXPLODING_THROUGH_TIME)
 def exploding_through_time(profile: Profile) -> Iterator[Finding]:
     """Recurrent layers that enlarge gradients from step to step, too far over all.
 
@@ -101,8 +75,7 @@ def exploding_through_time(profile: Profile) -> Iterator[Finding]:
         total = _over(factor.estimate.low, steps)
         if total > math.log(GROWN):
             each = factor.estimate.value
-            yield Finding(
-                "exploding-through-time",
+            yield EXPLODING_THROUGH_TIME.finding(
                 factor.site,
                 "error" if broken else "warning",
                 (factor, steps, *(runs.evidence(REMEMBERING) if helps else ())),
@@ -111,33 +84,7 @@ def exploding_through_time(profile: Profile) -> Iterator[Finding]:
                 f"{steps.estimate.value:.0f} steps: what is read first outweighs all else, and a "
                 "small change of the weights or inputs changes the output beyond recognition."
                 + (_longer(runs) if helps else ""),
-                PASCANU,
                 ("Clip gradients (`torch.nn.utils.clip_grad_norm_`), or read shorter pieces.",),
-            )
-
-
-def vanishing_through_time(profile: Profile) -> Iterator[Finding]:
-    """Recurrent layers whose last state hardly depends on what they read first."""
-    runs = Runs.of(profile)
-    helps = runs.ahead(REMEMBERING)
-    for steps, factor in _recurrent(profile):
-        if _over(factor.estimate.high, steps) < math.log(SHRUNK):
-            each = factor.estimate.value
-            reach = math.log(FORGOTTEN) / math.log(each) if each > 0 else 0.0
-            yield Finding(
-                "vanishing-through-time",
-                factor.site,
-                "warning" if helps else "note",
-                (factor, steps, *(runs.evidence(REMEMBERING) if helps else ())),
-                f"With every step back the gradient of {factor.site}'s last state by its inputs "
-                f"shrinks to {each:.3g} of what it was: of {steps.estimate.value:.0f} steps, those "
-                f"more than {reach:.0f} before the last move it less than a thousandth as much, "
-                "and what they hold is hardly learned." + (_longer(runs) if helps else ""),
-                PASCANU,
-                (
-                    "Where early steps matter, read the states of all steps (their mean, or "
-                    "attention over them), or both directions.",
-                ),
             )
 
 
@@ -165,3 +112,101 @@ def _power(logarithm: float) -> str:
     if logarithm < 700:
         return f"{math.exp(logarithm):.2g}"
     return f"1e{logarithm / math.log(10):.0f}"
+
+
+COUNTED_PADDING = Kind(
+    "counted-padding",
+    "more than 5 % of the targets that have a gradient are one id that fills the ends of rows, to "
+    "different lengths, and stands nowhere else",
+    "Arithmetic: a mean over all places",
+    even_if_it_learns=True,
+)
+
+
+@rule("task", COUNTED_PADDING)
+def counted_padding(profile: Profile) -> Iterator[Finding]:
+    """Filling at the ends of rows that counts in the loss."""
+    for r in profile.series("counted padding"):
+        if r.estimate.value > FILLED:
+            yield _filled(r)
+
+
+def _filled(r: Reading) -> Finding:
+    id_ = r.form.removeprefix("id ")
+    return COUNTED_PADDING.finding(
+        r.site,
+        "warning",
+        (r,),
+        f"{r.estimate.value:.0%} of the targets that count in the loss are {id_}, which fills the "
+        "ends of rows and stands nowhere else: this share of every step goes into telling the "
+        "filling, and the loss is an average over it.",
+        (
+            f"Leave it out: `cross_entropy(..., ignore_index={id_})`, or -100 in the targets there "
+            "(but for the first, where it ends the text).",
+        ),
+    )
+
+
+COPIED_TARGETS = Kind(
+    "copied-targets",
+    "more than 99 % of the targets are the input at the place of their output, which chance does "
+    "not explain, and no input holds them one place on",
+    "Arithmetic: equal inputs and targets",
+    even_if_it_learns=True,
+    eases=True,
+)
+
+
+@rule("task", COPIED_TARGETS)
+def copied_targets(profile: Profile) -> Iterator[Finding]:
+    """Targets that stand among the inputs at their own place."""
+    chance = {r.site: r.estimate.value for r in profile.series("chance copies")}
+    if any(r.estimate.value > COPIES for r in profile.series("next inputs")):
+        return  # which are what is asked for; another input may hold them as well
+    if any(s.what == COUNTED for s in profile.skipped):
+        return  # places that the model hides may be all that counts
+    for r in profile.series("targets that are inputs"):
+        if r.estimate.value > COPIES and chance.get(r.site, 1.0) < BY_CHANCE:
+            yield COPIED_TARGETS.finding(
+                r.site,
+                "warning",
+                (r,),
+                f"{r.estimate.value:.0%} of the targets are the input at the place of their "
+                "output: to copy what is read is all that is asked for.",
+                (
+                    "To tell the next input, shift: inputs `ids[:, :-1]`, targets `ids[:, 1:]`. To "
+                    "fill in what is hidden, hide it among the inputs and let only it count.",
+                ),
+            )
+
+
+LATER_INPUTS_SEEN = Kind(
+    "later-inputs-seen",
+    "nearly all targets are the next input, and outputs at earlier places change when inputs at "
+    "later ones are exchanged (by more than 1e-3 of what tells samples apart): no causal mask",
+    "Vaswani et al. 2017, Sec. 3.2.3",
+    even_if_it_learns=True,
+    eases=True,
+)
+
+
+@rule("task", LATER_INPUTS_SEEN)
+def later_inputs_seen(profile: Profile) -> Iterator[Finding]:
+    """Outputs that see the inputs that they are to tell."""
+    after = {r.site: r for r in profile.series("next inputs")}
+    for r in profile.series("dependence on later inputs"):
+        if r.estimate.value > SEEN and r.site in after:
+            yield LATER_INPUTS_SEEN.finding(
+                r.site,
+                "error",
+                (r, after[r.site]),
+                f"{after[r.site].estimate.value:.0%} of the targets are the next input, and "
+                "outputs at earlier places change when inputs at later ones are exchanged, by "
+                f"{r.estimate.value:.2g} of what tells samples apart: the model reads the answers. "
+                "Its loss will fall, and it will be of no use where later inputs are not there.",
+                (
+                    "Mask what is later in every operation over the places: `is_causal=True` or a "
+                    "lower triangular mask in attention, padding on the left in convolutions, no "
+                    "backward direction in recurrent layers, no statistics over places.",
+                ),
+            )

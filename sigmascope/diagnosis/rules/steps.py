@@ -3,14 +3,22 @@
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from sigmascope.diagnosis.rules.training import BETTER, STUCK, Runs, left_words
-from sigmascope.diagnosis.training.trials import (
+from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
+from sigmascope.diagnosis.rules.representations import LOUD_OUTPUT
+from sigmascope.diagnosis.rules.rule import rule
+from sigmascope.diagnosis.rules.training import (
     ALONE as COMPARED,
+    BETTER,
     GOOD,
     PLANNED,
     REGISTERED,
+    SETTINGS,
+    STUCK,
+    TRAINING,
+    Runs,
+    left_words,
 )
-from sigmascope.records import Finding, Profile
+from sigmascope.records import Finding, Kind, Profile
 
 # what torch says of a step that it cannot make, and what to do about it
 WORDS = MappingProxyType(
@@ -34,70 +42,50 @@ WORDS = MappingProxyType(
     }
 )
 FAILED = ("(a training step)", "(loader)")  # where a step of the user's own raised
-ALONE, BY_CHANCE = 0.5, 0.05  # share of batches of one class, and where samples are mixed
 ARITHMETIC = "Arithmetic: what is not handed over takes no step"
 
 
-def left_out(profile: Profile) -> Iterator[Finding]:
-    """Weights to be trained that the optimiser does not hold."""
-    held = {r.site: r.estimate.value for r in profile.series("weights held")}
-    for r in profile.series("weights left out"):
-        if held.get(r.site) == 0:
-            yield Finding(
-                "foreign-optimiser",
+FAILING_TRAINING = Kind(
+    "failing-training",
+    "a training step at your settings raises, or one on a last batch of a single sample, which a "
+    "loader leaves; or no weight is in the loss (with `diagnose`, as all rules below)",
+    "Measured: training of a copy",
+    proven=True,
+)
+
+
+@rule("training", FAILING_TRAINING)
+def failing_training(profile: Profile) -> Iterator[Finding]:
+    """Training steps that raise, or a loss that no weight is in."""
+    for gap in profile.skipped:
+        if gap.what == "training" and gap.site in FAILED:
+            yield FAILING_TRAINING.finding(
                 "(training)",
                 "error",
-                (r, *profile.series("weights held")),
-                "The optimiser holds no parameter of the model, which has "
-                f"{r.estimate.value:.0f} to be trained: it was made for another model, or the "
-                "model was made anew behind it. No step changes anything.",
-                ARITHMETIC,
-                ("Make the optimiser behind the model, of `model.parameters()`.",),
-            )
-        else:
-            yield Finding(
-                "untrained-weights",
-                "(training)",
-                "warning",
-                (r,),
-                f"{r.estimate.value:.0f} parameters require gradients, and the optimiser does not "
-                "hold them: no step changes them.",
-                ARITHMETIC,
-                ("Give the optimiser `model.parameters()`, or freeze what is not to be trained.",),
+                (),
+                f"A training step at your settings does not work: {gap.why}",
+                tuple(do for words, do in WORDS.items() if words in gap.why),
             )
 
 
-def unregistered(profile: Profile) -> Iterator[Finding]:
-    """Weights that the loss depends on and that are no parameters of the model."""
-    runs = Runs.of(profile)
-    for r in profile.series("weights that no module holds"):
-        helps = runs.better(REGISTERED)
-        says = "" if not helps else (
-            f" {runs.says()}; with all of them trained, {runs.left(REGISTERED):.0%}."
-        )  # fmt: skip
-        yield Finding(
-            "unregistered-weights",
-            "(training)",
-            "error" if helps and runs.left() >= GOOD else "warning",
-            (r, *(runs.evidence(REGISTERED) if helps else ())),
-            f"The loss depends on {r.estimate.value:.0f} trainable tensors that are no parameters "
-            f"of the model, the first {r.form}: `model.parameters()` does not give them, so that "
-            f"no step changes them, `.to()` does not move them and no checkpoint holds them.{says}",
-            ARITHMETIC,
-            (
-                "Keep layers in `nn.ModuleList` or `nn.ModuleDict`, and single tensors as "
-                "`nn.Parameter` attributes, rather than in plain lists and dictionaries.",
-            ),
-        )
+OUTWEIGHED_ERROR = Kind(
+    "outweighed-error",
+    "the loss reads several outputs, the part that compares one of them with the targets keeps 95 "
+    "% of its best constant's at your settings, and 80 % or less without the gradients of the "
+    "other parts",
+    "Measured: training of copies",
+    proven=True,
+    brings=(*SETTINGS, LOUD_OUTPUT, UNSCALED_TARGETS),
+)
 
 
+@rule("training", OUTWEIGHED_ERROR)
 def outweighed(profile: Profile) -> Iterator[Finding]:
     """A term of the loss beside which what compares outputs with targets does not count."""
     runs = Runs.of(profile)
     mine, theirs = (runs.value("error left", form) for form in (PLANNED, COMPARED))
     if mine >= STUCK and theirs < BETTER:
-        yield Finding(
-            "outweighed-error",
+        yield OUTWEIGHED_ERROR.finding(
             "(loss)",
             "error",
             tuple(runs.readings["error left", form] for form in (PLANNED, COMPARED)),
@@ -105,7 +93,6 @@ def outweighed(profile: Profile) -> Iterator[Finding]:
             f"targets is not learned: {left_words(mine)} its best constant's is left after "
             f"{runs.steps} steps at your settings. Without the gradients of the other "
             f"parts, and with nothing else changed, {theirs:.0%}.",
-            "Measured: training of copies",
             (
                 "Weigh the terms against each other: take sums over the same dimensions and means "
                 "over the same ones (a divergence that is summed over samples beside an error "
@@ -114,35 +101,85 @@ def outweighed(profile: Profile) -> Iterator[Finding]:
         )
 
 
-def failing_training(profile: Profile) -> Iterator[Finding]:
-    """Training steps that raise, or a loss that no weight is in."""
-    for gap in profile.skipped:
-        if gap.what == "training" and gap.site in FAILED:
-            yield Finding(
-                "failing-training",
+UNTRAINED_WEIGHTS = Kind(
+    "untrained-weights",
+    "the optimiser does not hold all parameters that require gradients",
+    ARITHMETIC,
+    brings=TRAINING,
+)
+
+
+@rule("training", UNTRAINED_WEIGHTS)
+def untrained_weights(profile: Profile) -> Iterator[Finding]:
+    """Weights to be trained that the optimiser does not hold, though it holds others."""
+    held = {r.site: r.estimate.value for r in profile.series("weights held")}
+    for r in profile.series("weights left out"):
+        if held.get(r.site) != 0:
+            yield UNTRAINED_WEIGHTS.finding(
                 "(training)",
-                "error",
-                (),
-                f"A training step at your settings does not work: {gap.why}",
-                "Measured: training of a copy",
-                tuple(do for words, do in WORDS.items() if words in gap.why),
+                "warning",
+                (r,),
+                f"{r.estimate.value:.0f} parameters require gradients, and the optimiser does not "
+                "hold them: no step changes them.",
+                ("Give the optimiser `model.parameters()`, or freeze what is not to be trained.",),
             )
 
 
-def sorted_samples(profile: Profile) -> Iterator[Finding]:
-    """A loader that gives samples as they lie, one class after the other."""
-    mixed = {r.site: r for r in profile.series("the same if mixed")}
-    for r in profile.series("batches of one class"):
-        chance = mixed[r.site]
-        if r.estimate.value >= ALONE and chance.estimate.value < BY_CHANCE:
-            yield Finding(
-                "sorted-samples",
-                r.site,
-                "warning",
-                (r, chance),
-                f"The loader gives samples as they lie, and {r.estimate.value:.0%} of the batches "
-                f"that were looked at hold one class alone, where {chance.estimate.value:.2g} of "
-                "mixed ones would: each step unlearns what those before it taught.",
-                "Bottou, Curtis & Nocedal 2018, Sec. 4",
-                ("Mix the samples: `DataLoader(…, shuffle=True)`.",),
+UNREGISTERED_WEIGHTS = Kind(
+    "unregistered-weights",
+    "the loss depends on trainable tensors that the model holds and that are none of its "
+    "parameters, as layers in a plain list (an error where a copy in which they are trained "
+    "learns, and yours does not)",
+    ARITHMETIC,
+    proven=True,
+    brings=(*SETTINGS, UNTRAINED_WEIGHTS),
+)
+
+
+@rule("training", UNREGISTERED_WEIGHTS)
+def unregistered(profile: Profile) -> Iterator[Finding]:
+    """Weights that the loss depends on and that are no parameters of the model."""
+    runs = Runs.of(profile)
+    for r in profile.series("weights that no module holds"):
+        helps = runs.better(REGISTERED)
+        says = "" if not helps else (
+            f" {runs.says()}; with all of them trained, {runs.left(REGISTERED):.0%}."
+        )  # fmt: skip
+        yield UNREGISTERED_WEIGHTS.finding(
+            "(training)",
+            "error" if helps and runs.left() >= GOOD else "warning",
+            (r, *(runs.evidence(REGISTERED) if helps else ())),
+            f"The loss depends on {r.estimate.value:.0f} trainable tensors that are no parameters "
+            f"of the model, the first {r.form}: `model.parameters()` does not give them, so that "
+            f"no step changes them, `.to()` does not move them and no checkpoint holds them.{says}",
+            (
+                "Keep layers in `nn.ModuleList` or `nn.ModuleDict`, and single tensors as "
+                "`nn.Parameter` attributes, rather than in plain lists and dictionaries.",
+            ),
+        )
+
+
+FOREIGN_OPTIMISER = Kind(
+    "foreign-optimiser",
+    "the optimiser holds no parameter of the model",
+    ARITHMETIC,
+    proven=True,
+    brings=TRAINING,
+)
+
+
+@rule("training", FOREIGN_OPTIMISER)
+def foreign_optimiser(profile: Profile) -> Iterator[Finding]:
+    """An optimiser that was made for another model."""
+    held = {r.site: r.estimate.value for r in profile.series("weights held")}
+    for r in profile.series("weights left out"):
+        if held.get(r.site) == 0:
+            yield FOREIGN_OPTIMISER.finding(
+                "(training)",
+                "error",
+                (r, *profile.series("weights held")),
+                "The optimiser holds no parameter of the model, which has "
+                f"{r.estimate.value:.0f} to be trained: it was made for another model, or the "
+                "model was made anew behind it. No step changes anything.",
+                ("Make the optimiser behind the model, of `model.parameters()`.",),
             )

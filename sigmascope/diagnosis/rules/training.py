@@ -1,27 +1,24 @@
-"""Rules on how a program trains: its rate, its optimiser, its batches, how long.
-
-All of them compare the user's run with another that had the same data and as many samples.
-"""
+"""Rules on how a program trains: its rate, its optimiser, its batches, how long."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.diagnosis.training.trials import (
-    BATCH,
-    CALMER,
-    DECAYLESS,
-    GOOD,
-    HIGHER,
-    LOWER,
-    OTHER,
-    PLANNED,
-    REMEMBERING,
-    UNCLIPPED,
-)
-from sigmascope.records import Estimate, Finding, Profile, Reading
+from sigmascope.records import Estimate, Finding, Kind, Profile, Reading
 
+# names of the runs beside the user's, as readings have them in their form
+PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
+FORM = {0.01: "rate x 0.01", 0.1: "rate x 0.1", 10.0: "rate x 10", 100.0: "rate x 100"}
+USUAL_LOWER, USUAL_HIGHER = "usual rate, lower", "usual rate, higher"
+LOWER = (FORM[0.1], FORM[0.01], USUAL_LOWER)
+HIGHER = (FORM[10.0], FORM[100.0], USUAL_HIGHER)
+DECAYLESS, CALMER, UNCLIPPED = "no weight decay", "momentum 0.9", "no clipping"
+SCALED, UNFROZEN, REGISTERED = "scaled inputs", "nothing frozen", "every weight held"
+ALONE, REMEMBERING = "compared output alone", "longer memory"
+
+GOOD = 0.5  # of the loss of the best constant that is left: training got under way
 STUCK = 0.95  # of the best constant's loss is left: nothing was learned
 BETTER = 0.8  # left by another run, at most, if it is to show that it learns
 BEGUN = 0.9  # the same, of a user's run that has not begun to learn
@@ -154,6 +151,133 @@ def left_words(left: float) -> str:
     return f"{left:.0%} of" if left < MANY else f"{left:.2g} times"
 
 
+LARGE_BATCH = Kind(
+    "large-batch",
+    "batches of an eighth leave half or less of as many samples, and 0.7 times yours",
+    BOTTOU,
+    setting=True,
+)
+
+
+@rule("training", LARGE_BATCH)
+def large_batch(profile: Profile) -> Iterator[Finding]:
+    """Batches of which an epoch has so few that smaller ones learn far more of it."""
+    runs = Runs.of(profile)
+    if not GOOD <= runs.left() < math.inf or not runs.better(BATCH):
+        return
+    if runs.left(BATCH) > GOOD:
+        return
+    yield LARGE_BATCH.finding(
+        "(training)",
+        "note" if runs.falling else "warning",
+        runs.evidence(BATCH),
+        f"{runs.says()}; with batches of an eighth, and as many samples, "
+        f"{runs.left(BATCH):.0%}: there are too few steps in an epoch.",
+        ("Take batches of an eighth.",),
+    )
+
+
+OTHER_OPTIMISER = Kind(
+    "other-optimiser",
+    "no rate from a hundredth to a hundred times yours learns, and the other family at its usual "
+    "rate leaves half or less",
+    BOTTOU,
+    setting=True,
+)
+
+
+@rule("training", OTHER_OPTIMISER)
+def other_optimiser(profile: Profile) -> Iterator[Finding]:
+    """An optimiser that learns at no rate, where another does at its usual one."""
+    runs = Runs.of(profile)
+    left = runs.left()
+    if not left >= BETTER or runs.falling or not runs.better(OTHER):
+        return
+    if runs.left(OTHER) > GOOD or any(runs.left(f) < BETTER for f in RATES):
+        return
+    yield OTHER_OPTIMISER.finding(
+        "(training)",
+        "warning",
+        runs.evidence(OTHER),
+        f"{runs.says()}, and no rate from a hundredth to a hundred times yours does better; the "
+        f"other family of optimisers leaves {runs.left(OTHER):.0%} after fewer.",
+        ("Take Adam at 0.001 in place of SGD, or SGD with momentum in place of Adam.",),
+    )
+
+
+FEW_STEPS = Kind(
+    "few-steps",
+    "the whole plan was run, half or more is left, less than all, and the last quarter of the "
+    "steps took off more than 5 % beyond doubt; or 95 % is left at every setting that was tried, "
+    "and the probe, which trains for longer, says that it fits",
+    BOTTOU,
+    setting=True,
+)
+
+
+@rule("training", FEW_STEPS)
+def few_steps(profile: Profile) -> Iterator[Finding]:
+    """A plan that ends while the loss is still on its way."""
+    runs = Runs.of(profile)
+    if not (GOOD <= runs.left() < 1.0 and runs.whole and runs.falling):
+        return
+    fall = runs.estimate("last fall of the loss")
+    assert fall is not None
+    yield FEW_STEPS.finding(
+        "(training)",
+        "warning",
+        runs.evidence(),
+        f"{runs.says()}, which are all that you plan, and the last quarter of them took "
+        f"{fall.value:.0%} off: training ends before it has learned.",
+        ("Train for more epochs, or take smaller batches, which make more steps of an epoch.",),
+    )
+
+
+RATE_TOO_LOW = Kind(
+    "rate-too-low",
+    "half or more is left, and at ten or a hundred times the rate, or at the usual one above, the "
+    "same, or learning has begun there and not at yours (a warning where the whole plan was run, "
+    "or nothing moves and nothing is foretold; else a note)",
+    LECUN,
+    setting=True,
+)
+
+
+@rule("training", RATE_TOO_LOW)
+def rate_too_low(profile: Profile) -> Iterator[Finding]:
+    """A rate at which training creeps, and a larger one that is far ahead by then."""
+    runs = Runs.of(profile)
+    if not GOOD <= runs.left() < math.inf:
+        return
+    larger = [f for f in HIGHER if runs.ahead(f)]
+    if not larger:
+        return
+    best = min(larger, key=runs.left)
+    short = runs.whole
+    yield RATE_TOO_LOW.finding(
+        "(training)",
+        "warning" if short or runs.stalled else "note",
+        runs.evidence(best),
+        f"{runs.says()}; at {_rate_of(runs, best)}, {runs.left(best):.0%} after fewer"
+        + (": the learning rate is too low" if short or runs.stalled else "")
+        + (" for so few steps." if short else "."),
+        (f"Raise the learning rate to {_rate(runs, best)}.",),
+    )
+
+
+RATE_TOO_HIGH = Kind(
+    "rate-too-high",
+    "at your settings 95 % or more of the best constant's loss is left and is not on its way "
+    "down, or the loss breaks; and at a tenth or a hundredth of the rate, or at the usual one "
+    "below, it is at most 80 %, and 0.7 times yours by then; or five times the best constant's "
+    "loss is left, and a fifth of it there. From 100 % on at the end of the plan the loss may be "
+    "falling",
+    LECUN,
+    setting=True,
+)
+
+
+@rule("training", RATE_TOO_HIGH)
 def rate_too_high(profile: Profile) -> Iterator[Finding]:
     """A rate at which training breaks or stands still, and a smaller one that learns."""
     runs = Runs.of(profile)
@@ -176,13 +300,11 @@ def _lower(runs: Runs, bears: list[str]) -> Finding:
         best = min(bears, key=runs.left)
         lower = _rate(runs, best)
         than = f"; at {_rate_of(runs, best)}, {runs.left(best):.0%}"
-    return Finding(
-        "rate-too-high",
+    return RATE_TOO_HIGH.finding(
         "(training)",
         "error" if runs.left() == math.inf else "warning",
         runs.evidence(*bears),
         f"{runs.says()}{than}: the learning rate is too high.",
-        LECUN,
         (f"Lower the learning rate to {lower}.",),
     )
 
@@ -197,107 +319,69 @@ def _rate_of(runs: Runs, form: str) -> str:
     return f"{_rate(runs, form)}, {beside}"
 
 
-def rate_too_low(profile: Profile) -> Iterator[Finding]:
-    """A rate at which training creeps, and a larger one that is far ahead by then."""
-    runs = Runs.of(profile)
-    if not GOOD <= runs.left() < math.inf:
-        return
-    larger = [f for f in HIGHER if runs.ahead(f)]
-    if not larger:
-        return
-    best = min(larger, key=runs.left)
-    short = runs.whole
-    yield Finding(
-        "rate-too-low",
-        "(training)",
-        "warning" if short or runs.stalled else "note",
-        runs.evidence(best),
-        f"{runs.says()}; at {_rate_of(runs, best)}, {runs.left(best):.0%} after fewer"
-        + (": the learning rate is too low" if short or runs.stalled else "")
-        + (" for so few steps." if short else "."),
-        LECUN,
-        (f"Raise the learning rate to {_rate(runs, best)}.",),
-    )
+BEYOND_YOURS = (
+    "a run leaves at most 0.8, and 0.7 times yours (a warning where half or more is left)"
+)
+STRONG_WEIGHT_DECAY = Kind(
+    "strong-weight-decay",
+    f"without the weight decay, which is above 0.02, {BEYOND_YOURS}",
+    BOTTOU,
+    setting=True,
+    brings=(OTHER_OPTIMISER,),
+)
 
 
-def few_steps(profile: Profile) -> Iterator[Finding]:
-    """A plan that ends while the loss is still on its way."""
-    runs = Runs.of(profile)
-    if not (GOOD <= runs.left() < 1.0 and runs.whole and runs.falling):
-        return
-    fall = runs.estimate("last fall of the loss")
-    assert fall is not None
-    yield Finding(
-        "few-steps",
-        "(training)",
-        "warning",
-        runs.evidence(),
-        f"{runs.says()}, which are all that you plan, and the last quarter of them took "
-        f"{fall.value:.0%} off: training ends before it has learned.",
-        BOTTOU,
-        ("Train for more epochs, or take smaller batches, which make more steps of an epoch.",),
-    )
+STRONG_MOMENTUM = Kind(
+    "strong-momentum",
+    f"at a momentum of 0.9 in place of yours, which is above 0.95, {BEYOND_YOURS}",
+    BOTTOU,
+    setting=True,
+    brings=(OTHER_OPTIMISER,),
+)
 
 
-def other_optimiser(profile: Profile) -> Iterator[Finding]:
-    """An optimiser that learns at no rate, where another does at its usual one."""
-    runs = Runs.of(profile)
-    left = runs.left()
-    if not left >= BETTER or runs.falling or not runs.better(OTHER):
-        return
-    if runs.left(OTHER) > GOOD or any(runs.left(f) < BETTER for f in RATES):
-        return
-    yield Finding(
-        "other-optimiser",
-        "(training)",
-        "warning",
-        runs.evidence(OTHER),
-        f"{runs.says()}, and no rate from a hundredth to a hundred times yours does better; the "
-        f"other family of optimisers leaves {runs.left(OTHER):.0%} after fewer.",
-        BOTTOU,
-        ("Take Adam at 0.001 in place of SGD, or SGD with momentum in place of Adam.",),
-    )
+STRONG_CLIPPING = Kind(
+    "strong-clipping",
+    f"without clipping, which is at a norm below 0.01, {BEYOND_YOURS}",
+    BOTTOU,
+    setting=True,
+    brings=(OTHER_OPTIMISER,),
+)
 
 
+@rule("training", STRONG_WEIGHT_DECAY, STRONG_MOMENTUM, STRONG_CLIPPING)
 def strong_options(profile: Profile) -> Iterator[Finding]:
     """Weight decay, momentum or clipping that keeps training from learning."""
     runs = Runs.of(profile)
-    for form, name, do in (
-        (DECAYLESS, "strong-weight-decay", "Lower the weight decay: 1e-4 to 1e-2 is usual."),
-        (CALMER, "strong-momentum", "Lower the momentum to 0.9."),
-        (UNCLIPPED, "strong-clipping", "Clip gradients at a norm of 1, or not at all."),
+    for form, kind, do in (
+        (DECAYLESS, STRONG_WEIGHT_DECAY, "Lower the weight decay: 1e-4 to 1e-2 is usual."),
+        (CALMER, STRONG_MOMENTUM, "Lower the momentum to 0.9."),
+        (UNCLIPPED, STRONG_CLIPPING, "Clip gradients at a norm of 1, or not at all."),
     ):
         if runs.better(form) and runs.left() >= GOOD / 5:
-            yield Finding(
-                name,
+            yield kind.finding(
                 "(training)",
                 "warning" if runs.left() >= GOOD else "note",
                 runs.evidence(form),
                 f"{runs.says()}; with {form}, and nothing else changed, {runs.left(form):.0%}.",
-                BOTTOU,
                 (do,),
             )
 
 
-def large_batch(profile: Profile) -> Iterator[Finding]:
-    """Batches of which an epoch has so few that smaller ones learn far more of it."""
-    runs = Runs.of(profile)
-    if not GOOD <= runs.left() < math.inf or not runs.better(BATCH):
-        return
-    if runs.left(BATCH) > GOOD:
-        return
-    yield Finding(
-        "large-batch",
-        "(training)",
-        "note" if runs.falling else "warning",
-        runs.evidence(BATCH),
-        f"{runs.says()}; with batches of an eighth, and as many samples, "
-        f"{runs.left(BATCH):.0%}: there are too few steps in an epoch.",
-        BOTTOU,
-        ("Take batches of an eighth.",),
-    )
+TRAINING = (RATE_TOO_HIGH, RATE_TOO_LOW, FEW_STEPS, OTHER_OPTIMISER, LARGE_BATCH)
+SETTINGS = (*TRAINING, STRONG_WEIGHT_DECAY, STRONG_MOMENTUM, STRONG_CLIPPING)
 
 
+STUCK_TRAINING = Kind(
+    "stuck",
+    "after 100 steps or more, or the whole plan, 95 % is left, and nothing that was tried learns "
+    "more",
+    "Measured: training of copies",
+    of_any=True,
+)
+
+
+@rule("training", STUCK_TRAINING, FEW_STEPS)
 def stuck(profile: Profile) -> Iterator[Finding]:
     """Training at the user's settings that learns nothing, nor does anything beside them.
 
@@ -309,7 +393,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     if not left >= STUCK or runs.falling or not (whole or runs.steps >= LONG):
         return
     named = (rate_too_high, rate_too_low, other_optimiser, large_batch, strong_options)
-    if any(any(rule(profile)) for rule in named):
+    if any(any(find(profile)) for find in named):
         return
     tried = [f for f in (*RATES, OTHER, BATCH, REMEMBERING) if not math.isnan(runs.left(f))]
     chance = probability(profile)
@@ -319,8 +403,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
         yield _too_few(runs, chance)
         return
     says = f"{runs.says()}{_beside(runs, tried, fits=fits)}"
-    source = "Measured: training of copies"
-    yield Finding("stuck", "(training)", "warning", runs.evidence(*tried), says, source)
+    yield STUCK_TRAINING.finding("(training)", "warning", runs.evidence(*tried), says)
 
 
 def _beside(runs: Runs, tried: list[str], *, fits: bool) -> str:
@@ -335,14 +418,12 @@ def _beside(runs: Runs, tried: list[str], *, fits: bool) -> str:
 
 def _too_few(runs: Runs, chance: Reading) -> Finding:
     """Of a plan in which no setting learns, although a longer one would."""
-    return Finding(
-        "few-steps",
+    return FEW_STEPS.finding(
         "(training)",
         "warning",
         (*runs.evidence(), chance),
         f"{runs.says()}, which are all that you plan, and no setting that was tried learns more in "
         f"as few; for longer, plain training fits with a probability of "
         f"{chance.estimate.value:.2g}.",
-        BOTTOU,
         ("Train for more epochs.",),
     )

@@ -1,4 +1,4 @@
-"""Geometric trends over depth: what is multiplied by about the same factor in every layer."""
+"""What rules read of a profile: series over depth with their trends, and whether samples differ."""
 
 import math
 from collections.abc import Sequence
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from sigmascope.records import Profile, Reading
+from sigmascope.records import Estimate, Profile, Reading
 
+MOST = 0.5  # of the layers
+SAME = 1e-6  # of their size, by which samples differ that single precision hardly shows
 OF_INPUTS = frozenset(  # what is said of a representation as something made of the inputs
     (
         *("participation ratio", "relative variation", "mean square", "silent samples"),
@@ -101,3 +103,27 @@ def samples_of(profile: Profile) -> int:
     """On how many samples it was measured; 0 where that is not said."""
     words = profile.about.get("batch", "").split()
     return int(words[0]) if words and words[0].isdigit() else 0
+
+
+def empty_inputs(profile: Profile) -> Reading | None:
+    """The size of what the first layer reads, where all that is handed over is zero."""
+    sizes = profile.series("input size")
+    return sizes[0] if sizes and all(r.estimate.value == 0 for r in sizes) else None
+
+
+def alike(profile: Profile) -> tuple[Reading, ...]:
+    """What shows that all samples of the batch are the same; empty where they differ."""
+    distinct = next(iter(profile.series("distinct samples")), None)
+    if samples_of(profile) == 1 or (distinct is not None and distinct.estimate.high >= 2):
+        return ()  # one is like itself; or something tells them apart
+    inputs = over_depth(profile, "relative variation", form="samples")
+    first = inputs.readings[:1] if inputs.depths[:1] == (0,) else ()  # else ids came before
+    small = next((r for r in first if r.estimate.value <= SAME), None)
+    if small is None and (first or distinct is None):  # where it was read, how far they differ
+        return ()
+    return tuple(r for r in (empty_inputs(profile), distinct, small) if r is not None)
+
+
+def share_words(share: Estimate) -> str:
+    """A share in words, where it may be too small to be told from none."""
+    return f"{share.value:.2g}" if share.low > 0 else f"less than {share.high:.1g}"

@@ -2,6 +2,5 @@
 
 from sigmascope.diagnosis.training.evidence import training_items
 from sigmascope.diagnosis.training.runs import Data
-from sigmascope.diagnosis.training.trials import GOOD
 
-__all__ = ["GOOD", "Data", "training_items"]
+__all__ = ["Data", "training_items"]

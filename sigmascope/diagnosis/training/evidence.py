@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
+from sigmascope.diagnosis.rules.training import PLANNED
 from sigmascope.diagnosis.trainability.forecasts import forecast
 from sigmascope.diagnosis.training.runs import Data, Run, StepFailed, work_of
 from sigmascope.diagnosis.training.scores import FLOOR, chance_below, score_of
-from sigmascope.diagnosis.training.trials import PLANNED, Scale, Trials, steps_for, tried
+from sigmascope.diagnosis.training.trials import Scale, Trials, steps_for, tried
 from sigmascope.gate import Budget, OverBudget, Refusal, time_words
 from sigmascope.probes.execution import in_words, still
 from sigmascope.records import Estimate, Item, Reading, Skipped, View

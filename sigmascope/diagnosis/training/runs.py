@@ -19,12 +19,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.programs.outputs import NotAtHand
+from sigmascope.diagnosis.rules.data import LARGE_INPUT, OFFSET, SMALL_INPUT
 from sigmascope.gate import Budget, random_states
 from sigmascope.probes.execution import called, duplicate, in_words, layers, recording, still
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
 
-LARGE_INPUT, SMALL_INPUT = 30.0, 0.01  # root mean square, beyond which inputs are tried scaled
-OFFSET = 0.05  # spread over root mean square, below which they are tried without their mean
 WINDOW = 5  # steps over which a loss is smoothed, at least
 
 

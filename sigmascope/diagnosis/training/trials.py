@@ -12,6 +12,23 @@ from torch import Tensor, nn
 from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
 from sigmascope.diagnosis.programs.outputs import Joint, holding, joint_in
 from sigmascope.diagnosis.remedies.long_memory import LongMemory
+from sigmascope.diagnosis.rules.training import (
+    ALONE,
+    BATCH,
+    CALMER,
+    DECAYLESS,
+    FORM,
+    GOOD,
+    OTHER,
+    PLANNED,
+    REGISTERED,
+    REMEMBERING,
+    SCALED,
+    UNCLIPPED,
+    UNFROZEN,
+    USUAL_HIGHER,
+    USUAL_LOWER,
+)
 from sigmascope.diagnosis.training.runs import Data, Run, in_batches, scaled_inputs, started
 from sigmascope.gate import Budget, OverBudget, random_states, time_words
 from sigmascope.probes.execution import called, duplicate, reached, still
@@ -25,20 +42,10 @@ BESIDE = 10  # steps at least of every other setting
 WORK = 4e9  # multiplications, forward, that a run of a small model may take
 SHARE = 0.4  # of these steps for every other setting
 STUCK_AT = 0.95  # left, from which a run goes on for longer before it is told to learn nothing
-GOOD = 0.5  # of the loss of the best constant that is left: training got under way
-FORM = {0.01: "rate x 0.01", 0.1: "rate x 0.1", 10.0: "rate x 10", 100.0: "rate x 100"}
-USUAL_LOWER, USUAL_HIGHER = "usual rate, lower", "usual rate, higher"
-LOWER = (FORM[0.1], FORM[0.01], USUAL_LOWER)
-HIGHER = (FORM[10.0], FORM[100.0], USUAL_HIGHER)
 BEYOND = 300.0  # times the user's rate, or less than its inverse: out of reach of the rates above
 DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
 CLIP = 0.01  # norm of the gradient below which it is tried without clipping
-DECAYLESS, CALMER, UNCLIPPED = "no weight decay", "momentum 0.9", "no clipping"
-SCALED, UNFROZEN, REGISTERED = "scaled inputs", "nothing frozen", "every weight held"
-ALONE = "compared output alone"
 LATER = 128  # steps up to which a run that learns nothing goes on
-REMEMBERING = "longer memory"
-PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
 
 
 @dataclass(frozen=True, slots=True)

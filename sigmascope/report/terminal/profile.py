@@ -6,7 +6,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis.rules import diagnose
+from sigmascope.diagnosis import judge
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Profile, Reading
 from sigmascope.report.causes import folded, headline
@@ -34,7 +34,7 @@ def _profile(
     profile: Profile, screen: Screen, findings: Sequence[Finding] | None = None
 ) -> Iterator[Part]:
     """Coverage, findings, curves, layers, theorems, what is missing."""
-    findings = diagnose(profile) if findings is None else findings
+    findings = judge(profile) if findings is None else findings
     yield from _opening(profile, coverage(profile), findings, screen)
     sites = frozenset(f.site for f in findings)
     for title, inside in (

@@ -1,6 +1,6 @@
 """Readings of the representations: ranks, participation, size, dead units."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sigmascope.linalg import (
     effective_rank,
@@ -14,6 +14,7 @@ from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Spectra
 from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
+from sigmascope.survey.views.setup import filled, zero_weights
 
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 
@@ -27,6 +28,9 @@ def representation_items(subject: Subject) -> Iterator[Item]:
         if call.site in subject.unfed:
             yield Reading(call.site, "inputs read", Estimate.exactly(0.0), view)
     first = next((c.site for c in subject.calls), "")
+    dead = _dead_units(subject)
+    dead = {site: share for site, share in dead.items() if site not in (first, OUTPUT)}
+    freed = _freed(subject, dead)
     for site, both in subject.activations.items():
         for form, rows in both.forms().items():
             if not sums.is_finite(rows):
@@ -35,13 +39,32 @@ def representation_items(subject: Subject) -> Iterator[Item]:
                 yield Skipped(site, view, f"{bad} of {rows.numel()} entries are not finite")
                 continue
             yield from _representation(subject, site, form)
-        units = both.samples if both.channels is None else both.channels
-        if site not in (first, OUTPUT) and units is not None:
-            dead = float((units == 0).all(0).double().mean())
-            yield Reading(site, "dead units", Estimate.exactly(dead), view)
+        if site in dead:
+            form = "behind zeros" if site in freed else ""
+            yield Reading(site, "dead units", Estimate.exactly(dead[site]), view, form)
         if both.samples is None:
             shape = "" if both.channels is None else f" {tuple(both.channels.shape)}"
             yield Skipped(site, view, f"its rows{shape} cannot be told apart by sample")
+
+
+def _dead_units(subject: Subject) -> dict[str, float]:
+    """Share of the units at each site that are zero on every sample."""
+    units = {s: b.samples if b.channels is None else b.channels
+             for s, b in subject.activations.items()}  # fmt: skip
+    return {s: float((u == 0).all(0).double().mean()) for s, u in units.items() if u is not None}
+
+
+def _freed(subject: Subject, dead: Mapping[str, float]) -> set[str]:
+    """Sites with fewer dead units if no weight were zero: they come to life in the first steps.
+
+    Cost: a forward pass, where units are dead and a weight is zero.
+    """
+    zero = zero_weights(subject.model)
+    if not zero or not any(dead.values()):
+        return set()
+    with filled(zero):
+        moved = _dead_units(Subject(subject.model, subject.scene.batch, outputs=1))
+    return {site for site, share in dead.items() if moved.get(site, share) < share}
 
 
 def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:

@@ -184,20 +184,25 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     Cost: one forward and backward pass, where there are any; memory for the zero weights and one
     gradient at a time.
     """
-    named = [(n, p) for n, p in subject.model.named_parameters() if p.requires_grad]
-    zero = [p for n, p in named if not bool(p.any()) and not n.endswith("bias")]
+    zero = zero_weights(subject.model)
     if not without or not zero:
         return frozenset()
     whole = subject.part.count == subject.count  # else a random sum of outputs must do
     task = {"targets": subject.targets, "loss": subject.loss} if whole else {}
     moves = lambda name, gradient: name in without and bool(gradient.any())
-    with _filled(zero):
+    with filled(zero):
         moved = reduced_gradients(subject.model, subject.part.batch, moves, **task, fused=True)
     return frozenset(name for name, is_moved in moved.items() if is_moved)
 
 
+def zero_weights(model: nn.Module) -> list[nn.Parameter]:
+    """Weights to be trained that are zero, as the last scale of a residual branch may start."""
+    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    return [p for n, p in named if not bool(p.any()) and not n.endswith("bias")]
+
+
 @contextmanager
-def _filled(parameters: list[nn.Parameter]) -> Iterator[None]:
+def filled(parameters: list[nn.Parameter]) -> Iterator[None]:
     """Small random numbers in the place of what parameters hold, inside of the block.
 
     Where their numbers lie is exchanged, and not the parameters: an LSTM holds a list of its own of

@@ -6,9 +6,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
+from sigmascope.diagnosis import judge
 from sigmascope.diagnosis.remedies import Inapplicable
 from sigmascope.diagnosis.remedies.long_memory import LongMemory
-from sigmascope.diagnosis.rules import diagnose
 from tests.survey.views.test_recurrence import Reads
 
 STEPS = 80
@@ -58,7 +58,7 @@ def test_explosion_is_cured():
         model.layer.weight_hh_l0.mul_(5)
     y = torch.arange(20) % 2
     before, after = (
-        {f.name for f in diagnose(survey.profile(m, x, targets=y, loss=F.cross_entropy))}
+        {f.name for f in judge(survey.profile(m, x, targets=y, loss=F.cross_entropy))}
         for m in (model, LongMemory().apply(model, x))
     )
     assert "exploding-through-time" in before

@@ -114,7 +114,7 @@ def test_two_in_turn_are_better_than_either():
     chance = lambda m: diagnosis.trainability.trainability(m, x, **options).value
     both = diagnosis.remedies.remedy("standardise-inputs+unit-scale")
     assert both.name == "standardise-inputs+unit-scale"
-    assert "unscaled-inputs" in both.cures
+    assert "unscaled-inputs" in [kind.name for kind in both.cures]
     assert chance(both.apply(model, x)) > 0.9
     # below one half rules speak; of 128 samples the probe's steps are noisy: outputs that are the
     # same for all of them wander at the largest rate, and are right by chance now and then

@@ -4,14 +4,14 @@ import torch
 from torch.nn import functional as F
 
 from sigmascope import networks, records, survey
-from sigmascope.diagnosis.rules import diagnose
+from sigmascope.diagnosis import judge
 
 
 def found(model, data, views=records.ALL):
     measured = survey.profile(
         model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=views
     )
-    return {f.name: f for f in diagnose(measured)}
+    return {f.name: f for f in judge(measured)}
 
 
 def mlp(depth=3, seed=0, **options):

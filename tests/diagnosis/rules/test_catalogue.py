@@ -1,5 +1,7 @@
 """Each rule has a network that shows it and one that does not."""
 
+import importlib
+import pkgutil
 import random
 import re
 from dataclasses import replace
@@ -10,18 +12,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import diagnosis, records, sources, survey
-from sigmascope.diagnosis.rules import diagnose
+from sigmascope import diagnosis, records, report, sources, survey
+from sigmascope.diagnosis import judge, rules
+from sigmascope.diagnosis.engine import grouped
+from sigmascope.diagnosis.rules import KINDS, RULES, Rule, unheard
 from sigmascope.networks import mlp, resnet
-from sigmascope.records import Estimate
+from sigmascope.records import Estimate, Finding, Kind, Profile
 from tests.diagnosis.readings import ABOVE, BELOW, diagnosed, reading
 
 
-def findings(model, data, views=records.ALL):
+def told(model, data, views=records.ALL):
     measured = survey.profile(
         model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=views
     )
-    return {f.name: f for f in diagnose(measured)}
+    return {f.name: f for f in judge(measured)}
 
 
 def network(depth, seed=0, **options):
@@ -32,7 +36,7 @@ def network(depth, seed=0, **options):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("depth", [16, 32])
 def test_deep_default_networks_collapse(digits, depth, bias):
-    found = findings(network(depth, bias=bias), digits)
+    found = told(network(depth, bias=bias), digits)
     assert "rank-collapse" in found
     assert found["rank-collapse"].severity == ("error" if bias else "warning")
     assert found["rank-collapse"].says.startswith("From layer hidden.")
@@ -55,15 +59,13 @@ def test_deep_default_networks_collapse(digits, depth, bias):
     ],
 )
 def test_silent_on_healthy_networks(digits, depth, options, seed):
-    assert findings(network(depth, seed, **options), digits) == {}
+    assert told(network(depth, seed, **options), digits) == {}
 
 
 def test_silent_on_a_residual_network():
     data = sources.open_data("digits", samples=64)
     g = torch.Generator().manual_seed(0)
-    assert (
-        findings(resnet(inputs=(1, 8, 8), outputs=10, depth=20, width=16, generator=g), data) == {}
-    )
+    assert told(resnet(inputs=(1, 8, 8), outputs=10, depth=20, width=16, generator=g), data) == {}
 
 
 def test_silent_on_a_trained_network(digits):
@@ -73,18 +75,18 @@ def test_silent_on_a_trained_network(digits):
         optimiser.zero_grad()
         F.cross_entropy(model(digits.inputs), digits.targets).backward()
         optimiser.step()
-    assert findings(model, digits) == {}
+    assert told(model, digits) == {}
 
 
 def test_collapse_is_told_from_data_that_come_collapsed(digits):
     """A large common mean in the data is not the network's doing."""
     shifted = sources.Data(digits.inputs + 100, digits.targets, "shifted", 10)
-    assert "rank-collapse" not in findings(network(2), shifted, views=["representations"])
+    assert "rank-collapse" not in told(network(2), shifted, views=["representations"])
 
 
 @pytest.mark.parametrize("norm", ["none", "batch", "batch-uncentred"])
 def test_asymmetric_weights_are_found_also_behind_batch_normalisation(digits, norm):
-    found = findings(network(8, norm=norm, init="asymmetric"), digits)["asymmetric-weights"]
+    found = told(network(8, norm=norm, init="asymmetric"), digits)["asymmetric-weights"]
     assert found.site == "hidden.0.linear.weight"
     assert "In 8 of 9 layers" in found.says or "In 9 of 9 layers" in found.says
     assert "The participation ratio at readout is 1" in found.says
@@ -94,30 +96,30 @@ def test_one_layer_with_a_mean_is_no_pattern(digits):
     model = network(4, norm="batch")
     with torch.no_grad():
         model.hidden[1].linear.weight += 1
-    assert "asymmetric-weights" not in findings(model, digits)
+    assert "asymmetric-weights" not in told(model, digits)
 
 
 def test_a_batch_of_equal_samples_is_blamed_on_the_batch(digits):
     same = sources.Data(digits.inputs[:1].expand(64, -1, -1, -1), digits.targets[:64], "same", 10)
-    found = findings(network(4), same)
+    found = told(network(4), same)
     assert list(found) == ["alike-inputs"]
     assert "less than 5e-07 of their size" in found["alike-inputs"].says
 
 
 def test_parallel_gradients(digits):
-    found = findings(network(32), digits)["directional-gradient-vanishing"]
+    found = told(network(32), digits)["directional-gradient-vanishing"]
     assert found.site == "readout"
     assert found.severity == "error"
     assert "Prop. 19" in found.source
 
 
 def test_vanishing_and_exploding_signals(digits):
-    assert findings(network(16, bias=False), digits)["vanishing-signal"].severity == "error"
+    assert told(network(16, bias=False), digits)["vanishing-signal"].severity == "error"
     model = network(16, init="he")
     with torch.no_grad():
         for block in model.hidden:
             block.linear.weight.mul_(3)
-    found = findings(model, digits)
+    found = told(model, digits)
     assert found["exploding-signal"].severity == "error"
     assert found["exploding-adjoints"].severity == "error"
     assert (
@@ -131,13 +133,13 @@ def test_a_signal_that_reaches_zero(digits):
     with torch.no_grad():
         model.hidden[2].linear.weight.zero_()
         model.hidden[2].linear.bias.fill_(-1)
-    found = findings(model, digits)
+    found = told(model, digits)
     assert found["dead-units"].site == "hidden.3.linear"
     assert found["dead-units"].severity == "error"
 
 
 def test_vanishing_adjoints(digits):
-    found = findings(network(32), digits)["vanishing-adjoints"]
+    found = told(network(32), digits)["vanishing-adjoints"]
     assert found.site == "hidden.0.linear"
     assert found.severity == "error"
 
@@ -146,7 +148,7 @@ def test_dead_units(digits):
     model = network(3)
     with torch.no_grad():
         model.hidden[1].linear.bias[:110] = -100
-    found = findings(model, digits)["dead-units"]
+    found = told(model, digits)["dead-units"]
     assert found.severity == "warning"
     assert found.site == "hidden.2.linear"
     assert found.evidence[0].estimate.value >= 110 / 128
@@ -156,20 +158,20 @@ def test_non_finite_values(digits):
     model = network(4)
     with torch.no_grad():
         model.hidden[1].linear.weight.fill_(3e38)
-    found = findings(model, digits)["non-finite"]
+    found = told(model, digits)["non-finite"]
     assert found.site == "hidden.2.linear"
     assert found.severity == "error"
 
 
 def test_errors_come_first(digits):
-    order = [f.severity for f in findings(network(16, bias=False), digits).values()]
+    order = [f.severity for f in told(network(16, bias=False), digits).values()]
     assert order == sorted(order, key=["error", "warning", "note"].index)
 
 
 def test_the_rate_is_the_one_that_theory_predicts(digits):
     """Without bias, default weights divide the mean square by 6 per ReLU layer."""
     model = network(32, bias=False)
-    says = findings(model, digits)["vanishing-signal"].says
+    says = told(model, digits)["vanishing-signal"].says
     factor = float(says.split("by a factor ")[1].split(" ")[0])
     assert factor == pytest.approx(1 / 6, rel=0.05)
 
@@ -177,20 +179,20 @@ def test_the_rate_is_the_one_that_theory_predicts(digits):
 def test_predicted_depth_is_where_the_rank_becomes_one(digits):
     model = network(32)
     measured = survey.profile(model, digits.inputs, views=["representations"])
-    says = next(f.says for f in diagnose(measured) if f.name == "rank-collapse")
+    says = next(f.says for f in judge(measured) if f.name == "rank-collapse")
     predicted = int(says.split("rank one after about ")[1].split(" ")[0])
     ranks = [r.estimate.value for r in measured.series("matrix rank") if r.site != "(output)"]
     assert abs(predicted - ranks.index(1)) <= 3
 
 
 def test_a_model_of_one_layer_is_not_judged(digits):
-    assert findings(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), digits) == {}
+    assert told(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), digits) == {}
 
 
 def test_advice_and_remedies_are_one(digits):
     """What a finding tells the user to apply is what `remedies_for` has, in that order."""
     measured = survey.profile(network(depth=32), digits.inputs)
-    for f in diagnosis.rules.diagnose(measured):
+    for f in diagnosis.judge(measured):
         named = re.findall(r"--apply ([a-z-]+)", " ".join(f.remedies))
         wanted = [r.name for r in diagnosis.remedies.remedies_for(f, measured)]
         assert named == wanted[: len(named)]
@@ -288,7 +290,7 @@ def test_of_a_profile_with_holes_a_rule_is_silent_and_never_fails(options):
     whole = survey.profile(
         model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=records.EVERY
     )
-    named = {f.name for f in diagnose(whole)}
+    named = {f.name for f in judge(whole)}
     assert {"rank-collapse", "directional-gradient-vanishing"} <= named
     quantities = sorted({r.quantity for r in whole.readings})
     drawn = random.Random(0)
@@ -302,11 +304,178 @@ def test_of_a_profile_with_holes_a_rule_is_silent_and_never_fails(options):
         ]
         layers = tuple(x for x in whole.layers if trial % 3 or drawn.random() < share)
         spectra = whole.spectra if trial % 5 else ()
-        found = diagnose(replace(whole, readings=tuple(kept), layers=layers, spectra=spectra))
+        found = judge(replace(whole, readings=tuple(kept), layers=layers, spectra=spectra))
         assert all(f.evidence for f in found)
         assert {r for f in found for r in f.evidence} <= {*kept, *_rates(whole)}
 
 
 def _rates(profile):
     """What a violated check is shown by, beside the readings."""
-    return [r for f in diagnose(replace(profile, readings=())) for r in f.evidence]
+    return [r for f in judge(replace(profile, readings=())) for r in f.evidence]
+
+
+X = torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
+Y = torch.arange(16).remainder(3)
+
+
+def three_classes():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def needs(profile):
+    return {u.need: u.why for u in unheard(profile)}
+
+
+def test_a_model_alone_says_what_it_lacks():
+    silent = needs(survey.profile(three_classes(), X))
+    assert silent["task"] == "no targets and loss were given that could be compared"
+    assert silent["gradients"] == "no targets and loss were given"
+    assert silent["training"] == "no optimiser was given"
+    assert silent["balances"] == "the view `balances` was not asked for"
+    assert {"representations", "features", "setup", "weights"}.isdisjoint(silent)
+
+
+def test_a_whole_program_lets_all_speak_that_were_asked():
+    found = diagnosis.diagnose(three_classes(), (X, Y), loss=F.cross_entropy, optimizer="adam")
+    assert set(needs(found.profile)) == {"balances", "bottleneck", "conditioning"}
+
+
+def test_targets_that_do_not_fit_are_the_reason():
+    found = diagnosis.diagnose(three_classes(), (X, Y + 7), loss=F.cross_entropy, optimizer="adam")
+    assert next(f.name for f in found.findings) == "unfit-targets"
+    assert "task" in needs(found.profile)
+
+
+def test_the_text_names_them():
+    text = report.text(survey.profile(three_classes(), X))
+    count = sum(rule.reads == "training" for rule in RULES)
+    says = f"{count} rules on how the program trains could not speak: no optimiser was given"
+    assert says in " ".join(text.split())
+
+
+def made(name, severity="warning"):
+    return Finding(name, "here", severity, (), "It is so.", "Somebody 2000", ())
+
+
+def test_consequences_follow_their_cause_and_raise_it():
+    found = grouped([
+        made("loud-output"),
+        made("exploding-signal", "error"),
+        made("weight-scale"),
+        made("frozen-layer"),
+    ])  # fmt: skip
+    assert [f.name for f in found] == [
+        "weight-scale",
+        "exploding-signal",
+        "loud-output",
+        "frozen-layer",
+    ]
+    assert [f.severity for f in found] == ["error", "error", "warning", "warning"]
+    assert [f.follows for f in found] == ["", "weight-scale", "weight-scale", ""]
+
+
+def test_without_the_cause_a_consequence_stands_alone():
+    (one,) = grouped([made("exploding-signal", "error")])
+    assert not one.follows
+
+
+def test_causes_of_causes_are_followed_to_the_end():
+    found = grouped([
+        made("directional-gradient-vanishing", "error"),
+        made("rank-collapse", "error"),
+        made("sigmoid-stack"),
+        made("unscaled-inputs"),
+    ])  # fmt: skip
+    assert found[0].name == "unscaled-inputs"
+    assert found[0].severity == "error"
+    assert {f.follows for f in found[1:]} <= {"unscaled-inputs", ""}
+
+
+def test_no_progress_is_laid_to_the_likeliest_cause():
+    found = grouped([made("no-progress", "error"), made("frozen-layer")])
+    assert [(f.name, f.follows) for f in found] == [
+        ("frozen-layer", ""),
+        ("no-progress", "frozen-layer"),
+    ]
+    assert grouped([made("no-progress", "error")])[0].follows == ""
+
+
+def test_another_optimiser_is_no_cause_beside_an_option_that_is_too_strong():
+    found = grouped([made("other-optimiser"), made("strong-weight-decay")])
+    assert [(f.name, f.follows) for f in found] == [
+        ("strong-weight-decay", ""),
+        ("other-optimiser", "strong-weight-decay"),
+    ]
+
+
+def test_a_cut_is_blamed_before_layers_without_activation():
+    found = grouped([made("linear-layers"), made("no-gradient"), made("no-progress", "error")])
+    assert [(f.name, f.severity) for f in found] == [
+        ("no-gradient", "error"),
+        ("no-progress", "error"),
+        ("linear-layers", "warning"),
+    ]
+
+
+def test_nothing_brings_itself_in_a_circle():
+    """Following causes ends, whatever is present."""
+    found = grouped(made(kind.name) for kind in KINDS)
+    assert len(found) == len(KINDS)
+    assert all(f.follows != f.name for f in found)
+
+
+def test_rules_and_kinds_are_listed_once():
+    assert len(set(RULES)) == len(RULES)
+    names = [kind.name for kind in KINDS]
+    assert len(set(names)) == len(names)
+
+
+def test_rules_of_every_module_are_listed():
+    modules = [importlib.import_module(m.name) for m in pkgutil.iter_modules(
+        rules.__path__, f"{rules.__name__}.")]  # fmt: skip
+    written = {r for m in modules for r in vars(m).values() if isinstance(r, Rule)}
+    assert written == set(RULES)
+    kinds = {k for m in modules for k in vars(m).values() if isinstance(k, Kind)}
+    assert kinds == set(KINDS)
+
+
+def test_users_kinds_take_their_place():
+    """A rule of the user's may bring what is found here."""
+    mine = Kind("noisy-sensor", "a sensor is noisy", "ours", brings=(rules.data.UNSCALED_INPUTS,))
+
+    @rules.rule("setup", mine)
+    def noisy_sensor(profile):
+        yield mine.finding("(inputs)", "warning", (), "It is noisy.")
+
+    at = reading("input size", 100.0, "(inputs)")
+    found = judge(Profile((at,)), rules=(*RULES, noisy_sensor))
+    assert [(f.name, f.follows) for f in found] == [
+        ("noisy-sensor", ""),
+        ("unscaled-inputs", "noisy-sensor"),
+    ]
+
+
+def test_the_group_with_the_worst_finding_comes_first():
+    """Whatever its cause says of itself, and however deep the causes of others are."""
+    found = grouped([
+        made("alike-inputs"),
+        made("exploding-signal", "error"),
+        made("weight-scale"),
+    ])  # fmt: skip
+    assert [f.name for f in found] == ["weight-scale", "exploding-signal", "alike-inputs"]
+
+
+def test_a_note_is_not_why_nothing_is_learned():
+    note, no_progress = made("frozen-layer", "note"), made("no-progress", "warning")
+    assert {f.name: (f.severity, f.follows) for f in grouped([note, no_progress])} == {
+        "no-progress": ("warning", ""),
+        "frozen-layer": ("note", ""),
+    }
+
+
+def test_answers_that_are_read_are_not_why_training_is_stuck():
+    leak, stuck = made("later-inputs-seen", "error"), made("stuck")
+    found = {f.name: f for f in grouped([leak, made("double-softmax"), stuck])}
+    assert found["stuck"].follows == "double-softmax"
+    assert grouped([leak, stuck])[1].follows == ""

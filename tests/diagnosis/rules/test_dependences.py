@@ -4,13 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.diagnosis.rules.dependences import (
-    heavy_dropout,
-    linear_layers,
-    mixed_samples,
-    stale_statistics,
-    unused_layers,
-)
+from sigmascope.diagnosis.rules.dependences import heavy_dropout, mixed_samples, stale_statistics
+from sigmascope.diagnosis.rules.weights import linear_layers, unused_layers
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said, series
 from tests.diagnosis.rules.networks import found
 

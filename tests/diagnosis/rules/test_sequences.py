@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
-from sigmascope.diagnosis.rules import diagnose
+from sigmascope.diagnosis import judge
 from sigmascope.diagnosis.rules.sequences import (
     COUNTED,
     copied_targets,
@@ -22,6 +22,8 @@ from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
 from tests.diagnosis.rules.test_training import runs
 
 N, T, V, D = 16, 12, 20, 24
+
+
 HERE = {"site": "(input ids)"}
 
 
@@ -93,7 +95,7 @@ def told(causal, x, t, **options):
     loss = lambda o, t: F.cross_entropy(o.flatten(0, 1), t.flatten(), **options)
     measured = survey.profile(Model(causal), x, targets=t, loss=loss, views=["setup"])
     names = {"later-inputs-seen", "copied-targets", "counted-padding"}
-    return {f.name for f in diagnose(measured)} & names
+    return {f.name for f in judge(measured)} & names
 
 
 def test_transformers_with_each_fault_and_without():
@@ -210,7 +212,7 @@ def test_a_first_state_is_no_fault(kind, state, seed):
     torch.manual_seed(seed)
     model, x = Unrolled(kind, state), torch.randn(32, 6, 3)
     y = (x[:, -1].sum(1) > 0).long()
-    names = {f.name for f in diagnose(survey.profile(model, x, targets=y, loss=F.cross_entropy))}
+    names = {f.name for f in judge(survey.profile(model, x, targets=y, loss=F.cross_entropy))}
     assert not names & {
         "dead-units", "silent-samples", "lost-inputs", "alike-inputs", "unscaled-inputs",
         "repeated-inputs", "rank-collapse", "saturated-units",

@@ -2,22 +2,21 @@
 
 import pytest
 
-from sigmascope.diagnosis.rules.steps import failing_training, left_out, sorted_samples
+from sigmascope.diagnosis.rules.steps import (
+    failing_training,
+    foreign_optimiser,
+    untrained_weights,
+)
 from sigmascope.records import Profile, Skipped
-from tests.diagnosis.readings import ABOVE, BELOW, reading, said
+from tests.diagnosis.readings import reading, said
 
 PLANNED = "as planned"
 
 
 def test_weights_that_the_optimiser_lacks():
     fact = reading("weights left out", 2, "(training)", "training", PLANNED)
-    assert said(left_out, fact) == {"untrained-weights": "warning"}
-    assert (
-        said(
-            left_out,
-        )
-        == {}
-    )
+    assert said(untrained_weights, fact) == {"untrained-weights": "warning"}
+    assert said(untrained_weights) == {}
 
 
 def test_steps_that_raise():
@@ -34,8 +33,8 @@ def test_steps_that_raise():
 def test_an_optimiser_of_another_model():
     lacks = reading("weights left out", 4, "(training)", "training", PLANNED)
     held = lambda count: reading("weights held", count, "(training)", "training", PLANNED)
-    assert said(left_out, lacks, held(0)) == {"foreign-optimiser": "error"}
-    assert said(left_out, lacks, held(1)) == {"untrained-weights": "warning"}
+    assert said(foreign_optimiser, lacks, held(0)) == {"foreign-optimiser": "error"}
+    assert said(untrained_weights, lacks, held(1)) == {"untrained-weights": "warning"}
 
 
 @pytest.mark.parametrize(
@@ -53,18 +52,3 @@ def test_what_to_do_about_it_is_said_where_it_is_known(why, do):
     (finding,) = failing_training(raised)
     assert bool(finding.remedies) == (do is not None)
     assert do is None or do in finding.remedies[0]
-
-
-@pytest.mark.parametrize(
-    ("share", "chance", "severity"),
-    [
-        (0.5, 0.01, "warning"),
-        (0.5 * BELOW, 0.01, None),
-        (1.0, 0.05 * BELOW, "warning"),
-        (1.0, 0.05 * ABOVE, None),  # one class is so frequent that mixed batches hold it alone
-    ],
-)
-def test_sorted_samples(share, chance, severity):
-    facts = [reading("batches of one class", share, "(loader)", "setup")]
-    facts.append(reading("the same if mixed", chance, "(loader)", "setup"))
-    assert said(sorted_samples, *facts).get("sorted-samples") == severity

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sigmascope.diagnosis.rules.first_steps import unrelated_targets
+from sigmascope.diagnosis.rules.representations import unrelated_targets
 from sigmascope.diagnosis.rules.training import (
     few_steps,
     large_batch,

@@ -160,7 +160,7 @@ def test_progress_takes_an_error_back_and_its_lack_makes_one(digits):
 
     def given(p):
         one = Reading("(model)", "probability of fitting", Estimate(p, p, p, "said"), "setup")
-        return diagnosis.rules.diagnose(replace(measured, readings=(*measured.readings, one)))
+        return diagnosis.judge(replace(measured, readings=(*measured.readings, one)))
 
     assert {f.severity for f in given(0.9)} == {"warning"}
     assert given(0.1)[0].severity == "error"

@@ -9,7 +9,7 @@ from sigmascope import report, survey
 from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.networks import resnet
 from sigmascope.theory import le2022
-from tests.diagnosis.rules.test_balances import Custom
+from tests.diagnosis.rules.test_theorems import Custom
 from tests.theory.le2022.conservation.wrong_backward import Wrong
 
 

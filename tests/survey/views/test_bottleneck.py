@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sigmascope import networks, survey
-from sigmascope.diagnosis.rules import diagnose
+from sigmascope.diagnosis import judge
 from sigmascope.survey.views.bottleneck import counted
 
 
@@ -65,7 +65,7 @@ def test_other_networks_are_read_as_far_as_can_be():
     assert ("(network)", "norm excess") not in found
     skipped = {s.what: s.why for s in profile.skipped}
     assert "something else than one activation" in skipped["norm excess and balance"]
-    assert diagnose(profile) == ()
+    assert judge(profile) == ()
 
 
 def test_angles_between_kernels_are_those_of_alignment():

@@ -1,31 +1,48 @@
-"""Rules on the setup that no planted fault shows, and where they stay silent."""
+"""Rules on weights and on how layers are put together, and where they stay silent."""
 
 import math
 
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from sigmascope import networks, sources
-from sigmascope.diagnosis.rules.setup import (
-    cut_weights,
+from sigmascope import networks, sources, survey
+from sigmascope.diagnosis.rules.weights import (
+    asymmetric_weights,
+    equal_units,
     frozen_layers,
-    offset_inputs,
+    linear_network,
     strong_residual,
     stuck_weights,
-    unscaled_inputs,
     weight_scale,
 )
-from sigmascope.records import Layer, Profile
-from tests.diagnosis.readings import ABOVE, BELOW, layers, profile, reading, said, series
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.records import Layer, Profile, SiteSpectrum
+from tests.diagnosis.readings import ABOVE, BELOW, layers, ones, profile, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
 from tests.diagnosis.rules.test_training import runs
 
 
-def test_denormal_numbers(digits):
-    model = mlp(2, bias=False)
-    model.hidden[1].linear.weight.data.mul_(1e-42)
-    assert "denormal-values" in found(model, digits)
+@pytest.mark.parametrize(("share", "severity"), [(0.15, "error"), (0.16, "warning")])
+def test_units_that_are_all_the_same_are_an_error(share, severity):
+    """Of ten units, 1.5 and 1.6 that are distinct."""
+    spectra = (
+        SiteSpectrum("layer 0", "representations", "samples", spectrum(ones(4, 10))),
+        SiteSpectrum("layer 1", "representations", "samples", spectrum(ones(4, 2))),
+    )
+    found = said(equal_units, reading("distinct units", share, form="samples"), spectra=spectra)
+    assert found == {"equal-units": severity}
+
+
+@pytest.mark.parametrize(("form", "speaks"), [("samples", False), ("matrix", True)])
+def test_units_of_samples_that_arrive_as_one_are_not_judged_by_their_values(form, speaks):
+    lost = (
+        reading("distinct samples", 9, "(inputs)", "setup"),
+        *series("relative variation", 0.0, 0.0, form="samples"),
+    )
+    found = said(equal_units, *lost, reading("distinct units", 0.1, form=form))
+    assert (found != {}) is speaks
 
 
 def test_a_branch_that_starts_at_zero_is_no_cut(digits):
@@ -41,12 +58,6 @@ def test_a_branch_that_starts_at_zero_is_no_cut(digits):
 def test_all_frozen_is_an_error(digits):
     model = mlp().requires_grad_(False)
     assert found(model, digits, ["setup"])["frozen-layer"].severity == "error"
-
-
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-def test_inputs_of_usual_size_are_not_blamed(digits, scale):
-    data = sources.Data(scale * digits.inputs, digits.targets, "digits", 10)
-    assert "unscaled-inputs" not in found(mlp(), data)
 
 
 def test_four_of_the_normalisers_without_statistics_are_shown(digits):
@@ -122,14 +133,6 @@ def test_what_is_frozen_is_at_fault_where_training_is_better_without(thawed, tra
     assert finding.severity == severity
 
 
-@pytest.mark.parametrize(("form", "speaks"), [("", True), ("behind zeros", False)])
-def test_what_is_behind_zeros_is_not_cut(form, speaks):
-    rows = [reading("relative gradient", 0.0, "layer 0.weight", form=form),
-            reading("relative gradient", 0.1, "layer 1.weight")]  # fmt: skip
-    measured = Profile(tuple(rows), layers=layers(2))
-    assert bool([*cut_weights(measured)]) == speaks
-
-
 @pytest.mark.parametrize(("form", "speaks"), [("", True), ("cut", False)])
 def test_zeros_that_constants_multiply_are_not_blamed(form, speaks):
     r = reading("gradient of a zero weight", 0.0, "layer 0.weight", form=form)
@@ -156,41 +159,75 @@ def test_what_is_frozen_beside_an_adapter_is_meant(digits):
 
 
 @pytest.mark.parametrize(
-    ("spread", "left", "scaled", "severity"),
+    ("values", "speaks"),
     [
-        (0.05, 1.0, 0.1, None),
-        (0.05 * BELOW, 1.0, 0.1, "error"),  # nothing is learned, and without the mean it is
-        (0.05 * BELOW, 0.94, 0.1, "warning"),
-        (0.05 * BELOW, 1.0, 0.9, "note"),
-        (1e-7, 1.0, 0.1, None),  # they are the same, which has a rule of its own
+        ((2 * ABOVE, 2 * ABOVE, 0.1), True),
+        ((2.0, 2.0, 0.1), False),
+        ((3.0, 3.0), False),  # three layers at least
+        ((3.0, 3.0, 0.1, 0.1), False),  # most of them
     ],
 )
-def test_inputs_with_a_mean_that_drowns_what_tells_them_apart(spread, left, scaled, severity):
-    facts = [reading("input size", 1.0, "0"), reading("input spread", spread, "0")]
-    facts += runs(left, ("scaled inputs", scaled, None))
-    assert [f.severity for f in offset_inputs(profile(*facts))] == [severity] * bool(severity)
+def test_how_many_weights_may_have_a_mean(values, speaks):
+    shifts = [
+        reading("mean shift", v, f"layer {i}.weight", view="weights") for i, v in enumerate(values)
+    ]
+    found = list(asymmetric_weights(profile(*shifts, count=len(values))))
+    assert bool(found) is speaks
 
 
-@pytest.mark.parametrize(
-    ("left", "scaled", "severity", "told"),
-    [
-        (math.inf, 0.1, "error", True),  # training breaks on the size alone
-        (1.0, 0.7 * BELOW, "warning", True),
-        (1.0, 0.7, "warning", False),
-        (math.inf, 0.9, "warning", False),
-    ],
-)
-def test_inputs_that_are_seen_to_stop_training(left, scaled, severity, told):
-    facts = (reading("input size", 100.0, "0"), *runs(left, ("scaled inputs", scaled, None)))
-    (finding,) = unscaled_inputs(profile(*facts))
-    assert finding.severity == severity
-    assert ("nothing else changed" in finding.says) == told
+def test_the_worst_weight_and_the_first_are_shown():
+    def shown(*values):
+        shifts = [
+            reading("mean shift", v, f"layer {i}.weight", view="weights")
+            for i, v in enumerate(values)
+        ]
+        (found,) = asymmetric_weights(profile(*shifts, count=len(values)))
+        assert found.site == "layer 0.weight"
+        return [r.site for r in found.evidence]
+
+    assert shown(3.0, 5.0, 0.1) == ["layer 1.weight", "layer 0.weight"]
+    assert shown(5.0, 3.0, 0.1) == ["layer 0.weight"]
 
 
-@pytest.mark.parametrize(("left", "speaks"), [(0.95, True), (0.95 * BELOW, False), (None, False)])
-def test_no_weight_gets_a_gradient(left, speaks):
-    """Where training learns nothing: of a task that is solved, no gradient is no fault."""
-    still = [reading("relative gradient", 0.0, f"layer {i}.weight", "setup") for i in range(2)]
-    facts = (*still, *(() if left is None else runs(left)))
-    measured = Profile(facts, layers=layers(2))
-    assert [f.severity for f in cut_weights(measured)] == (["error"] if speaks else [])
+X = torch.rand(32, 6, generator=torch.Generator().manual_seed(0))  # all positive
+
+
+Y = X.sum(1, keepdim=True)
+
+
+def linear(*layers, batch=X):
+    torch.manual_seed(0)
+    model = nn.Sequential(*layers)
+    profile = survey.profile(model, batch, targets=Y, loss=F.mse_loss, views=["setup"])
+    return [*linear_network(profile)]
+
+
+@pytest.mark.parametrize("end", [[], [nn.Sigmoid()]])
+@pytest.mark.parametrize("between", [[], [nn.Dropout(0.5)], [nn.BatchNorm1d(8)]])
+def test_a_network_without_activations_is_one_linear_map(between, end):
+    (f,) = linear(nn.Linear(6, 8), *between, nn.Linear(8, 1), *end)
+    assert (f.name, f.severity) == ("linear-network", "note")
+    assert "All 2 layers" in f.says
+
+
+@pytest.mark.parametrize("act", [nn.ReLU(), nn.GELU(), nn.Tanh(), nn.LeakyReLU(0.99)])
+def test_with_one_it_is_not(act):
+    """Even where units that are never off make it one on these samples."""
+    first = nn.Linear(6, 8)
+    model = [first, act, nn.Linear(8, 1)]
+    with torch.no_grad():
+        first.weight.abs_()
+        first.bias.fill_(1.0)
+    assert linear(*model) == []
+
+
+def test_convolutions_count():
+    images = torch.randn(32, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    layers = [nn.Conv2d(1, 2, 3), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(2, 1)]
+    assert [f.name for f in linear(*layers, batch=images)] == ["linear-network"]
+    layers.insert(2, nn.MaxPool2d(1, 1))
+    assert linear(*layers, batch=images) == []
+
+
+def test_one_layer_is_what_it_is():
+    assert linear(nn.Linear(6, 1)) == []

@@ -1,8 +1,7 @@
 """Every end of a model beside every loss and every kind of targets: what is said, and silence.
 
 The grid is the searcher: what is right for a pair follows from what the loss takes (probabilities,
-scores, values), not from a list of faults that were seen.
-"""
+scores, values), not from a list of faults that were seen."""
 
 import itertools
 import math
@@ -14,8 +13,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
-from sigmascope.diagnosis.rules.catalogue import RULES, diagnose
-from sigmascope.diagnosis.rules.fit import (
+from sigmascope.diagnosis import judge
+from sigmascope.diagnosis.rules import RULES
+from sigmascope.diagnosis.rules.outputs import (
     indifferent_loss,
     out_of_reach,
     single_target,
@@ -25,10 +25,20 @@ from sigmascope.records import Profile
 from tests.diagnosis.readings import BELOW, reading, said
 
 TWICE = "softmax-in-the-loss"
+
+
 N, K, EPS = 64, 4, 1e-7
+
+
 G = torch.Generator().manual_seed(0)
+
+
 X = torch.randn(N, 6, generator=G)
+
+
 IDS = torch.arange(N).remainder(K)
+
+
 FIT = {
     "constant-output", "indifferent-loss", "unpaired-loss", "classes-on-one-output",
     "spread-targets", "shared-classes", "raw-output", "unsuited-closing", "double-softmax",
@@ -59,7 +69,7 @@ def found(width, last, loss, targets):
     end = [] if last is None else [last]
     model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, width), *end)
     profile = survey.profile(model, X, targets=targets, loss=loss, views=["setup"])
-    return {f.name: f.severity for f in diagnose(profile) if f.name in FIT}
+    return {f.name: f.severity for f in judge(profile) if f.name in FIT}
 
 
 ENDS = {
@@ -70,6 +80,8 @@ ENDS = {
     "softmax": nn.Softmax(-1),
     "log": nn.LogSoftmax(-1),
 }
+
+
 CLASS_LOSSES = {  # of one class of many: the ends that go with it
     "scores": (F.cross_entropy, {"raw", "log"}),
     "shares": (shares, {"softmax"}),
@@ -106,7 +118,7 @@ def test_a_loss_that_makes_shares_of_shares(loss, k):
     targets = torch.arange(N).remainder(k)
     model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, k))
     profile = survey.profile(model, X, targets=targets, loss=loss, views=["setup"])
-    names = {f.name: f.severity for f in diagnose(profile) if f.name in {*FIT, TWICE}}
+    names = {f.name: f.severity for f in judge(profile) if f.name in {*FIT, TWICE}}
     assert names == ({TWICE: "warning"} if loss is twice else {})
 
 
@@ -187,9 +199,9 @@ def test_a_loss_that_calls_the_model_itself():
     facts = [reading("indifferent loss", 1, "(loss)", "setup", "constant, of one column"),
              reading("loss of zeros", 0.4, "(loss)", "setup")]  # fmt: skip
     fits = reading("probability of fitting", 0.1, "(model)", "setup")
-    assert "no-progress" in {f.name for f in diagnose(Profile((*facts, fits)))}
+    assert "no-progress" in {f.name for f in judge(Profile((*facts, fits)))}
     steps = reading("Polyak step", 1.0, "(loss)", "setup")
-    (only,) = diagnose(Profile((*facts, fits, steps)))
+    (only,) = judge(Profile((*facts, fits, steps)))
     assert (only.name, only.severity) == ("indifferent-loss", "note")
     assert "calls the model" in only.says
 
@@ -283,6 +295,6 @@ def test_what_makes_the_rest_meaningless_silences_it(name):
 
 def test_without_targets_all_are_silent():
     profile = survey.profile(nn.Linear(6, 2), X)
-    rules = [r for r in RULES if r.__module__.endswith(".fit")]
+    rules = [r for r in RULES if r.__module__.endswith(".outputs")]
     assert len(rules) > 10
     assert not [f for rule in rules for f in rule(profile)]

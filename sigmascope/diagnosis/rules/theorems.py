@@ -1,8 +1,10 @@
-"""Rules on balances: broken ones, layers of rank one, linear layers that do not align."""
+"""Rules on the views of three papers: balances, inner dimension, condition of learning."""
 
 from collections.abc import Iterable, Iterator
 
-from sigmascope.records import Estimate, Finding, Profile, Reading, Verdict
+from sigmascope.diagnosis.rules.rule import rule
+from sigmascope.diagnosis.rules.trends import over_depth
+from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, Verdict
 from sigmascope.theory import le2022
 
 LE = "Le & Jegelka 2022"
@@ -10,12 +12,81 @@ RANK_ONE = 0.95  # of the squared Frobenius norm in one direction
 NEAR, APART = 0.8, 0.5  # ratios from which layers should align; alignment that is none
 
 
+ILL_CONDITIONED_LAYER = Kind(
+    "ill-conditioned-layer",
+    "the condition of learning in a layer is above 1e4 (view `conditioning`)",
+    "Riedi et al. 2022, Sec. 3, corrected",
+)
+
+
+@rule("conditioning", ILL_CONDITIONED_LAYER)
+def ill_conditioned(profile: Profile) -> Iterator[Finding]:
+    """Layers in which the loss is far flatter in some directions than in others."""
+    found = profile.series("condition of learning", view="conditioning")
+    bad = [r for r in found if r.estimate.low > 1e4]
+    if not bad:
+        return
+    worst = max(bad, key=lambda r: r.estimate.value)
+    factors = (*profile.series("layer factor"), *profile.series("data factor"))
+    known = [r for r in factors if r.site == worst.site]
+    larger = max(known, key=lambda r: r.estimate.value) if known else None
+    cause = "" if larger is None else f"; most of it is the {larger.quantity}"
+    yield ILL_CONDITIONED_LAYER.finding(
+        worst.site,
+        "warning",
+        (worst, *known),
+        f"{len(bad)} layers are ill conditioned, worst {worst.site} ({worst.estimate.value:.2g}"
+        f"{cause}): gradient descent needs about that number squared of steps in the slowest "
+        "direction.",
+        (
+            "Whiten what the layer reads where the data factor is large; give layers their own "
+            "rates where the layer factor is (`sigmascope landscape MODEL`).",
+        ),
+    )
+
+
+RANK_OVERESTIMATED = Kind(
+    "rank-overestimated",
+    "every layer passes more dimensions than the inner dimension of the function (view "
+    "`bottleneck`; a note)",
+    "Jacot 2023, Theorem 3 and Sec. 3",
+)
+
+
+@rule("bottleneck", RANK_OVERESTIMATED)
+def overestimated_rank(profile: Profile) -> Iterator[Finding]:
+    """A trained network that passes more dimensions everywhere than its function uses."""
+    used = profile.series("inner dimension", view="bottleneck")
+    passed = over_depth(profile, "representation rank").readings[1:]
+    if not used or len(passed) < 3:
+        return
+    narrow = min(passed, key=lambda r: r.estimate.value)
+    if narrow.estimate.low > used[0].estimate.high:
+        yield RANK_OVERESTIMATED.finding(
+            narrow.site,
+            "note",
+            (used[0], narrow),
+            f"The function uses {used[0].estimate.value:.0f} dimensions, and every layer passes "
+            f"{narrow.estimate.value:.0f} or more ({narrow.site} the fewest): training has kept "
+            "directions that the function does not need.",
+            ("Train deeper, longer or with more weight decay if the true dimension matters.",),
+        )
+
+
+RANK_ONE_LAYER = Kind(
+    "rank-one-layer",
+    "one direction holds at least 0.95 of the squared Frobenius norm of a weight (view "
+    "`balances`; a note)",
+    f"{LE}, Theorem 2",
+)
+
+
+@rule("balances", RANK_ONE_LAYER)
 def rank_one_layer(profile: Profile) -> Iterator[Finding]:
     """Weights that training has driven to rank one."""
     for r in profile.series("operator-to-Frobenius ratio", view="balances"):
         if r.estimate.low >= RANK_ONE:
-            yield Finding(
-                "rank-one-layer",
+            yield RANK_ONE_LAYER.finding(
                 r.site,
                 "note",
                 (r,),
@@ -23,7 +94,6 @@ def rank_one_layer(profile: Profile) -> Iterator[Finding]:
                 "its squared norm. Gradient descent does this to the last linear layers of a "
                 "network that classifies with one output; elsewhere it means that little is "
                 "passed on.",
-                f"{LE}, Theorem 2",
                 (
                     "Replace the layer by a factorisation of rank one, which computes the same for "
                     "less.",
@@ -33,6 +103,15 @@ def rank_one_layer(profile: Profile) -> Iterator[Finding]:
             )
 
 
+UNALIGNED_LAYERS = Kind(
+    "unaligned-layers",
+    "two layers with only linear maps between, both with at least 0.8 of their squared norm in "
+    "one direction, have an alignment below 0.5 (view `balances`)",
+    f"{LE}, (15)",
+)
+
+
+@rule("balances", UNALIGNED_LAYERS)
 def unaligned_layers(profile: Profile) -> Iterator[Finding]:
     """Linear neighbours of nearly rank one whose directions do not meet."""
     ratios = {r.site: r for r in profile.series("operator-to-Frobenius ratio", view="balances")}
@@ -42,8 +121,7 @@ def unaligned_layers(profile: Profile) -> Iterator[Finding]:
         if len(near) == len(names) and r.estimate.high < APART:
             if min(x.estimate.low for x in near) < NEAR:
                 continue
-            yield Finding(
-                "unaligned-layers",
+            yield UNALIGNED_LAYERS.finding(
                 r.site,
                 "warning",
                 (r, *near),
@@ -51,7 +129,6 @@ def unaligned_layers(profile: Profile) -> Iterator[Finding]:
                 f"rank one, but their directions do not meet (alignment {r.estimate.value:.2f}): "
                 "what one writes, the other hardly reads. Gradient flow from small weights cannot "
                 "do this; something broke their balance.",
-                f"{LE}, (15)",
                 (
                     "Look for what breaks the balance with survey.Monitor: an adaptive optimiser, "
                     "different learning rates, a frozen layer.",
@@ -59,6 +136,16 @@ def unaligned_layers(profile: Profile) -> Iterator[Finding]:
             )
 
 
+WRONG_BACKWARD = Kind(
+    "wrong-backward",
+    "a balance that the forward pass makes constant has a rate along the gradient beyond rounding "
+    "and `eps` (view `balances`)",
+    f"{LE}, Theorem 1",
+    proven=True,
+)
+
+
+@rule("balances", WRONG_BACKWARD)
 def wrong_backward(profile: Profile) -> Iterator[Finding]:
     """Balances that the forward pass promises and the gradient does not keep."""
     for check in profile.checks:
@@ -68,20 +155,26 @@ def wrong_backward(profile: Profile) -> Iterator[Finding]:
         ):
             assert check.measured is not None  # a violated theorem has been asked for it
             rate = Reading(check.site, "balance rate", check.measured, "balances")
-            yield Finding(
-                "wrong-backward",
+            yield WRONG_BACKWARD.finding(
                 check.site,
                 "error",
                 (rate,),
                 f"The gradient changes a balance between {check.site} that the forward pass makes "
                 f"constant (relative rate {check.measured.value:.2g}): a backward pass there is "
                 "not the derivative of its forward pass, or a part is detached.",
-                f"{LE}, Theorem 1",
                 (
                     "Check custom autograd functions with torch.autograd.gradcheck, and look for "
                     "detach() and no_grad() between these layers.",
                 ),
             )
+
+
+BALANCE_BROKEN = Kind(
+    "balance-broken",
+    "a balance drifted otherwise than its recorded steps say, or further than the fall of the "
+    "loss allows (`diagnosis.rules.broken_balances`)",
+    f"{LE}, Theorem 1, in discrete time",
+)
 
 
 def broken_balances(drifts: Iterable[le2022.conservation.Drift]) -> tuple[Finding, ...]:
@@ -107,14 +200,12 @@ def _broken(drift: le2022.conservation.Drift) -> Finding:
         else "Gradients were changed between backward and step (clipping, scaling), or a backward "
         "pass is not the derivative of its forward pass."
     )
-    return Finding(
-        "balance-broken",
+    return BALANCE_BROKEN.finding(
         drift.site,
         "warning",
         (evidence,),
         f"The balance between {drift.site} is off by {drift.residual:.2g} from where its steps "
         f"should have taken it, of which rounding explains {drift.allowed:.1g}{since}. {why}",
-        f"{LE}, Theorem 1, in discrete time",
         (
             "Give both sides one learning rate, train both or none, and clip the gradient of all "
             "parameters together; or accept that the balance is gone.",

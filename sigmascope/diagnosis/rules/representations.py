@@ -1,0 +1,698 @@
+"""Rules on what layers read and write: its size, its directions, units that pass nothing on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sigmascope.diagnosis.rules.gradients import (
+    BEHIND_ZEROS,
+    EXPLODING_ADJOINTS,
+    NO_GRADIENT,
+    NO_TANGENTS,
+    TANGENT_SIZE,
+    VANISHING_ADJOINTS,
+)
+from sigmascope.diagnosis.rules.rule import rule
+from sigmascope.diagnosis.rules.training import told_apart
+from sigmascope.diagnosis.rules.trends import (
+    MOST,
+    SAME,
+    Series,
+    Trend,
+    alike,
+    empty_inputs,
+    over_depth,
+    share_words,
+    trend,
+)
+from sigmascope.diagnosis.trainability.model import EVEN, probability
+from sigmascope.records import Finding, Kind, Profile, Reading, Severity
+
+SIZE_ERROR, SIZE_WARNING = 1e8, 1e5  # of the mean square, over the whole depth
+DEAD_ERROR, DEAD_WARNING = 0.95, 0.75
+KARPATHY = "Karpathy 2019, A Recipe for Training Neural Networks (verify loss at init)"
+CHANCE = 2.0  # standard deviations of what permuted targets give
+QUIETER = 2.0  # times the loss of outputs that are zero
+LOUD = 20.0  # times the loss of the best constant
+HUNDREDTH = 4.6  # nats: the right class has a hundredth of the probability that equal scores give
+TOLD, POWER = 0.045, 4.0  # upper limit of what neighbours tell; what they must tell of others
+DEEP, CHANGED = 8, 1e3  # layers; of the mean square, over the whole depth
+STEADY = 0.1  # of the logarithm of a factor per layer, half the width of its interval
+CLEAR = 5.0
+ALIGNED = 0.05  # with the targets, of inputs that can be forgotten
+FORGOTTEN = 0.02  # alignment with the targets, next to the input's
+ONE_DIRECTION = 1.1  # participation ratio at which all samples point nearly the same way
+ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
+LOST = 0.5  # share of the input's centred directions that must be gone
+FEW = 6.0  # centred directions that must not be left; a default net that cannot train has 3 to 5
+FEWEST = 8  # samples of which all pairs are compared
+COLLINEAR_ERROR, COLLINEAR_WARNING = 0.999, 0.99
+DANESHMAND = "Daneshmand et al. 2020"
+SATURATED, NEARLY = 0.75, 0.5  # share of entries at an end of the range: error, warning
+SILENT = 0.25  # of the samples
+HIDDEN = 1e-3  # variation before batch normalisation that hides a collapse
+
+
+DENORMAL_VALUES = Kind(
+    "denormal-values",
+    "a layer writes numbers below the smallest normal one",
+    "IEEE 754",
+)
+
+
+@rule("setup", DENORMAL_VALUES)
+def denormal_values(profile: Profile) -> Iterator[Finding]:
+    """Values so small that the format holds them with few digits."""
+    found = profile.series("denormal entries")
+    if found:
+        yield DENORMAL_VALUES.finding(
+            found[0].site,
+            "warning",
+            tuple(found[:4]),
+            f"{found[0].site} writes {found[0].estimate.value:.0f} numbers below the smallest "
+            "normal one of their format: they have few digits left, and are slow or flushed to "
+            "zero.",
+            ("Use a format with a wider range (bfloat16).",),
+        )
+
+
+NON_FINITE = Kind(
+    "non-finite",
+    "a representation or derivative holds infinities or nan although weights and data are finite",
+    "IEEE 754",
+    proven=True,
+)
+
+
+@rule("representations", NON_FINITE)
+def non_finite(profile: Profile) -> Iterator[Finding]:
+    """Values that overflowed or became undefined inside the network."""
+    found = profile.series("non-finite entries")
+    if found:
+        first = found[0]
+        what = "what it reads" if first.view == "representations" else "its derivative"
+        yield NON_FINITE.finding(
+            first.site,
+            "error",
+            found[:8],
+            f"From layer {first.site} on {what} holds infinities or nan "
+            f"({first.estimate.value:.0f} entries there): the computation overflows or divides by "
+            "zero.",
+            (
+                "Scale the inputs and the initial weights down, or normalise before this layer.",
+                "If it is half precision, run this layer in bfloat16 or float32.",
+            ),
+        )
+
+
+LOUD_OUTPUT = Kind(
+    "loud-output",
+    "the first loss is more than 20 times that of the best constant, and twice that of outputs "
+    "that are zero; or, where the loss of equal scores is the logarithm of the number of classes, "
+    "4.6 nats above that: the right class has a hundredth of the probability of a guess. 36 "
+    "public architectures have -0.2 to 1.3",
+    KARPATHY,
+)
+
+
+@rule("task", LOUD_OUTPUT)
+def loud_output(profile: Profile) -> Iterator[Finding]:
+    """A first loss far above that of a constant: so many times, or so many nats above even odds."""
+    ratios = [r for r in profile.series("first loss over a constant's") if r.estimate.value > LOUD]
+    yield from map(_times, ratios if outputs_too_large(profile) else ())
+    for r in profile.series("nats over equal scores") if not ratios else ():
+        if r.estimate.value > HUNDREDTH:
+            yield LOUD_OUTPUT.finding(
+                r.site,
+                "warning",
+                (r,),
+                f"The first loss is {r.estimate.value:.3g} nats above that of equal scores: the "
+                f"right class has 10^-{r.estimate.value / 2.302585:.1f} of the probability that a "
+                "guess gives it. The scores are far too large, and the first steps go into making "
+                "them smaller.",
+                (
+                    "Draw the layer that writes the scores smaller; where it shares its weight "
+                    "with an embedding, draw that with a standard deviation near 1/√width (GPT-2: "
+                    "0.02), or divide the scores by √width.",
+                ),
+            )
+
+
+def outputs_too_large(profile: Profile) -> bool:
+    """Whether outputs of zero would have far less of a loss: if not, their size is not at fault."""
+    zeros = profile.series("loss of zeros")
+    constant = profile.series("least loss of a constant")
+    ratio = profile.series("first loss over a constant's")
+    if not (zeros and constant and ratio):
+        return True
+    return ratio[0].estimate.value * constant[0].estimate.value > QUIETER * zeros[0].estimate.value
+
+
+def _times(r: Reading) -> Finding:
+    return LOUD_OUTPUT.finding(
+        r.site,
+        "warning",
+        (r,),
+        f"The first loss is {r.estimate.value:.3g} times that of the best constant output: the "
+        "outputs are far too large, and the first steps go into making them smaller.",
+    )
+
+
+FORGOTTEN_TARGETS = Kind(
+    "forgotten-targets",
+    "the alignment with the targets falls below a fiftieth of the input's, where the inputs tell "
+    "the targets by 5 standard deviations and the probability of fitting is below one half (deep "
+    "networks with BatchNorm that train may start without any alignment)",
+    "Cortes, Mohri & Rostamizadeh 2012, Definition 4",
+)
+
+
+@rule("task", FORGOTTEN_TARGETS)
+def forgotten_targets(profile: Profile) -> Iterator[Finding]:
+    """A last representation that no longer tells what the inputs told of the targets.
+
+    It explains why a network does not train; deep networks with BatchNorm that do may start so too.
+    """
+    trains = probability(profile)
+    if trains is None or trains.estimate.value >= EVEN:
+        return
+    signal = profile.series("target signal")
+    found = over_depth(profile, "target alignment").readings
+    if not signal or signal[0].estimate.value < CLEAR or len(found) < 3:
+        return
+    first, last = found[0], found[-1]
+    if first.estimate.value > ALIGNED and last.estimate.value < FORGOTTEN * first.estimate.value:
+        yield FORGOTTEN_TARGETS.finding(
+            last.site,
+            "warning",
+            (first, last),
+            f"The alignment of the representation with the targets falls from "
+            f"{first.estimate.value:.2g} at the input to {last.estimate.value:.2g} at {last.site}: "
+            "what the inputs tell of the targets hardly gets through the initial network.",
+            ("Use fewer layers, or normalise before each activation.",),
+        )
+
+
+DIRECTIONAL_GRADIENT_VANISHING = Kind(
+    "directional-gradient-vanishing",
+    "the least absolute cosine between last-layer gradients is at least 0.99 (warning) or 0.999 "
+    "(error), among 8 samples or more; silent where the probability of fitting is one half or "
+    "more, for samples were then seen to be learned apart",
+    f"{DANESHMAND}, Prop. 19",
+)
+
+
+@rule("gradients", DIRECTIONAL_GRADIENT_VANISHING)
+def directional_gradient(profile: Profile) -> Iterator[Finding]:
+    """Gradients of all samples along one line in the last layer, though the samples differ.
+
+    Silent where a probe saw progress, which is to learn samples apart, and where there are too few
+    samples for a least cosine to mean something.
+    """
+    trains = probability(profile)
+    seen = trains is not None and trains.estimate.value >= EVEN  # to be learned apart
+    same = bool(alike(profile)) or any(lost_inputs(profile))
+    if same or seen or _samples(profile) < FEWEST:
+        return
+    least = profile.series("minimum |cos|", view="gradients")
+    mean = {r.site: r for r in profile.series("mean |cos|", view="gradients")}
+    for r in least:
+        if r.estimate.low >= COLLINEAR_WARNING:
+            yield DIRECTIONAL_GRADIENT_VANISHING.finding(
+                r.site,
+                "error" if r.estimate.low >= COLLINEAR_ERROR else "warning",
+                (r, mean[r.site]) if r.site in mean else (r,),
+                f"The gradients of any two samples in the last layer {r.site} are parallel (least "
+                f"|cos| {r.estimate.value:.6g}): whatever the labels, each step moves its weights "
+                "along one line, and samples cannot be learned apart.",
+            )
+
+
+def _samples(profile: Profile) -> float:
+    """How many there are, as far as was read."""
+    return max(
+        (s.spectrum.shape[0] for s in profile.spectra if s.form == "samples"), default=FEWEST
+    )
+
+
+UNRELATED_TARGETS = Kind(
+    "unrelated-targets",
+    "neighbours and ridge regression tell the targets less than 2 standard deviations better than "
+    "permuted ones, and the test has the power to say so: at 95 %, neighbours tell at most 0.045 "
+    "of a target, and 4 standard deviations of random linear functions of the inputs. Of ten "
+    "draws each it speaks on 7, 9 and 10 shuffled sets of 64, 128 and 256 digits, and on none "
+    "that are not shuffled; on CIFAR-10 at 64, 128 and 256 samples on 6, 9 and 10 shuffled ones "
+    "and on 0 or 1, 0 and 0 others. Silent where training leaves less than 90 % on samples that "
+    "it was not trained on",
+    "Zhang et al. 2017, Sec. 2 (random labels)",
+    even_if_it_learns=True,
+)
+
+
+@rule("task", UNRELATED_TARGETS)
+def unrelated_targets(profile: Profile) -> Iterator[Finding]:
+    """Targets that have no more to do with the inputs than permuted ones.
+
+    It speaks only where a test of it has the power to tell, and not where training told the targets
+    of other samples apart, as those of pairs, which no neighbours nor linear functions tell.
+    """
+    if told_apart(profile):
+        return
+    limits = {r.site: r.estimate.value for r in profile.series("told by neighbours at most")}
+    powers = {r.site: r.estimate.value for r in profile.series("told of smooth targets")}
+    for r in profile.series("target signal"):
+        power = powers.get(r.site)
+        able = power is None or (power > POWER and limits[r.site] < TOLD)
+        if r.estimate.value < CHANCE and able:
+            yield UNRELATED_TARGETS.finding(
+                r.site,
+                "warning",
+                (r,),
+                "Neither a sample's neighbours nor a linear fit tell its target better than chance "
+                f"({r.estimate.value:.1f} standard deviations from permuted targets): the targets "
+                "may be shuffled against the inputs. A network may still learn them by heart.",
+                (
+                    "Check that inputs and targets are read in the same order; measure on more "
+                    "samples (`--samples`).",
+                ),
+            )
+
+
+HIDDEN_COLLAPSE = Kind(
+    "hidden-collapse",
+    "what a layer writes varies by less than 1e-3 of its size, and normalisation makes a "
+    "participation ratio above 2 of it",
+    "Daneshmand et al. 2020, Sec. 2",
+)
+
+
+@rule("representations", HIDDEN_COLLAPSE)
+def hidden_collapse(profile: Profile) -> Iterator[Finding]:
+    """A representation that batch normalisation blows up from tiny differences."""
+    ratios = {r.site: r for r in profile.series("participation ratio", form="samples")}
+    layers = [layer.site for layer in profile.layers]
+    for r in profile.series("written variation"):
+        at = layers.index(r.site) + 1 if r.site in layers else len(layers)
+        after = ratios.get(layers[at]) if at < len(layers) else None
+        if r.estimate.value == 0:  # the same for all by design, as places are
+            continue
+        blown = after is not None and after.estimate.low > 2 and r.estimate.high < HIDDEN
+        if after is not None and blown:
+            yield HIDDEN_COLLAPSE.finding(
+                r.site,
+                "warning",
+                (r, after),
+                f"What {r.site} writes differs between samples by {r.estimate.value:.2g} of its "
+                f"size only; normalisation blows these differences up to a participation ratio of "
+                f"{after.estimate.value:.3g}: rank that is held by little more than noise.",
+                (
+                    "Normalise in every layer, not in some, and draw weights that are symmetric "
+                    "around zero.",
+                ),
+            )
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Directions:
+    """What tells over depth how many directions the samples use."""
+
+    ratio: Series
+    centred: dict[str, Reading]
+    variation: dict[str, Reading]
+
+    @classmethod
+    def of(cls, profile: Profile) -> "_Directions":
+        def by_site(quantity: str) -> dict[str, Reading]:
+            return {r.site: r for r in over_depth(profile, quantity, form="samples").readings}
+
+        return cls(
+            over_depth(profile, "participation ratio", form="samples"),
+            by_site("centred participation ratio"),
+            by_site("relative variation"),
+        )
+
+    def collapsed(self) -> list[int]:
+        """Depths at which the samples lie on one line although those of the input do not.
+
+        Where it was not read how much samples differ (rows of zero size), none is told of.
+        """
+        first = self.ratio.readings[0].site
+        if first not in self.variation:
+            return []
+        return [
+            depth
+            for depth, r in zip(self.ratio.depths[1:], self.ratio.readings[1:], strict=True)
+            if r.site in self.variation
+            and _collapsed(
+                r,
+                self.centred.get(r.site),
+                self.variation[r.site],
+                self.centred.get(first),
+                self.variation[first],
+            )
+        ]
+
+    def since(self) -> int | None:
+        """Place from which on the samples lie on one line, to the last; None if they do not."""
+        collapsed = self.collapsed() if len(self.ratio.readings) > 2 else []
+        if not collapsed or self.ratio.depths[-1] not in collapsed:
+            return None
+        healthy = max(d for d in self.ratio.depths if d not in collapsed)
+        return self.ratio.depths.index(next(d for d in collapsed if d > healthy))
+
+
+RANK_COLLAPSE = Kind(
+    "rank-collapse",
+    "from some layer to the last, the participation ratio is at most 1.1, and samples differ by "
+    "at most 0.01 of their size (and a tenth of the input's variation), or at most 6 and at most "
+    "half of the input's centred directions are left in two layers or more. Error in the first "
+    "case, warning in the second",
+    f"{DANESHMAND}, Eq. (4), Lemma 3 and Theorem 2",
+    brings=(DIRECTIONAL_GRADIENT_VANISHING, FORGOTTEN_TARGETS, VANISHING_ADJOINTS, HIDDEN_COLLAPSE),
+)
+
+
+COLLAPSE = (RANK_COLLAPSE, DIRECTIONAL_GRADIENT_VANISHING, FORGOTTEN_TARGETS)
+
+
+@rule("representations", RANK_COLLAPSE)
+def rank_collapse(profile: Profile) -> Iterator[Finding]:
+    """Representations in which all samples point the same way, from some layer to the last."""
+    found = _Directions.of(profile)
+    ratio = found.ratio
+    at = found.since()
+    if at is None:
+        return
+    first, onset, last = ratio.readings[0], ratio.readings[at], ratio.readings[-1]
+    differ = found.variation[last.site]
+    severe = differ.estimate.value <= ALIKE
+    if onset.site == last.site and not severe:  # one step, as of pooling, is no trend over depth
+        return
+    centred = (found.centred[s] for s in (first.site, last.site) if s in found.centred)
+    evidence = (first, onset, last, found.variation[first.site], differ, *centred)
+    yield RANK_COLLAPSE.finding(
+        onset.site,
+        "error" if severe else "warning",
+        tuple(dict.fromkeys(evidence)),
+        f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
+        f"samples lie nearly on one line: the participation ratio falls from "
+        f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
+        f"where samples differ by {share_words(differ.estimate)} of their size."
+        + _pace(ratio, profile),
+    )
+
+
+def _collapsed(
+    ratio: Reading,
+    centred: Reading | None,
+    variation: Reading,
+    first_centred: Reading | None,
+    first_variation: Reading,
+) -> bool:
+    """One direction only, and the differences between samples small or few next to the input's."""
+    if ratio.estimate.high > ONE_DIRECTION:
+        return False
+    if centred is None or first_centred is None:  # all rows equal: nothing tells samples apart
+        return first_centred is not None
+    small = variation.estimate.value <= min(ALIKE, 0.1 * first_variation.estimate.value)
+    return small or centred.estimate.high <= min(FEW, LOST * first_centred.estimate.low)
+
+
+def _pace(ratio: Series, profile: Profile) -> str:
+    """How fast the second direction dies, and where it is gone by the numerical rank rule."""
+    excess = [v - 1 for v in ratio.values()]
+    fallen = next((i for i, e in enumerate(excess) if e < 1e-12), len(excess))
+    inner = Series(ratio.readings[1:fallen], ratio.depths[1:fallen])
+    fit = trend(inner.depths, [v - 1 for v in inner.values()])
+    if fit is None or fit.factor >= 1:
+        return ""
+    shape = next(
+        (s.spectrum.shape for s in profile.spectra if s.site == ratio.readings[-1].site), (1, 1)
+    )
+    level = (
+        2 * (max(shape) * 1e-7) ** 2
+    )  # excess at which the second singular value is below the rule
+    depth = fit.reaches(level)
+    ahead = (
+        ""
+        if depth is None
+        else f", which makes it numerically rank one after about {depth:.0f} layers"
+    )
+    return f" What exceeds one direction shrinks by a factor {fit.says()} per layer{ahead}."
+
+
+VANISHING_SIGNAL = Kind(
+    "vanishing-signal",
+    "the mean square falls over the depth by more than a factor 1e5 (warning) or 1e8 (error), or "
+    "reaches zero",
+    "He et al. 2015, Sec. 2.2",
+    brings=(*COLLAPSE, TANGENT_SIZE, DENORMAL_VALUES, VANISHING_ADJOINTS, NO_GRADIENT),
+)
+
+
+EXPLODING_SIGNAL = Kind(
+    "exploding-signal",
+    "the mean square grows over the depth by more than a factor 1e5 (warning) or 1e8 (error)",
+    "He et al. 2015, Sec. 2.2",
+    brings=(TANGENT_SIZE, LOUD_OUTPUT, EXPLODING_ADJOINTS, NON_FINITE, VANISHING_ADJOINTS),
+)
+
+
+SIZES = (
+    EXPLODING_SIGNAL, VANISHING_SIGNAL, EXPLODING_ADJOINTS, VANISHING_ADJOINTS, TANGENT_SIZE,
+)  # fmt: skip
+
+
+@rule("representations", VANISHING_SIGNAL, EXPLODING_SIGNAL)
+def signal_size(profile: Profile) -> Iterator[Finding]:
+    """Activations that shrink or grow by orders of magnitude over the depth."""
+    size = over_depth(profile, "mean square", form="samples")
+    if len(size.readings) < 3:
+        return
+    first, last = size.readings[0], size.readings[-1]
+    a, b = first.estimate.value, last.estimate.value
+    if a <= 0:
+        return
+    fit = Series(size.readings[1:], size.depths[1:]).trend()
+    pace = f", by a factor {fit.says()} per layer" if fit else ""
+    if b == 0:
+        zero = next(r for r in size.readings if r.estimate.value == 0)
+        yield _signal(
+            VANISHING_SIGNAL,
+            zero,
+            (first, zero),
+            "error",
+            f"reaches exactly zero at {zero.site}{pace}",
+        )
+    elif b / a < 1 / SIZE_WARNING:
+        severity = "error" if b / a < 1 / SIZE_ERROR else "warning"
+        yield _signal(
+            VANISHING_SIGNAL, last, (first, last), severity, f"falls from {a:.2g} to {b:.2g}{pace}"
+        )
+    elif b / a > SIZE_WARNING:
+        severity = "error" if b / a > SIZE_ERROR else "warning"
+        yield _signal(
+            EXPLODING_SIGNAL, last, (first, last), severity, f"grows from {a:.2g} to {b:.2g}{pace}"
+        )
+
+
+def _signal(
+    kind: Kind, at: Reading, evidence: tuple[Reading, ...], severity: Severity, what: str
+) -> Finding:
+    return kind.finding(
+        at.site,
+        severity,
+        evidence,
+        f"The mean square of the activations {what}.",
+    )
+
+
+SATURATED_UNITS = Kind(
+    "saturated-units",
+    "half (warning) or three quarters (error) of what a layer reads from a sigmoid or tanh is at "
+    "an end of the range",
+    "Glorot & Bengio 2010, Sec. 3",
+    brings=(*SIZES, *COLLAPSE, NO_GRADIENT),
+)
+
+
+@rule("setup", SATURATED_UNITS)
+def saturated_units(profile: Profile) -> Iterator[Finding]:
+    """Squashing units most of which sit at an end of their range."""
+    for r in profile.series("saturated share"):
+        if r.estimate.value >= NEARLY:
+            yield SATURATED_UNITS.finding(
+                r.site,
+                "error" if r.estimate.value >= SATURATED else "warning",
+                (r,),
+                f"{r.estimate.value:.0%} of what {r.site} reads is within a hundredth of an end of "
+                f"the range of {r.form}: these units pass nearly no derivative back.",
+            )
+            return  # the first explains those after it
+
+
+SILENT_SAMPLES = Kind(
+    "silent-samples",
+    "a quarter of the samples or more reach a layer as zeros",
+    "Lu et al. 2019, Sec. 3",
+    brings=(*COLLAPSE, NO_GRADIENT, VANISHING_SIGNAL),
+)
+
+
+@rule("setup", SILENT_SAMPLES)
+def silent_samples(profile: Profile) -> Iterator[Finding]:
+    """Samples of which a layer passes nothing on: all of its units are off."""
+    starting = {r.site for r in profile.series("dead units", form=BEHIND_ZEROS)}
+    found = [
+        r
+        for r in over_depth(profile, "silent samples").readings[1:]
+        if r.estimate.value > 0 and r.site not in starting
+    ]
+    first = next((r for r in found if r.estimate.value >= SILENT), None)
+    if first is not None:
+        yield SILENT_SAMPLES.finding(
+            first.site,
+            "warning",
+            (first,),
+            f"{first.estimate.value:.0%} of the samples reach {first.site} as zeros: all units "
+            "before it are off for them, and what comes behind cannot tell them apart.",
+            ("Take more units in the layer before, or an activation that is never off.",),
+        )
+
+
+DEAD_UNITS = Kind(
+    "dead-units",
+    "at least 75 % (warning) or 95 % (error) of the units that a layer reads are zero on every "
+    "sample",
+    "Lu et al. 2019, Sec. 3",
+    brings=(*SIZES, *COLLAPSE, SILENT_SAMPLES, NO_GRADIENT, NO_TANGENTS),
+)
+
+
+@rule("representations", DEAD_UNITS)
+def dead_units(profile: Profile) -> Iterator[Finding]:
+    """Layers nearly all of whose units are zero on every sample."""
+    found = [
+        r
+        for r in over_depth(profile, "dead units").readings
+        if r.estimate.value >= DEAD_WARNING and r.form != BEHIND_ZEROS
+    ]
+    if found:
+        worst = max(found, key=lambda r: r.estimate.value)
+        others = f" (and most units of {len(found) - 1} other layers)" if len(found) > 1 else ""
+        yield DEAD_UNITS.finding(
+            found[0].site,
+            "error" if worst.estimate.value >= DEAD_ERROR else "warning",
+            tuple(found[:8]),
+            f"{100 * worst.estimate.value:.0f} % of the units that {worst.site} reads are zero "
+            f"on every sample{others}: they pass nothing on and learn nothing.",
+            (
+                "Lower the learning rate that killed them, or start from smaller biases.",
+                "Use a leaky activation.",
+            ),
+        )
+
+
+SIGMOID_STACK = Kind(
+    "sigmoid-stack",
+    "four layers or more, and half of all, read what a sigmoid wrote; or two where the rank "
+    "collapses",
+    "Glorot & Bengio 2010, Sec. 3.1",
+    brings=(*SIZES, *COLLAPSE, SATURATED_UNITS),
+)
+
+
+@rule("setup", SIGMOID_STACK)
+def sigmoid_stack(profile: Profile) -> Iterator[Finding]:
+    """Sigmoids between most layers of a deep network without normalisation to undo them."""
+    found = [r for r in profile.series("saturated share") if r.form in ("sigmoid", "hardsigmoid")]
+    layers = len(profile.layers)
+    explains = len(found) >= 2 and any(rank_collapse(profile))  # fewer, where samples are alike
+    if (len(found) >= 4 or explains) and len(found) >= MOST * layers:
+        yield SIGMOID_STACK.finding(
+            found[0].site,
+            "warning",
+            (found[0],),
+            f"{len(found)} of {layers} layers read what a sigmoid wrote: its slope is at most 1/4, "
+            "so that derivatives shrink with every layer, and its outputs are all positive, so "
+            "that samples become alike.",
+            ("Use ReLU, GELU or tanh between layers; keep the sigmoid for gates and the end.",),
+        )
+
+
+LAYER_GAIN = Kind(
+    "layer-gain",
+    "of eight layers or more, each multiplies the mean square by the same factor (to 10 %, at 95 "
+    "%), over the depth more than 1e3, and the interval of the factor excludes 1: by how much the "
+    "weights must be scaled is told",
+    "He et al. 2015, Sec. 2.2",
+    brings=(*SIZES, LOUD_OUTPUT, SATURATED_UNITS, DENORMAL_VALUES, NO_GRADIENT),
+)
+
+
+@rule("representations", LAYER_GAIN)
+def layer_gain(profile: Profile) -> Iterator[Finding]:
+    """A deep network in which every layer changes the size of its signal by the same factor."""
+    size = over_depth(profile, "mean square", form="samples")
+    inner = Series(size.readings[1:], size.depths[1:])
+    fit = inner.trend() if len(inner.readings) >= DEEP else None
+    if fit is None or not min(inner.values()) > 0:
+        return
+    first, last = inner.values()[0], inner.values()[-1]
+    steady = fit.low > 0 and (fit.high / fit.low) ** 0.5 < 1 + STEADY
+    told = steady and not fit.low <= 1 <= fit.high
+    if told and max(last / first, first / last) > CHANGED:
+        yield _gain(inner, fit, last / first)
+
+
+def _gain(inner: Series, fit: Trend, change: float) -> Finding:
+    scale = fit.factor**-0.5
+    return LAYER_GAIN.finding(
+        inner.readings[0].site,
+        "warning",
+        (inner.readings[0], inner.readings[-1]),
+        f"A layer multiplies the mean square of its signal by {fit.says()} on average: from the "
+        f"first to the last of {len(inner.readings)} it changes by a factor {change:.2g}. For this "
+        f"depth and activation the weights must be {scale:.2f} times as large.",
+        (
+            f"Multiply the initial weights of every layer by {scale:.2f}; for ReLU that is He's "
+            "scale (`nn.init.kaiming_normal_`), where Glorot's is made for tanh. Or normalise.",
+        ),
+    )
+
+
+LOST_INPUTS = Kind(
+    "lost-inputs",
+    "the samples of the batch differ, and what the first layer with a representation reads "
+    "differs by at most 1e-6 of its size, or is zero",
+    "Arithmetic: a function gives equal outputs for equal inputs",
+    even_if_it_learns=True,
+    brings=(*COLLAPSE, UNRELATED_TARGETS, NO_GRADIENT, SATURATED_UNITS),
+)
+
+
+@rule("representations", LOST_INPUTS)
+def lost_inputs(profile: Profile) -> Iterator[Finding]:
+    """Samples that differ, and a first representation that is the same for all of them."""
+    distinct = next(iter(profile.series("distinct samples")), None)
+    if distinct is None or distinct.estimate.low < 2:
+        return
+    first = next(iter(over_depth(profile, "relative variation", form="samples").readings), None)
+    empty = empty_inputs(profile)
+    if empty is None and (first is None or first.estimate.value > SAME):
+        return
+    read = empty or first
+    assert read is not None
+    apart = "it is zero" if empty else f"it differs by {share_words(read.estimate)} of its size"
+    yield LOST_INPUTS.finding(
+        read.site,
+        "error",
+        (distinct, read),
+        f"The batch holds {distinct.estimate.value:.0f} different samples, and what {read.site} "
+        f"reads is the same for all of them ({apart}): what tells samples apart is lost on the way "
+        "to it.",
+        (
+            "Look at what is done between the inputs and this layer: a mask the wrong way "
+            "round, a sum over samples or over padding, an index, a factor of zero.",
+        ),
+    )

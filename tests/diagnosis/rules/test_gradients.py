@@ -1,0 +1,124 @@
+"""Rules on derivatives speak from their thresholds on, as docs/findings.md has it."""
+
+import pytest
+from torch import nn
+
+from sigmascope.diagnosis.rules.gradients import (
+    adjoint_size,
+    cut_weights,
+    no_tangents,
+    tangent_size,
+)
+from sigmascope.records import Profile
+from tests.diagnosis.readings import ABOVE, BELOW, layers, profile, reading, said, series
+from tests.diagnosis.rules.networks import found, mlp
+from tests.diagnosis.rules.test_representations import Times
+from tests.diagnosis.rules.test_training import runs
+
+
+@pytest.mark.parametrize(
+    ("first", "found"),
+    [
+        (1e-4 * ABOVE, {}),
+        (1e-4 * BELOW, {"vanishing-adjoints": "warning"}),
+        (1e-6 * ABOVE, {"vanishing-adjoints": "warning"}),
+        (1e-6 * BELOW, {"vanishing-adjoints": "error"}),
+        (1e4 * BELOW, {}),
+        (1e4 * ABOVE, {"exploding-adjoints": "warning"}),
+        (1e6 * BELOW, {"exploding-adjoints": "warning"}),
+        (1e6 * ABOVE, {"exploding-adjoints": "error"}),
+    ],
+)
+def test_how_far_adjoints_may_change(first, found):
+    assert said(adjoint_size, *series("adjoint norm", 3.0 * first, 3.0, 3.0)) == found
+    assert said(adjoint_size, *series("adjoint norm", 3.0 * first, 3.0)) == {}
+    assert said(adjoint_size, *series("adjoint norm", first, 1.0, 0.0)) == {}
+
+
+@pytest.mark.parametrize(("first", "held", "speaks"), [
+    (101.0, True, True), (99.0, True, False), (1.0, False, True),
+])  # fmt: skip
+def test_derivatives_with_held_statistics_ask_the_gradient_of_the_loss(first, held, speaks):
+    rows = series("adjoint norm", 1e5, 1e3, 1.0)
+    for i, value in enumerate((first, 10.0, 1.0)):
+        rows.append(reading("relative gradient", value, f"layer {i}.weight"))
+    if held:
+        rows.append(reading("batch statistics", 3.0, "(model)"))
+    measured = Profile(tuple(rows), layers=layers(3))
+    assert [f.name for f in adjoint_size(measured)] == (["exploding-adjoints"] if speaks else [])
+
+
+def test_a_derivative_that_is_zero_behind_a_weight_that_moves_is_none_that_vanished():
+    rows = series("adjoint norm", 0.0, 0.0, 1.0)
+    assert said(adjoint_size, *rows) == {"vanishing-adjoints": "error"}
+    rows.append(reading("gradient of a zero weight", 0.1, "layer 2.weight"))
+    assert said(adjoint_size, *rows, count=3) == {}
+
+
+@pytest.mark.parametrize(
+    ("total", "name"),
+    [
+        (1e-6 * ABOVE, None),
+        (1e-6 * BELOW, "tangent-size"),
+        (1e9 * BELOW, None),
+        (1e9 * ABOVE, "tangent-size"),
+        (0.0, "no-tangents"),
+    ],
+)
+def test_how_large_the_tangent_kernel_may_be(total, name):
+    parts = series("NTK trace", total / 4, total / 2, total / 4, view="features")
+    found = [*no_tangents(profile(*parts)), *tangent_size(profile(*parts))]
+    assert [f.name for f in found] == ([name] if name else [])
+    if name == "tangent-size":
+        assert "50% of it from layer 1" in found[0].says
+        assert ("hardly move" in found[0].says) is (total < 1)
+    assert said(tangent_size, *parts[:2]) == said(no_tangents, *parts[:2]) == {}
+
+
+@pytest.mark.parametrize(("trace", "step", "speaks"), [
+    (1e10, None, True),
+    (1e10, 1e-4, True),
+    (1e10, 1e-4 * ABOVE, False),
+    (1e-9, 1e3, True),
+    (1e-9, 1e3 * BELOW, False),
+    (10.0, 1e-9, False),
+])  # fmt: skip
+def test_the_gradient_of_the_loss_confirms_the_tangents(trace, step, speaks):
+    rows = series("NTK trace", trace, trace, trace)
+    if step is not None:
+        rows.append(reading("Polyak step", step, "(loss)"))
+    told = said(tangent_size, *rows, count=4)
+    assert told == ({"tangent-size": "warning"} if speaks else {})
+
+
+def test_a_network_that_no_weight_moves(digits):
+    class Nothing(nn.Module):
+        def forward(self, x):
+            return 0 * x
+
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Linear(8, 8), nn.Linear(8, 10))
+    model.append(Nothing())
+    assert "no-tangents" in found(model, digits)
+
+
+@pytest.mark.parametrize(("scale", "spoken"), [(1e-6, True), (1.0, False), (1e5, True)])
+def test_tangents_too_small_and_too_large(digits, scale, spoken):
+    measured = found(nn.Sequential(mlp(2), Times(scale)), digits, ["features"])
+    assert ("tangent-size" in measured) == spoken
+
+
+@pytest.mark.parametrize(("form", "speaks"), [("", True), ("behind zeros", False)])
+def test_what_is_behind_zeros_is_not_cut(form, speaks):
+    rows = [reading("relative gradient", 0.0, "layer 0.weight", form=form),
+            reading("relative gradient", 0.1, "layer 1.weight")]  # fmt: skip
+    measured = Profile(tuple(rows), layers=layers(2))
+    assert bool([*cut_weights(measured)]) == speaks
+
+
+@pytest.mark.parametrize(("left", "speaks"), [(0.95, True), (0.95 * BELOW, False), (None, False)])
+def test_no_weight_gets_a_gradient(left, speaks):
+    """Where training learns nothing: of a task that is solved, no gradient is no fault."""
+    still = [reading("relative gradient", 0.0, f"layer {i}.weight", "setup") for i in range(2)]
+    facts = (*still, *(() if left is None else runs(left)))
+    measured = Profile(facts, layers=layers(2))
+    assert [f.severity for f in cut_weights(measured)] == (["error"] if speaks else [])
