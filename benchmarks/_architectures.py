@@ -272,7 +272,7 @@ MORE = (
     _transformer("Gemma", "GemmaForCausalLM", "GemmaConfig", tasks.next_letters, **WIDE,
                  num_key_value_heads=2, head_dim=16),
     _transformer("Falcon", "FalconForCausalLM", "FalconConfig", tasks.next_letters, **LM),
-    _transformer("StableLM", "StableLmForCausalLM", "StableLmConfig", tasks.next_letters, **WIDE),
+    _transformer("StableLM", "StableLmForCausalLM", "StableLmConfig", tasks.next_letters, **WIDE, num_key_value_heads=4),
     _transformer("GPT-J", "GPTJForCausalLM", "GPTJConfig", tasks.next_letters, vocab_size=V,
                  n_positions=64, n_embd=64, n_layer=4, n_head=4, rotary_dim=8),
     _transformer("Mixtral", "MixtralForCausalLM", "MixtralConfig", tasks.next_letters, **WIDE,

@@ -20,7 +20,7 @@ import cyclopts
 
 import sigmascope
 import sigmascope_experiments
-from sigmascope import quantities, theory
+from sigmascope import diagnosis, quantities, records, theory, watching
 from sigmascope.cli import COMMANDS, UNDER, app, examples
 
 HERE = Path(__file__).parent
@@ -246,6 +246,28 @@ def _home(public: str, value: object, room: str) -> str:
     return max(around, key=len, default=room)
 
 
+def findings_of(page: str, kinds: Mapping[str, tuple[records.Kind, ...]]) -> str:
+    """A page with tables of findings, filled from what their rules declare."""
+
+    def table(place: re.Match[str]) -> str:
+        rows = ["| name | when | source |", "|---|---|---|"]
+        for kind in kinds[place[1]]:
+            source = re.sub(r"docs/((\w+)\.md)", r"[\2](\1)", kind.source)
+            cells = f"`{kind.name}`", kind.speaks, source
+            rows.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+        return "\n".join((f"<!-- kinds: {place[1]} -->", *rows, "<!-- end -->"))
+
+    text = (HERE / page).read_text(encoding="utf-8")
+    return re.sub(r"<!-- kinds: (\w+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+
+
+KINDS = {
+    "rules": diagnosis.rules.KINDS,
+    "checkpoints": diagnosis.checkpoints.KINDS,
+    "alarms": watching.alarms.KINDS,
+}
+
+
 def measurements() -> str:
     """The page on measurements, its tables filled from the table of quantities."""
     page = (HERE / "measurements.md").read_text(encoding="utf-8")
@@ -397,6 +419,10 @@ PAGES = {
     "gallery.md": gallery,
     "peers.md": peers,
     "measurements.md": measurements,
+    **{
+        page: partial(findings_of, page, KINDS)
+        for page in ("findings.md", "scan.md", "watching.md")
+    },
     "theorems.md": theorems,
     "cli.md": commands,
     "reference.md": reference,

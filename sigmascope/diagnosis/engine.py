@@ -6,10 +6,9 @@ from dataclasses import replace
 from sigmascope.diagnosis.remedies.catalogue import remedies_for
 from sigmascope.diagnosis.rules.catalogue import KINDS, NO_PROGRESS, RULES
 from sigmascope.diagnosis.rules.outputs import heard_elsewhere
-from sigmascope.diagnosis.rules.rule import Rule
 from sigmascope.diagnosis.rules.training import learns
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.records import Finding, Kind, Profile, Reading, Severity
+from sigmascope.records import Finding, Kind, Profile, Reading, Rule, Severity, kinds_of
 
 MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
@@ -29,7 +28,8 @@ def judge(
         rules: Which there are; the catalogue's, to which you may add your own.
     """
     found = [_advised(f, profile) for rule in rules for f in rule(profile)]
-    kinds = dict.fromkeys((*(k for r in rules if isinstance(r, Rule) for k in r.kinds), *KINDS))
+    own = tuple(r for r in rules if isinstance(r, Rule) and r not in RULES)
+    kinds = (*kinds_of(own), *KINDS)
     known = {kind.name: kind for kind in kinds}
     if learns(profile):
         found = [_borne(f, known.get(f.name)) for f in found]
@@ -37,7 +37,7 @@ def judge(
         chance = probability(profile)
         if chance is not None:
             found = [*_weighed(found, chance, known)]
-    return grouped(found, tuple(kinds))
+    return grouped(found, kinds)
 
 
 def _advised(f: Finding, profile: Profile) -> Finding:

@@ -13,6 +13,7 @@ from sigmascope.records.profile import (
     SiteSpectrum,
     Skipped,
 )
+from sigmascope.records.rule import Rule, kinds_of, rule
 from sigmascope.records.shown import Shown
 from sigmascope.records.spectrum import Spectrum
 
@@ -28,6 +29,7 @@ __all__ = [
     "Layer",
     "Profile",
     "Reading",
+    "Rule",
     "Sense",
     "Severity",
     "Shown",
@@ -37,5 +39,7 @@ __all__ = [
     "Verdict",
     "View",
     "entrywise",
+    "kinds_of",
     "largest",
+    "rule",
 ]

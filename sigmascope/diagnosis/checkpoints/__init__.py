@@ -1,6 +1,5 @@
 """What the numbers of a checkpoint mean: findings of a scan, worst first."""
 
-from sigmascope.diagnosis.checkpoints.changes import changed
-from sigmascope.diagnosis.checkpoints.findings import RULES, scan_findings
+from sigmascope.diagnosis.checkpoints.findings import KINDS, RULES, scan_findings
 
-__all__ = ["RULES", "changed", "scan_findings"]
+__all__ = ["KINDS", "RULES", "scan_findings"]

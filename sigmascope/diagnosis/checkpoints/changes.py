@@ -4,55 +4,69 @@ from collections.abc import Iterator
 from statistics import median
 
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
-from sigmascope.records import Finding
+from sigmascope.records import Finding, Kind, rule
 
 FAR = 10.0  # times the median change of all matrices
-TURNED = 1e-3  # share of the change that is left where a matrix was only scaled
 
 
-def changed(facts: Facts) -> Iterator[Finding]:
-    """What moved between two versions, and how.
+UNMOVED_WEIGHTS = Kind(
+    "unmoved-weights",
+    "of two versions, not one bit differs",
+    "Arithmetic",
+)
 
-    Args:
-        facts: Of a scan of one checkpoint against another; nothing is said of others.
-    """
-    moved = {m.site: (m, r) for m, r in facts.of("relative change")}
-    if not moved:
-        return
-    still = [pair for pair in moved.values() if pair[1].estimate.value == 0]
+
+@rule("relative change", UNMOVED_WEIGHTS)
+def unmoved(facts: Facts) -> Iterator[Finding]:
+    """Matrices of which not one bit differs."""
+    moved = facts.of("relative change")
+    still = [pair for pair in moved if pair[1].estimate.value == 0]
     yield from told(
-        "unmoved-weights",
+        UNMOVED_WEIGHTS,
         "note",
         still,
         f"not one bit differs between the two versions ({len(still)} of {len(moved)} matrices).",
-        "Arithmetic",
         "Frozen layers do not move; where training was meant, see that the optimiser holds them.",
     )
-    yield from _far(facts, moved)
-    yield from _intruders(facts)
 
 
-def _far(facts: Facts, moved: dict) -> Iterator[Finding]:
-    values = [r.estimate.value for _, r in moved.values() if r.estimate.value > 0]
+FAR_MOVED_WEIGHTS = Kind(
+    "far-moved-weights",
+    "of two versions, it moved ten times as far as the median",
+    "Measured, docs/scan.md",
+)
+
+
+@rule("relative change", FAR_MOVED_WEIGHTS)
+def far_moved(facts: Facts) -> Iterator[Finding]:
+    """Matrices that moved much farther than the others."""
+    moved = facts.of("relative change")
+    values = [r.estimate.value for _, r in moved if r.estimate.value > 0]
     usual = median(values) if len(values) >= 3 else 0.0
-    far = [pair for pair in moved.values() if usual and pair[1].estimate.value >= FAR * usual]
     yield from told(
-        "far-moved-weights",
+        FAR_MOVED_WEIGHTS,
         "warning",
-        worst(far),
+        worst(pair for pair in moved if usual and pair[1].estimate.value >= FAR * usual),
         f"moved {FAR:g} times as far as the median matrix, or farther.",
-        "Measured, docs/scan.md",
         "Look whether that is meant: a new head moves far, an attention matrix seldom.",
     )
 
 
-def _intruders(facts: Facts) -> Iterator[Finding]:
+INTRUDER_DIRECTIONS = Kind(
+    "intruder-directions",
+    "of two versions, leading directions of the second are beyond doubt none of the first",
+    "Shuttleworth et al. 2024, Sec. 3",
+)
+
+
+@rule("intruders", INTRUDER_DIRECTIONS)
+def intruders(facts: Facts) -> Iterator[Finding]:
+    """Leading directions that fine-tuning wrote over those of before."""
     yield from told(
-        "intruder-directions",
+        INTRUDER_DIRECTIONS,
         "note",
         worst((m, r) for m, r in facts.of("intruders") if r.estimate.low > 0),
         "leading directions of the second version are none of the first: fine-tuning wrote over "
         "the spectrum there, and forgets more.",
-        "Shuttleworth et al. 2024, Sec. 3",
         "Take a lower rate or a higher rank for the adapter, or fine-tune fully.",
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
-from sigmascope.records import Finding, Reading
+from sigmascope.records import Finding, Kind, Reading, rule
 from sigmascope.records.scans import Matrix
 
 PLAIN = ("float64", "float32", "float16", "bfloat16")  # numbers that need no scale
@@ -13,64 +13,98 @@ DEAD = 0.01  # share of rows or columns
 ENDS = ("embedding", "position embedding", "type embedding", "head")
 
 
+NON_FINITE_WEIGHTS = Kind(
+    "non-finite-weights",
+    "entries are infinite or nan",
+    "IEEE 754",
+)
+
+
+@rule("non-finite entries", NON_FINITE_WEIGHTS)
 def non_finite(facts: Facts) -> Iterator[Finding]:
     """Infinities and nan."""
     yield from told(
-        "non-finite-weights",
+        NON_FINITE_WEIGHTS,
         "error",
         worst(facts.of("non-finite entries")),
         "entries are infinite or nan. Whatever passes through them is lost.",
-        "IEEE 754",
         "Take an earlier checkpoint; the step after it overflowed.",
     )
 
 
+ZERO_MATRIX = Kind(
+    "zero-matrix",
+    "every entry is zero",
+    "Arithmetic",
+)
+UNTRAINED_ADAPTER = Kind(
+    "untrained-adapter",
+    "the product of an adapter's two factors is zero",
+    "Hu et al. 2022, Sec. 4.1",
+)
+
+
+@rule("Frobenius norm", ZERO_MATRIX, UNTRAINED_ADAPTER)
 def zero_matrix(facts: Facts) -> Iterator[Finding]:
     """Matrices of which every entry is zero."""
     found = [(m, r) for m, r in facts.of("Frobenius norm") if r.estimate.value == 0]
     drawn = [pair for pair in found if pair[0].form != "product"]
     yield from told(
-        "zero-matrix",
+        ZERO_MATRIX,
         "warning",
         drawn,
         "every entry is zero. What they map passes nothing on, unless a skip connection goes by.",
-        "Arithmetic",
         "Zero is a start for the last layer of a branch; after training it says that no gradient "
         "came there: look whether the optimiser holds it.",
     )
     yield from told(
-        "untrained-adapter",
+        UNTRAINED_ADAPTER,
         "warning",
         [pair for pair in found if pair[0].form == "product"],
         "the product of the two factors is zero, as before the first step.",
-        "Hu et al. 2022, Sec. 4.1",
         "See that the optimiser holds the adapter's parameters.",
     )
 
 
+BROKEN_SCALES = Kind(
+    "broken-scales",
+    "in numbers that are multiplied by scales, a row or column is 50 times as long as the median "
+    "one",
+    "Measured: at most 9.6 in the layers of a trained MiniLM (docs/scan.md)",
+)
+
+
+@rule("longest row", BROKEN_SCALES)
 def broken_scales(facts: Facts) -> Iterator[Finding]:
     """Rows, columns or whole matrices of quantised numbers that are far too large."""
     yield from told(
-        "broken-scales",
+        BROKEN_SCALES,
         "error",
         worst(pair for pair in _long(facts) if pair[0].dtype not in PLAIN),
         f"a row or column is {LONG:g} times as long as the median of them or more, in numbers "
         "that are multiplied by scales: a scale is wrong.",
-        "Measured: at most 9.6 in the layers of a trained MiniLM (docs/scan.md)",
         "Quantise these matrices again, and compare with the original: "
         "`sigmascope scan ORIGINAL --against THIS`.",
     )
 
 
+OUTLIER_ROWS = Kind(
+    "outlier-rows",
+    "in plain numbers, a row or column is 50 times as long as the median one, embeddings and "
+    "heads aside. Layers of MiniLM reach 9.6",
+    "Dettmers et al. 2022, Sec. 4",
+)
+
+
+@rule("longest row", OUTLIER_ROWS)
 def long_rows(facts: Facts) -> Iterator[Finding]:
     """The same in numbers that need no scale."""
     yield from told(
-        "outlier-rows",
+        OUTLIER_ROWS,
         "warning",
         worst(pair for pair in _long(facts) if pair[0].dtype in PLAIN and pair[0].kind not in ENDS),
         f"a row or column is {LONG:g} times as long as the median of them or more: a few units "
         "carry nearly all of the signal, and 8-bit formats lose the rest.",
-        "Dettmers et al. 2022, Sec. 4",
         "Keep these rows in a wider format when quantising; look for a step that broke training.",
     )
 
@@ -89,6 +123,22 @@ def per_entry(matrix: Matrix) -> float:
     return (matrix.rows * matrix.cols) ** -0.5
 
 
+EXPLODING_WEIGHTS = Kind(
+    "exploding-weights",
+    "the Frobenius norm is ten times the median of three or more matrices of the kind, and so is "
+    "the size of an entry, for a head of two rows is small by its shape. In MiniLM it is within a "
+    "factor of 1.7",
+    "Measured, docs/scan.md",
+)
+VANISHING_WEIGHTS = Kind(
+    "vanishing-weights",
+    "the Frobenius norm is a tenth of the median of three or more matrices of the kind, and so is "
+    "the size of an entry",
+    "Measured, docs/scan.md",
+)
+
+
+@rule("Frobenius norm", EXPLODING_WEIGHTS, VANISHING_WEIGHTS)
 def outlying_size(facts: Facts) -> Iterator[Finding]:
     """Matrices far larger or smaller than the others of their kind."""
     large, small = [], []
@@ -100,28 +150,34 @@ def outlying_size(facts: Facts) -> Iterator[Finding]:
         elif max(ratios) <= 1 / APART:
             small.append((matrix, reading))
     yield from told(
-        "exploding-weights",
+        EXPLODING_WEIGHTS,
         "warning",
         worst(large),
         f"norm and size of an entry are {APART:g} times the median of their kind or more.",
-        "Measured, docs/scan.md",
         "In a quantised checkpoint a scale is wrong; else training diverged there: lower the "
         "learning rate, or clip gradients, from the last checkpoint before it.",
     )
     yield from told(
-        "vanishing-weights",
+        VANISHING_WEIGHTS,
         "warning",
         worst(small)[::-1],
         f"norm and size of an entry are a {APART:g}th of the median of their kind or less.",
-        "Measured, docs/scan.md",
         "Weight decay without a gradient does that: look whether anything reads what it writes.",
     )
 
 
+DEAD_ROWS = Kind(
+    "dead-rows",
+    "a hundredth of the rows or columns, or more, are zero, embeddings and heads aside",
+    "Arithmetic",
+)
+
+
+@rule("zero rows", DEAD_ROWS)
 def dead_units(facts: Facts) -> Iterator[Finding]:
     """Rows or columns that are exactly zero."""
     yield from told(
-        "dead-rows",
+        DEAD_ROWS,
         "warning",
         worst(
             (m, r)
@@ -130,31 +186,44 @@ def dead_units(facts: Facts) -> Iterator[Finding]:
             if DEAD <= r.estimate.value < 1 and m.kind not in ENDS
         ),
         "rows or columns are exactly zero: these outputs are always zero, or these inputs unread.",
-        "Arithmetic",
         "They were pruned, or died: take them out, and the numbers that go with them.",
     )
 
 
+SATURATED_WEIGHTS = Kind(
+    "saturated-weights",
+    "entries are at the largest number of their format",
+    "IEEE 754",
+)
+
+
+@rule("saturated entries", SATURATED_WEIGHTS)
 def saturated(facts: Facts) -> Iterator[Finding]:
     """Entries at the end of their format."""
     yield from told(
-        "saturated-weights",
+        SATURATED_WEIGHTS,
         "warning",
         worst(facts.of("saturated entries")),
         "entries are at the largest number of their format: they were cut off there.",
-        "IEEE 754",
         "Convert again from the original in a wider format, as bfloat16 for float16.",
     )
 
 
+SUBNORMAL_WEIGHTS = Kind(
+    "subnormal-weights",
+    "a hundredth of the entries, or more, are below the normal numbers of their format",
+    "IEEE 754",
+)
+
+
+@rule("subnormal entries", SUBNORMAL_WEIGHTS)
 def underflown(facts: Facts) -> Iterator[Finding]:
     """Entries below the normal numbers of their format."""
     yield from told(
-        "subnormal-weights",
+        SUBNORMAL_WEIGHTS,
         "note",
         worst((m, r) for m, r in facts.of("subnormal entries") if r.estimate.value >= DEAD),
         "a hundredth of the entries or more are below the smallest normal number of their format, "
         "and have lost digits.",
-        "IEEE 754",
         "Convert again from the original in a format with more exponents, as bfloat16.",
     )

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import nan
 from statistics import median
 
-from sigmascope.records import Finding, Reading, Severity
+from sigmascope.records import Finding, Kind, Reading, Severity
 from sigmascope.records.scans import Matrix, Scan
 
 SHOWN = 4  # readings that a finding holds, as many as a terminal shows: a fifth of seven more was
@@ -41,12 +41,10 @@ class Facts:
             found[matrix.kind].append(matrix)
         return found
 
-    def of(self, name: str) -> Iterator[tuple[Matrix, Reading]]:
-        """Matrices of which this quantity was read."""
+    def of(self, name: str) -> list[tuple[Matrix, Reading]]:
+        """Matrices of which this quantity was read, with it."""
         known = self.readings.get(name, {})
-        for matrix in self.scan.matrices:
-            if matrix.site in known:
-                yield matrix, known[matrix.site]
+        return [(m, known[m.site]) for m in self.scan.matrices if m.site in known]
 
     def value(self, name: str, matrix: Matrix) -> float | None:
         """The number, if it was read."""
@@ -76,11 +74,10 @@ class Facts:
 
 
 def told(
-    name: str,
+    kind: Kind,
     severity: Severity,
     shown: Iterable[tuple[Matrix, Reading]],
     says: str,
-    source: str,
     *remedies: str,
 ) -> Iterator[Finding]:
     """One finding for all matrices of which a rule speaks; the first shown is the worst."""
@@ -91,7 +88,7 @@ def told(
     more = f" and {len(sites) - NAMED} more" if len(sites) > NAMED else ""
     evidence = tuple(reading for _, reading in found[:SHOWN])
     sentence = f"{', '.join(sites[:NAMED])}{more}: {says}"
-    yield Finding(name, sites[0], severity, evidence, sentence, source, remedies)
+    yield kind.finding(sites[0], severity, evidence, sentence, remedies)
 
 
 def worst(found: Iterable[tuple[Matrix, Reading]]) -> list[tuple[Matrix, Reading]]:

@@ -1,15 +1,29 @@
-"""Every rule over a checkpoint, and what they say together."""
+"""Every rule over a checkpoint, listed by hand, and what they say together."""
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
-
-from sigmascope.diagnosis.checkpoints import damage, structure
-from sigmascope.diagnosis.checkpoints.changes import changed
+from sigmascope.diagnosis.checkpoints import changes, damage, structure
 from sigmascope.diagnosis.checkpoints.facts import Facts
-from sigmascope.records import Finding
+from sigmascope.records import Finding, Rule, kinds_of
 from sigmascope.records.scans import Scan
 
-Rule = Callable[[Facts], Iterator[Finding]]
+RULES: tuple[Rule[Facts], ...] = (
+    damage.non_finite,
+    damage.broken_scales,
+    damage.zero_matrix,
+    damage.long_rows,
+    damage.outlying_size,
+    damage.dead_units,
+    structure.collapsed,
+    damage.saturated,
+    structure.copies,
+    structure.noise_only,
+    structure.deficient,
+    structure.compressible,
+    damage.underflown,
+    changes.unmoved,
+    changes.far_moved,
+    changes.intruders,
+)
+KINDS = kinds_of(RULES)
 
 
 def scan_findings(scan: Scan) -> tuple[Finding, ...]:
@@ -22,28 +36,6 @@ def scan_findings(scan: Scan) -> tuple[Finding, ...]:
         One finding for each rule that speaks, over all matrices of which it does.
     """
     facts = Facts(scan)
-    found = [f for rule in RULES.values() for f in rule(facts)] + [*changed(facts)]
     order = ("error", "warning", "note")
+    found = [f for rule in RULES for f in rule(facts)]
     return tuple(sorted(found, key=lambda f: order.index(f.severity)))
-
-
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        rule.__name__: rule
-        for rule in (
-            damage.non_finite,
-            damage.broken_scales,
-            damage.zero_matrix,
-            damage.long_rows,
-            damage.outlying_size,
-            damage.dead_units,
-            structure.collapsed,
-            damage.saturated,
-            structure.copies,
-            structure.noise_only,
-            structure.deficient,
-            structure.compressible,
-            damage.underflown,
-        )
-    }
-)

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
-from sigmascope.records import Finding, Reading
+from sigmascope.records import Finding, Kind, Reading, rule
 from sigmascope.records.scans import Matrix
 
 ROUNDING = {"float64": 2.0**-53, "float32": 2.0**-24, "bfloat16": 2.0**-9, "float16": 2.0**-12}
@@ -17,6 +18,15 @@ THIN = 0.8  # of the numbers, which a factorisation has to save a fifth of
 UNTOLD = "not trained, or what training added is spread too evenly to stick out"
 
 
+COLLAPSED_RANK = Kind(
+    "collapsed-rank",
+    "the effective rank is a tenth of the median of the kind, or less, and so is its share of the "
+    "smaller side",
+    "Roy & Vetterli 2007",
+)
+
+
+@rule("effective rank", COLLAPSED_RANK)
 def collapsed(facts: Facts) -> Iterator[Finding]:
     """Matrices that use a tenth of the directions that others of their kind use, in share too."""
     found = [
@@ -27,12 +37,11 @@ def collapsed(facts: Facts) -> Iterator[Finding]:
         and facts.over_usual("effective rank", matrix, share) <= NARROW
     ]
     yield from told(
-        "collapsed-rank",
+        COLLAPSED_RANK,
         "warning",
         worst(found)[::-1],
         "the effective rank is a tenth of the median of matrices of its kind or less, and so is "
         "its share of the smaller side.",
-        "Roy & Vetterli 2007",
         "Look at what training did there: a rate too high for this layer, or weight decay on a "
         "layer that others do the work of.",
     )
@@ -43,6 +52,15 @@ def share(matrix: Matrix) -> float:
     return 1 / min(matrix.shape)
 
 
+LOW_RANK = Kind(
+    "low-rank",
+    "the rank is surely at most half of what the shape allows; or so few singular values stick "
+    "out, and the rest is no more than rounding to the format leaves",
+    "Eckart & Young 1936",
+)
+
+
+@rule("matrix rank", LOW_RANK)
 def deficient(facts: Facts) -> Iterator[Finding]:
     """Matrices of at most half the rank they could have."""
     found = [
@@ -53,11 +71,10 @@ def deficient(facts: Facts) -> Iterator[Finding]:
     known = {m.site for m, _ in found}
     found += [pair for pair in _rounded(facts) if pair[0].site not in known]
     yield from told(
-        "low-rank",
+        LOW_RANK,
         "note",
         sorted(found, key=lambda pair: pair[1].estimate.value / min(pair[0].shape)),
         "the rank is at most half of what the shape allows, to the precision of the numbers.",
-        "Eckart & Young 1936",
         "Store them as two factors: nothing is lost.",
     )
 
@@ -74,6 +91,16 @@ def _rounded(facts: Facts) -> Iterator[tuple[Matrix, Reading]]:
                 yield matrix, reading
 
 
+NOISE_ONLY = Kind(
+    "noise-only",
+    "nothing sticks out of noise, and the bulk is within 0.02 + 10 / (smaller side) of the law of "
+    "noise (where only leading values are known, the largest is 0.9 of that of random signs or "
+    "more); a warning where that holds for nine tenths of all matrices",
+    "Marchenko & Pastur 1967; Johnstone 2001",
+)
+
+
+@rule("spikes", NOISE_ONLY)
 def noise_only(facts: Facts) -> Iterator[Finding]:
     """Matrices in which nothing sticks out of noise."""
     found = []
@@ -83,12 +110,11 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
     looked = len(facts.readings.get("spikes", {}))
     everywhere = bool(looked) and len(found) >= 0.9 * looked
     yield from told(
-        "noise-only",
+        NOISE_ONLY,
         "warning" if everywhere else "note",
         found,
         f"no singular value is larger than those of noise ({len(found)} of {looked} matrices)"
         + (": as before training." if everywhere else f": {UNTOLD}."),
-        "Marchenko & Pastur 1967; Johnstone 2001",
         "See that these are trained weights, and that the optimiser held them. Where their start "
         "is kept, `sigmascope scan NOW --against START` tells whether they moved.",
     )
@@ -103,6 +129,15 @@ def _like_noise(facts: Facts, matrix: Matrix) -> bool:
     return top is not None and random is not None and top >= TOP * random
 
 
+COMPRESSIBLE = Kind(
+    "compressible",
+    "two factors that are off by at most a tenth of the norm (Eckart & Young 1936) save a fifth "
+    "of the numbers or more",
+    "Eckart & Young 1936",
+)
+
+
+@rule("energy rank", COMPRESSIBLE)
 def compressible(facts: Facts) -> Iterator[Finding]:
     """Matrices of which two thin factors hold nearly everything."""
     found = []
@@ -113,7 +148,7 @@ def compressible(facts: Facts) -> Iterator[Finding]:
     saved = sum(m.rows * m.cols - r.estimate.high * (m.rows + m.cols) for m, r in found)
     total = sum(m.rows * m.cols for m in facts.scan.matrices)
     yield from told(
-        "compressible",
+        COMPRESSIBLE,
         "note",
         sorted(
             found, key=lambda p: p[1].estimate.value * sum(p[0].shape) / (p[0].rows * p[0].cols)
@@ -121,11 +156,20 @@ def compressible(facts: Facts) -> Iterator[Finding]:
         f"two factors of the energy rank are off by at most a tenth of the norm, and save "
         f"{saved / total if total else 0:.0%} of all numbers. What that does to outputs depends on "
         "the data.",
-        "Eckart & Young 1936",
         "Measure it on data before believing it: `sigmascope compress MODEL --data DATA`.",
     )
 
 
+COPIED_WEIGHTS = Kind(
+    "copied-weights",
+    "two matrices, or one and the transpose of the other, have a cosine of 0.99 or more, or of "
+    "-0.99 or less; *exactly* is said where every entry is equal, and of others how many times as "
+    "large one is",
+    "Arithmetic",
+)
+
+
+@rule("copy cosine", COPIED_WEIGHTS)
 def copies(facts: Facts) -> Iterator[Finding]:
     """Matrices that are copies of others."""
     found = [r for r in facts.scan.readings if r.quantity == "copy cosine"]
@@ -135,11 +179,10 @@ def copies(facts: Facts) -> Iterator[Finding]:
     # a multiple is 1 up to rounding only
     same = sum(max(r.estimate.low, -r.estimate.high) >= 1 for r in found)
     for finding in told(
-        "copied-weights",
+        COPIED_WEIGHTS,
         "warning",
         pairs,
         "",
-        "Arithmetic",
         "Layers that began as copies differ after training; where they should not be equal, "
         "look at how the checkpoint was put together.",
     ):
@@ -148,10 +191,7 @@ def copies(facts: Facts) -> Iterator[Finding]:
         says = f"{len(found)} matrices are copies of others, {exact}: {names}."
         if len(found) == 1:
             says = f"1 matrix is a copy of another{', exactly' * same}: {names}."
-        yield Finding(
-            finding.name, finding.site, finding.severity, finding.evidence, says, finding.source,
-            finding.remedies,
-        )  # fmt: skip
+        yield replace(finding, says=says)
 
 
 def _how(reading: Reading) -> str:

@@ -2,16 +2,13 @@
 
 from sigmascope.diagnosis.rules.catalogue import KINDS, RULES, Unheard, unheard
 from sigmascope.diagnosis.rules.outputs import UNFIT
-from sigmascope.diagnosis.rules.rule import Rule, rule
 from sigmascope.diagnosis.rules.theorems import broken_balances
 
 __all__ = [
     "KINDS",
     "RULES",
     "UNFIT",
-    "Rule",
     "Unheard",
     "broken_balances",
-    "rule",
     "unheard",
 ]

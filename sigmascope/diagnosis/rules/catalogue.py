@@ -22,11 +22,10 @@ from sigmascope.diagnosis.rules import (
     training,
     weights,
 )
-from sigmascope.diagnosis.rules.rule import Rule
 from sigmascope.quantities import ALL, EVERY
-from sigmascope.records import Kind, Profile
+from sigmascope.records import Kind, Profile, Rule, kinds_of
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Rule[Profile], ...] = (
     steps.foreign_optimiser,
     data.alike_inputs,
     data.repeated_inputs,
@@ -111,9 +110,7 @@ NO_PROGRESS = Kind(
     "Fitted to trained networks, docs/trainability.md",
     of_any=True,
 )
-KINDS: tuple[Kind, ...] = tuple(
-    dict.fromkeys((*(k for r in RULES for k in r.kinds), NO_PROGRESS, theorems.BALANCE_BROKEN))
-)
+KINDS: tuple[Kind, ...] = (*kinds_of(RULES), NO_PROGRESS, theorems.BALANCE_BROKEN)
 
 SPEAKS = {"task": "outputs, targets and loss", "training": "how the program trains"}
 

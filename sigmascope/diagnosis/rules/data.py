@@ -17,7 +17,6 @@ from sigmascope.diagnosis.rules.representations import (
     UNRELATED_TARGETS,
     outputs_too_large,
 )
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.rules.training import (
     SCALED,
     STUCK,
@@ -32,7 +31,7 @@ from sigmascope.diagnosis.rules.trends import (
     share_words,
 )
 from sigmascope.diagnosis.rules.weights import EQUAL_UNITS
-from sigmascope.records import Finding, Kind, Profile
+from sigmascope.records import Finding, Kind, Profile, rule
 
 ALONE, BY_CHANCE = 0.5, 0.05  # share of batches of one class, and where samples are mixed
 CONTRADICTED = 0.5  # of the variance of targets, which the inputs cannot tell

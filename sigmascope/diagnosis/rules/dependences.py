@@ -16,12 +16,11 @@ from sigmascope.diagnosis.rules.representations import (
     SIZES,
     UNRELATED_TARGETS,
 )
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.rules.sequences import LATER_INPUTS_SEEN
 from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import MOST
 from sigmascope.diagnosis.rules.weights import STRONG_RESIDUAL, WEIGHT_SCALE
-from sigmascope.records import Finding, Kind, Profile
+from sigmascope.records import Finding, Kind, Profile, rule
 
 MIXED = 1e-4  # change of outputs, over the differences between samples
 HEAVY, NEARLY_ALL = 0.85, 0.97  # share of the numbers that dropout sets to zero

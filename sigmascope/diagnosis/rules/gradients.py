@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from statistics import median
 
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.rules.training import STUCK, Runs
 from sigmascope.diagnosis.rules.trends import Series, over_depth
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.records import Finding, Kind, Profile, Reading, Severity
+from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
 
 ZERO = "gradient of a zero weight"
 BEHIND_ZEROS = "behind zeros"  # of a weight that starts at zero, and moves

@@ -16,10 +16,9 @@ from sigmascope.diagnosis.rules.representations import (
     LOUD_OUTPUT,
     UNRELATED_TARGETS,
 )
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import samples_of
-from sigmascope.records import Finding, Kind, Profile, Reading, Severity
+from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
 
 SEARCHED = "quasi-newton"  # through operations number by number or row by row
 WHOLE = 2e-3  # of a number of classes, by which one that is found may miss

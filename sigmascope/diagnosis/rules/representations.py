@@ -11,7 +11,6 @@ from sigmascope.diagnosis.rules.gradients import (
     TANGENT_SIZE,
     VANISHING_ADJOINTS,
 )
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.rules.training import told_apart
 from sigmascope.diagnosis.rules.trends import (
     MOST,
@@ -25,7 +24,7 @@ from sigmascope.diagnosis.rules.trends import (
     trend,
 )
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.records import Finding, Kind, Profile, Reading, Severity
+from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
 
 SIZE_ERROR, SIZE_WARNING = 1e8, 1e5  # of the mean square, over the whole depth
 DEAD_ERROR, DEAD_WARNING = 0.95, 0.75

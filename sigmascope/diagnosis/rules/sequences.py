@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
 from sigmascope.diagnosis.rules.representations import COLLAPSE, LOUD_OUTPUT, NON_FINITE, SIZES
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.rules.training import REMEMBERING, TRAINING, Runs
-from sigmascope.records import Finding, Kind, Profile, Reading
+from sigmascope.records import Finding, Kind, Profile, Reading, rule
 
 COUNTED = "which targets count"  # where a program decides it by itself
 COPIES = 0.99  # share of targets that are inputs

@@ -5,7 +5,6 @@ from types import MappingProxyType
 
 from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
 from sigmascope.diagnosis.rules.representations import LOUD_OUTPUT
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.rules.training import (
     ALONE as COMPARED,
     BETTER,
@@ -18,7 +17,7 @@ from sigmascope.diagnosis.rules.training import (
     Runs,
     left_words,
 )
-from sigmascope.records import Finding, Kind, Profile
+from sigmascope.records import Finding, Kind, Profile, rule
 
 # what torch says of a step that it cannot make, and what to do about it
 WORDS = MappingProxyType(

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.rules.trends import over_depth
-from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, Verdict
+from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, Verdict, rule
 from sigmascope.theory import le2022
 
 LE = "Le & Jegelka 2022"

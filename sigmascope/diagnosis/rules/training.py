@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.records import Estimate, Finding, Kind, Profile, Reading
+from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, rule
 
 # names of the runs beside the user's, as readings have them in their form
 PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"

@@ -16,12 +16,11 @@ from sigmascope.diagnosis.rules.representations import (
     SIZES,
     lost_inputs,
 )
-from sigmascope.diagnosis.rules.rule import rule
 from sigmascope.diagnosis.rules.theorems import UNALIGNED_LAYERS
 from sigmascope.diagnosis.rules.training import UNFROZEN, Runs, trains
 from sigmascope.diagnosis.rules.trends import MOST, over_depth
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.records import Finding, Kind, Profile
+from sigmascope.records import Finding, Kind, Profile, rule
 
 SOME = 0.2  # of the layers, that must follow another without an activation
 LARGE_GAIN, SMALL_GAIN = 4.0, 0.02  # of most layers; He has 1.4, PyTorch's default 0.6

@@ -1,5 +1,6 @@
 """Every alarm, listed by hand, with the thresholds that were measured (docs/watching.md)."""
 
+from sigmascope.records import Kind
 from sigmascope.watching.alarms.changes import Change
 from sigmascope.watching.alarms.courses import (
     AtOdds,
@@ -17,7 +18,9 @@ from sigmascope.watching.alarms.signs import Rule
 
 RULES: tuple[Rule, ...] = (
     NotFinite(
-        "non-finite", "error",
+        "non-finite",
+        "a norm or the loss is infinite or not a number",
+        "error",
         frozenset({"loss", "gradient norm", "Frobenius norm", "mean square", "update norm"}),
         "IEEE 754",
         ("Stop, and go back to the last checkpoint before this step.",
@@ -25,55 +28,76 @@ RULES: tuple[Rule, ...] = (
         patience=1,
     ),
     Growing(
-        "overflow-ahead", "error", frozenset({"gradient norm", "mean square", "Frobenius norm"}),
+        "overflow-ahead",
+        "a norm grows a hundredfold over five looks, at each of them; the step of its overflow "
+        "is said",
+        "error", frozenset({"gradient norm", "mean square", "Frobenius norm"}),
         "Pascanu, Mikolov & Bengio 2013, Sec. 2",
         ("Lower the learning rate, or clip gradients to their usual norm.",
          "If one layer grows alone, normalise before it."),
         patience=1,
     ),
     LossSpike(
-        "loss-spike", "warning", frozenset({"loss"}),
+        "loss-spike",
+        "the mean of the last losses is beyond 5.5 times their scatter, 0.3 of the usual loss "
+        "and 0.08 of the way from the start; the layer that moved first since 30 steps before is "
+        "named, units that died before all else",
+        "warning", frozenset({"loss"}),
         "Chowdhery et al. 2022, Sec. 5.1",
         ("Go back to a checkpoint before the spike and leave out the batches in it.",
          "If it comes again, lower the learning rate or clip gradients."),
         patience=1,
     ),
     LossDrift(
-        "loss-drift", "warning", frozenset({"loss"}),
+        "loss-drift",
+        "three in four of the last 48 losses are above nine in ten of those of the best time, "
+        "and 3 % of the way from the start is undone; silent where a cycle of the learning rate "
+        "begins anew",
+        "warning", frozenset({"loss"}),
         "Page 1954, Sec. 2",
         ("Look at what has changed since the best step: decay, the schedule, the data.",
          "Go back to a checkpoint of that step; if decay is large, lower it."),
         patience=1,
     ),
     RateJump(
-        "rate-jump", "warning", frozenset({"rate"}),
+        "rate-jump",
+        "the learning rate is three times above a plateau of 30 steps",
+        "warning", frozenset({"rate"}),
         "Cohen et al. 2021, Sec. 2",
         ("Look at the schedule: the rate rises after it had settled.",),
         patience=1,
     ),
     Change(
-        "gradient-jump", "warning", frozenset({"gradient norm"}),
+        "gradient-jump",
+        "the gradient of a layer has 8 times its usual norm while the loss rises",
+        "warning", frozenset({"gradient norm"}),
         "Pascanu, Mikolov & Bengio 2013, Sec. 2",
         ("Clip gradients to their usual norm.", "Look at the batches since this step."),
         quantity="gradient norm", up=True, usual=8.0, score=6.0, first=1.5,
         words="the gradient is {times} times its usual norm",
     ),
     Change(
-        "large-updates", "warning", frozenset({"update ratio"}),
+        "large-updates",
+        "updates are 5 times as large beside their weights as usual while the loss rises",
+        "warning", frozenset({"update ratio"}),
         "You, Gitman & Ginsburg 2017, Sec. 4",
         ("Lower the learning rate, or warm it up.",),
         quantity="update ratio", up=True, usual=5.0, beyond=0.02, score=5.0,
         words="one step changes the weights by {value} of their norm, {times} times the usual",
     ),
     Change(
-        "signal-jump", "warning", frozenset({"mean square"}),
+        "signal-jump",
+        "what a layer reads has 20 times its usual mean square while the loss rises",
+        "warning", frozenset({"mean square"}),
         "He et al. 2015, Sec. 2.2",
         ("Look at the inputs since this step, and at what changed the layers before.",),
         quantity="mean square", up=True, usual=20.0, score=6.0,
         words="what the layer reads is {times} times its usual size (mean square)",
     ),
     Change(
-        "inputs-changed", "warning", frozenset({"mean square"}),
+        "inputs-changed",
+        "what the first layer reads is 20 times its usual mean square",
+        "warning", frozenset({"mean square"}),
         "LeCun et al. 1998, Sec. 4.3",
         ("Look at where the batches since this step come from, and how they are scaled.",),
         quantity="mean square", up=True, usual=20.0, score=6.0, alone=True, first_site=True,
@@ -81,7 +105,9 @@ RULES: tuple[Rule, ...] = (
         words="what the first layer reads is {times} times its usual size (mean square)",
     ),
     Change(
-        "signal-loss", "warning", frozenset({"mean square"}),
+        "signal-loss",
+        "what a layer reads has a twentieth of its usual mean square while the loss rises",
+        "warning", frozenset({"mean square"}),
         "He et al. 2015, Sec. 2.2",
         ("Look at the inputs since this step, and at what changed the layers before.",
          "If weight decay is large, lower it."),
@@ -89,7 +115,9 @@ RULES: tuple[Rule, ...] = (
         words="what the layer reads has shrunk to 1/{times} of its usual size (mean square)",
     ),
     Change(
-        "rank-collapse", "warning", frozenset({"relative variation"}),
+        "rank-collapse",
+        "rows differ by a quarter of what they did, and by less than 0.15 of their size",
+        "warning", frozenset({"relative variation"}),
         "Daneshmand et al. 2020, Eq. (4)",
         ("Normalise before this layer, or lower weight decay and learning rate.",),
         alone=True, quantity="relative variation", up=False, first=4.0, beyond=0.15,
@@ -97,14 +125,18 @@ RULES: tuple[Rule, ...] = (
         "look alike",
     ),
     Change(
-        "rank-collapse-of-directions", "warning", frozenset({"centred participation ratio"}),
+        "rank-collapse-of-directions",
+        "rows differ in 1.6 directions or fewer, a quarter of those at first",
+        "warning", frozenset({"centred participation ratio"}),
         "Daneshmand et al. 2020, Eq. (4)",
         ("Normalise before this layer, or lower weight decay and learning rate.",),
         alone=True, quantity="centred participation ratio", up=False, first=4.0, beyond=1.6,
         words="samples differ in {value} directions, {first} at first",
     ),
     Change(
-        "dying-units", "warning", frozenset({"dead units"}),
+        "dying-units",
+        "more than half of the units are dead, and a quarter more than at first",
+        "warning", frozenset({"dead units"}),
         "Lu et al. 2019, Sec. 3",
         ("Lower the learning rate; units that are zero for every sample do not come back.",
          "Use a leaky activation, or normalise before it."),
@@ -112,21 +144,29 @@ RULES: tuple[Rule, ...] = (
         words="{value} of the units are zero for every sample, {first} at first",
     ),
     Change(
-        "saturating-units", "warning", frozenset({"saturated share"}),
+        "saturating-units",
+        "more than half of what an activation writes is at an end of its range, and a quarter "
+        "more than at first",
+        "warning", frozenset({"saturated share"}),
         "Glorot & Bengio 2010, Sec. 3",
         ("Lower the learning rate or the scale of the weights before, or normalise.",),
         alone=True, quantity="saturated share", up=True, first=0.25, beyond=0.5,
         words="{value} of what the activation writes is at an end of its range, {first} at first",
     ),
     Change(
-        "attention-collapse", "warning", frozenset({"attention entropy"}),
+        "attention-collapse",
+        "the entropy of attention is below 0.1, and 0.3 below that at first, while the loss "
+        "rises or is still what it was at first",
+        "warning", frozenset({"attention entropy"}),
         "Zhai et al. 2023, Sec. 3",
         ("Normalise queries and keys, or lower the learning rate.",),
         unlearned=True, quantity="attention entropy", up=False, first=0.3, beyond=0.1,
         words="each query looks at few keys: the entropy is {value} of the most, {first} at first",
     ),
     Change(
-        "statistics-drift", "warning", frozenset({"statistics drift"}),
+        "statistics-drift",
+        "batch and running statistics are 4 times as far apart as usual while the loss rises",
+        "warning", frozenset({"statistics drift"}),
         "Ioffe & Szegedy 2015, Sec. 3.1",
         ("Raise the momentum of batch normalisation, or lower the learning rate.",
          "Look whether the batches since this step come from other data."),
@@ -135,21 +175,27 @@ RULES: tuple[Rule, ...] = (
         "as far as usual",
     ),
     Change(
-        "decaying-weights", "warning", frozenset({"Frobenius norm"}),
+        "decaying-weights",
+        "weights are a quarter of what they were",
+        "warning", frozenset({"Frobenius norm"}),
         "Andriushchenko et al. 2023, Sec. 2",
         ("Lower weight decay: it takes more than the gradient gives.",),
         alone=True, quantity="Frobenius norm", up=False, first=4.0, patience=3,
         words="the weights have shrunk to 1/{from_first} of what they were",
     ),
     Change(
-        "growing-weights", "warning", frozenset({"Frobenius norm"}),
+        "growing-weights",
+        "weights are 3 times as large as usual while the loss rises",
+        "warning", frozenset({"Frobenius norm"}),
         "Andriushchenko et al. 2023, Sec. 2",
         ("Lower the learning rate, or look at what changes these weights besides the optimiser.",),
         quantity="Frobenius norm", up=True, usual=3.0, score=5.0, patience=1,
         words="the weights are {times} times as large as usual, and the loss rises",
     ),
     Change(
-        "weights-out-of-bulk", "warning", frozenset({"stable rank"}),
+        "weights-out-of-bulk",
+        "the stable rank is below 2, and a quarter of that at first",
+        "warning", frozenset({"stable rank"}),
         "Le & Jegelka 2022, Thm. 1; Martin & Mahoney 2021, Sec. 3",
         ("Lower the learning rate, or bound the spectral norm of this layer.",),
         alone=True, quantity="stable rank", form="matrix", up=False, first=4.0, beyond=2.0,
@@ -157,32 +203,46 @@ RULES: tuple[Rule, ...] = (
         words="one direction has outgrown the others: stable rank {value}, {first} at first",
     ),
     Frozen(
-        "frozen-weights", "warning", frozenset({"update norm", "rate"}),
+        "frozen-weights",
+        "updates fall a thousandfold beyond what the rate explains, or the rate drops to nothing "
+        "at once",
+        "warning", frozenset({"update norm", "rate"}),
         "arithmetic",
         ("Look at the learning rate's schedule and at what the optimiser is handed.",),
     ),
     PlasticityLoss(
-        "plasticity-loss", "warning", frozenset({"dead units", "update ratio"}),
+        "plasticity-loss",
+        "units die, updates are a tenth of what they were, the loss does not fall",
+        "warning", frozenset({"dead units", "update ratio"}),
         "Dohare et al. 2024; Lyle et al. 2023",
         ("Reset dead units or regularise towards the initial weights.",),
         patience=3,
     ),
     Diverging(
-        "rate-beyond-edge", "warning", frozenset({"rate times sharpness"}),
+        "rate-beyond-edge",
+        "the learning rate is twice what the sharpness bears, or above it while the loss rises",
+        "warning", frozenset({"rate times sharpness"}),
         "Cohen et al. 2021, Sec. 2",
         ("Lower the learning rate below the edge, or warm it up more slowly.",),
         patience=1,
     ),
     AtOdds(
-        "decay-at-odds", "warning", frozenset({"layer imbalance"}),
+        "decay-at-odds",
+        "of two layers that undo one another's scale and decay at different speeds, one has nine "
+        "times the other's squared norm, and decay explains how they parted",
+        "warning", frozenset({"layer imbalance"}),
         "Le & Jegelka 2022, Sec. 3",
         ("Give both layers one weight decay: of one side alone it moves scale to the other.",),
         patience=3,
     ),
     Settled(
-        "dimension-settled", "note", frozenset({"centred participation ratio"}),
+        "dimension-settled",
+        "a note: participation ratios of all layers have changed twofold since the start, and "
+        "vary by less than a tenth",
+        "note", frozenset({"centred participation ratio"}),
         "Jacot 2023, Sec. 3",
         ("Nothing need be done: the network has settled on how many dimensions it uses.",),
     ),
 )  # fmt: skip
-ALARMS = tuple(rule.name for rule in RULES)
+KINDS = tuple(Kind(rule.name, rule.speaks, rule.source) for rule in RULES)
+ALARMS = tuple(kind.name for kind in KINDS)

@@ -38,6 +38,7 @@ class Rule(ABC):
 
     Attributes:
         name: Of the alarm.
+        speaks: When it begins, in words.
         severity: Of its findings.
         reads: Quantities; at a look that has none of them the rule is not asked.
         patience: Looks in a row at which it must be sure before the alarm begins.
@@ -47,6 +48,7 @@ class Rule(ABC):
     """
 
     name: str
+    speaks: str
     severity: Severity
     reads: frozenset[str]
     source: str

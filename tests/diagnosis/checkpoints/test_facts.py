@@ -1,6 +1,7 @@
 """Facts of a scan by matrix and kind, and findings over many matrices."""
 
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
+from sigmascope.records import Kind
 from tests.diagnosis.checkpoints.made import matrix, scan_of
 
 SCAN = scan_of(
@@ -20,11 +21,14 @@ def test_readings_by_matrix_and_medians_by_kind():
     assert not list(facts.of("copy cosine"))  # it is of two, none of which it is the site
 
 
+LOW = Kind("low-rank", "it is low", "me")
+
+
 def test_a_finding_names_three_and_counts_the_rest():
     facts = Facts(SCAN)
-    (found,) = told("low-rank", "note", worst(facts.of("stable rank")), "it is low.", "me", "Do.")
+    (found,) = told(LOW, "note", worst(facts.of("stable rank")), "it is low.", "Do.")
     assert found.says == "b, d, c and 1 more: it is low."
     assert found.site == "b"
     assert [r.estimate.value for r in found.evidence] == [9, 7, 5, 3]
     assert found.remedies == ("Do.",)
-    assert not list(told("low-rank", "note", [], "it is low.", "me"))
+    assert not list(told(LOW, "note", [], "it is low."))

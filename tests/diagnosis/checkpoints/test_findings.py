@@ -34,6 +34,6 @@ def test_of_a_sound_checkpoint_nothing_is_said():
     assert scan_findings(scan(sound)) == ()
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_a_scan_without_readings_has_no_findings(name):
-    assert not list(RULES[name](Facts(scan_of(THREE))))
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_scan_without_readings_has_no_findings(rule):
+    assert not list(rule(Facts(scan_of(THREE))))

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from sigmascope import diagnosis, records, report, sources, survey
 from sigmascope.diagnosis import judge, rules
 from sigmascope.diagnosis.engine import grouped
-from sigmascope.diagnosis.rules import KINDS, RULES, Rule, unheard
+from sigmascope.diagnosis.rules import KINDS, RULES, unheard
 from sigmascope.networks import mlp, resnet
 from sigmascope.records import Estimate, Finding, Kind, Profile
 from tests.diagnosis.readings import ABOVE, BELOW, diagnosed, reading
@@ -434,7 +434,7 @@ def test_rules_and_kinds_are_listed_once():
 def test_rules_of_every_module_are_listed():
     modules = [importlib.import_module(m.name) for m in pkgutil.iter_modules(
         rules.__path__, f"{rules.__name__}.")]  # fmt: skip
-    written = {r for m in modules for r in vars(m).values() if isinstance(r, Rule)}
+    written = {r for m in modules for r in vars(m).values() if isinstance(r, records.Rule)}
     assert written == set(RULES)
     kinds = {k for m in modules for k in vars(m).values() if isinstance(k, Kind)}
     assert kinds == set(KINDS)
@@ -444,7 +444,7 @@ def test_users_kinds_take_their_place():
     """A rule of the user's may bring what is found here."""
     mine = Kind("noisy-sensor", "a sensor is noisy", "ours", brings=(rules.data.UNSCALED_INPUTS,))
 
-    @rules.rule("setup", mine)
+    @records.rule("setup", mine)
     def noisy_sensor(profile):
         yield mine.finding("(inputs)", "warning", (), "It is noisy.")
 
