@@ -66,6 +66,7 @@ from .records import (
     Verdict as Verdict,
 )
 from .report import (
+    explain as explain,
     page as page,
     text as text,
 )

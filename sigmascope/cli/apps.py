@@ -18,6 +18,7 @@ from sigmascope.cli.checks import check, theorems
 from sigmascope.cli.comparisons import compare
 from sigmascope.cli.compressions import compress
 from sigmascope.cli.diagnoses import diagnose
+from sigmascope.cli.explanations import explain
 from sigmascope.cli.exports import export
 from sigmascope.cli.helps import epilogue
 from sigmascope.cli.landscapes import landscape
@@ -64,6 +65,7 @@ COMMANDS = (
     rank,
     reproduce,
     theorems,
+    explain,
     export,
     view,
 )

@@ -34,6 +34,7 @@ BY_COMMAND: Final = {
     "rank": "trainability.md#which-of-these-designs",
     "reproduce": "reproduce.md",
     "theorems": "theorems.md",
+    "explain": "cli.md#sigmascope-explain",
     "export": "runs.md",
     "view": "watching.md#a-page-that-follows-a-run",
 }

@@ -2,6 +2,7 @@
 
 from sigmascope.report import landscape_forms, live
 from sigmascope.report.coverage import Coverage, coverage
+from sigmascope.report.explanations import Explanation, Explanations, every_name, explain
 from sigmascope.report.forms import json_form
 from sigmascope.report.pages import landscape_page, page, scan_page
 from sigmascope.report.pictures import coordinates_picture, tree_picture
@@ -16,11 +17,15 @@ __all__ = [
     "SCHEMA",
     "Checks",
     "Coverage",
+    "Explanation",
+    "Explanations",
     "Ranking",
     "Scenery",
     "Trials",
     "coordinates_picture",
     "coverage",
+    "every_name",
+    "explain",
     "html",
     "json_form",
     "landscape_forms",

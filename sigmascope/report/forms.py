@@ -20,6 +20,7 @@ from sigmascope.records import Finding, Profile
 from sigmascope.records.encoding import encoded, strict
 from sigmascope.report.coverage import coverage, coverage_form
 from sigmascope.report.depths import depths
+from sigmascope.report.explanations import Explanation, Explanations
 from sigmascope.report.results import (
     CURVES,
     Checks,
@@ -91,6 +92,17 @@ def _cures(found: Cures) -> dict[str, Any]:
         ],
         **some(found, "declined"),
     }
+
+
+@json_form.register
+def _explanations(found: Explanations) -> dict[str, Any]:
+    senses = [{"name": e.name, "kind": e.kind, **dict(e.rows)} for e in found.senses]
+    return {"schema": "sigmascope/explanation/1", "senses": senses}
+
+
+@json_form.register
+def _explanation(found: Explanation) -> dict[str, Any]:
+    return json_form(Explanations((found,)))
 
 
 @json_form.register

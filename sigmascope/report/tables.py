@@ -11,6 +11,7 @@ from sigmascope.records import Check, Finding, Profile, Reading
 from sigmascope.records.encoding import wide
 from sigmascope.records.scans import Scan, ScanPlan
 from sigmascope.report.depths import depths
+from sigmascope.report.explanations import Explanation, Explanations
 from sigmascope.report.forms import json_form
 from sigmascope.report.results import Checks
 from sigmascope.report.scans.columns import columns, plan_columns
@@ -29,6 +30,7 @@ _ROWS: Mapping[type, tuple[type, str]] = MappingProxyType(
         Finding: (Reading, "evidence"),
         Checks: (Check, "checks"),
         Comparison: (Change, "changes"),
+        Explanations: (Explanation, "senses"),
         Bottleneck: (Evidence, "evidence"),
         Landscape: (LayerCurvature, "layers"),
         Bends: (Bend, "parts"),

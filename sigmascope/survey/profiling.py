@@ -100,8 +100,8 @@ def profile(
     gradients, for mixing again; and, by the view `"setup"`, once forward and back in the model's
     own modes for the loss, once forward in training mode for what dropout takes away, once forward
     with later inputs exchanged where targets are the next inputs, and once forward and back more
-    where a weight has no gradient and another is zero; and once forward more where units are dead
-    and a weight is zero. Where the differentiated outputs need more
+    where a weight has no gradient and another is zero; and twice forward and once back more
+    where units are dead and a weight is zero. Where the differentiated outputs need more
     memory than a training step, they take passes of their own, forward and back, piece by piece.
     A batch that is large for the memory allowed costs a forward pass of one sample, and another one
     on tape. To these come 16 backward passes if layers do not account for some parameters; one run

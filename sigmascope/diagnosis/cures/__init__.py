@@ -1,8 +1,8 @@
 """Cures of whole programs, tried on copies."""
 
 from sigmascope.diagnosis.cures.agreement import agrees
-from sigmascope.diagnosis.cures.changes import require_recipe
+from sigmascope.diagnosis.cures.changes import CHANGES, require_recipe
 from sigmascope.diagnosis.cures.sources import diff_of, patched
 from sigmascope.diagnosis.cures.trials import Cure, Cures, cured
 
-__all__ = ["Cure", "Cures", "agrees", "cured", "diff_of", "patched", "require_recipe"]
+__all__ = ["CHANGES", "Cure", "Cures", "agrees", "cured", "diff_of", "patched", "require_recipe"]

@@ -12,6 +12,7 @@ from sigmascope.linalg import (
 )
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Spectra
+from sigmascope.probes.symmetry import reduced_gradients
 from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.views.setup import filled, zero_weights
@@ -55,16 +56,19 @@ def _dead_units(subject: Subject) -> dict[str, float]:
 
 
 def _freed(subject: Subject, dead: Mapping[str, float]) -> set[str]:
-    """Sites with fewer dead units if no weight were zero: they come to life in the first steps.
+    """Sites with fewer dead units once weights that start at zero, and move, have moved.
 
-    Cost: a forward pass, where units are dead and a weight is zero.
+    Cost: two forward passes and one backward, where units are dead and a weight is zero.
     """
     zero = zero_weights(subject.model)
     if not zero or not any(dead.values()):
         return set()
-    with filled(zero):
-        moved = _dead_units(Subject(subject.model, subject.scene.batch, outputs=1))
-    return {site for site, share in dead.items() if moved.get(site, share) < share}
+    batch, first = subject.part.batch, subject.scene.batch_dim
+    moves = lambda name, gradient: name in zero and bool(gradient.any())  # by a sum of outputs
+    moved = reduced_gradients(subject.model, batch, moves, fused=True)
+    with filled([p for name, p in zero.items() if moved.get(name)]):
+        now = _dead_units(Subject(subject.model, batch, outputs=1, batch_dim=first))
+    return {site for site, share in dead.items() if now.get(site, share) < share}
 
 
 def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:

@@ -184,7 +184,7 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     Cost: one forward and backward pass, where there are any; memory for the zero weights and one
     gradient at a time.
     """
-    zero = zero_weights(subject.model)
+    zero = [*zero_weights(subject.model).values()]
     if not without or not zero:
         return frozenset()
     whole = subject.part.count == subject.count  # else a random sum of outputs must do
@@ -195,10 +195,10 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     return frozenset(name for name, is_moved in moved.items() if is_moved)
 
 
-def zero_weights(model: nn.Module) -> list[nn.Parameter]:
+def zero_weights(model: nn.Module) -> dict[str, nn.Parameter]:
     """Weights to be trained that are zero, as the last scale of a residual branch may start."""
-    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    return [p for n, p in named if not bool(p.any()) and not n.endswith("bias")]
+    named = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    return {n: p for n, p in named.items() if not bool(p.any()) and not n.endswith("bias")}
 
 
 @contextmanager

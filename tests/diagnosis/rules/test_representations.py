@@ -473,10 +473,11 @@ class Gated(nn.Module):
         self.readout = nn.Linear(8, 3)
         if zero:
             nn.init.zeros_(self.norm.weight)
-        self.below = 100.0 if dead else 0.0
+        self.dead = dead
 
     def forward(self, x):
-        branch = (self.norm(self.first(x)) - self.below).relu()
+        branch = self.norm(self.first(x))
+        branch = (branch - 100.0).relu() if self.dead else branch
         gate = self.excite(self.squeeze(branch).relu()).sigmoid()
         return self.readout(nn.functional.pad(x, (0, 2)) + branch * gate)
 
@@ -490,3 +491,12 @@ def test_a_branch_that_starts_at_zero_is_not_dead(task):
     assert not dead & {f.name for f in judge(survey.profile(Gated(), x, **task))}
     silent = judge(survey.profile(Gated(zero=True, dead=True), x, **task))
     assert "dead-units" in {f.name for f in silent}
+
+
+@pytest.mark.parametrize("task", [{}, {"targets": torch.arange(16) % 3, "loss": F.cross_entropy}])
+def test_zeros_between_zeros_keep_units_dead(task):
+    x = torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    for p in net.parameters():
+        nn.init.zeros_(p)
+    assert "dead-units" in {f.name for f in judge(survey.profile(net, x, **task))}

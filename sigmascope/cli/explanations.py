@@ -1,0 +1,33 @@
+"""`sigmascope explain`."""
+
+from sigmascope.cli.ends import finish
+from sigmascope.cli.outputs import HEALTHY, require_targets, show
+
+
+def explain(name: str | None = None, /, *, json: str | None = None) -> int:
+    """Say what a name in a report means: when it is found, what it reads, what cures it.
+
+    Examples:
+        # a finding, which is an alarm of a watch too
+        sigmascope explain rank-collapse
+
+        # a quantity
+        sigmascope explain 'participation ratio'
+
+        # all names, and those of alarms alone
+        sigmascope explain
+        sigmascope explain | grep -A 24 'alarm of a watch'
+
+    Args:
+        name: Of a finding, an alarm, a quantity, a remedy, a cure or a theorem; all names if not
+            given.
+        json: Write what is said here as JSON; `-` for standard output, in place of the text.
+    """
+    from sigmascope import report
+
+    require_targets(json=json)
+    if name is not None:
+        return finish(report.explain(name), json=json)
+    for kind, names in report.every_name().items():
+        show(f"{kind}\n" + "".join(f"  {n}\n" for n in names) + "\n")
+    return HEALTHY

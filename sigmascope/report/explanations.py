@@ -1,0 +1,181 @@
+"""What a name in a report means: a finding, an alarm, a quantity, a remedy, a cure, a theorem.
+
+Everything is read off the declarations; nothing is said here but where it comes from.
+"""
+
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from sigmascope import watching
+from sigmascope.diagnosis import checkpoints, cures, remedies, rules
+from sigmascope.gate import Refusal
+from sigmascope.quantities import Quantity, quantities
+from sigmascope.records import Kind, Rule, Shown
+from sigmascope.references import references_of
+from sigmascope.theory import THEOREMS, Bound
+
+STAGES = {"start": "before training", "trained": "after training"}
+WORDS = {"task": "outputs, targets and loss", "training": "how the program trains"}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Shown):
+    """What one name means, in one of its senses.
+
+    Attributes:
+        name: As reports have it.
+        kind: What it is the name of.
+        rows: A heading and a text each, in the order in which they are shown.
+    """
+
+    name: str
+    kind: str
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanations(Shown):
+    """Every sense of a name.
+
+    Attributes:
+        senses: One or more.
+    """
+
+    senses: tuple[Explanation, ...]
+
+
+def explain(name: str) -> Explanations:
+    """What a finding, an alarm, a quantity, a remedy, a cure or a theorem is.
+
+    Args:
+        name: As reports have it.
+
+    Raises:
+        Refusal: If there is nothing of that name; with those that are nearest.
+
+    Example:
+        >>> explain("rank-collapse").senses[0].kind
+        'finding of a model or a program'
+    """
+    senses = tuple(e for e in _every() if e.name == name)
+    if senses:
+        return Explanations(senses)
+    known = sorted({e.name for e in _every()})
+    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
+    raise Refusal(
+        "A name must be that of a finding, an alarm, a quantity, a remedy, a cure or a theorem, as "
+        f"reports have it, got `{name}`.{hint} `sigmascope explain` without a name lists all."
+    )
+
+
+def every_name() -> dict[str, tuple[str, ...]]:
+    """All names that are explained, by what they are names of."""
+    found: dict[str, list[str]] = {}
+    for e in _every():
+        found.setdefault(e.kind, []).append(e.name)
+    return {kind: tuple(names) for kind, names in found.items()}
+
+
+def _every() -> Iterator[Explanation]:
+    profile = "finding of a model or a program"
+    yield from (_finding(k, profile, rules.RULES, rules.KINDS) for k in rules.KINDS)
+    checkpoint = "finding of a checkpoint"
+    listed = checkpoints.KINDS
+    yield from (_finding(k, checkpoint, checkpoints.RULES, listed) for k in listed)
+    for alarm in watching.alarms.RULES:
+        yield _made(
+            alarm.name,
+            "alarm of a watch",
+            ("begins when", alarm.speaks),
+            ("severity", alarm.severity),
+            ("reads", ", ".join(sorted(alarm.reads))),
+            ("what to do", " ".join(alarm.remedies)),
+            ("source", alarm.source),
+        )
+    yield from map(_quantity, quantities().values())
+    for remedy in remedies.REMEDIES:
+        yield _made(
+            remedy.name,
+            "remedy of a network",
+            ("does", remedy.says),
+            ("for", _names(remedy.cures)),
+            ("needs", f"a reading of `{remedy.needs}`" if remedy.needs else ""),
+            ("try it", f"sigmascope remedy MODEL --apply {remedy.name}"),
+            ("source", remedy.source),
+        )
+    for change in cures.CHANGES:
+        yield _made(
+            change.name,
+            "cure of a program",
+            ("for", _names(change.cures)),
+            ("try it", "sigmascope diagnose PROGRAM, which trains a copy that is changed so"),
+        )
+    yield from map(_theorem, THEOREMS)
+
+
+def _made(name: str, kind: str, *rows: tuple[str, str]) -> Explanation:
+    return Explanation(name, kind, tuple((head, text) for head, text in rows if text))
+
+
+def _names(kinds: Iterable[Kind]) -> str:
+    return ", ".join(kind.name for kind in kinds)
+
+
+def _finding(kind: Kind, of: str, every: tuple[Rule, ...], kinds: tuple[Kind, ...]) -> Explanation:
+    reads = dict.fromkeys(rule.reads for rule in every if kind in rule.kinds)
+    views = (WORDS.get(r, f"the view `{r}`" if every is rules.RULES else r) for r in reads)
+    able = [r.name for r in remedies.REMEDIES if kind in r.cures]
+    able += [c.name for c in cures.CHANGES if kind in c.cures]
+    stands = (
+        "whatever is foretold: it rests on arithmetic, or on a change that cured a copy"
+        if kind.proven
+        else "also where the loss falls: the task is another than is meant"
+        if kind.even_if_it_learns
+        else ""
+    )
+    return _made(
+        kind.name,
+        of,
+        ("found when", kind.speaks),
+        ("reads", ", ".join(views)),
+        ("stands firm", stands),
+        ("may follow from", _names(k for k in kinds if kind in k.brings)),
+        ("may bring", _names(kind.brings)),
+        ("cured by", ", ".join(dict.fromkeys(able))),
+        ("source", kind.source),
+    )
+
+
+def _quantity(q: Quantity) -> Explanation:
+    usual = "; ".join(
+        f"{STAGES[r.stage]} {r.p05:.3g} to {r.p95:.3g}, median {r.median:.3g}"
+        + (f" ({r.form})" if r.form else "")
+        + f", in {r.networks} networks"
+        for r in references_of(q.name)
+    )
+    return _made(
+        q.name,
+        "quantity",
+        ("is", q.says),
+        ("formula", q.symbol),
+        ("values", q.range + (f", in {q.unit}" if q.unit else "")),
+        ("read in", ", ".join(q.views)),
+        ("healthy", q.healthy),
+        ("usual", usual and f"{usual} (nine in ten layers of networks that train)"),
+        ("source", q.source),
+    )
+
+
+def _theorem(theorem: type[Bound]) -> Explanation:
+    words = (inspect.getdoc(theorem) or "").partition("\nAttributes:")[0].strip()
+    return _made(
+        theorem.name,
+        "theorem",
+        ("states", theorem.statement),
+        ("in words", " ".join(words.split())),
+        ("check it", f"sigmascope check MODEL --theorem {theorem.name}"),
+        ("source", theorem.source),
+    )
