@@ -102,6 +102,12 @@ class Probe:
         least = min((m for c in self.curves for m in windows(c.losses)), default=math.inf)
         return least / self.constant if self.constant > 0 else math.inf
 
+    @property
+    def reached(self) -> float:
+        """How far the farthest two rounds in a row came, as `Curve.reached` has it."""
+        shares = (s for c in self.curves for s in windows(c.reached(self.constant)))
+        return max(shares, default=0.0)
+
     def with_curves(self, others: Iterable[Curve]) -> "Probe":
         """The same with some of its curves gone on; they are known by their rates."""
         new = {c.rate: c for c in others}
@@ -110,10 +116,9 @@ class Probe:
 
     def features(self) -> dict[str, float]:
         """The numbers from which a probability and a score are foretold."""
-        shares = [s for c in self.curves for s in windows(c.reached(self.constant))]
         return {
             "progress": self.curves[0].progress,
-            "reached": log_odds(max(shares, default=0.0), COARSE),
+            "reached": log_odds(self.reached, COARSE),
         }
 
 

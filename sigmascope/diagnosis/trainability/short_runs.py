@@ -26,6 +26,8 @@ from sigmascope.survey.task import constant_loss
 
 ROUNDS = ((4, 5), (2, 5), (1, 12))  # how many of the best rates go on, and for how many rounds
 PASSES = sum(count * rounds for count, rounds in ROUNDS)
+LONGER = 24  # rounds more of the best, where nothing is decided: some sit on a plateau for long
+UNDERWAY = 0.5  # of the way, from which on all networks that were trained did fit
 MOST = 256  # samples
 WHAT = "The probability of fitting"
 
@@ -42,6 +44,8 @@ def probe(
     budget: Budget | float | None = None,
 ) -> Probe:
     """Train copies of a model at four rates for five rounds each, the better ones for longer.
+
+    Where none has come half of the way by then, the best goes on for 24 rounds more.
 
     A round is eight steps of an eighth of the samples (fewer of eight, where there are fewer than
     64): as dear as a pass of all of them, and more is learnt in it. Where samples belong together
@@ -64,7 +68,7 @@ def probe(
             targets are not finite or do not suit the outputs, a rate is not above zero, or the
             model or the loss fails.
 
-    Cost: 42 forward and backward passes of the batch, and the least loss of a constant.
+    Cost: 42 forward and backward passes of the batch, or 66, and the least loss of a constant.
     """
     probing = Probing(
         model,
@@ -78,6 +82,11 @@ def probe(
     )
     for best, rounds in ROUNDS:
         probing.go_on(best, rounds)
+    seen = probing.seen()
+    if seen.reached >= UNDERWAY or not probing.alive:
+        return seen
+    probing.pace.steps += LONGER * probing.data.steps
+    probing.go_on(1, LONGER)
     return probing.seen()
 
 
