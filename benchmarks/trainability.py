@@ -43,7 +43,7 @@ OVER = 0.6  # a score at which training of these may stop: they fit
 MEASURED = 256  # samples, of 512; remedies work with the others
 REMEDIES = 3  # that are trained
 STAGES = ("truth", "probes", "findings", "cures")
-FEATURES = ("progress", "reached")
+FEATURES = ("progress", "reached", "underway")
 
 
 def truth(seed: int) -> dict[str, Any]:

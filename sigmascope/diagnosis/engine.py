@@ -10,6 +10,7 @@ from sigmascope.diagnosis.rules.training import learns
 from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Finding, Kind, Profile, Reading, Rule, Severity, kinds_of
 
+SURE = 0.1  # probability of fitting, below which its whole interval must lie for an error
 MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 
@@ -21,7 +22,7 @@ def judge(
 
     A finding that follows from another names it in `follows`. Where the profile holds the
     probability of fitting (`foretold`), findings that would stop training are errors only if its
-    interval lies below one half, and a probability below one half is a finding itself.
+    interval lies below 0.1, and a probability below one half is a finding itself.
 
     Args:
         profile: What was measured.
@@ -54,16 +55,17 @@ def _borne(f: Finding, kind: Kind | None) -> Finding:
     return replace(f, severity="warning") if f.severity == "error" else f
 
 
-def _weighed(findings: list[Finding], chance: Reading, known: dict[str, Kind]) -> Iterator[Finding]:
-    stopped = chance.estimate.high < EVEN
-    for f in findings:
+def _weighed(found: list[Finding], chance: Reading, known: dict[str, Kind]) -> Iterator[Finding]:
+    """What is not proven is an error only where fitting is surely out of the question."""
+    surely, likely = (chance.estimate.high < limit for limit in (SURE, EVEN))
+    for f in found:
         proven = f.name in known and known[f.name].proven
-        eased = not stopped and f.severity == "error" and not proven
-        yield replace(f, severity="warning") if eased else f
+        yield f if surely or proven or f.severity != "error" else replace(f, severity="warning")
     if chance.estimate.value < EVEN:
+        others = any(f.severity != "note" for f in found)
         yield NO_PROGRESS.finding(
             chance.site,
-            "error" if stopped and any(f.severity != "note" for f in findings) else "warning",
+            "error" if surely and others else "warning" if others or likely else "note",
             (chance,),
             "Of four learning rates none made progress worth the name in its first steps: plain "
             f"training fits these data with a probability of {chance.estimate.value:.2g}.",

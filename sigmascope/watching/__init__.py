@@ -1,5 +1,6 @@
 """Watching a model while it trains: what is read, on what budget, and when it raises an alarm."""
 
+from sigmascope.watching import alarms
 from sigmascope.watching.alarms import ALARMS
 from sigmascope.watching.comparing import (
     AlarmSpan,
@@ -30,6 +31,7 @@ __all__ = [
     "Sink",
     "Watch",
     "alarm_spans",
+    "alarms",
     "part",
     "watch",
 ]

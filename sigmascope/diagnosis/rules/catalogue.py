@@ -105,8 +105,9 @@ RULES: tuple[Rule[Profile], ...] = (
 )
 NO_PROGRESS = Kind(
     "no-progress",
-    "the probability of fitting is below one half (error if its interval is); stands under the "
-    "likeliest cause",
+    "the probability of fitting is below one half; stands under the likeliest cause. An error "
+    "beside another finding if its interval is below 0.1, and a note by itself if that reaches "
+    "one half",
     "Fitted to trained networks, docs/trainability.md",
     of_any=True,
 )

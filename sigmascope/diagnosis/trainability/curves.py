@@ -10,6 +10,7 @@ LEAST = 1e-8  # of an alignment
 MARGIN = 0.01  # from 0 and 1, of a share whose odds are taken
 COARSE = 0.02  # the same, of a share of some hundred samples
 FINE = 0.005  # the same, where it matters that next to nothing is left
+UNDERWAY = 0.5  # of the way, from which on all networks that were trained did fit
 BOLDER = 0.45  # log odds that a rate ten times as large is worth: it leaves a plateau sooner
 
 
@@ -119,6 +120,7 @@ class Probe:
         return {
             "progress": self.curves[0].progress,
             "reached": log_odds(self.reached, COARSE),
+            "underway": float(self.reached >= UNDERWAY),
         }
 
 

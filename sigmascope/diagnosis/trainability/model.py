@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from sigmascope.diagnosis.trainability.kept import Kept
 from sigmascope.diagnosis.trainability.rate_runs import Optimiser
-from sigmascope.diagnosis.trainability.short_runs import MOST, PASSES, probe
+from sigmascope.diagnosis.trainability.short_runs import MOST, probe
 from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import as_found, in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, sample_count
@@ -55,7 +55,7 @@ class TrainabilityModel(Kept):
         value = _logistic(self.slopes, self.offset, x)
         others = [_logistic(d[:-1], d[-1], x) for d in self.draws]
         low, high = (float(np.quantile(others, q)) for q in (RISK / 2, 1 - RISK / 2))
-        how = f"logistic model of {PASSES} probing steps, fitted to {self.trained} networks"
+        how = f"logistic model of first steps, fitted to {self.trained} networks"
         return Estimate(value, min(low, value), max(high, value), how, RISK)
 
 
@@ -115,9 +115,10 @@ def trainability(
 ) -> Estimate:
     """The probability that plain training will fit the data.
 
-    Copies take small steps at four learning rates. Two numbers of what they show, how much the
-    outputs tell of the targets and how far the loss or the right answers have come, go into a
-    logistic model that was fitted to networks of other designs (`docs/trainability.md`).
+    Copies take small steps at four learning rates. What they show, how much the outputs tell of the
+    targets, how far the loss or the right answers have come and whether that is half of the way,
+    goes into a logistic model that was fitted to networks of other designs
+    (`docs/trainability.md`).
 
     Args:
         model: At its initial weights; left as it is.
@@ -140,9 +141,9 @@ def trainability(
         Refusal: If the model or the loss cannot be computed, nothing is trained, there is no room
             for the copies, or the targets are not finite or do not suit the outputs.
 
-    Cost: 42 forward and backward passes of the batch, most often as 336 steps of its eighths; at
-    most five times the bytes of the parameters beside the model and what a step computes, and for
-    models of more than 1 MiB up to nine times in temporary files.
+    Cost: 42 forward and backward passes of the batch, most often as 336 steps of its eighths, or 74
+    where these decide nothing; at most five times the bytes of the parameters beside the model and
+    what a step computes, and for models of more than 1 MiB up to nine times in temporary files.
     """
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
     how: Any = {"optimiser": optimiser, "batch_dim": batch_dim, "budget": budget}

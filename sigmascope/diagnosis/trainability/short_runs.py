@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.trainability.curves import Probe
+from sigmascope.diagnosis.trainability.curves import UNDERWAY, Probe, windows
 from sigmascope.diagnosis.trainability.minibatches import minibatches
 from sigmascope.diagnosis.trainability.paces import Pace
 from sigmascope.diagnosis.trainability.rate_runs import MOMENTS, RATES, Optimiser, RateRun
@@ -26,8 +26,7 @@ from sigmascope.survey.task import constant_loss
 
 ROUNDS = ((4, 5), (2, 5), (1, 12))  # how many of the best rates go on, and for how many rounds
 PASSES = sum(count * rounds for count, rounds in ROUNDS)
-LONGER = 24  # rounds more of the best, where nothing is decided: some sit on a plateau for long
-UNDERWAY = 0.5  # of the way, from which on all networks that were trained did fit
+LONGER = 16  # rounds more of two rates, where nothing is decided: some sit on a plateau for long
 MOST = 256  # samples
 WHAT = "The probability of fitting"
 
@@ -45,7 +44,8 @@ def probe(
 ) -> Probe:
     """Train copies of a model at four rates for five rounds each, the better ones for longer.
 
-    Where none has come half of the way by then, the best goes on for 24 rounds more.
+    Where none has come half of the way by then, two go on for 16 rounds more: the best, and of the
+    others that with the least loss, which tells more than outputs do on a plateau of many classes.
 
     A round is eight steps of an eighth of the samples (fewer of eight, where there are fewer than
     64): as dear as a pass of all of them, and more is learnt in it. Where samples belong together
@@ -68,7 +68,7 @@ def probe(
             targets are not finite or do not suit the outputs, a rate is not above zero, or the
             model or the loss fails.
 
-    Cost: 42 forward and backward passes of the batch, or 66, and the least loss of a constant.
+    Cost: 42 forward and backward passes of the batch, or 74, and the least loss of a constant.
     """
     probing = Probing(
         model,
@@ -85,8 +85,9 @@ def probe(
     seen = probing.seen()
     if seen.reached >= UNDERWAY or not probing.alive:
         return seen
-    probing.pace.steps += LONGER * probing.data.steps
-    probing.go_on(1, LONGER)
+    probing.pace.steps += 2 * LONGER * probing.data.steps
+    for rate in probing.hopeful():
+        probing.go_on_at(rate, LONGER)
     return probing.seen()
 
 
@@ -179,6 +180,12 @@ class Probing:
         """Give back the memory until it goes on, with all of a budget and no plan."""
         self._turns.take(None)
         self.pace.budget, self.pace.steps = budget, 0
+
+    def hopeful(self) -> list[float]:
+        """Of the rates that are not lost that with the most promise, and the least loss beside."""
+        alive = sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().promise)
+        others = sorted(alive[1:], key=lambda r: min(windows(r.curve().losses), default=math.inf))
+        return [r.rate for r in (*alive[:1], *others[:1])]
 
     @property
     def alive(self) -> bool:

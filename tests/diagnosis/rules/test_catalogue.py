@@ -264,13 +264,20 @@ def test_one_number_of_a_view_decides(quantity, view, value, found):
     [
         (0.5, 0.6, {"dead-units": "warning"}),
         (0.5 * BELOW, 0.5, {"dead-units": "warning", "no-progress": "warning"}),
-        (0.5 * BELOW, 0.5 * BELOW, {"dead-units": "error", "no-progress": "error"}),
+        (0.05, 0.1, {"dead-units": "warning", "no-progress": "warning"}),
+        (0.05, 0.1 * BELOW, {"dead-units": "error", "no-progress": "error"}),
     ],
 )
 def test_errors_stand_where_the_network_is_known_not_to_fit(value, high, found):
-    chance = Estimate(value, 0.1, high, "told")
+    chance = Estimate(value, 0.01, high, "told")
     trains = reading("probability of fitting", chance, "(model)", "setup")
     assert diagnosed(reading("dead units", 0.96), trains, count=1) == found
+
+
+@pytest.mark.parametrize(("high", "severity"), [(0.5, "note"), (0.5 * BELOW, "warning")])
+def test_no_progress_by_itself_is_told_as_surely_as_it_is_known(high, severity):
+    chance = reading("probability of fitting", Estimate(0.4, 0.1, high, "told"), "(model)", "setup")
+    assert diagnosed(chance) == {"no-progress": severity}
 
 
 def test_errors_that_no_progress_takes_back_stand():

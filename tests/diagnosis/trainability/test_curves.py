@@ -39,6 +39,8 @@ def test_features_are_those_of_the_best_curve():
     features = found.features()
     assert features["progress"] == pytest.approx(math.log(0.91 / 0.11))
     assert features["reached"] == pytest.approx(log_odds(0.7, 0.02))  # (0.6 + 0.8) / 2
+    assert features["underway"] == 1.0
+    assert Probe((bad,), 1.0).features()["underway"] == 0.0
     assert found.left == pytest.approx(0.3)
     assert Probe((Curve(0.1, (), (), (), False),), 1.0).features()["reached"] == log_odds(0, 0.02)
 

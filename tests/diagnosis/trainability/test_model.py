@@ -56,7 +56,7 @@ def calibration(fits, chance):
 
 
 def features(row):
-    return {name: float(row[name]) for name in ("progress", "reached")}
+    return {name: float(row[name]) for name in ("progress", "reached", "underway")}
 
 
 def test_the_kept_coefficients_are_those_of_the_kept_tables(table, others):
@@ -91,7 +91,7 @@ def test_it_ranks_networks_of_families_tasks_and_faults_of_another_generator(oth
     assert not {r["family"] for r in rows} & fitted
     chance = np.array([default_model().probability(features(r)).value for r in rows])
     fits = np.array([float(r["score"]) >= 0.5 for r in rows])
-    assert roc_auc_score(fits, chance) >= 0.975
+    assert roc_auc_score(fits, chance) >= 0.98
     assert ((chance < 0.5) & fits).sum() <= 1
 
 
@@ -100,7 +100,7 @@ def test_shallow_yes_deep_no(digits):
     shallow = trainability(mlp(2), digits.inputs, **options)
     deep = trainability(mlp(32), digits.inputs, **options)
     assert 0 <= deep.low <= deep.high < 0.2 < 0.9 < shallow.low <= shallow.high <= 1
-    assert "42 probing steps" in shallow.how
+    assert "first steps" in shallow.how
     assert shallow.risk == 0.1
 
 
@@ -163,7 +163,7 @@ def test_progress_takes_an_error_back_and_its_lack_makes_one(digits):
         return diagnosis.judge(replace(measured, readings=(*measured.readings, one)))
 
     assert {f.severity for f in given(0.9)} == {"warning"}
-    assert given(0.1)[0].severity == "error"
+    assert given(0.09)[0].severity == "error"
     assert "no-progress" in [f.name for f in given(0.1)]
 
 

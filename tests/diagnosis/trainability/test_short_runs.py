@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from sigmascope import networks, sources
 from sigmascope.diagnosis.trainability import Probing, probe
-from sigmascope.diagnosis.trainability.short_runs import PASSES, ROUNDS
+from sigmascope.diagnosis.trainability.short_runs import LONGER, PASSES, ROUNDS
 from sigmascope.diagnosis.trainability.target_r2 import target_share
 from sigmascope.gate import Budget, OverBudget, Refusal
 from tests.clocks import Ticking
@@ -83,6 +83,16 @@ def test_rates_may_be_said(digits):
     for rates in ((), (0.0,), (math.inf,)):
         with pytest.raises(Refusal, match="`rates` must be one or more finite numbers above 0"):
             probed(mlp(2), digits, rates=rates)
+
+
+def test_where_nothing_is_decided_two_rates_go_on(digits):
+    """The one with the most promise, and of the others that with the least loss."""
+    found = probed(mlp(2), digits, rates=(1e-7, 1e-6, 1e-5))
+    assert found.reached < 0.5
+    passes = {c.rate: len(c.losses) for c in found.curves}
+    assert sum(passes.values()) == 3 * 5 + 2 * 5 + 12 + 2 * LONGER
+    assert sorted(passes.values())[0] == 5
+    assert passes[1e-5] >= 5 + LONGER
 
 
 def test_a_probe_can_go_on(digits):
