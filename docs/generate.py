@@ -35,7 +35,8 @@ ABOUT = """\
 Each command says the same of itself with `--help`. What measures a network takes `--loss` and
 `--device`; what measures no network (`scan`, `scale`, `predict`, `reproduce`, `bottleneck train`)
 computes on the CPU. In the examples `net.py`, `train.py`, `set.npz` and the like stand for your
-files. A refusal is one sentence, and names the page that explains it.
+files. A refusal is one sentence, and names the help of its command; `sigmascope explain` says what
+a name in a report means.
 """
 COMPLETION = """\
 ## Completion

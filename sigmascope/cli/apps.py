@@ -30,7 +30,6 @@ from sigmascope.cli.outputs import (
     require_streams,
     results_apart,
 )
-from sigmascope.cli.pages import explaining, using
 from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
 from sigmascope.cli.rankings import rank
@@ -93,7 +92,6 @@ def main() -> None:
         sys.exit(_run(words))
     except cyclopts.CycloptsError as error:
         note(f"sigmascope: {_usage(error)}")
-        note(f"See docs: {using(tuple(error.command_chain or ()))}")
     except KeyboardInterrupt:
         note("Interrupted.")
         sys.exit(INTERRUPTED)
@@ -106,8 +104,16 @@ def main() -> None:
             raise
         note(f"sigmascope: {_said(error)}")
         if isinstance(error, gate.Refusal | OSError):
-            note(f"See docs: {explaining(words[0] if words else '', str(error))}")
+            note(f"`{_command(words)} --help` shows how it is called, with examples.")
     sys.exit(MISUSED)
+
+
+def _command(words: list[str]) -> str:
+    """The command that these words name, with the one under it."""
+    names = [c.__name__ for c in COMMANDS]
+    own = words[:1] if words[:1] and words[0] in names else []
+    below = [c.__name__ for c in UNDER.get(own[0], ())] if own else []
+    return " ".join(("sigmascope", *own, *(words[1:2] if words[1:2] and words[1] in below else ())))
 
 
 def _require_surroundings() -> None:

@@ -68,3 +68,31 @@ def test_a_working_folder_that_is_gone(tmp_path):
     )
     assert done.returncode == 2
     assert "working folder is gone" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("profile", "nothing.py:here"), "sigmascope profile"),
+        (("scan", "nothing.safetensors"), "sigmascope scan"),
+        (("bottleneck", "train", "digits", "--width", "0"), "sigmascope bottleneck train"),
+        (("explain", "rank-colapse"), "sigmascope explain"),
+        (("profle",), "sigmascope"),
+    ],
+)
+def test_a_refusal_ends_with_the_help_that_there_is(sigmascope, words, command):
+    code, _, err = sigmascope(*words)
+    assert code == 2
+    assert f"`{command} --help`" in err.splitlines()[-1]
+    assert "http" not in err
+
+
+def test_what_is_our_fault_has_no_help(sigmascope, monkeypatch):
+    def fails(*_, **__):
+        raise KeyError("ours")
+
+    monkeypatch.setattr("sigmascope.sources.open_both", fails)
+    code, _, err = sigmascope("profile", "mlp")
+    assert code == 2
+    assert "fault of sigmascope" in err
+    assert "--help" not in err

@@ -78,7 +78,8 @@ def _opening(
 
 def told(findings: Sequence[Finding], screen: Screen) -> Iterator[Part]:
     """How many there are, then each cause with what follows from it."""
-    yield from (Text(headline(findings), "bold"), "")
+    more = f"; `sigmascope explain {printable(findings[0].name)}` says more of a name"
+    yield from (Text.assemble((headline(findings), "bold"), (more, "dim")), "")
     for i, (cause, rest) in enumerate(folded(findings).items()):
         yield from [""] if i else []
         yield from parts(findings[cause], screen)
