@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope import quantities, records, report, theory, watching
+from sigmascope import quantities, report, theory, watching
 from sigmascope.diagnosis import checkpoints, cures, remedies, rules
 from sigmascope.gate import Refusal
 
@@ -59,9 +59,3 @@ def test_the_tables_of_the_documentation_name_what_is_explained(page):
     named = re.findall(r"^\| `([a-z-]+)` \|", table, flags=re.MULTILINE)
     assert len(named) >= 15
     assert set(named) <= NAMES
-
-
-def test_kinds_are_told_apart_by_themselves_and_not_by_their_words():
-    one, other = (records.Kind("x", "it is so", "me") for _ in range(2))
-    assert one != other
-    assert len({one, other}) == 2
