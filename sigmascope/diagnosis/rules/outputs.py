@@ -18,6 +18,7 @@ from sigmascope.diagnosis.rules.representations import (
 )
 from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import samples_of
+from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
 
 SEARCHED = "quasi-newton"  # through operations number by number or row by row
@@ -286,8 +287,9 @@ def softmax_in_the_loss(profile: Profile) -> Iterator[Finding]:
 UNSUITED_CLOSING = Kind(
     "unsuited-closing",
     "the loss takes scores, and the model ends in an operation other than softmax that keeps them "
-    "in a range; or it takes probabilities, and the model ends in one that goes beyond 0 or 1, or "
-    "whose rows do not sum to one where one class of many holds",
+    "in a range (a note where that keeps little out of reach, and the probability of fitting is "
+    "one half or more); or it takes probabilities, and the model ends in one that goes beyond 0 or "
+    "1, or whose rows do not sum to one where one class of many holds",
     GOODFELLOW,
     even_if_it_learns=True,
     brings=(*TRAINING, OUT_OF_REACH, NO_GRADIENT, DIRECTIONAL_GRADIENT_VANISHING),
@@ -314,9 +316,13 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
     both = task.has("greatest output") and task.has("least output")
     if not why or (why is SCORES and both and beyond < REACH_WARNING):  # a cap that keeps nothing
         return
+    chance = probability(profile)
+    learned = chance is not None and chance.estimate.value >= EVEN
+    bears = why is SCORES and task.has("out of reach") and beyond < REACH_WARNING and learned
+    severity: Severity = "error" if beyond >= REACH_ERROR and why is not DOUBLE else "warning"
     yield (DOUBLE_SOFTMAX if why is DOUBLE else UNSUITED_CLOSING).finding(
         "(output)",
-        "error" if beyond >= REACH_ERROR and why is not DOUBLE else "warning",
+        "note" if bears else severity,
         task.evidence("last operation", "loss of probabilities", "out of reach", "greatest output"),
         why.format(op=task.closing, beyond=beyond),
         (_instead(task),),

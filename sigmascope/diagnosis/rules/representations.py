@@ -108,7 +108,8 @@ LOUD_OUTPUT = Kind(
     "the first loss is more than 20 times that of the best constant, and twice that of outputs "
     "that are zero; or, where the loss of equal scores is the logarithm of the number of classes, "
     "4.6 nats above that: the right class has a hundredth of the probability of a guess. 36 "
-    "public architectures have -0.2 to 1.3",
+    "public architectures have -0.2 to 1.3. A note where the probability of fitting is one half or "
+    "more",
     KARPATHY,
 )
 
@@ -117,12 +118,22 @@ LOUD_OUTPUT = Kind(
 def loud_output(profile: Profile) -> Iterator[Finding]:
     """A first loss far above that of a constant: so many times, or so many nats above even odds."""
     ratios = [r for r in profile.series("first loss over a constant's") if r.estimate.value > LOUD]
-    yield from map(_times, ratios if outputs_too_large(profile) else ())
+    chance = probability(profile)
+    learned = chance is not None and chance.estimate.value >= EVEN  # the size is soon undone
+    severity: Severity = "note" if learned else "warning"
+    for r in ratios if outputs_too_large(profile) else ():
+        yield LOUD_OUTPUT.finding(
+            r.site,
+            severity,
+            (r,),
+            f"The first loss is {r.estimate.value:.3g} times that of the best constant output: the "
+            "outputs are far too large, and the first steps go into making them smaller.",
+        )
     for r in profile.series("nats over equal scores") if not ratios else ():
         if r.estimate.value > HUNDREDTH:
             yield LOUD_OUTPUT.finding(
                 r.site,
-                "warning",
+                severity,
                 (r,),
                 f"The first loss is {r.estimate.value:.3g} nats above that of equal scores: the "
                 f"right class has 10^-{r.estimate.value / 2.302585:.1f} of the probability that a "
@@ -144,16 +155,6 @@ def outputs_too_large(profile: Profile) -> bool:
     if not (zeros and constant and ratio):
         return True
     return ratio[0].estimate.value * constant[0].estimate.value > QUIETER * zeros[0].estimate.value
-
-
-def _times(r: Reading) -> Finding:
-    return LOUD_OUTPUT.finding(
-        r.site,
-        "warning",
-        (r,),
-        f"The first loss is {r.estimate.value:.3g} times that of the best constant output: the "
-        "outputs are far too large, and the first steps go into making them smaller.",
-    )
 
 
 FORGOTTEN_TARGETS = Kind(

@@ -500,3 +500,10 @@ def test_zeros_between_zeros_keep_units_dead(task):
     for p in net.parameters():
         nn.init.zeros_(p)
     assert "dead-units" in {f.name for f in judge(survey.profile(net, x, **task))}
+
+
+@pytest.mark.parametrize(("value", "severity"), [(0.5 * BELOW, "warning"), (0.5, "note")])
+def test_a_loud_start_that_is_soon_undone_is_a_note(value, severity):
+    chance = reading("probability of fitting", value, "(model)", "setup")
+    for name, loud in ((RATIO, 21.0), (NATS, 5.0)):
+        assert said(loud_output, reading(name, loud, "(loss)"), chance) == {"loud-output": severity}
