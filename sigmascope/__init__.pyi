@@ -24,6 +24,7 @@ from .diagnosis import (
     assess as assess,
     bottleneck as bottleneck,
     diagnose as diagnose,
+    judge as judge,
     layer_rates as layer_rates,
     treat as treat,
     trial as trial,

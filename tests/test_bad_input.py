@@ -427,7 +427,7 @@ def test_bad_input_is_refused_in_one_clear_message(
     assert code == 2, said.err
     assert said.out == ""
     assert "Traceback" not in said.err
-    assert said.err.count("\n") == 2  # the sentence and its page
+    assert 0 < said.err.count("\n") <= 2  # the sentence, which names the help
     assert re.search(problem, said.err), said.err
     assert re.search(remedy, said.err), said.err
     assert everything(home) == before
@@ -463,7 +463,7 @@ def test_a_process_of_its_own_leaves_nothing_behind(home):
     ended = run(home, *model("with_nan"))
     assert ended.returncode == 2
     assert ended.stdout == ""
-    assert ended.stderr.count("\n") == 2  # the sentence and its page
+    assert ended.std0 < err.count("\n") <= 2  # the sentence, which names the help
     assert everything(home) == before
 
 

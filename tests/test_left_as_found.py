@@ -286,7 +286,7 @@ def test_layers_that_read_nothing_of_the_batch_are_known():
         assert Subject(net, x).unfed == unfed
         found = survey.profile(net, x, targets=torch.arange(len(x)) % 3, loss=loss)
         assert {r.site for r in found.series("inputs read")} == unfed
-        names = {f.name for f in diagnosis.diagnose(found)}
+        names = {f.name for f in diagnosis.judge(found)}
         assert not names & {"lost-inputs", "unscaled-inputs", "exploding-signal"}
 
 

@@ -11,12 +11,8 @@ def explain(name: str | None = None, /, *, json: str | None = None) -> int:
         # a finding, which is an alarm of a watch too
         sigmascope explain rank-collapse
 
-        # a quantity
-        sigmascope explain 'participation ratio'
-
-        # all names, and those of alarms alone
+        # all that have a name
         sigmascope explain
-        sigmascope explain | grep -A 24 'alarm of a watch'
 
     Args:
         name: Of a finding, an alarm, a quantity, a remedy, a cure or a theorem; all names if not

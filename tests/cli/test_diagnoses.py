@@ -122,7 +122,7 @@ def test_refusals(diagnose, words, says):
     code, out, err = diagnose(*words)
     assert (code, out) == (2, "")
     assert says in err
-    assert err.count("\n") == 2  # the sentence and its page
+    assert 0 < err.count("\n") <= 2  # the sentence, which names the help
 
 
 def test_what_there_is_no_time_for_is_said(diagnose):

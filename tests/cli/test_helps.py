@@ -118,7 +118,7 @@ def test_every_example_is_understood(words, line):
         words_of(line), exit_on_error=False, print_error=False
     )[:3]
     assert command is NAMES[words]
-    assert bound.arguments or command.__name__ in ("theorems", "reproduce")
+    assert bound.arguments or command.__name__ in ("theorems", "reproduce", "explain")
     assert not ignored
 
 

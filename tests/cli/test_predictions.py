@@ -37,4 +37,4 @@ def test_refusals(sigmascope, words, says):
     code, out, err = sigmascope("predict", *words)
     assert (code, out) == (2, "")
     assert says in err
-    assert err.count("\n") == 2  # the sentence and its page
+    assert 0 < err.count("\n") <= 2  # the sentence, which names the help

@@ -69,7 +69,8 @@ def test_of_several_numbers_each_is_in_range():
 
 def test_a_number_out_of_range_is_one_sentence_with_its_name(sigmascope):
     code, out, err = sigmascope("profile", "nothing.py:here", "--step", "-1")
-    assert (code, out, err.count("\n")) == (2, "", 2)
+    assert (code, out) == (2, "")
+    assert err.count("\n") <= 2
     assert "--step" in err
     assert "Must be >= 0" in err
     assert "nothing.py" not in err
@@ -92,7 +93,8 @@ def test_a_loss_or_device_that_is_not_there_is_refused_before_anything_is_read(
 ):
     Path("out.json").write_text("kept")
     code, out, err = sigmascope(command, "nothing.py:here", option, value, "--json", "out.json")
-    assert (code, out, err.count("\n")) == (2, "", 2)
+    assert (code, out) == (2, "")
+    assert err.count("\n") <= 2
     assert says in err
     assert Path("out.json").read_text() == "kept"
 

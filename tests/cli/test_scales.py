@@ -43,4 +43,4 @@ def test_refusals(sigmascope, words, says):
     code, out, err = sigmascope("scale", *words)
     assert (code, out) == (2, "")
     assert says in err
-    assert err.count("\n") == 2  # the sentence and its page
+    assert 0 < err.count("\n") <= 2  # the sentence, which names the help

@@ -61,7 +61,7 @@ def test_refusals(sigmascope, words, says):
     code, out, err = sigmascope("view", *words)
     assert (code, out) == (2, "")
     assert says in err
-    assert err.count("\n") == 2  # the sentence and its page
+    assert 0 < err.count("\n") <= 2  # the sentence, which names the help
 
 
 def test_a_port_in_use_is_refused(sigmascope, tmp_path):

@@ -150,7 +150,10 @@ def test_the_weights_of_a_loss_are_not_trained_and_that_is_said():
 
 def test_a_profile_gives_its_findings():
     profile = ss.profile(network(nn.Softmax(-1)), X, targets=Y, loss=F.cross_entropy)
-    assert ss.diagnose(profile)[0].name == "double-softmax"
+    found = ss.diagnose(profile)
+    assert found.profile is profile
+    assert found.findings == ss.judge(profile)
+    assert found.causes[0].name == "double-softmax"
 
 
 def test_without_the_setup_nothing_is_trained():

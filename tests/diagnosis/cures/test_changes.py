@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.diagnosis.cures.changes import OWN, SECOND, changes_for, of_network
+from sigmascope.diagnosis.cures.changes import CHANGES, SECOND, changes_for, of_network
 from sigmascope.diagnosis.programs import Program
 from sigmascope.diagnosis.programs.opened import opened
 from sigmascope.diagnosis.remedies import Inapplicable, remedy
@@ -113,8 +113,18 @@ def test_a_remedy_of_the_network_is_a_change():
 
 
 def test_names_are_each_said_once():
-    assert all(len({n for n, _ in made}) == len(made) for made in (*OWN.values(), SECOND))
-    assert [*changes_for("rank-collapse")] == []
+    names = [change.name for change in CHANGES]
+    assert len({*names}) == len(names)
+    assert len({name for name, _ in SECOND}) == len(SECOND)
+
+
+def test_what_is_meant_for_a_finding_comes_the_surest_first():
+    known = opened(program(network()), samples=40)
+    named = lambda finding: [name for name, _ in changes_for(finding, known)]
+    assert named("rate-too-high") == ["lower-rate", "much-lower-rate", "usual-rate"]
+    assert named("double-softmax") == ["without-closing", "end-in-linear"]
+    assert named("rank-collapse")[0] == "batch-norm"
+    assert named("no-such-finding") == []
 
 
 @pytest.mark.parametrize("name", ["Adam", "SGD", "RMSprop"])

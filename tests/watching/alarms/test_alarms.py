@@ -23,7 +23,18 @@ def heard(signs, patience=2, rest=3):
     SIGNS.clear()
     SIGNS.update(enumerate(signs, 1))
     alarms = Alarms(
-        [Said("x", "warning", frozenset({"dead units"}), "s", ("Do.",), patience, rest)]
+        [
+            Said(
+                "x",
+                "it is there",
+                "warning",
+                frozenset({"dead units"}),
+                "s",
+                ("Do.",),
+                patience,
+                rest,
+            )
+        ]
     )
     column = Column("dead units", ["a"], [0.5])
     return [[f.name for f in alarms.look(step, [column])] for step in SIGNS], alarms
@@ -61,7 +72,7 @@ def test_an_alarm_has_evidence_source_and_what_to_do():
 def test_its_end_says_when_it_began():
     SIGNS.clear()
     SIGNS.update(enumerate([SURE, SURE, CALM, CALM, CALM], 1))
-    alarms = Alarms([Said("x", "warning", frozenset({"dead units"}), "s", ("Do.",), 2, 3)])
+    alarms = Alarms([Said("x", "there", "warning", frozenset({"dead units"}), "s", ("Do.",), 2, 3)])
     found = [f for step in SIGNS for f in alarms.look(step, [Column("dead units", ["a"], [0.5])])]
     assert found[-1].severity == "note"
     assert found[-1].says.startswith("Over at step 5: what began at step 2 at a")
@@ -69,5 +80,5 @@ def test_its_end_says_when_it_began():
 
 def test_a_rule_is_asked_only_where_what_it_reads_was_read():
     SIGNS.clear()
-    alarms = Alarms([Said("x", "warning", frozenset({"dead units"}), "s", ())])
+    alarms = Alarms([Said("x", "there", "warning", frozenset({"dead units"}), "s", ())])
     assert alarms.look(1, [Column("mean square", ["a"], [0.5])]) == []

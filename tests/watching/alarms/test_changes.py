@@ -10,7 +10,7 @@ from sigmascope.watching.columns import Column
 
 def rule(**settings):
     name = settings.get("quantity", "gradient norm")
-    return Change("x", "warning", frozenset({name}), "s", (), quantity=name,
+    return Change("x", "it is far", "warning", frozenset({name}), "s", (), quantity=name,
                   **{k: v for k, v in settings.items() if k != "quantity"})  # fmt: skip
 
 
