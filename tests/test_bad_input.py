@@ -463,7 +463,7 @@ def test_a_process_of_its_own_leaves_nothing_behind(home):
     ended = run(home, *model("with_nan"))
     assert ended.returncode == 2
     assert ended.stdout == ""
-    assert ended.std0 < err.count("\n") <= 2  # the sentence, which names the help
+    assert 0 < ended.stderr.count("\n") <= 2  # the sentence, which names the help
     assert everything(home) == before
 
 
