@@ -104,16 +104,9 @@ def main() -> None:
             raise
         note(f"sigmascope: {_said(error)}")
         if isinstance(error, gate.Refusal | OSError):
-            note(f"`{_command(words)} --help` shows how it is called, with examples.")
+            named = " ".join(("sigmascope", *app.parse_commands(words)[0]))
+            note(f"`{named} --help` shows how it is called, with examples.")
     sys.exit(MISUSED)
-
-
-def _command(words: list[str]) -> str:
-    """The command that these words name, with the one under it."""
-    names = [c.__name__ for c in COMMANDS]
-    own = words[:1] if words[:1] and words[0] in names else []
-    below = [c.__name__ for c in UNDER.get(own[0], ())] if own else []
-    return " ".join(("sigmascope", *own, *(words[1:2] if words[1:2] and words[1] in below else ())))
 
 
 def _require_surroundings() -> None:

@@ -17,7 +17,6 @@ from sigmascope.references import references_of
 from sigmascope.theory import THEOREMS, Bound
 
 STAGES = {"start": "before training", "trained": "after training"}
-WORDS = {"task": "outputs, targets and loss", "training": "how the program trains"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -126,7 +125,7 @@ def _names(kinds: Iterable[Kind]) -> str:
 
 def _finding(kind: Kind, of: str, every: tuple[Rule, ...], kinds: tuple[Kind, ...]) -> Explanation:
     reads = dict.fromkeys(rule.reads for rule in every if kind in rule.kinds)
-    views = (WORDS.get(r, f"the view `{r}`" if every is rules.RULES else r) for r in reads)
+    views = (rules.SPEAKS.get(r, f"the view `{r}`" if every is rules.RULES else r) for r in reads)
     able = [r.name for r in remedies.REMEDIES if kind in r.cures]
     able += [c.name for c in cures.CHANGES if kind in c.cures]
     stands = (

@@ -19,7 +19,7 @@ from sigmascope.diagnosis.programs.opened import Opened
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
-from sigmascope.diagnosis.remedies.catalogue import every_remedy, in_code, informed
+from sigmascope.diagnosis.remedies.catalogue import in_code, informed, remedies_for
 from sigmascope.diagnosis.remedies.closings import (
     EndIn,
     EndInLinear,
@@ -69,7 +69,7 @@ from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.execution import called, duplicate, module_name, still
 from sigmascope.probes.samples import IGNORED, as_tensor, prepared
 from sigmascope.probes.structure import tail
-from sigmascope.records import Kind
+from sigmascope.records import Finding, Kind
 
 MORE = 10.0  # times the epochs
 EVEN = 0.5  # of the numbers, more than which are rarely dropped on purpose
@@ -142,19 +142,12 @@ def _with(program: Program, **changed: Any) -> Program:
     return replace(program, **{"optimizer": program.recipe(), "lr": None, "options": {}, **changed})
 
 
-def changes_for(finding: str, known: Opened) -> Iterator[tuple[str, Maker]]:
-    """What is meant for a finding, by name, the surest first: changes of the program, remedies.
-
-    Args:
-        finding: Its name.
-        known: Of the program.
-    """
+def changes_for(finding: Finding) -> Iterator[tuple[str, Maker]]:
+    """What is meant for a finding, by name, the surest first: changes of the program, remedies."""
     for change in CHANGES:
-        if finding in [kind.name for kind in change.cures]:
+        if finding.name in [kind.name for kind in change.cures]:
             yield change.name, change.make
-    order = lambda remedy: remedy.place_among_cures(finding)
-    able = [remedy for remedy in every_remedy(known.targets) if order(remedy) is not None]
-    yield from ((remedy.name, of_network(remedy)) for remedy in sorted(able, key=order))
+    yield from ((remedy.name, of_network(remedy)) for remedy in remedies_for(finding))
 
 
 def _rate(times: float) -> Maker:

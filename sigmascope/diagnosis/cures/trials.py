@@ -113,7 +113,7 @@ def cured(
     bench = _Bench(samples, now, budget)
     seen: set[str] = set()
     for finding in found.findings:
-        for name, make in changes_for(finding.name, known):
+        for name, make in changes_for(finding):
             if name not in seen and len(bench.made) < MOST:
                 seen.add(name)
                 bench.put(name, finding.name, make, program, known)

@@ -44,11 +44,6 @@ class Remedy(ABC):
     needs: ClassVar[str] = ""
     rebuilds: ClassVar[bool] = False
 
-    @classmethod
-    def place_among_cures(cls, finding: str) -> int | None:
-        """How sure it is to cure what has that name, 0 the surest; None if it is not for it."""
-        return next((n for n, kind in enumerate(cls.cures) if kind.name == finding), None)
-
     @abstractmethod
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
         """Change a copy of the user's model in place.

@@ -156,11 +156,10 @@ def remedies_for(finding: Finding, profile: Profile | None = None) -> tuple[Reme
         finding: What was found.
         profile: Of the model; those that need what was not read in it are left out.
     """
-    order = lambda kind: kind.place_among_cures(finding.name)
-    able = [
-        kind
+    order = {
+        kind: [cured.name for cured in kind.cures].index(finding.name)
         for kind in REMEDIES
-        if order(kind) is not None
+        if any(cured.name == finding.name for cured in kind.cures)
         and (profile is None or not kind.needs or profile.series(kind.needs))
-    ]
-    return tuple(kind() for kind in sorted(able, key=order))
+    }
+    return tuple(kind() for kind in sorted(order, key=lambda kind: order[kind]))

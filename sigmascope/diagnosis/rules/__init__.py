@@ -1,12 +1,13 @@
 """Rules: profiles in, findings out."""
 
-from sigmascope.diagnosis.rules.catalogue import KINDS, RULES, Unheard, unheard
+from sigmascope.diagnosis.rules.catalogue import KINDS, RULES, SPEAKS, Unheard, unheard
 from sigmascope.diagnosis.rules.outputs import UNFIT
 from sigmascope.diagnosis.rules.theorems import broken_balances
 
 __all__ = [
     "KINDS",
     "RULES",
+    "SPEAKS",
     "UNFIT",
     "Unheard",
     "broken_balances",

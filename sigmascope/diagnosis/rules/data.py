@@ -103,23 +103,17 @@ def unscaled_targets(profile: Profile) -> Iterator[Finding]:
             )
 
 
+OF_SCALE = (  # what follows from inputs whose size or offset is wrong
+    *SIZES, *TRAINING, *COLLAPSE,
+    LAYER_GAIN, HIDDEN_COLLAPSE, LOUD_OUTPUT, SATURATED_UNITS, NO_GRADIENT,
+)  # fmt: skip
 UNSCALED_INPUTS = Kind(
     "unscaled-inputs",
     "the root mean square of the inputs is above 30, or below 0.01 and not zero (an error where "
     "training breaks, and does not with inputs of unit size and nothing else changed)",
     "LeCun et al. 1998, Sec. 4.3",
     proven=True,
-    brings=(
-        *SIZES,
-        *TRAINING,
-        *COLLAPSE,
-        LAYER_GAIN,
-        HIDDEN_COLLAPSE,
-        LOUD_OUTPUT,
-        SATURATED_UNITS,
-        DENORMAL_VALUES,
-        NO_GRADIENT,
-    ),
+    brings=(*OF_SCALE, DENORMAL_VALUES),
 )
 
 
@@ -150,17 +144,7 @@ OFFSET_INPUTS = Kind(
     "changed, an error where 95 % is left without",
     "LeCun et al. 1998, Sec. 4.3",
     proven=True,
-    brings=(
-        *SIZES,
-        *TRAINING,
-        *COLLAPSE,
-        LAYER_GAIN,
-        HIDDEN_COLLAPSE,
-        LOUD_OUTPUT,
-        SATURATED_UNITS,
-        NO_GRADIENT,
-        UNSCALED_INPUTS,
-    ),
+    brings=(*OF_SCALE, UNSCALED_INPUTS),
 )
 
 

@@ -5,7 +5,7 @@ from statistics import median
 
 from sigmascope.diagnosis.rules.training import STUCK, Runs
 from sigmascope.diagnosis.rules.trends import Series, over_depth
-from sigmascope.diagnosis.trainability.model import EVEN, probability
+from sigmascope.diagnosis.trainability.model import likely_to_fit
 from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
 
 ZERO = "gradient of a zero weight"
@@ -41,10 +41,9 @@ def tangent_size(profile: Profile) -> Iterator[Finding]:
         return
     moves = "hardly move the outputs" if total < 1 else "throw the outputs far off"
     share = found[0].estimate.value / total
-    chance = probability(profile)
     yield TANGENT_SIZE.finding(
         found[0].site,
-        "note" if chance is not None and chance.estimate.value >= EVEN else "warning",
+        "note" if likely_to_fit(profile) else "warning",
         tuple(found[:4]),
         f"The trace of the tangent kernel is {total:.2g} a sample, {share:.0%} of it from "
         f"{found[0].site}: gradient steps of usual size {moves}.",

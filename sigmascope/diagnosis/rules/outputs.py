@@ -12,13 +12,14 @@ from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT, NO_TANGENTS
 from sigmascope.diagnosis.rules.representations import (
     COLLAPSE,
+    CUT,
     DIRECTIONAL_GRADIENT_VANISHING,
     LOUD_OUTPUT,
     UNRELATED_TARGETS,
 )
 from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import samples_of
-from sigmascope.diagnosis.trainability.model import EVEN, probability
+from sigmascope.diagnosis.trainability.model import likely_to_fit
 from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
 
 SEARCHED = "quasi-newton"  # through operations number by number or row by row
@@ -185,8 +186,7 @@ OUT_OF_REACH = Kind(
         UNSCALED_TARGETS,
         LOUD_OUTPUT,
         SQUARED_ERROR_FOR_CLASSES,
-        NO_GRADIENT,
-        DIRECTIONAL_GRADIENT_VANISHING,
+        *CUT,
     ),
 )
 
@@ -257,7 +257,7 @@ SOFTMAX_IN_THE_LOSS = Kind(
     "classes, which is what a softmax of a softmax leaves",
     GOODFELLOW,
     even_if_it_learns=True,
-    brings=(*TRAINING, NO_GRADIENT, DIRECTIONAL_GRADIENT_VANISHING),
+    brings=(*TRAINING, *CUT),
 )
 
 
@@ -292,7 +292,7 @@ UNSUITED_CLOSING = Kind(
     "1, or whose rows do not sum to one where one class of many holds",
     GOODFELLOW,
     even_if_it_learns=True,
-    brings=(*TRAINING, OUT_OF_REACH, NO_GRADIENT, DIRECTIONAL_GRADIENT_VANISHING),
+    brings=(*TRAINING, OUT_OF_REACH, *CUT),
 )
 
 
@@ -302,7 +302,7 @@ DOUBLE_SOFTMAX = Kind(
     "model ends in a softmax",
     GOODFELLOW,
     even_if_it_learns=True,
-    brings=(*TRAINING, OUT_OF_REACH, NO_GRADIENT, DIRECTIONAL_GRADIENT_VANISHING),
+    brings=(*TRAINING, OUT_OF_REACH, *CUT),
 )
 
 
@@ -316,9 +316,8 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
     both = task.has("greatest output") and task.has("least output")
     if not why or (why is SCORES and both and beyond < REACH_WARNING):  # a cap that keeps nothing
         return
-    chance = probability(profile)
-    learned = chance is not None and chance.estimate.value >= EVEN
-    bears = why is SCORES and task.has("out of reach") and beyond < REACH_WARNING and learned
+    little = task.has("out of reach") and beyond < REACH_WARNING
+    bears = why is SCORES and little and likely_to_fit(profile)
     severity: Severity = "error" if beyond >= REACH_ERROR and why is not DOUBLE else "warning"
     yield (DOUBLE_SOFTMAX if why is DOUBLE else UNSUITED_CLOSING).finding(
         "(output)",
@@ -362,7 +361,7 @@ RAW_OUTPUT = Kind(
     "it is",
     GOODFELLOW,
     even_if_it_learns=True,
-    brings=(*TRAINING, LOUD_OUTPUT, NO_GRADIENT, DIRECTIONAL_GRADIENT_VANISHING),
+    brings=(*TRAINING, LOUD_OUTPUT, *CUT),
 )
 
 

@@ -23,7 +23,7 @@ from sigmascope.diagnosis.rules.trends import (
     share_words,
     trend,
 )
-from sigmascope.diagnosis.trainability.model import EVEN, probability
+from sigmascope.diagnosis.trainability.model import likely_to_fit, probability
 from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
 
 SIZE_ERROR, SIZE_WARNING = 1e8, 1e5  # of the mean square, over the whole depth
@@ -118,9 +118,7 @@ LOUD_OUTPUT = Kind(
 def loud_output(profile: Profile) -> Iterator[Finding]:
     """A first loss far above that of a constant: so many times, or so many nats above even odds."""
     ratios = [r for r in profile.series("first loss over a constant's") if r.estimate.value > LOUD]
-    chance = probability(profile)
-    learned = chance is not None and chance.estimate.value >= EVEN  # the size is soon undone
-    severity: Severity = "note" if learned else "warning"
+    severity: Severity = "note" if likely_to_fit(profile) else "warning"  # it is soon undone
     for r in ratios if outputs_too_large(profile) else ():
         yield LOUD_OUTPUT.finding(
             r.site,
@@ -172,8 +170,7 @@ def forgotten_targets(profile: Profile) -> Iterator[Finding]:
 
     It explains why a network does not train; deep networks with BatchNorm that do may start so too.
     """
-    trains = probability(profile)
-    if trains is None or trains.estimate.value >= EVEN:
+    if probability(profile) is None or likely_to_fit(profile):
         return
     signal = profile.series("target signal")
     found = over_depth(profile, "target alignment").readings
@@ -208,10 +205,8 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
     Silent where a probe saw progress, which is to learn samples apart, and where there are too few
     samples for a least cosine to mean something.
     """
-    trains = probability(profile)
-    seen = trains is not None and trains.estimate.value >= EVEN  # to be learned apart
     same = bool(alike(profile)) or any(lost_inputs(profile))
-    if same or seen or _samples(profile) < FEWEST:
+    if same or likely_to_fit(profile) or _samples(profile) < FEWEST:
         return
     least = profile.series("minimum |cos|", view="gradients")
     mean = {r.site: r for r in profile.series("mean |cos|", view="gradients")}
@@ -373,6 +368,7 @@ RANK_COLLAPSE = Kind(
 
 
 COLLAPSE = (RANK_COLLAPSE, DIRECTIONAL_GRADIENT_VANISHING, FORGOTTEN_TARGETS)
+CUT = (NO_GRADIENT, DIRECTIONAL_GRADIENT_VANISHING)  # by an output that is wrong
 
 
 @rule("representations", RANK_COLLAPSE)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sigmascope.diagnosis.trainability.model import EVEN, probability
+from sigmascope.diagnosis.trainability.model import likely_to_fit, probability
 from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, rule
 
 # names of the runs beside the user's, as readings have them in their form
@@ -396,7 +396,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
         return
     tried = [f for f in (*RATES, OTHER, BATCH, REMEMBERING) if not math.isnan(runs.left(f))]
     chance = probability(profile)
-    fits = chance is not None and chance.estimate.value >= EVEN
+    fits = likely_to_fit(profile)
     ahead = runs.ahead(REMEMBERING)  # which has a rule of its own
     if chance is not None and fits and whole and left < math.inf and not ahead:
         yield _too_few(runs, chance)

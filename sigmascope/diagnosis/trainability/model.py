@@ -228,6 +228,12 @@ def probability(profile: Profile) -> Reading | None:
     return next(iter(profile.series(FITTING)), None)
 
 
+def likely_to_fit(profile: Profile) -> bool:
+    """Whether the profile holds a probability of fitting of one half or more: copies learned."""
+    chance = probability(profile)
+    return chance is not None and chance.estimate.value >= EVEN
+
+
 @cache
 def default_model() -> TrainabilityModel:
     """The model that is kept here: `benchmarks/trainability.py` made it."""

@@ -88,7 +88,7 @@ def probe(
     probing.pace.steps += 2 * LONGER * probing.data.steps
     for rate in probing.hopeful():
         probing.go_on_at(rate, LONGER)
-    return probing.seen()
+    return seen.with_curves(run.curve() for run in probing.runs)
 
 
 class Probing:
@@ -139,8 +139,7 @@ class Probing:
             OverBudget: Where not all steps will be made in time.
         """
         left = best * rounds
-        alive = sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().promise)
-        for each in alive:
+        for each in self._alive():
             wanted = min(rounds if best > 1 else left, left)
             if wanted:
                 left -= self._turn(each, wanted)
@@ -183,9 +182,13 @@ class Probing:
 
     def hopeful(self) -> list[float]:
         """Of the rates that are not lost that with the most promise, and the least loss beside."""
-        alive = sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().promise)
-        others = sorted(alive[1:], key=lambda r: min(windows(r.curve().losses), default=math.inf))
-        return [r.rate for r in (*alive[:1], *others[:1])]
+        first, *others = self._alive()
+        others.sort(key=lambda r: min(windows(r.curve().losses), default=math.inf))
+        return [r.rate for r in (first, *others[:1])]
+
+    def _alive(self) -> list[RateRun]:
+        """Rates that are not lost, the most promising first."""
+        return sorted((r for r in self.runs if r.finite), key=lambda r: -r.curve().promise)
 
     @property
     def alive(self) -> bool:

@@ -15,7 +15,7 @@ from sigmascope.probes.samples import Spectra
 from sigmascope.probes.symmetry import reduced_gradients
 from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
-from sigmascope.survey.views.setup import filled, zero_weights
+from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, zero_weights
 
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 
@@ -41,7 +41,7 @@ def representation_items(subject: Subject) -> Iterator[Item]:
                 continue
             yield from _representation(subject, site, form)
         if site in dead:
-            form = "behind zeros" if site in freed else ""
+            form = BEHIND_ZEROS if site in freed else ""
             yield Reading(site, "dead units", Estimate.exactly(dead[site]), view, form)
         if both.samples is None:
             shape = "" if both.channels is None else f" {tuple(both.channels.shape)}"

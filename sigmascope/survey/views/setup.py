@@ -25,6 +25,7 @@ from sigmascope.survey.views.task import task_items
 
 VIEW: View = "setup"
 ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
+BEHIND_ZEROS = "behind zeros"  # of what a weight that starts at zero, and moves, holds at zero
 NUDGE = 0.02  # standard deviation of what takes the place of zeros
 ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
 
@@ -163,7 +164,7 @@ def _moved(name: str, weight: Tensor, gradient: Gradient, *, free: bool) -> Read
     if not math.isfinite(norm):
         return Reading(name, "non-finite entries", Estimate.exactly(gradient.bad), VIEW)
     if size > 0:
-        form = "behind zeros" if norm == 0 and free else ""
+        form = BEHIND_ZEROS if norm == 0 and free else ""
         relative = Estimate.rounded(norm / size, ulps=64)
         return Reading(name, "relative gradient", relative, VIEW, form)
     form = "bias" if name.endswith("bias") else ""
