@@ -8,6 +8,7 @@ from typing import Literal, final
 import torch
 from torch import Tensor, nn
 
+from sigmascope import quantities as q
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject, weight_spectra
@@ -99,7 +100,7 @@ def bottleneck(
     by = f"by {jacobians.by}" + (
         f", {jacobians.mixtures} random mixtures of the outputs" if jacobians.mixtures else ""
     )
-    evidence = [Evidence("inner dimension", "(network)", rank, f"singular values {by}"), *passed]
+    evidence = [Evidence(q.INNER_DIMENSION, "(network)", rank, f"singular values {by}"), *passed]
     narrow = min(passed, key=lambda e: e.estimate.value, default=None)
     evidence += _weights(subject)
     stack = subject.stack
@@ -159,7 +160,7 @@ def _of_stack(stack: Stack, batch: Tensor) -> Iterator[Evidence]:
     points = [stack.at(x) for x in batch.flatten(1).double().cpu()[:POINTS]]
     trace = middle_half([sum(jacot2023.ntk_trace(p)) / stack.depth for p in points])
     words = "narrowness of the minimum; several times as large where the rank is too small"
-    yield Evidence("NTK trace per layer", "(network)", trace, words)
+    yield Evidence(q.NTK_TRACE_PER_LAYER, "(network)", trace, words)
     spectra = [torch.linalg.svdvals(p.jacobian) for p in points]
     costs = [jacot2023.least_norm(s[s > 0], stack.depth) for s in spectra if s[0] > 0]
     if costs:
@@ -168,7 +169,7 @@ def _of_stack(stack: Stack, batch: Tensor) -> Iterator[Evidence]:
         words = f"of a squared norm of {stack.weight_norm:.4g}, beyond the least for the Jacobian"
         yield Evidence("smallest norm excess", "(network)", excess, words)
     defect = Estimate.rounded(stack.balance_defect(), ulps=1e4)
-    yield Evidence("balance defect", "(network)", defect, "zero at a minimum with a penalty")
+    yield Evidence(q.BALANCE_DEFECT, "(network)", defect, "zero at a minimum with a penalty")
 
 
 def _kind(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope import survey
+from sigmascope import quantities as q, survey
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import Opened, opened, unseen
@@ -22,11 +22,10 @@ from sigmascope.diagnosis.training import Data, training_items
 from sigmascope.gate import Budget
 from sigmascope.probes.execution import as_found
 from sigmascope.probes.samples import prepared
-from sigmascope.quantities import ALL, View
 from sigmascope.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped
 
 SAMPLES = 128  # that are measured
-ENDS = ("least loss", "least loss of a constant")  # between which training goes
+ENDS = (q.LEAST_LOSS, q.LEAST_LOSS_OF_A_CONSTANT)  # between which training goes
 NOT_ASKED = (
     "it was not asked for: `--fit` (`fit=True` in Python) trains copies for 42 passes and tells "
     "whether plain training would get under way from these weights, which were trained already"
@@ -64,7 +63,7 @@ def diagnose(
     batch_size: int | None = None,
     epochs: float | None = None,
     samples: int = SAMPLES,
-    views: Collection[View] = ALL,
+    views: Collection[q.View] = q.ALL,
     outputs: int | Sequence[int] | None = None,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
@@ -188,7 +187,7 @@ def _trained(
         items += [*seen, *last_batch_items(program, known)]
         if known.epoch is not None:
             count = Estimate.exactly(known.epoch)
-            items.append(Reading("(training)", "steps of an epoch", count, "training"))
+            items.append(Reading("(training)", q.STEPS_OF_AN_EPOCH, count, "training"))
     return replace(
         measured,
         readings=(*measured.readings, *(i for i in items if isinstance(i, Reading))),

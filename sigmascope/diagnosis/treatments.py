@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sigmascope import survey
+from sigmascope import quantities as q, survey
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
 from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy, informed
@@ -245,5 +245,5 @@ def _place(remedy: Remedy) -> int:
 def last_ratio(profile: Profile) -> float:
     """Participation ratio of what the last layer reads; 0 where it was not measured."""
     sites = {layer.site for layer in profile.layers}
-    found = [r for r in profile.series("participation ratio", form="samples") if r.site in sites]
+    found = [r for r in profile.series(q.PARTICIPATION_RATIO, form="samples") if r.site in sites]
     return found[-1].estimate.value if found else 0.0

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis import Treatment
 from sigmascope.diagnosis.ranking import Ranked
 from sigmascope.diagnosis.remedies import NormalisationEffect
 from sigmascope.linalg.krylov import Density
-from sigmascope.quantities import quantities
 from sigmascope.records import Check, Estimate, Profile, Verdict
 from sigmascope.records.encoding import strict
 from sigmascope.survey.bottleneck import Prediction
@@ -32,8 +32,8 @@ MATRICES: Mapping[str, str] = MappingProxyType(
 LAYER_NUMBERS: Mapping[str, str] = MappingProxyType(  # of a landscape, with their meaning
     {
         "condition": "κ(Q): the longest over the shortest axis of the loss in this layer's weights",
-        "layer factor": "what the layers after it contribute: κ of M D over the samples",
-        "data factor": "what the layers before it contribute: κ of the features it reads",
+        q.LAYER_FACTOR: "what the layers after it contribute: κ of M D over the samples",
+        q.DATA_FACTOR: "what the layers before it contribute: κ of the features it reads",
         "top": "largest curvature",
         "step limit": "learning rate above which this layer diverges, 2 / largest curvature",
         "flat": "directions in its weights along which the loss is flat",
@@ -41,9 +41,9 @@ LAYER_NUMBERS: Mapping[str, str] = MappingProxyType(  # of a landscape, with the
 )
 # what is shown before and after a remedy: quantity, form, and the end that tells most
 CURVES: tuple[tuple[str, str, str], ...] = tuple(
-    (q.name, "samples" if "representations" in q.views else "", q.compared)
-    for q in quantities().values()
-    if q.compared
+    (each.name, "samples" if "representations" in each.views else "", each.compared)
+    for each in q.quantities().values()
+    if each.compared
 )
 
 
@@ -119,8 +119,8 @@ def predicted(found: Prediction) -> tuple[tuple[str, Estimate, str], ...]:
         ("collapse depth", found.collapse, "layers to σ₂ ≤ width * 1e-7 σ₁"),
         ("singular ratio", found.ratio, "σ₂/σ₁ at this depth, without normalisation"),
         ("surviving directions", found.surviving, "Lyapunov exponents that are zero, normalised"),
-        ("participation ratio", c.participation_ratio, "average over normalised layers"),
-        ("soft rank", c.soft_rank, f"eigenvalues of M at least {c.tau:g}, average"),
+        (q.PARTICIPATION_RATIO, c.participation_ratio, "average over normalised layers"),
+        (q.SOFT_RANK, c.soft_rank, f"eigenvalues of M at least {c.tau:g}, average"),
         ("frobenius sq", c.frobenius_sq, "E‖M‖²"),
         ("regularity", c.regularity, "α = E Tr(diag(M²)²) / E Tr(M³)"),
     )

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis import probability
-from sigmascope.quantities import quantities
 from sigmascope.records import Estimate, Profile, Reading
 
-YOURS = "probability at your settings"
+YOURS = q.PROBABILITY_AT_YOUR_SETTINGS
 COLUMNS: Mapping[str, str] = MappingProxyType(  # what is read of each run, and its heading
     {
         "rate": "rate",
-        "loss left": "loss left",
-        "loss left by then": "left by then at your settings",
-        "broke at step": "broke at step",
+        q.LOSS_LEFT: q.LOSS_LEFT,
+        q.LOSS_LEFT_BY_THEN: "left by then at your settings",
+        q.BROKE_AT_STEP: q.BROKE_AT_STEP,
     }
 )
 LEFT = "Loss left: 0 at the least loss of all outputs, 1 at that of the best constant output."
@@ -68,7 +68,7 @@ def chances(profile: Profile) -> tuple[Chance, ...]:
     says = "that plain training fits these data, at the best of the usual learning rates"
     best = () if usual is None else (Chance(usual.quantity, usual.estimate, says),)
     yours = (r for r in _own(profile) if r.quantity == YOURS)
-    return (*best, *(Chance(r.quantity, r.estimate, quantities()[YOURS].says) for r in yours))
+    return (*best, *(Chance(r.quantity, r.estimate, q.quantities()[YOURS].says) for r in yours))
 
 
 def _own(profile: Profile) -> tuple[Reading, ...]:

@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.linalg import schatten_norm
 from sigmascope.linalg.krylov import tamed
-from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, SiteSpectrum, Spectrum
 from sigmascope.scanning.measuring import Measured, of_whole, told
 from sigmascope.scanning.noises import NOISE, TAIL
@@ -28,14 +28,14 @@ def measure_product(task: Task, product: Product) -> Measured:
     matrix = task.matrix
     if not (bool(B.isfinite().all()) and bool(A.isfinite().all())):
         odd = float((~B.isfinite()).sum() + (~A.isfinite()).sum())
-        found: list[Item] = [read(matrix, "non-finite entries", Estimate.exactly(odd))]
+        found: list[Item] = [read(matrix, q.NON_FINITE_ENTRIES, Estimate.exactly(odd))]
         found.append(skip(matrix, "all else", "its factors are not finite"))
         return told(task, found)
     (B, left), (A, right) = tamed(B), tamed(A)
     s = _spectrum(B, A, product.scaling)
-    found = [SiteSpectrum(matrix.site, SCAN, matrix.form, s)]
-    found.append(read(matrix, "spectral norm", schatten_norm(s, float("inf"))))
-    found.append(read(matrix, "Frobenius norm", schatten_norm(s, 2.0)))
+    found = [SiteSpectrum(matrix.site, q.SCAN, matrix.form, s)]
+    found.append(read(matrix, q.SPECTRAL_NORM, schatten_norm(s, float("inf"))))
+    found.append(read(matrix, q.FROBENIUS_NORM, schatten_norm(s, 2.0)))
     if float(s.sigma[0]) == 0:
         found.append(skip(matrix, "all else", "it is exactly zero, as before training"))
         return told(task, found)

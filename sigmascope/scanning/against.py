@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from sigmascope import quantities as q
 from sigmascope.gate import Refusal, size_words
 from sigmascope.records import Skipped
 from sigmascope.scanning.costs import RESTING, work_of
@@ -13,8 +14,8 @@ from sigmascope.scanning.tasks import Pair, Product, Task
 
 CHANGES = frozenset(
     {
-        "relative change", "best scale", "turned change", "change norm", "change stable rank",
-        "change spikes", "largest angle", "intruders",
+        q.RELATIVE_CHANGE, q.BEST_SCALE, q.TURNED_CHANGE, q.CHANGE_NORM, q.CHANGE_STABLE_RANK,
+        q.CHANGE_SPIKES, q.LARGEST_ANGLE, q.INTRUDERS,
     }
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.scanning.cuts import Cut
 from sigmascope.scanning.tasks import Pair, Task
 
@@ -58,4 +59,4 @@ def _sides(task: Task) -> tuple[int, int]:
 def _pair(one: Task, other: Task, index: int) -> Pair:
     site = f"{one.matrix.site} = {other.matrix.site}"
     work = 64.0 * one.matrix.rows * one.matrix.cols
-    return Pair(index, "copy", site, (one, other), frozenset({"copy cosine"}), work)
+    return Pair(index, "copy", site, (one, other), frozenset({q.COPY_COSINE}), work)

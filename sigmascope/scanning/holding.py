@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.linalg.krylov import leading, tamed, times
 from sigmascope.linalg.random_matrix import RandomSigns, noise
 from sigmascope.linalg.spectra import principal_angles
-from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.scanning.ends import Ends, off
 from sigmascope.scanning.entries import EPS, PANEL, entries
@@ -32,7 +32,7 @@ def meet(pair: Pair, one: Ends, other: Ends) -> Iterator[Item]:
         other: Those of the second.
     """
     if one.zero or other.zero:
-        yield Skipped(pair.site, "alignment", "one of them is exactly zero, or not finite")
+        yield Skipped(pair.site, q.ALIGNMENT, "one of them is exactly zero, or not finite")
         return
     top = max(one.power, other.power)
     made, read = times(one.rows, 2 * (one.power - top)), times(other.cols, 2 * (other.power - top))
@@ -41,7 +41,7 @@ def meet(pair: Pair, one: Ends, other: Ends) -> Iterator[Item]:
     gap = (len(made) + len(one.reads) + len(other.writes) + 8) * EPS  # of each sum, of the total
     imbalance = Estimate.within(apart, 2 * gap).at_least(0.0).at_most(1.0)
     alignment = _squared_cosine((one.writes, one.off), (other.reads, other.off))
-    for name, found in (("unit imbalance", imbalance), ("alignment", alignment)):
+    for name, found in ((q.UNIT_IMBALANCE, imbalance), (q.ALIGNMENT, alignment)):
         if name in pair.wanted:
             yield _read(pair, name, found)
 
@@ -79,7 +79,7 @@ def _copies(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
     for form, other in turned:
         estimate = _cosine(A, other)
         if abs(estimate.value) >= COPY:
-            yield _read(pair, "copy cosine", estimate, form)
+            yield _read(pair, q.COPY_COSINE, estimate, form)
             return
 
 
@@ -96,8 +96,8 @@ def _cosine(A: Tensor, B: Tensor) -> Estimate:
 def _products(A: Tensor, B: Tensor) -> tuple[float, ...]:
     """`⟨A, B⟩`, `‖A‖²`, `‖B‖²` and `‖B - A‖²` in float64, by panels."""
     found = torch.zeros(4, dtype=torch.float64)
-    for p, q in _panels(A, B):
-        found += torch.stack([p @ q, p @ p, q @ q, (q - p).square().sum()])
+    for one, other in _panels(A, B):
+        found += torch.stack([one @ other, one @ one, other @ other, (other - one).square().sum()])
     return tuple(found.tolist())
 
 
@@ -121,19 +121,19 @@ def _change(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
         return
     rounding = A.numel() + 8.0
     size, moved = (Estimate.rounded(x, ulps=rounding).sqrt() for x in (first, apart))
-    yield _read(pair, "relative change", (moved / size).at_least(0.0))
+    yield _read(pair, q.RELATIVE_CHANGE, (moved / size).at_least(0.0))
     off = rounding * EPS * math.sqrt(second / first)  # of the scale, whatever cancels in it
     scale = inner / first
-    yield _read(pair, "best scale", Estimate.within(scale, off + abs(scale) * rounding * EPS))
+    yield _read(pair, q.BEST_SCALE, Estimate.within(scale, off + abs(scale) * rounding * EPS))
     if apart == 0:
-        for name in ("turned change", "change norm"):
+        for name in (q.TURNED_CHANGE, q.CHANGE_NORM):
             yield _read(pair, name, Estimate.exactly(0.0))
         names = "change stable rank, change spikes, largest angle, intruders"
         yield Skipped(pair.site, names, "nothing has changed")
         return
     turned = math.sqrt(_turned(A, B, scale) / first)
     gap = 2 * off + turned * rounding * EPS
-    yield _read(pair, "turned change", Estimate.within(turned, gap).at_least(0.0))
+    yield _read(pair, q.TURNED_CHANGE, Estimate.within(turned, gap).at_least(0.0))
     generator = torch.Generator().manual_seed(pair.tasks[0].seed)
     yield from _of_difference(pair, _difference(A, B), moved**2, generator)
     yield from _directions(pair, A, B, generator)
@@ -146,7 +146,7 @@ def _difference(A: Tensor, B: Tensor) -> Tensor:
 
 
 def _turned(A: Tensor, B: Tensor, scale: float) -> float:
-    return sum(float((q - scale * p).square().sum()) for p, q in _panels(A, B))
+    return sum(float((other - scale * one).square().sum()) for one, other in _panels(A, B))
 
 
 def _of_difference(
@@ -156,15 +156,15 @@ def _of_difference(
     seen = entries(D, "")
     s = leading(D, energy=seen.energy.high, vectors=0, generator=generator).spectrum
     top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how, s.risk)
-    yield _read(pair, "change norm", top)
+    yield _read(pair, q.CHANGE_NORM, top)
     ratio = (energy / top**2).at_least(1.0).at_most(float(min(s.shape)))
-    yield _read(pair, "change stable rank", ratio)
+    yield _read(pair, q.CHANGE_STABLE_RANK, ratio)
     if min(s.shape) < 8:
-        yield Skipped(pair.site, "change spikes", f"{min(s.shape)} singular values have no bulk")
+        yield Skipped(pair.site, q.CHANGE_SPIKES, f"{min(s.shape)} singular values have no bulk")
         return
     longest = (math.sqrt(float(seen.rows.max())), math.sqrt(float(seen.cols.max())))
     signs = RandomSigns(D, rms=seen.rms, longest=longest, largest=seen.largest, generator=generator)
-    yield _read(pair, "change spikes", noise(s, energy=seen.energy, signs=signs).spikes)
+    yield _read(pair, q.CHANGE_SPIKES, noise(s, energy=seen.energy, signs=signs).spikes)
 
 
 def _directions(pair: Pair, A: Tensor, B: Tensor, generator: torch.Generator) -> Iterator[Item]:
@@ -184,8 +184,8 @@ def _directions(pair: Pair, A: Tensor, B: Tensor, generator: torch.Generator) ->
     how = f"{k} leading directions by block krylov"
     risk = one.spectrum.risk + other.spectrum.risk
     form = f"{k} directions"
-    yield _read(pair, "largest angle", Estimate(min(angle, ends[1]), *ends, how, risk), form)
-    yield _read(pair, "intruders", _intruders(A, other.left[:, :k].double(), generator), form)
+    yield _read(pair, q.LARGEST_ANGLE, Estimate(min(angle, ends[1]), *ends, how, risk), form)
+    yield _read(pair, q.INTRUDERS, _intruders(A, other.left[:, :k].double(), generator), form)
 
 
 def _intruders(A: Tensor, Y: Float[Tensor, "m k"], generator: torch.Generator) -> Estimate:
@@ -207,4 +207,4 @@ def _intruders(A: Tensor, Y: Float[Tensor, "m k"], generator: torch.Generator) -
 
 
 def _read(pair: Pair, name: str, estimate: Estimate, form: str = "") -> Reading:
-    return Reading(pair.site, name, estimate, SCAN, form)
+    return Reading(pair.site, name, estimate, q.SCAN, form)

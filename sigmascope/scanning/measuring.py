@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.linalg import (
     condition_number,
     effective_rank,
@@ -18,7 +19,6 @@ from sigmascope.linalg import (
 )
 from sigmascope.linalg.krylov import WORKING, tamed
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.records.scans import Matrix
 from sigmascope.scanning.ends import Ends, ends_of, leading_of, no_ends
@@ -30,10 +30,10 @@ from sigmascope.scanning.units import in_unit
 TINY = 2.0**-480  # squares of what is shorter are rounded off
 ENERGY = 0.99  # of the squared norm, which the energy rank holds
 WHOLE: dict[str, Callable[[Spectrum], Estimate]] = {  # what all singular values are needed for
-    "participation ratio": participation_ratio,
-    "effective rank": effective_rank,
-    "matrix rank": matrix_rank,
-    "condition number": condition_number,
+    q.PARTICIPATION_RATIO: participation_ratio,
+    q.EFFECTIVE_RANK: effective_rank,
+    q.MATRIX_RANK: matrix_rank,
+    q.CONDITION_NUMBER: condition_number,
 }
 
 
@@ -73,15 +73,15 @@ def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, Ends]:
         found.append(skip(task.matrix, "all else", f"{seen.odd} entries are not finite"))
         return told(task, found), no_ends(seen)
     if seen.energy.value == 0:
-        norms = ("spectral norm", "Frobenius norm")
+        norms = (q.SPECTRAL_NORM, q.FROBENIUS_NORM)
         found += [read(task.matrix, name, Estimate.exactly(0.0)) for name in norms]
         found.append(skip(task.matrix, "all else", "it is exactly zero"))
         return told(task, found), no_ends(seen)
     s, ends = _spectrum(task, X, seen)
-    found.append(SiteSpectrum(task.matrix.site, SCAN, task.matrix.form, s))
+    found.append(SiteSpectrum(task.matrix.site, q.SCAN, task.matrix.form, s))
     found += _of_spectrum(s, seen, task.matrix)
     found += of_noise(s, X, seen, task)
-    drawn = sketch(X) if "copy cosine" in task.wanted else None
+    drawn = sketch(X) if q.COPY_COSINE in task.wanted else None
     return told(task, [in_unit(item, power) for item in found], drawn), ends
 
 
@@ -119,16 +119,16 @@ def told(task: Task, found: list[Item], drawn: Tensor | None = None) -> Measured
 def _of_entries(seen: Entries, matrix: Matrix) -> Iterator[Item]:
     """Shares and extremes of the entries; shares that are zero go without saying."""
     for name, count, of in (
-        ("zero entries", seen.zeros, seen.count),
-        ("subnormal entries", seen.subnormal, seen.count),
-        ("saturated entries", seen.saturated, seen.count),
-        ("zero rows", seen.empty[0], len(seen.rows)),
-        ("zero columns", seen.empty[1], len(seen.cols)),
+        (q.ZERO_ENTRIES, seen.zeros, seen.count),
+        (q.SUBNORMAL_ENTRIES, seen.subnormal, seen.count),
+        (q.SATURATED_ENTRIES, seen.saturated, seen.count),
+        (q.ZERO_ROWS, seen.empty[0], len(seen.rows)),
+        (q.ZERO_COLUMNS, seen.empty[1], len(seen.cols)),
     ):
         if count:
             yield read(matrix, name, Estimate.rounded(count / of, ulps=1).at_most(1.0))
     if seen.odd:
-        yield read(matrix, "non-finite entries", Estimate.exactly(float(seen.odd)))
+        yield read(matrix, q.NON_FINITE_ENTRIES, Estimate.exactly(float(seen.odd)))
     elif seen.energy.value > 0:
         yield from _of_sums(seen, matrix)
 
@@ -136,8 +136,8 @@ def _of_entries(seen: Entries, matrix: Matrix) -> Iterator[Item]:
 def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
     """Extremes of the entries, next to all."""
     for name, squares, empty in (
-        ("longest row", seen.rows, seen.empty[0]),
-        ("longest column", seen.cols, seen.empty[1]),
+        (q.LONGEST_ROW, seen.rows, seen.empty[0]),
+        (q.LONGEST_COLUMN, seen.cols, seen.empty[1]),
     ):
         # what is there and too small to be squared is shorter than all others
         lengths = squares.sort().values[empty:].sqrt()
@@ -149,24 +149,24 @@ def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
         ratio = Estimate.rounded(float(lengths[-1]) / usual, ulps=ulps)
         yield read(matrix, name, ratio.at_least(1.0))
     peak = seen.largest / (seen.energy / seen.count).sqrt()
-    yield read(matrix, "largest entry", peak.at_least(1.0))
+    yield read(matrix, q.LARGEST_ENTRY, peak.at_least(1.0))
     if (spread := seen.spread).low <= 0:
-        yield skip(matrix, "mean shift", "its entries do not differ, or by rounding only")
+        yield skip(matrix, q.MEAN_SHIFT, "its entries do not differ, or by rounding only")
         return
     m, n = matrix.shape
     constant = (seen.mean**2).sqrt() * math.sqrt(m * n)
-    yield read(matrix, "mean shift", constant / (spread * (math.sqrt(m) + math.sqrt(n))))
+    yield read(matrix, q.MEAN_SHIFT, constant / (spread * (math.sqrt(m) + math.sqrt(n))))
 
 
 def _of_spectrum(s: Spectrum, seen: Entries, matrix: Matrix) -> Iterator[Item]:
     top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how, s.risk)
-    yield read(matrix, "spectral norm", top)
-    yield read(matrix, "Frobenius norm", seen.energy.sqrt())
+    yield read(matrix, q.SPECTRAL_NORM, top)
+    yield read(matrix, q.FROBENIUS_NORM, seen.energy.sqrt())
     if not s.complete:
         ratio = seen.energy / top**2
-        yield read(matrix, "stable rank", ratio.at_least(1.0).at_most(float(min(s.shape))))
+        yield read(matrix, q.STABLE_RANK, ratio.at_least(1.0).at_most(float(min(s.shape))))
         why = f"the {len(s.sigma)} largest of {min(s.shape)} singular values were computed"
-        names = (*WHOLE, "spectral entropy", "energy rank", "noise distance", *TAIL)
+        names = (*WHOLE, q.SPECTRAL_ENTROPY, q.ENERGY_RANK, q.NOISE_DISTANCE, *TAIL)
         yield skip(matrix, ", ".join(names), f"{why}: --exact computes all")
         return
     yield from of_whole(s, matrix)
@@ -174,15 +174,15 @@ def _of_spectrum(s: Spectrum, seen: Entries, matrix: Matrix) -> Iterator[Item]:
 
 def of_whole(s: Spectrum, matrix: Matrix) -> Iterator[Item]:
     """What all singular values tell of a matrix that is not zero."""
-    yield read(matrix, "stable rank", stable_rank(s))
+    yield read(matrix, q.STABLE_RANK, stable_rank(s))
     for name, of in WHOLE.items():
         yield read(matrix, name, of(s))
     if min(s.shape) > 1:
         entropy = effective_rank(s).log() / math.log(min(s.shape))
-        yield read(matrix, "spectral entropy", entropy.at_least(0.0).at_most(1.0))
+        yield read(matrix, q.SPECTRAL_ENTROPY, entropy.at_least(0.0).at_most(1.0))
     else:
-        yield skip(matrix, "spectral entropy", "one singular value has none")
-    yield read(matrix, "energy rank", _energy_rank(s))
+        yield skip(matrix, q.SPECTRAL_ENTROPY, "one singular value has none")
+    yield read(matrix, q.ENERGY_RANK, _energy_rank(s))
 
 
 def _energy_rank(s: Spectrum) -> Estimate:

@@ -12,6 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.linalg.random_matrix import (
     Noise,
     PowerLaw,
@@ -25,8 +26,8 @@ from sigmascope.records.scans import Matrix
 from sigmascope.scanning.entries import Entries
 from sigmascope.scanning.tasks import Task, read, skip
 
-NOISE = ("noise level", "noise edge", "noise distance", "random baseline", "spikes", "spike energy")
-TAIL = ("power-law exponent", "power-law p-value")
+NOISE = (q.NOISE_LEVEL, q.NOISE_EDGE, q.NOISE_DISTANCE, q.RANDOM_BASELINE, q.SPIKES, q.SPIKE_ENERGY)
+TAIL = (q.POWER_LAW_EXPONENT, q.POWER_LAW_P_VALUE)
 SPIKES = 10  # above the noise, fewer of which make no tail
 
 

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.linalg import condition_number, effective_rank, schatten_norm, stable_rank
-from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum
 from sigmascope.records.scans import Matrix
 
@@ -16,11 +16,11 @@ BLOCKS = 2**22  # complex entries of the blocks that are solved at a time
 WORK = 2e12  # multiplications that one operator may cost
 ENTRIES = 2**26  # complex entries of all blocks of one operator: a GiB
 QUANTITIES = {
-    "spectral norm": lambda s: schatten_norm(s, math.inf),
-    "Frobenius norm": lambda s: schatten_norm(s, 2.0),
-    "stable rank": stable_rank,
-    "effective rank": effective_rank,
-    "condition number": condition_number,
+    q.SPECTRAL_NORM: lambda s: schatten_norm(s, math.inf),
+    q.FROBENIUS_NORM: lambda s: schatten_norm(s, 2.0),
+    q.STABLE_RANK: stable_rank,
+    q.EFFECTIVE_RANK: effective_rank,
+    q.CONDITION_NUMBER: condition_number,
 }
 
 
@@ -95,4 +95,4 @@ def _solved(blocks: Tensor) -> Float64[Tensor, " k"]:
 
 
 def _read(matrix: Matrix, name: str, estimate: Estimate) -> Reading:
-    return Reading(matrix.site, name, estimate, SCAN, "operator")
+    return Reading(matrix.site, name, estimate, q.SCAN, "operator")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from sigmascope import gate
+from sigmascope import gate, quantities as q
 from sigmascope.records import Skipped
 from sigmascope.records.scans import Effort, Matrix, ScanPlan
 from sigmascope.scanning.costs import effort_of, memory_of, rate, work_of
@@ -18,7 +18,7 @@ from sigmascope.scanning.tasks import Pair, Product, Task
 from sigmascope.sources.stored import Adapter, Checkpoint, Stored
 
 Draft = tuple[Matrix, Cut | Product, str]  # with what has to be said of it
-MEETINGS = frozenset({"alignment", "unit imbalance"})
+MEETINGS = frozenset({q.ALIGNMENT, q.UNIT_IMBALANCE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def planned(
     """A plan of so much work on these matrices of an open checkpoint."""
     about = {
         "format": checkpoint.format,
-        "spikes": "flagged in noise with a chance of 1 % a matrix at most",
+        q.SPIKES: "flagged in noise with a chance of 1 % a matrix at most",
     }
     return ScanPlan(
         checkpoint.name,

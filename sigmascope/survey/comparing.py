@@ -7,6 +7,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from sigmascope import quantities as q
 from sigmascope.gate import Refusal
 from sigmascope.probes import Weight, as_matrix
 from sigmascope.probes.execution import plain
@@ -171,7 +172,7 @@ def _of_tensors(state: Mapping[str, Tensor]) -> tuple[Reading, ...]:
         shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         weights.append(Weight(name, "matrix", matrix, shape))
     norms = (
-        Reading(n, "Frobenius norm", _norm(t), "weights", "matrix") for n, t in floating.items()
+        Reading(n, q.FROBENIUS_NORM, _norm(t), "weights", "matrix") for n, t in floating.items()
     )
     return (*norms, *rank_one_readings(tuple(weights)))
 

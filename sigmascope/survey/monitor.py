@@ -7,10 +7,10 @@ from typing import Any, final
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from sigmascope import quantities as q
 from sigmascope.gate import Closing, Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.quantities import View
 from sigmascope.records import Estimate, Reading
 from sigmascope.store import Run
 from sigmascope.survey.profiling import profile
@@ -61,7 +61,7 @@ class Monitor(Closing):
         probe_batch: Batch,
         *,
         every: int = 100,
-        views: Collection[View] = ("representations", "weights", "balances"),
+        views: Collection[q.View] = ("representations", "weights", "balances"),
         targets: Any = None,
         loss: Loss | None = None,
         optimizers: Collection[Optimizer] = (),
@@ -121,8 +121,8 @@ class Monitor(Closing):
     ) -> Iterator[Reading]:
         if loss is not None:
             value = float(loss.detach()) if isinstance(loss, Tensor) else float(loss)
-            yield Reading("(loss)", "loss", Estimate.exactly(value), "gradients")
-        others: list[View] = [v for v in self._views if v != "balances"]
+            yield Reading("(loss)", q.LOSS, Estimate.exactly(value), "gradients")
+        others: list[q.View] = [v for v in self._views if v != "balances"]
         if others:
             yield from profile(self._model, self._batch, views=others, **self._of).readings
         if self._ledger is not None:
@@ -131,11 +131,11 @@ class Monitor(Closing):
     def _balances(self, drifts: tuple[le2022.conservation.Drift, ...]) -> Iterator[Reading]:
         for d in drifts:
             estimate = Estimate.rounded(d.drift, ulps=64)
-            yield Reading(d.site, "balance drift", estimate, "balances", d.invariant.kind)
+            yield Reading(d.site, q.BALANCE_DRIFT, estimate, "balances", d.invariant.kind)
         subject = Subject(self._model, self._batch)
         yield from rank_one_readings(subject.weights)
         yield from alignment_readings(subject)
         looked = self._signs.look(self._model, self._batch, step=self.steps)
         for site, stability in looked.items():
             share = Estimate.exactly(stability.changed)
-            yield Reading(site, "sign changes", share, "balances")
+            yield Reading(site, q.SIGN_CHANGES, share, "balances")

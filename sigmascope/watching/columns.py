@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sigmascope.quantities import WATCH
+from sigmascope import quantities as q
 from sigmascope.records import Estimate, Reading
 
 UNKNOWN = "not a number"
@@ -50,12 +50,12 @@ class Column:
         """As they are filed; what is not a number is an entry that is not finite."""
         if self.estimates:
             for site, estimate in zip(self.sites, self.estimates, strict=True):
-                yield Reading(site, self.quantity, estimate, WATCH, self.form)
+                yield Reading(site, self.quantity, estimate, q.WATCH, self.form)
             return
         for site, value in zip(self.sites, self.values, strict=True):
             if math.isnan(value):
                 some = Estimate(1.0, 1.0, math.inf, f"{self.quantity} is {UNKNOWN}")
-                yield Reading(site, "non-finite entries", some, WATCH, self.quantity)
+                yield Reading(site, q.NON_FINITE_ENTRIES, some, q.WATCH, self.quantity)
             else:
                 within = Estimate.within(value, abs(value) * self.error, how=self.how)
-                yield Reading(site, self.quantity, within, WATCH, self.form)
+                yield Reading(site, self.quantity, within, q.WATCH, self.form)

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from sigmascope import quantities as q
 from sigmascope.probes.execution import layers
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.columns import Column
@@ -116,7 +117,7 @@ class Inputs:
             return False
         value = size.item()
         x = math.log(value) if math.isfinite(value) and value > 0 else self._level
-        self._alarms.glance(step, Column("mean square", [self._site], [value]))
+        self._alarms.glance(step, Column(q.MEAN_SQUARE, [self._site], [value]))
         self._count += 1
         far = self._count > KNOWN and abs(x - self._level) > FAR
         self.next = step + 2 if far else step + 1 + self._apart(purses)

@@ -6,7 +6,7 @@ has sixteen, so that runs share nearly all of them, and a long run has some hund
 
 import math
 
-from sigmascope.quantities import WATCH
+from sigmascope import quantities as q
 from sigmascope.records import Estimate, Reading
 from sigmascope.watching.looks import LOSS, MEANS
 
@@ -49,5 +49,5 @@ class LossMeans:
     def _close(self, end: int) -> None:
         if self._count:
             mean = Estimate.exactly(self._sum / self._count, how=f"mean of {self._count} losses")
-            self._done.append((self._end, Reading(LOSS, "loss", mean, WATCH, MEANS)))
+            self._done.append((self._end, Reading(LOSS, q.LOSS, mean, q.WATCH, MEANS)))
         self._end, self._sum, self._count = end, 0.0, 0

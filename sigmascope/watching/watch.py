@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
+from sigmascope import quantities as q
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.quantities import View
 from sigmascope.records import Finding, Skipped
 from sigmascope.watching.again import Again
 from sigmascope.watching.alarms import Alarms
@@ -100,7 +100,7 @@ class Watch(Closing):
         probe_batch: Batch | None = None,
         targets: Any = None,
         loss: Loss | None = None,
-        views: Collection[View] = ("features",),
+        views: Collection[q.View] = ("features",),
         start: int | None = None,
         together: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -273,7 +273,7 @@ class Watch(Closing):
         """Seconds of filing, and the alarms of a look."""
         columns = [f for f in found if isinstance(f, Column)]
         rest = [f for f in found if not isinstance(f, Column)]
-        columns.append(Column("watched share", [OWN], [min(self.share, 1.0)]))
+        columns.append(Column(q.WATCHED_SHARE, [OWN], [min(self.share, 1.0)]))
         alarms = tuple(self._alarms.look(self.steps, columns))
         skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added.since()], []
         self._filing.keep(self.steps, columns, rest, alarms, skipped)

@@ -29,7 +29,7 @@ NEVER = (  # wherever they lie
     "*.run", "*.pyc", "*.csv", "*-ubyte*",
 )  # fmt: skip
 NEEDED = (  # read where it runs
-    "sigmascope/py.typed", "sigmascope/__init__.pyi", "sigmascope/quantities.toml",
+    "sigmascope/py.typed", "sigmascope/__init__.pyi",
     "sigmascope/references.csv",
 )  # fmt: skip
 ASK = (

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from statistics import median
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
 from sigmascope.records import Finding, Kind, rule
 
@@ -16,10 +17,10 @@ UNMOVED_WEIGHTS = Kind(
 )
 
 
-@rule("relative change", UNMOVED_WEIGHTS)
+@rule(q.RELATIVE_CHANGE, UNMOVED_WEIGHTS)
 def unmoved(facts: Facts) -> Iterator[Finding]:
     """Matrices of which not one bit differs."""
-    moved = facts.of("relative change")
+    moved = facts.of(q.RELATIVE_CHANGE)
     still = [pair for pair in moved if pair[1].estimate.value == 0]
     yield from told(
         UNMOVED_WEIGHTS,
@@ -37,10 +38,10 @@ FAR_MOVED_WEIGHTS = Kind(
 )
 
 
-@rule("relative change", FAR_MOVED_WEIGHTS)
+@rule(q.RELATIVE_CHANGE, FAR_MOVED_WEIGHTS)
 def far_moved(facts: Facts) -> Iterator[Finding]:
     """Matrices that moved much farther than the others."""
-    moved = facts.of("relative change")
+    moved = facts.of(q.RELATIVE_CHANGE)
     values = [r.estimate.value for _, r in moved if r.estimate.value > 0]
     usual = median(values) if len(values) >= 3 else 0.0
     yield from told(
@@ -59,13 +60,13 @@ INTRUDER_DIRECTIONS = Kind(
 )
 
 
-@rule("intruders", INTRUDER_DIRECTIONS)
+@rule(q.INTRUDERS, INTRUDER_DIRECTIONS)
 def intruders(facts: Facts) -> Iterator[Finding]:
     """Leading directions that fine-tuning wrote over those of before."""
     yield from told(
         INTRUDER_DIRECTIONS,
         "note",
-        worst((m, r) for m, r in facts.of("intruders") if r.estimate.low > 0),
+        worst((m, r) for m, r in facts.of(q.INTRUDERS) if r.estimate.low > 0),
         "leading directions of the second version are none of the first: fine-tuning wrote over "
         "the spectrum there, and forgets more.",
         "Take a lower rate or a higher rank for the adapter, or fine-tune fully.",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
 from sigmascope.records import Finding, Kind, Reading, rule
 from sigmascope.records.scans import Matrix
@@ -20,13 +21,13 @@ NON_FINITE_WEIGHTS = Kind(
 )
 
 
-@rule("non-finite entries", NON_FINITE_WEIGHTS)
+@rule(q.NON_FINITE_ENTRIES, NON_FINITE_WEIGHTS)
 def non_finite(facts: Facts) -> Iterator[Finding]:
     """Infinities and nan."""
     yield from told(
         NON_FINITE_WEIGHTS,
         "error",
-        worst(facts.of("non-finite entries")),
+        worst(facts.of(q.NON_FINITE_ENTRIES)),
         "entries are infinite or nan. Whatever passes through them is lost.",
         "Take an earlier checkpoint; the step after it overflowed.",
     )
@@ -44,10 +45,10 @@ UNTRAINED_ADAPTER = Kind(
 )
 
 
-@rule("Frobenius norm", ZERO_MATRIX, UNTRAINED_ADAPTER)
+@rule(q.FROBENIUS_NORM, ZERO_MATRIX, UNTRAINED_ADAPTER)
 def zero_matrix(facts: Facts) -> Iterator[Finding]:
     """Matrices of which every entry is zero."""
-    found = [(m, r) for m, r in facts.of("Frobenius norm") if r.estimate.value == 0]
+    found = [(m, r) for m, r in facts.of(q.FROBENIUS_NORM) if r.estimate.value == 0]
     drawn = [pair for pair in found if pair[0].form != "product"]
     yield from told(
         ZERO_MATRIX,
@@ -74,7 +75,7 @@ BROKEN_SCALES = Kind(
 )
 
 
-@rule("longest row", BROKEN_SCALES)
+@rule(q.LONGEST_ROW, BROKEN_SCALES)
 def broken_scales(facts: Facts) -> Iterator[Finding]:
     """Rows, columns or whole matrices of quantised numbers that are far too large."""
     yield from told(
@@ -96,7 +97,7 @@ OUTLIER_ROWS = Kind(
 )
 
 
-@rule("longest row", OUTLIER_ROWS)
+@rule(q.LONGEST_ROW, OUTLIER_ROWS)
 def long_rows(facts: Facts) -> Iterator[Finding]:
     """The same in numbers that need no scale."""
     yield from told(
@@ -111,7 +112,7 @@ def long_rows(facts: Facts) -> Iterator[Finding]:
 
 def _long(facts: Facts) -> Iterator[tuple[Matrix, Reading]]:
     seen: set[str] = set()
-    for name in ("longest row", "longest column"):
+    for name in (q.LONGEST_ROW, q.LONGEST_COLUMN):
         for matrix, reading in facts.of(name):
             if reading.estimate.value >= LONG and matrix.site not in seen:
                 seen.add(matrix.site)
@@ -138,13 +139,13 @@ VANISHING_WEIGHTS = Kind(
 )
 
 
-@rule("Frobenius norm", EXPLODING_WEIGHTS, VANISHING_WEIGHTS)
+@rule(q.FROBENIUS_NORM, EXPLODING_WEIGHTS, VANISHING_WEIGHTS)
 def outlying_size(facts: Facts) -> Iterator[Finding]:
     """Matrices far larger or smaller than the others of their kind."""
     large, small = [], []
-    for matrix, reading in facts.of("Frobenius norm"):
+    for matrix, reading in facts.of(q.FROBENIUS_NORM):
         # heads of few rows are small, and entries of narrow layers large, by design
-        ratios = [facts.over_usual("Frobenius norm", matrix, e) for e in (lambda _: 1.0, per_entry)]
+        ratios = [facts.over_usual(q.FROBENIUS_NORM, matrix, e) for e in (lambda _: 1.0, per_entry)]
         if min(ratios) >= APART:
             large.append((matrix, reading))
         elif max(ratios) <= 1 / APART:
@@ -173,7 +174,7 @@ DEAD_ROWS = Kind(
 )
 
 
-@rule("zero rows", DEAD_ROWS)
+@rule(q.ZERO_ROWS, DEAD_ROWS)
 def dead_units(facts: Facts) -> Iterator[Finding]:
     """Rows or columns that are exactly zero."""
     yield from told(
@@ -181,7 +182,7 @@ def dead_units(facts: Facts) -> Iterator[Finding]:
         "warning",
         worst(
             (m, r)
-            for name in ("zero rows", "zero columns")
+            for name in (q.ZERO_ROWS, q.ZERO_COLUMNS)
             for m, r in facts.of(name)
             if DEAD <= r.estimate.value < 1 and m.kind not in ENDS
         ),
@@ -197,13 +198,13 @@ SATURATED_WEIGHTS = Kind(
 )
 
 
-@rule("saturated entries", SATURATED_WEIGHTS)
+@rule(q.SATURATED_ENTRIES, SATURATED_WEIGHTS)
 def saturated(facts: Facts) -> Iterator[Finding]:
     """Entries at the end of their format."""
     yield from told(
         SATURATED_WEIGHTS,
         "warning",
-        worst(facts.of("saturated entries")),
+        worst(facts.of(q.SATURATED_ENTRIES)),
         "entries are at the largest number of their format: they were cut off there.",
         "Convert again from the original in a wider format, as bfloat16 for float16.",
     )
@@ -216,13 +217,13 @@ SUBNORMAL_WEIGHTS = Kind(
 )
 
 
-@rule("subnormal entries", SUBNORMAL_WEIGHTS)
+@rule(q.SUBNORMAL_ENTRIES, SUBNORMAL_WEIGHTS)
 def underflown(facts: Facts) -> Iterator[Finding]:
     """Entries below the normal numbers of their format."""
     yield from told(
         SUBNORMAL_WEIGHTS,
         "note",
-        worst((m, r) for m, r in facts.of("subnormal entries") if r.estimate.value >= DEAD),
+        worst((m, r) for m, r in facts.of(q.SUBNORMAL_ENTRIES) if r.estimate.value >= DEAD),
         "a hundredth of the entries or more are below the smallest normal number of their format, "
         "and have lost digits.",
         "Convert again from the original in a format with more exponents, as bfloat16.",

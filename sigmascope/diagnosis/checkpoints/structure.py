@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
 from sigmascope.records import Finding, Kind, Reading, rule
 from sigmascope.records.scans import Matrix
@@ -26,15 +27,15 @@ COLLAPSED_RANK = Kind(
 )
 
 
-@rule("effective rank", COLLAPSED_RANK)
+@rule(q.EFFECTIVE_RANK, COLLAPSED_RANK)
 def collapsed(facts: Facts) -> Iterator[Finding]:
     """Matrices that use a tenth of the directions that others of their kind use, in share too."""
     found = [
         (matrix, reading)
-        for matrix, reading in facts.of("effective rank")
+        for matrix, reading in facts.of(q.EFFECTIVE_RANK)
         # a score head of one row uses all the directions it has
-        if facts.over_usual("effective rank", matrix) <= NARROW
-        and facts.over_usual("effective rank", matrix, share) <= NARROW
+        if facts.over_usual(q.EFFECTIVE_RANK, matrix) <= NARROW
+        and facts.over_usual(q.EFFECTIVE_RANK, matrix, share) <= NARROW
     ]
     yield from told(
         COLLAPSED_RANK,
@@ -60,12 +61,12 @@ LOW_RANK = Kind(
 )
 
 
-@rule("matrix rank", LOW_RANK)
+@rule(q.MATRIX_RANK, LOW_RANK)
 def deficient(facts: Facts) -> Iterator[Finding]:
     """Matrices of at most half the rank they could have."""
     found = [
         (m, r)
-        for m, r in facts.of("matrix rank")
+        for m, r in facts.of(q.MATRIX_RANK)
         if r.estimate.high <= POOR * min(m.shape) and m.form != "product" and min(m.shape) > 2
     ]
     known = {m.site for m, _ in found}
@@ -81,9 +82,9 @@ def deficient(facts: Facts) -> Iterator[Finding]:
 
 def _rounded(facts: Facts) -> Iterator[tuple[Matrix, Reading]]:
     """Matrices whose bulk is no more than what rounding to their format leaves."""
-    levels = facts.readings.get("noise level", {})
-    for matrix, reading in facts.of("spikes"):
-        norm, level = facts.value("Frobenius norm", matrix), levels.get(matrix.site)
+    levels = facts.readings.get(q.NOISE_LEVEL, {})
+    for matrix, reading in facts.of(q.SPIKES):
+        norm, level = facts.value(q.FROBENIUS_NORM, matrix), levels.get(matrix.site)
         unit = ROUNDING.get(matrix.dtype)
         if norm and level and unit and reading.estimate.value <= POOR * min(matrix.shape):
             rms = norm / math.sqrt(matrix.rows * matrix.cols)
@@ -100,14 +101,14 @@ NOISE_ONLY = Kind(
 )
 
 
-@rule("spikes", NOISE_ONLY)
+@rule(q.SPIKES, NOISE_ONLY)
 def noise_only(facts: Facts) -> Iterator[Finding]:
     """Matrices in which nothing sticks out of noise."""
     found = []
-    for matrix, reading in facts.of("spikes"):
+    for matrix, reading in facts.of(q.SPIKES):
         if reading.estimate.value == 0 and _like_noise(facts, matrix):
             found.append((matrix, reading))
-    looked = len(facts.readings.get("spikes", {}))
+    looked = len(facts.readings.get(q.SPIKES, {}))
     everywhere = bool(looked) and len(found) >= 0.9 * looked
     yield from told(
         NOISE_ONLY,
@@ -122,10 +123,10 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
 
 def _like_noise(facts: Facts, matrix: Matrix) -> bool:
     """Whether the bulk follows the law of noise; where it is unknown, whether its top is as far."""
-    apart = facts.value("noise distance", matrix)
+    apart = facts.value(q.NOISE_DISTANCE, matrix)
     if apart is not None:
         return apart <= NEAR + SIZED / min(matrix.shape)
-    top, random = (facts.value(name, matrix) for name in ("spectral norm", "random baseline"))
+    top, random = (facts.value(name, matrix) for name in (q.SPECTRAL_NORM, q.RANDOM_BASELINE))
     return top is not None and random is not None and top >= TOP * random
 
 
@@ -137,11 +138,11 @@ COMPRESSIBLE = Kind(
 )
 
 
-@rule("energy rank", COMPRESSIBLE)
+@rule(q.ENERGY_RANK, COMPRESSIBLE)
 def compressible(facts: Facts) -> Iterator[Finding]:
     """Matrices of which two thin factors hold nearly everything."""
     found = []
-    for matrix, reading in facts.of("energy rank"):
+    for matrix, reading in facts.of(q.ENERGY_RANK):
         m, n = matrix.shape
         if matrix.form != "product" and reading.estimate.high * (m + n) <= THIN * m * n:
             found.append((matrix, reading))
@@ -169,10 +170,10 @@ COPIED_WEIGHTS = Kind(
 )
 
 
-@rule("copy cosine", COPIED_WEIGHTS)
+@rule(q.COPY_COSINE, COPIED_WEIGHTS)
 def copies(facts: Facts) -> Iterator[Finding]:
     """Matrices that are copies of others."""
-    found = [r for r in facts.scan.readings if r.quantity == "copy cosine"]
+    found = [r for r in facts.scan.readings if r.quantity == q.COPY_COSINE]
     by_site = {m.site: m for m in facts.scan.matrices}
     found.sort(key=lambda r: -abs(r.estimate.value))
     pairs = [(by_site[r.site.split(" = ")[0]], r) for r in found]
@@ -203,7 +204,7 @@ def _how(reading: Reading) -> str:
 
 def _factor(facts: Facts, site: str) -> str:
     """How many times as large the second of a pair is, where that shows in three digits."""
-    sizes = facts.readings.get("Frobenius norm", {})
+    sizes = facts.readings.get(q.FROBENIUS_NORM, {})
     one, other = (sizes.get(name) for name in site.split(" = "))
     if one is None or other is None or not one.estimate.value:
         return ""

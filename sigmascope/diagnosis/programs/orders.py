@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.programs.data import Mapped, as_they_lie, count_of, parted
 from sigmascope.diagnosis.programs.opened import Opened
 from sigmascope.diagnosis.programs.program import Program
@@ -42,7 +43,7 @@ def order_items(data: Any) -> Iterator[Item]:
     total, least = count.total(), min(map(len, batches))
     chance = math.fsum((n / total) ** least for n in count.values())
     alike = sum(len(set(b)) == 1 for b in batches) / len(batches)
-    for name, share in (("batches of one class", alike), ("the same if mixed", chance)):
+    for name, share in ((q.BATCHES_OF_ONE_CLASS, alike), (q.THE_SAME_IF_MIXED, chance)):
         yield Reading(SITE, name, Estimate.exactly(share), "setup")
 
 

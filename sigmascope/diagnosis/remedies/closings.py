@@ -8,6 +8,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor, nn
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
 from sigmascope.diagnosis.remedies.wrapping import Around
 from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
@@ -217,7 +218,7 @@ class StandardiseTargets(Remedy):
     cures: ClassVar[tuple[Kind, ...]] = (UNSCALED_TARGETS, LOUD_OUTPUT)
     says: ClassVar[str] = "Learn targets less their mean, over their spread."
     source: ClassVar[str] = "LeCun et al. 1998, Sec. 4.5"
-    needs: ClassVar[str] = "target size"
+    needs: ClassVar[str] = q.TARGET_SIZE
     rebuilds: ClassVar[bool] = True
 
     targets: Tensor | None = field(default=None, repr=False)

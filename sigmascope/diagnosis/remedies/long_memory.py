@@ -6,6 +6,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor, nn
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
 from sigmascope.diagnosis.rules.sequences import EXPLODING_THROUGH_TIME, VANISHING_THROUGH_TIME
 from sigmascope.probes.samples import Batch
@@ -36,7 +37,7 @@ class LongMemory(Remedy):
         "the sequences are."
     )
     source: ClassVar[str] = "Saxe et al. 2014; Le et al. 2015; Tallec & Ollivier 2018, Sec. 3"
-    needs: ClassVar[str] = "step factor"
+    needs: ClassVar[str] = q.STEP_FACTOR
 
     generator: torch.Generator | None = field(default=None, repr=False)
 

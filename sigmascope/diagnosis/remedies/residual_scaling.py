@@ -6,6 +6,7 @@ from typing import ClassVar, final
 
 from torch import nn
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy
 from sigmascope.diagnosis.remedies.skip_connections import NO_BRANCH, multiply, scaled_branches
 from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS
@@ -39,7 +40,7 @@ class RescaleResidual(Remedy):
     )
     says: ClassVar[str] = "Scale every residual branch by one over the root of their number."
     source: ClassVar[str] = "Daneshmand et al. 2020, Lemma 3, for small gamma"
-    needs: ClassVar[str] = "branch strength"
+    needs: ClassVar[str] = q.BRANCH_STRENGTH
 
     c: float = 1.0
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, hooked
 from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS, VANISHING_ADJOINTS
 from sigmascope.diagnosis.rules.representations import (
@@ -107,7 +108,7 @@ class ZeroBranches(Remedy):
     )
     says: ClassVar[str] = "Set the last weight of every residual branch to zero."
     source: ClassVar[str] = "Goyal et al. 2017, Sec. 5.1; Zhang et al. 2019"
-    needs: ClassVar[str] = "branch strength"
+    needs: ClassVar[str] = q.BRANCH_STRENGTH
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
         found = scaled_branches(model, batches[0])

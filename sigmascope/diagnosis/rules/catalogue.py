@@ -10,6 +10,7 @@ The thresholds were set on default, He, BatchNorm and LayerNorm networks of dept
 
 from dataclasses import dataclass
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules import (
     data,
     dependences,
@@ -22,7 +23,6 @@ from sigmascope.diagnosis.rules import (
     training,
     weights,
 )
-from sigmascope.quantities import ALL, EVERY
 from sigmascope.records import Kind, Profile, Rule, kinds_of
 
 RULES: tuple[Rule[Profile], ...] = (
@@ -140,7 +140,7 @@ class Unheard:
 
 def unheard(profile: Profile) -> tuple[Unheard, ...]:
     """The rules that could not speak, by what they would have read: silence must mean "looked"."""
-    reading: dict[str, list[str]] = {view: [] for view in (*ALL, "task", *EVERY, "training")}
+    reading: dict[str, list[str]] = {view: [] for view in (*q.ALL, "task", *q.EVERY, "training")}
     for rule in RULES:
         reading[rule.reads].append(rule.name)
     silent = ((need, tuple(names), _why(profile, need)) for need, names in reading.items())
@@ -154,7 +154,7 @@ def _why(profile: Profile, need: str) -> str:
     )
     if need == "task":
         asked = "setup" in profile.views
-        if not asked or profile.series("loss of probabilities"):  # read of every task
+        if not asked or profile.series(q.LOSS_OF_PROBABILITIES):  # read of every task
             return "" if asked else "the view `setup` was not asked for"
         return reason("the task", "no targets and loss were given that could be compared")
     if any(r.view == need for r in profile.readings):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
 from sigmascope.diagnosis.rules.representations import (
     COLLAPSE,
@@ -53,8 +54,8 @@ SORTED_SAMPLES = Kind(
 @rule("setup", SORTED_SAMPLES)
 def sorted_samples(profile: Profile) -> Iterator[Finding]:
     """A loader that gives samples as they lie, one class after the other."""
-    mixed = {r.site: r for r in profile.series("the same if mixed")}
-    for r in profile.series("batches of one class"):
+    mixed = {r.site: r for r in profile.series(q.THE_SAME_IF_MIXED)}
+    for r in profile.series(q.BATCHES_OF_ONE_CLASS):
         chance = mixed[r.site]
         if r.estimate.value >= ALONE and chance.estimate.value < BY_CHANCE:
             yield SORTED_SAMPLES.finding(
@@ -79,9 +80,9 @@ UNSCALED_TARGETS = Kind(
 @rule("task", UNSCALED_TARGETS)
 def unscaled_targets(profile: Profile) -> Iterator[Finding]:
     """Values to be fitted whose size is far from one."""
-    far = [r for r in profile.series("first loss over a constant's") if r.estimate.value > LOUD]
+    far = [r for r in profile.series(q.FIRST_LOSS_OVER_A_CONSTANTS) if r.estimate.value > LOUD]
     far = () if outputs_too_large(profile) else far  # outputs of zero are as far off
-    for r in profile.series("target size"):
+    for r in profile.series(q.TARGET_SIZE):
         size = r.estimate.value
         if size > LARGE_TARGET or size < SMALL_TARGET or far:
             yield UNSCALED_TARGETS.finding(
@@ -122,7 +123,7 @@ def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
     """Inputs whose size is far from one, an error where training breaks on them alone."""
     runs = Runs.of(profile)
     offset = {f.site for f in offset_inputs(profile) if f.severity != "note"}
-    for r in profile.series("input size"):
+    for r in profile.series(q.INPUT_SIZE):
         if r.site in offset:
             continue
         size = r.estimate.value
@@ -152,8 +153,8 @@ OFFSET_INPUTS = Kind(
 def offset_inputs(profile: Profile) -> Iterator[Finding]:
     """Inputs whose mean dwarfs what tells them apart, where training without it is better."""
     runs = Runs.of(profile)
-    spreads = {r.site: r for r in profile.series("input spread")}
-    for r in profile.series("input size"):
+    spreads = {r.site: r for r in profile.series(q.INPUT_SPREAD)}
+    for r in profile.series(q.INPUT_SIZE):
         spread, size = spreads.get(r.site), r.estimate.value
         if spread is None or not SAME * size < spread.estimate.value < OFFSET * size:
             continue
@@ -188,8 +189,8 @@ REPEATED_INPUTS = Kind(
 @rule("task", REPEATED_INPUTS)
 def repeated_inputs(profile: Profile) -> Iterator[Finding]:
     """Samples that come again and again, each time with other targets."""
-    for r in profile.series("contradicted targets"):
-        for distinct in profile.series("distinct samples")[:1]:
+    for r in profile.series(q.CONTRADICTED_TARGETS):
+        for distinct in profile.series(q.DISTINCT_SAMPLES)[:1]:
             if r.estimate.low <= CONTRADICTED:
                 continue
             yield REPEATED_INPUTS.finding(
@@ -225,7 +226,7 @@ def alike_inputs(profile: Profile) -> Iterator[Finding]:
     if not found:
         return
     empty = empty_inputs(profile)
-    small = next((r for r in found if r.quantity == "relative variation"), None)
+    small = next((r for r in found if r.quantity == q.RELATIVE_VARIATION), None)
     apart = (
         "" if small is None else f" (they differ by {share_words(small.estimate)} of their size)"
     )

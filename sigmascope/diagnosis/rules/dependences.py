@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
 from sigmascope.diagnosis.rules.outputs import OUT_OF_REACH
 from sigmascope.diagnosis.rules.representations import (
@@ -40,7 +41,7 @@ HEAVY_DROPOUT = Kind(
 @rule("setup", HEAVY_DROPOUT)
 def heavy_dropout(profile: Profile) -> Iterator[Finding]:
     """Dropout that leaves next to nothing."""
-    heavy = [r for r in profile.series("dropped share") if r.estimate.value > HEAVY]
+    heavy = [r for r in profile.series(q.DROPPED_SHARE) if r.estimate.value > HEAVY]
     if heavy:
         worst = max(heavy, key=lambda r: r.estimate.value)
         share = worst.estimate.value
@@ -76,8 +77,8 @@ MIXED_SAMPLES = Kind(
 @rule("setup", MIXED_SAMPLES)
 def mixed_samples(profile: Profile) -> Iterator[Finding]:
     """Outputs of a sample that depend on the other samples of the batch."""
-    whole = any(r.estimate.value == 1 for r in profile.series("steps of an epoch"))
-    for r in profile.series("dependence on other samples"):
+    whole = any(r.estimate.value == 1 for r in profile.series(q.STEPS_OF_AN_EPOCH))
+    for r in profile.series(q.DEPENDENCE_ON_OTHER_SAMPLES):
         if r.form == "pairs" or r.estimate.value <= MIXED:
             continue  # samples are compared with one another
         yield MIXED_SAMPLES.finding(
@@ -122,7 +123,7 @@ STALE_STATISTICS = Kind(
 @rule("setup", STALE_STATISTICS)
 def stale_statistics(profile: Profile) -> Iterator[Finding]:
     """Running statistics of batch normalisers that are not those of the data."""
-    sizes = profile.series("normalised square")
+    sizes = profile.series(q.NORMALISED_SQUARE)
     apart = [r for r in sizes if not 1 / APART <= r.estimate.value <= APART]
     far = [r for r in apart if not 1 / FAR <= r.estimate.value <= FAR]
     if len(apart) > MOST * len(sizes) or far:
@@ -155,7 +156,7 @@ UNTOUCHED_STATISTICS = Kind(
 @rule("setup", UNTOUCHED_STATISTICS)
 def untouched_statistics(profile: Profile) -> Iterator[Finding]:
     """Batch normalisers in evaluation mode whose statistics no batch has made."""
-    found = profile.series("batches seen")
+    found = profile.series(q.BATCHES_SEEN)
     if found:
         yield UNTOUCHED_STATISTICS.finding(
             found[0].site,

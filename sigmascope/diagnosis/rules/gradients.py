@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from statistics import median
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.training import STUCK, Runs
 from sigmascope.diagnosis.rules.trends import Series, over_depth
 from sigmascope.diagnosis.trainability.model import likely_to_fit
 from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
 
-ZERO = "gradient of a zero weight"
+ZERO = q.GRADIENT_OF_A_ZERO_WEIGHT
 BEHIND_ZEROS = "behind zeros"  # of a weight that starts at zero, and moves
 JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"
 SMALL_TANGENTS, LARGE_TANGENTS = 1e-6, 1e9  # trace of the tangent kernel; healthy nets 1e2 to 1e5
@@ -37,7 +38,7 @@ def tangent_size(profile: Profile) -> Iterator[Finding]:
     found, total = _tangents(profile)
     if len(found) < 3 or total == 0 or SMALL_TANGENTS < total < LARGE_TANGENTS:
         return
-    if any(FAST < r.estimate.value < SLOW for r in profile.series("Polyak step")):
+    if any(FAST < r.estimate.value < SLOW for r in profile.series(q.POLYAK_STEP)):
         return
     moves = "hardly move the outputs" if total < 1 else "throw the outputs far off"
     share = found[0].estimate.value / total
@@ -75,7 +76,7 @@ def no_tangents(profile: Profile) -> Iterator[Finding]:
 
 def _tangents(profile: Profile) -> tuple[list[Reading], float]:
     """Shares of the tangent kernel's trace, the largest first, and their sum."""
-    shares = sorted(profile.series("NTK trace", view="features"), key=lambda r: -r.estimate.value)
+    shares = sorted(profile.series(q.NTK_TRACE, view="features"), key=lambda r: -r.estimate.value)
     return shares, sum(r.estimate.value for r in shares)
 
 
@@ -91,7 +92,7 @@ NO_GRADIENT = Kind(
 def cut_weights(profile: Profile) -> Iterator[Finding]:
     """Weights that get no gradient though they are not zero: a path that is cut."""
     names = {name for layer in profile.layers for name in layer.parameters}
-    moved = profile.series("relative gradient")
+    moved = profile.series(q.RELATIVE_GRADIENT)
     # behind a weight that starts at zero, and moves, nothing is cut off for long
     apart = [r for r in moved if r.estimate.value == 0 and r.form != BEHIND_ZEROS]
     cut = [r for r in apart if r.site in names]
@@ -136,7 +137,7 @@ VANISHING_ADJOINTS = Kind(
 @rule("features", EXPLODING_ADJOINTS, VANISHING_ADJOINTS)
 def adjoint_size(profile: Profile) -> Iterator[Finding]:
     """Derivatives of the output that shrink or grow by orders of magnitude on the way back."""
-    size = over_depth(profile, "adjoint norm")
+    size = over_depth(profile, q.ADJOINT_NORM)
     if len(size.readings) < 3 or size.values()[-1] <= 0:
         return
     ratio = size.values()[0] / size.values()[-1]
@@ -173,8 +174,8 @@ def _jumps(profile: Profile) -> bool:
     in training. True where nothing was read of the gradient.
     """
     names = [name for layer in profile.layers for name in layer.parameters]
-    size = {r.site: r.estimate.value for r in profile.series("relative gradient")}
+    size = {r.site: r.estimate.value for r in profile.series(q.RELATIVE_GRADIENT)}
     moved = [size[name] for name in dict.fromkeys(names) if size.get(name, 0.0) > 0]
     third = len(moved) // 3
-    held = profile.series("batch statistics")
+    held = profile.series(q.BATCH_STATISTICS)
     return not held or not third or median(moved[:third]) > JUMPS * median(moved[-third:])

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT, NO_TANGENTS
 from sigmascope.diagnosis.rules.representations import (
@@ -102,43 +103,43 @@ class _Task:
     @property
     def kind(self) -> str:
         """What the targets are; a single one that is no number of a class is a value."""
-        kind = self.form("distinct targets")
-        alone = self.value("distinct targets") == 1 and kind != "classes"
+        kind = self.form(q.DISTINCT_TARGETS)
+        alone = self.value(q.DISTINCT_TARGETS) == 1 and kind != "classes"
         return "values" if alone else kind
 
     @property
     def coupling(self) -> str:
-        return self.form("loss of probabilities")
+        return self.form(q.LOSS_OF_PROBABILITIES)
 
     @property
     def probabilities(self) -> bool:
-        return self.value("loss of probabilities", 0.0) == 1.0
+        return self.value(q.LOSS_OF_PROBABILITIES, 0.0) == 1.0
 
     @property
     def closing(self) -> str:
         """The last operation, in words; empty where nothing is done behind the last weight."""
-        return self.form("last operation").replace("none", "")
+        return self.form(q.LAST_OPERATION).replace("none", "")
 
     @property
     def known(self) -> bool:
         """Whether it is known which outputs the model can have."""
-        return self.has("last operation")
+        return self.has(q.LAST_OPERATION)
 
     @property
     def within_unit(self) -> bool:
         """Whether all outputs lie between 0 and 1."""
-        least, most = self.value("least output", -math.inf), self.value("greatest output", math.inf)
+        least, most = self.value(q.LEAST_OUTPUT, -math.inf), self.value(q.GREATEST_OUTPUT, math.inf)
         return least > -1e-3 and most < UNIT
 
     @property
     def meaningless(self) -> bool:
         """Whether no weights could matter."""
-        return self.has("constant output") or self.indifferent
+        return self.has(q.CONSTANT_OUTPUT) or self.indifferent
 
     @property
     def indifferent(self) -> bool:
         """Whether the loss has no slope at all by the outputs."""
-        return self.has("indifferent loss") and self.form("indifferent loss") != UNPAIRED
+        return self.has(q.INDIFFERENT_LOSS) and self.form(q.INDIFFERENT_LOSS) != UNPAIRED
 
 
 SQUARED_ERROR_FOR_CLASSES = Kind(
@@ -154,16 +155,16 @@ def squared_error_for_classes(profile: Profile) -> Iterator[Finding]:
     """Classes, and a loss that takes their numbers for values."""
     task = _Task.of(profile)
     classes = task.kind in (*CLASSES, "yes or no", "several of many")
-    plain = task.has("loss of probabilities") and not task.probabilities
-    other = task.coupling == "scores" or task.has("loss of logarithms")
+    plain = task.has(q.LOSS_OF_PROBABILITIES) and not task.probabilities
+    other = task.coupling == "scores" or task.has(q.LOSS_OF_LOGARITHMS)
     if not classes or not plain or other or task.meaningless:
         return
-    if not task.has("labels are the best outputs"):  # as logits are not
+    if not task.has(q.LABELS_ARE_THE_BEST_OUTPUTS):  # as logits are not
         return
     yield SQUARED_ERROR_FOR_CLASSES.finding(
         "(loss)",
         "note",
-        task.evidence("distinct targets", "loss of probabilities", "last operation"),
+        task.evidence(q.DISTINCT_TARGETS, q.LOSS_OF_PROBABILITIES, q.LAST_OPERATION),
         "The targets are classes, and the loss takes outputs for values, as a squared error does: "
         "its slope vanishes where a wrong class is put out with certainty.",
         ("Take cross-entropy: for classes of scores, or a binary one for each label.",),
@@ -200,13 +201,13 @@ def out_of_reach(profile: Profile) -> Iterator[Finding]:
     joins many numbers, as an upsampling does, may be the reason of.
     """
     task = _Task.of(profile)
-    beyond = task.value("out of reach", 0.0)
-    repeated = task.meaningless or task.has("spread targets") or bool(_unsuited(task))
+    beyond = task.value(q.OUT_OF_REACH, 0.0)
+    repeated = task.meaningless or task.has(q.SPREAD_TARGETS) or bool(_unsuited(task))
     if beyond < REACH_WARNING or repeated or any(shared_classes(profile)) or not task.kind:
         return
-    ends = ("least output", "greatest output", "rows that sum to one")
-    decided = task.kind in CLASSES and not task.has("wrong at the best")
-    alike = task.has("out of reach") and task.readings["out of reach"].estimate.how == SEARCHED
+    ends = (q.LEAST_OUTPUT, q.GREATEST_OUTPUT, q.ROWS_THAT_SUM_TO_ONE)
+    decided = task.kind in CLASSES and not task.has(q.WRONG_AT_THE_BEST)
+    alike = task.has(q.OUT_OF_REACH) and task.readings[q.OUT_OF_REACH].estimate.how == SEARCHED
     bounded = alike and any(map(task.has, ends))
     severity: Severity = "warning" if bounded else "note"
     if bounded and beyond >= REACH_ERROR and not decided:
@@ -220,7 +221,7 @@ def out_of_reach(profile: Profile) -> Iterator[Finding]:
     yield OUT_OF_REACH.finding(
         "(output)",
         severity,
-        task.evidence("out of reach", *ends, "wrong at the best"),
+        task.evidence(q.OUT_OF_REACH, *ends, q.WRONG_AT_THE_BEST),
         f"The model ends in {task.closing or 'its last layer'}, and cannot put out what is wanted: "
         f"{what}" + (" Classes can still be told apart." if decided else ""),
         (
@@ -239,7 +240,7 @@ def _amount(beyond: float) -> str:
 @rule("task", OUT_OF_REACH)
 def too_narrow(profile: Profile) -> Iterator[Finding]:
     """A last layer that reads fewer columns than the targets have directions."""
-    for r in profile.series("variance out of reach"):
+    for r in profile.series(q.VARIANCE_OUT_OF_REACH):
         if r.estimate.value >= REACH_WARNING:
             yield OUT_OF_REACH.finding(
                 r.site,
@@ -268,7 +269,7 @@ def softmax_in_the_loss(profile: Profile) -> Iterator[Finding]:
     That is the cross-entropy of a softmax of `k` numbers of which one is 1 and the others are 0.
     """
     task = _Task.of(profile)
-    floor, classes = task.value("least loss"), task.value("distinct targets")
+    floor, classes = task.value(q.LEAST_LOSS), task.value(q.DISTINCT_TARGETS)
     if task.kind not in CLASSES or task.coupling != "scores" or not floor > 0:
         return
     k = 1 + math.e * math.expm1(min(floor, 50.0))
@@ -276,7 +277,7 @@ def softmax_in_the_loss(profile: Profile) -> Iterator[Finding]:
         yield SOFTMAX_IN_THE_LOSS.finding(
             "(loss)",
             "warning",
-            task.evidence("least loss", "least loss of a constant"),
+            task.evidence(q.LEAST_LOSS, q.LEAST_LOSS_OF_A_CONSTANT),
             f"No outputs whatever take the loss below {floor:.4g}, which is what a softmax of a "
             f"softmax over {round(k)} classes leaves: the loss takes shares of shares, and its "
             "gradients are small.",
@@ -312,32 +313,32 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
     task = _Task.of(profile)
     if not task.known or not task.closing or task.meaningless:
         return
-    why, beyond = _unsuited(task), task.value("out of reach", 0.0)
-    both = task.has("greatest output") and task.has("least output")
+    why, beyond = _unsuited(task), task.value(q.OUT_OF_REACH, 0.0)
+    both = task.has(q.GREATEST_OUTPUT) and task.has(q.LEAST_OUTPUT)
     if not why or (why is SCORES and both and beyond < REACH_WARNING):  # a cap that keeps nothing
         return
-    little = task.has("out of reach") and beyond < REACH_WARNING
+    little = task.has(q.OUT_OF_REACH) and beyond < REACH_WARNING
     bears = why is SCORES and little and likely_to_fit(profile)
     severity: Severity = "error" if beyond >= REACH_ERROR and why is not DOUBLE else "warning"
     yield (DOUBLE_SOFTMAX if why is DOUBLE else UNSUITED_CLOSING).finding(
         "(output)",
         "note" if bears else severity,
-        task.evidence("last operation", "loss of probabilities", "out of reach", "greatest output"),
+        task.evidence(q.LAST_OPERATION, q.LOSS_OF_PROBABILITIES, q.OUT_OF_REACH, q.GREATEST_OUTPUT),
         why.format(op=task.closing, beyond=beyond),
         (_instead(task),),
     )
 
 
 def _unsuited(task: _Task) -> str:
-    shares, exclusive = task.has("rows that sum to one"), task.kind in CLASSES
-    bounded = task.has("greatest output") or task.has("least output")
+    shares, exclusive = task.has(q.ROWS_THAT_SUM_TO_ONE), task.kind in CLASSES
+    bounded = task.has(q.GREATEST_OUTPUT) or task.has(q.LEAST_OUTPUT)
     if task.coupling == "scores":
-        logs = task.value("greatest output", math.inf) <= LOGARITHM
+        logs = task.value(q.GREATEST_OUTPUT, math.inf) <= LOGARITHM
         if shares:
             return DOUBLE
         return SCORES if bounded and not logs else ""
-    if task.has("loss of logarithms") and not task.probabilities:
-        return "" if task.value("greatest output", math.inf) <= LOGARITHM else LOGS
+    if task.has(q.LOSS_OF_LOGARITHMS) and not task.probabilities:
+        return "" if task.value(q.GREATEST_OUTPUT, math.inf) <= LOGARITHM else LOGS
     if not task.probabilities:
         return ""
     if task.coupling in ("shares", "picked") or exclusive:
@@ -350,7 +351,7 @@ def _unsuited(task: _Task) -> str:
 def _instead(task: _Task) -> str:
     if task.coupling == "scores":
         return f"Leave out the {task.closing}: the loss takes scores as they are."
-    if task.has("loss of logarithms") and not task.probabilities:
+    if task.has(q.LOSS_OF_LOGARITHMS) and not task.probabilities:
         return "End in a log_softmax, or leave it out and take cross-entropy of scores."
     return f"{_closing_for(task)} in place of {task.closing}."
 
@@ -371,14 +372,14 @@ def raw_output(profile: Profile) -> Iterator[Finding]:
     task = _Task.of(profile)
     if not task.known or task.meaningless or task.closing:
         return
-    logs = task.has("loss of logarithms")
+    logs = task.has(q.LOSS_OF_LOGARITHMS)
     if not (task.probabilities or logs):
         return
     what = "a logarithm of probabilities" if logs and not task.probabilities else "probabilities"
     yield RAW_OUTPUT.finding(
         "(output)",
         "error",
-        task.evidence("last operation", "loss of probabilities", "loss of logarithms"),
+        task.evidence(q.LAST_OPERATION, q.LOSS_OF_PROBABILITIES, q.LOSS_OF_LOGARITHMS),
         f"The loss takes {what}, and the model ends in its last layer as it is: outputs below 0 "
         "and above 1 are none. Where they are cut off, nothing is learned.",
         (f"{_closing_for(task)}, or take the loss that has it inside.",),
@@ -403,13 +404,13 @@ SHARED_CLASSES = Kind(
 def shared_classes(profile: Profile) -> Iterator[Finding]:
     """Several labels at once, under a softmax that shares one among them."""
     task = _Task.of(profile)
-    softmax = task.has("rows that sum to one") or task.coupling in ("scores", "shares")
+    softmax = task.has(q.ROWS_THAT_SUM_TO_ONE) or task.coupling in ("scores", "shares")
     if task.kind == "several of many" and softmax and not task.meaningless:
-        where = "The model ends" if task.has("rows that sum to one") else "The loss begins"
+        where = "The model ends" if task.has(q.ROWS_THAT_SUM_TO_ONE) else "The loss begins"
         yield SHARED_CLASSES.finding(
             "(output)",
-            "error" if task.value("out of reach", 0.0) >= REACH_ERROR else "warning",
-            task.evidence("distinct targets", "rows that sum to one", "out of reach"),
+            "error" if task.value(q.OUT_OF_REACH, 0.0) >= REACH_ERROR else "warning",
+            task.evidence(q.DISTINCT_TARGETS, q.ROWS_THAT_SUM_TO_ONE, q.OUT_OF_REACH),
             f"Several labels can hold at once, or none. {where} in a softmax, which shares a "
             "probability of one among them.",
             ("End in a sigmoid for each label, and take binary cross-entropy.",),
@@ -429,11 +430,11 @@ SPREAD_TARGETS = Kind(
 def spread_targets(profile: Profile) -> Iterator[Finding]:
     """Outputs and targets of different shapes, that the loss compares all the same."""
     task = _Task.of(profile)
-    if task.has("spread targets"):
+    if task.has(q.SPREAD_TARGETS):
         yield SPREAD_TARGETS.finding(
             "(loss)",
             "error",
-            task.evidence("spread targets"),
+            task.evidence(q.SPREAD_TARGETS),
             "The output has more numbers than the targets, and the loss compares each with each by "
             "spreading the targets (broadcasting): every output of a sample is drawn to the same "
             "value.",
@@ -458,11 +459,11 @@ def classes_on_one_output(profile: Profile) -> Iterator[Finding]:
     if task.kind != "ids as values" or task.meaningless:
         return
     probability = task.probabilities or (task.known and task.within_unit)
-    count = task.value("distinct targets")
+    count = task.value(q.DISTINCT_TARGETS)
     yield CLASSES_ON_ONE_OUTPUT.finding(
         "(targets)",
         "error" if probability else "note",
-        task.evidence("distinct targets", "loss of probabilities", "greatest output"),
+        task.evidence(q.DISTINCT_TARGETS, q.LOSS_OF_PROBABILITIES, q.GREATEST_OUTPUT),
         f"The targets are {count:.0f} whole numbers that come again and again, on one output"
         + (
             " that is to be a probability: of several classes one number between 0 and 1 cannot "
@@ -489,7 +490,7 @@ SINGLE_TARGET = Kind(
 def single_target(profile: Profile) -> Iterator[Finding]:
     """Targets that are all the same."""
     task = _Task.of(profile)
-    told = profile.series("distinct targets")
+    told = profile.series(q.DISTINCT_TARGETS)
     if told and told[0].estimate.value == 1 and samples_of(profile) > 1:
         severity: Severity = "error" if samples_of(profile) >= 8 else "warning"
         says = "there is nothing to tell apart, and a constant fits them."
@@ -498,7 +499,7 @@ def single_target(profile: Profile) -> Iterator[Finding]:
         yield SINGLE_TARGET.finding(
             "(targets)",
             severity,
-            task.evidence("distinct targets"),
+            task.evidence(q.DISTINCT_TARGETS),
             f"All targets are the same: {says}",
             ("Look at what made the targets; read samples in random order.",),
         )
@@ -516,7 +517,7 @@ OMITTED_CLASS = Kind(
 @rule("task", OMITTED_CLASS)
 def omitted_class(profile: Profile) -> Iterator[Finding]:
     """A class of the targets that the loss leaves out."""
-    found = profile.series("omitted class")
+    found = profile.series(q.OMITTED_CLASS)
     if found:
         names = ", ".join(r.form for r in found[:3])
         share = math.fsum(r.estimate.value for r in found)
@@ -559,7 +560,7 @@ REVERSED_LOSS = Kind(
 def reversed_loss(profile: Profile) -> Iterator[Finding]:
     """A loss that is least where the answers are wrong."""
     task = _Task.of(profile)
-    names = ("loss of right answers", "loss of wrong answers")
+    names = (q.LOSS_OF_RIGHT_ANSWERS, q.LOSS_OF_WRONG_ANSWERS)
     if task.has(names[0]) and not task.meaningless:
         right, wrong = (task.value(name) for name in names)
         distance = task.kind == "yes or no" and not task.within_unit  # small where it is yes
@@ -587,11 +588,11 @@ UNPAIRED_LOSS = Kind(
 def unpaired_loss(profile: Profile) -> Iterator[Finding]:
     """A loss that draws the outputs of all samples the same way, whatever their targets."""
     task = _Task.of(profile)
-    if task.form("indifferent loss") == UNPAIRED:
+    if task.form(q.INDIFFERENT_LOSS) == UNPAIRED:
         yield UNPAIRED_LOSS.finding(
             "(loss)",
             "error",
-            task.evidence("indifferent loss", "distinct targets"),
+            task.evidence(q.INDIFFERENT_LOSS, q.DISTINCT_TARGETS),
             "The gradient of the loss is the same at the outputs of all samples, whatever these "
             "and their targets are: it moves all of them together, and no sample learns a target "
             "of its own.",
@@ -617,16 +618,16 @@ INDIFFERENT_LOSS = Kind(
 def indifferent_loss(profile: Profile) -> Iterator[Finding]:
     """A loss that no output changes."""
     task = _Task.of(profile)
-    if task.indifferent and not task.has("constant output"):
-        kind, classes = task.kind, f"{task.value('distinct targets'):.0f}"
+    if task.indifferent and not task.has(q.CONSTANT_OUTPUT):
+        kind, classes = task.kind, f"{task.value(q.DISTINCT_TARGETS):.0f}"
         many = f" There are {classes} different targets." if kind == "ids as values" else ""
-        form, elsewhere = task.form("indifferent loss"), heard_elsewhere(profile)
-        alone = form == ONE_COLUMN and abs(task.value("loss of zeros", 0.0)) < NOTHING
+        form, elsewhere = task.form(q.INDIFFERENT_LOSS), heard_elsewhere(profile)
+        alone = form == ONE_COLUMN and abs(task.value(q.LOSS_OF_ZEROS, 0.0)) < NOTHING
         says = f"{INDIFFERENT}{ALONE if alone else ''}{many}"
         yield INDIFFERENT_LOSS.finding(
             "(loss)",
             "note" if elsewhere else "error",
-            task.evidence("indifferent loss", "distinct targets", "Polyak step"),
+            task.evidence(q.INDIFFERENT_LOSS, q.DISTINCT_TARGETS, q.POLYAK_STEP),
             INDIFFERENT + ELSEWHERE if elsewhere else STEPPED if form == "in steps" else says,
             () if elsewhere else (SMOOTH if form == "in steps" else ONE_EACH if alone else READ,),
         )
@@ -638,7 +639,7 @@ def heard_elsewhere(profile: Profile) -> bool:
     Copies cannot be trained by it then: it calls the model, and not them.
     """
     task = _Task.of(profile)
-    return task.indifferent and task.has("Polyak step")
+    return task.indifferent and task.has(q.POLYAK_STEP)
 
 
 CONSTANT_OUTPUT = Kind(
@@ -663,12 +664,12 @@ CONSTANT_OUTPUT = Kind(
 def constant_output(profile: Profile) -> Iterator[Finding]:
     """A last operation that makes the same of everything, as softmax over one unit."""
     task = _Task.of(profile)
-    if task.has("constant output"):
-        value = task.value("least output")
+    if task.has(q.CONSTANT_OUTPUT):
+        value = task.value(q.LEAST_OUTPUT)
         yield CONSTANT_OUTPUT.finding(
             "(output)",
             "error",
-            task.evidence("constant output", "out of reach"),
+            task.evidence(q.CONSTANT_OUTPUT, q.OUT_OF_REACH),
             f"The model ends in {task.closing} of what its last weight writes, and that is "
             f"{value:.3g} whatever the weights: nothing can be learned.",
             ("For one probability end in a sigmoid; for a value, in the linear layer itself.",),

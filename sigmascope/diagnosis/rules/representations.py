@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.gradients import (
     BEHIND_ZEROS,
     EXPLODING_ADJOINTS,
@@ -61,7 +62,7 @@ DENORMAL_VALUES = Kind(
 @rule("setup", DENORMAL_VALUES)
 def denormal_values(profile: Profile) -> Iterator[Finding]:
     """Values so small that the format holds them with few digits."""
-    found = profile.series("denormal entries")
+    found = profile.series(q.DENORMAL_ENTRIES)
     if found:
         yield DENORMAL_VALUES.finding(
             found[0].site,
@@ -85,7 +86,7 @@ NON_FINITE = Kind(
 @rule("representations", NON_FINITE)
 def non_finite(profile: Profile) -> Iterator[Finding]:
     """Values that overflowed or became undefined inside the network."""
-    found = profile.series("non-finite entries")
+    found = profile.series(q.NON_FINITE_ENTRIES)
     if found:
         first = found[0]
         what = "what it reads" if first.view == "representations" else "its derivative"
@@ -117,7 +118,7 @@ LOUD_OUTPUT = Kind(
 @rule("task", LOUD_OUTPUT)
 def loud_output(profile: Profile) -> Iterator[Finding]:
     """A first loss far above that of a constant: so many times, or so many nats above even odds."""
-    ratios = [r for r in profile.series("first loss over a constant's") if r.estimate.value > LOUD]
+    ratios = [r for r in profile.series(q.FIRST_LOSS_OVER_A_CONSTANTS) if r.estimate.value > LOUD]
     severity: Severity = "note" if likely_to_fit(profile) else "warning"  # it is soon undone
     for r in ratios if outputs_too_large(profile) else ():
         yield LOUD_OUTPUT.finding(
@@ -127,7 +128,7 @@ def loud_output(profile: Profile) -> Iterator[Finding]:
             f"The first loss is {r.estimate.value:.3g} times that of the best constant output: the "
             "outputs are far too large, and the first steps go into making them smaller.",
         )
-    for r in profile.series("nats over equal scores") if not ratios else ():
+    for r in profile.series(q.NATS_OVER_EQUAL_SCORES) if not ratios else ():
         if r.estimate.value > HUNDREDTH:
             yield LOUD_OUTPUT.finding(
                 r.site,
@@ -147,9 +148,9 @@ def loud_output(profile: Profile) -> Iterator[Finding]:
 
 def outputs_too_large(profile: Profile) -> bool:
     """Whether outputs of zero would have far less of a loss: if not, their size is not at fault."""
-    zeros = profile.series("loss of zeros")
-    constant = profile.series("least loss of a constant")
-    ratio = profile.series("first loss over a constant's")
+    zeros = profile.series(q.LOSS_OF_ZEROS)
+    constant = profile.series(q.LEAST_LOSS_OF_A_CONSTANT)
+    ratio = profile.series(q.FIRST_LOSS_OVER_A_CONSTANTS)
     if not (zeros and constant and ratio):
         return True
     return ratio[0].estimate.value * constant[0].estimate.value > QUIETER * zeros[0].estimate.value
@@ -172,8 +173,8 @@ def forgotten_targets(profile: Profile) -> Iterator[Finding]:
     """
     if probability(profile) is None or likely_to_fit(profile):
         return
-    signal = profile.series("target signal")
-    found = over_depth(profile, "target alignment").readings
+    signal = profile.series(q.TARGET_SIGNAL)
+    found = over_depth(profile, q.TARGET_ALIGNMENT).readings
     if not signal or signal[0].estimate.value < CLEAR or len(found) < 3:
         return
     first, last = found[0], found[-1]
@@ -208,8 +209,8 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
     same = bool(alike(profile)) or any(lost_inputs(profile))
     if same or likely_to_fit(profile) or _samples(profile) < FEWEST:
         return
-    least = profile.series("minimum |cos|", view="gradients")
-    mean = {r.site: r for r in profile.series("mean |cos|", view="gradients")}
+    least = profile.series(q.MINIMUM_COS, view="gradients")
+    mean = {r.site: r for r in profile.series(q.MEAN_COS, view="gradients")}
     for r in least:
         if r.estimate.low >= COLLINEAR_WARNING:
             yield DIRECTIONAL_GRADIENT_VANISHING.finding(
@@ -252,9 +253,9 @@ def unrelated_targets(profile: Profile) -> Iterator[Finding]:
     """
     if told_apart(profile):
         return
-    limits = {r.site: r.estimate.value for r in profile.series("told by neighbours at most")}
-    powers = {r.site: r.estimate.value for r in profile.series("told of smooth targets")}
-    for r in profile.series("target signal"):
+    limits = {r.site: r.estimate.value for r in profile.series(q.TOLD_BY_NEIGHBOURS_AT_MOST)}
+    powers = {r.site: r.estimate.value for r in profile.series(q.TOLD_OF_SMOOTH_TARGETS)}
+    for r in profile.series(q.TARGET_SIGNAL):
         power = powers.get(r.site)
         able = power is None or (power > POWER and limits[r.site] < TOLD)
         if r.estimate.value < CHANCE and able:
@@ -283,9 +284,9 @@ HIDDEN_COLLAPSE = Kind(
 @rule("representations", HIDDEN_COLLAPSE)
 def hidden_collapse(profile: Profile) -> Iterator[Finding]:
     """A representation that batch normalisation blows up from tiny differences."""
-    ratios = {r.site: r for r in profile.series("participation ratio", form="samples")}
+    ratios = {r.site: r for r in profile.series(q.PARTICIPATION_RATIO, form="samples")}
     layers = [layer.site for layer in profile.layers]
-    for r in profile.series("written variation"):
+    for r in profile.series(q.WRITTEN_VARIATION):
         at = layers.index(r.site) + 1 if r.site in layers else len(layers)
         after = ratios.get(layers[at]) if at < len(layers) else None
         if r.estimate.value == 0:  # the same for all by design, as places are
@@ -321,9 +322,9 @@ class _Directions:
             return {r.site: r for r in over_depth(profile, quantity, form="samples").readings}
 
         return cls(
-            over_depth(profile, "participation ratio", form="samples"),
-            by_site("centred participation ratio"),
-            by_site("relative variation"),
+            over_depth(profile, q.PARTICIPATION_RATIO, form="samples"),
+            by_site(q.CENTRED_PARTICIPATION_RATIO),
+            by_site(q.RELATIVE_VARIATION),
         )
 
     def collapsed(self) -> list[int]:
@@ -462,7 +463,7 @@ SIZES = (
 @rule("representations", VANISHING_SIGNAL, EXPLODING_SIGNAL)
 def signal_size(profile: Profile) -> Iterator[Finding]:
     """Activations that shrink or grow by orders of magnitude over the depth."""
-    size = over_depth(profile, "mean square", form="samples")
+    size = over_depth(profile, q.MEAN_SQUARE, form="samples")
     if len(size.readings) < 3:
         return
     first, last = size.readings[0], size.readings[-1]
@@ -515,7 +516,7 @@ SATURATED_UNITS = Kind(
 @rule("setup", SATURATED_UNITS)
 def saturated_units(profile: Profile) -> Iterator[Finding]:
     """Squashing units most of which sit at an end of their range."""
-    for r in profile.series("saturated share"):
+    for r in profile.series(q.SATURATED_SHARE):
         if r.estimate.value >= NEARLY:
             yield SATURATED_UNITS.finding(
                 r.site,
@@ -538,10 +539,10 @@ SILENT_SAMPLES = Kind(
 @rule("setup", SILENT_SAMPLES)
 def silent_samples(profile: Profile) -> Iterator[Finding]:
     """Samples of which a layer passes nothing on: all of its units are off."""
-    starting = {r.site for r in profile.series("dead units", form=BEHIND_ZEROS)}
+    starting = {r.site for r in profile.series(q.DEAD_UNITS, form=BEHIND_ZEROS)}
     found = [
         r
-        for r in over_depth(profile, "silent samples").readings[1:]
+        for r in over_depth(profile, q.SILENT_SAMPLES).readings[1:]
         if r.estimate.value > 0 and r.site not in starting
     ]
     first = next((r for r in found if r.estimate.value >= SILENT), None)
@@ -570,7 +571,7 @@ def dead_units(profile: Profile) -> Iterator[Finding]:
     """Layers nearly all of whose units are zero on every sample."""
     found = [
         r
-        for r in over_depth(profile, "dead units").readings
+        for r in over_depth(profile, q.DEAD_UNITS).readings
         if r.estimate.value >= DEAD_WARNING and r.form != BEHIND_ZEROS
     ]
     if found:
@@ -601,7 +602,7 @@ SIGMOID_STACK = Kind(
 @rule("setup", SIGMOID_STACK)
 def sigmoid_stack(profile: Profile) -> Iterator[Finding]:
     """Sigmoids between most layers of a deep network without normalisation to undo them."""
-    found = [r for r in profile.series("saturated share") if r.form in ("sigmoid", "hardsigmoid")]
+    found = [r for r in profile.series(q.SATURATED_SHARE) if r.form in ("sigmoid", "hardsigmoid")]
     layers = len(profile.layers)
     explains = len(found) >= 2 and any(rank_collapse(profile))  # fewer, where samples are alike
     if (len(found) >= 4 or explains) and len(found) >= MOST * layers:
@@ -629,7 +630,7 @@ LAYER_GAIN = Kind(
 @rule("representations", LAYER_GAIN)
 def layer_gain(profile: Profile) -> Iterator[Finding]:
     """A deep network in which every layer changes the size of its signal by the same factor."""
-    size = over_depth(profile, "mean square", form="samples")
+    size = over_depth(profile, q.MEAN_SQUARE, form="samples")
     inner = Series(size.readings[1:], size.depths[1:])
     fit = inner.trend() if len(inner.readings) >= DEEP else None
     if fit is None or not min(inner.values()) > 0:
@@ -670,10 +671,10 @@ LOST_INPUTS = Kind(
 @rule("representations", LOST_INPUTS)
 def lost_inputs(profile: Profile) -> Iterator[Finding]:
     """Samples that differ, and a first representation that is the same for all of them."""
-    distinct = next(iter(profile.series("distinct samples")), None)
+    distinct = next(iter(profile.series(q.DISTINCT_SAMPLES)), None)
     if distinct is None or distinct.estimate.low < 2:
         return
-    first = next(iter(over_depth(profile, "relative variation", form="samples").readings), None)
+    first = next(iter(over_depth(profile, q.RELATIVE_VARIATION, form="samples").readings), None)
     empty = empty_inputs(profile)
     if empty is None and (first is None or first.estimate.value > SAME):
         return

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
 from sigmascope.diagnosis.rules.representations import COLLAPSE, LOUD_OUTPUT, NON_FINITE, SIZES
 from sigmascope.diagnosis.rules.training import REMEMBERING, TRAINING, Runs
@@ -95,8 +96,8 @@ def _longer(runs: Runs) -> str:
 
 
 def _recurrent(profile: Profile) -> Iterator[tuple[Reading, Reading]]:
-    steps = {r.site: r for r in profile.series("steps")}
-    for factor in profile.series("step factor"):
+    steps = {r.site: r for r in profile.series(q.STEPS)}
+    for factor in profile.series(q.STEP_FACTOR):
         if factor.site in steps:
             yield steps[factor.site], factor
 
@@ -125,7 +126,7 @@ COUNTED_PADDING = Kind(
 @rule("task", COUNTED_PADDING)
 def counted_padding(profile: Profile) -> Iterator[Finding]:
     """Filling at the ends of rows that counts in the loss."""
-    for r in profile.series("counted padding"):
+    for r in profile.series(q.COUNTED_PADDING):
         if r.estimate.value > FILLED:
             yield _filled(r)
 
@@ -159,12 +160,12 @@ COPIED_TARGETS = Kind(
 @rule("task", COPIED_TARGETS)
 def copied_targets(profile: Profile) -> Iterator[Finding]:
     """Targets that stand among the inputs at their own place."""
-    chance = {r.site: r.estimate.value for r in profile.series("chance copies")}
-    if any(r.estimate.value > COPIES for r in profile.series("next inputs")):
+    chance = {r.site: r.estimate.value for r in profile.series(q.CHANCE_COPIES)}
+    if any(r.estimate.value > COPIES for r in profile.series(q.NEXT_INPUTS)):
         return  # which are what is asked for; another input may hold them as well
     if any(s.what == COUNTED for s in profile.skipped):
         return  # places that the model hides may be all that counts
-    for r in profile.series("targets that are inputs"):
+    for r in profile.series(q.TARGETS_THAT_ARE_INPUTS):
         if r.estimate.value > COPIES and chance.get(r.site, 1.0) < BY_CHANCE:
             yield COPIED_TARGETS.finding(
                 r.site,
@@ -192,8 +193,8 @@ LATER_INPUTS_SEEN = Kind(
 @rule("task", LATER_INPUTS_SEEN)
 def later_inputs_seen(profile: Profile) -> Iterator[Finding]:
     """Outputs that see the inputs that they are to tell."""
-    after = {r.site: r for r in profile.series("next inputs")}
-    for r in profile.series("dependence on later inputs"):
+    after = {r.site: r for r in profile.series(q.NEXT_INPUTS)}
+    for r in profile.series(q.DEPENDENCE_ON_LATER_INPUTS):
         if r.estimate.value > SEEN and r.site in after:
             yield LATER_INPUTS_SEEN.finding(
                 r.site,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from types import MappingProxyType
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
 from sigmascope.diagnosis.rules.representations import LOUD_OUTPUT
 from sigmascope.diagnosis.rules.training import (
@@ -82,12 +83,12 @@ OUTWEIGHED_ERROR = Kind(
 def outweighed(profile: Profile) -> Iterator[Finding]:
     """A term of the loss beside which what compares outputs with targets does not count."""
     runs = Runs.of(profile)
-    mine, theirs = (runs.value("error left", form) for form in (PLANNED, COMPARED))
+    mine, theirs = (runs.value(q.ERROR_LEFT, form) for form in (PLANNED, COMPARED))
     if mine >= STUCK and theirs < BETTER:
         yield OUTWEIGHED_ERROR.finding(
             "(loss)",
             "error",
-            tuple(runs.readings["error left", form] for form in (PLANNED, COMPARED)),
+            tuple(runs.readings[q.ERROR_LEFT, form] for form in (PLANNED, COMPARED)),
             "The loss reads several outputs, and the part that compares one of them with the "
             f"targets is not learned: {left_words(mine)} its best constant's is left after "
             f"{runs.steps} steps at your settings. Without the gradients of the other "
@@ -111,8 +112,8 @@ UNTRAINED_WEIGHTS = Kind(
 @rule("training", UNTRAINED_WEIGHTS)
 def untrained_weights(profile: Profile) -> Iterator[Finding]:
     """Weights to be trained that the optimiser does not hold, though it holds others."""
-    held = {r.site: r.estimate.value for r in profile.series("weights held")}
-    for r in profile.series("weights left out"):
+    held = {r.site: r.estimate.value for r in profile.series(q.WEIGHTS_HELD)}
+    for r in profile.series(q.WEIGHTS_LEFT_OUT):
         if held.get(r.site) != 0:
             yield UNTRAINED_WEIGHTS.finding(
                 "(training)",
@@ -139,7 +140,7 @@ UNREGISTERED_WEIGHTS = Kind(
 def unregistered(profile: Profile) -> Iterator[Finding]:
     """Weights that the loss depends on and that are no parameters of the model."""
     runs = Runs.of(profile)
-    for r in profile.series("weights that no module holds"):
+    for r in profile.series(q.WEIGHTS_THAT_NO_MODULE_HOLDS):
         helps = runs.better(REGISTERED)
         says = "" if not helps else (
             f" {runs.says()}; with all of them trained, {runs.left(REGISTERED):.0%}."
@@ -170,13 +171,13 @@ FOREIGN_OPTIMISER = Kind(
 @rule("training", FOREIGN_OPTIMISER)
 def foreign_optimiser(profile: Profile) -> Iterator[Finding]:
     """An optimiser that was made for another model."""
-    held = {r.site: r.estimate.value for r in profile.series("weights held")}
-    for r in profile.series("weights left out"):
+    held = {r.site: r.estimate.value for r in profile.series(q.WEIGHTS_HELD)}
+    for r in profile.series(q.WEIGHTS_LEFT_OUT):
         if held.get(r.site) == 0:
             yield FOREIGN_OPTIMISER.finding(
                 "(training)",
                 "error",
-                (r, *profile.series("weights held")),
+                (r, *profile.series(q.WEIGHTS_HELD)),
                 "The optimiser holds no parameter of the model, which has "
                 f"{r.estimate.value:.0f} to be trained: it was made for another model, or the "
                 "model was made anew behind it. No step changes anything.",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.trends import over_depth
 from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, Verdict, rule
 from sigmascope.theory import le2022
@@ -21,12 +22,12 @@ ILL_CONDITIONED_LAYER = Kind(
 @rule("conditioning", ILL_CONDITIONED_LAYER)
 def ill_conditioned(profile: Profile) -> Iterator[Finding]:
     """Layers in which the loss is far flatter in some directions than in others."""
-    found = profile.series("condition of learning", view="conditioning")
+    found = profile.series(q.CONDITION_OF_LEARNING, view="conditioning")
     bad = [r for r in found if r.estimate.low > 1e4]
     if not bad:
         return
     worst = max(bad, key=lambda r: r.estimate.value)
-    factors = (*profile.series("layer factor"), *profile.series("data factor"))
+    factors = (*profile.series(q.LAYER_FACTOR), *profile.series(q.DATA_FACTOR))
     known = [r for r in factors if r.site == worst.site]
     larger = max(known, key=lambda r: r.estimate.value) if known else None
     cause = "" if larger is None else f"; most of it is the {larger.quantity}"
@@ -55,8 +56,8 @@ RANK_OVERESTIMATED = Kind(
 @rule("bottleneck", RANK_OVERESTIMATED)
 def overestimated_rank(profile: Profile) -> Iterator[Finding]:
     """A trained network that passes more dimensions everywhere than its function uses."""
-    used = profile.series("inner dimension", view="bottleneck")
-    passed = over_depth(profile, "representation rank").readings[1:]
+    used = profile.series(q.INNER_DIMENSION, view="bottleneck")
+    passed = over_depth(profile, q.REPRESENTATION_RANK).readings[1:]
     if not used or len(passed) < 3:
         return
     narrow = min(passed, key=lambda r: r.estimate.value)
@@ -83,7 +84,7 @@ RANK_ONE_LAYER = Kind(
 @rule("balances", RANK_ONE_LAYER)
 def rank_one_layer(profile: Profile) -> Iterator[Finding]:
     """Weights that training has driven to rank one."""
-    for r in profile.series("operator-to-Frobenius ratio", view="balances"):
+    for r in profile.series(q.OPERATOR_TO_FROBENIUS_RATIO, view="balances"):
         if r.estimate.low >= RANK_ONE:
             yield RANK_ONE_LAYER.finding(
                 r.site,
@@ -113,8 +114,8 @@ UNALIGNED_LAYERS = Kind(
 @rule("balances", UNALIGNED_LAYERS)
 def unaligned_layers(profile: Profile) -> Iterator[Finding]:
     """Linear neighbours of nearly rank one whose directions do not meet."""
-    ratios = {r.site: r for r in profile.series("operator-to-Frobenius ratio", view="balances")}
-    for r in profile.series("alignment", view="balances"):
+    ratios = {r.site: r for r in profile.series(q.OPERATOR_TO_FROBENIUS_RATIO, view="balances")}
+    for r in profile.series(q.ALIGNMENT, view="balances"):
         names = [n for side in r.site.split(" ~ ") for n in side.split(" + ")]
         near = [ratios[n] for n in names if n in ratios]
         if len(near) == len(names) and r.estimate.high < APART:
@@ -153,7 +154,7 @@ def wrong_backward(profile: Profile) -> Iterator[Finding]:
             and check.verdict == Verdict.VIOLATED
         ):
             assert check.measured is not None  # a violated theorem has been asked for it
-            rate = Reading(check.site, "balance rate", check.measured, "balances")
+            rate = Reading(check.site, q.BALANCE_RATE, check.measured, "balances")
             yield WRONG_BACKWARD.finding(
                 check.site,
                 "error",
@@ -190,7 +191,7 @@ def broken_balances(drifts: Iterable[le2022.conservation.Drift]) -> tuple[Findin
 
 def _broken(drift: le2022.conservation.Drift) -> Finding:
     evidence = Reading(
-        drift.site, "balance drift", Estimate.rounded(drift.drift, ulps=64), "balances"
+        drift.site, q.BALANCE_DRIFT, Estimate.rounded(drift.drift, ulps=64), "balances"
     )
     since = "" if drift.since is None else f" (first seen after step {drift.since})"
     why = (

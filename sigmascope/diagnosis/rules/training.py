@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.trainability.model import likely_to_fit, probability
 from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, rule
 
@@ -48,9 +49,9 @@ class Runs:
 
     def left(self, form: str = PLANNED) -> float:
         """What a run left of the best constant's loss; infinite if it broke, nan if not made."""
-        if ("broke at step", form) in self.readings:
+        if (q.BROKE_AT_STEP, form) in self.readings:
             return math.inf
-        return self.value("loss left", form)
+        return self.value(q.LOSS_LEFT, form)
 
     def value(self, name: str, form: str = PLANNED) -> float:
         found = self.readings.get((name, form))
@@ -63,28 +64,28 @@ class Runs:
     @property
     def falling(self) -> bool:
         """Whether the user's loss was still on its way down, beyond doubt."""
-        fall = self.estimate("last fall of the loss")
+        fall = self.estimate(q.LAST_FALL_OF_THE_LOSS)
         return fall is not None and fall.low > FALLS
 
     @property
     def steps(self) -> int:
-        made = self.value("steps tried")
+        made = self.value(q.STEPS_TRIED)
         return 0 if math.isnan(made) else int(made)
 
     @property
     def whole(self) -> bool:
         """Whether all steps that are planned were made."""
-        return self.value("planned steps") <= self.steps
+        return self.value(q.PLANNED_STEPS) <= self.steps
 
     def better(self, form: str) -> bool:
         """Whether another run learned where the user's had not, by as many samples."""
-        theirs, then = self.left(form), self.value("loss left by then", form)
+        theirs, then = self.left(form), self.value(q.LOSS_LEFT_BY_THEN, form)
         mine = self.left() if math.isnan(then) else then
         return theirs < BETTER and theirs < CLEARLY * mine and not self._by_heart(form)
 
     def _by_heart(self, form: str) -> bool:
         """Whether what another run learned more is worth nothing on samples it has not seen."""
-        theirs, mine = (self.value("loss left on others", f) for f in (form, PLANNED))
+        theirs, mine = (self.value(q.LOSS_LEFT_ON_OTHERS, f) for f in (form, PLANNED))
         return theirs > ELSEWHERE * mine  # neither where one is not known
 
     def driven(self, form: str) -> bool:
@@ -94,18 +95,18 @@ class Runs:
     @property
     def stalled(self) -> bool:
         """Whether nothing was learned, nothing is on its way, and the forecast sees no more."""
-        end = self.estimate("loss left at the end")
+        end = self.estimate(q.LOSS_LEFT_AT_THE_END)
         seen = self.steps >= ENOUGH and not self.falling and (end is None or end.low >= GOOD)
         return seen and STUCK <= self.left() < math.inf
 
     def ahead(self, form: str) -> bool:
         """The same, or another run has begun to learn where the user's has not."""
-        theirs, then = self.left(form), self.value("loss left by then", form)
+        theirs, then = self.left(form), self.value(q.LOSS_LEFT_BY_THEN, form)
         begun = theirs < STUCK <= self.left() and theirs < BEGUN * then
         return self.better(form) or begun
 
     def evidence(self, *forms: str) -> tuple[Reading, ...]:
-        names = ("loss left", "broke at step", "loss left by then")
+        names = (q.LOSS_LEFT, q.BROKE_AT_STEP, q.LOSS_LEFT_BY_THEN)
         keys = [(n, f) for f in (PLANNED, *forms) for n in names]
         return tuple(self.readings[k] for k in keys if k in self.readings)
 
@@ -120,7 +121,7 @@ class Runs:
         )
 
     def _broke(self) -> str:
-        return f"{self.value('broke at step'):.0f}"
+        return f"{self.value(q.BROKE_AT_STEP):.0f}"
 
 
 def trains(profile: Profile) -> bool:
@@ -131,7 +132,7 @@ def trains(profile: Profile) -> bool:
 def learns(profile: Profile) -> bool:
     """Whether training at the user's settings learns something that holds on other samples too."""
     runs = Runs.of(profile)
-    beyond = runs.value("loss left on others")
+    beyond = runs.value(q.LOSS_LEFT_ON_OTHERS)
     return trains(profile) or (runs.left() < STUCK and beyond < LEARNS)
 
 
@@ -139,10 +140,10 @@ def told_apart(profile: Profile) -> bool:
     """Whether training told targets of samples it had not seen, better than a constant does."""
     least, same, zeros = (
         next((r.estimate.value for r in profile.series(name)), math.nan)
-        for name in ("least loss", "least loss of a constant", "loss of zeros")
+        for name in (q.LEAST_LOSS, q.LEAST_LOSS_OF_A_CONSTANT, q.LOSS_OF_ZEROS)
     )
     apart = same - least > APART * max(abs(same), abs(least), abs(zeros))  # else a constant fits
-    return apart and Runs.of(profile).value("loss left on others") < LEARNS
+    return apart and Runs.of(profile).value(q.LOSS_LEFT_ON_OTHERS) < LEARNS
 
 
 def left_words(left: float) -> str:
@@ -220,7 +221,7 @@ def few_steps(profile: Profile) -> Iterator[Finding]:
     runs = Runs.of(profile)
     if not (GOOD <= runs.left() < 1.0 and runs.whole and runs.falling):
         return
-    fall = runs.estimate("last fall of the loss")
+    fall = runs.estimate(q.LAST_FALL_OF_THE_LOSS)
     assert fall is not None
     yield FEW_STEPS.finding(
         "(training)",
@@ -309,7 +310,7 @@ def _lower(runs: Runs, bears: list[str]) -> Finding:
 
 
 def _rate(runs: Runs, form: str) -> str:
-    return f"{runs.value('rate', form):.2g}"
+    return f"{runs.value(q.RATE, form):.2g}"
 
 
 def _rate_of(runs: Runs, form: str) -> str:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from sigmascope import quantities as q
 from sigmascope.records import Estimate, Profile, Reading
 
 MOST = 0.5  # of the layers
 SAME = 1e-6  # of their size, by which samples differ that single precision hardly shows
 OF_INPUTS = frozenset(  # what is said of a representation as something made of the inputs
     (
-        *("participation ratio", "relative variation", "mean square", "silent samples"),
-        *("target alignment", "representation rank", "dead units"),
+        *(q.PARTICIPATION_RATIO, q.RELATIVE_VARIATION, q.MEAN_SQUARE, q.SILENT_SAMPLES),
+        *(q.TARGET_ALIGNMENT, q.REPRESENTATION_RANK, q.DEAD_UNITS),
     )
 )
 
@@ -90,7 +91,7 @@ def over_depth(profile: Profile, quantity: str, *, form: str | None = None) -> S
     Of representations, layers that read nothing of the batch are left out: what they read has come
     through none of the others.
     """
-    unfed = {r.site for r in profile.series("inputs read")} if quantity in OF_INPUTS else set[str]()
+    unfed = {r.site for r in profile.series(q.INPUTS_READ)} if quantity in OF_INPUTS else set[str]()
     depth = {layer.site: layer.depth for layer in profile.layers if layer.site not in unfed}
     found = sorted(
         (r for r in profile.series(quantity, form=form) if r.site in depth),
@@ -107,16 +108,16 @@ def samples_of(profile: Profile) -> int:
 
 def empty_inputs(profile: Profile) -> Reading | None:
     """The size of what the first layer reads, where all that is handed over is zero."""
-    sizes = profile.series("input size")
+    sizes = profile.series(q.INPUT_SIZE)
     return sizes[0] if sizes and all(r.estimate.value == 0 for r in sizes) else None
 
 
 def alike(profile: Profile) -> tuple[Reading, ...]:
     """What shows that all samples of the batch are the same; empty where they differ."""
-    distinct = next(iter(profile.series("distinct samples")), None)
+    distinct = next(iter(profile.series(q.DISTINCT_SAMPLES)), None)
     if samples_of(profile) == 1 or (distinct is not None and distinct.estimate.high >= 2):
         return ()  # one is like itself; or something tells them apart
-    inputs = over_depth(profile, "relative variation", form="samples")
+    inputs = over_depth(profile, q.RELATIVE_VARIATION, form="samples")
     first = inputs.readings[:1] if inputs.depths[:1] == (0,) else ()  # else ids came before
     small = next((r for r in first if r.estimate.value <= SAME), None)
     if small is None and (first or distinct is None):  # where it was read, how far they differ

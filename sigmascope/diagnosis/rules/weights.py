@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT, NO_TANGENTS, ZERO
 from sigmascope.diagnosis.rules.representations import (
     COLLAPSE,
@@ -44,7 +45,7 @@ LINEAR_LAYERS = Kind(
 @rule("setup", LINEAR_LAYERS)
 def linear_layers(profile: Profile) -> Iterator[Finding]:
     """Layers that make one linear map together, where it is more than one pair of many."""
-    pairs = [r for r in profile.series("spare width") if r.estimate.value >= 1]
+    pairs = [r for r in profile.series(q.SPARE_WIDTH) if r.estimate.value >= 1]
     if len(pairs) > SOME * len(profile.layers):
         first = pairs[0].form.removeprefix("after ")
         yield LINEAR_LAYERS.finding(
@@ -72,12 +73,12 @@ FROZEN_LAYER = Kind(
 @rule("setup", FROZEN_LAYER)
 def frozen_layers(profile: Profile) -> Iterator[Finding]:
     """Weights that are not trained: all of them, or some without which training learns less."""
-    weights = profile.series("frozen entries", form="matrix")
+    weights = profile.series(q.FROZEN_ENTRIES, form="matrix")
     names = {name for layer in profile.layers for name in layer.parameters}
     if not weights:
         return
     runs = Runs.of(profile)
-    trained = any(profile.series(q) for q in ("relative gradient", ZERO))
+    trained = any(profile.series(name) for name in (q.RELATIVE_GRADIENT, ZERO))
     every, helps = names <= {r.site for r in weights} and not trained, runs.better(UNFROZEN)
     says = "" if not helps else (
         f" {runs.says()}; with all of them trained, {runs.left(UNFROZEN):.0%}."
@@ -107,7 +108,7 @@ def linear_network(profile: Profile) -> Iterator[Finding]:
     """Several layers that compute an affine function of the inputs."""
     chance = probability(profile)
     doubtful = chance is not None and chance.estimate.value < EVEN and not trains(profile)
-    for r in profile.series("affine network"):
+    for r in profile.series(q.AFFINE_NETWORK):
         yield LINEAR_NETWORK.finding(
             r.site,
             "warning" if doubtful else "note",
@@ -140,7 +141,7 @@ WEIGHT_SCALE = Kind(
 @rule("setup", WEIGHT_SCALE)
 def weight_scale(profile: Profile) -> Iterator[Finding]:
     """Layers most of which make differences far larger, or far smaller."""
-    gains = [r for r in profile.series("gain") if r.estimate.value > 0]
+    gains = [r for r in profile.series(q.GAIN) if r.estimate.value > 0]
     for large, beyond in (
         (True, [r for r in gains if r.estimate.value > LARGE_GAIN]),
         (False, [r for r in gains if r.estimate.value < SMALL_GAIN]),
@@ -169,12 +170,12 @@ STRONG_RESIDUAL = Kind(
 @rule("setup", STRONG_RESIDUAL)
 def strong_residual(profile: Profile) -> Iterator[Finding]:
     """Branches that multiply the stream at every block of a deep network."""
-    found = profile.series("branch strength")
+    found = profile.series(q.BRANCH_STRENGTH)
     values = [r.estimate.value for r in found]
     growth = math.exp(min(sum(math.log1p(v * v) for v in values), 700.0))
     if len(values) < DEEP or growth < GROWN:
         return
-    stream = profile.series("mean square", form="samples")
+    stream = profile.series(q.MEAN_SQUARE, form="samples")
     first = next((r.estimate.value for r in stream if r.estimate.value > 0), 0.0)
     last = max((r.estimate.value for r in stream), default=0.0)
     if not last > GROWN * first > 0:  # a normaliser on the stream holds it
@@ -213,14 +214,14 @@ ASYMMETRIC_WEIGHTS = Kind(
 @rule("weights", ASYMMETRIC_WEIGHTS)
 def asymmetric_weights(profile: Profile) -> Iterator[Finding]:
     """Weights whose mean is not small beside their spread, in most layers of a deep network."""
-    shifts = profile.series("mean shift", view="weights")
+    shifts = profile.series(q.MEAN_SHIFT, view="weights")
     applied = {name for layer in profile.layers for name in layer.parameters}
     shifts = [r for r in shifts if r.site in applied]
     large = [r for r in shifts if r.estimate.low > SHIFTED]
     if len(shifts) < FEWEST or 2 * len(large) <= len(shifts):
         return
     worst = max(large, key=lambda r: r.estimate.value)
-    ratio = over_depth(profile, "participation ratio", form="samples").readings[-1:]
+    ratio = over_depth(profile, q.PARTICIPATION_RATIO, form="samples").readings[-1:]
     reached = "".join(
         f" The participation ratio at {r.site} is {r.estimate.value:.3g}." for r in ratio
     )
@@ -248,7 +249,7 @@ UNUSED_LAYERS = Kind(
 @rule("setup", UNUSED_LAYERS)
 def unused_layers(profile: Profile) -> Iterator[Finding]:
     """Layers that hold weights to be trained and are never run."""
-    unused = [*profile.series("times called")]
+    unused = [*profile.series(q.TIMES_CALLED)]
     if unused:
         names = ", ".join(r.site for r in unused[:3])
         more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
@@ -291,7 +292,7 @@ def equal_units(profile: Profile) -> Iterator[Finding]:
     Where all samples arrive as one, equal values say nothing of units; equal rows of a matrix do.
     """
     lost = any(lost_inputs(profile))
-    for r in profile.series("distinct units"):
+    for r in profile.series(q.DISTINCT_UNITS):
         share, width = r.estimate.value, _width(profile, r.site)
         if share > COPIES or (lost and r.form != "matrix"):
             continue

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor, nn
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.trainability.kept import Kept
 from sigmascope.diagnosis.trainability.rate_runs import Optimiser
 from sigmascope.diagnosis.trainability.short_runs import MOST, probe
@@ -24,7 +25,7 @@ KEPT = Path(__file__).with_name("trainability.json")
 DRAWS = 200  # of the training set, with replacement
 RISK = 0.1
 EVEN = 0.5  # probability of fitting
-MODEL, FITTING = "(model)", "probability of fitting"
+MODEL, FITTING = "(model)", q.PROBABILITY_OF_FITTING
 FLOOR = 0.005  # from 0 and 1: what a few hundred networks can tell
 
 
@@ -54,7 +55,7 @@ class TrainabilityModel(Kept):
         x = [features[name] for name in self.names]
         value = _logistic(self.slopes, self.offset, x)
         others = [_logistic(d[:-1], d[-1], x) for d in self.draws]
-        low, high = (float(np.quantile(others, q)) for q in (RISK / 2, 1 - RISK / 2))
+        low, high = (float(np.quantile(others, share)) for share in (RISK / 2, 1 - RISK / 2))
         how = f"logistic model of first steps, fitted to {self.trained} networks"
         return Estimate(value, min(low, value), max(high, value), how, RISK)
 

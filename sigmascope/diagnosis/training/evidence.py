@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis.programs.optimisers import Recipe
 from sigmascope.diagnosis.rules.training import PLANNED
 from sigmascope.diagnosis.trainability.forecasts import forecast
@@ -22,7 +23,7 @@ SITE, STEP = "(training)", "(a training step)"
 OURS = "a limit of sigmascope, not of the program: {}"
 ROOM = 5  # times the budget, that is proposed where it was too small
 FITS = 1200  # steps, where no plan is known
-CHANCE = "probability at your settings"
+CHANCE = q.PROBABILITY_AT_YOUR_SETTINGS
 
 
 def training_items(
@@ -90,37 +91,37 @@ def _readings(trials: Trials, data: Data, planned: int | None) -> Iterator[Item]
     mine, scale = trials.mine, trials.scale
     held, left_out = _handed_over(mine)
     if left_out:
-        yield Reading(SITE, "weights left out", Estimate.exactly(left_out), VIEW, PLANNED)
-        yield Reading(SITE, "weights held", Estimate.exactly(held), VIEW, PLANNED)
+        yield Reading(SITE, q.WEIGHTS_LEFT_OUT, Estimate.exactly(left_out), VIEW, PLANNED)
+        yield Reading(SITE, q.WEIGHTS_HELD, Estimate.exactly(held), VIEW, PLANNED)
     for form, left in trials.errors.items():
         if math.isfinite(left):
-            yield Reading(SITE, "error left", Estimate.exactly(max(left, 0.0)), VIEW, form)
+            yield Reading(SITE, q.ERROR_LEFT, Estimate.exactly(max(left, 0.0)), VIEW, form)
     if trials.loose:
         count = Estimate.exactly(len(trials.loose))
-        yield Reading(SITE, "weights that no module holds", count, VIEW, trials.loose[0])
-    yield Reading(SITE, "steps tried", Estimate.exactly(mine.steps), VIEW, PLANNED)
+        yield Reading(SITE, q.WEIGHTS_THAT_NO_MODULE_HOLDS, count, VIEW, trials.loose[0])
+    yield Reading(SITE, q.STEPS_TRIED, Estimate.exactly(mine.steps), VIEW, PLANNED)
     if planned is not None:
-        yield Reading(SITE, "planned steps", Estimate.exactly(planned), VIEW, PLANNED)
+        yield Reading(SITE, q.PLANNED_STEPS, Estimate.exactly(planned), VIEW, PLANNED)
     yield from _left(mine, scale, mine.steps, PLANNED)
     for form, other in trials.others.items():
         yield from _left(other, scale, other.steps, form)
         at_same = max(1, round(other.steps * other.size / mine.size))
         then = scale.left(mine.after(min(at_same, mine.steps)))
         if math.isfinite(then):
-            yield Reading(SITE, "loss left by then", Estimate.exactly(max(then, 0.0)), VIEW, form)
+            yield Reading(SITE, q.LOSS_LEFT_BY_THEN, Estimate.exactly(max(then, 0.0)), VIEW, form)
     slope = falling(mine)
     if slope is not None:
-        yield Reading(SITE, "last fall of the loss", slope, VIEW, PLANNED)
+        yield Reading(SITE, q.LAST_FALL_OF_THE_LOSS, slope, VIEW, PLANNED)
     for form, run in ((PLANNED, mine), *trials.others.items()):
         beyond = max(scale.left(run.elsewhere), 0.0)
         if math.isfinite(beyond):
-            yield Reading(SITE, "loss left on others", Estimate.exactly(beyond), VIEW, form)
+            yield Reading(SITE, q.LOSS_LEFT_ON_OTHERS, Estimate.exactly(beyond), VIEW, form)
     left = max(scale.left(mine.elsewhere), 0.0)
     elsewhere = left if math.isfinite(left) else None
     yield from _foretold(mine, scale, planned, elsewhere)
     score = score_of(mine, data)
     if score is not None:
-        yield Reading(SITE, "score", Estimate.exactly(score), VIEW, PLANNED)
+        yield Reading(SITE, q.SCORE, Estimate.exactly(score), VIEW, PLANNED)
 
 
 def _handed_over(run: Run) -> tuple[int, int]:
@@ -154,7 +155,7 @@ def _foretold(
     if not math.isfinite(left.value):
         return
     if planned is not None:
-        yield Reading(SITE, "loss left at the end", left, VIEW, PLANNED)
+        yield Reading(SITE, q.LOSS_LEFT_AT_THE_END, left, VIEW, PLANNED)
     chance = chance_below(left)
     if elsewhere is not None and elsewhere > left.value:
         least = chance_below(replace(left, value=elsewhere, low=elsewhere, high=elsewhere)).value
@@ -166,10 +167,10 @@ def _foretold(
 def _left(run: Run, scale: Scale, steps: int, form: str) -> Iterator[Item]:
     left = scale.left(run.after(max(steps, 1))) if run.finite else math.inf
     if not run.finite:
-        yield Reading(SITE, "broke at step", Estimate.exactly(run.steps), VIEW, form)
+        yield Reading(SITE, q.BROKE_AT_STEP, Estimate.exactly(run.steps), VIEW, form)
     elif math.isfinite(left):
-        yield Reading(SITE, "rate", Estimate.exactly(run.recipe.rate), VIEW, form)
-        yield Reading(SITE, "loss left", Estimate.exactly(max(left, 0.0)), VIEW, form)
+        yield Reading(SITE, q.RATE, Estimate.exactly(run.recipe.rate), VIEW, form)
+        yield Reading(SITE, q.LOSS_LEFT, Estimate.exactly(max(left, 0.0)), VIEW, form)
 
 
 def falling(run: Run) -> Estimate | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from sigmascope.quantities import EVERY, families, quantities
+from sigmascope import quantities as q
 from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
 from sigmascope.records.encoding import encoded
 from sigmascope.references import references
@@ -25,10 +25,10 @@ _SAME = ("view", "form", "quantity")  # words that many readings share
 # tolerance of its own, so that equal numbers alone do not find these.
 _BOUNDED: Mapping[str, Curve] = MappingProxyType(
     {
-        "rank-participation": ("representations", "samples", "matrix rank"),
-        "soft-rank": ("representations", "samples", "soft rank"),
-        "soft-rank-any-scale": ("representations", "samples", "soft rank"),
-        "gradient-collinearity": ("gradients", "", "minimum |cos|"),
+        "rank-participation": ("representations", "samples", q.MATRIX_RANK),
+        "soft-rank": ("representations", "samples", q.SOFT_RANK),
+        "soft-rank-any-scale": ("representations", "samples", q.SOFT_RANK),
+        "gradient-collinearity": ("gradients", "", q.MINIMUM_COS),
     }
 )
 
@@ -44,7 +44,7 @@ def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
         depths(profile),
         _Sites(),
     )
-    panels = [{"title": t, "quantities": names} for t, names in families().items()]
+    panels = [{"title": t, "quantities": names} for t, names in q.families().items()]
     found = {
         **{name: form[name] for name in ("about", "coverage", "findings", "layers")},
         "readings": _readings(profile.readings, sites),
@@ -54,13 +54,13 @@ def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
             [what, why, [sites[site] for site in some]]
             for (what, why), some in reasons(profile.skipped).items()
         ],
-        **{"views": EVERY, "families": panels, "bounds": list(_bounds(profile))},
+        **{"views": q.EVERY, "families": panels, "bounds": list(_bounds(profile))},
         "usual": list(_usual(profile)),
         "cards": [{"cause": cause, "follow": rest} for cause, rest in folded(findings).items()],
         "headline": headline(findings) if findings else "",
         "chances": encoded(chances(profile)),
         "training": _training(profile),
-        "meanings": {r.quantity: quantities()[r.quantity].says for r in _shown(findings)},
+        "meanings": {r.quantity: q.quantities()[r.quantity].says for r in _shown(findings)},
     }
     return {**found, "sites": list(sites), "depths": [depth.get(site) for site in sites]}
 
@@ -102,7 +102,7 @@ def _theorems(checks: Sequence[Check], sites: _Sites) -> Iterator[dict[str, Any]
 
 def _shown(findings: tuple[Finding, ...]) -> Iterator[Reading]:
     """The evidence whose meaning is told: of quantities that have one."""
-    return (r for f in findings for r in f.evidence if r.quantity in quantities())
+    return (r for f in findings for r in f.evidence if r.quantity in q.quantities())
 
 
 def _training(profile: Profile) -> dict[str, Any]:
@@ -111,10 +111,10 @@ def _training(profile: Profile) -> dict[str, Any]:
         encoded(run.numbers[quantity]) if quantity in run.numbers else None for quantity in COLUMNS
     ]
     return {
-        "columns": [{"title": t, "says": quantities()[q].says} for q, t in COLUMNS.items()],
+        "columns": [{"title": t, "says": q.quantities()[name].says} for name, t in COLUMNS.items()],
         "runs": [{"form": run.form, "cells": cells(run)} for run in runs(profile)],
         "facts": [
-            {"title": r.quantity, "says": quantities()[r.quantity].says, **encoded(r.estimate)}
+            {"title": r.quantity, "says": q.quantities()[r.quantity].says, **encoded(r.estimate)}
             for r in facts(profile)
         ],
         "scale": LEFT,

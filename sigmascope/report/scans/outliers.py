@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from sigmascope.quantities import quantity
+from sigmascope import quantities as q
 from sigmascope.records import Reading
 from sigmascope.records.scans import Matrix, Scan
 from sigmascope.report.scans.groups import by_kind, seen
@@ -16,12 +16,12 @@ LEAST = 7  # of a kind, below which their spread is not known
 _SIDE = 4  # neighbours on either side by which a trend across depth is followed
 _SPREAD = math.log(1.02) / 1.4826  # no deviation of less than 2 % counts as one spread
 _COMPARED = (
-    "spectral norm",
-    "Frobenius norm",
-    "stable rank",
-    "effective rank",
-    "noise level",
-    "largest entry",
+    q.SPECTRAL_NORM,
+    q.FROBENIUS_NORM,
+    q.STABLE_RANK,
+    q.EFFECTIVE_RANK,
+    q.NOISE_LEVEL,
+    q.LARGEST_ENTRY,
 )
 
 
@@ -100,4 +100,4 @@ def _size(outlier: Outlier) -> float:
 
 
 def _others(rest: Sequence[Outlier]) -> tuple[str, ...]:
-    return tuple(quantity(each.reading.quantity).name for each in rest)
+    return tuple(q.quantity(each.reading.quantity).name for each in rest)

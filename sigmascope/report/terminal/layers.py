@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope import quantities as q
 from sigmascope.gate import printable
-from sigmascope.quantities import Quantity, columns
 from sigmascope.records import Layer, Profile, Reading
 from sigmascope.report.depths import OUTPUT
 from sigmascope.report.terminal.names import shortened
@@ -24,7 +24,7 @@ def sparklines_grid(profile: Profile, screen: Screen) -> Table | None:
     """One line of blocks per quantity over the layers, with its ends; None without curves."""
     heads = ("first", "last", "least", "most", "scale")
     table = grid("", "", *heads, right=heads)
-    for column in columns():
+    for column in q.columns():
         line = _line(profile, column)
         values = [v for v in line if v is not None]
         if len(values) > 1:
@@ -37,7 +37,7 @@ def sparklines_grid(profile: Profile, screen: Screen) -> Table | None:
 
 def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table | None:
     """One row per layer; the middle of a deep net is left out but for the layers in `keep`."""
-    found = {c: sites for c in columns() if (sites := _by_site(profile, c))}
+    found = {c: sites for c in q.columns() if (sites := _by_site(profile, c))}
     if not profile.layers or not found:
         return None
     places = _rows(profile, keep, whole=screen.whole)
@@ -69,7 +69,7 @@ def _fitting(rows: list[list[str]], sites: list[str], width: int) -> tuple[int, 
     return count, max(free(count), _LEAST)
 
 
-def _by_site(profile: Profile, column: Quantity) -> dict[str, Reading]:
+def _by_site(profile: Profile, column: q.Quantity) -> dict[str, Reading]:
     """One reading of the quantity per site, in order, of the most telling form measured there."""
     chosen: dict[str, Reading] = {}
     for r in profile.series(column.name, view=column.views[0]):
@@ -78,7 +78,7 @@ def _by_site(profile: Profile, column: Quantity) -> dict[str, Reading]:
     return chosen
 
 
-def _line(profile: Profile, column: Quantity) -> list[float | None]:
+def _line(profile: Profile, column: q.Quantity) -> list[float | None]:
     """The quantity at every layer or weight, in order; None where it was not measured."""
     found = _by_site(profile, column)
     layers = sorted(profile.layers, key=lambda layer: layer.depth)
@@ -117,7 +117,7 @@ def _rows(profile: Profile, keep: frozenset[str], *, whole: bool) -> list[Layer 
 
 
 def _cell(
-    found: Mapping[str, Reading], place: Layer, column: Quantity, sizes: Mapping[str, int]
+    found: Mapping[str, Reading], place: Layer, column: q.Quantity, sizes: Mapping[str, int]
 ) -> str:
     sites = place.parameters if column.views[0] == "weights" else (place.site,)
     estimates = [found[site].estimate for site in sites if site in found]
@@ -126,7 +126,7 @@ def _cell(
     if len(estimates) > 1:
         values = [e.value for e in estimates]
         return f"{compact(min(values), digits=3)}–{compact(max(values), digits=3)}"
-    if column.name == "matrix rank" and place.site in sizes:
+    if column.name == q.MATRIX_RANK and place.site in sizes:
         return f"{counted(estimates[0])}/{sizes[place.site]}"
     return within(estimates[0])
 

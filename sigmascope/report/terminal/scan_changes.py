@@ -7,6 +7,7 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope import quantities as q
 from sigmascope.gate import printable
 from sigmascope.records import Reading
 from sigmascope.records.scans import Matrix, Scan
@@ -19,7 +20,7 @@ from sigmascope.report.terminal.screens import Screen, grid, section, shortlist
 
 MOST = 10  # matrices that are named, unless all are wanted
 SITE = 44
-_MOVED = "relative change"
+_MOVED = q.RELATIVE_CHANGE
 
 
 def changed(read: Columns) -> bool:
@@ -48,10 +49,10 @@ def _kinds(moved: Sequence[Matrix], read: Columns) -> Table:
         "most",
         "turned",
         "scale",
-        "stable rank",
-        "spikes",
+        q.STABLE_RANK,
+        q.SPIKES,
         "angle",
-        "intruders",
+        q.INTRUDERS,
     )
     table = grid("kind", *right, right=right)
     for kind, matrices in by_kind(moved).items():
@@ -64,12 +65,12 @@ def _row(matrices: Sequence[Matrix], read: Columns) -> Iterator[str]:
     """How far matrices of a kind moved and turned: medians, the largest change, all intruders."""
     yield _one(read, _MOVED, matrices)
     yield _one(read, _MOVED, matrices, max)
-    yield _one(read, "turned change", matrices)
-    yield _one(read, "best scale", matrices, digits=5)
-    yield _one(read, "change stable rank", matrices)
-    yield _one(read, "change spikes", matrices)
-    yield _degrees(_all(read, "largest angle", matrices))
-    yield _one(read, "intruders", matrices, sum)
+    yield _one(read, q.TURNED_CHANGE, matrices)
+    yield _one(read, q.BEST_SCALE, matrices, digits=5)
+    yield _one(read, q.CHANGE_STABLE_RANK, matrices)
+    yield _one(read, q.CHANGE_SPIKES, matrices)
+    yield _degrees(_all(read, q.LARGEST_ANGLE, matrices))
+    yield _one(read, q.INTRUDERS, matrices, sum)
 
 
 def _most(matrices: Sequence[Matrix], read: Columns, screen: Screen) -> Table:
@@ -80,10 +81,10 @@ def _most(matrices: Sequence[Matrix], read: Columns, screen: Screen) -> Table:
         table.add_row(
             Text(shortened(printable(m.site), SITE)),
             within(read[_MOVED][m.site].estimate),
-            _one(read, "turned change", [m]),
-            _one(read, "best scale", [m], digits=5),
-            _degrees(_all(read, "largest angle", [m])),
-            _one(read, "intruders", [m]),
+            _one(read, q.TURNED_CHANGE, [m]),
+            _one(read, q.BEST_SCALE, [m], digits=5),
+            _degrees(_all(read, q.LARGEST_ANGLE, [m])),
+            _one(read, q.INTRUDERS, [m]),
         )
     if more:
         table.add_row(Text(f"{more} (--whole lists them)", "dim"))
@@ -92,7 +93,7 @@ def _most(matrices: Sequence[Matrix], read: Columns, screen: Screen) -> Table:
 
 def _directions(moved: Sequence[Matrix], read: Columns) -> Iterator[str]:
     """New directions and turned ones, in words."""
-    counts = {m.site: sum(_all(read, "intruders", [m])) for m in moved}
+    counts = {m.site: sum(_all(read, q.INTRUDERS, [m])) for m in moved}
     new = {site: count for site, count in counts.items() if count > 0}
     if new:
         most = max(new, key=lambda site: new[site])
@@ -102,7 +103,7 @@ def _directions(moved: Sequence[Matrix], read: Columns) -> Iterator[str]:
         )
     elif any(name.startswith("intruders") for name in read):
         yield "No intruders: every leading direction was there before."
-    angles = {m.site: max(_all(read, "largest angle", [m]), default=-1.0) for m in moved}
+    angles = {m.site: max(_all(read, q.LARGEST_ANGLE, [m]), default=-1.0) for m in moved}
     if known := {site: angle for site, angle in angles.items() if angle >= 0}:
         most = max(known, key=lambda site: known[site])
         yield (

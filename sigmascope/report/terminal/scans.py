@@ -6,6 +6,7 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope import quantities as q
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Reading
 from sigmascope.records.scans import Matrix, Scan
@@ -23,17 +24,17 @@ from sigmascope.report.terminal.sparklines import sparkline
 UNUSUAL = 8  # that are named, unless all are wanted
 SITE = 44  # columns that the name of a matrix is given
 LEAST = 16  # that it gets where numbers leave no more
-_DRAWN = ("spectral norm", "stable rank", "effective rank")
+_DRAWN = (q.SPECTRAL_NORM, q.STABLE_RANK, q.EFFECTIVE_RANK)
 _LISTED = {  # of every matrix, with the heading of its column
-    "spectral norm": "norm",
-    "stable rank": "stable rank",
-    "effective rank": "eff. rank",
-    "spikes": "spikes",
-    "noise distance": "noise",
-    "power-law exponent": "exponent",
-    "relative change": "change",
+    q.SPECTRAL_NORM: "norm",
+    q.STABLE_RANK: q.STABLE_RANK,
+    q.EFFECTIVE_RANK: "eff. rank",
+    q.SPIKES: q.SPIKES,
+    q.NOISE_DISTANCE: "noise",
+    q.POWER_LAW_EXPONENT: "exponent",
+    q.RELATIVE_CHANGE: "change",
 }
-_EXPONENT, _TESTED = "power-law exponent", "power-law p-value"
+_EXPONENT, _TESTED = q.POWER_LAW_EXPONENT, q.POWER_LAW_P_VALUE
 
 
 @parts.register
@@ -80,8 +81,8 @@ def _took(words: Mapping[str, str]) -> str:
 
 def _kinds(scan: Scan, read: Columns) -> Table:
     """Medians of each kind, and the ends of the norms."""
-    norms, ranks = ("norm", "least", "most"), ("stable rank", "eff. rank")
-    right = ("n", *norms, *ranks, "spikes", "noise", "exponent")
+    norms, ranks = ("norm", "least", "most"), (q.STABLE_RANK, "eff. rank")
+    right = ("n", *norms, *ranks, q.SPIKES, "noise", "exponent")
     table = grid("kind", "n", "shape", *right[1:], right=right)
     for column in table.columns[:3]:
         column.no_wrap = True
@@ -91,10 +92,10 @@ def _kinds(scan: Scan, read: Columns) -> Table:
             Text(shortened(printable(kind), KIND)),
             f"{len(matrices):,}",
             shape(matrices),
-            *(of("spectral norm", end) for end in (median, min, max)),
-            of("stable rank"),
-            _share(read.get("effective rank", {}), matrices),
-            *(of("spikes"), of("noise distance")),
+            *(of(q.SPECTRAL_NORM, end) for end in (median, min, max)),
+            of(q.STABLE_RANK),
+            _share(read.get(q.EFFECTIVE_RANK, {}), matrices),
+            *(of(q.SPIKES), of(q.NOISE_DISTANCE)),
             _exponent(scan, read, matrices),
         )
     return table

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
+from sigmascope import quantities as q
 from sigmascope.diagnosis import Treatment, remedies
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.gate import printable
@@ -83,7 +84,7 @@ def _trials(found: Trials, _: Screen) -> Iterator[Part]:
 
 
 def _row(t: Treatment) -> tuple[str, ...]:
-    ratios = [layer_values(p, "participation ratio", "samples")[-1:] for p in (t.before, t.after)]
+    ratios = [layer_values(p, q.PARTICIPATION_RATIO, "samples")[-1:] for p in (t.before, t.after)]
     ends = " → ".join(compact(r[0]) if r else "–" for r in ratios)
     causes = {f.name for f in t.found_before if not f.follows}
     cured = "\n".join(name for name in t.cured if name in causes) or "–"

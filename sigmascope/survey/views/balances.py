@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
+from sigmascope import quantities as q
 from sigmascope.linalg import stable_rank
 from sigmascope.probes import Subject, Weight, weight_spectra
-from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.theory import le2022
 
-VIEW: View = "balances"
+VIEW: q.View = "balances"
 
 
 def balance_items(subject: Subject) -> Iterator[Item]:
@@ -23,7 +23,7 @@ def balance_items(subject: Subject) -> Iterator[Item]:
             size = invariant.size(parameters, parameters)
             value = float(invariant.value(parameters).abs().max()) / size if size > 0 else 0.0
             estimate = Estimate.rounded(value, ulps=64)
-            yield Reading(" ~ ".join(invariant.tensors), "imbalance", estimate, VIEW)
+            yield Reading(" ~ ".join(invariant.tensors), q.IMBALANCE, estimate, VIEW)
     yield from rank_one_readings(subject.weights)
     yield from alignment_readings(subject)
     balanced = {n for i in found.invariants for n in i.tensors}
@@ -39,10 +39,10 @@ def rank_one_readings(weights: tuple[Weight, ...]) -> Iterator[Reading]:
         if float(s.sigma[0]) > 0:
             r = stable_rank(s)
             ratio = Estimate(1 / r.value, 1 / r.high, min(1 / r.low, 1.0), r.how, r.risk)
-            yield Reading(weight.site, "operator-to-Frobenius ratio", ratio, VIEW, weight.form)
+            yield Reading(weight.site, q.OPERATOR_TO_FROBENIUS_RATIO, ratio, VIEW, weight.form)
 
 
 def alignment_readings(subject: Subject) -> Iterator[Reading]:
     """`⟨v, u⟩²` of layers with nothing but linear maps between them."""
     for below, above, pair in le2022.linear_pairs(subject):
-        yield Reading(f"{below} ~ {above}", "alignment", pair.alignment, VIEW)
+        yield Reading(f"{below} ~ {above}", q.ALIGNMENT, pair.alignment, VIEW)

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject, weight_spectra
-from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum
 from sigmascope.survey.bottleneck.inner_dimensions import inner_dimension
 from sigmascope.theory import jacot2023
 
-VIEW: View = "bottleneck"
+VIEW: q.View = "bottleneck"
 THRESHOLD = 0.1  # of a singular value of a weight, or of a representation over the root of samples
 RELATIVE = 0.1  # of a Jacobian's singular value, beside its largest
 POINTS = 64  # samples whose Jacobian is read
@@ -47,12 +47,12 @@ def _weights(subject: Subject) -> Iterator[Item]:
     matrices = [w for w in subject.weights if w.form != "operator"]
     for weight, s in zip(matrices, weight_spectra(matrices), strict=True):
         rank = counted(s, THRESHOLD, "singular values")
-        yield Reading(weight.site, "weight rank", rank, VIEW, weight.form)
+        yield Reading(weight.site, q.WEIGHT_RANK, rank, VIEW, weight.form)
         k = int(rank.value)
         sigma = s.sigma
         off = float(((sigma[:k] - 1).square().sum() + sigma[k:].square().sum()).sqrt())
         distance = Estimate.rounded(off, ulps=64 * len(sigma))
-        yield Reading(weight.site, "isometry distance", distance, VIEW, weight.form)
+        yield Reading(weight.site, q.ISOMETRY_DISTANCE, distance, VIEW, weight.form)
 
 
 def _representations(subject: Subject) -> Iterator[Item]:
@@ -67,16 +67,16 @@ def _representations(subject: Subject) -> Iterator[Item]:
         X = X - X.mean(0)
         s = torch.linalg.svdvals(X if len(X) <= X.shape[1] else torch.linalg.qr(X, mode="r")[1])
         rank = counted(s / math.sqrt(len(X)), THRESHOLD, "singular values over √samples")
-        yield Reading(site, "representation rank", rank, VIEW)
+        yield Reading(site, q.REPRESENTATION_RANK, rank, VIEW)
         total = float(s.square().sum())
         if total > 0:
             share = Estimate.rounded(float(s[:2].square().sum()) / total, ulps=1e4)
-            yield Reading(site, "two-component variance", share, VIEW)
+            yield Reading(site, q.TWO_COMPONENT_VARIANCE, share, VIEW)
         kernel = X @ X.mT
         if before is not None and float(kernel.norm()) > 0 and float(before.norm()) > 0:
             cosine = float((kernel * before).sum() / (kernel.norm() * before.norm()))
             angle = Estimate.rounded(math.acos(min(max(cosine, -1.0), 1.0)), ulps=1e6)
-            yield Reading(site, "kernel angle", angle, VIEW)
+            yield Reading(site, q.KERNEL_ANGLE, angle, VIEW)
         before = kernel
 
 
@@ -85,16 +85,16 @@ def _jacobians(subject: Subject) -> Iterator[Item]:
     try:
         found = subject.jacobians
     except Refusal as reason:
-        yield Skipped("(network)", "Jacobian rank", str(reason))
+        yield Skipped("(network)", q.JACOBIAN_RANK, str(reason))
         return
     site = "(network)"
     used = inner_dimension(found.sigma, mixtures=found.mixtures)
-    yield Reading(site, "inner dimension", used, VIEW)
+    yield Reading(site, q.INNER_DIMENSION, used, VIEW)
     spectra = [s[s > RELATIVE * s[0]] for s in found.sigma if len(s) and float(s[0]) > 0]
     if spectra:
-        yield Reading(site, "Jacobian rank", middle_half([float(len(s)) for s in spectra]), VIEW)
+        yield Reading(site, q.JACOBIAN_RANK, middle_half([float(len(s)) for s in spectra]), VIEW)
         volumes = middle_half([float(s.log().sum()) for s in spectra])
-        yield Reading(site, "Jacobian log pseudo-determinant", volumes, VIEW)
+        yield Reading(site, q.JACOBIAN_LOG_PSEUDO_DETERMINANT, volumes, VIEW)
 
 
 def _stack(subject: Subject) -> Iterator[Item]:
@@ -115,11 +115,11 @@ def _stack(subject: Subject) -> Iterator[Item]:
             traces.append(sum(jacot2023.ntk_trace(point)))
     site = "(network)"
     if excess:
-        yield Reading(site, "norm excess", middle_half(excess), VIEW)
+        yield Reading(site, q.NORM_EXCESS, middle_half(excess), VIEW)
         per_layer = [t / stack.depth for t in traces]
-        yield Reading(site, "NTK trace per layer", middle_half(per_layer), VIEW)
+        yield Reading(site, q.NTK_TRACE_PER_LAYER, middle_half(per_layer), VIEW)
     defect = Estimate.rounded(stack.balance_defect(), ulps=1e4)
-    yield Reading(site, "balance defect", defect, VIEW)
+    yield Reading(site, q.BALANCE_DEFECT, defect, VIEW)
 
 
 def middle_half(values: list[float]) -> Estimate:
@@ -128,6 +128,6 @@ def middle_half(values: list[float]) -> Estimate:
     Args:
         values: One a sample.
     """
-    low, middle, high = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
+    low, middle, high = (float(value) for value in np.quantile(values, (0.25, 0.5, 0.75)))
     how = f"median of {len(values)} samples, the interval holds the middle half"
     return Estimate(middle, min(low, middle), max(high, middle), how)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from sigmascope import quantities as q
 from sigmascope.probes import Subject
-from sigmascope.quantities import View
 from sigmascope.records import Item, Reading, Skipped
 from sigmascope.survey.landscape.layer_conditioning import FLAT, layer_curvature
 
-VIEW: View = "conditioning"
+VIEW: q.View = "conditioning"
 
 
 def conditioning_items(subject: Subject) -> Iterator[Item]:
@@ -22,8 +22,8 @@ def conditioning_items(subject: Subject) -> Iterator[Item]:
     for c in found.found:
         if float(c.root.sigma[0]) > 0:
             layer = layer_curvature(c)
-            yield Reading(c.site, "condition of learning", layer.condition, VIEW)
-            yield Reading(c.site, "layer factor", layer.layer_factor, VIEW)
-            yield Reading(c.site, "data factor", layer.data_factor, VIEW)
+            yield Reading(c.site, q.CONDITION_OF_LEARNING, layer.condition, VIEW)
+            yield Reading(c.site, q.LAYER_FACTOR, layer.layer_factor, VIEW)
+            yield Reading(c.site, q.DATA_FACTOR, layer.data_factor, VIEW)
         else:
             yield Skipped(c.site, "conditioning", FLAT)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import Dropped, module_name, uses_batch_statistics
@@ -33,7 +34,7 @@ def dependence_items(subject: Subject, places: Callable[[], tuple[Dropped, ...]]
 def _linear(subject: Subject) -> Iterator[Item]:
     for pair in subject.linear_pairs:
         spare = Estimate.exactly(pair.spare)
-        yield Reading(pair.second, "spare width", spare, VIEW, f"after {pair.first}")
+        yield Reading(pair.second, q.SPARE_WIDTH, spare, VIEW, f"after {pair.first}")
 
 
 def _mixed(subject: Subject) -> Iterator[Item]:
@@ -41,7 +42,7 @@ def _mixed(subject: Subject) -> Iterator[Item]:
     if extent is not None:
         form = "pairs" if extent.compares else "rows"
         change = Estimate.rounded(extent.change, ulps=2**20)
-        yield Reading("(model)", "dependence on other samples", change, VIEW, form)
+        yield Reading("(model)", q.DEPENDENCE_ON_OTHER_SAMPLES, change, VIEW, form)
 
 
 def _unused(subject: Subject) -> Iterator[Item]:
@@ -53,20 +54,20 @@ def _unused(subject: Subject) -> Iterator[Item]:
         own = {f"{name}.{key}": p for key, p in module.named_parameters() if p.requires_grad}
         elsewhere = outside & own.keys() or any(id(p) in shared for p in own.values())
         if own and name not in called and not elsewhere:
-            yield Reading(name, "times called", Estimate.exactly(0.0), VIEW)
+            yield Reading(name, q.TIMES_CALLED, Estimate.exactly(0.0), VIEW)
 
 
 def _dropped(places: Callable[[], tuple[Dropped, ...]]) -> Iterator[Item]:
     for place in places():
         share = Estimate.exactly(place.share)
-        yield Reading(place.site or "(model)", "dropped share", share, VIEW)
+        yield Reading(place.site or "(model)", q.DROPPED_SHARE, share, VIEW)
 
 
 def _misfit(subject: Subject) -> Iterator[Item]:
     """Mean squares of what batch normalisers in evaluation mode make of this batch."""
     held = {module_name(c.site) for c in subject.normalised if uses_batch_statistics(c.module)}
     if held:
-        yield Reading("(model)", "batch statistics", Estimate.exactly(len(held)), VIEW)
+        yield Reading("(model)", q.BATCH_STATISTICS, Estimate.exactly(len(held)), VIEW)
     for call in subject.normalised:
         module, x = call.module, call.input
         if not isinstance(module, _BatchNorm) or module.training or call.spoiled:
@@ -76,7 +77,7 @@ def _misfit(subject: Subject) -> Iterator[Item]:
             continue
         if not untouched(module):
             size = _normalised_square(x, mean, variance, module.eps)
-            yield Reading(call.site, "normalised square", Estimate.rounded(size, ulps=2**20), VIEW)
+            yield Reading(call.site, q.NORMALISED_SQUARE, Estimate.rounded(size, ulps=2**20), VIEW)
 
 
 def untouched(module: _BatchNorm) -> bool:

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.gate import Refusal
 from sigmascope.linalg import stacks
 from sigmascope.linalg.krylov import trace_of_forms
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import module_name
 from sigmascope.probes.jacobian import Adjoint, Sweep
-from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
 
 RISK = 0.01  # chance that the interval of a sampled quantity misses
@@ -25,7 +25,7 @@ SINGLE = torch.finfo(torch.float32).eps  # rounding of a model in single precisi
 
 def feature_items(subject: Subject) -> Iterator[Item]:
     """Adjoints and shares of the neural tangent kernel."""
-    view: View = "features"
+    view: q.View = "features"
     swept = subject.adjoints
     layers = {c.site for c in subject.calls}
     for site, why in swept.silent.items():
@@ -36,7 +36,7 @@ def feature_items(subject: Subject) -> Iterator[Item]:
             f"it needs every output, and {len(swept.outputs)} of {swept.total} backward passes are "
             "spent; a larger `outputs` (`--outputs`) takes them all"
         )
-        yield Skipped("(all layers)", "adjoint log pseudo-determinant", why)
+        yield Skipped("(all layers)", q.ADJOINT_LOG_PSEUDO_DETERMINANT, why)
     for site, adjoint in swept.adjoints.items():
         if site in layers:
             yield from _adjoint(site, adjoint, swept)
@@ -44,26 +44,26 @@ def feature_items(subject: Subject) -> Iterator[Item]:
 
 
 def _adjoint(site: str, adjoint: Adjoint, swept: Sweep) -> Iterator[Item]:
-    view: View = "features"
+    view: q.View = "features"
     if not bool(adjoint.norm_sq.isfinite().all()):
         bad = int((~adjoint.norm_sq.isfinite()).sum())
-        yield Reading(site, "non-finite entries", Estimate.exactly(bad), view)
+        yield Reading(site, q.NON_FINITE_ENTRIES, Estimate.exactly(bad), view)
         return
     sigma = adjoint.sigma
     size = over_outputs(adjoint.norm_sq, swept, largest=float(sigma.square().max()))
-    yield Reading(site, "adjoint norm", _root(size), view)
+    yield Reading(site, q.ADJOINT_NORM, _root(size), view)
     there = sigma[sigma[:, 0] > 0]
     if len(there):
         yield from _dimensions(site, adjoint, swept, there)
     else:
-        yield Skipped(site, "adjoint rank", "the derivative is exactly zero for every sample")
+        yield Skipped(site, q.ADJOINT_RANK, "the derivative is exactly zero for every sample")
 
 
 def _dimensions(
     site: str, adjoint: Adjoint, swept: Sweep, there: Float64[Tensor, "m r"]
 ) -> Iterator[Item]:
     """Rank and volume, of the singular values of the samples whose derivative is not zero."""
-    view: View = "features"
+    view: q.View = "features"
     samples, outputs = adjoint.norm_sq.shape
     shape = (outputs, adjoint.width)
     some = "" if len(there) == samples else " that are not zero"
@@ -73,14 +73,14 @@ def _dimensions(
     risk = 0.0
     if swept.whole and bool((counts[0] < counts[1]).any()) and swept.rounding > SINGLE:
         why = "its smallest singular values are no larger than what half precision rounds off"
-        yield Skipped(site, "adjoint log pseudo-determinant", why)
+        yield Skipped(site, q.ADJOINT_LOG_PSEUDO_DETERMINANT, why)
     elif swept.whole:
         volume = _mean(stacks.log_volumes(ends, counts), len(there), how)
-        yield Reading(site, "adjoint log pseudo-determinant", volume, view)
+        yield Reading(site, q.ADJOINT_LOG_PSEUDO_DETERMINANT, volume, view)
     if not swept.whole:
         counts, risk = _least_ranks(ends, counts[1], adjoint.width, swept)
     rank = _mean(counts, samples, how, risk=risk)  # of those that are zero it is zero
-    yield Reading(site, "adjoint rank", rank, view)
+    yield Reading(site, q.ADJOINT_RANK, rank, view)
 
 
 def _least_ranks(
@@ -173,10 +173,10 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
     owners = _owners(subject)
     key = lambda site: owners[module_name(site)]
     for name, draws in swept.sketches.items():
-        yield Reading(name, "NTK trace", _sketched(subject, draws), "features")
+        yield Reading(name, q.NTK_TRACE, _sketched(subject, draws), "features")
     unknown = _undifferentiable(subject)
     if unknown:
-        yield Skipped("(all layers)", "NTK trace", unknown)
+        yield Skipped("(all layers)", q.NTK_TRACE, unknown)
         return
     formulas = [site for site in swept.adjoints if key(site) not in swept.sketches]
     for owner, group in groupby(sorted(formulas, key=key), key=key):
@@ -184,11 +184,11 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
         if any(s is None for s in shares):
             kind = type(subject.model.get_submodule(owner)).__name__
             why = f"per-sample gradients of {kind} are not covered"
-            yield Skipped(owner, "NTK trace", why)
+            yield Skipped(owner, q.NTK_TRACE, why)
             continue
         covered = torch.stack([s for s in shares if s is not None])
         if bool(covered.isfinite().all()) and _trains(subject, owner):
-            yield Reading(owner, "NTK trace", _added(covered, swept), "features")
+            yield Reading(owner, q.NTK_TRACE, _added(covered, swept), "features")
 
 
 def _added(shares: Float64[Tensor, "uses n k"], swept: Sweep) -> Estimate:

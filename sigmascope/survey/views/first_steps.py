@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.records import Estimate, Item, Reading, View
@@ -40,7 +41,7 @@ def _nats(subject: Subject, targets: Tensor) -> Iterator[Item]:
     counts = [k for k in sizes if k > 1 and abs(even - math.log(k)) <= CLOSE * math.log(k)]
     if counts and math.isfinite(now):
         excess = Estimate.rounded(now - even, ulps=2**20)
-        yield Reading("(loss)", "nats over equal scores", excess, VIEW)
+        yield Reading("(loss)", q.NATS_OVER_EQUAL_SCORES, excess, VIEW)
 
 
 def polyak_items(subject: Subject, square: float) -> Iterator[Item]:
@@ -58,7 +59,7 @@ def polyak_items(subject: Subject, square: float) -> Iterator[Item]:
         now = float(subject.loss(subject.output.detach(), subject.targets))
     if 0 < square < math.inf and 0 < now < math.inf:
         step = Estimate.rounded(now / square, ulps=2**20)
-        yield Reading("(loss)", "Polyak step", step, VIEW)
+        yield Reading("(loss)", q.POLYAK_STEP, step, VIEW)
 
 
 def _power(subject: Subject, targets: Tensor) -> Iterator[Item]:
@@ -71,8 +72,8 @@ def _power(subject: Subject, targets: Tensor) -> Iterator[Item]:
     limits = neighbour_limits(rows, wanted)
     if limits is not None:
         told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)
-        yield Reading(first, "told by neighbours at most", told, VIEW)
-        yield Reading(first, "told of smooth targets", control, VIEW)
+        yield Reading(first, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, VIEW)
+        yield Reading(first, q.TOLD_OF_SMOOTH_TARGETS, control, VIEW)
 
 
 def neighbour_limits(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> tuple[float, float] | None:

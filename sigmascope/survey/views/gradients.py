@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
+from sigmascope import quantities as q
 from sigmascope.probes import Subject
-from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
 
 
 def gradient_items(subject: Subject) -> Iterator[Item]:
     """|cos| between the gradients of single samples in the last layer."""
-    view: View = "gradients"
+    view: q.View = "gradients"
     found = subject.gradients
     if found is None:
         yield Skipped("(last layer)", view, subject.unsplit)
@@ -19,8 +19,8 @@ def gradient_items(subject: Subject) -> Iterator[Item]:
         return
     how = f"autograd, {found.pairs} pairs"
     for quantity, value in (
-        ("minimum |cos|", found.least),
-        ("mean |cos|", found.mean),
+        (q.MINIMUM_COS, found.least),
+        (q.MEAN_COS, found.mean),
     ):
         low, high = max(value - found.error, 0.0), min(value + found.error, 1.0)
         yield Reading(found.site, quantity, Estimate(value, low, high, how), view)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.sequences import FEWEST, step_gradients
@@ -23,11 +24,11 @@ def recurrence_items(subject: Subject) -> Iterator[Item]:
         seen.add(layer)
         if call.input.ndim != 3:
             why = "its samples are packed, or there is one alone"
-            yield Skipped(call.site, "step factor", why)
+            yield Skipped(call.site, q.STEP_FACTOR, why)
             continue
         steps = call.input.shape[1 if layer.batch_first else 0]
         if steps >= FEWEST and sums.is_finite(call.input):
-            yield Reading(call.site, "steps", Estimate.exactly(steps), VIEW)
+            yield Reading(call.site, q.STEPS, Estimate.exactly(steps), VIEW)
             generator = subject.generator or torch.Generator().manual_seed(0)
             found = step_gradients(layer, call.input, generator=generator)
-            yield Reading(call.site, "step factor", found.factor(), VIEW)
+            yield Reading(call.site, q.STEP_FACTOR, found.factor(), VIEW)

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import tensors
 from sigmascope.records import Estimate, Item, Reading, View
@@ -28,13 +29,13 @@ def repeat_items(subject: Subject) -> Iterator[Item]:
     found = int(groups.max()) + 1
     most = found if whole else subject.count
     how = "exact" if whole else "parts that are not counted by samples may tell them apart"
-    yield Reading("(inputs)", "distinct samples", Estimate(found, found, most, how), VIEW)
+    yield Reading("(inputs)", q.DISTINCT_SAMPLES, Estimate(found, found, most, how), VIEW)
     if whole and 1 < found < subject.count and isinstance(subject.targets, Tensor):
         wanted = target_rows(subject.targets, subject.count)
         if wanted is not None:
             untold = Estimate.within(untold_share(groups, wanted), ROUNDING)
             clipped = untold.at_least(0.0).at_most(1.0)
-            yield Reading("(targets)", "contradicted targets", clipped, VIEW)
+            yield Reading("(targets)", q.CONTRADICTED_TARGETS, clipped, VIEW)
 
 
 def sample_groups(subject: Subject) -> tuple[Int64[Tensor, " n"] | None, bool]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from sigmascope import quantities as q
 from sigmascope.linalg import (
     effective_rank,
     frobenius_norm,
@@ -13,7 +14,6 @@ from sigmascope.linalg import (
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Spectra
 from sigmascope.probes.symmetry import reduced_gradients
-from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, zero_weights
 
@@ -22,12 +22,12 @@ ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 
 def representation_items(subject: Subject) -> Iterator[Item]:
     """What each layer reads: ranks, participation, size, dead units."""
-    view: View = "representations"
+    view: q.View = "representations"
     for call in subject.calls:
         if not call.input.is_floating_point():
             yield Skipped(call.site, view, "it reads token ids, not a representation")
         if call.site in subject.unfed:
-            yield Reading(call.site, "inputs read", Estimate.exactly(0.0), view)
+            yield Reading(call.site, q.INPUTS_READ, Estimate.exactly(0.0), view)
     first = next((c.site for c in subject.calls), "")
     dead = _dead_units(subject)
     dead = {site: share for site, share in dead.items() if site not in (first, OUTPUT)}
@@ -36,13 +36,13 @@ def representation_items(subject: Subject) -> Iterator[Item]:
         for form, rows in both.forms().items():
             if not sums.is_finite(rows):
                 bad = rows.numel() - int(rows.isfinite().sum())
-                yield Reading(site, "non-finite entries", Estimate.exactly(bad), view, form)
+                yield Reading(site, q.NON_FINITE_ENTRIES, Estimate.exactly(bad), view, form)
                 yield Skipped(site, view, f"{bad} of {rows.numel()} entries are not finite")
                 continue
             yield from _representation(subject, site, form)
         if site in dead:
             form = BEHIND_ZEROS if site in freed else ""
-            yield Reading(site, "dead units", Estimate.exactly(dead[site]), view, form)
+            yield Reading(site, q.DEAD_UNITS, Estimate.exactly(dead[site]), view, form)
         if both.samples is None:
             shape = "" if both.channels is None else f" {tuple(both.channels.shape)}"
             yield Skipped(site, view, f"its rows{shape} cannot be told apart by sample")
@@ -72,20 +72,20 @@ def _freed(subject: Subject, dead: Mapping[str, float]) -> set[str]:
 
 
 def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:
-    view: View = "representations"
+    view: q.View = "representations"
     found = subject.spectra[site, form]
     yield SiteSpectrum(site, view, form, found.raw)
-    yield Reading(site, "matrix rank", matrix_rank(found.raw), view, form)
+    yield Reading(site, q.MATRIX_RANK, matrix_rank(found.raw), view, form)
     size = Estimate.rounded(found.mean_square, ulps=64)
     variation = _variation(found)
     if variation is not None:
-        yield Reading(site, "relative variation", variation, view, form)
-    yield Reading(site, "mean square", size, view, form)
-    yield Reading(site, "soft rank", soft_rank(found.raw), view, form)
+        yield Reading(site, q.RELATIVE_VARIATION, variation, view, form)
+    yield Reading(site, q.MEAN_SQUARE, size, view, form)
+    yield Reading(site, q.SOFT_RANK, soft_rank(found.raw), view, form)
     for quantity, spectrum, of in (
-        ("participation ratio", found.raw, participation_ratio),
-        ("centred participation ratio", found.centred, participation_ratio),
-        ("effective rank", found.raw, effective_rank),
+        (q.PARTICIPATION_RATIO, found.raw, participation_ratio),
+        (q.CENTRED_PARTICIPATION_RATIO, found.centred, participation_ratio),
+        (q.EFFECTIVE_RANK, found.raw, effective_rank),
     ):
         noise = spectrum is found.centred and variation is not None and variation.low <= 0
         if noise and float(spectrum.sigma[0]) > 0:

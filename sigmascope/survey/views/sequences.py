@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.sequences import Copied, copied, counted, ends, later_inputs, offset, ordered
@@ -32,10 +33,10 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
     pairs = copied(subject.batch, targets, looks=looks, shift=shift)
     for pair in pairs:
         site = f"(input {pair.name})" if pair.name else "(input)"
-        for quantity, share in (("targets that are inputs", pair.same), ("next inputs", pair.next)):
+        for quantity, share in ((q.TARGETS_THAT_ARE_INPUTS, pair.same), (q.NEXT_INPUTS, pair.next)):
             yield Reading(site, quantity, Estimate.exactly(share), VIEW)
         chance = Estimate.exactly(pair.chance)
-        yield Reading(site, "chance copies", chance, VIEW)
+        yield Reading(site, q.CHANCE_COPIES, chance, VIEW)
         if pair.next > max(MOSTLY, 2 * pair.chance):
             yield from _later(subject, pair, site)
 
@@ -44,7 +45,7 @@ def _later(subject: Subject, pair: Copied, site: str) -> Iterator[Item]:
     change = later_inputs(subject.scene, subject.output, name=pair.name)
     if change is not None:
         estimate = Estimate.rounded(change, ulps=2**20)
-        yield Reading(site, "dependence on later inputs", estimate, VIEW)
+        yield Reading(site, q.DEPENDENCE_ON_LATER_INPUTS, estimate, VIEW)
 
 
 def _padding(targets: Tensor, looks: Tensor, shift: int) -> Iterator[Item]:
@@ -55,4 +56,4 @@ def _padding(targets: Tensor, looks: Tensor, shift: int) -> Iterator[Item]:
     aligned[:, :width] = where.cpu()[:, shift : shift + width]
     share = float((aligned & looks).sum()) / float(looks.sum())
     if share > 0:
-        yield Reading("(targets)", "counted padding", Estimate.exactly(share), VIEW, f"id {id_}")
+        yield Reading("(targets)", q.COUNTED_PADDING, Estimate.exactly(share), VIEW, f"id {id_}")

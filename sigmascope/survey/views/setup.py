@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import ALONE
 from sigmascope.probes.samples import Rows
 from sigmascope.probes.symmetry import reduced_gradients
-from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import tried
 from sigmascope.survey.views.dependences import dependence_items, untouched
@@ -23,7 +23,7 @@ from sigmascope.survey.views.recurrence import recurrence_items
 from sigmascope.survey.views.sequences import sequence_items
 from sigmascope.survey.views.task import task_items
 
-VIEW: View = "setup"
+VIEW: q.View = "setup"
 ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
 BEHIND_ZEROS = "behind zeros"  # of what a weight that starts at zero, and moves, holds at zero
 NUDGE = 0.02  # standard deviation of what takes the place of zeros
@@ -40,7 +40,7 @@ def setup_items(subject: Subject) -> Iterator[Item]:
         ("running statistics", _statistics(subject)),
         ("branches", _branches(subject)),
         ("linearity", _linear(subject)),
-        ("relative gradient", _trained(subject, gradients)),
+        (q.RELATIVE_GRADIENT, _trained(subject, gradients)),
         ("the task", task_items(subject)),
         ("the first loss", first_loss_items(subject)),
         ("the order of sequences", sequence_items(subject)),
@@ -55,7 +55,7 @@ def _branches(subject: Subject) -> Iterator[Item]:
     for branch in subject.branches:
         if math.isfinite(branch.strength):  # not of a stream that is zero, or overflows
             size = Estimate.rounded(branch.strength, ulps=64)
-            yield Reading(branch.site or "(sum)", "branch strength", size, VIEW)
+            yield Reading(branch.site or "(sum)", q.BRANCH_STRENGTH, size, VIEW)
 
 
 def _sizes(subject: Subject) -> Iterator[Item]:
@@ -69,21 +69,21 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             apart = _size(_centred(a))
             if apart > ROUNDING * _size(a):
                 gain = Estimate.rounded(_size(_centred(b)) / apart, ulps=64)
-                yield Reading(site, "gain", gain, VIEW)
+                yield Reading(site, q.GAIN, gain, VIEW)
         small = int(((b != 0) & (b.abs() < torch.finfo(b.dtype).tiny)).sum())
         if small:
-            yield Reading(site, "denormal entries", Estimate.exactly(small), VIEW)
+            yield Reading(site, q.DENORMAL_ENTRIES, Estimate.exactly(small), VIEW)
         if wrote.samples is not None and _size(wrote.samples) > 0:
             rows = wrote.samples
             variation = Estimate.rounded(_size(_centred(rows)) / _size(rows), ulps=64)
-            yield Reading(site, "written variation", variation, VIEW)
+            yield Reading(site, q.WRITTEN_VARIATION, variation, VIEW)
 
 
 def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     """Units at an end of their range, and units and rows of weights that are copies of others."""
     for found in subject.squashes:
         share = Estimate.exactly(found.saturated)
-        yield Reading(found.site, "saturated share", share, VIEW, found.kind)
+        yield Reading(found.site, q.SATURATED_SHARE, share, VIEW, found.kind)
     yield from _constant(subject, gradients)
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
@@ -91,16 +91,16 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         if site in (first, OUTPUT) or units is None or not sums.is_finite(units):
             continue
         if (distinct := _distinct(units)) is not None:
-            yield Reading(site, "distinct units", Estimate.exactly(distinct), VIEW)
+            yield Reading(site, q.DISTINCT_UNITS, Estimate.exactly(distinct), VIEW)
         silent = 0.0 if both.samples is None else (both.samples == 0).all(1).double().mean().item()
         if silent:
-            yield Reading(site, "silent samples", Estimate.exactly(silent), VIEW)
+            yield Reading(site, q.SILENT_SAMPLES, Estimate.exactly(silent), VIEW)
 
 
 def _linear(subject: Subject) -> Iterator[Item]:
     """A network of several layers that is affine as a whole."""
     if len(subject.calls) > 1 and subject.is_affine:
-        yield Reading(subject.calls[1].site, "affine network", Estimate.exactly(1.0), VIEW)
+        yield Reading(subject.calls[1].site, q.AFFINE_NETWORK, Estimate.exactly(1.0), VIEW)
 
 
 def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
@@ -112,7 +112,7 @@ def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         entries = own.entries if own.largest > least else None  # more than rounding
         moved = None if entries is None else _distinct(entries.flatten(1).mT)
         distinct = Estimate.exactly(moved or 1 / count)
-        yield Reading(name, "distinct units", distinct, VIEW, "matrix")
+        yield Reading(name, q.DISTINCT_UNITS, distinct, VIEW, "matrix")
 
 
 def _distinct(units: Tensor) -> float | None:
@@ -136,7 +136,7 @@ def _statistics(subject: Subject) -> Iterator[Item]:
             continue
         seen = module.num_batches_tracked
         if untouched(module) and (seen is None or int(seen) == 0):
-            yield Reading(name, "batches seen", Estimate.exactly(0.0), VIEW)
+            yield Reading(name, q.BATCHES_SEEN, Estimate.exactly(0.0), VIEW)
 
 
 def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
@@ -144,9 +144,9 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     for name, p in subject.model.named_parameters():
         if not p.requires_grad and p.is_floating_point():
             form = "matrix" if p.ndim > 1 else ""
-            yield Reading(name, "frozen entries", Estimate.exactly(p.numel()), VIEW, form)
+            yield Reading(name, q.FROZEN_ENTRIES, Estimate.exactly(p.numel()), VIEW, form)
     if subject.loss is None or subject.targets is None:
-        yield Skipped("(all weights)", "relative gradient", "no targets and loss were given")
+        yield Skipped("(all weights)", q.RELATIVE_GRADIENT, "no targets and loss were given")
         return
     if not any(p.requires_grad for p in subject.model.parameters()):
         return
@@ -162,15 +162,15 @@ def _moved(name: str, weight: Tensor, gradient: Gradient, *, free: bool) -> Read
     """How far a gradient moves a weight, or how large it is where that is zero."""
     size, norm = sums.norm(weight), math.sqrt(gradient.square)
     if not math.isfinite(norm):
-        return Reading(name, "non-finite entries", Estimate.exactly(gradient.bad), VIEW)
+        return Reading(name, q.NON_FINITE_ENTRIES, Estimate.exactly(gradient.bad), VIEW)
     if size > 0:
         form = BEHIND_ZEROS if norm == 0 and free else ""
         relative = Estimate.rounded(norm / size, ulps=64)
-        return Reading(name, "relative gradient", relative, VIEW, form)
+        return Reading(name, q.RELATIVE_GRADIENT, relative, VIEW, form)
     form = "bias" if name.endswith("bias") else ""
     form = "cut" if norm == 0 and not free else form
     estimate = Estimate.rounded(norm, ulps=64)
-    return Reading(name, "gradient of a zero weight", estimate, VIEW, form)
+    return Reading(name, q.GRADIENT_OF_A_ZERO_WEIGHT, estimate, VIEW, form)
 
 
 def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:

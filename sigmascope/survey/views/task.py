@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import still
@@ -32,9 +33,9 @@ def task_items(subject: Subject) -> Iterator[Item]:
         rows = own if site == first else rows
         if own is not None and sums.is_finite(own):
             size = own.double().square().mean().sqrt().item()
-            yield Reading(site, "input size", Estimate.rounded(size, ulps=64), VIEW)
+            yield Reading(site, q.INPUT_SIZE, Estimate.rounded(size, ulps=64), VIEW)
             spread = own.double().std(0, correction=0).square().mean().sqrt().item()
-            yield Reading(site, "input spread", Estimate.rounded(spread, ulps=2**20), VIEW)
+            yield Reading(site, q.INPUT_SPREAD, Estimate.rounded(spread, ulps=2**20), VIEW)
     loss, targets = subject.loss, subject.targets
     if loss is None or not isinstance(targets, Tensor):
         return
@@ -43,7 +44,7 @@ def task_items(subject: Subject) -> Iterator[Item]:
         fit = fit_of(subject, loss, targets)
     if targets.is_floating_point() and wanted is not None and not fit.unread:
         size = targets.double().square().mean().sqrt().item()
-        yield Reading("(targets)", "target size", Estimate.rounded(size, ulps=64), VIEW)
+        yield Reading("(targets)", q.TARGET_SIZE, Estimate.rounded(size, ulps=64), VIEW)
     yield from _reach(subject, targets, fit, wanted)
     if wanted is None or fit.unread:
         return
@@ -76,12 +77,12 @@ def _told_by_inputs(
     """What inputs tell of the targets, and layer by layer what representations do."""
     signal = target_signal(rows, wanted)
     if signal is not None:
-        yield Reading(first, "target signal", Estimate.rounded(signal, ulps=64), VIEW)
+        yield Reading(first, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=64), VIEW)
     for site, both in subject.activations.items():
         if both.samples is not None and sums.is_finite(both.samples):
             alignment = target_alignment(both.samples, wanted)
             if alignment is not None:
-                yield Reading(site, "target alignment", Estimate.rounded(alignment, ulps=64), VIEW)
+                yield Reading(site, q.TARGET_ALIGNMENT, Estimate.rounded(alignment, ulps=64), VIEW)
 
 
 def target_rows(targets: Tensor, count: int) -> Float64[Tensor, "n k"] | None:
@@ -186,10 +187,10 @@ def _reach(
     yield from _asked(fit, one=subject.output.ndim < 2 or subject.output.shape[-1] == 1)
     if math.isfinite(fit.over_constant) and math.isfinite(fit.same):
         ratio = Estimate.rounded(fit.over_constant, ulps=2**20)
-        yield Reading("(loss)", "first loss over a constant's", ratio, VIEW)
+        yield Reading("(loss)", q.FIRST_LOSS_OVER_A_CONSTANTS, ratio, VIEW)
     if math.isfinite(fit.silent):
         zeros = Estimate.rounded(fit.silent, ulps=2**20)
-        yield Reading("(loss)", "loss of zeros", zeros, VIEW)
+        yield Reading("(loss)", q.LOSS_OF_ZEROS, zeros, VIEW)
     if fit.known:
         yield from _possible(fit)
     elif subject.tail is None:
@@ -209,7 +210,7 @@ def _asked(fit: Fit, *, one: bool) -> Iterator[Item]:
     """What targets are, what the loss asks of outputs (of `one` column), and how low it gets."""
     if fit.labels is not None:
         distinct = Estimate.exactly(fit.labels.distinct)
-        yield Reading("(targets)", "distinct targets", distinct, VIEW, fit.labels.kind)
+        yield Reading("(targets)", q.DISTINCT_TARGETS, distinct, VIEW, fit.labels.kind)
         if fit.labels.distinct == 1 and not fit.evenly:
             why = (
                 "nothing that the last weight could write for all samples alike is known to give "
@@ -217,55 +218,55 @@ def _asked(fit: Fit, *, one: bool) -> Iterator[Item]:
             )
             yield Skipped("(targets)", EVENLY, why)
     if fit.unread:
-        yield Reading("(loss)", "targets not read", ONE, VIEW)
+        yield Reading("(loss)", q.TARGETS_NOT_READ, ONE, VIEW)
     if fit.spread:
-        yield Reading("(loss)", "spread targets", ONE, VIEW)
+        yield Reading("(loss)", q.SPREAD_TARGETS, ONE, VIEW)
     for c, share in fit.omitted:
-        yield Reading("(loss)", "omitted class", Estimate.exactly(share), VIEW, f"class {c}")
+        yield Reading("(loss)", q.OMITTED_CLASS, Estimate.exactly(share), VIEW, f"class {c}")
     if fit.reversed is not None:
         right, wrong = (Estimate.rounded(v, ulps=64) for v in fit.reversed)
-        yield Reading("(loss)", "loss of right answers", right, VIEW)
-        yield Reading("(loss)", "loss of wrong answers", wrong, VIEW)
+        yield Reading("(loss)", q.LOSS_OF_RIGHT_ANSWERS, right, VIEW)
+        yield Reading("(loss)", q.LOSS_OF_WRONG_ANSWERS, wrong, VIEW)
     if fit.needs is None:
         yield Skipped("(loss)", "what the loss asks", "it bears no outputs that are made up")
         return
     if fit.needs.indifferent:
         form = "constant, of one column" if one else "constant"
         form = "in steps" if fit.needs.stepped else form
-        yield Reading("(loss)", "indifferent loss", ONE, VIEW, form)
+        yield Reading("(loss)", q.INDIFFERENT_LOSS, ONE, VIEW, form)
     elif fit.unpaired:
-        yield Reading("(loss)", "indifferent loss", ONE, VIEW, UNPAIRED)
+        yield Reading("(loss)", q.INDIFFERENT_LOSS, ONE, VIEW, UNPAIRED)
     if fit.needs.logarithms:
-        yield Reading("(loss)", "loss of logarithms", ONE, VIEW)
+        yield Reading("(loss)", q.LOSS_OF_LOGARITHMS, ONE, VIEW)
     wanted = Estimate.exactly(float(fit.needs.probabilities))
-    yield Reading("(loss)", "loss of probabilities", wanted, VIEW, fit.needs.coupling)
-    for name, value in (("least loss", fit.free), ("least loss of a constant", fit.same)):
+    yield Reading("(loss)", q.LOSS_OF_PROBABILITIES, wanted, VIEW, fit.needs.coupling)
+    for name, value in ((q.LEAST_LOSS, fit.free), (q.LEAST_LOSS_OF_A_CONSTANT, fit.same)):
         if math.isfinite(value):
             yield Reading("(loss)", name, Estimate.rounded(value, ulps=2**30), VIEW)
     if fit.labels_best:
-        yield Reading("(loss)", "labels are the best outputs", ONE, VIEW)
+        yield Reading("(loss)", q.LABELS_ARE_THE_BEST_OUTPUTS, ONE, VIEW)
     if fit.free < -UNBOUNDED * (1 + abs(fit.now)):
-        yield Reading("(loss)", "unbounded loss", ONE, VIEW)
+        yield Reading("(loss)", q.UNBOUNDED_LOSS, ONE, VIEW)
 
 
 def _possible(fit: Fit) -> Iterator[Item]:
     """Which outputs the model can have, whatever its weights, and how low the loss gets there."""
     form = fit.closing
-    yield Reading(OUTPUT, "last operation", ONE, VIEW, form or "none")
-    for name, end in (("least output", fit.least), ("greatest output", fit.most)):
+    yield Reading(OUTPUT, q.LAST_OPERATION, ONE, VIEW, form or "none")
+    for name, end in ((q.LEAST_OUTPUT, fit.least), (q.GREATEST_OUTPUT, fit.most)):
         if math.isfinite(end):
             yield Reading(OUTPUT, name, Estimate.rounded(end, ulps=2**30), VIEW, form)
     if fit.constant:
-        yield Reading(OUTPUT, "constant output", ONE, VIEW, form)
+        yield Reading(OUTPUT, q.CONSTANT_OUTPUT, ONE, VIEW, form)
     if fit.shares:
-        yield Reading(OUTPUT, "rows that sum to one", ONE, VIEW, form)
+        yield Reading(OUTPUT, q.ROWS_THAT_SUM_TO_ONE, ONE, VIEW, form)
     if fit.answered and math.isfinite(fit.beyond):
         how = "quasi-newton" + ("" if fit.alike else ", through a map between forms")
         beyond = Estimate.within(fit.beyond, 1e-3 * fit.beyond, how=how)
-        yield Reading(OUTPUT, "out of reach", beyond, VIEW, form)
+        yield Reading(OUTPUT, q.OUT_OF_REACH, beyond, VIEW, form)
         if fit.undecided > 0:
             wrong = Estimate.exactly(fit.undecided)
-            yield Reading(OUTPUT, "wrong at the best", wrong, VIEW, form)
+            yield Reading(OUTPUT, q.WRONG_AT_THE_BEST, wrong, VIEW, form)
 
 
 def _too_narrow(
@@ -278,4 +279,4 @@ def _too_narrow(
         s = torch.linalg.svdvals(wanted).square()
         if type(last[0].module).__name__ == "Linear" and width < len(s):
             lost = Estimate.rounded((s[width:].sum() / s.sum()).item(), ulps=64)
-            yield Reading(last[0].site, "variance out of reach", lost, VIEW)
+            yield Reading(last[0].site, q.VARIANCE_OUT_OF_REACH, lost, VIEW)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
+from sigmascope import quantities as q
 from sigmascope.linalg import (
     condition_number,
     effective_rank,
@@ -11,21 +12,20 @@ from sigmascope.linalg import (
     sums,
 )
 from sigmascope.probes import Subject, Weight, weight_spectra
-from sigmascope.quantities import View
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 
 
 def weight_items(subject: Subject) -> Iterator[Item]:
     """Norms, ranks and condition of every weight."""
-    view: View = "weights"
+    view: q.View = "weights"
     for weight, s in zip(subject.weights, weight_spectra(subject.weights), strict=True):
         yield SiteSpectrum(weight.site, view, weight.form, s)
         quantities: tuple[tuple[str, Callable[[Spectrum], Estimate]], ...] = (
-            ("spectral norm", lambda s: schatten_norm(s, float("inf"))),
-            ("Frobenius norm", lambda s: schatten_norm(s, 2.0)),
-            ("stable rank", stable_rank),
-            ("effective rank", effective_rank),
-            ("condition number", condition_number),
+            (q.SPECTRAL_NORM, lambda s: schatten_norm(s, float("inf"))),
+            (q.FROBENIUS_NORM, lambda s: schatten_norm(s, 2.0)),
+            (q.STABLE_RANK, stable_rank),
+            (q.EFFECTIVE_RANK, effective_rank),
+            (q.CONDITION_NUMBER, condition_number),
         )
         if weight.form != "operator":
             yield from _mean_shift(weight)
@@ -50,6 +50,6 @@ def _mean_shift(weight: Weight) -> Iterator[Item]:
     if spread > 0:
         value = abs(mean) * math.sqrt(m * n) / (spread * (m**0.5 + n**0.5))
         shift = Estimate.rounded(value, ulps=64)
-        yield Reading(weight.site, "mean shift", shift, "weights", weight.form)
+        yield Reading(weight.site, q.MEAN_SHIFT, shift, "weights", weight.form)
     else:
-        yield Skipped(weight.site, "mean shift", "all its entries are equal")
+        yield Skipped(weight.site, q.MEAN_SHIFT, "all its entries are equal")

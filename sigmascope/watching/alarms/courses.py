@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from sigmascope import quantities as q
 from sigmascope.watching.alarms.signs import CALM, UNSURE, Rule, Shown, Sign
 from sigmascope.watching.alarms.tracks import TINY, YOUNG, Tracks
 from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
@@ -16,9 +17,9 @@ FITTED = 0.1  # of the first loss: below it, updates may stop
 STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
 LOPSIDED, SHIFTED = 0.8, 0.3  # imbalance: squared norms as 9 to 1; and how far it has moved
 CALMEST = 0.75  # of the first
-WEIGHTS = "Frobenius norm"  # does not grow like this in any run that goes well
-DEAD = "dead units"
-MOVERS = (DEAD, "gradient norm", "update ratio", "mean square")
+WEIGHTS = q.FROBENIUS_NORM  # does not grow like this in any run that goes well
+DEAD = q.DEAD_UNITS
+MOVERS = (DEAD, q.GRADIENT_NORM, q.UPDATE_RATIO, q.MEAN_SQUARE)
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,12 @@ class NotFinite(Rule):
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
         """As `Rule.look`."""
-        order = (WEIGHTS, "mean square", "gradient norm", "update norm", "loss")
+        order = (WEIGHTS, q.MEAN_SQUARE, q.GRADIENT_NORM, q.UPDATE_NORM, q.LOSS)
         for name in order:
             for form, by_site in tracks.forms(name):
                 for site, track in by_site.items():
                     if track.last is None:
-                        where = "the loss" if name == "loss" else f"the {name} at {site}"
+                        where = "the loss" if name == q.LOSS else f"the {name} at {site}"
                         says = f"{where} is infinite or not a number at step {step}."
                         return Sign(True, False, site, says, ((name, site, form),))
         return CALM
@@ -113,7 +114,7 @@ class RateJump(Rule):
         if not rate.jumped or rate.base is None:
             return CALM
         says = f"The learning rate is {rate.rate:.3g}, and was {rate.base:.3g} at most before."
-        return Sign(True, False, OPTIMISER, says, (("rate", OPTIMISER, ""),))
+        return Sign(True, False, OPTIMISER, says, ((q.RATE, OPTIMISER, ""),))
 
 
 @dataclass(frozen=True)
@@ -124,11 +125,11 @@ class Frozen(Rule):
         """As `Rule.look`."""
         if tracks.rate.dropped:
             says = f"The learning rate has dropped to {tracks.rate.rate:.3g} within one step."
-            return Sign(True, False, OPTIMISER, says, (("rate", OPTIMISER, ""),))
-        rates = [t.last - t.level for _, by_site in tracks.forms("rate")
+            return Sign(True, False, OPTIMISER, says, ((q.RATE, OPTIMISER, ""),))
+        rates = [t.last - t.level for _, by_site in tracks.forms(q.RATE)
                  for t in by_site.values() if t.last is not None]  # fmt: skip
         explained = min([0.0, *rates])
-        known = {s: t.last - t.level - explained for s, t in tracks.of("update norm").items()
+        known = {s: t.last - t.level - explained for s, t in tracks.of(q.UPDATE_NORM).items()
                  if t.last is not None and t.count > YOUNG}  # fmt: skip
         site = min(known, key=known.__getitem__, default="")
         fitted = tracks.loss.count > 0 and tracks.loss.fast < FITTED * tracks.loss.start
@@ -137,10 +138,10 @@ class Frozen(Rule):
         if known[site] > -STOPPED:
             return UNSURE
         changes = f"changes the weights by 1/{math.exp(-known[site]):.2g} of the usual"
-        if tracks.of("update norm")[site].last == math.log(TINY):  # of zero, any share is made up
+        if tracks.of(q.UPDATE_NORM)[site].last == math.log(TINY):  # of zero, any share is made up
             changes = "no longer changes the weights"
         says = f"{site}: a step {changes}."
-        return Sign(True, False, site, says, (("update norm", site, ""),))
+        return Sign(True, False, site, says, ((q.UPDATE_NORM, site, ""),))
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class PlasticityLoss(Rule):
     def look(self, step: int, tracks: Tracks) -> Sign | None:
         """As `Rule.look`."""
         loss = tracks.loss
-        dead, ratio = tracks.of("dead units"), tracks.of("update ratio")
+        dead, ratio = tracks.of(q.DEAD_UNITS), tracks.of(q.UPDATE_RATIO)
         if loss.count <= 5 * YOUNG or not dead:
             return None
         grown = {s: t.last - t.first for s, t in dead.items() if t.last is not None}
@@ -165,7 +166,7 @@ class PlasticityLoss(Rule):
             f"{site}: {dead[site].value:.2g} of the units are dead, {dead[site].at_first:.2g} at "
             "first, updates are a tenth of what they were, and the loss does not fall."
         )
-        return Sign(True, False, site, says, (("dead units", site, ""), ("loss", LOSS, "")))
+        return Sign(True, False, site, says, ((q.DEAD_UNITS, site, ""), (q.LOSS, LOSS, "")))
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class Diverging(Rule):
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
         """As `Rule.look`."""
-        found = tracks.of("rate times sharpness")
+        found = tracks.of(q.RATE_TIMES_SHARPNESS)
         known = {s: t for s, t in found.items() if t.last is not None}
         if not known:
             return None
@@ -190,7 +191,7 @@ class Diverging(Rule):
             f"{where}: the learning rate is {value:.2g} times the largest that a quadratic of this "
             f"sharpness bears{', and the loss rises' if rising else ''}."
         )
-        return Sign(True, False, site, says, (("rate times sharpness", site, ""),))
+        return Sign(True, False, site, says, ((q.RATE_TIMES_SHARPNESS, site, ""),))
 
 
 @dataclass(frozen=True)
@@ -201,9 +202,9 @@ class AtOdds(Rule):
         """As `Rule.look`."""
         known = {
             site: (track.value, moved.value, decayed.value)
-            for site, track in tracks.of("layer imbalance").items()
-            if (moved := tracks.one("imbalance moved", site)) and moved.last is not None
-            and (decayed := tracks.one("imbalance moved by decay", site))
+            for site, track in tracks.of(q.LAYER_IMBALANCE).items()
+            if (moved := tracks.one(q.IMBALANCE_MOVED, site)) and moved.last is not None
+            and (decayed := tracks.one(q.IMBALANCE_MOVED_BY_DECAY, site))
             and decayed.last is not None and track.last is not None
         }  # fmt: skip
         if not known:
@@ -222,7 +223,7 @@ class AtOdds(Rule):
             f"and decay explains {min(decayed / moved, 1):.0%} of how they have parted. What both "
             "compute together is hardly regularised."
         )
-        names = ("layer imbalance", "imbalance moved", "imbalance moved by decay")
+        names = (q.LAYER_IMBALANCE, q.IMBALANCE_MOVED, q.IMBALANCE_MOVED_BY_DECAY)
         return Sign(True, False, site, says, tuple((name, site, "") for name in names))
 
 
@@ -232,7 +233,7 @@ class Settled(Rule):
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
         """As `Rule.look`."""
-        known = tracks.of("centred participation ratio")
+        known = tracks.of(q.CENTRED_PARTICIPATION_RATIO)
         if not known or any(t.count < LONG or t.last is None for t in known.values()):
             return None
         calm = all(t.spread(LONG // 2) < STEADY for t in known.values())
@@ -245,7 +246,7 @@ class Settled(Rule):
             f"{site}: samples differ in {track.value:.2g} directions, {track.at_first:.2g} at "
             "first; no layer's number has changed by a tenth in its last readings."
         )
-        return Sign(True, False, site, says, (("centred participation ratio", site, ""),))
+        return Sign(True, False, site, says, ((q.CENTRED_PARTICIPATION_RATIO, site, ""),))
 
 
 def _by_decay(moved: float, decayed: float) -> bool:
@@ -266,10 +267,10 @@ def _blamed(tracks: Tracks, after: int, *more: str) -> tuple[str, str, tuple[Sho
         if name != DEAD or track.score > 0
     ]
     if not moved:
-        return LOSS, "", (("loss", LOSS, ""),)
+        return LOSS, "", ((q.LOSS, LOSS, ""),)
     since, _, _, site, name = min(moved)
     words = f"the {name} at {site} moved first, at step {since}"
     if name == DEAD:
         share = tracks.of(name)[site].value
         words = f"{share:.0%} of the units at {site} are dead, seen first at step {since}"
-    return site, f"; {words}", (("loss", LOSS, ""), (name, site, ""))
+    return site, f"; {words}", ((q.LOSS, LOSS, ""), (name, site, ""))

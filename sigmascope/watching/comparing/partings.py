@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sigmascope import quantities as q
 from sigmascope.records import Estimate, Shown
 from sigmascope.store import Run
 from sigmascope.watching.comparing.alarm_spans import AlarmSpan, alarm_spans
@@ -171,7 +172,7 @@ def _last(run: Mapping[Key, Trajectory]) -> int | None:
 
 def _loss(run: Mapping[Key, Trajectory]) -> tuple[Estimate | None, int | None]:
     """The last loss as it was passed, before any form of it, and its step."""
-    found = sorted((key.form, key) for key in run if (key.site, key.quantity) == (LOSS, "loss"))
+    found = sorted((key.form, key) for key in run if (key.site, key.quantity) == (LOSS, q.LOSS))
     if not found:
         return None, None
     last = run[found[0][1]]

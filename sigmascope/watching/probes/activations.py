@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sigmascope import quantities as q
 from sigmascope.probes.execution import layers
 from sigmascope.records import Skipped
 from sigmascope.watching.columns import Column
@@ -22,7 +23,7 @@ ENDS: Mapping[type, tuple[float, float]] = {  # of the activations that saturate
 }  # fmt: skip
 SILENT = 3  # turns in which nothing was heard
 NEAR = 0.01  # of the range, from an end
-OF_INPUTS = ("mean square", "relative variation", "dead units")
+OF_INPUTS = (q.MEAN_SQUARE, q.RELATIVE_VARIATION, q.DEAD_UNITS)
 
 
 class Sums:
@@ -59,7 +60,7 @@ class Activations(Probe):
         self._possible = [
             *((name, site) for site in self._layers for name in OF_INPUTS),
             *((_saturated(m), site) for site, m in self._bounded.items()),
-            *(("statistics drift", site) for site in self._normalisers),
+            *((q.STATISTICS_DRIFT, site) for site in self._normalisers),
         ]
         self._sums = Sums()
         self._layout = Layout()
@@ -118,14 +119,14 @@ class Activations(Probe):
             others = [d for d in range(x.ndim) if d != channels]
             size = torch.linalg.vector_norm(x, dtype=torch.float64).square()
             count = size.new_tensor(float(x.numel()))
-            self._sums.add("mean square", site, torch.stack([size, count]))
+            self._sums.add(q.MEAN_SQUARE, site, torch.stack([size, count]))
             if others and width:
                 total = _put(x.sum(others, dtype=torch.float64), at, width)
                 rows = total.new_tensor([x.numel() / width])
-                self._sums.add("relative variation", site, torch.cat([total, size[None], rows]))
+                self._sums.add(q.RELATIVE_VARIATION, site, torch.cat([total, size[None], rows]))
                 if not first and x.numel():
                     alive = (x.amax(others) != 0) | (x.amin(others) != 0)
-                    self._sums.add("dead units", site, _put(alive.double(), at, width))
+                    self._sums.add(q.DEAD_UNITS, site, _put(alive.double(), at, width))
 
         return hear
 
@@ -154,7 +155,7 @@ class Activations(Probe):
                 weighed = [mean.double() * count, variance.double() * count]  # each process has own
                 counts = torch.full_like(weighed[0], count)
                 sums = [rows.sum(1), rows.square().sum(1), *weighed, counts]
-                self._sums.add("statistics drift", site, torch.cat(sums))
+                self._sums.add(q.STATISTICS_DRIFT, site, torch.cat(sums))
 
         return hear
 
@@ -210,9 +211,9 @@ def _drift(sums: Tensor) -> float:
 
 
 READ: Mapping[str, Callable[[Tensor], float]] = {
-    "mean square": _share,
-    "dead units": _dead,
-    "relative variation": _variation,
-    "saturated share": _share,
-    "statistics drift": _drift,
+    q.MEAN_SQUARE: _share,
+    q.DEAD_UNITS: _dead,
+    q.RELATIVE_VARIATION: _variation,
+    q.SATURATED_SHARE: _share,
+    q.STATISTICS_DRIFT: _drift,
 }

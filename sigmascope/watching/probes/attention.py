@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from sigmascope import quantities as q
 from sigmascope.watching.columns import Column
 from sigmascope.watching.entropies import ENTROPIES
 from sigmascope.watching.hooks import hears, in_backward, made_silent, removed, silent, transformed
@@ -82,7 +83,7 @@ class Attention(Probe):
                 means[site], least[site] = sum(heads) / len(heads), min(heads)
         for form, found in (("", means), ("least head", least)):
             if found:
-                yield Column("attention entropy", [*found], [*found.values()], 1e-4, form)
+                yield Column(q.ATTENTION_ENTROPY, [*found], [*found.values()], 1e-4, form)
 
     def close(self) -> None:
         removed(self._handles)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
+from sigmascope import quantities as q
 from sigmascope.watching.columns import Column
 from sigmascope.watching.places import Place
 from sigmascope.watching.probes.base import Found, Probe
@@ -26,7 +27,7 @@ NEAR, APART = 1e-4, 1e-3  # of the norms' products: the gradients agree, or do n
 LARGE = 20 * NEAR  # and say something: both are zero where a normaliser hides the scale
 AGREED = 3  # turns
 ALIKE = 1e-9  # relative difference of two speeds
-NAMES = "layer imbalance", "imbalance moved", "imbalance moved by decay"
+NAMES = q.LAYER_IMBALANCE, q.IMBALANCE_MOVED, q.IMBALANCE_MOVED_BY_DECAY
 
 
 @dataclass(slots=True, eq=False)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from sigmascope import quantities as q
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import LOSS
 from sigmascope.watching.probes.base import Found, Probe
@@ -20,7 +21,7 @@ class Losses(Probe):
     goes with the step that it is of.
     """
 
-    name = "loss"
+    name = q.LOSS
     share = 0.0
 
     def __init__(self) -> None:
@@ -47,8 +48,8 @@ class Losses(Probe):
         if losses:
             bad = [x for x in losses if math.isnan(x)]
             last, largest = (bad[0], bad[0]) if bad else (losses[-1], max(losses))
-            yield Column("loss", [LOSS], [last], step=self._last)
-            yield Column("loss", [LOSS], [largest], form="largest", step=self._last)
+            yield Column(q.LOSS, [LOSS], [last], step=self._last)
+            yield Column(q.LOSS, [LOSS], [largest], form="largest", step=self._last)
 
     def rest(self) -> Column | None:
         """The last loss of this process that no look has read, for when none follows."""
@@ -56,4 +57,4 @@ class Losses(Probe):
             return None
         step, loss = self._given[-1]
         self._given.clear()
-        return Column("loss", [LOSS], [float(loss)], step=step)
+        return Column(q.LOSS, [LOSS], [float(loss)], step=step)

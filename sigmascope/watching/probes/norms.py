@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from sigmascope import quantities as q
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import OPTIMISER
 from sigmascope.watching.probes.base import Found, Probe, Sharing
@@ -66,7 +67,7 @@ class Gradients(Probe):
 
     def read(self, total: Tensor) -> Iterator[Found]:
         norms = self._squares.norms(total, any)  # a parameter may have none
-        yield Column("gradient norm", [*norms], [*norms.values()], self._squares.error)
+        yield Column(q.GRADIENT_NORM, [*norms], [*norms.values()], self._squares.error)
         optimizers = {p.optimizer: None for p in self._squares.places}
         rates = [
             (f"{i}.{j}", float(group["lr"]))
@@ -75,7 +76,7 @@ class Gradients(Probe):
             if "lr" in group
         ]
         for form, rate in rates:
-            yield Column("rate", [OPTIMISER], [rate], form=form if len(rates) > 1 else "")
+            yield Column(q.RATE, [OPTIMISER], [rate], form=form if len(rates) > 1 else "")
 
     def _gradient(self, i: int) -> Tensor | None:
         gradient = self._squares.parameters[i].grad
@@ -141,14 +142,14 @@ class Updates(Probe):
         return torch.cat([self._weights.flatten(), self._steps.flatten()])
 
     def read(self, total: Tensor) -> Iterator[Found]:
-        parts = zip(("Frobenius norm", "update norm"), total.view(2, -1), strict=True)
+        parts = zip((q.FROBENIUS_NORM, q.UPDATE_NORM), total.view(2, -1), strict=True)
         norms = {name: self._squares.norms(squares, all) for name, squares in parts}
         error = self._squares.error
         for name, by_site in norms.items():
             yield Column(name, [*by_site], [*by_site.values()], error)
-        weights = norms["Frobenius norm"]
-        ratio = {s: u / w for s, u in norms["update norm"].items() if (w := weights.get(s))}
-        yield Column("update ratio", [*ratio], [*ratio.values()], 2 * error)
+        weights = norms[q.FROBENIUS_NORM]
+        ratio = {s: u / w for s, u in norms[q.UPDATE_NORM].items() if (w := weights.get(s))}
+        yield Column(q.UPDATE_RATIO, [*ratio], [*ratio.values()], 2 * error)
 
     def close(self) -> None:
         self._before.clear()

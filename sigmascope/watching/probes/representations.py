@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sigmascope import quantities as q
 from sigmascope.probes.execution import layers
 from sigmascope.records import Estimate
 from sigmascope.watching.columns import Column
@@ -127,9 +128,9 @@ class Representations(Probe):
         square, trace = float(gram.square().sum()), float(gram.diagonal().sum())
         shift = self._count * float(self._mean @ self._mean)
         whole = square + 2 * self._count * cross + shift**2
-        yield self._ratio("participation ratio", trace + shift, whole, size)
+        yield self._ratio(q.PARTICIPATION_RATIO, trace + shift, whole, size)
         if trace > size * ALIKE:
-            yield self._ratio("centred participation ratio", trace, square, size)
+            yield self._ratio(q.CENTRED_PARTICIPATION_RATIO, trace, square, size)
 
     def _ratio(self, name: str, trace: float, square: float, size: float) -> Column:
         """`trace² / square` with what rounding of the products and of the mean can have moved.

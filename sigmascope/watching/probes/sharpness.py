@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from sigmascope import quantities as q
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Curvature
@@ -50,7 +51,7 @@ class Sharpness(Probe):
         generator: Of the first vectors.
     """
 
-    name = "sharpness"
+    name = q.SHARPNESS
     share = 0.3
     first = 2
 
@@ -100,10 +101,10 @@ class Sharpness(Probe):
                 borne = min(r.borne for r in chosen.values() if r is not None)
                 value = self._leading(curved.operator, scale, f"{site} scaled")
                 ratio = Estimate(value / borne, value / borne, float("inf"), _how())
-                yield Column.of("rate times sharpness", [(site, ratio)])
+                yield Column.of(q.RATE_TIMES_SHARPNESS, [(site, ratio)])
             flat = _scale(curved.operator.shape[1], spans, dict.fromkeys(mine))
             value = self._leading(curved.operator, flat, site)
-            yield Column.of("sharpness", [(site, Estimate(value, value, float("inf"), _how()))])
+            yield Column.of(q.SHARPNESS, [(site, Estimate(value, value, float("inf"), _how()))])
 
     def _leading(self, operator: Operator, scale: Tensor, key: str) -> float:
         """The largest Ritz value of some Krylov steps from the vector of the turn before."""

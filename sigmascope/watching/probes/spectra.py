@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from sigmascope import quantities as q
 from sigmascope.linalg import (
     effective_rank,
     frobenius_norm,
@@ -16,7 +17,6 @@ from sigmascope.linalg import (
 )
 from sigmascope.linalg.random_matrix import RandomSigns, noise
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.quantities import WATCH
 from sigmascope.records import Estimate, SiteSpectrum, Skipped, Spectrum
 from sigmascope.watching.columns import Column
 from sigmascope.watching.looks import OWN
@@ -96,7 +96,7 @@ class WeightSpectra(Probe):
         checked = total if matrix is None else matrix
         if not sums.is_finite(checked) or not bool(checked.any()):
             value = 0.0 if sums.is_finite(checked) else math.nan
-            yield Column("spectral norm", [self._site], [value], form="matrix")
+            yield Column(q.SPECTRAL_NORM, [self._site], [value], form="matrix")
             return
         if matrix is not None:
             s = self._of_matrix(matrix)
@@ -104,7 +104,7 @@ class WeightSpectra(Probe):
             assert self._shards is not None
             s = self._shards.spectrum(total)
         yield from self._columns(s, matrix)
-        yield SiteSpectrum(self._site, WATCH, "matrix", s)
+        yield SiteSpectrum(self._site, q.WATCH, "matrix", s)
 
     def _of_matrix(self, matrix: Tensor) -> Spectrum:
         if min(self._shape) <= FULL:
@@ -113,18 +113,18 @@ class WeightSpectra(Probe):
         return krylov.leading(matrix, **shape, vectors=0, generator=self._generator).spectrum
 
     def _columns(self, s: Spectrum, matrix: Tensor | None) -> Iterator[Column]:
-        found = {"spectral norm": spectral_norm(s)}
+        found = {q.SPECTRAL_NORM: spectral_norm(s)}
         whole = len(s.sigma) == min(s.shape)
         if whole:
-            found |= {"stable rank": stable_rank(s), "effective rank": effective_rank(s)}
+            found |= {q.STABLE_RANK: stable_rank(s), q.EFFECTIVE_RANK: effective_rank(s)}
         elif matrix is not None:
-            found["stable rank"] = (frobenius_norm(matrix) / spectral_norm(s)) ** 2
+            found[q.STABLE_RANK] = (frobenius_norm(matrix) / spectral_norm(s)) ** 2
         if matrix is not None and whole and min(s.shape) >= FEWEST and matrix.numel() <= SIGNS:
             energy = Estimate.sum_of_squares(matrix.double())
             rms = math.sqrt(energy.value / matrix.numel())
             signs = RandomSigns(matrix, rms=rms, generator=self._generator)
             level = noise(s, energy=energy, signs=signs)
-            found |= {"noise edge": level.edge, "spikes": level.spikes}
+            found |= {q.NOISE_EDGE: level.edge, q.SPIKES: level.spikes}
         for name, estimate in found.items():
             yield Column.of(name, [(self._site, estimate)], "matrix")
 
