@@ -24,11 +24,11 @@ from sigmascope import diagnosis, quantities, records, theory, watching
 from sigmascope.cli import COMMANDS, UNDER, app, examples
 
 HERE = Path(__file__).parent
-INSIDE = ("cli", "integrations")  # rooms that nobody imports from
+INSIDE = ("cli", "integrations", "__main__")  # which nobody imports from
 ROOMS = tuple(
     name.removeprefix("sigmascope.")
-    for _, name, is_package in pkgutil.walk_packages(sigmascope.__path__, "sigmascope.")
-    if is_package and name.split(".")[1] not in INSIDE
+    for _, name, _ in pkgutil.walk_packages(sigmascope.__path__, "sigmascope.")
+    if name.split(".")[1] not in INSIDE and hasattr(importlib.import_module(name), "__all__")
 )
 HALLS = tuple(dict.fromkeys(name.partition(".")[0] for name in ROOMS))  # with the rooms in them
 ABOUT = """\

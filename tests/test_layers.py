@@ -1,4 +1,4 @@
-"""The rooms of the house, lowest first: imports point down, and go through the door."""
+"""The rooms of the house, lowest first: imports point down, and never in a circle."""
 
 import ast
 import graphlib
@@ -72,20 +72,13 @@ def require_order(code, here):
     """Fail where code in room `here` (None outside the package) imports what it may not."""
     outside = EVERY | {"cli", "integrations"}
     allowed = outside if here is None else ROOMS.get(here, set())
-    for room, *module in rooms_imported(code):
-        if room in {here, "__version__"}:
-            continue
-        assert room in allowed, f"{here} may not import {room}"
-        if room == "integrations":  # each file needs a package of its own, so each is a door
-            continue
-        file = ROOT / "sigmascope" / f"{room}.py"
-        package = ROOT.joinpath("sigmascope", room, *module, "__init__.py")
-        door = package.exists() or (file.exists() and not module)
-        assert door, f"import from a package of {room}, not from a module inside it"
+    for room, *_ in rooms_imported(code):
+        if room not in {here, "__version__"}:
+            assert room in allowed, f"{here} may not import {room}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_point_down_and_go_through_the_door(path):
+def test_imports_point_down(path):
     top, first, *_ = path.relative_to(ROOT).parts
     require_order(
         path.read_text(encoding="utf-8"),
@@ -100,8 +93,7 @@ def test_imports_point_down_and_go_through_the_door(path):
         ("linalg", "from sigmascope.probes import Subject"),
         ("linalg", "import sigmascope.probes"),
         ("linalg", "import sigmascope.probes as p"),
-        ("probes", "from sigmascope.linalg.ranks import matrix_rank"),
-        ("probes", "import sigmascope.linalg.ranks"),
+        ("probes", "from sigmascope.survey.profiling import profile"),
         ("survey", "def inside():\n    from sigmascope import report"),
         ("theory", "from ..probes import Subject"),
         ("theory", "from . import bounds"),
@@ -109,7 +101,6 @@ def test_imports_point_down_and_go_through_the_door(path):
         ("sources", "from sigmascope import linalg"),
         ("report", "from sigmascope import cli"),
         ("__init__", "from sigmascope import linalg"),
-        (None, "from sigmascope.linalg.dense import EPS"),
     ],
 )
 def test_a_wrong_import_is_named(here, code):
@@ -138,8 +129,14 @@ def test_every_room_is_listed():
 
 
 def test_every_module_has_its_tests_where_its_path_says():
+    """In `test_NAME.py` beside it, or in a folder of its name where there are several."""
     modules = [p.relative_to(ROOT / "sigmascope") for p in ROOT.glob("sigmascope/**/*.py")]
-    mirrored = [ROOT / "tests" / p.parent / f"test_{p.name}" for p in modules if p.stem[:2] != "__"]
-    missing = [str(file.relative_to(ROOT)) for file in mirrored if not file.exists()]
-    assert len(mirrored) > 250
-    assert not missing
+    untested = [
+        str(p)
+        for p in modules
+        if p.stem[:2] != "__"
+        and not (ROOT / "tests" / p.parent / f"test_{p.name}").exists()
+        and not any((ROOT / "tests" / p.with_suffix("")).glob("test_*.py"))
+    ]
+    assert len(modules) > 100
+    assert not untested

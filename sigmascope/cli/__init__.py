@@ -4,6 +4,6 @@ Heavy imports are inside functions, so that help does not wait for torch.
 """
 
 from sigmascope.cli.apps import COMMANDS, UNDER, app, main
-from sigmascope.cli.helps import examples
+from sigmascope.cli.outputs import examples
 
 __all__ = ["COMMANDS", "UNDER", "app", "examples", "main"]

@@ -20,12 +20,12 @@ from sigmascope.cli.compressions import compress
 from sigmascope.cli.diagnoses import diagnose
 from sigmascope.cli.explanations import explain
 from sigmascope.cli.exports import export
-from sigmascope.cli.helps import epilogue
 from sigmascope.cli.landscapes import landscape
 from sigmascope.cli.outputs import (
     HEALTHY,
     INTERRUPTED,
     MISUSED,
+    epilogue,
     note,
     require_streams,
     results_apart,

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sigmascope.cli.ends import finish
-from sigmascope.cli.options import DEFAULT, Source, open_named, task
-from sigmascope.cli.outputs import draw, require_targets
-from sigmascope.cli.ranges import Index
+from sigmascope.cli.options import DEFAULT, Index, Source, open_named, task
+from sigmascope.cli.outputs import draw, finish, require_targets
 
 if TYPE_CHECKING:
     from torch import nn

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sigmascope.cli.ends import finish
 from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import draw, require_targets
+from sigmascope.cli.outputs import draw, finish, require_targets
 
 if TYPE_CHECKING:
     from torch import nn

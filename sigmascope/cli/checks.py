@@ -1,9 +1,7 @@
 """`sigmascope check` and `sigmascope theorems`."""
 
-from sigmascope.cli.ends import finish
-from sigmascope.cli.options import DEFAULT, Source, open_named, subject_of
-from sigmascope.cli.outputs import HEALTHY, require_targets, show, terminal
-from sigmascope.cli.ranges import Names
+from sigmascope.cli.options import DEFAULT, Names, Source, open_named, subject_of
+from sigmascope.cli.outputs import HEALTHY, finish, require_targets, show, terminal
 
 
 def check(

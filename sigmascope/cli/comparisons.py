@@ -3,10 +3,17 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sigmascope.cli.ends import finish
-from sigmascope.cli.options import DEFAULT, Source, open_named, task
-from sigmascope.cli.outputs import require_targets
-from sigmascope.cli.ranges import Above, AtLeast, Count, Momentum
+from sigmascope.cli.options import (
+    DEFAULT,
+    Above,
+    AtLeast,
+    Count,
+    Momentum,
+    Source,
+    open_named,
+    task,
+)
+from sigmascope.cli.outputs import finish, require_targets
 
 if TYPE_CHECKING:
     from sigmascope.survey import Comparison

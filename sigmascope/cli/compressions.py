@@ -3,10 +3,8 @@
 from pathlib import Path
 
 from sigmascope.cli import outputs
-from sigmascope.cli.ends import finish
-from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
-from sigmascope.cli.outputs import require_targets
-from sigmascope.cli.ranges import Chance
+from sigmascope.cli.options import DEFAULT, Chance, Source, open_named, seeded
+from sigmascope.cli.outputs import finish, require_targets
 
 
 def compress(

@@ -5,10 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sigmascope.cli.ends import finish
-from sigmascope.cli.options import BUDGET, budget_of, loss_of, moved, seeded
-from sigmascope.cli.outputs import progress_bar, require_targets, wrote
-from sigmascope.cli.ranges import Count, Device, Loss
+from sigmascope.cli.options import BUDGET, Count, Device, Loss, budget_of, loss_of, moved, seeded
+from sigmascope.cli.outputs import finish, progress_bar, require_targets, wrote
 from sigmascope.gate import Refusal
 
 if TYPE_CHECKING:

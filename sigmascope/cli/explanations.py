@@ -1,7 +1,6 @@
 """`sigmascope explain`."""
 
-from sigmascope.cli.ends import finish
-from sigmascope.cli.outputs import HEALTHY, require_targets, show
+from sigmascope.cli.outputs import HEALTHY, finish, require_targets, show
 
 
 def explain(name: str | None = None, /, *, json: str | None = None) -> int:

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from sigmascope.cli.ends import refusing
-from sigmascope.cli.outputs import FOUND, HEALTHY, note, wrote
+from sigmascope.cli.outputs import FOUND, HEALTHY, note, refusing, wrote
 
 Format = Literal["parquet", "csv", "json"]
 Table = Literal[

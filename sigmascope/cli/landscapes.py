@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from sigmascope.cli.ends import finish
-from sigmascope.cli.options import DEFAULT, Source, open_named, seeded, task
-from sigmascope.cli.outputs import require_targets, wrote
-from sigmascope.cli.ranges import Extent, Names, Points, Strengths
+from sigmascope.cli.options import (
+    DEFAULT,
+    Extent,
+    Names,
+    Points,
+    Source,
+    Strengths,
+    open_named,
+    seeded,
+    task,
+)
+from sigmascope.cli.outputs import finish, require_targets, wrote
 
 if TYPE_CHECKING:
     from torch import nn

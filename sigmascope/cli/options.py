@@ -1,5 +1,9 @@
 """What the commands have in common: the model and the data that the user names."""
 
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -8,9 +12,12 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from sigmascope import gate
-from sigmascope.cli.outputs import note, progress_bar
-from sigmascope.cli.ranges import Above, AtLeast, Device, Fitting, Loss
+from sigmascope.cli.outputs import note, progress_bar, refusing
 from sigmascope.quantities import ALL, View
+
+if TYPE_CHECKING:
+    from sigmascope.integrations.processes import Processes
+    from sigmascope.records.scans import ScanPlan
 
 if TYPE_CHECKING:
     import torch
@@ -18,6 +25,171 @@ if TYPE_CHECKING:
     from sigmascope.diagnosis import Diagnosis, Program
     from sigmascope.probes import Subject
     from sigmascope.sources import Data, Model
+
+
+# ------------------------------------------------------------------------------
+# Ranges of what is said on the command line; what is outside of them is refused by name.
+#
+# Where a door of the library has a sentence of its own for a number, it says it.
+
+
+LARGEST = 2**31 - 1  # of a whole number; more is no number of anything that fits a machine
+FAR = 1e6  # of a strength or a scale, or one over it
+
+Fitting = Annotated[int, Parameter(validator=Number(lte=LARGEST))]  # the door says the rest
+Count = Annotated[int, Parameter(validator=Number(gte=1, lte=LARGEST))]
+Index = Annotated[int, Parameter(validator=Number(gte=0, lte=LARGEST))]
+Step = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
+Points = Annotated[int, Parameter(validator=Number(lte=2001))]
+Units = Annotated[int, Parameter(validator=Number(gte=2, lte=LARGEST))]
+Workers = Annotated[int, Parameter(validator=Number(gte=1, lte=1024))]
+Depths = Annotated[list[int] | None, Parameter(consume_multiple=1, validator=Number(lte=10_000))]
+
+Extent = Annotated[float | None, Parameter(validator=Number(gt=0, lte=FAR))]
+Gain = Annotated[float, Parameter(validator=Number(gt=0))]  # infinite: no skip connection
+Finite = Annotated[float, Parameter(validator=Number(gt=-math.inf, lt=math.inf))]
+Chance = Annotated[float, Parameter(validator=Number(gt=0, lt=1))]
+Momentum = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
+Above = Annotated[float | None, Parameter(validator=Number(gt=0, lt=math.inf))]
+AtLeast = Annotated[float | None, Parameter(validator=Number(gte=0, lt=math.inf))]
+Ridges = Annotated[
+    list[float] | None, Parameter(consume_multiple=1, validator=Number(gt=0, lt=math.inf))
+]
+Strengths = Annotated[
+    list[float] | None, Parameter(consume_multiple=1, validator=Number(gte=-FAR, lte=FAR))
+]
+
+Names = Annotated[list[str] | None, Parameter(consume_multiple=1)]  # one or more
+
+
+def _require_loss(_: Any, name: str | None) -> None:
+    """Refuse a loss that there is not, before anything is read; what a file holds is seen later."""
+    if name is not None and ":" not in name:
+        from sigmascope.diagnosis import programs
+
+        programs.loss_of(name)
+
+
+def _require_device(_: Any, name: str | None) -> None:
+    """Refuse a device that is not there, before anything is read."""
+    import torch
+
+    try:
+        torch.zeros(1, device=name).tolist()  # `meta` is one that holds no numbers
+    except (RuntimeError, AssertionError, ImportError) as error:  # as torch was built
+        raise ValueError(f"There is no device `{name}` here; take {_devices()}.") from error
+
+
+def _devices() -> str:
+    """What models can be measured on, in words."""
+    import torch
+
+    known = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    known += ["mps"] * torch.backends.mps.is_available()
+    return " or ".join(f"`{name}`" for name in known)
+
+
+Loss = Annotated[
+    str | None,
+    Parameter(
+        validator=_require_loss,
+        help="A name (`cross_entropy`, `mse`, `bce_with_logits`, any loss of torch's) or "
+        "`file.py:function`; the program's own, or the one that fits the targets, if not given. "
+        "What compares nothing with targets leaves it aside.",
+    ),
+]
+Device = Annotated[
+    str | None,
+    Parameter(
+        validator=_require_device,
+        help="Where to compute: `cpu`, `cuda`, `cuda:1`, `mps`; where the model is, if not given.",
+    ),
+]
+
+
+# ------------------------------------------------------------------------------
+# By whom a scan or a sweep is carried out, and within which means.
+
+
+MANY = Annotated[int | None, Parameter(validator=Number(gte=1, lte=1024))]
+Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+SHORT = 20.0  # seconds of work, for which processes are not worth their start
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class How:
+    """By whom, and within which means.
+
+    Attributes:
+        workers: Processes of this machine; as many as it has cores for where there is work enough.
+        ray: Share the work on Ray instead: the address of a cluster, or `local`.
+        memory: How much all processes may take together, e.g. `8GB`; half of the machine's.
+        spectra: Keep singular values in the run file: 24 bytes each.
+    """
+
+    workers: MANY = None
+    ray: str | None = None
+    memory: str | None = None
+    spectra: Annotated[bool, Parameter(negative="--no-spectra")] = True
+
+
+def workers_for(planned: "ScanPlan", how: How) -> int:
+    """As many processes as there are cores, work and memory for.
+
+    Raises:
+        Refusal: If more are asked for than fit.
+    """
+    fitting = max(1, gate.allowed() // max(planned.memory, 1))
+    if how.workers is not None:
+        if how.workers > fitting and planned.matrices:
+            raise gate.Refusal(
+                f"{how.workers} workers of {gate.size_words(planned.memory)} each do not fit the "
+                f"{gate.size_words(gate.allowed())} allowed: take {fitting}, or more `--memory`."
+            )
+        return how.workers
+    return min(fitting, _cores(), max(1, int(planned.seconds // SHORT)))
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # only Linux says which are ours
+        return os.cpu_count() or 1
+
+
+@contextmanager
+def hired(how: How, *, wanted: bool) -> Iterator["Processes | None"]:
+    """As many processes as were asked for, started before anything else is loaded.
+
+    They take as long to load torch as this one does, and would otherwise begin when it has. More
+    than there are cores wait until it is known whether they fit the memory.
+
+    Args:
+        how: By whom.
+        wanted: Whether there will be work at all.
+    """
+    count = how.workers or 1
+    if not wanted or how.ray is not None or not 1 < count <= _cores():
+        yield None
+        return
+    from sigmascope.integrations.processes import Processes
+
+    with Processes(count).hired("sigmascope.scanning") as crew:
+        yield crew
+
+
+def mapper_of(workers: int, how: How, crew: "Processes | None" = None) -> Mapper:
+    """What shares the work out; `crew` if it is hired already."""
+    if crew is not None:
+        return crew
+    if how.ray is None:
+        from sigmascope.integrations.processes import Processes
+
+        return map if workers == 1 else Processes(workers)
+    with refusing(ImportError):
+        from sigmascope.integrations.ray import RayMap
+    return RayMap(None if how.ray == "local" else how.ray)
 
 
 BUDGET = "2min"

@@ -4,11 +4,12 @@ Results alone go to standard output. Whatever else is said while a command runs 
 prints, what its C code or its subprocesses write to descriptor 1, warnings) goes to standard error.
 """
 
+import inspect
 import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,23 @@ from sigmascope import gate
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+
+# ------------------------------------------------------------------------------
+# What the help of a command shows beside its options, and the documentation with it.
+
+
+def examples(command: Callable[..., Any]) -> str:
+    """What stands under `Examples:` in the docstring of a command: comments, and lines to paste."""
+    words = inspect.getdoc(command) or ""
+    _, _, below = words.partition("\nExamples:\n")
+    return inspect.cleandoc("\n" + below.partition("\n\nArgs:\n")[0])
+
+
+def epilogue(command: Callable[..., Any]) -> str:
+    """The same as the end of a page of help, in Markdown."""
+    return f"Examples\n\n```\n{examples(command)}\n```"
+
 
 HEALTHY, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -236,3 +254,49 @@ def _bar() -> "Progress":
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+# ------------------------------------------------------------------------------
+# How a command ends: what it prints, what it writes as JSON, its exit code.
+
+
+def finish(
+    result: Any,
+    *beside: Any,
+    json: str | None,
+    failed: bool = False,
+    shown: Any = None,
+    printed: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> int:
+    """Print a result and write it as JSON, or only the latter where that goes to the output.
+
+    Args:
+        result: From the library.
+        beside: What it is shown with; see `report.text` and `report.json_form`.
+        json: As the user gave it.
+        failed: Whether something was found that should stop a script.
+        shown: What to print in its place.
+        printed: What else the text takes, as `whole`.
+        more: What both of them take.
+
+    Returns:
+        The exit code.
+    """
+    from sigmascope import report
+
+    if json != "-":
+        text = report.text(shown or result, *beside, **more, **(printed or {}), **terminal())
+        show(text)
+    if json is not None:
+        write(json, report.json_form(result, *beside, **more))
+    return FOUND if failed else HEALTHY
+
+
+@contextmanager
+def refusing(kind: type[Exception] = ValueError) -> Iterator[None]:
+    """What the library says of numbers or packages that the user chose, as a refusal."""
+    try:
+        yield
+    except kind as error:
+        raise gate.Refusal(str(error)) from error

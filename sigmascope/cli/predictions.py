@@ -3,10 +3,8 @@
 import math
 from typing import Literal
 
-from sigmascope.cli.ends import finish, refusing
-from sigmascope.cli.options import seeded
-from sigmascope.cli.outputs import progress_bar, require_targets
-from sigmascope.cli.ranges import Count, Gain
+from sigmascope.cli.options import Count, Gain, seeded
+from sigmascope.cli.outputs import finish, progress_bar, refusing, require_targets
 
 Law = Literal["gaussian", "uniform", "asymmetric"]
 

@@ -5,10 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sigmascope.cli.ends import finish
-from sigmascope.cli.options import UNPLANNED, Plan, View, budget_of, measure, open_named
-from sigmascope.cli.outputs import note, require_run, require_targets, wrote
-from sigmascope.cli.ranges import Step
+from sigmascope.cli.options import UNPLANNED, Plan, Step, View, budget_of, measure, open_named
+from sigmascope.cli.outputs import finish, note, require_run, require_targets, wrote
 
 Views = Annotated[list[View] | None, Parameter(consume_multiple=1)]  # one or more
 

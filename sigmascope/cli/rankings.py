@@ -5,10 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sigmascope.cli.ends import finish
-from sigmascope.cli.options import BUDGET, DEFAULT, Source, budget_of, family, loss_of, open_named
-from sigmascope.cli.outputs import require_targets
-from sigmascope.cli.ranges import LARGEST
+from sigmascope.cli.options import (
+    BUDGET,
+    DEFAULT,
+    LARGEST,
+    Source,
+    budget_of,
+    family,
+    loss_of,
+    open_named,
+)
+from sigmascope.cli.outputs import finish, require_targets
 
 if TYPE_CHECKING:
     from sigmascope.diagnosis.ranking import Entry

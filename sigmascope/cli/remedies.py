@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sigmascope.cli import outputs
-from sigmascope.cli.ends import finish, refusing
 from sigmascope.cli.options import (
     BUDGET,
     DEFAULT,
@@ -16,7 +15,7 @@ from sigmascope.cli.options import (
     seeded,
     task,
 )
-from sigmascope.cli.outputs import progress_bar, require_targets
+from sigmascope.cli.outputs import finish, progress_bar, refusing, require_targets
 from sigmascope.gate import Budget, memory
 
 if TYPE_CHECKING:

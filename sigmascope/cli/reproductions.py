@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from sigmascope.cli.options import Workers
 from sigmascope.cli.outputs import FOUND, HEALTHY, note, progress_bar, show
-from sigmascope.cli.ranges import Workers
 
 if TYPE_CHECKING:
     from sigmascope_experiments import Claim, Figure

@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-from sigmascope.cli.ends import finish, refusing
-from sigmascope.cli.outputs import require_targets
-from sigmascope.cli.ranges import Finite, Units
+from sigmascope.cli.options import Finite, Units
+from sigmascope.cli.outputs import finish, refusing, require_targets
 
 Kind = Literal["relu", "leaky", "abs", "linear"]
 Law = Literal["concentration", "tracy-widom"]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from cyclopts import Parameter
 
 from sigmascope import gate
-from sigmascope.cli.ends import finish
+from sigmascope.cli.options import How, Index, Names, hired, mapper_of, workers_for
 from sigmascope.cli.outputs import (
     FOUND,
     HEALTHY,
     MARKS,
+    finish,
     progress_bar,
     require_run,
     require_targets,
@@ -21,8 +22,6 @@ from sigmascope.cli.outputs import (
     write,
     wrote,
 )
-from sigmascope.cli.ranges import Index, Names
-from sigmascope.cli.workers import How, hired, mapper_of, workers_for
 
 if TYPE_CHECKING:
     from sigmascope.integrations.processes import Processes

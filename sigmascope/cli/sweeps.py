@@ -4,11 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sigmascope.cli.ends import finish
-from sigmascope.cli.options import seeded
-from sigmascope.cli.outputs import draw, note, progress_bar, require_targets
-from sigmascope.cli.ranges import Count, Depths, Ridges, Workers
-from sigmascope.cli.workers import How, mapper_of
+from sigmascope.cli.options import Count, Depths, How, Ridges, Workers, mapper_of, seeded
+from sigmascope.cli.outputs import draw, finish, note, progress_bar, require_targets
 
 if TYPE_CHECKING:
     import torch

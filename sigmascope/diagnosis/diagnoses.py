@@ -10,9 +10,14 @@ from torch import Tensor, nn
 from sigmascope import quantities as q, survey
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.programs.losses import LossSpec
-from sigmascope.diagnosis.programs.opened import Opened, opened, unseen
-from sigmascope.diagnosis.programs.optimisers import Recipe, Spec, unfollowed
-from sigmascope.diagnosis.programs.orders import last_batch_items, order_items
+from sigmascope.diagnosis.programs.opened import (
+    Opened,
+    last_batch_items,
+    opened,
+    order_items,
+    unseen,
+)
+from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, unfollowed
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.outputs import UNFIT

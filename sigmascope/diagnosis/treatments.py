@@ -11,8 +11,8 @@ from sigmascope import quantities as q, survey
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
 from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy, informed
+from sigmascope.diagnosis.trainability.copies import Optimiser
 from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
-from sigmascope.diagnosis.trainability.rate_runs import Optimiser
 from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import called, duplicate, in_words, still
 from sigmascope.probes.samples import Batch, as_tensor

@@ -4,19 +4,21 @@ Every room stands on this one. Text from outside is shown through `printable`, f
 through `replacing`, `write_text` and `Rows`, and what a file declares is weighed by `require_room`.
 """
 
-from sigmascope.gate.budgets import Budget, OverBudget, seconds_of, time_words
-from sigmascope.gate.drawing import random_states
-from sigmascope.gate.memory import (
+from sigmascope.gate.files import Closing, Mark, Rows, replacing, require_target, write_text
+from sigmascope.gate.limits import (
+    Budget,
+    OverBudget,
     allowed,
     memory,
     require_dense,
     require_room,
+    seconds_of,
     size_words,
+    time_words,
     trim,
 )
+from sigmascope.gate.randomness import random_states
 from sigmascope.gate.refusals import Refusal, printable, printable_lines
-from sigmascope.gate.rows import Rows
-from sigmascope.gate.writing import Closing, Mark, replacing, require_target, write_text
 
 __all__ = [
     "Budget",

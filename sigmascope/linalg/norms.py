@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope.linalg.dense import EPS, SMALLEST
-from sigmascope.linalg.krylov.operator import Operator
+from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.traces import sampled_frobenius_norm
 from sigmascope.linalg.refusals import require_complete, require_matrix
-from sigmascope.linalg.spectra.routes import Route, settled, spectrum
+from sigmascope.linalg.spectra import Route, settled, spectrum
 from sigmascope.records import Estimate, Spectrum
 
 

@@ -1,10 +1,16 @@
-"""Layers and activations, drawn from a generator that is passed in."""
+"""Layers, activations and normalisers, drawn from a generator that is passed in."""
 
 import math
 from typing import Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+# ------------------------------------------------------------------------------
+# Layers and activations, drawn from a generator that is passed in.
+
 
 Activation = Literal["relu", "leaky", "abs", "tanh", "gelu", "linear"]
 Init = Literal["torch", "he", "xavier", "orthogonal", "asymmetric"]
@@ -118,3 +124,102 @@ def draw(
         bias.uniform_(-bound, bound, generator=generator)
     elif bias is not None:
         bias.zero_()
+
+
+# ------------------------------------------------------------------------------
+# Normalisation over the batch, with and without centring.
+
+
+Norm = Literal["none", "batch", "batch-uncentred", "layer"]
+
+
+class UncentredBatchNorm(_BatchNorm):
+    """Batch normalisation that divides by the root mean square and subtracts nothing.
+
+    Each channel `x` becomes `x / sqrt(mean(x^2) + eps) * weight + bias`, the mean over the batch
+    (and over positions). In eval mode the running mean square takes the place of the batch's; it
+    is kept in `running_var`, and `running_mean` stays zero, so that whatever reads the statistics
+    of a BatchNorm reads the right ones here. No `n / (n - 1)` correction is made: none is due
+    where no mean was estimated.
+
+    Args:
+        num_features: Channels.
+        eps: Added to the mean square. Zero is allowed, and is what the theory speaks of; a channel
+            that is zero on the whole batch is then refused.
+
+    Source:
+        Daneshmand et al. 2020, Eq. (2).
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2 or input.shape[1] != self.num_features:
+            raise ValueError(
+                f"UncentredBatchNorm expected [batch, {self.num_features}, ...], got shape "
+                f"{tuple(input.shape)}. Build it with as many features as the input has channels."
+            )
+
+    def statistics(
+        self, x: Float[Tensor, "n channels *positions"]
+    ) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
+        """Mean and variance that normalise the batch `x` in train mode; the mean is zero.
+
+        Returns:
+            Zeros, and the mean square of each channel over batch and positions, without `eps`.
+        """
+        mean_square = x.square().mean([d for d in range(x.dim()) if d != 1])
+        return torch.zeros_like(mean_square), mean_square
+
+    def forward(self, input: Float[Tensor, "n channels *positions"]) -> Tensor:
+        """Normalise a batch; in train mode also move the running mean square.
+
+        Raises:
+            ValueError: If the input has other channels, or if `eps` is zero and a channel is zero
+                on the whole batch.
+        """
+        self._check_input_dim(input)
+        if not self.training and self.running_var is not None:
+            mean_square = self.running_var
+        else:
+            _, mean_square = self.statistics(input)
+            self._remember(mean_square.detach())
+        if self.eps == 0:
+            _require_no_zero_channel(mean_square)
+        # Written out, because F.batch_norm takes no gradient through a variance it is given.
+        shape = (1, -1, *(1 for _ in input.shape[2:]))
+        scale = (mean_square + self.eps).rsqrt()
+        if self.weight is not None:
+            scale = scale * self.weight
+        output = input * scale.to(input.dtype).view(shape)
+        return output if self.bias is None else output + self.bias.view(shape)
+
+    def _remember(self, mean_square: Tensor) -> None:
+        if not self.training or self.running_var is None:
+            return
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked.add_(1)
+        momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_var.lerp_(mean_square.to(self.running_var), momentum)
+
+
+def _require_no_zero_channel(mean_square: Tensor) -> None:
+    zero = (mean_square == 0).nonzero().flatten().tolist()
+    if zero:
+        raise ValueError(
+            f"UncentredBatchNorm with eps=0 expected every channel to be non-zero somewhere in the "
+            f"batch, but {len(zero)} of {len(mean_square)} are zero, the first is channel "
+            f"{zero[0]}. Use a larger batch, or eps=1e-5."
+        )
+
+
+def norm_layer(kind: Norm, width: int, *, eps: float, images: bool) -> nn.Module | None:
+    """The module for `kind`, or nothing for `"none"`.
+
+    For images, `"layer"` normalises each sample over channels and positions together.
+    """
+    if kind == "none":
+        return None
+    if kind == "batch-uncentred":
+        return UncentredBatchNorm(width, eps=eps)
+    if kind == "layer":
+        return nn.GroupNorm(1, width, eps=eps) if images else nn.LayerNorm(width, eps=eps)
+    return nn.BatchNorm2d(width, eps=eps) if images else nn.BatchNorm1d(width, eps=eps)

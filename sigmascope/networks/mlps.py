@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from sigmascope.networks.layers import Activation, Init, activation_layer, linear
-from sigmascope.networks.norms import Norm, norm_layer
+from sigmascope.networks.layers import Activation, Init, Norm, activation_layer, linear, norm_layer
 from sigmascope.networks.refusals import require_counts, require_options
 
 

@@ -9,10 +9,9 @@ from urllib.parse import parse_qsl
 import torch
 from torch import nn
 
+from sigmascope.networks.convolutional import resnet, vgg
 from sigmascope.networks.mlps import mlp
 from sigmascope.networks.refusals import nearest
-from sigmascope.networks.resnets import resnet
-from sigmascope.networks.vggs import vgg
 
 NETWORKS: tuple[Callable[..., nn.Module], ...] = (mlp, vgg, resnet)
 

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, get_args
 
-from sigmascope.networks.layers import Activation, Init
-from sigmascope.networks.norms import Norm
+from sigmascope.networks.layers import Activation, Init, Norm
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -11,10 +11,14 @@ from sigmascope.probes import (
     structure,
     symmetry,
 )
-from sigmascope.probes.convolutions import convolution_operator
-from sigmascope.probes.observed import OUTPUT
-from sigmascope.probes.subject import Subject
-from sigmascope.probes.weights import Weight, as_matrix, weight_spectra, weights
+from sigmascope.probes.subject import OUTPUT, Subject
+from sigmascope.probes.weights import (
+    Weight,
+    as_matrix,
+    convolution_operator,
+    weight_spectra,
+    weights,
+)
 
 __all__ = [
     "OUTPUT",

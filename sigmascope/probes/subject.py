@@ -1,26 +1,706 @@
 """What every measurement is made on."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
+import torch
 from jaxtyping import Float64
-from torch import Tensor
+from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg import sums
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.curvature.conditioning import Conditioned, conditioning
-from sigmascope.probes.curvature.finite_differences import SelfCheck, self_check
-from sigmascope.probes.curvature.hessian import Curvature, Kind, chosen_parameters, curvature
-from sigmascope.probes.execution.hooks import module_name
-from sigmascope.probes.execution.refusals import Unsplit
-from sigmascope.probes.jacobian.input_jacobian import Jacobians, jacobians
-from sigmascope.probes.jacobian.ntk import require_separate, tangent_kernel, trace_of
-from sigmascope.probes.jacobian.per_sample_gradients import Collinearity
-from sigmascope.probes.jacobian.unaccounted import exact_shares
-from sigmascope.probes.piecewise_affine.affine_map import AffineMap, local_affine
-from sigmascope.probes.runs import MIXED, Runs
-from sigmascope.probes.scene import Scene
+from sigmascope.probes.curvature.hessian import (
+    Curvature,
+    Kind,
+    SelfCheck,
+    chosen_parameters,
+    curvature,
+    self_check,
+)
+from sigmascope.probes.execution.layers import Call, channel_dim, layers, module_name, normalisers
+from sigmascope.probes.execution.refusals import (
+    Unsplit,
+    called,
+    explaining,
+    require_finite_batch,
+    require_model,
+    require_samples,
+)
+from sigmascope.probes.execution.state import ALONE, still, uses_batch_statistics
+from sigmascope.probes.execution.trace import (
+    Operations,
+    Sum,
+    Tail,
+    Trace,
+    faithful,
+    run_once,
+    tail,
+    traced,
+)
+from sigmascope.probes.jacobian.adjoints import Sweep, covers, sweep
+from sigmascope.probes.jacobian.ntk import (
+    Gaps,
+    exact_shares,
+    leftovers,
+    require_separate,
+    tangent_kernel,
+    trace_of,
+    unaccounted,
+)
+from sigmascope.probes.jacobian.samples import (
+    Collinearity,
+    Extent,
+    Jacobians,
+    LastGradients,
+    Whole,
+    collinearity,
+    extent,
+    jacobians,
+    last_gradients,
+    leaking,
+    mixing,
+    with_leaves,
+)
+from sigmascope.probes.piecewise_affine.segments import AffineMap, local_affine
+from sigmascope.probes.samples import (
+    Batch,
+    Loss,
+    Rows,
+    Spectra,
+    as_tensor,
+    beside,
+    prepared,
+    require_finite_targets,
+    require_task,
+    rows,
+    sample_count,
+    spectra_of,
+)
+from sigmascope.probes.structure.linear import Pair, Stack, is_affine, linear_pairs, stack_of
+from sigmascope.probes.structure.operations import (
+    Branch,
+    Squash,
+    averaged,
+    branches,
+    branches_of,
+    closing_operation,
+    squashes,
+)
+from sigmascope.probes.symmetry.families import Symmetries, symmetries
+from sigmascope.probes.tape import (
+    SMALL,
+    Scene,
+    Taped,
+    at_once,
+    backward,
+    gradient_turns,
+    held,
+    large,
+    require_gradients,
+)
+from sigmascope.probes.weights import Weight, operators, weights
+
+# ------------------------------------------------------------------------------
+# What is read of a model without derivatives, from one run that is watched.
+
+
+OUTPUT = "(output)"
+Place = tuple[int, torch.Size, tuple[int, ...], torch.dtype]  # of numbers, and their order
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A model held still on one batch; what is read from it is read once."""
+
+    model: nn.Module
+    batch: Batch
+    targets: Any = None
+    loss: Loss | None = None
+    outputs: int | Sequence[int] | None = None
+    batch_dim: int = 0
+    generator: torch.Generator | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.outputs, int) and self.outputs < 1:
+            raise Refusal(
+                f"`outputs` must be 1 or more, got {self.outputs}. It is how many columns of the "
+                "output to differentiate."
+            )
+        with ALONE:
+            original = getattr(self.model, "_orig_mod", self.model)  # what torch.compile wraps
+            if isinstance(original, nn.parallel.DistributedDataParallel):
+                original = original.module
+            object.__setattr__(self, "model", original)
+            require_model(self.model)
+            object.__setattr__(self, "batch", prepared(self.model, self.batch))
+            require_finite_batch(self.model, self.batch)
+            object.__setattr__(self, "targets", beside(self.model, self.targets))
+            if isinstance(self.targets, Tensor):  # a loss may work in place
+                object.__setattr__(self, "targets", self.targets.detach().clone())
+            require_finite_targets(self.targets)
+            sample_count(self.batch, batch_dim=self.batch_dim)
+
+    @property
+    def count(self) -> int:
+        """Samples in the batch."""
+        return sample_count(self.batch, batch_dim=self.batch_dim)
+
+    @cached_property
+    def modules(self) -> dict[str, nn.Module]:
+        """Every layer (see `probes.execution.layers`) by name, in the order of definition."""
+        found = layers(self.model)
+        if not found:
+            raise Refusal(
+                f"`model` must have a layer (a weight of two or more dimensions), got "
+                f"{type(self.model).__name__} with none. Pass the module that holds the layers."
+            )
+        return found
+
+    @cached_property
+    def _listened(self) -> dict[str, nn.Module]:
+        batches = {k: m for k, m in self.model.named_modules() if uses_batch_statistics(m)}
+        return self.modules | batches | normalisers(self.model)
+
+    @cached_property
+    def _trace(self) -> Trace:
+        trace = traced(self.model, self.batch, self._listened)
+        if self.batch_dim == 0:
+            require_samples(self._own(trace.calls), self.batch, trace.output, count=self.count)
+        if self.loss is not None and self.targets is not None:
+            require_task(
+                trace.output, self.targets, self.loss, count=self.count, batch_dim=self.batch_dim
+            )
+        return trace
+
+    def _own(self, calls: Sequence[Call]) -> tuple[Call, ...]:
+        kept = set(self.modules.values())
+        return tuple(c for c in calls if c.module in kept)
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of a layer, in the order in which they end."""
+        return self._own(self._trace.calls)
+
+    @cached_property
+    def normalised(self) -> tuple[Call, ...]:
+        """Every call of a normaliser with parameters, or with the statistics of the batch."""
+        kept = set(self.modules.values())
+        return tuple(c for c in self._trace.calls if c.module not in kept)
+
+    @property
+    def rows_held(self) -> int:
+        """Bytes of what layers read and write, all of which is kept."""
+        return held(self._trace.calls)
+
+    @cached_property
+    def linear_pairs(self) -> tuple[Pair, ...]:
+        """Layers with nothing but linear maps between; see `structure.linear_pairs`."""
+        with still(self.model):
+            return linear_pairs(self.model, self.batch, self._trace.calls)
+
+    @property
+    def output(self) -> Tensor:
+        """The output tensor that is studied."""
+        return self._trace.output
+
+    @property
+    def output_rule(self) -> str:
+        """How the output tensor was chosen from what the model returns."""
+        return self._trace.rule
+
+    @cached_property
+    def uses_outside(self) -> tuple[str, ...]:
+        """Weights that are applied where no layer is called, by name."""
+        trace = self._trace
+        if trace.outside is None:  # which says why
+            trace = run_once(self.model, self.batch, self._listened, outside=True)
+        return trace.outside or ()
+
+    @property
+    def unfed(self) -> frozenset[str]:
+        """Sites that read nothing of the batch, learned queries say; none where all are so."""
+        return self._trace.unfed
+
+    @cached_property
+    def squashes(self) -> tuple[Squash, ...]:
+        """Every layer that reads what a squashing activation wrote, in the order of calls."""
+        trace = self._trace
+        if trace.operations is None:
+            trace = run_once(self.model, self.batch, self._listened, operations=True)
+        wrote = [] if trace.operations is None else trace.operations.squashed
+        return squashes(self._own(trace.seen), wrote)
+
+    @cached_property
+    def tail(self) -> Tail | None:
+        """The operations behind the last weight; None where they cannot be run by themselves."""
+        try:
+            if self._trace.operations is None:  # which may have refused to be watched together
+                return tail(self.model, self.batch)
+            return faithful(self.model, self._trace.tail)
+        except Exception:  # noqa: BLE001 (operations of the user's may refuse to be watched)
+            return None
+
+    @cached_property
+    def weights(self) -> tuple[Weight, ...]:
+        """Every weight as a matrix, tied weights once; convolutions as kernel and as operator.
+
+        The operator is taken on the periodic grid of what the layer reads here; one that would be
+        too dear is left out (`probes.weights.OPERATOR_WORK`).
+        """
+        with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
+            return (*weights(self.model), *operators(self.calls))
+
+    @cached_property
+    def activations(self) -> Mapping[str, Rows]:
+        """What each layer reads, and the output: the representations, by site.
+
+        The representation at a layer is everything that came before it; token ids are left out.
+        """
+        found = {
+            c.site: self._rows(c.input, channel_dim(c.module, c.input))
+            for c in self.calls
+            if c.input.is_floating_point()
+        }
+        return {**found, OUTPUT: self._rows(self.output, self.output.ndim - 1)}
+
+    @cached_property
+    def preactivations(self) -> Mapping[str, Rows]:
+        """What each layer writes, by site."""
+        return {c.site: self._rows(c.output, channel_dim(c.module, c.output)) for c in self.calls}
+
+    def _rows(self, value: Tensor, channels: int) -> Rows:
+        return rows(value, channels=channels, count=self.count, batch_dim=self.batch_dim)
+
+    @cached_property
+    def spectra(self) -> Mapping[tuple[str, str], Spectra]:
+        """Singular values of every representation, by `(site, form)`, as it is and centred.
+
+        Sites whose representation is not finite are left out.
+        """
+        places: dict[tuple[str, str], Place] = {}
+        distinct: dict[Place, Tensor] = {}  # queries, keys and values read one tensor
+        for site, both in self.activations.items():
+            for form, matrix in both.forms().items():
+                at = matrix.data_ptr(), matrix.shape, matrix.stride(), matrix.dtype
+                places[site, form] = at
+                if at in distinct or sums.is_finite(matrix):
+                    distinct[at] = matrix
+        found = dict(zip(distinct, spectra_of([*distinct.values()]), strict=True))
+        return {key: found[at] for key, at in places.items() if at in found}
+
+    @cached_property
+    def stack(self) -> Stack | str:
+        """The plain stack of layers that the model is; or why it is none."""
+        with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
+            return stack_of(self.model, self.calls, self.batch, self.output)
+
+    @cached_property
+    def symmetries(self) -> Symmetries:
+        """How the weights may be rescaled without changing what the model computes."""
+        _ = self._trace  # which refuses what the model or the loss misreads
+        return symmetries(self.model, self.batch, targets=self.targets, loss=self.loss)
+
+
+# ------------------------------------------------------------------------------
+# The runs of a model that everything is read from, and what they answer.
+#
+# One run without gradients gives the calls of layers, the output, what batch normalisers saw,
+# weights that are applied outside of layers, activations at the ends of their range and the sizes
+# of what is added up. One run on a tape, with the normalisers held at what they saw, is asked
+# everything else that needs a graph of all samples at once. The invariant: what fails in the common
+# run is asked once more by itself, so that sharing a run costs no answer and changes none.
+
+
+MIXED = (
+    "`{}` must be asked of a model that treats every sample by itself, got one in which {}. Take "
+    "that operation over the batch out, or say `batch_dim=` (`--batch-dim`) if the samples lie "
+    "along another dimension."
+)
+T = TypeVar("T")
+Question = Callable[[Taped, Operations, slice], Any]  # of a run, and the samples it has
+SOME, FEW = 16, 8  # outputs that are differentiated, or mixtures; of very many the latter
+MANY = 2**16  # outputs of a sample from which a backward pass is dear and few must do
+PIECEWISE = frozenset(("branches", "unaccounted", "collinearity"))  # of all runs, not the first
+
+
+@dataclass(frozen=True)
+class Runs(Observed):
+    """What is asked of one run on a tape, or where it must be of a run of its own."""
+
+    @cached_property
+    def _scene(self) -> Scene:
+        return Scene(
+            self.model,
+            self.batch,
+            self.targets,
+            self.loss,
+            self.batch_dim,
+            self._listened,
+            self._trace.frozen,
+        )
+
+    @cached_property
+    def branches(self) -> tuple[Branch, ...]:
+        """Residual branches, in the order in which they are added; see `structure.branches`."""
+        return self._asked("branches", lambda: branches(self.model, self.part.batch))
+
+    @cached_property
+    def closing_operation(self) -> str:
+        """What computes the output, in autograd's words; empty if no trained parameter does."""
+
+        def alone() -> str:
+            with still(self.model), torch.enable_grad():
+                return self._closing(as_tensor(called(self.model, self.part.batch))[0])
+
+        return self._asked("closing operation", alone)
+
+    @cached_property
+    def is_affine(self) -> bool:
+        """Whether what the last weight writes comes from the inputs by linear operations alone."""
+
+        def alone() -> bool:
+            with with_leaves(self.part).on_tape() as run:
+                return self._affine_on(run)
+
+        return self._asked("linearity", alone)
+
+    @cached_property
+    def mixing(self) -> str:
+        """How the samples of the batch mix, in words; empty where each is treated by itself.
+
+        What is asked of single samples is then refused; representations and weights are not.
+
+        Cost: two backward passes on the common tape and half a forward pass, once; three forward
+        passes more if these leave doubts.
+        """
+
+        def alone() -> Whole:
+            with with_leaves(self.part).on_tape() as run:
+                return leaking(run)
+
+        whole = self._asked("leaks", alone)
+        if self._at_once < self.count:  # it was asked of some; the rest is as all samples had it
+            rows = self._scene.split(self.output)
+            whole = replace(whole, rows=None if rows is None else rows.detach().cpu())
+        return mixing(self._scene, whole)
+
+    @cached_property
+    def mixed(self) -> Extent | None:
+        """How much samples mix; None where they do not.
+
+        Cost: as `mixing`; a forward pass and a half more where they do.
+        """
+        rows = self._scene.split(self.output) if self.mixing else None
+        return None if rows is None else extent(self._scene, rows.detach().cpu())
+
+    @cached_property
+    def unaccounted(self) -> frozenset[str]:
+        """Trained parameters whose gradients the calls of layers do not explain, by name.
+
+        Raises:
+            Refusal: If autograd cannot differentiate by a parameter.
+
+        Cost: one backward pass on the common tape, once.
+        """
+        return self._asked("unaccounted", lambda: unaccounted(self._scene, size=self._at_once))
+
+    @property
+    def leftovers(self) -> dict[str, list[nn.Parameter]]:
+        """Trained parameters whose share of the tangent kernel no formula gives, by module."""
+        return leftovers(self.model, self.unaccounted, self._uncovered)
+
+    @property
+    def _uncovered(self) -> tuple[str, ...]:
+        """Layers whose share of the tangent kernel no formula covers, by name."""
+        whole = {module_name(c.site) for c in self.calls if self._scene.split(c.output) is None}
+        return tuple(n for n, m in self.modules.items() if n in whole or not covers(m))
+
+    @cached_property
+    def _collinearity(self) -> Collinearity:
+        def alone() -> list[LastGradients]:
+            found: list[LastGradients] = []
+            for piece, part in self.pieces:
+                with piece.on_tape() as run:
+                    self._gathered(found, run, part)
+                    del run
+            return found
+
+        return collinearity(self._asked("collinearity", alone))
+
+    @cached_property
+    def adjoints(self) -> Sweep:
+        """`∂ output / ∂ preactivation` of every layer, for every sample on its own.
+
+        One forward pass, unless all samples fit on the common tape, and one backward pass per
+        output.
+        """
+        self._share("adjoints")
+        self._require_apart("adjoints")
+
+        def alone() -> Sweep:
+            try:
+                rest = self.leftovers
+            except Refusal:  # not differentiable by its parameters; by what layers write, perhaps
+                rest = {}
+            return self._swept(self._differentiated, rest)
+
+        return self._asked("adjoints", alone)
+
+    def _require_apart(self, asked: str) -> None:
+        if self.mixing:
+            raise Refusal(MIXED.format(asked, self.mixing))
+
+    def _swept(
+        self,
+        outputs: int | Sequence[int],
+        uncovered: Mapping[str, Sequence[Tensor]],
+        *,
+        grams: bool = True,
+        run: Taped | None = None,
+    ) -> Sweep:
+        return sweep(
+            self._scene,
+            outputs,
+            size=self._piece(outputs),
+            uncovered=uncovered,
+            grams=grams,
+            generator=self._generator,
+            run=run,
+        )
+
+    def _piece(self, outputs: int | Sequence[int]) -> int:
+        size = self._scene.fitting(entries=self._entries, columns=self._columns(outputs))
+        return min(size, self._at_once)
+
+    @property
+    def _entries(self) -> int:
+        """What is differentiated by: numbers that layers and normalisers write."""
+        return sum(c.output.numel() for c in self._trace.calls)
+
+    @property
+    def _differentiated(self) -> int | Sequence[int]:
+        """How many outputs, or which, if nobody has said."""
+        if self.outputs is not None:
+            return self.outputs
+        return FEW if self.output.numel() // self.count > MANY else SOME
+
+    def _columns(self, outputs: int | Sequence[int]) -> int:
+        wanted = outputs if isinstance(outputs, int) else len(outputs)
+        return min(wanted, self.output.numel() // self.count)
+
+    @property
+    def _fits(self) -> bool:
+        """Whether adjoints of all samples are held at once."""
+        return self._piece(self._differentiated) >= self.count
+
+    @property
+    def _small(self) -> bool:
+        """Whether they may be, where nothing is drawn: all outputs, or some that were named."""
+        wanted, total = self._differentiated, self.output.numel() // self.count
+        columns = self._columns(wanted)
+        drawn = isinstance(wanted, int) and columns < total
+        small = self._entries * columns <= SMALL and self._at_once >= self.count
+        return small and not drawn
+
+    @property
+    def _generator(self) -> torch.Generator:
+        return self.generator or torch.Generator().manual_seed(0)
+
+    @cached_property
+    def _answers(self) -> dict[str, Any]:
+        """Of the common runs, by question; None where one failed."""
+        return {}
+
+    def _asked(self, question: str, alone: Callable[[], T]) -> T:
+        """The answer of a common run, or of a run of its own."""
+        self._share(question)
+        answer = self._answers[question]
+        return alone() if answer is None else answer
+
+    def _share(self, question: str) -> None:
+        """Make a common run, unless there was one, and ask all that it can answer without cost."""
+        if question in self._answers:
+            return
+        questions = self._questions(question)
+        self._answers.update(dict.fromkeys((question, *questions)))
+        # whatever fails here fails again, with its words, where it is asked by itself
+        try:
+            for piece, part in self.pieces:
+                if part.start == 0 or questions.keys() & PIECEWISE:
+                    self._run(piece, part, questions)
+        except Exception:  # noqa: BLE001 (of some pieces nothing is known: each is asked again)
+            self._answers.update(dict.fromkeys(questions))
+
+    def _run(self, piece: Scene, part: slice, questions: dict[str, Question]) -> None:
+        """Ask one run; what fails is asked no more."""
+        operations = Operations(sizes=not self._trace.frozen.seen)
+        with with_leaves(piece).on_tape(watch=operations) as run:
+            for name, ask in [*questions.items()]:
+                if part.start and name not in PIECEWISE:
+                    continue
+                try:
+                    self._answers[name] = ask(run, operations, part)
+                except Exception:  # noqa: BLE001 (as in `_share`)
+                    self._answers[name] = None
+                    del questions[name]
+
+    def _questions(self, first: str) -> dict[str, Question]:
+        """What a common run is asked that is made for one of the questions."""
+        sums: list[tuple[int, list[Sum]]] = []
+
+        def branches_on(run: Taped, operations: Operations, _: slice) -> tuple[Branch, ...]:
+            count, seen = run.scene.count, operations.sums
+            found = self._branches_on(run, [*sums, (count, seen)])
+            # by their nodes, the graph of a run that is over would live on
+            sums.append((count, [replace(s, nodes=(None, None), node=None) for s in seen]))
+            return found
+
+        asked: dict[str, Question] = {
+            "branches": branches_on,
+            "closing operation": lambda run, *_: self._closing(run.output),
+            "linearity": lambda run, *_: self._affine_on(run),
+        }
+        if first in asked:  # which take no backward pass
+            return asked
+        gaps = Gaps.of(self.model)  # a run may give the model more parameters
+        found: list[LastGradients] = []
+        asked["leaks"] = lambda run, *_: leaking(run)
+        asked["unaccounted"] = lambda run, *_: gaps.added(run)
+        if self.loss is not None and self.targets is not None:
+            asked["collinearity"] = lambda run, _, part: self._gathered(found, run, part)
+        if first == "adjoints" and (self._fits or self._small):
+            asked["adjoints"] = lambda run, *_: self._adjoints_on(run)
+        return asked
+
+    @cached_property
+    def _at_once(self) -> int:
+        """How many samples fit on a tape; all where one cannot be run by itself."""
+        try:
+            return at_once(self._scene, self._trace.calls)
+        except Refusal:
+            raise
+        except Exception:  # noqa: BLE001 (the model takes batches of one size: it is run on those)
+            return self.count
+
+    def require_gradients(self, *, do: str) -> None:
+        """Refuse what has no room for the gradient of the largest parameter.
+
+        Args:
+            do: What else can be done, as the end of a sentence.
+
+        Raises:
+            Refusal: With what is needed and what is allowed.
+        """
+        require_gradients(self._scene, self._trace.calls, do=do)
+
+    @property
+    def pieces(self) -> Iterator[tuple[Scene, slice]]:
+        """The samples, as many at a time as fit on a tape."""
+        if self._at_once >= self.count:
+            return iter([(self._scene, slice(0, self.count))])
+        return self._scene.pieces(self._at_once)
+
+    @property
+    def part(self) -> Scene:
+        """As many samples as fit on a tape."""
+        return next(iter(self.pieces))[0]
+
+    @cached_property
+    def pull(self) -> Tensor | None:
+        """The derivative of the loss by the output, samples first; None where it has no samples.
+
+        Raises:
+            Refusal: If the loss does not accept the targets, or is not a scalar.
+        """
+        leaf = self.output.detach().clone().requires_grad_()
+        with explaining(), torch.enable_grad():
+            (found,) = torch.autograd.grad(self._scene.value(leaf), leaf)
+        return self._scene.split(found)
+
+    def loss_gradients(self) -> Iterator[tuple[str, Tensor]] | None:
+        """Of the loss in every trained parameter, piece by piece; None where one tape holds all.
+
+        Raises:
+            Refusal: If the model mixes samples or is in training mode, so that it must be run on
+                all at once, for which there is not enough memory.
+
+        Cost: all pieces, forward and back, for each eighth of the memory allowed that gradients
+        fill.
+        """
+        if self._at_once >= self.count:
+            return None
+        pull = self.pull
+        if pull is None or self.mixing or any(m.training for m in self.model.modules()):
+            raise Refusal(
+                "it takes all samples on one tape, of a model in training mode or that mixes them, "
+                f"and memory for {self._at_once} of {self.count} is allowed: allow more by "
+                "`memory=` (`--memory`), or pass fewer samples"
+            )
+        return self._added_up(pull)
+
+    def _added_up(self, pull: Tensor) -> Iterator[tuple[str, Tensor]]:
+        names = {p: n for n, p in self.model.named_parameters() if p.requires_grad}
+        for group, _ in gradient_turns(names):
+            totals: dict[nn.Parameter, Tensor] = {}
+            add = partial(_add, totals)
+            for piece, part in self.pieces:
+                # what layers write is on the tape: kept beside it, it would stay until the end
+                with explaining(), piece.on_tape(listen=False) as run:
+                    rows = run.scene.split(run.output)
+                    assert rows is not None  # or there would be no `pull`
+                    del run
+                    backward(rows, pull[part], group, add, large=large(), parts=True)
+                    del rows
+            for p in group:
+                yield names[p], totals.pop(p) if p in totals else torch.zeros_like(p)
+
+    def _gathered(self, found: list[LastGradients], run: Taped, part: slice) -> list[LastGradients]:
+        """With those of one more run."""
+        pull = self.pull if run.scene.count < self.count else None
+        found.append(last_gradients(run, None if pull is None else pull[part]))
+        return found
+
+    def _affine_on(self, run: Taped) -> bool:
+        return is_affine(run.output, [*self.model.parameters()])
+
+    def _branches_on(self, run: Taped, sums: list[tuple[int, list[Sum]]]) -> tuple[Branch, ...]:
+        """With the sizes of the run in which normalisers take the statistics of the batch.
+
+        Args:
+            run: On whose tape the last sums are.
+            sums: Of the runs of other samples before it and this one, with their samples.
+        """
+        counts = [count for count, _ in sums]
+        seen, first = sums[-1][1], self._trace.operations
+        if self._trace.frozen.seen:
+            if first is None:
+                raise Refusal("Sizes must be had of the first run, got one without.")
+            seen = [replace(s, sizes=t.sizes) for s, t in zip(seen, first.sums, strict=True)]
+        elif len(sums) > 1:
+            seen = [averaged(of, counts) for of in zip(*(each for _, each in sums), strict=True)]
+        return branches_of(self.model, seen, run.calls)
+
+    def _closing(self, output: Tensor) -> str:
+        return closing_operation(output, [p for p in self.model.parameters() if p.requires_grad])
+
+    def _adjoints_on(self, run: Taped) -> Sweep:
+        unknown = self._answers["unaccounted"]
+        assert unknown is not None
+        rest = leftovers(self.model, unknown, self._uncovered)
+        if rest and not self._fits:
+            raise Refusal("Draws are made by piece, got a run of all: they would be others.")
+        return self._swept(self._differentiated, rest, run=run)
+
+
+def _add(totals: dict[nn.Parameter, Tensor], p: nn.Parameter, more: Tensor) -> None:
+    if p in totals:
+        totals[p] += more
+    else:
+        totals[p] = more.clone()  # autograd may give one tensor twice, or a view of one number
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,22 @@
 """What is said: numbers with intervals, readings, checks, findings. Declared once."""
 
 from sigmascope.quantities import ALL, EVERY, View
-from sigmascope.records.check import Assumption, Check, Sense, Verdict
 from sigmascope.records.estimate import Estimate, entrywise, largest
-from sigmascope.records.finding import Finding, Severity
-from sigmascope.records.kind import Kind
+from sigmascope.records.findings import Finding, Kind, Rule, Severity, kinds_of, rule
 from sigmascope.records.profile import (
+    Assumption,
+    Check,
     Item,
     Layer,
     Profile,
     Reading,
+    Sense,
     SiteSpectrum,
     Skipped,
+    Spectrum,
+    Verdict,
 )
-from sigmascope.records.rule import Rule, kinds_of, rule
 from sigmascope.records.shown import Shown
-from sigmascope.records.spectrum import Spectrum
 
 __all__ = [
     "ALL",

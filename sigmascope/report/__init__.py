@@ -1,12 +1,11 @@
 """Results in; text, JSON, pages, pictures and tables out."""
 
-from sigmascope.report import landscape_forms, live
-from sigmascope.report.coverage import Coverage, coverage
+from sigmascope.report import live
 from sigmascope.report.explanations import Explanation, Explanations, every_name, explain
 from sigmascope.report.forms import json_form
 from sigmascope.report.pages import landscape_page, page, scan_page
 from sigmascope.report.pictures import coordinates_picture, tree_picture
-from sigmascope.report.results import Checks, Ranking, Scenery, Trials
+from sigmascope.report.results import Checks, Coverage, Ranking, Scenery, Trials, coverage
 from sigmascope.report.scans import matrix_form
 from sigmascope.report.schema import SCAN_SCHEMA, SCHEMA
 from sigmascope.report.tables import table
@@ -28,7 +27,6 @@ __all__ = [
     "explain",
     "html",
     "json_form",
-    "landscape_forms",
     "landscape_page",
     "live",
     "matrix_form",

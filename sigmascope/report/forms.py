@@ -18,20 +18,27 @@ from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.records import Finding, Profile
 from sigmascope.records.encoding import encoded, strict
-from sigmascope.report.coverage import coverage, coverage_form
-from sigmascope.report.depths import depths
 from sigmascope.report.explanations import Explanation, Explanations
 from sigmascope.report.results import (
     CURVES,
+    LAYER_NUMBERS,
+    MATRICES,
     Checks,
     Ranking,
+    Scenery,
     Trials,
+    coverage,
+    coverage_form,
+    depths,
+    distribution,
     layer_values,
     predicted,
+    thinned,
 )
 from sigmascope.report.schema import VERSION
 from sigmascope.survey import Comparison
 from sigmascope.survey.bottleneck import DepthSweep, Prediction
+from sigmascope.survey.landscape import Bends, Landscape, LayerCurvature, Regions, Surface
 from sigmascope.theory import le2022, riedi2022
 from sigmascope.watching import Parting
 
@@ -215,3 +222,71 @@ def _side(profile: Profile, findings: Sequence[Finding]) -> dict[str, Any]:
         "findings": [some(f, "name", "site", "severity") for f in findings],
         "curves": {quantity.replace(" ", "_"): v for quantity, v in curves.items() if v},
     }
+
+
+# ------------------------------------------------------------------------------
+# Landscapes as strict JSON: layers, curvature, surfaces and regions.
+
+
+@json_form.register
+def _landscape(
+    found: Landscape,
+    variants: Sequence[Landscape] = (),
+    *,
+    scenery: Scenery | None = None,
+    loss: str = "",
+) -> dict[str, Any]:
+    seen = scenery or Scenery()
+    return {
+        "schema": "sigmascope/landscape/1",
+        "loss": loss or found.loss,
+        "variants": [_variant(each) for each in (found, *variants)],
+        "curvature": None if seen.curvature is None else json_form(seen.curvature),
+        "surface": None if seen.surface is None else json_form(seen.surface),
+        "regions": None if seen.regions is None else json_form(seen.regions),
+    }
+
+
+@json_form.register
+def _curvature(bends: Bends) -> dict[str, Any]:
+    parts = [
+        {**encoded(p), "density": None if p.density is None else distribution(p.density)}
+        for p in bends.parts
+    ]
+    return {**encoded(bends), "title": MATRICES[bends.kind], "parts": parts}
+
+
+@json_form.register
+def _surface(surface: Surface) -> dict[str, Any]:
+    return encoded(surface)
+
+
+@json_form.register
+def _regions(regions: Regions) -> dict[str, Any]:
+    """The polygons; coordinates are in half sides of the square."""
+    found = regions.partition
+    many = found.outputs.shape[1] > 1
+    classes = found.outputs.argmax(1) if many else (found.outputs[:, 0] > 0).long()
+    rounded = lambda each: [[round(v, 6) for v in x.flatten().tolist()] for x in each]
+    return {
+        **some(regions, "samples", "at", "half"),
+        **some(found, "counts", "by"),
+        "activations": list(found.names),
+        "polygons": rounded(found.polygons),
+        "classes": classes.tolist(),
+        "cuts": rounded(found.cuts),
+    }
+
+
+def _variant(found: Landscape) -> dict[str, Any]:
+    skipped = [some(s, "site", "why") for s in found.skipped]
+    return {
+        **some(found, "says", "rho"),
+        "layers": [*map(_layer, found.layers)],
+        "skipped": skipped,
+    }
+
+
+def _layer(layer: LayerCurvature) -> dict[str, Any]:
+    names = ("site", "floor", *(title.replace(" ", "_") for title in LAYER_NUMBERS), "rate")
+    return {**some(layer, *names), "axes": thinned(layer.root.sigma.tolist())}

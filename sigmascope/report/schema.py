@@ -14,7 +14,7 @@ from sigmascope.records import (
 )
 from sigmascope.records.encoding import object_of, schema_of
 from sigmascope.records.scans import Matrix, Scan, ScanPlan
-from sigmascope.report.coverage import Coverage
+from sigmascope.report.results import Coverage
 
 VERSION = "sigmascope/profile/1"  # a new number whenever a reader of the old form could go wrong
 SCAN_VERSION = "sigmascope/scan/1"

@@ -10,11 +10,10 @@ from sigmascope.diagnosis.cures import Cure, Cures
 from sigmascope.records import Check, Finding, Profile, Reading
 from sigmascope.records.encoding import wide
 from sigmascope.records.scans import Scan, ScanPlan
-from sigmascope.report.depths import depths
 from sigmascope.report.explanations import Explanation, Explanations
 from sigmascope.report.forms import json_form
-from sigmascope.report.results import Checks
-from sigmascope.report.scans.columns import columns, plan_columns
+from sigmascope.report.results import Checks, depths
+from sigmascope.report.scans import columns, plan_columns
 from sigmascope.survey import Change, Comparison, compare
 from sigmascope.survey.bottleneck import DepthSweep, Trained
 from sigmascope.survey.landscape import Bend, Bends, Landscape, LayerCurvature

@@ -1,9 +1,9 @@
 """Checkpoints in, numbers of every matrix out: planned from headers, one matrix at a time."""
 
-from sigmascope.scanning.costs import effort_of, memory_of, rate, work_of
-from sigmascope.scanning.door import plan, scan
+from sigmascope.scanning.matrices import Rule, built_in, read_rules
 from sigmascope.scanning.measuring import Measured
-from sigmascope.scanning.rules import Rule, built_in, read_rules
+from sigmascope.scanning.planning import effort_of, memory_of, rate, work_of
+from sigmascope.scanning.running import plan, scan
 
 __all__ = [
     "Measured",

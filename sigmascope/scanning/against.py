@@ -1,16 +1,456 @@
-"""Two checkpoints side by side: which matrices have a counterpart."""
+"""Matrices held against one another: of two checkpoints, of copies, where layers meet."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
 
 from sigmascope import quantities as q
 from sigmascope.gate import Refusal, size_words
-from sigmascope.records import Skipped
-from sigmascope.scanning.costs import RESTING, work_of
-from sigmascope.scanning.merges import TIMES, merges
-from sigmascope.scanning.planning import Work, planned, worked_out
-from sigmascope.scanning.settings import Origin, Settings, opened
-from sigmascope.scanning.tasks import Pair, Product, Task
+from sigmascope.linalg import schatten_norm
+from sigmascope.linalg.krylov import leading, tamed, times
+from sigmascope.linalg.random_matrix import RandomSigns, noise
+from sigmascope.linalg.spectra import principal_angles
+from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
+from sigmascope.scanning.matrices import Cut
+from sigmascope.scanning.measuring import (
+    EPS,
+    NOISE,
+    PANEL,
+    TAIL,
+    Ends,
+    Measured,
+    entries,
+    in_unit,
+    of_whole,
+    off,
+    told,
+)
+from sigmascope.scanning.planning import (
+    RESTING,
+    Origin,
+    Pair,
+    Product,
+    Settings,
+    Task,
+    Work,
+    opened,
+    planned,
+    read,
+    skip,
+    work_of,
+    worked_out,
+)
+from sigmascope.sources.stored import Checkpoint, Stored
+
+# ------------------------------------------------------------------------------
+# Which matrices may be copies of others, by their sketches.
+
+
+ALIKE = 0.85  # cosine of two sketches, of which copies miss that by more than two deviations
+ROWS = 1024  # of the table of cosines at a time
+
+
+def candidates(tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: int) -> list[Pair]:
+    """Pairs whose sketches nearly agree, each matrix with the first that it is like.
+
+    They are of one shape, or one of the other's turned; sketches do not tell a matrix from its
+    transpose. Opposites are alike too.
+
+    Args:
+        tasks: The matrices.
+        sketches: By place in the plan.
+        start: Index of the first pair.
+    """
+    by_shape: dict[tuple[int, int], list[Task]] = defaultdict(list)
+    for task in tasks:
+        if task.index in sketches and isinstance(task.cut, Cut):
+            by_shape[_sides(task)].append(task)
+    found: list[Pair] = []
+    stride = max((task.index for task in tasks), default=0) + 1
+    for some in by_shape.values():
+        for one, other in _alike(torch.stack([sketches[task.index] for task in some])):
+            first, second = some[one], some[other]
+            # the same whichever others there are, for a scan that is gone on with finds more
+            found.append(_pair(first, second, start + first.index * stride + second.index))
+    return found
+
+
+def _alike(rows: Tensor) -> Iterator[tuple[int, int]]:
+    """Each row with the first one before it that it is like."""
+    lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    units = rows / torch.where(lengths > 0, lengths, 1)
+    for start in range(0, len(units), ROWS):
+        block = units[start : start + ROWS]
+        like = (block @ units[: start + len(block)].mT).abs() >= ALIKE
+        like &= torch.arange(start + len(block)) < torch.arange(start, start + len(block))[:, None]
+        for i in like.any(1).nonzero()[:, 0].tolist():
+            yield int(like[i].double().argmax()), start + i
+
+
+def _sides(task: Task) -> tuple[int, int]:
+    rows, cols = task.matrix.shape
+    return min(rows, cols), max(rows, cols)
+
+
+def _pair(one: Task, other: Task, index: int) -> Pair:
+    site = f"{one.matrix.site} = {other.matrix.site}"
+    work = 64.0 * one.matrix.rows * one.matrix.cols
+    return Pair(index, "copy", site, (one, other), frozenset({q.COPY_COSINE}), work)
+
+
+# ------------------------------------------------------------------------------
+# Changes of low rank, `B A`, by their factors.
+
+
+ENTRIES = "mean shift, largest entry, longest row, longest column"
+
+
+def measure_product(task: Task, product: Product) -> Measured:
+    """Norms and ranks of a product, from the triangular factors of both sides.
+
+    Args:
+        task: What is known of it.
+        product: Its factors.
+    """
+    B, A = product.left.read().double(), product.right.read().double()
+    matrix = task.matrix
+    if not (bool(B.isfinite().all()) and bool(A.isfinite().all())):
+        odd = float((~B.isfinite()).sum() + (~A.isfinite()).sum())
+        found: list[Item] = [read(matrix, q.NON_FINITE_ENTRIES, Estimate.exactly(odd))]
+        found.append(skip(matrix, "all else", "its factors are not finite"))
+        return told(task, found)
+    (B, left), (A, right) = tamed(B), tamed(A)
+    s = _spectrum(B, A, product.scaling)
+    found = [SiteSpectrum(matrix.site, q.SCAN, matrix.form, s)]
+    found.append(read(matrix, q.SPECTRAL_NORM, schatten_norm(s, float("inf"))))
+    found.append(read(matrix, q.FROBENIUS_NORM, schatten_norm(s, 2.0)))
+    if float(s.sigma[0]) == 0:
+        found.append(skip(matrix, "all else", "it is exactly zero, as before training"))
+        return told(task, found)
+    found += of_whole(s, matrix)
+    found.append(skip(matrix, ", ".join((*NOISE, *TAIL)), "a product of low rank: no bulk"))
+    found.append(skip(matrix, ENTRIES, "the product of its factors is never formed"))
+    return told(task, [in_unit(item, left + right) for item in found])
+
+
+def _spectrum(B: Tensor, A: Tensor, scaling: float) -> Spectrum:
+    """All singular values; those beyond the inner dimension are exactly zero."""
+    left = torch.linalg.qr(B, mode="r")[1]
+    right = torch.linalg.qr(A.mT, mode="r")[1]
+    inner = scaling * torch.linalg.svdvals(left @ right.mT)
+    shape = (B.shape[0], A.shape[1])
+    size = float(torch.linalg.matrix_norm(left, 2) * torch.linalg.matrix_norm(right, 2))
+    slack = 8 * max(*shape, 16) * EPS * abs(scaling) * size  # of both factorisations
+    count = min(shape)
+    sigma: Float64[Tensor, " r"] = torch.zeros(count, dtype=torch.float64)
+    kept = min(len(inner), count)
+    sigma[:kept] = inner.abs()[:kept]
+    low, high = (sigma - slack).clamp_min(0), sigma.clone()
+    high[:kept] += slack
+    return Spectrum(sigma, shape, "exact, of the factors", low, high)
+
+
+# ------------------------------------------------------------------------------
+# An adapter on its base: each weight before and after the change of low rank is added.
+
+
+TIMES = 6.0  # the work of leading values: of both versions and of their difference
+
+
+def merges(
+    base: Checkpoint, own: Iterable[Task], changes: list[Task], wanted: frozenset[str]
+) -> tuple[list[Pair], list[Skipped]]:
+    """Weights of a base, each with what an adapter makes of it.
+
+    An adapter says once for all its layers whether they are stored transposed; where kinds of
+    layers are mixed, the base knows better.
+
+    Args:
+        base: Whose weights are adapted.
+        own: The tasks of its matrices.
+        changes: The products of low rank, one for each adapted weight.
+        wanted: Names of quantities.
+
+    Returns:
+        Pairs of versions, and what cannot be paired with the reason.
+    """
+    known = {stored.name: stored for stored in base.tensors}
+    turned = {task.cut.stored.name for task in own if isinstance(task.cut, Cut) and task.cut.turned}
+    pairs: list[Pair] = []
+    out: list[Skipped] = []
+    for task in changes:
+        stored = _named(known, task.matrix.site)
+        if stored is not None and task.note:
+            out.append(Skipped(task.matrix.site, "tensor", task.note))
+            continue
+        if stored is not None:
+            task = _as_stored(task, stored, turned)
+        if stored is None or tuple(stored.shape) != task.matrix.shape:
+            shape = "no weight of that name" if stored is None else f"shape {list(stored.shape)}"
+            why = f"the base has {shape}, where the adapter changes {list(task.matrix.shape)}"
+            out.append(Skipped(task.matrix.site, "tensor", why))
+            continue
+        pairs.append(_merged_pair(stored, task, len(pairs), wanted))
+    meant = {s.name for task in changes if (s := _named(known, task.matrix.site))}
+    rest = [s for s in base.tensors if s.name not in meant and len(s.shape) > 1]
+    out += [Skipped(s.name, "tensor", "the adapter leaves it as it is") for s in rest]
+    return pairs, out
+
+
+def _as_stored(task: Task, stored: Stored, turned: Set[str]) -> Task:
+    """The change transposed, where only so it fits, or where the base stores that layer so.
+
+    Args:
+        task: With the product as the adapter's settings have it.
+        stored: The weight of the base.
+        turned: Names of weights of the base that are stored as `[in, out]`; if there are none, the
+            adapter's settings stand.
+    """
+    product, shape = task.cut, task.matrix.shape
+    assert isinstance(product, Product)
+    if shape[0] != shape[1]:
+        flip = tuple(stored.shape) == shape[::-1]
+    else:
+        flip = product.turned is not None and bool(turned)
+        flip = flip and (stored.name in turned) != product.turned
+    if not flip:
+        return task
+    left, right = (replace(c, turned=not c.turned) for c in (product.right, product.left))
+    matrix = replace(task.matrix, rows=shape[1], cols=shape[0])
+    return replace(task, matrix=matrix, cut=replace(product, left=left, right=right))
+
+
+def _named(known: Mapping[str, Stored], name: str) -> Stored | None:
+    """A tensor of this name, or the only one that ends so, as prefixes of wrappers differ."""
+    if name in known:
+        return known[name]
+    ends = [s for n, s in known.items() if n.endswith(f".{name}") or name.endswith(f".{n}")]
+    return ends[0] if len(ends) == 1 else None
+
+
+def _merged_pair(stored: Stored, task: Task, index: int, wanted: frozenset[str]) -> Pair:
+    assert isinstance(task.cut, Product)
+    cut = Cut(stored, 0, stored.shape[0], rows=stored.shape[0])
+    matrix = replace(
+        task.matrix,
+        kind="linear",
+        dtype=stored.dtype,
+        tensors=stored.tensors,
+        bytes=stored.bytes + task.matrix.bytes,
+        effort="leading",
+        form="matrix",
+    )
+    before = replace(task, index=index, matrix=matrix, cut=cut)
+    after = replace(before, cut=replace(task.cut, base=cut))
+    work = TIMES * work_of(matrix.shape, "leading")
+    return Pair(index, "change", matrix.site, (before, after), wanted, work)
+
+
+# ------------------------------------------------------------------------------
+# Two matrices held against one another: where layers meet, of copies, of two versions.
+
+
+COMPARED = 10  # leading directions of two versions
+INTRUDER = 0.6  # cosine below which a direction is none of the first version's
+WHOLE_SIDE = 1024  # up to which all directions of the first version are known
+COPY = 0.99  # cosine from which on two matrices are told as copies
+
+
+def meet(pair: Pair, one: Ends, other: Ends) -> Iterator[Item]:
+    """Of two layers, the second of which reads what the first writes.
+
+    Args:
+        pair: What is wanted.
+        one: The ends of the first.
+        other: Those of the second.
+    """
+    if one.zero or other.zero:
+        yield Skipped(pair.site, q.ALIGNMENT, "one of them is exactly zero, or not finite")
+        return
+    top = max(one.power, other.power)
+    made, read = times(one.rows, 2 * (one.power - top)), times(other.cols, 2 * (other.power - top))
+    total = float(made.sum() + read.sum())
+    apart = float((made - read).abs().sum()) / total
+    gap = (len(made) + len(one.reads) + len(other.writes) + 8) * EPS  # of each sum, of the total
+    imbalance = Estimate.within(apart, 2 * gap).at_least(0.0).at_most(1.0)
+    alignment = _squared_cosine((one.writes, one.off), (other.reads, other.off))
+    for name, found in ((q.UNIT_IMBALANCE, imbalance), (q.ALIGNMENT, alignment)):
+        if name in pair.wanted:
+            yield _read(pair, name, found)
+
+
+def hold(pair: Pair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> Iterator[Item]:
+    """What is wanted of two matrices that may be copies, or are two versions of one.
+
+    Args:
+        pair: What they are to each other.
+        A: The first.
+        B: The second.
+    """
+    if not (bool(A.isfinite().all()) and bool(B.isfinite().all())):
+        yield Skipped(pair.site, "both together", "one of them has entries that are not finite")
+        return
+    power = max((tamed(M)[1] for M in _wide(A, B) if M.any()), default=0)
+    A, B = (times(M, -power) for M in _wide(A, B)) if power else (A, B)
+    for item in _copies(pair, A, B) if pair.kind == "copy" else _change(pair, A, B):
+        if not isinstance(item, Reading) or item.quantity in pair.wanted:
+            yield in_unit(item, power)
+
+
+def _squared_cosine(one: tuple[Tensor, float], other: tuple[Tensor, float]) -> Estimate:
+    cosine = min(abs(float(one[0] @ other[0])), 1.0)
+    angle, off = math.acos(cosine), math.asin(one[1]) + math.asin(other[1])
+    least, most = max(angle - off, 0.0), min(angle + off, math.pi / 2)
+    ends = sorted((math.cos(most) ** 2, cosine**2, math.cos(least) ** 2))
+    return Estimate(ends[1], ends[0], ends[2], "leading vectors by block krylov").at_most(1.0)
+
+
+def _copies(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
+    """As they lie, else with the second turned; of opposites the cosine is negative."""
+    turned = [("", B)] if A.shape == B.shape else []
+    turned += [("turned", B.mT)] if A.shape == B.mT.shape else []
+    for form, other in turned:
+        estimate = _cosine(A, other)
+        if abs(estimate.value) >= COPY:
+            yield _read(pair, q.COPY_COSINE, estimate, form)
+            return
+
+
+def _cosine(A: Tensor, B: Tensor) -> Estimate:
+    inner, first, second, apart = _products(A, B)
+    if inner < 0:
+        return -_cosine(A, -B)
+    cosine = inner / (math.sqrt(first) * math.sqrt(second)) if first and second else 0.0
+    estimate = Estimate.rounded(min(cosine, 1.0), ulps=A.numel() + 16.0).at_most(1.0)
+    # a multiple has a cosine of 1 up to rounding: of equal entries alone it is 1
+    return estimate if apart or not first else Estimate.exactly(1.0)
+
+
+def _products(A: Tensor, B: Tensor) -> tuple[float, ...]:
+    """`⟨A, B⟩`, `‖A‖²`, `‖B‖²` and `‖B - A‖²` in float64, by panels."""
+    found = torch.zeros(4, dtype=torch.float64)
+    for one, other in _panels(A, B):
+        found += torch.stack([one @ other, one @ one, other @ other, (other - one).square().sum()])
+    return tuple(found.tolist())
+
+
+def _panels(A: Tensor, B: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    rows = max(1, PANEL // A.shape[1])
+    for P, Q in zip(A.split(rows), B.split(rows), strict=True):
+        yield P.double().flatten(), Q.double().flatten()
+
+
+def _wide(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in single precision at least."""
+    wide = torch.float64 if torch.float64 in (A.dtype, B.dtype) else torch.float32
+    return A.to(wide), B.to(wide)
+
+
+def _change(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
+    """Of two versions of one matrix: how far it moved, and in which directions."""
+    inner, first, second, apart = _products(A, B)
+    if first == 0:
+        yield Skipped(pair.site, "all else", "the first version is exactly zero")
+        return
+    rounding = A.numel() + 8.0
+    size, moved = (Estimate.rounded(x, ulps=rounding).sqrt() for x in (first, apart))
+    yield _read(pair, q.RELATIVE_CHANGE, (moved / size).at_least(0.0))
+    off = rounding * EPS * math.sqrt(second / first)  # of the scale, whatever cancels in it
+    scale = inner / first
+    yield _read(pair, q.BEST_SCALE, Estimate.within(scale, off + abs(scale) * rounding * EPS))
+    if apart == 0:
+        for name in (q.TURNED_CHANGE, q.CHANGE_NORM):
+            yield _read(pair, name, Estimate.exactly(0.0))
+        names = "change stable rank, change spikes, largest angle, intruders"
+        yield Skipped(pair.site, names, "nothing has changed")
+        return
+    turned = math.sqrt(_turned(A, B, scale) / first)
+    gap = 2 * off + turned * rounding * EPS
+    yield _read(pair, q.TURNED_CHANGE, Estimate.within(turned, gap).at_least(0.0))
+    generator = torch.Generator().manual_seed(pair.tasks[0].seed)
+    yield from _of_difference(pair, _difference(A, B), moved**2, generator)
+    yield from _directions(pair, A, B, generator)
+
+
+def _difference(A: Tensor, B: Tensor) -> Tensor:
+    """`B - A` in single precision at least, rounded once."""
+    A, B = _wide(A, B)
+    return B - A
+
+
+def _turned(A: Tensor, B: Tensor, scale: float) -> float:
+    return sum(float((other - scale * one).square().sum()) for one, other in _panels(A, B))
+
+
+def _of_difference(
+    pair: Pair, D: Tensor, energy: Estimate, generator: torch.Generator
+) -> Iterator[Item]:
+    """Norm, rank and spikes of the difference, whose energy is known before it is rounded."""
+    seen = entries(D, "")
+    s = leading(D, energy=seen.energy.high, vectors=0, generator=generator).spectrum
+    top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how, s.risk)
+    yield _read(pair, q.CHANGE_NORM, top)
+    ratio = (energy / top**2).at_least(1.0).at_most(float(min(s.shape)))
+    yield _read(pair, q.CHANGE_STABLE_RANK, ratio)
+    if min(s.shape) < 8:
+        yield Skipped(pair.site, q.CHANGE_SPIKES, f"{min(s.shape)} singular values have no bulk")
+        return
+    longest = (math.sqrt(float(seen.rows.max())), math.sqrt(float(seen.cols.max())))
+    signs = RandomSigns(D, rms=seen.rms, longest=longest, largest=seen.largest, generator=generator)
+    yield _read(pair, q.CHANGE_SPIKES, noise(s, energy=seen.energy, signs=signs).spikes)
+
+
+def _directions(pair: Pair, A: Tensor, B: Tensor, generator: torch.Generator) -> Iterator[Item]:
+    """Angles between the leading directions, and those of the second that are none of the first."""
+    k = min(COMPARED, min(A.shape) // 2)
+    if k < 1:
+        why = "of a single direction nothing can be compared"
+        yield Skipped(pair.site, "largest angle, intruders", why)
+        return
+    one, other = (leading(M, count=k + 1, generator=generator) for M in (A, B))
+    angle = max(
+        float(principal_angles(first[:, :k], second[:, :k])[-1])
+        for first, second in ((one.left, other.left), (one.right, other.right))
+    )
+    turned = math.asin(off(one, A, k)) + math.asin(off(other, B, k))
+    ends = max(min(angle, math.pi / 2) - turned, 0.0), min(angle + turned, math.pi / 2)
+    how = f"{k} leading directions by block krylov"
+    risk = one.spectrum.risk + other.spectrum.risk
+    form = f"{k} directions"
+    yield _read(pair, q.LARGEST_ANGLE, Estimate(min(angle, ends[1]), *ends, how, risk), form)
+    yield _read(pair, q.INTRUDERS, _intruders(A, other.left[:, :k].double(), generator), form)
+
+
+def _intruders(A: Tensor, Y: Float[Tensor, "m k"], generator: torch.Generator) -> Estimate:
+    """Columns of `Y` whose cosine with each left singular vector of `A` is below the threshold."""
+    m, n = A.shape
+    if min(m, n) <= WHOLE_SIDE:
+        U, sigma, _ = torch.linalg.svd(A.double(), full_matrices=False)
+        U = U[:, sigma > max(m, n) * EPS * sigma[0]]  # the others may point anywhere
+        known, how = U.mT @ Y, "all directions of the first"
+        outside = torch.zeros(Y.shape[1], dtype=torch.float64)
+    else:
+        U = leading(A, generator=generator).left.double()
+        known, how = U.mT @ Y, f"{U.shape[1]} leading directions of the first"
+        outside = (1 - known.square().sum(0)).clamp_min(0).sqrt()
+    far = known.abs().amax(0) < INTRUDER
+    surely = far & (outside < INTRUDER)
+    value, low = float(far.sum()), float(surely.sum())
+    return Estimate(value, low, value, how)
+
+
+def _read(pair: Pair, name: str, estimate: Estimate, form: str = "") -> Reading:
+    return Reading(pair.site, name, estimate, q.SCAN, form)
+
+
+# ------------------------------------------------------------------------------
+# Two checkpoints side by side: which matrices have a counterpart.
+
 
 CHANGES = frozenset(
     {

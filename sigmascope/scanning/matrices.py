@@ -2,20 +2,501 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
+from functools import cache
+from itertools import accumulate, pairwise
 from math import prod
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast, get_args
+
+from jaxtyping import Float
+from torch import Tensor
 
 from sigmascope.gate import Refusal, printable
 from sigmascope.records import Skipped
-from sigmascope.scanning.cuts import Cut, Piece, pieces, whole
-from sigmascope.scanning.gates import gated
-from sigmascope.scanning.heads import heads_of, part_of
-from sigmascope.scanning.rules import Rule, built_in, rule_for
-from sigmascope.scanning.slices import by_head
 from sigmascope.sources.stored import Checkpoint, Stored
+
+# ------------------------------------------------------------------------------
+# The table of what is a matrix: which tensors hold one, which several, and how they lie.
+
+
+Layout = Literal["blocks", "heads", "groups", "turns", "gates"]
+Sizes = Literal["equal", "heads"]
+T = TypeVar("T")
+WORDS: dict[type, str] = {str: "text", list: "list of texts", bool: "true or false", int: "number"}
+FILE = Path(__file__).with_name("layouts.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What tensors of some names are.
+
+    Attributes:
+        name: Regular expression, searched for in the name of the tensor.
+        kind: What it is in the network, where it is one matrix.
+        parts: Names of the matrices that are fused in it; none where it is one.
+        kinds: What each part is.
+        families: Model types (`model_type` of `config.json`) for which it holds; all if empty.
+        turned: Whether it is stored as `[in, out]`.
+        experts: Whether its first dimension counts experts, each a matrix.
+        layout: How the parts lie along the outputs: one after the other (`"blocks"`), together for
+            each head (`"heads"`) or for each group of queries (`"groups"`), taking turns, or as
+            the gates of a recurrent layer, which its other weights tell apart.
+        sizes: Whether parts are of equal size, or of as many heads as the configuration says.
+        repeats: How often all parts follow one another, each time with a share of their outputs.
+        dims: Dimensions of the tensors; of more than 2, all that follow the first are inputs.
+        left_out: Why tensors of these names are no matrices; they are then left out.
+    """
+
+    name: str
+    kind: str = "linear"
+    parts: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    turned: bool = False
+    experts: bool = False
+    layout: Layout = "blocks"
+    sizes: Sizes = "equal"
+    repeats: int = 1
+    dims: int = 2
+    left_out: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.name)
+        except re.error as error:
+            raise Refusal(
+                f"The name of a rule must be a regular expression, got {self.name!r}: {error}."
+            ) from error
+        if self.kinds and len(self.kinds) != len(self.parts):
+            raise Refusal(
+                f"The rule {self.name!r} must name a kind for each of its {len(self.parts)} parts, "
+                f"got {len(self.kinds)}."
+            )
+        if self.repeats < 1 or self.dims < 2:
+            raise Refusal(
+                f"The rule {self.name!r} must repeat once or more and have 2 dimensions or more, "
+                f"got repeats = {self.repeats} and dims = {self.dims}."
+            )
+        for field, known in (("layout", get_args(Layout)), ("sizes", get_args(Sizes))):
+            if getattr(self, field) not in known:
+                raise Refusal(
+                    f"`{field}` of the rule {self.name!r} must be one of {', '.join(known)}, got "
+                    f"{getattr(self, field)!r}."
+                )
+
+    def fits(self, name: str, families: Collection[str], dims: int) -> bool:
+        """Whether it speaks of a tensor of this name and dimensions in a model of these types."""
+        sized = dims == (3 if self.experts else self.dims) or bool(self.left_out)
+        kernel = dims > 2 and not self.experts and not self.parts  # it only says what it is
+        family = not self.families or any(f in self.families for f in families)
+        return (sized or kernel) and family and bool(re.search(self.name, name))
+
+
+@cache
+def built_in() -> tuple[Rule, ...]:
+    """The rules that come with sigmascope, in the order in which they are tried."""
+    return tuple(_rules(tomllib.loads(FILE.read_text(encoding="utf-8")), "layouts.toml"))
+
+
+def read_rules(path: str | Path) -> tuple[Rule, ...]:
+    """Rules of a user's own, from a TOML file of `[[rule]]` tables.
+
+    Raises:
+        Refusal: If it cannot be read, or a field is not known.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+        raise Refusal(f"The rules in `{path}` cannot be read: {error}.") from error
+    return tuple(_rules(content, str(path)))
+
+
+def _rules(content: Mapping[str, Any], place: str) -> Iterator[Rule]:
+    known = {field.name for field in fields(Rule)}
+    tables = content.get("rule")
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise Refusal(
+            f"`{place}` must hold tables named [[rule]], got {', '.join(content) or 'nothing'}."
+        )
+    for table in tables:
+        odd = sorted(set(table) - known)
+        if odd or not isinstance(table.get("name"), str):
+            raise Refusal(
+                f"A rule of `{place}` must have a name and, of {', '.join(sorted(known))}, what "
+                f"it needs; got {', '.join(odd) or 'no name'}."
+            )
+        yield _rule(table, place)
+
+
+def _rule(table: Mapping[str, Any], place: str) -> Rule:
+    """A rule of a table whose fields are all known."""
+
+    def take(name: str, kind: type[T], usual: T) -> T:
+        value = table.get(name, usual)
+        if type(value) is not kind:
+            raise Refusal(
+                f"`{name}` of the rule {table['name']!r} in `{place}` must be of type "
+                f"{WORDS[kind]}, got {value!r}."
+            )
+        return value
+
+    def several(name: str) -> tuple[str, ...]:
+        found = take(name, list, [])
+        return tuple(item if isinstance(item, str) else str(item) for item in found)
+
+    usual = Rule("")
+    return Rule(
+        table["name"], take("kind", str, usual.kind), several("parts"), several("kinds"),
+        several("families"), take("turned", bool, False), take("experts", bool, False),
+        _layout(take("layout", str, usual.layout)), _sizes_of_word(take("sizes", str, usual.sizes)),
+        take("repeats", int, 1), take("dims", int, 2), take("left_out", str, ""),
+    )  # fmt: skip
+
+
+def _layout(word: str) -> Layout:
+    return cast(Layout, word)  # the rule itself refuses others
+
+
+def _sizes_of_word(word: str) -> Sizes:
+    return cast(Sizes, word)
+
+
+def rule_for(name: str, families: Collection[str], dims: int, rules: Iterable[Rule]) -> Rule | None:
+    """The first rule that speaks of this tensor; none is found for one that is plainly linear."""
+    return next((rule for rule in rules if rule.fits(name, families, dims)), None)
+
+
+# ------------------------------------------------------------------------------
+# Recurrent layers, whose gates lie in one tensor: which they are, the other weights say.
+
+
+NAMES = {1: (), 3: ("r", "z", "n"), 4: ("i", "f", "g", "o")}  # in the order of PyTorch
+
+
+def gated(name: str, rule: Rule, shapes: Mapping[str, tuple[int, ...]]) -> Rule | str:
+    """The rule with its parts named, or why they are not known.
+
+    Args:
+        name: Of the tensor, `weight_ih_l0` or `weight_hh_l0` at its end.
+        rule: For gates.
+        shapes: Of all tensors, by name.
+    """
+    stem, _, layer = name.rpartition("weight_")
+    own, state, back = (shapes.get(f"{stem}weight_{w}{layer[2:]}") for w in (layer[:2], "hh", "hr"))
+    if own is None or state is None or len(state) != 2:
+        return "its gates were not split: the weight of the layer's state is not beside it"
+    size = state[1] if back is None or len(back) != 2 else back[1]  # one that is projected
+    count, odd = divmod(own[0], size) if size else (0, 1)
+    if odd or count not in NAMES:
+        return f"its gates were not split: {own[0]} outputs are no gates of {size} units"
+    return replace(rule, parts=NAMES[count], kinds=(), layout="blocks")
+
+
+# ------------------------------------------------------------------------------
+# How many heads of attention a model has, as far as its configuration says.
+
+
+QUERIES = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+KEYS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num")
+SIZE = ("head_dim", "kv_channels", "d_kv")
+WIDTH = ("hidden_size", "n_embd", "d_model", "dim", "embed_dim")
+TEXT = ("text_config", "llm_config", "language_config")
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Numbers of heads.
+
+    Attributes:
+        queries: Heads of queries; 0 where it is not known.
+        keys: Heads of keys and of values; 0 where the configuration does not say.
+        size: Outputs of one; 0 where it is not known.
+    """
+
+    queries: int = 0
+    keys: int = 0
+    size: int = 0
+
+    def fit(self, out: int) -> bool:
+        """Whether queries, keys and values of these numbers have so many outputs together."""
+        keys = self.keys or self.queries
+        return self.queries > 0 and out == (self.queries + 2 * keys) * self.size
+
+    def groups_of(self, out: int, inner: int) -> int:
+        """Heads of keys among so many outputs of queries, keys and values; 0 where none fit."""
+        size = self.size or (inner // self.queries if self.queries else 0)
+        if not self.queries or not size or out % size:
+            return 0
+        groups, odd = divmod(out // size - self.queries, 2)
+        return groups if groups > 0 and not odd and self.queries % groups == 0 else 0
+
+    def among(self, kind: str, outputs: int) -> int:
+        """Heads within so many outputs, or inputs of what mixes them; 0 where none fit.
+
+        Args:
+            kind: What the matrix is.
+            outputs: Of it; its inputs where it is the output of attention.
+        """
+        count = self.queries
+        if kind in ("attention key", "attention value"):
+            known = self.keys or (count if outputs == count * self.size else 0)
+            count = known or (outputs // self.size if self.size else 0)
+        return count if count and outputs % count == 0 else 0
+
+
+UNKNOWN = Heads()
+
+
+def heads_of(name: str, config: Mapping[str, Any]) -> Heads:
+    """The heads in the part of a model that a tensor belongs to.
+
+    Args:
+        name: Of the tensor, which says whether it sees, reads or listens.
+        config: Of the model.
+    """
+    mine = part_of(name, config)
+    side = "decoder" if "decoder" in name.split(".") else "encoder"
+    prefix = mine.get("general.architecture")  # of GGUF
+    queries = _number(mine, f"{side}_attention_heads", f"{prefix}.attention.head_count", *QUERIES)
+    keys = _number(mine, f"{prefix}.attention.head_count_kv", *KEYS)
+    if mine.get("multi_query") is not None and not mine.get("new_decoder_architecture"):
+        keys = 1 if mine["multi_query"] else queries
+    width = _number(mine, f"{prefix}.embedding_length", *WIDTH)
+    size = _number(mine, f"{prefix}.attention.key_length", *SIZE)
+    return Heads(queries, keys, size or (width // queries if queries else 0))
+
+
+def part_of(name: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration of the part of a model that a tensor belongs to."""
+    inner = {k: v for k, v in config.items() if k.endswith("_config") and isinstance(v, Mapping)}
+    words = name.split(".")
+    for key, value in inner.items():
+        if key not in TEXT and any(word.startswith(key[:3]) for word in words):
+            return value
+    text = next((inner[key] for key in TEXT if key in inner), config)
+    attention = text.get("attn_config")
+    return {**attention, **text} if isinstance(attention, Mapping) else text
+
+
+def _number(config: Mapping[str, Any], *names: str) -> int:
+    return next((v for n in names if type(v := config.get(n)) is int and v > 0), 0)
+
+
+# ------------------------------------------------------------------------------
+# Matrices as they are cut out of stored tensors, without reading anything yet.
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One matrix within a stored tensor; what is needed to read it on another machine.
+
+    Attributes:
+        stored: The tensor.
+        start: First entry of its leading dimension that is read.
+        stop: Last one, not included.
+        shape: What was read is seen as this first; as it is where empty.
+        ranges: Then entries `[a, b)` of a dimension are taken, `(dimension, a, b)` each.
+        rows: And flattened to so many rows at last.
+        turned: And transposed, so that rows are outputs.
+    """
+
+    stored: Stored
+    start: int
+    stop: int
+    shape: tuple[int, ...] = ()
+    ranges: tuple[tuple[int, int, int], ...] = ()
+    rows: int = 0
+    turned: bool = False
+
+    def read(self) -> Float[Tensor, "m n"]:
+        """The matrix, in the precision in which it is stored."""
+        found = self.stored.read(self.start, self.stop)
+        found = found.reshape(self.shape) if self.shape else found
+        for dim, a, b in self.ranges:
+            found = found.narrow(dim, a, b - a)
+        found = found.reshape(self.rows, -1) if self.rows else found
+        return found.mT if self.turned else found
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A cut with its name and kind, and the shape that it will have.
+
+    Attributes:
+        part: Its name within the tensor; none where it is all of it.
+        kind: What it is in the network.
+        cut: Where it lies.
+        shape: Outputs and inputs.
+        bytes: Of the tensor, as many as are its own.
+        note: What has to be said of it, as why it was not split.
+    """
+
+    part: str
+    kind: str
+    cut: Cut
+    shape: tuple[int, int]
+    bytes: int
+    note: str = ""
+
+
+def whole(stored: Stored, kind: str, *, turned: bool = False) -> Piece:
+    """A tensor that is one matrix, `[out, everything else]`."""
+    rows, cols = stored.shape[0], prod(stored.shape[1:])
+    cut = Cut(stored, 0, rows, rows=rows, turned=turned)
+    return Piece("", kind, cut, (cols, rows) if turned else (rows, cols), stored.bytes)
+
+
+def pieces(stored: Stored, rule: Rule, heads: Heads = UNKNOWN) -> list[Piece]:
+    """The matrices that a rule sees in a tensor; where it cannot split it, one, which says why.
+
+    Args:
+        stored: The tensor, of the dimensions that the rule wants.
+        rule: Which speaks of it.
+        heads: Of the model.
+    """
+    if rule.experts:
+        return _experts(stored, rule)
+    one = whole(stored, rule.kind, turned=rule.turned)
+    return _parts(one, rule, heads) if rule.parts else [one]
+
+
+def _experts(stored: Stored, rule: Rule) -> list[Piece]:
+    count, rows, cols = stored.shape
+    found: list[Piece] = []
+    for i in range(count):
+        cut = Cut(stored, i, i + 1, rows=rows, turned=rule.turned)
+        shape = (cols, rows) if rule.turned else (rows, cols)
+        one = Piece(f"{i}", rule.kind, cut, shape, stored.bytes // count)
+        split = _parts(one, rule, UNKNOWN) if rule.parts else [one]
+        found += [replace(p, part=f"{i}.{p.part}" if len(split) > 1 else p.part) for p in split]
+    return found
+
+
+def _parts(one: Piece, rule: Rule, heads: Heads) -> list[Piece]:
+    """The parts that are fused along the outputs of one matrix."""
+    out, inner = one.shape
+    sizes = _sizes(one.shape, rule, heads)
+    if isinstance(sizes, str):
+        return [replace(one, note=sizes)]
+    outer, each = sizes  # so many groups, in each of which the parts take so many outputs
+    if rule.layout == "turns":
+        outer, each = out // len(rule.parts), [1] * len(rule.parts)
+    kinds = rule.kinds or (rule.kind,) * len(rule.parts)
+    found = []
+    for name, kind, (a, b) in zip(
+        rule.parts, kinds, pairwise(accumulate(each, initial=0)), strict=True
+    ):
+        rows = outer * (b - a)
+        cut = _part(one.cut, inner, outer, sum(each), (a, b))
+        found.append(Piece(name, kind, cut, (rows, inner), one.bytes * rows // out))
+    return found
+
+
+def _part(cut: Cut, inner: int, outer: int, group: int, ends: tuple[int, int]) -> Cut:
+    """Outputs `[a, b)` of every group; a stretch of stored rows where that is possible."""
+    a, b = ends
+    if cut.turned:
+        shape, dim, rows = (inner, outer, group), 2, inner
+    elif outer == 1 and cut.start == 0 and cut.stop == group:
+        return replace(cut, start=a, stop=b, rows=b - a)
+    else:
+        shape, dim, rows = (outer, group, inner), 1, outer * (b - a)
+    return replace(cut, shape=shape, ranges=((dim, a, b),), rows=rows)
+
+
+def _sizes(shape: tuple[int, int], rule: Rule, heads: Heads) -> tuple[int, list[int]] | str:
+    """Number of groups, and the outputs that each part has in one of them; or why not."""
+    out, parts = shape[0], len(rule.parts)
+    if rule.layout == "groups" or rule.sizes == "heads":
+        return _of_heads(shape, rule, heads)
+    outer = heads.queries if rule.layout == "heads" else rule.repeats
+    if outer < 1 or out % (outer * parts):
+        return _unknown(out, rule, "heads" if rule.layout == "heads" else "outputs")
+    return outer, [out // outer // parts] * parts
+
+
+def _of_heads(shape: tuple[int, int], rule: Rule, heads: Heads) -> tuple[int, list[int]] | str:
+    """Queries, keys and values; thirds only where they are as many as inputs, else by heads."""
+    out, inner = shape
+    if rule.layout == "blocks" and not heads.fit(out) and out == 3 * inner:
+        return 1, [inner] * 3
+    groups = heads.groups_of(out, inner)
+    if not groups:
+        return _unknown(out, rule, "heads")
+    size = out // (heads.queries + 2 * groups)
+    if rule.layout == "blocks":
+        return 1, [heads.queries * size, groups * size, groups * size]
+    return groups, [heads.queries // groups * size, size, size]
+
+
+def _unknown(out: int, rule: Rule, what: str) -> str:
+    return (
+        f"its {out} outputs were not split into {', '.join(rule.parts)}: the numbers of {what} "
+        "that the configuration gives do not fit"
+    )
+
+
+# ------------------------------------------------------------------------------
+# Attention taken apart into heads.
+
+
+MIXED = "attention output"  # whose inputs are heads, where those of others are outputs
+
+
+def by_head(found: Sequence[Piece], heads: Heads) -> list[Piece]:
+    """Queries, keys, values and outputs of attention, a matrix for each head.
+
+    Args:
+        found: The matrices of one tensor.
+        heads: Of the model.
+    """
+    return [head for piece in found for head in _heads(piece, heads)]
+
+
+def _heads(piece: Piece, heads: Heads) -> list[Piece]:
+    if not piece.kind.startswith("attention ") or piece.kind == "attention latent" or piece.note:
+        return [piece]
+    side = 1 if piece.kind == MIXED else 0
+    count = heads.among(piece.kind, piece.shape[side])
+    size = piece.shape[side] // count if count else 0
+    cuts = [_cut(piece, i, size) for i in range(count)]
+    if not cuts or None in cuts:
+        why = "it was not split into heads: the configuration does not say how many fit it"
+        return [replace(piece, note=why)]
+    rows, cols = piece.shape
+    shape = (rows, size) if side else (size, cols)
+    return [
+        Piece(f"{piece.part} head {i}".strip(), piece.kind, cut, shape, piece.bytes // count)
+        for i, cut in enumerate(cuts)
+        if cut is not None
+    ]
+
+
+def _cut(piece: Piece, i: int, size: int) -> Cut | None:
+    """Head i of so many outputs, or inputs; None where it does not lie in one stretch."""
+    cut, (a, b) = piece.cut, (i * size, (i + 1) * size)
+    if piece.kind == MIXED:
+        if cut.turned:
+            return replace(cut, start=cut.start + a, stop=cut.start + b, rows=size)
+        return replace(cut, ranges=((1, a, b),), rows=piece.shape[0])
+    if not cut.shape:
+        if cut.turned:
+            return replace(cut, ranges=((1, a, b),), rows=piece.shape[1])
+        return replace(cut, start=cut.start + a, stop=cut.start + b, rows=size)
+    ((_, first, last),) = cut.ranges  # of each group the heads of this part
+    if (last - first) % size:
+        return None
+    group, place = divmod(i, (last - first) // size)
+    first += place * size
+    if cut.turned:
+        return replace(cut, ranges=((1, group, group + 1), (2, first, first + size)))
+    start = cut.start + group * cut.shape[1] + first
+    return replace(cut, start=start, stop=start + size, shape=(), ranges=(), rows=size)
+
 
 FIRST = re.compile(r"(?:^|\.)(\d+)\.")
 NORMAL = re.compile(r"parametrizations\.\w+\.original|weight_(v|orig)$")

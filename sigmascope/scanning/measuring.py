@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope import quantities as q
@@ -14,18 +15,480 @@ from sigmascope.linalg import (
     effective_rank,
     matrix_rank,
     participation_ratio,
+    schatten_norm,
     stable_rank,
     sums,
 )
-from sigmascope.linalg.krylov import WORKING, tamed
+from sigmascope.linalg.krylov import WORKING, Leading, leading, tamed, times
+from sigmascope.linalg.random_matrix import (
+    Noise,
+    PowerLaw,
+    RandomSigns,
+    has_spikes,
+    noise,
+    power_law,
+)
 from sigmascope.linalg.spectra import spectrum
+from sigmascope.quantities import quantity
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.records.scans import Matrix
-from sigmascope.scanning.ends import Ends, ends_of, leading_of, no_ends
-from sigmascope.scanning.entries import Entries, entries, sketch
-from sigmascope.scanning.noises import TAIL, of_noise
-from sigmascope.scanning.tasks import Task, read, skip
-from sigmascope.scanning.units import in_unit
+from sigmascope.scanning.planning import Task, read, skip
+
+# ------------------------------------------------------------------------------
+# Matrices of any scale are measured over a power of two; here numbers come back from it.
+
+
+def in_unit(item: Item, power: int) -> Item:
+    """What was measured of a matrix over `2^power`, of the matrix itself."""
+    if power and isinstance(item, SiteSpectrum):
+        s = item.spectrum
+        low, sigma, high = (times(end, power) for end in (s.low, s.sigma, s.high))
+        return replace(item, spectrum=replace(s, sigma=sigma, low=low, high=high))
+    if power and isinstance(item, Reading) and quantity(item.quantity).unit == "weight":
+        half = power // 2
+        scaled = item.estimate * 2.0**half * 2.0 ** (power - half)
+        return replace(item, estimate=scaled.at_least(0.0))
+    return item
+
+
+# ------------------------------------------------------------------------------
+# What the entries of a matrix say before any factorisation: one pass, by panels.
+
+
+PANEL = 2**18  # entries at a time: what is read once stays in the cache while it is counted
+EPS = 2.0**-52
+LEAST, MOST = 2.0**-500, 2.0**500  # between these the root of a square is what was squared
+LIMITS = {  # smallest normal and largest finite number of each format of storage
+    "float64": (2.0**-1022, float(torch.finfo(torch.float64).max)),
+    "float32": (2.0**-126, float(torch.finfo(torch.float32).max)),
+    "bfloat16": (2.0**-126, float(torch.finfo(torch.bfloat16).max)),
+    "float16": (2.0**-14, 65504.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Counts over the entries of a matrix, and sums in a unit in which float64 holds their squares.
+
+    Attributes:
+        count: Entries.
+        energy: Sum of their squares.
+        rows: Squared norms of the rows.
+        cols: Squared norms of the columns.
+        total: Their sum, not squared.
+        largest: The largest absolute value.
+        power: The unit of all these is `2^power`.
+        empty: How many rows, and how many columns, are exactly zero.
+        zeros: How many are exactly zero.
+        subnormal: How many are not zero and below the smallest normal number of their format.
+        saturated: How many are at the largest number of their format.
+        odd: How many are infinite or nan.
+    """
+
+    count: int
+    energy: Estimate
+    rows: Float64[Tensor, " m"]
+    cols: Float64[Tensor, " n"]
+    total: float
+    largest: float
+    power: int
+    empty: tuple[int, int]
+    zeros: int
+    subnormal: int
+    saturated: int
+    odd: int
+
+    @property
+    def rms(self) -> float:
+        """Root mean square of the entries."""
+        return math.sqrt(self.energy.value / self.count)
+
+    @property
+    def mean(self) -> Estimate:
+        """Mean of the entries, with what adding them up may have rounded."""
+        gap = (self.count + 2) * EPS * self.rms
+        return Estimate.within(self.total / self.count, gap, how="summed")
+
+    @property
+    def spread(self) -> Estimate:
+        """Standard deviation of the entries; the low end is 0 where rounding may be all of it."""
+        return (self.energy / self.count - self.mean**2).sqrt()
+
+
+def entries(A: Float[Tensor, "m n"], dtype: str, *, power: int = 0) -> Entries:
+    """Read every entry once.
+
+    Args:
+        A: The matrix.
+        dtype: How it is stored, which says where its numbers end.
+        power: Of the unit `2^power` in which sums are made.
+    """
+    cols = torch.zeros(A.shape[1], dtype=torch.float64)
+    height = min(len(A), max(1, PANEL // A.shape[1]))
+    rooms = torch.empty(2, height * A.shape[1], dtype=torch.float64)
+    seen = _Seen(*LIMITS.get(dtype, (0.0, math.inf)), power, cols, rooms)
+    for panel in A.split(height):
+        seen.read(panel)
+    rows = torch.cat(seen.rows)
+    value = seen.energy
+    gap = value * (A.numel() + 2) * EPS
+    energy = Estimate(value, max(value - gap, 0.0), value + gap, "summed")
+    empty = (0, 0) if seen.odd else (_empty(A, rows, 1), _empty(A, cols, 0))
+    counts = seen.zeros, seen.subnormal, seen.saturated, seen.odd
+    sums = energy, rows, cols, seen.total, seen.largest
+    return Entries(A.numel(), *sums, power, empty, *counts)
+
+
+def _empty(A: Tensor, sums: Tensor, dim: int) -> int:
+    """How many are exactly zero, of those whose squares are, which may have been too small."""
+    places = (sums == 0).nonzero()[:, 0]
+    some = A.index_select(1 - dim, places)
+    return int((~(some != 0).any(dim)).sum()) if len(places) else 0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was counted up to now."""
+
+    least: float
+    most: float
+    power: int
+    cols: Float64[Tensor, " n"]
+    rooms: Float64[Tensor, "2 k"]
+    rows: list[Tensor] = field(default_factory=list)
+    energy: float = 0.0
+    total: float = 0.0
+    largest: float = 0.0
+    zeros: int = 0
+    subnormal: int = 0
+    saturated: int = 0
+    odd: int = 0
+
+    def read(self, panel: Float[Tensor, "k n"]) -> None:
+        """Count a panel; one with infinities or nan is counted for these alone."""
+        D, squares = (room[: panel.numel()].view_as(panel) for room in self.rooms)
+        D.copy_(panel)
+        torch.mul(D, D, out=squares)
+        low, high = (math.sqrt(float(end)) for end in torch.aminmax(squares))
+        if not max(LEAST, self.least) <= low <= high < MOST:  # else they are entries, unrounded
+            size = D.abs()
+            low, high = (float(end) for end in torch.aminmax(size))
+            if not math.isfinite(high):
+                self.odd += int((~D.isfinite()).sum())
+                self.rows.append(D.new_zeros(len(D)))
+                return
+            if low == 0 or low < self.least:  # else there is nothing to count
+                self._count_small(size)
+        self.largest = max(self.largest, math.ldexp(high, -self.power))
+        self.saturated += int((D.abs() >= self.most).sum()) if high >= self.most else 0
+        if self.power:
+            D.copy_(times(D, -self.power))
+            torch.mul(D, D, out=squares)
+        self.total += float(D.sum())
+        rows = squares.sum(1)
+        self.rows.append(rows)
+        self.cols += squares.sum(0)
+        self.energy += float(rows.sum())
+
+    def _count_small(self, size: Float64[Tensor, "k n"]) -> None:
+        zeros = size.numel() - int(size.count_nonzero())
+        self.zeros += zeros
+        self.subnormal += int((size < self.least).sum()) - zeros if self.least else 0
+
+
+def sketch(A: Float[Tensor, "m n"], buckets: int = 256) -> Float[Tensor, " k"]:
+    """A short vector whose inner products are those of matrices of one shape, up to chance.
+
+    Every place `i` has a sign and a bucket; the entry `(i, j)` gets both signs, and is added up in
+    the sum of both buckets. So a matrix and its transpose have one sketch, up to rounding; beside
+    what matrices share, the inner product has what one shares with the transpose of the other. The
+    cosine of two unrelated matrices is off by about `1 / √buckets`. Equal matrices have equal
+    sketches, bit for bit.
+
+    Source:
+        Charikar, Chen & Farach-Colton 2002, count sketch; Pham & Pagh 2013 for sums of buckets.
+    """
+    across, down = _signs(A.shape[1]), _signs(len(A))
+    pad = -A.shape[1] % buckets
+    found = torch.zeros(buckets, buckets, dtype=torch.float64)  # by row and column
+    step = max(1, PANEL // (A.shape[1] + pad))
+    for start in range(0, len(A), step):
+        block = A[start : start + step].float() * across
+        block = torch.nn.functional.pad(block, (0, pad)) if pad else block
+        sums = block.view(len(block), -1, buckets).sum(1) * down[start : start + step, None]
+        found.index_add_(0, torch.arange(start, start + len(block)) % buckets, sums.double())
+    # side by side the places of small matrices would crowd a few buckets
+    places = torch.randperm(buckets, generator=torch.Generator().manual_seed(20260101))
+    into = (places + places[:, None]) % buckets
+    return torch.zeros(buckets).double().index_add_(0, into.flatten(), found.flatten()).float()
+
+
+def _signs(count: int) -> Float[Tensor, " k"]:
+    """The same signs on every machine, over and over."""
+    table = _table()
+    return table.repeat(-(-count // len(table)))[:count]
+
+
+@cache
+def _table() -> Float[Tensor, " k"]:
+    """From a generator of their own."""
+    draw = torch.Generator().manual_seed(20260101)
+    return (2 * torch.randint(0, 2, (2**20,), generator=draw) - 1).float()
+
+
+# ------------------------------------------------------------------------------
+# What of one matrix is noise, and whether the tail of its spectrum is a power law.
+#
+# What costs least is asked first: signs are drawn where a tail is left that could have an exponent.
+# The invariant: whether noise is wanted as well never changes what is said of the tail, for either
+# way draws the same signs.
+
+
+NOISE = (q.NOISE_LEVEL, q.NOISE_EDGE, q.NOISE_DISTANCE, q.RANDOM_BASELINE, q.SPIKES, q.SPIKE_ENERGY)
+TAIL = (q.POWER_LAW_EXPONENT, q.POWER_LAW_P_VALUE)
+SPIKES = 10  # above the noise, fewer of which make no tail
+
+
+def of_noise(s: Spectrum, A: Tensor, seen: Entries, task: Task) -> Iterator[Item]:
+    """What of a matrix is noise, and the exponent of its tail, as far as they are wanted.
+
+    Args:
+        s: Its singular values, all or the leading ones.
+        A: The matrix.
+        seen: Its entries.
+        task: What is known of it.
+    """
+    matrix = task.matrix
+    if not task.wanted & {*NOISE, *TAIL}:
+        return
+    if min(s.shape) < 8:
+        why = f"a matrix with a side of {min(s.shape)} has no bulk of singular values"
+        yield skip(matrix, ", ".join((*NOISE, *TAIL)), why)
+        return
+    signs = partial(_random_signs, A, seen, task)
+    found: Noise | None = None
+    if task.wanted & {*NOISE}:
+        found = noise(s, energy=seen.energy, signs=signs())
+        yield from _of_bulk(s, found, matrix)
+    if task.wanted & {*TAIL} and s.complete:
+        yield from _of_tail(s, partial(_many, s, seen, signs, found), task)
+
+
+def _random_signs(A: Tensor, seen: Entries, task: Task) -> RandomSigns:
+    longest = (math.sqrt(float(seen.rows.max())), math.sqrt(float(seen.cols.max())))
+    drawn = torch.Generator().manual_seed(task.seed + 1)
+    return RandomSigns(A, rms=seen.rms, longest=longest, largest=seen.largest, generator=drawn)
+
+
+def _many(
+    s: Spectrum, seen: Entries, signs: Callable[[], RandomSigns], found: Noise | None
+) -> bool:
+    """Whether there are spikes enough for a tail."""
+    if found is not None:
+        return found.spikes.value >= SPIKES
+    return has_spikes(s, SPIKES, energy=seen.energy, signs=signs())
+
+
+def _of_bulk(s: Spectrum, found: Noise, matrix: Matrix) -> Iterator[Item]:
+    named = (found.level, found.edge, found.distance, found.baseline, found.spikes, found.energy)
+    for name, estimate in zip(NOISE, named, strict=True):
+        if estimate is not None:
+            yield read(matrix, name, estimate)
+    if found.distance is None and s.complete:
+        yield skip(matrix, NOISE[2], "below what sticks out no bulk is left that could be noise")
+
+
+def _of_tail(s: Spectrum, many: Callable[[], bool], task: Task) -> Iterator[Item]:
+    """The exponent of a power law, or why there is none: what costs least is asked first."""
+    matrix, generator = task.matrix, torch.Generator().manual_seed(task.seed + 2)
+    fit: PowerLaw | None = power_law(s.sigma.square(), generator=generator)
+    if fit is None:
+        yield skip(matrix, TAIL[0], "fewer than 50 singular values are not zero")
+        return
+    if fit.p is not None:
+        yield read(matrix, TAIL[1], fit.p)
+    if fit.refused:
+        yield skip(matrix, TAIL[0] if fit.p is not None else ", ".join(TAIL), fit.refused)
+    elif not many():
+        out = f"fewer than {SPIKES} of {len(s.sigma)} singular values stick out of the noise"
+        yield skip(matrix, TAIL[0], f"{out}: so short a tail has no exponent")
+    else:
+        yield read(matrix, TAIL[0], fit.exponent)
+
+
+# ------------------------------------------------------------------------------
+# A convolution as the operator that it is on a periodic grid, from its kernel alone.
+
+
+BLOCKS = 2**22  # complex entries of the blocks that are solved at a time
+WORK = 2e12  # multiplications that one operator may cost
+ENTRIES = 2**26  # complex entries of all blocks of one operator: a GiB
+QUANTITIES = {
+    q.SPECTRAL_NORM: lambda s: schatten_norm(s, math.inf),
+    q.FROBENIUS_NORM: lambda s: schatten_norm(s, 2.0),
+    q.STABLE_RANK: stable_rank,
+    q.EFFECTIVE_RANK: effective_rank,
+    q.CONDITION_NUMBER: condition_number,
+}
+
+
+def operator_items(
+    matrix: Matrix, kernel: Float[Tensor, "out in *taps"], grid: int
+) -> Iterator[Item]:
+    """Norms and ranks of the convolution with this kernel, stride 1 and one group.
+
+    Args:
+        matrix: What is known of it.
+        kernel: As it is stored; one input for each of several outputs is taken as depthwise.
+        grid: Points along each side.
+    """
+    points = grid ** (kernel.ndim - 2)
+    rows, cols = kernel.shape[:2]
+    blocks = points * rows * cols
+    if blocks > ENTRIES or 8.0 * blocks * min(rows, cols) > WORK:
+        why = f"on {points} points it takes too much time or memory: ask for a smaller grid"
+        yield Skipped(matrix.site, "operator", why)
+        return
+    s = operator_spectrum(kernel, grid)
+    zero = not float(s.sigma[0]) > 0
+    for name, of in QUANTITIES.items():
+        if not zero or name.endswith("norm"):
+            yield _read(matrix, name, of(s))
+    if zero:
+        yield Skipped(matrix.site, "ranks of the operator", "it is exactly zero")
+
+
+def operator_spectrum(kernel: Float[Tensor, "out in *taps"], grid: int) -> Spectrum:
+    """All singular values of a convolution on a periodic grid.
+
+    On a torus the operator is a block for each frequency, `[out, in]`, the transform of the kernel
+    there; its singular values are those of all blocks. Frequencies of opposite sign have conjugate
+    blocks, which have the same.
+
+    Args:
+        kernel: The kernel; it is wrapped around a grid that is smaller.
+        grid: Points along each side.
+
+    Source:
+        Sedghi, Gupta & Long 2019, Theorem 6.
+    """
+    dims = kernel.ndim - 2
+    folded = _folded(kernel.double(), grid)
+    symbol = torch.fft.fftn(folded, dim=tuple(range(2, kernel.ndim)))
+    blocks = symbol.flatten(2).permute(2, 0, 1)
+    rows, cols = kernel.shape[:2]
+    depthwise = cols == 1 and rows > 1
+    sigma = blocks.abs().flatten() if depthwise else _solved(blocks)
+    sigma = sigma.sort(descending=True).values
+    slack = 8 * max(rows, cols, grid) * 2.0**-52 * float(sigma[0])
+    points = grid**dims
+    shape = (points * rows, points * rows) if depthwise else (points * rows, points * cols)
+    how = f"fft(periodic {'x'.join([str(grid)] * dims)} grid, stride 1)"
+    return Spectrum(sigma, shape, how, (sigma - slack).clamp_min(0), sigma + slack)
+
+
+def _folded(kernel: Float64[Tensor, "out in *taps"], grid: int) -> Tensor:
+    """The kernel on the grid, around which taps beyond its end come back to its beginning."""
+    for dim in range(2, kernel.ndim):
+        size = kernel.shape[dim]
+        folded = kernel.new_zeros(*kernel.shape[:dim], grid, *kernel.shape[dim + 1 :])
+        kernel = folded.index_add_(dim, torch.arange(size) % grid, kernel)
+    return kernel
+
+
+def _solved(blocks: Tensor) -> Float64[Tensor, " k"]:
+    each = max(1, BLOCKS // (blocks.shape[1] * blocks.shape[2]))
+    found = [torch.linalg.svdvals(some).flatten() for some in blocks.split(each)]
+    return torch.cat(found)
+
+
+def _read(matrix: Matrix, name: str, estimate: Estimate) -> Reading:
+    return Reading(matrix.site, name, estimate, q.SCAN, "operator")
+
+
+# ------------------------------------------------------------------------------
+# What a matrix writes most and reads most: all of it that a layer it meets needs to know.
+
+
+BRIEF, USUAL = 8, 12  # steps where only two vectors are wanted, and where the values are too
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The two ends of a map.
+
+    Attributes:
+        writes: Leading left singular vector.
+        reads: Leading right singular vector.
+        off: Sine of the angle by which both may be off.
+        rows: Squared norms of the rows, the weights of each output, in units of `4^power`.
+        cols: Squared norms of the columns, the weights of each input, likewise.
+        power: Of that unit.
+        zero: Whether the matrix is zero.
+    """
+
+    writes: Float64[Tensor, " m"]
+    reads: Float64[Tensor, " n"]
+    off: float
+    rows: Float64[Tensor, " m"]
+    cols: Float64[Tensor, " n"]
+    power: int
+    zero: bool
+
+
+def leading_of(task: Task, A: Float[Tensor, "m n"], seen: Entries) -> Leading:
+    """Leading values and two vectors, the same whenever and wherever they are asked for.
+
+    Args:
+        task: What is known of the matrix.
+        A: The matrix, tamed.
+        seen: Its entries, in the same unit.
+    """
+    steps = USUAL if task.matrix.effort == "leading" else BRIEF
+    generator = torch.Generator().manual_seed(task.seed)
+    vectors = 2 if task.paired else 0
+    return leading(A, energy=seen.energy.high, steps=steps, vectors=vectors, generator=generator)
+
+
+def ends_of(A: Float[Tensor, "m n"], found: Leading, seen: Entries) -> Ends:
+    """The two ends, with how far they may be off."""
+    vectors = found.left[:, 0].double(), found.right[:, 0].double()
+    return Ends(*vectors, off(found, A, 1), seen.rows, seen.cols, seen.power, zero=False)
+
+
+def no_ends(seen: Entries) -> Ends:
+    """Those of a matrix that is zero, or not finite, and writes nothing that can be compared."""
+    zeros = torch.zeros_like(seen.rows), torch.zeros_like(seen.cols)
+    return Ends(*zeros, 1.0, seen.rows, seen.cols, seen.power, zero=True)
+
+
+def off(found: Leading, A: Float[Tensor, "m n"], k: int) -> float:
+    """Sine of the angle by which the span of k leading vectors may be off (Wedin 1972).
+
+    The gap is to the value behind them, with its residual: a larger one would have to be hidden
+    from the random block altogether.
+
+    Args:
+        found: At least `k + 1` values and vectors, if there are as many.
+        A: Of which.
+        k: How many span it.
+    """
+    sigma = found.spectrum.sigma
+    residual = _residual(found, A, slice(0, k))
+    behind = float(sigma[k]) + _residual(found, A, slice(k, k + 1)) if len(sigma) > k else 0.0
+    gap = float(sigma[k - 1]) - behind - residual
+    return min(1.0, residual / gap) if gap > 0 else 1.0
+
+
+def _residual(found: Leading, A: Float[Tensor, "m n"], some: slice) -> float:
+    u, v, sigma = found.left[:, some], found.right[:, some], found.spectrum.sigma[some]
+    W = A.to(u.dtype)
+    there = (W @ v).double() - u.double() * sigma
+    back = (u.mT @ W).mT.double() - v.double() * sigma
+    rounding = 8 * torch.finfo(u.dtype).eps * math.sqrt(max(A.shape)) * float(sigma[0])
+    norms = (float(torch.linalg.matrix_norm(side, 2)) for side in (there, back))
+    return math.hypot(*norms) + rounding
+
 
 TINY = 2.0**-480  # squares of what is shorter are rounded off
 ENERGY = 0.99  # of the squared norm, which the energy rank holds

@@ -1,28 +1,175 @@
-"""Carrying a plan out: on one core or many, with every result kept as it comes.
+"""`scan`: every matrix of a checkpoint, one at a time, on one core or many, kept as it comes."""
 
-The idea: what is to be done is a list of small values, each of which any process can carry out and
-whose result depends on nothing else, not on threads, order or machine. The invariant: a result is
-in the run file before the next is asked for, and what is in the run file is not done again.
-"""
-
+import base64
+import os
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.gate import Refusal, trim
-from sigmascope.records import Reading, Skipped
-from sigmascope.scanning.adapters import measure_product
-from sigmascope.scanning.cuts import Cut
-from sigmascope.scanning.ends import Ends
-from sigmascope.scanning.holding import hold, meet
-from sigmascope.scanning.measuring import Measured, ends_alone, measure
-from sigmascope.scanning.operators import operator_items
-from sigmascope.scanning.tasks import Pair, Product, Task
+from sigmascope import gate
+from sigmascope.gate import Refusal, printable, trim
+from sigmascope.quantities import SCAN
+from sigmascope.records import Layer, Reading, SiteSpectrum, Skipped
+from sigmascope.records.scans import Matrix, Scan, ScanPlan
+from sigmascope.scanning.against import (
+    candidates,
+    hold,
+    measure_product,
+    meet,
+    require_meant,
+    versions,
+)
+from sigmascope.scanning.matrices import Cut, Rule
+from sigmascope.scanning.measuring import Ends, Measured, ends_alone, measure, operator_items
+from sigmascope.scanning.planning import (
+    Asked,
+    Origin,
+    Pair,
+    Product,
+    Settings,
+    Task,
+    Work,
+    quantities_named,
+    worked_out,
+)
+from sigmascope.store import Run
+
+# ------------------------------------------------------------------------------
+# What of a scan is in its run file already, and how the rest comes into it.
+
+
+DONE, SKETCH = "done", "sketch"
+SAME = "fingerprint"
+SCANNED = "scan"
+
+
+class Journal:
+    """Results as they come, in memory and, where one is named, in a run file.
+
+    Step 0 of the file says what is scanned and how; each result is a step of its own, numbered by
+    its place in the plan from 1 on, so that a result is in the file whole or not at all.
+
+    Args:
+        plan: What is scanned.
+        path: The run file; one that holds a part of the same scan is gone on with.
+
+    Raises:
+        Refusal: If the file holds something else.
+    """
+
+    def __init__(self, plan: ScanPlan, path: str | os.PathLike[str] | None) -> None:
+        self.found: dict[int, Measured] = {}
+        self.run = None if path is None else Run(path)
+        if self.run is None:
+            return
+        settings = {SCANNED: plan.source, **plan.settings}
+        begun = {row.record.name: row.record.value for row in self.run.about() if row.step == 0}
+        if begun or self.run.steps():
+            _require_same(begun, settings, self.run.path)
+            self.found = dict(_read(self.run))
+        else:
+            layers = [Layer(m.site, m.kind, m.depth, m.tensors) for m in plan.matrices]
+            self.run.add(step=0, about=settings, layers=layers, views=(SCAN,))
+
+    def add(self, one: Measured) -> None:
+        """Keep a result; when this returns, it is on the disk.
+
+        One that failed, as of a file that went away, is not: a later scan tries it again.
+        """
+        self.found[one.index] = one
+        if self.run is not None and not one.failed:
+            self.run.add(
+                step=one.index + 1,
+                readings=one.readings,
+                spectra=() if one.spectrum is None else (one.spectrum,),
+                skipped=one.skipped,
+                about={DONE: "1", **({} if one.sketch is None else {SKETCH: _text(one.sketch)})},
+            )
+
+    def missing(self, jobs: Iterable[Any]) -> list[Any]:
+        """Those of the jobs that are not done yet."""
+        return [job for job in jobs if job.index not in self.found]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.run is not None:
+            self.run.close()
+
+
+def _require_same(begun: Mapping[str, str], asked: Mapping[str, str], path: Any) -> None:
+    if SCANNED not in begun:
+        raise Refusal(
+            f"`{path}` holds no scan: it is the run file of something else. Name another."
+        )
+    differing = [n for n in asked if n != SCANNED and begun.get(n) != asked[n]]
+    if differing:
+        was = _difference(differing, begun, asked)
+        raise Refusal(f"`{path}` holds a scan {was}: ask for the same, or name another run file.")
+
+
+def _difference(differing: list[str], begun: Mapping[str, str], asked: Mapping[str, str]) -> str:
+    """What a scan is of, or how it was made, where it is another."""
+    if "against" in differing:
+        return f"{'with' if asked['against'] == 'no' else 'without'} `--against`"
+    if SAME in differing:
+        name = printable(begun[SCANNED])
+        return f"of other files, of {name}, or of these before they changed"
+    if differing == ["matrices"]:
+        return (
+            f"of other matrices of {printable(begun[SCANNED])}, as when there was more or less "
+            "`--memory`, or another version of sigmascope"
+        )
+    return f"with other `{differing[0]}`, {printable(begun.get(differing[0], 'none'))}"
+
+
+def _read(run: Run) -> Iterable[tuple[int, Measured]]:
+    """The results of every step that is there."""
+    readings, skipped, spectra = defaultdict(list), defaultdict(list), {}
+    for row in run.readings():
+        readings[row.step].append(row.record)
+    for row in run.skipped():
+        skipped[row.step].append(row.record)
+    for row in run.spectra():
+        spectra[row.step] = row.record
+    words = [row for row in run.about() if row.step > 0]
+    sketches = {row.step: _vector(row.record.value) for row in words if row.record.name == SKETCH}
+    for step in sorted({row.step for row in words if row.record.name == DONE}):
+        yield (
+            step - 1,
+            Measured(
+                step - 1,
+                tuple(readings[step]),
+                spectra.get(step),
+                tuple(skipped[step]),
+                sketches.get(step),
+            ),
+        )
+
+
+def _text(sketch: Tensor) -> str:
+    return base64.b64encode(sketch.numpy().astype("<f4").tobytes()).decode("ascii")
+
+
+def _vector(text: str) -> Tensor:
+    return torch.from_numpy(np.frombuffer(base64.b64decode(text), "<f4").astype("=f4"))
+
+
+# ------------------------------------------------------------------------------
+# Carrying a plan out: on one core or many, with every result kept as it comes.
+#
+# The idea: what is to be done is a list of small values, each of which any process can carry out
+# and whose result depends on nothing else, not on threads, order or machine. The invariant: a
+# result is in the run file before the next is asked for, and what is in the run file is not done
+# again.
+
 
 BATCH = 5e9  # multiplications: about a second, so that small matrices travel together
 
@@ -165,3 +312,196 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+# ------------------------------------------------------------------------------
+# `scan`: every matrix of a checkpoint, one at a time.
+
+
+Told = Callable[[Matrix, Measured], None]
+Progress = Callable[[str, int, int], None]
+
+
+def scan(
+    source: Origin,
+    *,
+    against: Origin | None = None,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    quantities: Iterable[str] | None = None,
+    effort: Asked = "auto",
+    heads: bool = False,
+    grid: int = 0,
+    rules: Sequence[Rule] = (),
+    run: str | os.PathLike[str] | None = None,
+    spectra: bool = True,
+    memory: int | None = None,
+    workers: int = 1,
+    mapper: Mapper = map,
+    seed: int = 0,
+    told: Told | None = None,
+    progress: Progress | None = None,
+) -> Scan:
+    """Measure every matrix of a checkpoint, however large, without its model.
+
+    Args:
+        source: A file, a folder, a URL, a module, or a mapping of tensors.
+        against: Another version; then it is measured how far each matrix moved.
+        only: Patterns of names, as of a shell; all if empty.
+        skip: Patterns of names to leave out.
+        quantities: Names of what is read; everything when omitted.
+        effort: `"full"` for all singular values of every matrix, `"leading"` for the largest only;
+            `"auto"` computes all up to a smaller side of 4096.
+        heads: Whether matrices of attention are split into heads.
+        grid: Points along each side of a periodic grid on which every convolution is measured as
+            an operator too, with stride 1; 0 for its kernel alone, as the grid is not stored.
+        rules: What tensors of some names are, before the table that comes with sigmascope.
+        run: A run file, in which each result is as soon as it is known; a scan that was cut off
+            goes on from there.
+        spectra: Whether singular values are kept.
+        memory: Bytes that a process may take; what needs more is left out by name.
+        workers: Processes that `mapper` has, for the time that is expected.
+        mapper: What shares the work out: `map`, `integrations.processes.Processes`, or
+            `integrations.ray.RayMap`. Results are the same with all of them.
+        seed: Of everything that is drawn.
+        told: Called with each result as it comes, with those of the run file first.
+        progress: Called with words, work done and work in all.
+
+    Returns:
+        Numbers with their intervals, in the order of the checkpoint.
+
+    Raises:
+        Refusal: If the source cannot be opened, or the run file is of another scan.
+
+    Example:
+        >>> import torch
+        >>> found = scan({"a.weight": torch.eye(16), "b.weight": torch.randn(16, 32)})
+        >>> [m.site for m in found.matrices], found.series("stable rank")[0].estimate.value
+        (['a.weight', 'b.weight'], 16.0)
+    """
+    settings = _settings(only, skip, quantities, effort, heads, grid, rules, seed, spectra, memory)
+    require_meant(quantities, changes=against is not None)
+    todo = _work(source, against, settings, workers)
+    journal = Journal(todo.plan, run)
+    began = time.monotonic()
+    try:
+        _carry_out(todo, journal, mapper, told, progress)
+    finally:
+        journal.close()
+    return _scan(todo, journal, time.monotonic() - began)
+
+
+def plan(
+    source: Origin,
+    *,
+    against: Origin | None = None,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    quantities: Iterable[str] | None = None,
+    effort: Asked = "auto",
+    heads: bool = False,
+    grid: int = 0,
+    rules: Sequence[Rule] = (),
+    memory: int | None = None,
+    workers: int = 1,
+) -> ScanPlan:
+    """What `scan` would do, from headers alone.
+
+    Args:
+        source: As for `scan`, like everything below.
+        against: Another version.
+        only: Patterns of names.
+        skip: Patterns of names to leave out.
+        quantities: Names of what is read.
+        effort: How many singular values are computed.
+        heads: Whether matrices of attention are split.
+        grid: On which convolutions are operators too.
+        rules: A user's own.
+        memory: Bytes that a process may take.
+        workers: Processes.
+
+    Raises:
+        Refusal: If the source cannot be opened.
+
+    Example:
+        >>> import torch
+        >>> found = plan({"a.weight": torch.eye(16), "a.bias": torch.zeros(16)})
+        >>> found.matrices[0].kind, found.skipped[0].why
+        ('linear', 'a vector: its one singular value is its norm')
+    """
+    settings = _settings(only, skip, quantities, effort, heads, grid, rules, 0, True, memory)
+    require_meant(quantities, changes=against is not None)
+    return _work(source, against, settings, workers).plan
+
+
+def _settings(
+    only: Sequence[str],
+    skip: Sequence[str],
+    quantities: Iterable[str] | None,
+    effort: Asked,
+    heads: bool,
+    grid: int,
+    rules: Sequence[Rule],
+    seed: int,
+    spectra: bool,
+    memory: int | None,
+) -> Settings:
+    if not 0 <= grid <= 4096:
+        raise gate.Refusal(f"`grid` must be 0 to 4096 points along a side, got {grid}.")
+    if effort not in ("auto", "full", "leading"):
+        raise gate.Refusal(f"`effort` must be auto, full or leading, got {effort!r}.")
+    return Settings(
+        tuple(only), tuple(skip), quantities_named(quantities), effort, heads, grid, tuple(rules),
+        seed, spectra, 2**62 if memory is None else memory,
+    )  # fmt: skip
+
+
+def _work(source: Origin, against: Origin | None, settings: Settings, workers: int) -> Work:
+    if against is not None:
+        return versions(source, against, settings, workers=workers)
+    return worked_out(source, settings, workers=workers)
+
+
+def _carry_out(
+    todo: Work, journal: Journal, mapper: Mapper, told: Told | None, progress: Progress | None
+) -> None:
+    """All that is missing; copies last, for sketches of all matrices are needed for them."""
+    jobs: list[Job] = [*todo.tasks, *todo.pairs]
+    for i, matrix in enumerate(todo.plan.matrices):
+        if told is not None and i in journal.found:
+            told(matrix, journal.found[i])
+    total = sum(map(work, jobs))
+    for one in _watched(journal.missing(jobs), jobs, total, mapper, progress):
+        journal.add(one)
+        if told is not None and one.index < len(todo.plan.matrices):
+            told(todo.plan.matrices[one.index], one)
+    sketches = {i: m.sketch for i, m in journal.found.items() if m.sketch is not None}
+    again = candidates(todo.tasks, sketches, start=len(jobs))
+    for one in results(journal.missing(again), mapper):
+        journal.add(one)
+
+
+def _watched(
+    missing: list[Job], jobs: list[Job], total: float, mapper: Mapper, progress: Progress | None
+) -> Iterator[Measured]:
+    costs = {job.index: work(job) for job in jobs}
+    done = total - sum(costs[job.index] for job in missing)
+    count = len(jobs) - len(missing)
+    for one in results(missing, mapper):
+        yield one
+        done, count = done + costs[one.index], count + 1
+        if progress is not None:
+            progress(f"{count} of {len(jobs)} matrices", round(done / 1e6), round(total / 1e6))
+
+
+def _scan(todo: Work, journal: Journal, seconds: float) -> Scan:
+    ordered = [journal.found[i] for i in sorted(journal.found)]
+    spectra: list[SiteSpectrum] = [m.spectrum for m in ordered if m.spectrum is not None]
+    about = {**todo.plan.about, "seconds": f"{seconds:.2f}", "workers": str(todo.plan.workers)}
+    return Scan(
+        todo.plan,
+        tuple(r for m in ordered for r in m.readings),
+        tuple(spectra),
+        tuple(s for m in ordered for s in m.skipped),
+        MappingProxyType(about),
+    )

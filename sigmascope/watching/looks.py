@@ -1,9 +1,69 @@
 """What one look at training yields, and where looks go."""
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sigmascope.records import Finding, Reading, SiteSpectrum, Skipped
+from sigmascope import quantities as q
+from sigmascope.records import Estimate, Finding, Reading, SiteSpectrum, Skipped
+
+# ------------------------------------------------------------------------------
+# One quantity at many places at once: what probes read, before it is made into readings.
+#
+# Most looks are taken to raise an alarm and are never filed, so that nothing is made of them that
+# costs more than the numbers.
+
+
+UNKNOWN = "not a number"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One quantity at some places.
+
+    Attributes:
+        quantity: As in the table of quantities.
+        sites: The places.
+        values: One for each; nan where the computation that is watched gave no number.
+        error: By which each may be off, relative to its size, by rounding.
+        form: As of a reading.
+        how: The route.
+        estimates: With intervals of their own, in the place of `values` and `error`.
+        step: Of which they are, where that is not the step of the look, as of a loss that is
+            handed in behind it.
+    """
+
+    quantity: str
+    sites: Sequence[str]
+    values: Sequence[float]
+    error: float = 0.0
+    form: str = ""
+    how: str = "exact"
+    estimates: Sequence[Estimate] = ()
+    step: int | None = None
+
+    @classmethod
+    def of(cls, quantity: str, found: Sequence[tuple[str, Estimate]], form: str = "") -> "Column":
+        """Estimates at places."""
+        sites, estimates = [s for s, _ in found], [e for _, e in found]
+        values = [e.value for e in estimates]
+        return cls(quantity, sites, values, form=form, estimates=estimates)
+
+    def readings(self) -> Iterator[Reading]:
+        """As they are filed; what is not a number is an entry that is not finite."""
+        if self.estimates:
+            for site, estimate in zip(self.sites, self.estimates, strict=True):
+                yield Reading(site, self.quantity, estimate, q.WATCH, self.form)
+            return
+        for site, value in zip(self.sites, self.values, strict=True):
+            if math.isnan(value):
+                some = Estimate(1.0, 1.0, math.inf, f"{self.quantity} is {UNKNOWN}")
+                yield Reading(site, q.NON_FINITE_ENTRIES, some, q.WATCH, self.quantity)
+            else:
+                within = Estimate.within(value, abs(value) * self.error, how=self.how)
+                yield Reading(site, self.quantity, within, q.WATCH, self.form)
+
 
 LOSS, OPTIMISER, WHOLE, OWN = "(loss)", "(optimiser)", "(model)", "(watch)"  # sites of no layer
 MEANS = "mean of steps"  # form of losses over blocks of steps that all runs have

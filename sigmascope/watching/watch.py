@@ -23,23 +23,17 @@ from sigmascope import quantities as q
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped
-from sigmascope.watching.again import Again
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.choice import chosen
-from sigmascope.watching.columns import Column
-from sigmascope.watching.exchange import HearingTogether
-from sigmascope.watching.files import about_of, opened
-from sigmascope.watching.filing import Filing
-from sigmascope.watching.hearing import Hearing
+from sigmascope.watching.budget import require_share
+from sigmascope.watching.extra_passes import Again
 from sigmascope.watching.hooks import is_compiled, removed
-from sigmascope.watching.inputs import READ_BY, Inputs
-from sigmascope.watching.looks import OWN, Sink, one_line
-from sigmascope.watching.loss_means import LossMeans
-from sigmascope.watching.places import Added, all_of_torch, places
+from sigmascope.watching.looks import OWN, Column, Sink, one_line
+from sigmascope.watching.parameters import Added, all_of_torch, places
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
-from sigmascope.watching.purses import require_share
-from sigmascope.watching.rounds import Rounds
+from sigmascope.watching.run_files import Filing, about_of, opened
+from sigmascope.watching.schedule import Rounds, chosen
+from sigmascope.watching.steps import READ_BY, Hearing, HearingTogether, Inputs, LossMeans
 
 LOG = logging.getLogger("sigmascope")
 USUAL = 0.02  # of the training time

@@ -1,7 +1,6 @@
 """What a plan cuts out of a checkpoint, by its name."""
 
-from sigmascope.scanning.planning import worked_out
-from sigmascope.scanning.settings import Settings
+from sigmascope.scanning.planning import Settings, worked_out
 
 
 def matrices(source, **asked):

@@ -2,8 +2,8 @@
 
 from sigmascope.quantities import SCAN, in_view
 from sigmascope.records.scans import Matrix
-from sigmascope.scanning.cuts import Cut
-from sigmascope.scanning.tasks import Pair, Task
+from sigmascope.scanning.matrices import Cut
+from sigmascope.scanning.planning import Pair, Task
 
 EVERY = frozenset(q.name for q in in_view(SCAN))
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sigmascope.diagnosis.programs.data import Mapped
 from sigmascope.diagnosis.programs.losses import loss_of
 from sigmascope.diagnosis.programs.opened import Opened
-from sigmascope.diagnosis.programs.optimisers import Recipe
+from sigmascope.diagnosis.programs.optimizers import Recipe
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
 from sigmascope.diagnosis.remedies.catalogue import in_code, informed, remedies_for

@@ -17,8 +17,7 @@ from sigmascope.diagnosis.programs.opened import Opened, opened
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable
-from sigmascope.diagnosis.training.runs import Data, Run, started, work_of
-from sigmascope.diagnosis.training.scores import score_of
+from sigmascope.diagnosis.training.runs import Data, Run, score_of, started, work_of
 from sigmascope.diagnosis.training.trials import steps_for
 from sigmascope.gate import Budget, OverBudget, Refusal, time_words
 from sigmascope.probes.execution import as_found, in_words, still

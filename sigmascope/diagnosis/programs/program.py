@@ -9,7 +9,7 @@ from torch import nn
 
 from sigmascope.diagnosis.programs.lightning import parts_of
 from sigmascope.diagnosis.programs.losses import LossSpec
-from sigmascope.diagnosis.programs.optimisers import Recipe, Spec, recipe_of
+from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, recipe_of
 from sigmascope.gate import Refusal
 
 OPTIONS = ("momentum", "weight_decay")  # of an optimiser, that stand beside it

@@ -1,7 +1,12 @@
 """Remedies: a model in, a changed copy out."""
 
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy
-from sigmascope.diagnosis.remedies.batch_normalisation import BatchNormalisation, LayerNormalisation
+from sigmascope.diagnosis.remedies.batch_normalisation import (
+    BatchNormalisation,
+    LayerNormalisation,
+    NormalisationEffect,
+    normalisation_effect,
+)
 from sigmascope.diagnosis.remedies.catalogue import (
     REMEDIES,
     Together,
@@ -9,14 +14,13 @@ from sigmascope.diagnosis.remedies.catalogue import (
     remedies_for,
     remedy,
 )
-from sigmascope.diagnosis.remedies.normalisation_effects import (
-    NormalisationEffect,
-    normalisation_effect,
-)
 from sigmascope.diagnosis.remedies.rank_pretraining import RankPretraining
 from sigmascope.diagnosis.remedies.reinitialisation import RecentreWeights, Reinitialise
-from sigmascope.diagnosis.remedies.residual_scaling import RescaleResidual
-from sigmascope.diagnosis.remedies.skip_connections import SkipConnections, ZeroBranches
+from sigmascope.diagnosis.remedies.skip_connections import (
+    RescaleResidual,
+    SkipConnections,
+    ZeroBranches,
+)
 from sigmascope.diagnosis.remedies.unit_scale import QuietOutput, StandardiseInputs, UnitScale
 
 __all__ = [

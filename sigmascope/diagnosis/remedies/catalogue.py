@@ -18,8 +18,11 @@ from sigmascope.diagnosis.remedies.closings import (
 from sigmascope.diagnosis.remedies.long_memory import LongMemory
 from sigmascope.diagnosis.remedies.rank_pretraining import RankPretraining
 from sigmascope.diagnosis.remedies.reinitialisation import RecentreWeights, Reinitialise
-from sigmascope.diagnosis.remedies.residual_scaling import RescaleResidual
-from sigmascope.diagnosis.remedies.skip_connections import SkipConnections, ZeroBranches
+from sigmascope.diagnosis.remedies.skip_connections import (
+    RescaleResidual,
+    SkipConnections,
+    ZeroBranches,
+)
 from sigmascope.diagnosis.remedies.unit_scale import QuietOutput, StandardiseInputs, UnitScale
 from sigmascope.probes.samples import Batch
 from sigmascope.records import Finding, Kind, Profile

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
-from sigmascope.diagnosis.remedies.wrapping import Around
+from sigmascope.diagnosis.remedies.base import Around, Inapplicable, Remedy, calls
 from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
 from sigmascope.diagnosis.rules.outputs import (
     CONSTANT_OUTPUT,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.diagnosis.remedies.base import (
+    Around,
     Inapplicable,
     Remedy,
     calls,
@@ -15,7 +16,6 @@ from sigmascope.diagnosis.remedies.base import (
     plain_layers,
     sharing,
 )
-from sigmascope.diagnosis.remedies.wrapping import Around
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
 from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS, VANISHING_ADJOINTS
 from sigmascope.diagnosis.rules.representations import (

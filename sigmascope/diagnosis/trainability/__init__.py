@@ -1,8 +1,13 @@
 """The probability that plain training fits, from a few steps on copies."""
 
+from sigmascope.diagnosis.trainability.copies import RATES, Optimiser, optimiser_of
 from sigmascope.diagnosis.trainability.curves import Curve, Probe
-from sigmascope.diagnosis.trainability.forecast_fits import Example, fit_forecasts
-from sigmascope.diagnosis.trainability.forecasts import ForecastModel, forecast
+from sigmascope.diagnosis.trainability.forecasts import (
+    Example,
+    ForecastModel,
+    fit_forecasts,
+    forecast,
+)
 from sigmascope.diagnosis.trainability.model import (
     TrainabilityModel,
     fit_trainability,
@@ -10,7 +15,6 @@ from sigmascope.diagnosis.trainability.model import (
     probability,
     trainability,
 )
-from sigmascope.diagnosis.trainability.rate_runs import RATES, Optimiser, optimiser_of
 from sigmascope.diagnosis.trainability.scores import ScoreModel, fit_scores
 from sigmascope.diagnosis.trainability.short_runs import Probing, probe
 

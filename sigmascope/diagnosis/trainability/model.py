@@ -1,11 +1,12 @@
 """The probability that plain training will fit, from a probe at initialisation."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
@@ -13,13 +14,48 @@ from jaxtyping import Bool, Float64
 from torch import Tensor, nn
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis.trainability.kept import Kept
-from sigmascope.diagnosis.trainability.rate_runs import Optimiser
+from sigmascope.diagnosis.trainability.copies import Optimiser
 from sigmascope.diagnosis.trainability.short_runs import MOST, probe
-from sigmascope.gate import Budget, Refusal
+from sigmascope.gate import Budget, Mark, Refusal, write_text
 from sigmascope.probes.execution import as_found, in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, sample_count
 from sigmascope.records import Estimate, Profile, Reading, Skipped
+
+# ------------------------------------------------------------------------------
+# Fitted models as JSON files that a person can read.
+
+
+T = TypeVar("T", bound="Kept")
+
+
+class Kept:
+    """A frozen dataclass of numbers, words and nested tuples of them; the first two are tuples."""
+
+    __slots__ = ()
+
+    def save(self, file: Path) -> None:
+        """Write it as JSON, a line for each attribute."""
+        state = asdict(self)  # type: ignore[call-overload] (of dataclasses, as the class says)
+        lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in state.items()]
+        write_text(file, "{\n" + ",\n".join(lines) + "\n}\n", mark=_mark(type(self)))
+
+    @classmethod
+    def read(cls: type[T], file: Path) -> T:
+        """Read what `save` wrote."""
+        return cls(**_tuples(json.loads(file.read_text(encoding="utf-8"))))
+
+
+def _mark(kind: type) -> Mark:
+    """By which a file is known that a model of this kind may write again: its first two lines."""
+    first, second = (f.name for f in fields(kind)[:2])  # type: ignore[arg-type] (as above)
+    return Mark(rf'\{{\n "{first}": \[.*\n "{second}": \['.encode())
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _tuples(part) for key, part in value.items()}
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
+
 
 KEPT = Path(__file__).with_name("trainability.json")
 DRAWS = 200  # of the training set, with replacement

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from sigmascope.diagnosis.trainability.curves import COARSE, log_odds
-from sigmascope.diagnosis.trainability.kept import Kept
+from sigmascope.diagnosis.trainability.model import Kept
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate
 

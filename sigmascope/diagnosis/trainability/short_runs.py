@@ -6,11 +6,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from sigmascope.diagnosis.trainability.copies import (
+    MOMENTS,
+    RATES,
+    Optimiser,
+    Pace,
+    RateRun,
+    Turns,
+    minibatches,
+)
 from sigmascope.diagnosis.trainability.curves import UNDERWAY, Probe, windows
-from sigmascope.diagnosis.trainability.minibatches import minibatches
-from sigmascope.diagnosis.trainability.paces import Pace
-from sigmascope.diagnosis.trainability.rate_runs import MOMENTS, RATES, Optimiser, RateRun
-from sigmascope.diagnosis.trainability.turns import Turns
 from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import (

@@ -8,11 +8,18 @@ import torch
 from torch import nn
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis.programs.optimisers import Recipe
+from sigmascope.diagnosis.programs.optimizers import Recipe
 from sigmascope.diagnosis.rules.training import PLANNED
 from sigmascope.diagnosis.trainability.forecasts import forecast
-from sigmascope.diagnosis.training.runs import Data, Run, StepFailed, work_of
-from sigmascope.diagnosis.training.scores import FLOOR, chance_below, score_of
+from sigmascope.diagnosis.training.runs import (
+    FLOOR,
+    Data,
+    Run,
+    StepFailed,
+    chance_below,
+    score_of,
+    work_of,
+)
 from sigmascope.diagnosis.training.trials import Scale, Trials, steps_for, tried
 from sigmascope.gate import Budget, OverBudget, Refusal, time_words
 from sigmascope.probes.execution import in_words, still

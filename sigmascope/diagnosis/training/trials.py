@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.programs.optimisers import DEFAULT_RATES, Recipe
+from sigmascope.diagnosis.programs.optimizers import DEFAULT_RATES, Recipe
 from sigmascope.diagnosis.programs.outputs import Joint, holding, joint_in
 from sigmascope.diagnosis.remedies.long_memory import LongMemory
 from sigmascope.diagnosis.rules.training import (

@@ -1,14 +1,16 @@
 """Matrices known by their products: extreme eigenvalues, densities, traces."""
 
-from sigmascope.linalg.krylov.block import Leading, leading
-from sigmascope.linalg.krylov.deflation import moments_within, symmetric_moments
-from sigmascope.linalg.krylov.eigenvalues import Ends, extreme_eigenvalues
-from sigmascope.linalg.krylov.lanczos import Krylov, krylov_space
-from sigmascope.linalg.krylov.maps import WORKING, tamed, times
-from sigmascope.linalg.krylov.operator import Operator
-from sigmascope.linalg.krylov.quadratic_forms import trace_of_forms
-from sigmascope.linalg.krylov.quadrature import Density, spectral_density
-from sigmascope.linalg.krylov.traces import trace
+from sigmascope.linalg.krylov.eigenvalues import Ends, Krylov, extreme_eigenvalues, krylov_space
+from sigmascope.linalg.krylov.operators import WORKING, Operator, tamed, times
+from sigmascope.linalg.krylov.singular_values import Leading, leading
+from sigmascope.linalg.krylov.traces import (
+    Density,
+    moments_within,
+    spectral_density,
+    symmetric_moments,
+    trace,
+    trace_of_forms,
+)
 
 __all__ = [
     "WORKING",

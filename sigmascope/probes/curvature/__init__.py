@@ -1,9 +1,7 @@
 """Second derivatives of the loss: Hessian, Gauss-Newton matrix, conditioning."""
 
 from sigmascope.probes.curvature.conditioning import Conditioned, Conditioning
-from sigmascope.probes.curvature.displacement import Direction
-from sigmascope.probes.curvature.finite_differences import SelfCheck
-from sigmascope.probes.curvature.hessian import Curvature
+from sigmascope.probes.curvature.hessian import Curvature, Direction, SelfCheck
 from sigmascope.probes.curvature.losses import losses_at
 
 __all__ = ["Conditioned", "Conditioning", "Curvature", "Direction", "SelfCheck", "losses_at"]

@@ -7,11 +7,10 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.curvature.displacement import Direction, moved
-from sigmascope.probes.execution.freeze import still
+from sigmascope.probes.curvature.hessian import Direction, moved
 from sigmascope.probes.execution.refusals import called
-from sigmascope.probes.samples.batches import as_tensor
-from sigmascope.probes.samples.targets import scalar_loss
+from sigmascope.probes.execution.state import still
+from sigmascope.probes.samples import as_tensor, scalar_loss
 from sigmascope.probes.subject import Subject
 
 

@@ -1,12 +1,25 @@
 """Running a model without leaving a trace in it: freezing, copies, hooks."""
 
-from sigmascope.probes.execution.copying import duplicate, reached
-from sigmascope.probes.execution.dropping import Dropped, dropped, watching_dropout
-from sigmascope.probes.execution.freeze import ALONE, apart, still, uses_batch_statistics
-from sigmascope.probes.execution.hooks import Call, is_repeated, module_name, recording
-from sigmascope.probes.execution.layers import is_matrix, layers, normalisers
+from sigmascope.probes.execution.gradients import Dropped, dropped, watching_dropout
+from sigmascope.probes.execution.layers import (
+    Call,
+    is_matrix,
+    is_repeated,
+    layers,
+    module_name,
+    normalisers,
+    recording,
+)
 from sigmascope.probes.execution.refusals import called, in_words, plain, require_real
-from sigmascope.probes.execution.restoring import as_found
+from sigmascope.probes.execution.state import (
+    ALONE,
+    apart,
+    as_found,
+    duplicate,
+    reached,
+    still,
+    uses_batch_statistics,
+)
 
 __all__ = [
     "ALONE",

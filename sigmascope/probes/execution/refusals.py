@@ -15,11 +15,9 @@ from torch.nn.parameter import is_lazy
 
 from sigmascope.gate import Refusal
 from sigmascope.linalg import sums
-from sigmascope.probes.execution.freeze import still
-from sigmascope.probes.execution.hooks import Call, module_name
-from sigmascope.probes.execution.layers import layers
-from sigmascope.probes.execution.tensor_state import is_sharded
-from sigmascope.probes.samples.batches import Batch, call, tensors
+from sigmascope.probes.execution.layers import Call, layers, module_name
+from sigmascope.probes.execution.state import is_sharded, still
+from sigmascope.probes.samples import Batch, run as call, tensors
 
 PACKAGE = Path(__file__).parents[1]
 

@@ -2,21 +2,26 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg import sums
 from sigmascope.linalg.krylov import Operator
-from sigmascope.probes.execution.double_backward import (
-    differentiable_twice,
-    pushforward,
+from sigmascope.probes.execution.gradients import differentiable_twice, pushforward
+from sigmascope.probes.execution.layers import (
+    NORMALISERS,
+    Call,
+    Statisticians,
+    module_name,
+    standardised,
 )
-from sigmascope.probes.execution.hooks import module_name
 from sigmascope.probes.execution.refusals import explaining
-from sigmascope.probes.jacobian.backward import Sweep
-from sigmascope.probes.scene import Scene
+from sigmascope.probes.jacobian.adjoints import Sweep, implied, probed
+from sigmascope.probes.tape import Scene, Taped, backward, large
 
 PIECE = 64  # samples on a tape at once
 
@@ -115,3 +120,167 @@ def _pulled(scene: Scene, owned: list[nn.Parameter], vectors: Tensor) -> list[li
                     if g is not None:
                         total += g
     return pulled
+
+
+# ------------------------------------------------------------------------------
+# Which trained parameters the formulas of `kernels` account for, and what the others add.
+
+
+ROUNDINGS = 100  # of what a gradient is added up from, that two ways to it may differ by
+LARGE = 2**18  # entries of a weight whose gradient is looked at through one random vector
+
+
+def unaccounted(scene: Scene, *, size: int = PIECE) -> frozenset[str]:
+    """Names of trained parameters whose gradient is not what the calls of layers explain.
+
+    The gradient of a random sum of all outputs, by autograd, is compared with the sum over calls of
+    what the formulas say. They differ for a parameter that is used outside its layer, or in another
+    form (a parametrisation, a transposed or scaled weight), and for one that no layer owns.
+
+    Args:
+        scene: All samples.
+        size: How many of them fit on a tape.
+
+    Raises:
+        Refusal: If autograd cannot differentiate by a parameter.
+
+    Cost: one forward and one backward pass.
+    """
+    gaps = Gaps.of(scene.model)
+    for piece, _ in scene.pieces(min(size, PIECE)) if gaps.gaps else ():
+        with explaining(), piece.on_tape() as run:
+            gaps.added(run)
+            del run
+    return gaps.names
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """What autograd says of each parameter less what formulas say, added over runs.
+
+    Attributes:
+        trained: Parameters by name.
+        gaps: The differences; of large weights their products with `probes`.
+        sizes: Norms of what they were added up from.
+        probes: Vectors of normal numbers of variance 1, so that products are as large as what is
+            multiplied on average, and vanish with it alone.
+        generator: Draws the sums of outputs.
+    """
+
+    trained: dict[str, nn.Parameter]
+    gaps: dict[nn.Parameter, Tensor]
+    sizes: dict[nn.Parameter, float]
+    probes: dict[nn.Parameter, Tensor]
+    generator: torch.Generator
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Gaps":
+        """Before any run."""
+        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        g = torch.Generator().manual_seed(1)
+        probes = {
+            p: torch.randn(p[0].numel(), generator=g).to(p.detach())
+            for p in trained.values()
+            if p.ndim > 1 and p.numel() >= LARGE and type(p) is nn.Parameter
+        }
+        like = lambda p: p.detach().flatten(1)[:, 0] if p in probes else p
+        zeros = {p: torch.zeros_like(like(p)) for p in trained.values()}
+        sizes = dict.fromkeys(zeros, 0.0)
+        return cls(trained, zeros, sizes, probes, torch.Generator().manual_seed(0))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the parameters that the formulas do not explain."""
+        apart = lambda p: sums.norm(self.gaps[p]) > _room(p) * self.sizes[p]
+        return frozenset(name for name, p in self.trained.items() if apart(p))
+
+    def added(self, run: Taped) -> frozenset[str]:
+        """Fold in one run, whose tape is kept; the names then."""
+        flat = run.flat
+        if not flat.requires_grad:
+            return self.names
+        seed = torch.randn(flat.shape, generator=self.generator).to(flat)
+        # a forward pass may call layers without gradients, or freeze weights
+        calls = [c for c in run.calls if c.output.requires_grad]
+        asked = [p for p in self.gaps if p.requires_grad]
+        wrote = [c.output for c in calls]
+        grads = backward(
+            flat, seed, asked, self._take, others=wrote, again=True, large=large(), parts=True
+        )
+        for call, delta in zip(calls, grads, strict=True):
+            if delta is not None and not call.spoiled:
+                self._explain(call, delta, run.scene.frozen)
+        return self.names
+
+    def _take(self, p: nn.Parameter, grad: Tensor) -> None:
+        whole = grad.to_dense() if p in self.probes else grad
+        self.gaps[p] += probed(whole, self.probes.get(p))
+        self.sizes[p] += sums.norm(grad)
+
+    def _explain(self, call: Call, delta: Tensor, frozen: Statisticians) -> None:
+        module, x, y = call.module, call.input, call.output.detach()
+        normal = None
+        if isinstance(module, NORMALISERS):
+            normal = standardised(module, x, y, frozen.seen)
+        for p, said, size in implied(module, x, y, delta, normal=normal, probes=self.probes):
+            if p in self.gaps:
+                self.gaps[p] -= said
+                self.sizes[p] += size
+
+
+def _room(p: Tensor) -> float:
+    return min(ROUNDINGS * torch.finfo(p.dtype).eps, 0.25)
+
+
+def leftovers(
+    model: nn.Module, unknown: Collection[str], uncovered: Collection[str]
+) -> dict[str, list[nn.Parameter]]:
+    """Trained parameters that no formula speaks for, by the module they are read at.
+
+    A module is left out whole, with those that share a parameter with it.
+
+    Args:
+        model: The model.
+        unknown: Names of parameters, as `unaccounted` gives them.
+        uncovered: Layers of which nothing is known, with all parts.
+    """
+    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    strange = {named[name] for name in unknown}
+    places = dict(model.named_modules())
+    for name in uncovered:
+        strange.update(p for p in places[name].parameters() if p.requires_grad)
+    owners: dict[nn.Parameter, str] = {}
+    found: dict[str, list[nn.Parameter]] = {}
+    for name, p in model.named_parameters(remove_duplicate=False):
+        if p in strange:
+            owner = owners.setdefault(p, _owner(name, uncovered))
+            found.setdefault(owner, [])
+    for name, p in named.items():  # what else is there of these modules
+        owner = owners.get(p, _owner(name, uncovered))
+        if owner in found:
+            found[owner].append(p)
+    return found
+
+
+def _owner(parameter: str, uncovered: Collection[str]) -> str:
+    module = parameter.rpartition(".")[0].split("parametrizations")[0].rstrip(".")
+    inside = [u for u in uncovered if not u or module == u or module.startswith(f"{u}.")]
+    return min(inside, key=len, default=module)
+
+
+def exact_shares(scene: Scene, parameters: Sequence[nn.Parameter]) -> Float64[Tensor, " n"]:
+    """`Σ_k ‖∂ f_k(x_i) / ∂ parameters‖²` of every sample, for parameters used in any way.
+
+    Cost: one forward pass of each sample by itself, and one backward pass for each of its outputs.
+    """
+    total = torch.zeros(scene.count, dtype=torch.float64)
+    for piece, part in scene.pieces(1) if parameters else ():
+        with explaining(), piece.on_tape() as run:
+            (flat,) = run.flat
+            for k in range(len(flat) if flat.requires_grad else 0):
+                grads = torch.autograd.grad(
+                    flat[k], parameters, retain_graph=k < len(flat) - 1, allow_unused=True
+                )
+                squares = (sums.square_sum(g) for g in grads if g is not None)
+                total[part.start] += sum(squares)
+    return total

@@ -1,9 +1,18 @@
 """Networks that are affine in pieces: breakpoints, regions, polygons."""
 
-from sigmascope.probes.piecewise_affine.affine_map import AffineMap, jacobian, local_affine
-from sigmascope.probes.piecewise_affine.partitions import Partition, partition
-from sigmascope.probes.piecewise_affine.regions import Crossings, region_distance, regions_along
-from sigmascope.probes.piecewise_affine.sides import activation_patterns
+from sigmascope.probes.piecewise_affine.regions import (
+    Crossings,
+    Partition,
+    partition,
+    region_distance,
+    regions_along,
+)
+from sigmascope.probes.piecewise_affine.segments import (
+    AffineMap,
+    activation_patterns,
+    jacobian,
+    local_affine,
+)
 
 __all__ = [
     "AffineMap",

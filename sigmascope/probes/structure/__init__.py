@@ -1,8 +1,7 @@
 """How a model is put together: residual branches, saturating units, what is adjacent."""
 
-from sigmascope.probes.execution.tails import Tail, tail
-from sigmascope.probes.structure.linear_pairs import Pair, linear_pairs
-from sigmascope.probes.structure.linear_stacks import Point, Stack
+from sigmascope.probes.execution.trace import Tail, tail
+from sigmascope.probes.structure.linear import Pair, Point, Stack, linear_pairs
 from sigmascope.probes.structure.operations import Branch, Squash, branches
 
 __all__ = [

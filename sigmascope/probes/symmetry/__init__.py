@@ -1,10 +1,15 @@
 """How a model's weights may be rescaled without changing what it computes."""
 
-from sigmascope.probes.symmetry.families import Fixed, Part, Symmetry
-from sigmascope.probes.symmetry.gradients import Pull, reduced_gradients, trial_gradients
-from sigmascope.probes.symmetry.rescalings import StillSum, Symmetries, symmetries
-from sigmascope.probes.symmetry.step_sums import StepSums
-from sigmascope.probes.symmetry.unit_mixing import Passed
+from sigmascope.probes.symmetry.families import (
+    Fixed,
+    Part,
+    StillSum,
+    Symmetries,
+    Symmetry,
+    symmetries,
+)
+from sigmascope.probes.symmetry.gradients import Pull, StepSums, reduced_gradients, trial_gradients
+from sigmascope.probes.symmetry.scales import Passed
 
 __all__ = [
     "Fixed",

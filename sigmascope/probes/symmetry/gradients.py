@@ -1,7 +1,8 @@
 """The gradient that balances are measured with: of the loss, or of a random sum of the outputs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -12,13 +13,45 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.execution.freeze import alive
 from sigmascope.probes.execution.layers import NORMALISERS
 from sigmascope.probes.execution.refusals import called, plain
-from sigmascope.probes.room import gradient_turns, large
-from sigmascope.probes.samples.batches import Batch, as_tensor, beside, prepared, tensors
-from sigmascope.probes.samples.targets import Loss
-from sigmascope.probes.taken import backward
+from sigmascope.probes.execution.state import alive
+from sigmascope.probes.samples import Batch, Loss, as_tensor, beside, prepared, tensors
+from sigmascope.probes.symmetry.families import Part
+from sigmascope.probes.tape import backward, gradient_turns, large
+
+# ------------------------------------------------------------------------------
+# Squares of a step, summed over units.
+
+
+@dataclass(frozen=True, slots=True)
+class StepSums:
+    """Squares of one step's tensors, summed over the rows and columns that units are.
+
+    A unit of one layer is a row there and a column of the next, so each tensor is squared once. In
+    the tensors' own precision: what the sums round is as random as what the step itself did to the
+    weights, and smaller by the square of how far they moved.
+
+    Attributes:
+        tensors: By name, detached.
+    """
+
+    tensors: Mapping[str, Tensor]
+    _squared: dict[str, Tensor] = field(default_factory=dict)
+
+    def of(self, part: Part) -> Tensor:
+        """Sums over the units of a part."""
+        squared = self._squared.get(part.tensor)
+        if squared is None:
+            tensor = self.tensors[part.tensor]
+            tensor = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+            squared = self._squared[part.tensor] = tensor * tensor
+        if part.frame is None or part.side == "entries":
+            found = squared.reshape(-1)
+        else:
+            found = part.frame.sums(squared, part.side)
+        return found if part.whole else found[torch.from_numpy(part.index)].sum(1)
+
 
 Pull = Literal["loss", "reweighted", "random"]
 T = TypeVar("T")

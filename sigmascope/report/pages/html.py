@@ -5,12 +5,121 @@ import gzip
 import hashlib
 import html
 import json
+import math
 import os
+from collections.abc import Hashable, Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
+from typing import Any
+
+import numpy as np
+from torch import Tensor
 
 from sigmascope.gate import Mark, write_text
+from sigmascope.records import Estimate
+from sigmascope.records.encoding import strict
+
+# ------------------------------------------------------------------------------
+# Many numbers in few bytes, as `assets/packed.js` reads them back.
+#
+# A column of numbers is float32 with the two gaps to the ends of each interval as bfloat16, which
+# are rounded up, so that no interval on the page is narrower than the one measured. A spectrum is
+# thinned, and its logarithms are kept in sixteen bits each.
+
+
+POINTS = 96  # of a spectrum
+HEAD = 32  # of those, how many leading values are kept one by one
+STEPS = 0xFFFE  # of the logarithm, between the least positive value and the largest
+_LARGEST, _LEAST = 3e38, 1e-37  # sizes that float32 holds in full
+
+
+def packed(estimates: Sequence[Estimate | None]) -> dict[str, Any]:
+    """A column of numbers, nan where there is none.
+
+    Returns:
+        `value`, and `gaps` unless all intervals are points, in base64; `odd` has those that
+        float32 cannot hold, by place.
+    """
+    numbers = [(e.value, e.low, e.high) if e else (math.nan,) * 3 for e in estimates]
+    return packed_numbers(np.array(numbers).reshape(-1, 3))
+
+
+def packed_numbers(numbers: np.ndarray) -> dict[str, Any]:
+    """The same of values with the ends of their intervals [n, 3]."""
+    value, low, high = numbers.T
+    with np.errstate(all="ignore"):
+        short = value.astype("<f4")
+        size = np.abs(value)
+        odd = np.flatnonzero((size > _LARGEST) | ((size > 0) & (size < _LEAST)))
+        below, above = (np.fmax(gap, 0) for gap in (short - low, high - short))
+    found: dict[str, Any] = {"value": _text(short)}
+    # what is no more than the rounding to float32 goes without saying
+    if (np.fmax(below, above) > 2.0**-22 * size).any():
+        found["gaps"] = _text(np.concatenate([_upwards(below), _upwards(above)]))
+    if len(odd):
+        found["odd"] = {str(i): [strict(float(x)) for x in numbers[i]] for i in odd}
+    return found
+
+
+def packed_spectrum(sigma: Tensor, points: int = POINTS) -> str | None:
+    """The largest value, the span of the logarithms, and the values; None where it has no scale.
+
+    The first `HEAD` are kept, and an even choice of the rest up to `points`, the last among them;
+    zeros stay zeros.
+    """
+    values = sigma.double().numpy()
+    if not len(values) or not np.isfinite(values).all() or not values[0] > 0:
+        return None
+    values = values[places(len(values), points)]
+    positive = values > 0
+    logs = np.log(values[positive]) - np.log(values[0])
+    span = float(-logs.min()) or 1.0
+    steps = np.zeros(len(values), "<u2")
+    steps[positive] = 1 + np.rint(STEPS * (1 + logs / span)).clip(0, STEPS)
+    return _text(np.concatenate([np.array([values[0], span], "<f8").view("<u2"), steps]))
+
+
+def packed_places(numbers: Sequence[int] | np.ndarray) -> str:
+    """Small numbers, as places in a list, in two bytes each; in four where they do not fit."""
+    array = np.array(numbers, "<u4")
+    return _text(array if (array > 0xFFFF).any() else array.astype("<u2"))
+
+
+def packed_doubles(numbers: Sequence[float] | np.ndarray) -> str:
+    """Numbers in full, as float64."""
+    return _text(np.array(numbers, "<f8"))
+
+
+def shared(values: Iterable[Hashable]) -> dict[str, Any]:
+    """Values of which many are the same: each once, and the places of all."""
+    every = list(values)
+    place = {value: i for i, value in enumerate(dict.fromkeys(every))}
+    return {"words": list(place), "at": packed_places([place[value] for value in every])}
+
+
+def places(count: int, points: int = POINTS) -> np.ndarray:
+    """Which of `count` values are kept, from 0."""
+    if count <= points:
+        return np.arange(count)
+    step = (count - 1 - HEAD) / (points - HEAD - 1)
+    rest = np.floor(HEAD + np.arange(points - HEAD) * step + 0.5)
+    return np.concatenate([np.arange(HEAD), rest]).astype(int)
+
+
+def _upwards(gap: np.ndarray) -> np.ndarray:
+    """The least bfloat16 that is no smaller; what is not there is zero."""
+    near = np.nan_to_num(gap, nan=0.0, posinf=np.inf).clip(0, np.inf)
+    with np.errstate(over="ignore"):
+        short = near.astype("<f4")
+        short = np.where(short < near, np.nextafter(short, np.float32(np.inf)), short)
+    bits = short.astype("<f4").view("<u4").astype(np.uint64) + 0xFFFF
+    return (bits >> 16).astype("<u2")
+
+
+def _text(array: np.ndarray) -> str:
+    return base64.b64encode(array.tobytes()).decode("ascii")
+
 
 MARK = Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n")
 

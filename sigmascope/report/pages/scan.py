@@ -10,11 +10,9 @@ from sigmascope.quantities import quantities
 from sigmascope.records import Finding, Reading
 from sigmascope.records.encoding import encoded
 from sigmascope.records.scans import Matrix, Scan
-from sigmascope.report.causes import folded, headline
-from sigmascope.report.pages.html import write_page
-from sigmascope.report.pages.packing import packed, packed_places, packed_spectrum
-from sigmascope.report.scans.groups import Columns, ends, pairs, reasons, seen
-from sigmascope.report.scans.outliers import outliers
+from sigmascope.report.pages.html import packed, packed_places, packed_spectrum, write_page
+from sigmascope.report.results import folded, headline
+from sigmascope.report.scans import Columns, ends, outliers, pairs, reasons, seen
 
 # In the order in which they build on one another; joined into one script.
 _SCRIPTS = (

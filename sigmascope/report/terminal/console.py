@@ -1,10 +1,12 @@
 """Rich renderables as plain or coloured text or HTML, the same on every machine."""
 
 import io
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from rich.color import blend_rgb
 from rich.color_triplet import ColorTriplet
@@ -13,6 +15,7 @@ from rich.segment import Segment, Segments
 from rich.terminal_theme import TerminalTheme
 
 from sigmascope.gate import printable_lines
+from sigmascope.records import Estimate
 
 # What the pages look like by day and by night: card, and ink with the colours in place of ANSI's.
 _DAY = ("ffffff", ("1a1e23", "b3261e", "1c6b3c", "855300", "1f5b8f", "7c3aed", "0b7a6b", "58616b"))
@@ -113,3 +116,179 @@ def _harmless(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Text that cannot act on a terminal, whatever names and messages are in it."""
     for segment in segments:
         yield Segment(printable_lines(segment.text), segment.style, segment.control)
+
+
+# ------------------------------------------------------------------------------
+# Numbers as a reader wants them: few digits, and the interval where it says something.
+
+
+NEGLIGIBLE = 1e-3  # relative width of an interval below which the digits shown say it all
+
+
+def compact(number: float, *, digits: int = 4) -> str:
+    """`number` with a few significant digits.
+
+    Example:
+        >>> [compact(x) for x in (0.0, 64.0, 1.02345, 123456.0, 5.1e-11, math.inf)]
+        ['0', '64', '1.023', '1.235e5', '5.1e-11', '∞']
+    """
+    if not math.isfinite(number):
+        return "nan" if math.isnan(number) else "∞" if number > 0 else "-∞"
+    if number == round(number) and abs(number) < 1e5:
+        return f"{number:.0f}"
+    if 1e-3 <= abs(number) < 1e5:
+        return f"{number:.{digits}g}" if abs(number) < 10**digits else f"{number:.0f}"
+    mantissa, _, exponent = f"{number:.{digits - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def matters(estimate: Estimate) -> bool:
+    """Whether the interval is wide enough to be shown."""
+    width = estimate.high - estimate.low
+    return not width <= NEGLIGIBLE * abs(estimate.value)
+
+
+def measured(estimate: Estimate) -> str:
+    """The value, with its interval where it matters.
+
+    Example:
+        >>> measured(Estimate(12.3, 11.9, 12.8, "sampled", 0.05))
+        '12.3 [11.9, 12.8]'
+    """
+    if not matters(estimate):
+        return compact(estimate.value)
+    value, low, high = (compact(x, digits=3) for x in (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
+
+
+def counted(estimate: Estimate) -> str:
+    """A count, with both ends where they differ; for tables.
+
+    Example:
+        >>> counted(Estimate(3, 3, 7, "gram")), counted(Estimate.exactly(8))
+        ('3–7', '8')
+    """
+    ends = compact(estimate.low), compact(estimate.high)
+    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
+def within(estimate: Estimate) -> str:
+    """The value, with the half-width of its interval in per cent where it matters; for tables.
+
+    Example:
+        >>> within(Estimate(12.3, 11.9, 12.8, "sampled", 0.05))
+        '12.3 ±5%'
+    """
+    gap = max(estimate.high - estimate.value, estimate.value - estimate.low)
+    if not matters(estimate) or not gap < 10 * abs(estimate.value):
+        return measured(estimate)
+    half = 100 * gap / abs(estimate.value)
+    per_cent = math.ceil(half) if half > 1 else math.ceil(100 * half) / 100
+    return f"{compact(estimate.value, digits=3)} ±{per_cent:g}%"
+
+
+def sized(count: int) -> str:
+    """Bytes with a unit.
+
+    Example:
+        >>> [sized(n) for n in (512, 14_500_000, 3_200_000_000)]
+        ['512 bytes', '14.5 MB', '3.2 GB']
+    """
+    for power, unit in ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
+        if count >= 10**power:
+            return f"{compact(count / 10**power, digits=3)} {unit}"
+    return f"{count} bytes"
+
+
+def lasting(seconds: float) -> str:
+    """A time with a unit.
+
+    Example:
+        >>> [lasting(t) for t in (1.26, 90.0, 5400.0, 200000.0)]
+        ['1.3 seconds', '1.5 minutes', '90 minutes', '56 hours']
+    """
+    if seconds < 60:
+        return f"{compact(seconds, digits=2)} seconds"
+    if seconds < 7200:
+        return f"{compact(seconds / 60, digits=2)} minutes"
+    return f"{compact(seconds / 3600, digits=2)} hours"
+
+
+def risk(estimate: Estimate) -> str:
+    """The chance that the interval misses, in words; empty where there is none.
+
+    Example:
+        >>> risk(Estimate(12.3, 11.9, 12.8, "sampled", 0.05))
+        'the interval misses with chance at most 0.05'
+    """
+    if estimate.risk == 0:
+        return ""
+    return f"the interval misses with chance at most {compact(estimate.risk, digits=2)}"
+
+
+# ------------------------------------------------------------------------------
+# Names of layers, cut to a width.
+
+
+def shortened(name: str, width: int) -> str:
+    """`name` with its middle left out where it is longer than `width`.
+
+    Example:
+        >>> shortened("encoder.layers.11.attention.query", 20)
+        'encoder.l…tion.query'
+    """
+    if len(name) <= width:
+        return name
+    tail = width // 2
+    return f"{name[: width - tail - 1]}…{name[len(name) - tail :]}"
+
+
+# ------------------------------------------------------------------------------
+# A curve in one line of text.
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def spans_decades(values: Sequence[float]) -> bool:
+    """Whether a log scale shows `values` better: all positive, the largest 30 times the least."""
+    return bool(values) and min(values) > 0 and max(values) >= 30 * min(values)
+
+
+def sparkline(values: Sequence[float | None], *, width: int) -> str:
+    """`values` as at most `width` blocks, on a log scale where they span decades.
+
+    Equal values draw a line in the middle. Where there are more values than blocks, each block
+    stands for the mean of its share. What is not finite is drawn as `!`, what is None as a gap.
+
+    Example:
+        >>> sparkline([1.0, 2.0, 3.0, 4.0], width=8)
+        '▁▃▆█'
+    """
+    finite = [v for v in values if v is not None and math.isfinite(v)]
+    scale = math.log if spans_decades(finite) else float
+    scaled = [v if v is None else scale(v) if math.isfinite(v) else math.nan for v in values]
+    levels = [_mean(share) for share in _shares(scaled, width)]
+    known = [v for v in levels if v is not None and not math.isnan(v)]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    return "".join(" " if v is None else _block(v, low, high) for v in levels)
+
+
+def _shares(values: Sequence[float | None], width: int) -> list[Sequence[float | None]]:
+    count = min(len(values), width)
+    edges = [i * len(values) // count for i in range(count + 1)] if count else [0]
+    return [values[a:b] for a, b in pairwise(edges)]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Mean of the values there are; a nan makes it nan, for it must not be averaged away."""
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _block(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return "!"
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        return _BLOCKS[3]
+    return _BLOCKS[round((value - low) / (high - low) * (len(_BLOCKS) - 1))]

@@ -1,15 +1,23 @@
-"""A program's diagnosis, and what was tried to cure it."""
+"""A program's diagnosis, what was tried to cure it, and other models beside one."""
 
 from collections.abc import Iterator
 
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis import Diagnosis
+from sigmascope import quantities as q
+from sigmascope.diagnosis import Diagnosis, Treatment, remedies
+from sigmascope.diagnosis.compression import Compression
 from sigmascope.diagnosis.cures import Cure, Cures
+from sigmascope.diagnosis.trainability import probability
 from sigmascope.gate import printable
-from sigmascope.report.terminal.console import Code, Part
+from sigmascope.report.results import CURVES, Ranking, Trials, layer_values
+from sigmascope.report.terminal.console import Code, Part, compact, measured, shortened, sparkline
 from sigmascope.report.terminal.screens import Screen, grid, parts, section
+
+# ------------------------------------------------------------------------------
+# A program's diagnosis, and what was tried to cure it.
+
 
 SHOWN = 3  # cures whose lines are printed
 
@@ -68,3 +76,144 @@ def _cure(cure: Cure, _: Screen) -> Iterator[Part]:
 def score(value: float) -> str:
     """Two digits behind the point; a dash where there is none."""
     return "–" if value != value else f"{value:.2f}"
+
+
+# ------------------------------------------------------------------------------
+# A model before and after a remedy.
+
+
+@parts.register
+def _treatment(treatment: Treatment, screen: Screen) -> Iterator[Part]:
+    """The profile of the new model beside that of the old one, and the findings of both."""
+    yield Text.assemble((treatment.remedy.name, "bold"), f"  {treatment.remedy.says}")
+    yield Text(treatment.remedy.source, "dim")
+    yield ""
+    yield Text(f"Probability that plain training fits: {_chances(treatment)}")
+    yield from section("Findings", _findings(treatment))
+    yield from section("Before and after, over depth", _curves(treatment, screen.width))
+    made = remedies.in_code(treatment.remedy)
+    call = f"model = {made}.apply(model, batch)"
+    if made:
+        yield from section("In your code", Text("import sigmascope as ss"), Text(call))
+
+
+def _findings(treatment: Treatment) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    after = {f.name: f.severity for f in treatment.found_after}
+    for f in treatment.found_before:
+        left = after.get(f.name)
+        gone = "cured" if f.name in treatment.cured else "not measured again"
+        says = gone if left is None else f"still there, {left}"
+        grid.add_row(Text(f.name), Text(f.severity), Text("→"), Text(says))
+    for f in treatment.found_after:
+        if f.name in treatment.new:
+            grid.add_row(Text(f.name), Text("not there"), Text("→"), Text(f"new, {f.severity}"))
+    if not grid.row_count:
+        grid.add_row(Text("none before, none after"))
+    return grid
+
+
+def _curves(treatment: Treatment, width: int) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    room = max(8, (width - 64) // 2)
+    for quantity, form, end in CURVES:
+        sides = [layer_values(p, quantity, form) for p in (treatment.before, treatment.after)]
+        if all(sides):
+            lines = [sparkline(values, width=room) for values in sides]
+            ends = [compact(values[-1 if end == "last" else 0]) for values in sides]
+            change = f"{ends[0]} → {ends[1]}"
+            grid.add_row(Text(quantity), Text(lines[0]), Text(lines[1]), Text(end, "dim"), change)
+    return grid
+
+
+@parts.register
+def _trials(found: Trials, _: Screen) -> Iterator[Part]:
+    """Every remedy that was tried; those that do not apply, with the reason."""
+    yield Text("Remedies, each applied to a copy and measured again, the best first", "bold")
+    titles = ("remedy", "fits", "last partic. ratio", "cured", "left or new")
+    table = grid(*titles, fold=True)
+    for treatment in found.treatments:
+        table.add_row(*_row(treatment))
+    yield table
+    if found.declined:
+        why = Table.grid(padding=(0, 2))
+        for name, reason in found.declined.items():
+            why.add_row(Text(name), Text(printable(reason), "dim"))
+        yield from section("Not applicable", why)
+    if (effect := found.normalisation) is not None:
+        yield ""
+        yield Text(
+            f"The model's {effect.count} batch normalisers, switched: participation ratio at the "
+            f"end {measured(effect.as_is)} as they are, {measured(effect.uncentred)} without "
+            f"centring, {measured(effect.removed)} without them."
+        )
+
+
+def _row(t: Treatment) -> tuple[str, ...]:
+    ratios = [layer_values(p, q.PARTICIPATION_RATIO, "samples")[-1:] for p in (t.before, t.after)]
+    ends = " → ".join(compact(r[0]) if r else "–" for r in ratios)
+    causes = {f.name for f in t.found_before if not f.follows}
+    cured = "\n".join(name for name in t.cured if name in causes) or "–"
+    left = "\n".join(f"{f.name} ({f.severity})" for f in t.found_after if not f.follows) or "–"
+    return t.remedy.name, _chances(t), ends, cured, left
+
+
+def _chances(treatment: Treatment) -> str:
+    """Probability of fitting, before and after."""
+    found = [probability(p) for p in (treatment.before, treatment.after)]
+    return " → ".join("–" if r is None else f"{r.estimate.value:.2f}" for r in found)
+
+
+# ------------------------------------------------------------------------------
+# Designs in order.
+
+
+NAME = 40  # columns that a name is given
+
+
+@parts.register
+def _ranking(found: Ranking, _: Screen) -> Iterator[Part]:
+    yield Text("How far training will come, of designs at equal cost", "bold")
+    yield Text("0 % is the best constant output, 100 % all that the targets hold.", "dim")
+    yield ""
+    heads = ("", "forecast", "between", "fits", "rate", "passes")
+    table = grid(heads[0], "design", *heads[1:], right=heads)
+    for r in found.designs:
+        e = r.forecast
+        cells = (
+            f"{e.value:.0%}",
+            f"{e.low:.0%} and {e.high:.0%}",
+            f"{r.probability.value:.2f}",
+            compact(r.rate),
+            str(r.passes),
+        )
+        table.add_row(str(r.place), Text(shortened(printable(r.name), NAME)), *cells)
+    yield table
+    yield ""
+    for r in found.designs:
+        yield Text(f"{r.place:>3}  {printable(r.why)}", "dim")
+
+
+# ------------------------------------------------------------------------------
+# Layers of lower rank.
+
+
+@parts.register
+def _compression(found: Compression, _: Screen) -> Iterator[Part]:
+    yield Text(printable(found.says), "bold")
+    if not found.layers:
+        return
+    yield ""
+    titles = ("layer", "rank", "of", "layer loses", "elsewhere", "output changes", "parameters")
+    table = grid(*titles, right=titles[1:])
+    for t in found.layers:
+        table.add_row(
+            shortened(printable(t.site), NAME),
+            str(t.rank),
+            str(t.full),
+            *(f"{e.value:.2%}" for e in (t.error, t.elsewhere, t.change)),
+            f"{t.parameters[1]:,} of {t.parameters[0]:,}",
+        )
+    yield table
+    yield ""
+    yield Code(found.patch())

@@ -1,18 +1,22 @@
-"""How well conditioned learning is."""
+"""How well conditioned learning is, the curvature of the loss, and slices through it."""
 
 import math
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
+from torch import Tensor
 
 from sigmascope.gate import printable
 from sigmascope.records import Estimate
-from sigmascope.report.results import LAYER_NUMBERS, Scenery
-from sigmascope.report.terminal.console import Part
-from sigmascope.report.terminal.numbers import compact
+from sigmascope.report.results import LAYER_NUMBERS, MATRICES, Scenery
+from sigmascope.report.terminal.console import Part, compact, matters, sparkline
 from sigmascope.report.terminal.screens import Screen, grid, parts, section
-from sigmascope.survey.landscape import Landscape
+from sigmascope.survey.landscape import Bends, Landscape, Regions, Surface
+from sigmascope.theory import riedi2022
+
+# ------------------------------------------------------------------------------
+# How well conditioned learning is.
 
 
 @parts.register
@@ -94,3 +98,167 @@ def _best(found: Sequence[Landscape]) -> str:
         f"The worst layer is best conditioned with {printable(best.says)}: κ = {compact(least)} "
         f"instead of {compact(most[0][0])}."
     )
+
+
+# ------------------------------------------------------------------------------
+# The curvature of the loss.
+
+
+SIZES = ("top", "bottom", "trace", "frobenius")
+SHARES = ("upwards", "downwards")
+UNASKED = "-"
+DOUBTFUL = 1e-3  # relative difference from finite differences above which a warning is due
+
+
+@parts.register
+def _curvature(bends: Bends, _: Screen, loss: str = "") -> Iterator[Part]:
+    """A table of the eigenvalues, and what they mean for the learning rate."""
+    yield Text(f"{MATRICES[bends.kind]} of {printable(loss or bends.loss)}", "bold")
+    yield ""
+    heads = ("number", "largest", "smallest", "trace", "Frobenius", "up", "down")
+    table = grid("weights of", *heads, right=heads)
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    for part in bends.parts:
+        sizes = (_give_or_take(getattr(part, name)) for name in SIZES)
+        shares = (_range(getattr(part, name)) for name in SHARES)
+        table.add_row(printable(part.site), str(part.parameters), *sizes, *shares)
+    yield table
+    yield ""
+    if any(part.density for part in bends.parts):
+        yield Text("up, down: share of eigenvalues beyond ±1/1000 of the largest in size", "dim")
+    yield Text(f"{sum(part.products for part in bends.parts)} products with the matrix", "dim")
+    yield ""
+    yield Text(_meaning(bends))
+
+
+def _give_or_take(e: Estimate | None) -> str:
+    """The value, with the farther end of its interval where that matters."""
+    if e is None:
+        return UNASKED
+    off = max(e.high - e.value, e.value - e.low)
+    if not matters(e):
+        return compact(e.value)
+    return f"{compact(e.value, digits=3)} ± {compact(off, digits=1)}"
+
+
+def _range(e: Estimate | None) -> str:
+    """A share, as the percentages between which it is."""
+    if e is None:
+        return UNASKED
+    low, high = (f"{100 * end:.{0 if end > 0.1 else 1}f}" for end in (e.low, e.high))
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def _meaning(bends: Bends) -> str:
+    tops = [(p.top.value, p.site) for p in bends.parts if p.top is not None]
+    top, site = max(tops, default=(0.0, ""))
+    words = []
+    if top > 0:
+        words.append(
+            f"Gradient descent on these weights diverges above a learning rate of "
+            f"{compact(2 / top)} (2 over the largest eigenvalue, {printable(site)})."
+        )
+    if bends.check is None:
+        return " ".join([*words, "Second derivatives were not checked: that was not asked for."])
+    gap = f"{bends.check.gap:.0e}"
+    if bends.check.gap <= DOUBTFUL:
+        words.append(f"Second derivatives agree with finite differences to {gap}.")
+    else:
+        words.append(
+            f"Second derivatives differ from finite differences by {gap}: a module has a backward "
+            "that is not its derivative, computes in low precision, or sits on a kink (a zero bias "
+            "below an input of zeros). Do not trust these numbers before that is known."
+        )
+    return " ".join(words)
+
+
+# ------------------------------------------------------------------------------
+# Slices through the space of weights and the space of inputs.
+
+
+WIDTH = 60  # of a curve
+
+
+@parts.register
+def _surface(surface: Surface, _: Screen) -> Iterator[Part]:
+    """The loss along the axes, from end to end."""
+    yield Text(printable(f"Loss on {surface.says}"), "bold")
+    yield ""
+    yield from _curve(surface.across, surface.xs, surface.losses[surface.ys.abs().argmin()])
+    if surface.along:
+        yield from _curve(surface.along, surface.ys, surface.losses[:, surface.xs.abs().argmin()])
+    finite = surface.losses[surface.losses.isfinite()]
+    away = int(surface.losses.numel() - finite.numel())
+    here = surface.losses[surface.ys.abs().argmin(), surface.xs.abs().argmin()].item()
+    least = finite.min().item() if len(finite) else float("nan")
+    most = finite.max().item() if len(finite) else float("nan")
+    beyond = f"; not finite at {away} of {surface.losses.numel()} points" if away else ""
+    yield Text(
+        f"{compact(here)} at the model, from {compact(least)} to {compact(most)} on the "
+        f"{'plane' if surface.along else 'line'}{beyond}."
+    )
+
+
+def _curve(name: str, at: Tensor, losses: Tensor) -> Iterator[Text]:
+    ends = f"{compact(at[0].item())} to {compact(at[-1].item())}"
+    yield Text(f"{sparkline(losses.tolist(), width=WIDTH)}  {name}, {ends}")
+
+
+@parts.register
+def _regions(regions: Regions, _: Screen) -> Iterator[Part]:
+    """How many regions there are after each activation."""
+    found = regions.partition
+    yield Text("Regions of the input space", "bold")
+    yield ""
+    yield Text(
+        f"The plane through samples {', '.join(map(str, regions.samples))} meets "
+        f"{len(found.polygons)} regions in a square of side {compact(2 * regions.half)}. After "
+        f"each activation: {', '.join(map(str, found.counts)) or 'none bends it'}."
+    )
+
+
+# ------------------------------------------------------------------------------
+# How large weights may be.
+
+
+LAWS = {
+    "concentration": "concentration of measure, at every width",
+    "tracy-widom": "the law of Tracy and Widom, up to its error at finite width",
+}
+
+
+@parts.register
+def _scale(
+    found: riedi2022.random_weights.WeightScale,
+    _: Screen,
+    *,
+    units: int,
+    condition: float,
+    probability: float,
+) -> Iterator[Part]:
+    """Three limits on the weights of a residual layer, and where usual initialisations lie."""
+    yield Text(
+        f"A residual layer of {units} units keeps its condition number below {condition:g}, "
+        "whatever units are on, if",
+        "bold",
+    )
+    yield ""
+    grid = Table(box=None, pad_edge=False, show_header=False)
+    for says, value, sure in (
+        ("its Gaussian weights have a standard deviation of at most", found.std, probability),
+        ("no weight is larger in size than", found.entry, 1.0),
+        ("its spectral norm is at most", found.norm, 1.0),
+    ):
+        chance = "surely" if sure == 1 else f"with a chance of {sure:g}"
+        grid.add_row(says, compact(value), Text(chance, "dim"))
+    yield grid
+    yield ""
+    usual = (
+        ("PyTorch's default", 1 / math.sqrt(3 * units)),
+        ("Xavier's", 1 / math.sqrt(units)),
+        ("He's", math.sqrt(2 / units)),
+    )
+    times = ", ".join(f"{name} {compact(std / found.std, digits=2)}" for name, std in usual)
+    yield Text(f"In units of that standard deviation, usual initialisations have: {times}.")
+    yield Text(f"The norm of Gaussian weights is bounded by {LAWS[found.how]}.", "dim")

@@ -1,5 +1,7 @@
 """What was measured of the matrices of a checkpoint."""
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
@@ -8,21 +10,230 @@ from rich.text import Text
 
 from sigmascope import quantities as q
 from sigmascope.gate import printable
-from sigmascope.records import Finding, Reading
-from sigmascope.records.scans import Matrix, Scan
-from sigmascope.report.scans.groups import Columns, by_kind, pairs, seen, values
-from sigmascope.report.scans.outliers import FAR, outliers
-from sigmascope.report.terminal.console import Part
-from sigmascope.report.terminal.names import shortened
-from sigmascope.report.terminal.numbers import compact, lasting, sized, within
+from sigmascope.records import Finding, Reading, Skipped
+from sigmascope.records.scans import Matrix, Scan, ScanPlan
+from sigmascope.report.scans import FAR, Columns, by_kind, outliers, pairs, reasons, seen, values
+from sigmascope.report.terminal.console import (
+    Part,
+    compact,
+    lasting,
+    shortened,
+    sized,
+    sparkline,
+    within,
+)
 from sigmascope.report.terminal.profile import told
-from sigmascope.report.terminal.scan_changes import change_parts, changed
-from sigmascope.report.terminal.scan_plans import KIND, about, left_out, shape
 from sigmascope.report.terminal.screens import Screen, grid, parts, section, shortlist
-from sigmascope.report.terminal.sparklines import sparkline
+
+# ------------------------------------------------------------------------------
+# What a scan of a checkpoint will do.
+
+
+KIND = 26  # columns that the name of a kind is given
+MOST = 12  # reasons that are listed, unless all are wanted
+_EXAMPLES = 2  # sites named with a reason
+_SITE = 40
+
+
+@parts.register
+def _plan(plan: ScanPlan, screen: Screen) -> Iterator[Part]:
+    """What is read, what it costs, what each kind is, what is left out."""
+    yield Text(f"{printable(plan.source)}: {_counts(plan)}.", "bold")
+    yield Text(_cost(plan))
+    if plan.about:
+        yield Text(about(plan.about), "dim")
+    if plan.matrices:
+        yield from section("Matrices", _planned_kinds(plan, screen))
+    if plan.skipped:
+        title = f"Left out: {len(plan.skipped):,} of {plan.tensors:,} tensors"
+        yield from section(title, *left_out(plan.skipped, screen))
+
+
+def about(words: Mapping[str, str]) -> str:
+    """Circumstances in one line."""
+    return " · ".join(f"{printable(key)} {printable(value)}" for key, value in words.items())
+
+
+def left_out(skipped: Sequence[Skipped], screen: Screen) -> Iterator[Part]:
+    """Each reason once, with how many it holds for and some of their names."""
+    table = grid("what", "how many", "why", "for example", right=("how many",), fold=True)
+    chosen, more = shortlist([*reasons(skipped).items()], MOST, screen)
+    for (what, why), sites in chosen:
+        named = sites if screen.whole else sites[:_EXAMPLES]
+        names = "\n".join(shortened(printable(site), _SITE) for site in named)
+        cells = (printable(what), f"{len(sites):,}", printable(why), names)
+        table.add_row(*map(Text, cells))
+    yield table
+    if more:
+        yield Text(f"{more} reasons (--whole lists them)", "dim")
+
+
+def shape(matrices: Sequence[Matrix]) -> str:
+    """The commonest shape, and how many others there are.
+
+    Example:
+        >>> shape([Matrix("a", "linear", 0, 2, 3, "float32", ("a",), 24, "full", 12.0)])
+        '2×3'
+    """
+    counts = Counter(m.shape for m in matrices)
+    (rows, cols), _ = counts.most_common(1)[0]
+    more = f" +{len(counts) - 1}" if len(counts) > 1 else ""
+    return f"{rows}×{cols}{more}"
+
+
+def _counts(plan: ScanPlan) -> str:
+    matrices, tensors = len(plan.matrices), plan.tensors
+    of = f"{matrices:,} {'matrix' if matrices == 1 else 'matrices'}"
+    return f"{of} in {tensors:,} tensor{'' if tensors == 1 else 's'}, {sized(plan.bytes)} to read"
+
+
+def _cost(plan: ScanPlan) -> str:
+    workers = "1 process" if plan.workers == 1 else f"{plan.workers} processes"
+    return (
+        f"About {lasting(plan.seconds)} of processor time, {lasting(plan.seconds / plan.workers)} "
+        f"with {workers}; at most {sized(plan.memory)} of memory each."
+    )
+
+
+def _planned_kinds(plan: ScanPlan, screen: Screen) -> Table:
+    right = ("matrices", "bytes", "full", "leading")
+    table = grid("kind", "matrices", "shape", "dtype", *right[1:], right=right)
+    for kind, matrices in by_kind(plan.matrices).items():
+        efforts = Counter(m.effort for m in matrices)
+        dtypes = ", ".join(dict.fromkeys(printable(m.dtype) for m in matrices))
+        table.add_row(
+            Text(shortened(printable(kind), KIND)),
+            f"{len(matrices):,}",
+            shape(matrices),
+            Text(shortened(dtypes, KIND)),
+            sized(sum(m.bytes for m in matrices)),
+            *(str(efforts[how] or "·") for how in ("full", "leading")),
+        )
+    return table
+
+
+# ------------------------------------------------------------------------------
+# How far the matrices of a checkpoint are from those of another version.
+
+
+MOST_MOVED = 10  # matrices that are named, unless all are wanted
+SITE = 44
+_MOVED = q.RELATIVE_CHANGE
+
+
+def changed(read: Columns) -> bool:
+    """Whether two versions were compared."""
+    return _MOVED in read
+
+
+def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
+    """How far each kind moved, which matrices did the most, and which directions are new."""
+    moved = [m for m in scan.matrices if m.site in read[_MOVED]]
+    still = sum(read[_MOVED][m.site].estimate.value == 0 for m in moved)  # as `unmoved-weights`
+    says = f"{len(moved) - still:,} of {len(moved):,} matrices changed."
+    yield from section("Moved", Text(says), _moved_kinds(moved, read))
+    far = lambda m: read[_MOVED][m.site].estimate.value
+    most = sorted((m for m in moved if far(m) > 0), key=far, reverse=True)
+    if most:
+        yield from section("Moved most", _most(most, read, screen))
+    if words := _directions(moved, read):
+        yield from section("Directions", *(Text(line) for line in words))
+
+
+def _moved_kinds(moved: Sequence[Matrix], read: Columns) -> Table:
+    right = (
+        "n",
+        "change",
+        "most",
+        "turned",
+        "scale",
+        q.STABLE_RANK,
+        q.SPIKES,
+        "angle",
+        q.INTRUDERS,
+    )
+    table = grid("kind", *right, right=right)
+    for kind, matrices in by_kind(moved).items():
+        name = Text(shortened(printable(kind), KIND))
+        table.add_row(name, f"{len(matrices):,}", *_row(matrices, read))
+    return table
+
+
+def _row(matrices: Sequence[Matrix], read: Columns) -> Iterator[str]:
+    """How far matrices of a kind moved and turned: medians, the largest change, all intruders."""
+    yield _one(read, _MOVED, matrices)
+    yield _one(read, _MOVED, matrices, max)
+    yield _one(read, q.TURNED_CHANGE, matrices)
+    yield _one(read, q.BEST_SCALE, matrices, digits=5)
+    yield _one(read, q.CHANGE_STABLE_RANK, matrices)
+    yield _one(read, q.CHANGE_SPIKES, matrices)
+    yield _degrees(_all(read, q.LARGEST_ANGLE, matrices))
+    yield _one(read, q.INTRUDERS, matrices, sum)
+
+
+def _most(matrices: Sequence[Matrix], read: Columns, screen: Screen) -> Table:
+    right = ("change", "turned", "scale", "angle", "intruders")
+    table = grid("matrix", *right, right=right)
+    chosen, more = shortlist(matrices, MOST_MOVED, screen)
+    for m in chosen:
+        table.add_row(
+            Text(shortened(printable(m.site), SITE)),
+            within(read[_MOVED][m.site].estimate),
+            _one(read, q.TURNED_CHANGE, [m]),
+            _one(read, q.BEST_SCALE, [m], digits=5),
+            _degrees(_all(read, q.LARGEST_ANGLE, [m])),
+            _one(read, q.INTRUDERS, [m]),
+        )
+    if more:
+        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+    return table
+
+
+def _directions(moved: Sequence[Matrix], read: Columns) -> Iterator[str]:
+    """New directions and turned ones, in words."""
+    counts = {m.site: sum(_all(read, q.INTRUDERS, [m])) for m in moved}
+    new = {site: count for site, count in counts.items() if count > 0}
+    if new:
+        most = max(new, key=lambda site: new[site])
+        yield (
+            f"{sum(new.values()):,.0f} intruders in {len(new):,} of {len(moved):,} matrices, most "
+            f"in {shortened(printable(most), SITE)}: {new[most]:.0f}."
+        )
+    elif any(name.startswith("intruders") for name in read):
+        yield "No intruders: every leading direction was there before."
+    angles = {m.site: max(_all(read, q.LARGEST_ANGLE, [m]), default=-1.0) for m in moved}
+    if known := {site: angle for site, angle in angles.items() if angle >= 0}:
+        most = max(known, key=lambda site: known[site])
+        yield (
+            f"Leading directions turned by {_degrees([*known.values()])} (median), at most by "
+            f"{_degrees([known[most]])}, in {shortened(printable(most), SITE)}."
+        )
+
+
+def _all(read: Columns, name: str, matrices: Sequence[Matrix]) -> list[float]:
+    """Readings of a quantity in whatever form it was read."""
+    forms: list[Mapping[str, Reading]] = [
+        sites for key, sites in read.items() if key == name or key.startswith(f"{name} (")
+    ]
+    return [v for sites in forms for v in values(sites, matrices)]
+
+
+def _one(
+    read: Columns,
+    name: str,
+    matrices: Sequence[Matrix],
+    of: Callable[[list[float]], float] = median,
+    digits: int = 3,
+) -> str:
+    known = _all(read, name, matrices)
+    return compact(of(known), digits=digits) if known else "–"
+
+
+def _degrees(angles: Sequence[float]) -> str:
+    return f"{math.degrees(median(angles)):.0f}°" if angles else "–"
+
 
 UNUSUAL = 8  # that are named, unless all are wanted
-SITE = 44  # columns that the name of a matrix is given
 LEAST = 16  # that it gets where numbers leave no more
 _DRAWN = (q.SPECTRAL_NORM, q.STABLE_RANK, q.EFFECTIVE_RANK)
 _LISTED = {  # of every matrix, with the heading of its column

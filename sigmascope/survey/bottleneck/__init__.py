@@ -1,9 +1,15 @@
 """Which inner dimension a network learns."""
 
-from sigmascope.survey.bottleneck.depth_sweeps import depth_sweep
-from sigmascope.survey.bottleneck.inner_dimensions import inner_dimension
-from sigmascope.survey.bottleneck.noise_fit import Fit, fit_of
-from sigmascope.survey.bottleneck.penalised_training import settle
+from sigmascope.survey.bottleneck.depths import (
+    DepthSweep,
+    Fit,
+    Segment,
+    Trained,
+    depth_sweep,
+    fit_of,
+    read_sweep,
+    settle,
+)
 from sigmascope.survey.bottleneck.predictions import Prediction, predict
 from sigmascope.survey.bottleneck.symmetry_coordinates import (
     Coordinates,
@@ -13,7 +19,7 @@ from sigmascope.survey.bottleneck.symmetry_coordinates import (
     representations,
     self_consistency,
 )
-from sigmascope.survey.bottleneck.trained_depths import DepthSweep, Segment, Trained, read_sweep
+from sigmascope.survey.views.bottleneck import inner_dimension
 
 __all__ = [
     "Coordinates",

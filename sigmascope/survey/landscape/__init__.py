@@ -1,10 +1,15 @@
 """The loss around a model: conditioning, Hessian, planes and lines, regions."""
 
-from sigmascope.survey.landscape.hessians import Bend, Bends, curvature
-from sigmascope.survey.landscape.layer_conditioning import Landscape, LayerCurvature, landscape
-from sigmascope.survey.landscape.loss_surfaces import Plane, Surface, loss_line, loss_surface
-from sigmascope.survey.landscape.regions import Regions, input_regions
-from sigmascope.survey.landscape.what_ifs import what_if
+from sigmascope.survey.landscape.conditioning import Landscape, LayerCurvature, landscape, what_if
+from sigmascope.survey.landscape.curvature import Bend, Bends, curvature
+from sigmascope.survey.landscape.surfaces import (
+    Plane,
+    Regions,
+    Surface,
+    input_regions,
+    loss_line,
+    loss_surface,
+)
 
 __all__ = [
     "Bend",

@@ -13,17 +13,19 @@ from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import IGNORED, Loss, tensors
 from sigmascope.probes.structure import Tail
-from sigmascope.survey.task.infima import (
+from sigmascope.survey.task.losses import (
     UNBOUNDED,
+    Labels,
+    Needs,
     constant_loss,
     domain_of,
     free_starts,
+    labels_of,
     least_loss,
+    needs_of,
     room_of,
     tail_starts,
 )
-from sigmascope.survey.task.labels import Labels, labels_of
-from sigmascope.survey.task.losses import Needs, needs_of
 
 LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not searched for
 DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write

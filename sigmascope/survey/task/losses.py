@@ -7,16 +7,286 @@ when all scores of a row are raised by the same, and so on.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
-from sigmascope.probes.samples import Loss
-from sigmascope.survey.task.labels import Labels
+from sigmascope.probes.samples import IGNORED, Loss, class_dim
+
+# ------------------------------------------------------------------------------
+# What kind of thing targets are, told by their values and by the shape of the output.
+
+
+FEWEST, MOST = 3, 200  # distinct whole numbers on one column that may be classes
+REPEATED = 4.0  # times that each of them occurs, on average
+
+Kind = Literal["classes", "one of many", "several of many", "yes or no", "ids as values", "values"]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Targets, as a loss is meant to compare them with an output.
+
+    Attributes:
+        kind: `"classes"` are whole numbers, one for each row of scores; `"one of many"` rows of 0
+            with a single 1; `"several of many"` rows with any number of ones; `"yes or no"` one
+            column of 0 and 1; `"ids as values"` one column of few whole numbers that come again
+            and again; everything else is `"values"`.
+        distinct: How many different ones there are: of numbers for `"yes or no"`, else of rows.
+        dim: The dimension of the output that counts classes.
+        wanted: `[*output]`, where the output should be one; None for values, and where shapes do
+            not tell.
+        counted: `[*output]` without `dim`, what the loss does not leave out; None as above.
+    """
+
+    kind: Kind
+    distinct: int
+    dim: int = -1
+    wanted: Bool[Tensor, "..."] | None = None
+    counted: Bool[Tensor, "..."] | None = None
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether exactly one of several classes holds for each row."""
+        return self.kind in ("classes", "one of many") and (
+            self.wanted is None or self.wanted.shape[self.dim] > 1
+        )
+
+
+def labels_of(output: Tensor, targets: Tensor) -> Labels | None:
+    """What targets are; None where they are no numbers, or fit no shape of the output."""
+    if targets.is_complex() or targets.numel() == 0 or output.ndim == 0:
+        return None
+    if not targets.is_floating_point() and targets.shape != output.shape:
+        return _classes(output, targets)
+    values = targets.detach().double()
+    distinct = len(values.reshape(len(values), -1).unique(dim=0))
+    binary = bool(((values == 0) | (values == 1)).all())
+    same = targets.shape == output.shape
+    wide = targets.ndim > 1 and targets.shape[-1] > 1 and not _is_picture(targets)
+    wanted = values.bool() if binary and same else None
+    if binary and wide:
+        one = bool((values.sum(-1) == 1).all())
+        return Labels("one of many" if one else "several of many", distinct, wanted=wanted)
+    if binary:
+        return Labels("yes or no", len(values.unique()), wanted=wanted)
+    return Labels("ids as values" if _are_ids(values) else "values", distinct)
+
+
+def _is_picture(targets: Tensor) -> bool:
+    """Masks of pictures: their last dimension counts columns, not classes."""
+    return targets.ndim > 3
+
+
+def _are_ids(values: Tensor) -> bool:
+    if values[0].numel() != 1 or not bool((values == values.round()).all()):
+        return False
+    distinct = len(values.unique())
+    few = FEWEST <= distinct <= MOST and values.numel() >= REPEATED * distinct
+    start = float(values.min())
+    return few and start in (0.0, 1.0) and distinct >= 0.5 * (float(values.max()) - start + 1)
+
+
+def _classes(output: Tensor, targets: Tensor) -> Labels | None:
+    ids = targets.detach().long()
+    counted = ids != IGNORED
+    if not bool(counted.any()):
+        return None
+    distinct = len(ids[counted].unique())
+    dim = class_dim(output, ids)
+    if dim is None:
+        return Labels("classes", distinct)
+    scores = output.movedim(dim, -1)
+    inside = counted & (ids >= 0) & (ids < scores.shape[-1])
+    wanted = torch.zeros(scores.shape, dtype=torch.bool, device=output.device)
+    safe = ids.clamp(0, scores.shape[-1] - 1).to(output.device)
+    wanted.scatter_(-1, safe.reshape(*scores.shape[:-1], 1), inside[..., None].to(output.device))
+    return Labels("classes", distinct, dim, wanted.movedim(-1, dim), counted)
+
+
+# ------------------------------------------------------------------------------
+# How low a loss can get: over all outputs, over outputs that a model can have, over constants.
+
+
+STEPS = 40  # of L-BFGS
+ROOM = 1e-6  # share of the loss at usual outputs, that lies between losses that are told apart
+SCALES = (1.0, 10.0, 100.0)  # of scores that take a side
+
+
+UNBOUNDED = 1e3  # times the size of a loss, below which nothing seems to hold it
+
+
+def constant_loss(
+    output: Tensor,
+    targets: Any,
+    loss: Loss,
+    within: Callable[[Tensor], Tensor] | None = None,
+) -> float:
+    """The least loss of an output that is the same for every sample; infinite if there is none.
+
+    Args:
+        output: Of the model, of which only the shape and the kind of numbers matter.
+        targets: What the loss compares it with.
+        loss: Zero is no output for one of probabilities, so that other constants are tried too.
+        within: What makes outputs of any numbers; `domain_of(output)` if not given.
+    """
+    within = within or domain_of(output)
+    spread = lambda row: within(row).expand(output.shape)
+    dim = _samples_of(output, targets)
+    return least_loss(spread, list(_constants(output, targets, dim)), targets, loss)[0]
+
+
+def _samples_of(output: Tensor, targets: Any) -> int:
+    """Which dimension of an output has the samples: the first, or else the one that is as long.
+
+    Recurrent layers put time first, and so may what is made of them, while targets are by sample.
+    A first one that is a multiple has samples and places in one row.
+    """
+    count = len(targets) if isinstance(targets, Tensor) and targets.ndim else 0
+    long = [dim for dim, size in enumerate(output.shape) if size == count]
+    return long[0] if len(long) == 1 and len(output) % count else 0
+
+
+def domain_of(output: Tensor) -> Callable[[Tensor], Tensor]:
+    """What makes outputs of any numbers: logarithms of shares, where the model's are, else nothing.
+
+    A loss that picks one logarithm has no least value over numbers that are none.
+    """
+    for dim in {1, -1} if output.ndim > 1 else ():
+        sums = output.detach().logsumexp(dim)
+        if output.shape[dim] > 1 and bool((sums.abs() < 1e-3).all()):
+            return lambda o, dim=dim: o.log_softmax(dim)
+    return lambda o: o
+
+
+def _constants(output: Tensor, targets: Any, dim: int) -> Iterator[Tensor]:
+    row = output.detach().narrow(dim, 0, 1)
+    yield torch.zeros_like(row)
+    yield torch.full_like(row, 0.5)
+    yield torch.full_like(row, 1 / max(row.shape[-1], 1))
+    if isinstance(targets, Tensor) and targets.is_floating_point() and targets.ndim:
+        mean = targets.detach().to(row).mean(0, keepdim=True)
+        mean = mean.movedim(0, dim) if dim < mean.ndim else mean
+        if mean.shape == row.shape:
+            yield mean
+
+
+def least_loss(
+    outputs: Callable[[Tensor], Tensor], starts: list[Tensor], targets: Any, loss: Loss
+) -> tuple[float, Tensor | None]:
+    """The least loss that is found from some starts, and the outputs that have it.
+
+    Args:
+        outputs: What is compared with the targets, from what is searched over.
+        starts: Where to begin; the two that are best go on, by quasi-Newton steps.
+        targets: What the loss compares outputs with.
+        loss: Any; where it is not finite or raises, is not gone.
+
+    Returns:
+        Infinity and None where no start has a finite loss.
+    """
+    tried = [(_value(outputs, s, targets, loss), s) for s in starts]
+    order = sorted((pair for pair in tried if math.isfinite(pair[0])), key=lambda pair: pair[0])
+    if not order:
+        return math.inf, None
+    best, where = order[0]
+    for value, start in order[:2]:
+        reached, place = _descend(outputs, start, value, targets, loss)
+        if reached < best:
+            best, where = reached, place
+    with torch.no_grad():
+        return best, outputs(where).detach()
+
+
+def _value(outputs: Callable[[Tensor], Tensor], at: Tensor, targets: Any, loss: Loss) -> float:
+    with suppress(Exception), torch.no_grad():  # a loss may raise anything outside of its domain
+        return float(loss(outputs(at.detach()), targets))
+    return math.inf
+
+
+def _descend(
+    outputs: Callable[[Tensor], Tensor], start: Tensor, value: float, targets: Any, loss: Loss
+) -> tuple[float, Tensor]:
+    """Quasi-Newton steps from a start; the best that was seen."""
+    at = start.detach().clone().requires_grad_()
+    best = (value, start)
+
+    def again() -> Tensor:
+        nonlocal best
+        held = loss(outputs(at), targets)
+        (slope,) = torch.autograd.grad(held, [at], allow_unused=True)
+        at.grad = torch.zeros_like(at) if slope is None else slope
+        if not bool(held.isfinite()) or not bool(at.grad.isfinite().all()):
+            raise ArithmeticError  # the domain ends here
+        value = held.item()
+        if value < best[0]:
+            best = (value, at.detach().clone())
+        return held
+
+    with torch.enable_grad(), suppress(Exception):
+        _search(at).step(again)  # type: ignore[arg-type] (stubs want a float; it takes tensors)
+    return best
+
+
+def _search(at: Tensor) -> torch.optim.Optimizer:
+    return torch.optim.LBFGS(
+        [at],
+        max_iter=STEPS,
+        tolerance_grad=0,
+        tolerance_change=0,
+        history_size=10,
+        line_search_fn="strong_wolfe",
+    )
+
+
+def free_starts(output: Tensor, targets: Tensor, labels: Labels | None) -> list[Tensor]:
+    """Outputs of which one is near the best for any common loss."""
+    base = output.detach()
+    starts = [base, torch.zeros_like(base), torch.full_like(base, 0.5)]
+    if targets.is_floating_point() and targets.numel() == base.numel():
+        starts.append(targets.detach().to(base).reshape(base.shape))
+    return starts + _sides(base, labels)
+
+
+def tail_starts(start: Tensor, output: Tensor, labels: Labels | None) -> list[Tensor]:
+    """What the last weight could write: what it does, nothing, noise, a side for each label."""
+    base = start.detach()
+    noise = torch.randn(base.shape, generator=torch.Generator().manual_seed(0)).to(base)
+    starts = [base, torch.zeros_like(base), noise, noise.abs()]
+    return starts + (_sides(base, labels) if base.shape == output.shape else [])
+
+
+def _sides(base: Tensor, labels: Labels | None) -> list[Tensor]:
+    if labels is None or labels.wanted is None or labels.wanted.shape != base.shape:
+        return []
+    sign = 2.0 * labels.wanted.to(base) - 1.0
+    shares = labels.wanted.to(base)
+    return [shares, shares.clamp(1e-4, 1 - 1e-4), *(scale * sign for scale in SCALES)]
+
+
+def room_of(loss: Loss, output: Tensor, targets: Tensor, now: float) -> float:
+    """How far losses must lie apart to be told apart, as they are found by a search.
+
+    Args:
+        loss: What compares outputs with targets.
+        output: Of the model, of which only the form matters.
+        targets: Theirs.
+        now: The loss of the model's outputs. That of outputs between 0 and 1 takes its place where
+            it is less: a model that blows up its outputs has a loss beside which any other is zero.
+    """
+    drawn = torch.rand(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
+    try:
+        with torch.no_grad():
+            usual = abs(float(loss(drawn, targets)))
+    except Exception:  # noqa: BLE001 (a loss may raise anything of outputs that are made up)
+        usual = math.inf
+    return ROOM * min(usual if math.isfinite(usual) else math.inf, abs(now))
+
 
 NEAR, NEARER = 1e-3, 1e-6  # from an end of the range of probabilities
 SAME = 1e-4  # relative change that is none

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sigmascope import quantities as q
 from sigmascope.probes import Subject
 from sigmascope.records import Item, Reading, Skipped
-from sigmascope.survey.landscape.layer_conditioning import FLAT, layer_curvature
+from sigmascope.survey.landscape.conditioning import FLAT, layer_curvature
 
 VIEW: q.View = "conditioning"
 

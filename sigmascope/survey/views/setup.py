@@ -1,29 +1,267 @@
 """Readings of what training will meet: the model as it stands before the first step."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
+from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import ALONE
-from sigmascope.probes.samples import Rows
+from sigmascope.probes.execution import ALONE, Dropped, module_name, uses_batch_statistics
+from sigmascope.probes.samples import Rows, tensors
+from sigmascope.probes.sequences import (
+    FEWEST,
+    Copied,
+    copied,
+    counted,
+    ends,
+    later_inputs,
+    offset,
+    ordered,
+    step_gradients,
+)
 from sigmascope.probes.symmetry import reduced_gradients
 from sigmascope.records import Estimate, Item, Reading, Skipped
-from sigmascope.survey.coverage import tried
-from sigmascope.survey.views.dependences import dependence_items, untouched
-from sigmascope.survey.views.first_steps import first_loss_items, polyak_items
-from sigmascope.survey.views.own_gradients import Gradient, Gradients, OwnModes, alike
-from sigmascope.survey.views.recurrence import recurrence_items
-from sigmascope.survey.views.sequences import sequence_items
-from sigmascope.survey.views.task import task_items
+from sigmascope.survey.coverage import differentiated, tried
+from sigmascope.survey.views.gradients import (
+    Gradient,
+    Gradients,
+    OwnModes,
+    alike,
+    first_loss_items,
+    polyak_items,
+)
+from sigmascope.survey.views.task import target_rows, task_items
+
+# ------------------------------------------------------------------------------
+# Readings of sequence models: what targets are copies of, later inputs, padding.
+
 
 VIEW: q.View = "setup"
+MOSTLY = 0.5  # of the targets, that must be the next inputs for an order to be asked for
+
+
+def sequence_items(subject: Subject) -> Iterator[Item]:
+    """Where targets stand among the inputs, whether outputs see them, and what fills the rows."""
+    loss, targets, output = subject.loss, subject.targets, subject.output
+    if loss is None or not isinstance(targets, Tensor) or subject.batch_dim != 0:
+        return
+    if not sums.is_finite(output) or not ordered(output, targets, subject.count):
+        return
+    looks = counted(loss, output, targets)
+    if looks is None or not bool(looks.any()):
+        return
+    shift = offset(loss, output, targets)
+    if targets.ndim == 2 and not targets.is_floating_point():
+        yield from _padding(targets, looks, shift or 0)
+    if shift is None:
+        return
+    pairs = copied(subject.batch, targets, looks=looks, shift=shift)
+    for pair in pairs:
+        site = f"(input {pair.name})" if pair.name else "(input)"
+        for quantity, share in ((q.TARGETS_THAT_ARE_INPUTS, pair.same), (q.NEXT_INPUTS, pair.next)):
+            yield Reading(site, quantity, Estimate.exactly(share), VIEW)
+        chance = Estimate.exactly(pair.chance)
+        yield Reading(site, q.CHANCE_COPIES, chance, VIEW)
+        if pair.next > max(MOSTLY, 2 * pair.chance):
+            yield from _later(subject, pair, site)
+
+
+def _later(subject: Subject, pair: Copied, site: str) -> Iterator[Item]:
+    change = later_inputs(subject.scene, subject.output, name=pair.name)
+    if change is not None:
+        estimate = Estimate.rounded(change, ulps=2**20)
+        yield Reading(site, q.DEPENDENCE_ON_LATER_INPUTS, estimate, VIEW)
+
+
+def _padding(targets: Tensor, looks: Tensor, shift: int) -> Iterator[Item]:
+    """Targets that fill the ends of rows and count in the loss."""
+    id_, where = ends(targets)
+    aligned = torch.zeros_like(looks)
+    width = min(looks.shape[1], where.shape[1] - shift)
+    aligned[:, :width] = where.cpu()[:, shift : shift + width]
+    share = float((aligned & looks).sum()) / float(looks.sum())
+    if share > 0:
+        yield Reading("(targets)", q.COUNTED_PADDING, Estimate.exactly(share), VIEW, f"id {id_}")
+
+
+# ------------------------------------------------------------------------------
+# Readings of recurrent layers: what is left of a gradient after all its steps.
+
+
+def recurrence_items(subject: Subject) -> Iterator[Item]:
+    """By what factor the gradient of the last state grows with every step back."""
+    seen: set[nn.Module] = set()
+    for call in subject.calls:
+        layer = call.module
+        if not isinstance(layer, nn.RNNBase) or layer in seen or call.spoiled:
+            continue
+        seen.add(layer)
+        if call.input.ndim != 3:
+            why = "its samples are packed, or there is one alone"
+            yield Skipped(call.site, q.STEP_FACTOR, why)
+            continue
+        steps = call.input.shape[1 if layer.batch_first else 0]
+        if steps >= FEWEST and sums.is_finite(call.input):
+            yield Reading(call.site, q.STEPS, Estimate.exactly(steps), VIEW)
+            generator = subject.generator or torch.Generator().manual_seed(0)
+            found = step_gradients(layer, call.input, generator=generator)
+            yield Reading(call.site, q.STEP_FACTOR, found.factor(), VIEW)
+
+
+# ------------------------------------------------------------------------------
+# Readings of samples that come more than once, and of what that leaves untold of the targets.
+
+
+HARDLY = 1e-5  # of the size of an input: less is no difference between samples
+ROUNDING_OF_MEANS = 1e-12  # of means over samples, and of sums of their squares
+
+
+def repeat_items(subject: Subject) -> Iterator[Item]:
+    """How many samples differ from all others, and how far targets of equal ones do.
+
+    Parts of the batch that are not counted by samples, as the edges of a graph, may tell apart what
+    is the same in all others: then the number of samples is the upper end.
+    """
+    groups, whole = sample_groups(subject)
+    if groups is None:
+        return
+    found = int(groups.max()) + 1
+    most = found if whole else subject.count
+    how = "exact" if whole else "parts that are not counted by samples may tell them apart"
+    yield Reading("(inputs)", q.DISTINCT_SAMPLES, Estimate(found, found, most, how), VIEW)
+    if whole and 1 < found < subject.count and isinstance(subject.targets, Tensor):
+        wanted = target_rows(subject.targets, subject.count)
+        if wanted is not None:
+            untold = Estimate.within(untold_share(groups, wanted), ROUNDING_OF_MEANS)
+            clipped = untold.at_least(0.0).at_most(1.0)
+            yield Reading("(targets)", q.CONTRADICTED_TARGETS, clipped, VIEW)
+
+
+def sample_groups(subject: Subject) -> tuple[Int64[Tensor, " n"] | None, bool]:
+    """Which samples of the batch are the same before any operation, as they are handed over.
+
+    Numbers that hardly differ from their mean over the batch, by rounding say, do not count.
+
+    Returns:
+        The number of each sample's group, None where nothing is counted by samples; and whether
+        all of the batch is.
+    """
+    dim, count = subject.batch_dim, subject.count
+    parts = [t for t in tensors(subject.batch) if t.numel() > 1]
+    own = [t for t in parts if t.ndim > dim and t.shape[dim] == count]
+    if not own:
+        return None, False
+    rows = [t.detach().movedim(dim, 0).reshape(count, -1).double().cpu() for t in own]
+    differ = [x for x in rows if float((x - x.mean(0)).norm()) > HARDLY * float(x.norm())]
+    if not differ:
+        return torch.zeros(count, dtype=torch.long), len(own) == len(parts)
+    return torch.cat(differ, 1).unique(dim=0, return_inverse=True)[1], len(own) == len(parts)
+
+
+def untold_share(groups: Int64[Tensor, " n"], wanted: Float64[Tensor, "n k"]) -> float:
+    """Share of the variance of targets that lies between samples of one group.
+
+    Args:
+        groups: Which samples are the same.
+        wanted: Targets as centred rows, not all zero.
+
+    Returns:
+        0 where equal samples have equal targets, 1 where they tell nothing of them.
+    """
+    count = torch.bincount(groups).to(wanted)[:, None]
+    means = wanted.new_zeros(len(count), wanted.shape[1]).index_add_(0, groups, wanted) / count
+    return float((wanted - means[groups]).square().sum() / wanted.square().sum())
+
+
+# ------------------------------------------------------------------------------
+# Readings of what outputs depend on, and on what they should not: samples, modes, statistics.
+
+
+def dependence_items(subject: Subject, places: Callable[[], tuple[Dropped, ...]]) -> Iterator[Item]:
+    """Samples that mix, layers without use or activation, dropout, statistics that do not fit.
+
+    Args:
+        subject: What is measured.
+        places: Where dropout takes numbers away, when it is asked for.
+    """
+    yield from tried(repeat_items(subject), "samples that differ")
+    yield from tried(_mixed(subject), "samples that mix")
+    yield from tried(_unused(subject), "layers without use")
+    yield from tried(_dropped(places), "dropout")
+    yield from tried(_affine_stretches(subject), "layers without an activation between")
+    yield from tried(_misfit(subject), "running statistics")
+
+
+def _affine_stretches(subject: Subject) -> Iterator[Item]:
+    for pair in subject.linear_pairs:
+        spare = Estimate.exactly(pair.spare)
+        yield Reading(pair.second, q.SPARE_WIDTH, spare, VIEW, f"after {pair.first}")
+
+
+def _mixed(subject: Subject) -> Iterator[Item]:
+    extent = subject.mixed
+    if extent is not None:
+        form = "pairs" if extent.compares else "rows"
+        change = Estimate.rounded(extent.change, ulps=2**20)
+        yield Reading("(model)", q.DEPENDENCE_ON_OTHER_SAMPLES, change, VIEW, form)
+
+
+def _unused(subject: Subject) -> Iterator[Item]:
+    """Layers to be trained that the model neither calls nor applies in another way."""
+    called = {module_name(c.site) for c in subject.calls}
+    shared = {id(p) for name in called for p in subject.modules[name].parameters()}
+    outside = set(subject.uses_outside) | differentiated(subject)
+    for name, module in subject.modules.items():
+        own = {f"{name}.{key}": p for key, p in module.named_parameters() if p.requires_grad}
+        elsewhere = outside & own.keys() or any(id(p) in shared for p in own.values())
+        if own and name not in called and not elsewhere:
+            yield Reading(name, q.TIMES_CALLED, Estimate.exactly(0.0), VIEW)
+
+
+def _dropped(places: Callable[[], tuple[Dropped, ...]]) -> Iterator[Item]:
+    for place in places():
+        share = Estimate.exactly(place.share)
+        yield Reading(place.site or "(model)", q.DROPPED_SHARE, share, VIEW)
+
+
+def _misfit(subject: Subject) -> Iterator[Item]:
+    """Mean squares of what batch normalisers in evaluation mode make of this batch."""
+    held = {module_name(c.site) for c in subject.normalised if uses_batch_statistics(c.module)}
+    if held:
+        yield Reading("(model)", q.BATCH_STATISTICS, Estimate.exactly(len(held)), VIEW)
+    for call in subject.normalised:
+        module, x = call.module, call.input
+        if not isinstance(module, _BatchNorm) or module.training or call.spoiled:
+            continue
+        mean, variance = module.running_mean, module.running_var
+        if mean is None or variance is None or not bool(variance.any()):
+            continue
+        if not untouched(module):
+            size = _normalised_square(x, mean, variance, module.eps)
+            yield Reading(call.site, q.NORMALISED_SQUARE, Estimate.rounded(size, ulps=2**20), VIEW)
+
+
+def untouched(module: _BatchNorm) -> bool:
+    """Whether running statistics are those that a normaliser was built with."""
+    mean, variance = module.running_mean, module.running_var
+    if mean is None or variance is None:
+        return False
+    return not bool(mean.any()) and bool((variance == 1).all())
+
+
+def _normalised_square(x: Tensor, mean: Tensor, variance: Tensor, eps: float) -> float:
+    """`E[(x - m)² / v]`, the median over channels: 1 where the statistics are those of `x`."""
+    columns = x.detach().double().transpose(0, 1).flatten(1)
+    centre, scale = mean.double()[:, None], variance.double() + eps
+    return sums.median((columns - centre).square().mean(1) / scale)
+
+
 ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
 BEHIND_ZEROS = "behind zeros"  # of what a weight that starts at zero, and moves, holds at zero
 NUDGE = 0.02  # standard deviation of what takes the place of zeros

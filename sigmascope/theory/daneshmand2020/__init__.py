@@ -6,17 +6,13 @@ from sigmascope.theory.daneshmand2020.chains import (
     ChainRegularity,
     ChainSize,
     ChainSizeSharp,
-    StationaryDrift,
-)
-from sigmascope.theory.daneshmand2020.drifts import (
     LayerDrift,
+    RankOneProducts,
+    StationaryDrift,
     drift,
     drift_of_spectrum,
-    layer_growth,
-)
-from sigmascope.theory.daneshmand2020.exponents import (
-    RankOneProducts,
     exponent_sum,
+    layer_growth,
     product_exponents,
     small_gamma_exponents,
     top_exponent,

@@ -6,10 +6,336 @@ rank one. They are checked for the law that is reached from inputs of full rank,
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, final
 
-from sigmascope.networks.chains import ChainStatistics
-from sigmascope.records import Assumption, Estimate
-from sigmascope.theory.bounds import row
+import numpy as np
+import scipy
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from sigmascope.linalg import collapse_depth, time_average
+from sigmascope.networks.chains import (
+    ChainStatistics,
+    LinearChain,
+    Weights,
+    random_numbers,
+    random_weights,
+)
+from sigmascope.records import Assumption, Estimate, Sense
+from sigmascope.theory.bounds import Bound, row
+
+# ------------------------------------------------------------------------------
+# Lyapunov exponents of products of Gaussian layers in closed form, and when they collapse.
+
+
+FEWEST_GAMMA = 1e-4  # below, the small-gamma law is exact to rounding and the sum is long
+ROUNDINGS = 64.0
+SUMMED = 1e-9  # relative error of the probabilities, summed
+
+
+def product_exponents(width: int, *, variance: float = 1.0) -> tuple[Estimate, ...]:
+    """Exponents of `W_L ... W_1` with independent Gaussian entries, the largest first.
+
+    `μ_i = (ln 2v + ψ((d - i + 1)/2)) / 2`.
+
+    Args:
+        width: `d`.
+        variance: `v` of the entries.
+
+    Source:
+        Newman 1986; Daneshmand et al. 2020, Lemma 3.
+    """
+    freedom = (width - np.arange(width)) / 2
+    values = (math.log(2 * variance) + scipy.special.digamma(freedom)) / 2
+    return tuple(Estimate.rounded(float(v), ulps=ROUNDINGS) for v in values)
+
+
+def top_exponent(width: int, gamma: float) -> Estimate:
+    """The largest exponent of products of `I + gamma W` with Gaussian `W` of unit variance.
+
+    `(ln 2γ² + E ψ(d/2 + J)) / 2` with `J` Poisson of mean `1/(2γ²)`: the squared length of a unit
+    vector after one layer is a non-central χ².
+
+    Args:
+        width: `d`.
+        gamma: Above 0; infinite for products of `W` alone.
+    """
+    if math.isinf(gamma):
+        return product_exponents(width)[0]
+    if gamma < FEWEST_GAMMA:
+        return small_gamma_exponents(width, gamma)[0]
+    mean = 1 / (2 * gamma * gamma)
+    reach = 12 * math.sqrt(mean) + 60
+    J = np.arange(max(0, math.floor(mean - reach)), math.ceil(mean + reach) + 1)
+    chances = scipy.stats.poisson.pmf(J, mean)
+    chances /= chances.sum()  # its rounding grows with the mean, and is nearly common
+    # ln 2γ² = -ln(mean): they nearly cancel
+    logs = scipy.special.digamma(width / 2 + J) - math.log(mean)
+    value = float(chances @ logs) / 2
+    gap = SUMMED * float(chances @ abs(logs))
+    return Estimate(value, value - gap, value + gap, "exact")
+
+
+def small_gamma_exponents(width: int, gamma: float) -> tuple[Estimate, ...]:
+    """`γ² (d - 2i) / 2`, the exponents of products of `I + gamma W` to leading order.
+
+    The interval is as wide as the next order, `γ⁴ d²`.
+    """
+    ranks = np.arange(1, width + 1)
+    values = gamma**2 * (width - 2 * ranks) / 2
+    reach = gamma**4 * width**2
+    return tuple(Estimate(v, v - reach, v + reach, "small gamma") for v in values.tolist())
+
+
+def exponent_sum(
+    width: int, gamma: float, count: int, *, draws: int = 4096, generator: torch.Generator
+) -> Estimate:
+    """`μ_1 + ... + μ_k = E ln det(Gᵀ G) / 2`, `G` the first `k` columns of `I + gamma W`.
+
+    Args:
+        width: `d`.
+        gamma: Finite.
+        count: `k`.
+        draws: Gaussian matrices averaged over.
+        generator: Source of them.
+    """
+    G = torch.randn(draws, width, count, dtype=torch.float64, generator=generator)
+    G = torch.eye(width, count, dtype=torch.float64) + gamma * G
+    logs = torch.linalg.qr(G, mode="r")[1].diagonal(dim1=1, dim2=2).abs().log().sum(1)
+    return time_average(logs[:, None])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RankOneProducts(Bound):
+    """Without normalisation the second singular value dies next to the first.
+
+    The printed statement, that the normalised product converges, is too strong: its left direction
+    keeps moving. What tends to zero, exponentially, is `σ₂/σ₁`.
+    """
+
+    name: ClassVar[str] = "rank-one-products"
+    source: ClassVar[str] = "Daneshmand et al. 2020, Lemma 3"
+    statement: ClassVar[str] = "μ₁ - μ₂ > 0, so that σ₂/σ₁ ~ exp(-(μ₁ - μ₂) l)"
+    sense: ClassVar[Sense] = "at least"
+
+    site: str
+    gap: Estimate
+    width: int
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (Assumption("the width is 2 or more", self.width > 1),)
+
+    def measured(self) -> Estimate:
+        return self.gap
+
+    def limit(self) -> Estimate:
+        return Estimate.exactly(0.0)
+
+    def collapse(self) -> Estimate:
+        """Layers to numerical rank one, by the rule `σ₂ ≤ width * 1e-7 σ₁`."""
+        return collapse_depth(self.gap, tolerance=min(self.width * 1e-7, 0.5))
+
+    @classmethod
+    def known(cls, width: int) -> "RankOneProducts":
+        """The gap of products of Gaussian layers without skip connections, in closed form."""
+        first, second = product_exponents(width)[:2]
+        value = first.value - second.value
+        reach = first.high - first.value + second.high - second.value
+        gap = Estimate(value, value - reach, value + reach, "closed form")
+        return cls("chain", gap, width)
+
+    @classmethod
+    def of(cls, chain: LinearChain, *, layers: int = 2000) -> "RankOneProducts":
+        """Measure the first two exponents of a chain.
+
+        Args:
+            chain: Goes through the layers.
+            layers: How many to average over.
+        """
+        first, second = _pair(chain, layers)
+        risk = first.risk + second.risk
+        gap = Estimate(
+            first.value - second.value,
+            first.low - second.high,
+            first.high - second.low,
+            f"QR over {layers} layers",
+            risk,
+        )
+        return cls("chain", gap, chain.width)
+
+
+def _pair(chain: LinearChain, layers: int) -> tuple[Estimate, Estimate]:
+    found = chain.exponents(layers, count=min(2, chain.width))
+    return (found[0], found[-1])
+
+
+# ------------------------------------------------------------------------------
+# What one random layer with normalisation does to `‖M‖²` on average.
+
+
+UNIT = 1e-9  # how far the diagonal of M may be from 1
+AT_ONCE = 2**22  # entries of random weights that are held together
+
+
+def drift(M: Float[Tensor, "d d"]) -> Estimate:
+    """`δ_F`: the growth of `‖M‖²` over one layer, per `gamma²`, to leading order.
+
+    `2 d² - 2 ‖M‖² - 8 Tr M³ + 8 Tr(diag(M²)²)`.
+
+    Args:
+        M: Symmetric, with unit diagonal: `H Hᵀ / samples` after normalisation.
+
+    Raises:
+        ValueError: If the diagonal is not 1.
+
+    Source:
+        Daneshmand et al. 2020, Lemma 7; the remainder is of order `gamma² d²` of it.
+    """
+    M = M.double()
+    require_unit_diagonal(M)
+    d, square = len(M), M @ M
+    terms = (
+        2.0 * d * d,
+        -2 * float(M.square().sum()),
+        -8 * float((square * M).sum()),
+        8 * float(square.diagonal().square().sum()),
+    )
+    gap = 64 * 2.0**-52 * sum(abs(t) for t in terms)
+    return Estimate(sum(terms), sum(terms) - gap, sum(terms) + gap, "exact")
+
+
+def drift_of_spectrum(lam: Float[Tensor, " d"]) -> Estimate:
+    """`δ_F` where all rows of `M` have the same norm, from its eigenvalues alone.
+
+    `2 d² - 2 ‖λ‖₂² - 8 ‖λ‖₃³ + 8 ‖λ‖₂⁴ / d`.
+
+    Args:
+        lam: Eigenvalues of `M`, which add up to `d`.
+
+    Source:
+        Daneshmand et al. 2020, Prop. 8, with the square of (44) inside the trace.
+    """
+    lam = lam.double()
+    d, square = len(lam), float(lam.square().sum())
+    if not math.isclose(float(lam.sum()), d, rel_tol=UNIT):
+        raise ValueError(
+            f"`lam` must add up to their number {d}, got {float(lam.sum()):.6g}. They are the "
+            "eigenvalues of a matrix with unit diagonal: divide them by their mean."
+        )
+    terms = (2.0 * d * d, -2 * square, -8 * float(lam.pow(3).sum()), 8 * square * square / d)
+    gap = 64 * 2.0**-52 * sum(abs(t) for t in terms)
+    return Estimate(sum(terms), sum(terms) - gap, sum(terms) + gap, "exact")
+
+
+def layer_growth(
+    M: Float[Tensor, "d d"],
+    gamma: float,
+    *,
+    weights: Weights = "gaussian",
+    pairs: int = 20_000,
+    generator: torch.Generator | None = None,
+) -> Estimate:
+    """`(E ‖M₊‖² - ‖M‖²) / gamma²` over one random layer, by sampling pairs `W` and `-W`.
+
+    Args:
+        M: As for `drift`.
+        gamma: Finite, above 0.
+        weights: Law of the weights.
+        pairs: How many.
+        generator: Source of the weights.
+    """
+    M = M.double()
+    require_unit_diagonal(M)
+    d = len(M)
+    lam, U = torch.linalg.eigh(M)
+    R = U * lam.clamp(min=0).sqrt()  # M = R Rᵀ
+    before = float(M.square().sum())
+    numbers = random_numbers(generator)
+    means: list[Tensor] = []
+    left = pairs
+    while left > 0:
+        count = min(left, max(1, AT_ONCE // (d * d)))
+        W = random_weights((count, d, d), weights, numbers)
+        both = [_size_after(R + sign * gamma * (W @ R)) for sign in (1, -1)]
+        means.append((both[0] + both[1]) / 2)
+        left -= count
+    grown = (torch.cat(means) - before) / gamma**2
+    return time_average(grown[:, None])
+
+
+def _size_after(H: Float64[Tensor, "n d d"]) -> Float64[Tensor, " n"]:
+    H = H / H.norm(dim=-1, keepdim=True)
+    return (H @ H.mT).square().sum((1, 2))
+
+
+def require_unit_diagonal(M: Tensor) -> None:
+    """Raise unless `M` is square, finite, symmetric and has unit diagonal."""
+    square = M.ndim == 2 and M.shape[0] == M.shape[1]
+    if not square or not bool(M.isfinite().all()) or not torch.allclose(M, M.mT, atol=UNIT):
+        raise ValueError(f"`M` must be a finite symmetric matrix, got shape {tuple(M.shape)}.")
+    off = float((M.diagonal() - 1).abs().amax())
+    if off > UNIT:
+        raise ValueError(
+            f"`M` must have unit diagonal, got one that is off by {off:.3g}. Divide every row of "
+            "H by its root mean square first, as batch normalisation does."
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LayerDrift(Bound):
+    """`δ_F` tells the growth of `‖M‖²` over one layer up to a remainder of second order in `gamma`.
+
+    The printed remainder `O(gamma)` is not sharp: odd orders vanish by the symmetry of the weights.
+    Its constant is not known; `d² max(|δ_F|, d²)` is above all that was found at widths 2 to 10.
+    """
+
+    name: ClassVar[str] = "layer-drift"
+    source: ClassVar[str] = "Daneshmand et al. 2020, Lemma 7"
+    statement: ClassVar[str] = "|(E‖M₊‖² - ‖M‖²)/γ² - δ_F(M)| ≤ γ² d² max(|δ_F|, d²)"
+    sense: ClassVar[Sense] = "at most"
+
+    site: str
+    growth: Estimate
+    drift: Estimate
+    gamma: float
+    width: int
+    weights: Weights
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (
+            Assumption(
+                "weights are independent with a symmetric law", self.weights != "asymmetric"
+            ),
+            Assumption("gamma times the width is at most 1", self.gamma * self.width <= 1),
+        )
+
+    def measured(self) -> Estimate:
+        g, d = self.growth, self.drift
+        low, high = g.low - d.high, g.high - d.low
+        least = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+        return Estimate(abs(g.value - d.value), least, max(abs(low), abs(high)), g.how, g.risk)
+
+    def limit(self) -> Estimate:
+        size = max(abs(self.drift.value), float(self.width) ** 2)
+        return Estimate.rounded(self.gamma**2 * self.width**2 * size, ulps=64)
+
+    @classmethod
+    def of(
+        cls,
+        M: Float[Tensor, "d d"],
+        gamma: float,
+        *,
+        weights: Weights = "gaussian",
+        generator: torch.Generator | None = None,
+    ) -> "LayerDrift":
+        """Sample one layer after the state `M`."""
+        growth = layer_growth(M, gamma, weights=weights, generator=generator)
+        return cls("one layer", growth, drift(M), gamma, len(M), weights)
+
 
 SMALL = 0.3  # gamma * width up to which the expansions in gamma were found to hold
 SOURCE = "Daneshmand et al. 2020"

@@ -8,23 +8,22 @@ from sigmascope.theory.jacot2023.norms import (
     Frames,
     JacobianCost,
     JacobianRank,
+    JacobianVariation,
     OneFrame,
+    ProductCorrection,
+    TangentOnSegments,
     bottleneck_frames,
+    jacobian_variation_bound,
     polar,
 )
-from sigmascope.theory.jacot2023.products import ProductCorrection
-from sigmascope.theory.jacot2023.representations import RepresentationRank, RepresentationSize
 from sigmascope.theory.jacot2023.tangents import (
+    RepresentationRank,
+    RepresentationSize,
     TangentCurvature,
     balance,
     mixed_derivative,
     ntk_kernel,
     ntk_trace,
-)
-from sigmascope.theory.jacot2023.variations import (
-    JacobianVariation,
-    TangentOnSegments,
-    jacobian_variation_bound,
 )
 
 THEOREMS: tuple[type[OfModels], ...] = (

@@ -1,7 +1,9 @@
 """What the norm of the parameters must be at least: Theorem 3 and Theorem 6."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 from typing import ClassVar, final
 
 import torch
@@ -9,17 +11,20 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.probes.structure import Point
-from sigmascope.records import Estimate, Sense, entrywise
-from sigmascope.theory.jacot2023.constructions.linear_maps import EPS, SOURCE
+from sigmascope.probes.structure import Point, Stack
+from sigmascope.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
+from sigmascope.theory.jacot2023.constructions import EPS, SOURCE
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
     largest_cost,
     log_volume,
+    points,
     schatten_cost,
     singular_values,
+    spectral_norm,
     weight_norm,
 )
+from sigmascope.theory.jacot2023.tangents import ntk_norm
 
 STEPS = 4  # roundings of a step of the frames for each of a step of the Jacobian
 
@@ -213,3 +218,200 @@ def one_frame(point: Point) -> tuple[Estimate, Estimate]:
         distance = distance + _distance(W, above, V)
         V = above
     return distance, bound
+
+
+# ------------------------------------------------------------------------------
+# The second correction of a product: Proposition 4, where it can be checked.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ProductCorrection(OfStacks):
+    """How irregular a product of linear layers is, is at most what its layers are together.
+
+    The square root of the second correction is a distance from isometries, which adds up along a
+    composition whose first corrections add up. Equal ranks alone do not do: a product that passes
+    less than its layers keep is more irregular than they are.
+    """
+
+    name: ClassVar[str] = "product-correction"
+    source: ClassVar[str] = f"{SOURCE}, Prop. 4 (1), for linear layers of one rank"
+    statement: ClassVar[str] = "√R2(W_L ⋯ W_1) ≤ Σ √R2(W_l), R2(A) = 2 Σ log² s_i(A)"
+
+    def more(self) -> tuple[Assumption, ...]:
+        assert self.point is not None
+        linear = Assumption("the network is linear", self.point.stack.slope == 1)
+        if not linear.met:
+            return (linear,)
+        spectra = self.point.stack.spectra
+        whole = (*spectra, self.point.spectrum)
+        ranks = [len(singular_values(s)) for s in whole]
+        known = all(_decided(s, k) for s, k in zip(whole, ranks, strict=True))
+        said = f"the product has the rank of every layer (ranks {', '.join(map(str, ranks))})"
+        alike = len(set(ranks)) == 1
+        same = Assumption(said, alike if known or not alike else None)
+        return (linear, same, self._additive(spectra))
+
+    def _additive(self, spectra: Sequence[Spectrum]) -> Assumption:
+        """Whether `log |A|_+` of the product is the sum of those of its layers.
+
+        It is for certain where the rank is the width of every hidden layer, as determinants
+        multiply. Elsewhere it can be refuted by numbers, and never proved by them.
+        """
+        assert self.point is not None
+        apart = log_volume(singular_values(self.point.spectrum))
+        for s in spectra:
+            apart = apart - log_volume(singular_values(s))
+        rank = len(singular_values(self.point.spectrum))
+        hidden = [len(W) for W in self.point.stack.weights[:-1]]
+        refuted = apart.low > 0 or apart.high < 0
+        met = False if refuted else True if all(n == rank for n in hidden) else None
+        return Assumption(
+            "the pseudo-determinants of the layers multiply, R1(fg) = R1(f) + R1(g)", met
+        )
+
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        layers = map(_log_distance, point.stack.spectra)
+        return _log_distance(point.spectrum), sum(layers, Estimate.exactly(0.0))
+
+    @classmethod
+    def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["ProductCorrection"]:
+        """Once: a linear network is the same everywhere."""
+        if stack.slope == 1 and len(rows):
+            yield cls("network", stack.at(rows[0]))
+
+
+def _decided(s: Spectrum, known: int) -> bool:
+    """Whether the singular values that are not known are zero for certain, for there are none."""
+    return known == len(s.sigma)
+
+
+def _log_distance(s: Spectrum) -> Estimate:
+    """`√R2`."""
+    squares = (e.log() ** 2 for e in singular_values(s))
+    return (2 * sum(squares, Estimate.exactly(0.0))).sqrt()
+
+
+# ------------------------------------------------------------------------------
+# What it costs that the Jacobian differs between two inputs.
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPairs(OfStacks):
+    """A theorem about two inputs.
+
+    Attributes:
+        other: The network at the second input.
+    """
+
+    relu_only: ClassVar[bool] = True
+
+    other: Point | None = None
+
+    @classmethod
+    def on(cls, stack: Stack, rows: Float64[Tensor, "n d"]) -> Iterator["_OfPairs"]:
+        """The theorem on a stack, for inputs that follow each other."""
+        for (a, p), (b, q) in pairwise(points(stack, rows)):
+            yield cls(f"{a} and {b}", p, "", q)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class JacobianVariation(_OfPairs):
+    """The norm pays for the Jacobians at two inputs, and for their difference."""
+
+    name: ClassVar[str] = "jacobian-variation"
+    source: ClassVar[str] = f"{SOURCE}, Prop. 13"
+    statement: ClassVar[str] = (
+        "Σ ‖W_l‖² ≥ (L ‖Jf(x)‖_{2/L}^{2/L} + L ‖Jf(y)‖_{2/L}^{2/L}) / 2 + C^{-2} ‖Jf(x) - Jf(y)‖_*"
+    )
+    sense: ClassVar[Sense] = "at least"
+
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        assert self.other is not None
+        return weight_norm(point.stack), _variation(point, self.other, _constant(point, self.other))
+
+
+def jacobian_variation_bound(
+    first: Point, second: Point, *, constant: float | None = None
+) -> float:
+    """What the norm of a ReLU stack is at least, from the Jacobians at two inputs.
+
+    Args:
+        first: The stack at one input.
+        second: At another.
+        constant: C, at least 1: a bound on the norms of the derivatives of and by every layer; of
+            the two chains if not given.
+
+    Source:
+        Jacot 2023, Prop. 13.
+    """
+    C = _constant(first, second) if constant is None else Estimate.exactly(constant)
+    return _variation(first, second, C).value
+
+
+def _variation(first: Point, second: Point, C: Estimate) -> Estimate:
+    depth = first.stack.depth
+    costs = [schatten_cost(singular_values(p.spectrum), depth) for p in (first, second)]
+    s = spectrum(first.jacobian - second.jacobian, route="exact")
+    gap = sum(p.errors.jacobian + EPS * float(p.jacobian.norm()) for p in (first, second))
+    ends = (s.low - gap).clamp_min(0), s.high + gap
+    apart = sum(entrywise(s.sigma, *ends, how=s.how), Estimate.exactly(0.0))
+    return (costs[0] + costs[1]) / 2 + apart / C**2
+
+
+def _constant(first: Point, second: Point) -> Estimate:
+    """C of the two chains: the largest norm of a derivative of or by a layer, or 1."""
+    norms = [Estimate.exactly(1.0)]
+    for point in (first, second):
+        errors = point.errors
+        for chain, gap in zip(_chains(point), (*errors.chains, *errors.reads), strict=True):
+            norms.append(spectral_norm(chain, gap))
+    return largest(*norms)
+
+
+def _chains(point: Point) -> Iterator[Tensor]:
+    """`∂z_l/∂x`, then `∂f/∂α_{l-1}`: the derivatives that end or begin before an activation."""
+    weights = point.stack.weights
+    yield from (W @ F for W, F in zip(weights, point.forwards, strict=True))
+    yield from (B @ W for W, B in zip(weights, point.backwards, strict=True))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TangentOnSegments(_OfPairs):
+    """Where no unit changes between two inputs, the tangent kernel is large at one of them."""
+
+    name: ClassVar[str] = "ntk-on-segments"
+    source: ClassVar[str] = f"{SOURCE}, Prop. 9 (2)"
+    statement: ClassVar[str] = (
+        "max(‖Θ(x,x)‖, ‖Θ(y,y)‖) ≥ (L/4) ‖x-y‖² ‖Jf u‖^{2-2/L}, u = (y-x)/‖y-x‖"
+    )
+    sense: ClassVar[Sense] = "at least"
+
+    def more(self) -> tuple[Assumption, ...]:
+        assert self.point is not None
+        assert self.other is not None
+        units = list(zip(self.point.preactivations, self.other.preactivations, strict=True))[:-1]
+        same = all(bool(((a > 0) == (b > 0)).all()) for a, b in units)
+        decided = self.point.errors.decided and self.other.errors.decided
+        apart = bool((self.point.x != self.other.x).any())
+        met = same and apart
+        said = "no unit changes its side between the inputs"
+        return (Assumption(said, met if decided or not apart else None),)
+
+    def both(self, point: Point) -> tuple[Estimate, Estimate]:
+        assert self.other is not None
+        step, depth = self.other.x - point.x, point.stack.depth
+        gap = EPS * float(point.x.norm() + self.other.x.norm())
+        size = Estimate.sum_of_squares(step).sqrt() + Estimate.within(0.0, gap)
+        moved = point.jacobian @ step
+        spread = point.errors.jacobian + (len(step) + 2) * EPS * float(point.jacobian.norm())
+        along = Estimate.sum_of_squares(moved).sqrt()
+        along = along + Estimate.within(
+            0.0,
+            spread * size.high + gap * spectral_norm(point.jacobian, point.errors.jacobian).high,
+        )
+        slope = (along / size).at_least(0.0)
+        limit = depth / 4 * size**2 * slope ** (2 - Fraction(2, depth))
+        return largest(*(ntk_norm(p) for p in (point, self.other))), limit

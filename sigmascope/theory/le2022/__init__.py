@@ -4,14 +4,20 @@ from sigmascope.theory.le2022 import conservation
 from sigmascope.theory.le2022.alignments import (
     Alignment,
     Pair,
+    RankOne,
+    RankOnePrinted,
+    Tail,
     alignment,
     alignment_lower_bound,
     linear_pairs,
 )
-from sigmascope.theory.le2022.rank_ones import RankOne, RankOnePrinted
-from sigmascope.theory.le2022.ranks import Layer, RankOneBound, rank_one_bound
-from sigmascope.theory.le2022.signs import SignRecord, Stability
-from sigmascope.theory.le2022.tails import Tail
+from sigmascope.theory.le2022.ranks import (
+    Layer,
+    RankOneBound,
+    SignRecord,
+    Stability,
+    rank_one_bound,
+)
 
 __all__ = [
     "Alignment",

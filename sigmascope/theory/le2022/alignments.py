@@ -11,10 +11,138 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.probes import Subject
-from sigmascope.probes.symmetry import Passed, Symmetry
+from sigmascope.probes.symmetry import Part, Passed, Symmetry
 from sigmascope.records import Assumption, Estimate, Sense
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.le2022.conservation.invariants import SOURCE, Tensors
+from sigmascope.theory.le2022.ranks import PRINTED, SHARP, Layer, RankOneBound, rank_one_bound
+
+# ------------------------------------------------------------------------------
+# The linear layers at the end of a network.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The linear layers at the end of a network.
+
+    Attributes:
+        layers: In the order of the forward pass, without the last.
+        last: The weight of the last layer.
+        biased: Whether one of them, the last one left out, has a bias.
+        skipped: The layers at which the tail begins because an identity skip adds to what they
+            write; empty where it begins for another reason.
+    """
+
+    layers: tuple[Layer, ...]
+    last: Float64[Tensor, "outputs m"]
+    biased: bool
+    skipped: str = ""
+
+    @classmethod
+    def of(cls, subject: Subject) -> "Tail | None":
+        """The tail of a network; None where the last layer reads no linear layer.
+
+        Args:
+            subject: Its families of units all of which may be mixed are followed from the output.
+        """
+        parameters = {n: p.detach() for n, p in subject.model.named_parameters()}
+        fixed = {f.tensor for f in subject.symmetries.fixed if f.side == "rows"}
+        families = [f for f in subject.symmetries.scalings if _linear(f)]
+        ends = [f for f in families if len(_above(f)) == 1 and _above(f)[0].tensor in fixed]
+        if len(ends) != 1:
+            return None
+        (end,) = _above(ends[0])
+        assert end.frame is not None
+        last = end.frame.slabs(parameters[end.tensor], "rows").double().cpu()
+        path, skipped = _path(families, ends[0])
+        layers = [_layer(families, f, below, parameters) for f, below in path]
+        biased = any(p.side == "entries" for f, _ in path for p in f.parts)
+        return cls(tuple(reversed(layers)), last, biased, skipped)
+
+
+def _linear(family: Symmetry) -> bool:
+    """Whether all units may be mixed, exactly, and on other batches too."""
+    if Passed.ACTIVATION in family.passed:
+        return False
+    return not family.slack and family.groups == 1 and bool(_below(family))
+
+
+def _above(family: Symmetry) -> list[Part]:
+    return [p for p in family.parts if p.factor == 1 and p.side == "columns"]
+
+
+def _below(family: Symmetry) -> list[Part]:
+    return [p for p in family.parts if p.factor == -1 and p.side == "rows"]
+
+
+Step = tuple[Symmetry, Symmetry | None]
+
+
+def _path(families: Sequence[Symmetry], top: Symmetry) -> tuple[list[Step], str]:
+    """The units between layers, from the last ones backwards, each with those before them.
+
+    It ends where the path is no longer linear, and at an identity skip: there nothing is conserved
+    between a layer and the next, only between all that share the stream.
+    """
+    path: list[Step] = []
+    family: Symmetry | None = top
+    while family is not None:
+        names = {p.tensor for p in _below(family)}
+        if names & {p.tensor for p in _above(family)}:
+            return path, " + ".join(p.tensor for p in _below(family))
+        reading = (f for f in families if {p.tensor for p in _above(f)} & names)
+        below = next((f for f in reading if f is not family and not _inside(f, names)), None)
+        path.append((family, below))
+        family = below
+    return path, ""
+
+
+def _layer(
+    families: Sequence[Symmetry], family: Symmetry, below: Symmetry | None, parameters: Tensors
+) -> Layer:
+    """The layer that writes a family of units, which reads those before it."""
+    written = _below(family)
+    names = {p.tensor for p in written}
+    inside = next((f for f in families if _inside(f, names)), None)
+    outer = torch.cat([_slabs(p, parameters) for p in written], dim=1)
+    read = [] if below is None else [p for p in _above(below) if p.tensor in _reach(names, inside)]
+    inner = torch.cat([_slabs(p, parameters) for p in read], dim=1).mT if read else outer[:1]
+    return Layer(
+        " + ".join(p.tensor for p in written),
+        outer,
+        inner,
+        None if inside is None or len(names) == 1 else _balance(inside, parameters),
+        max((_copies(p, parameters) for p in read if p.tensor in names), default=1),
+    )
+
+
+def _reach(names: set[str], inside: Symmetry | None) -> set[str]:
+    """The tensors of a layer: of a residual block, those that its hidden units read too."""
+    return names | (set() if inside is None else {p.tensor for p in _below(inside)})
+
+
+def _inside(family: Symmetry, names: set[str]) -> bool:
+    """Whether a family is that of the hidden units of a block, whose U is among the names."""
+    above, below = ([p.tensor for p in side] for side in (_above(family), _below(family)))
+    return len(names) > 1 and len(above) == 1 and above[0] in names and below[0] not in names
+
+
+def _slabs(part: Part, parameters: Tensors) -> Tensor:
+    return part.slabs(parameters[part.tensor]).double().cpu()
+
+
+def _copies(part: Part, parameters: Tensors) -> int:
+    """Entries that one unit that is read has in one row."""
+    assert part.frame is not None
+    return _slabs(part, parameters).shape[1] // part.frame.counts[0]
+
+
+def _balance(family: Symmetry, parameters: Tensors) -> Tensor:
+    above = torch.cat([_slabs(p, parameters) for p in _above(family)], dim=1)
+    below = torch.cat([_slabs(p, parameters) for p in _below(family)], dim=1)
+    return above @ above.mT - below @ below.mT
+
 
 EPS = 2.0**-52
 ROUNDINGS = 8  # of a scalar product and of a squared cosine
@@ -193,7 +321,7 @@ def linear_pairs(subject: Subject) -> Iterator[tuple[str, str, Pair]]:
             continue
         if Passed.ACTIVATION in family.passed:  # linear on this batch, where no unit is off
             continue
-        below, above = (_slabs(family, parameters, side) for side in (-1, 1))
+        below, above = (_sides(family, parameters, side) for side in (-1, 1))
         if below and above:
             yield _names(family, -1), _names(family, 1), Pair.joined(below, above)
 
@@ -203,7 +331,7 @@ def _names(family: Symmetry, sign: int) -> str:
     return " + ".join(dict.fromkeys(p.tensor for p in parts))
 
 
-def _slabs(family: Symmetry, parameters: Tensors, sign: int) -> list[Tensor]:
+def _sides(family: Symmetry, parameters: Tensors, sign: int) -> list[Tensor]:
     """Of what comes in (-1) or goes out (+1); nothing where the factors are not all one."""
     parts = [p for p in family.parts if p.factor * sign > 0]
     if any(abs(p.factor) != 1 for p in parts):
@@ -247,3 +375,108 @@ class Alignment(OfModels):
     def facts(cls, subject: Subject) -> Iterator["Alignment"]:
         for below, above, pair in linear_pairs(subject):
             yield cls(f"{below} ~ {above}", pair)
+
+
+# ------------------------------------------------------------------------------
+# Theorem 2 on a model.
+
+
+@dataclass(frozen=True, slots=True)
+class _RankOne(OfModels):
+    """How far a layer is from rank one, against the constant that training started with.
+
+    Of one set of weights alone the inequality is an identity: `D` follows from the weights. It says
+    something of weights that were trained, with the `D` from before; see `since`.
+
+    Attributes:
+        site: The layer.
+        now: The layer's singular values, and the D that follows from its weights of today.
+        start: The D of the start of training; None where it is not known.
+        outputs: Of the network.
+        biased: Whether a layer of the tail has a bias.
+    """
+
+    views: ClassVar[tuple[str, ...]] = ("balances",)
+    cost: ClassVar[int]
+
+    site: str
+    now: RankOneBound | None
+    start: Estimate | None
+    outputs: int
+    biased: bool
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return (
+            Assumption("only linear maps between the last layers", self.now is not None),
+            Assumption("the network has one output", self.outputs == 1),
+            Assumption("the last layers have no biases", not self.biased),
+            Assumption(
+                "D is that of the start of training (`RankOne.since`)",
+                None if self.start is None else True,
+            ),
+        )
+
+    def measured(self) -> Estimate:
+        assert self.now is not None  # else the theorem does not apply
+        return self.now.excess
+
+    def limit(self) -> Estimate:
+        assert self.now is not None
+        today = self.now.D
+        if self.start is None:
+            return Estimate(today.value, -math.inf, today.high, "of these weights")
+        # steps of finite size change the balances, and D with them: so much higher it may be
+        most = max(self.start.high, today.high)
+        return Estimate(self.start.value, self.start.low, most, "of the start")
+
+    @classmethod
+    def facts(cls, subject: Subject) -> Iterator["_RankOne"]:
+        yield from cls._of(Tail.of(subject), None)
+
+    @classmethod
+    def since(cls, start: Subject, now: Subject) -> Iterator["_RankOne"]:
+        """The theorem for weights that were trained.
+
+        Args:
+            start: The model before training.
+            now: The same model after it.
+        """
+        yield from cls._of(Tail.of(now), Tail.of(start))
+
+    @classmethod
+    def _of(cls, tail: Tail | None, before: Tail | None) -> Iterator["_RankOne"]:
+        if tail is None:
+            return
+        known = {} if before is None else {b.site: b.D for b in _bounds(before, cls.cost)}
+        ends = len(tail.last), tail.biased
+        for bound in _bounds(tail, cls.cost):
+            yield cls(bound.site, bound, known.get(bound.site), *ends)
+        if tail.skipped:
+            yield cls(f"{tail.skipped} (an identity skip)", None, None, *ends)
+
+
+def _bounds(tail: Tail, cost: int) -> tuple[RankOneBound, ...]:
+    row = tail.last[:1]  # with several outputs the theorem declines
+    return rank_one_bound(tail.layers, row, block_cost=cost)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RankOne(_RankOne):
+    """What balances leave a linear tail of rank above one stays bounded as its weights grow."""
+
+    name: ClassVar[str] = "rank-one"
+    source: ClassVar[str] = f"{SOURCE}, Theorem 2 (13), with the sharp constants"
+    statement: ClassVar[str] = "‖W_j‖_F² - S_j ‖W_j‖² ≤ D_j, with 2 for each residual block"
+    cost: ClassVar[int] = SHARP
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RankOnePrinted(_RankOne):
+    """The same with the constants as printed, and the factor they lack where needed."""
+
+    name: ClassVar[str] = "rank-one-printed"
+    source: ClassVar[str] = f"{SOURCE}, Theorem 2 (13)"
+    statement: ClassVar[str] = "‖W_j‖_F² - S_j ‖W_j‖² ≤ D_j, with 8 for each residual block"
+    cost: ClassVar[int] = PRINTED

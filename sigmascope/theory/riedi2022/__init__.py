@@ -12,15 +12,18 @@ from sigmascope.theory.riedi2022.curvature import (
     loss_curvature,
     neuron_limit,
 )
-from sigmascope.theory.riedi2022.hard_bounds import HardBounds, hard_bounds
-from sigmascope.theory.riedi2022.random_weights.edelman import EdelmanLaw
-from sigmascope.theory.riedi2022.random_weights.residual_layers import (
+from sigmascope.theory.riedi2022.random_weights import (
     OF_RESIDUAL_LAYERS,
+    EdelmanLaw,
     ResidualLayer,
 )
-from sigmascope.theory.riedi2022.skip_conditions import SkipConditionBounds, skip_condition_bounds
-from sigmascope.theory.riedi2022.skips import OF_SKIPS, Skip
-from sigmascope.theory.riedi2022.weights import OF_WEIGHTS, Weights
+from sigmascope.theory.riedi2022.skips import (
+    OF_SKIPS,
+    Skip,
+    SkipConditionBounds,
+    skip_condition_bounds,
+)
+from sigmascope.theory.riedi2022.weights import OF_WEIGHTS, HardBounds, Weights, hard_bounds
 
 THEOREMS: tuple[type[Bound], ...] = (
     *OF_SKIPS,

@@ -6,12 +6,190 @@ are on the negative side, where its slope is `η`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 
-from sigmascope.records import Assumption, Estimate
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import OfFacts, row
-from sigmascope.theory.riedi2022.hard_bounds import HardBounds, Weights
-from sigmascope.theory.riedi2022.intervals import SOURCE
+from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
+
+# ------------------------------------------------------------------------------
+# How badly conditioned a skip layer with small weights can be, in numbers.
+
+
+@dataclass(frozen=True, slots=True)
+class HardBounds:
+    """What is known of `κ(M(1) D)` from `c`, `n`, `m` and `η`; infinite where a condition fails.
+
+    Attributes:
+        printed: By equation number, as the paper has them.
+        sharper: `(101)` with the root that its own proof gives.
+        best: By interlacing, `(1 + cn) / (1 - cn)` over `η` for leaky activations: never larger
+            than any of the others.
+    """
+
+    printed: dict[str, float]
+    sharper: float
+    best: float
+
+
+def hard_bounds(c: float, n: int, *, m: int, eta: float) -> HardBounds:
+    """Every sure bound of `κ(M(1) D)`.
+
+    Args:
+        c: Largest size of a weight.
+        n: Width.
+        m: Units on the negative side.
+        eta: Their slope, in [-1, 1]; the bounds in print are for -1 and for 0 to 1.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Source:
+        Riedi et al. 2022, Theorems 30 to 32; interlacing by their Eq. (23) and Lemma 24.
+
+    Example:
+        >>> found = hard_bounds(1 / 24, 8, m=2, eta=0)
+        >>> round(found.printed["(90)"], 6), round(found.best, 6)
+        (8.0, 2.0)
+    """
+    if not (c >= 0 and n >= 1 and 0 <= m <= n and -1 <= eta <= 1):
+        raise ValueError(
+            f"`hard_bounds` needs c >= 0, n >= 1, 0 <= m <= n and -1 <= eta <= 1, got c={c}, n={n},"
+            f" m={m}, eta={eta}."
+        )
+    cn = c * n
+    left = float(1 - Fraction(c) * n)  # 1 - cn, of which rounding would leave nothing near c = 1/n
+    small = left > 0
+    relu = small and eta == 0 and 1 <= m < n
+    leaky = small and 0 < eta <= 1
+    loss = (1 - eta) * m * (3 * c + 1)
+    squares = left**2 - 4 * (1 - eta) * math.sqrt(m)
+    printed = {
+        "(88)": _over(cn, left) if small and eta == -1 else math.inf,
+        "(89)": _over(cn, _root(1 - 2 * cn * (1 + n))) if relu else math.inf,
+        "(90)": _over(cn, left - math.sqrt(m / n)) if relu else math.inf,
+        "(91)": _over(cn, _root(1 - 2 * cn * (1 + 2 * m))) if relu else math.inf,
+        "(100)": _over(cn, _root(squares)) if leaky and n >= 5 else math.inf,
+        "(101)": _over(cn, left - loss) if leaky else math.inf,
+    }
+    root = (1 - eta) * math.sqrt(m * (3 * c + 1))
+    sharper = _over(cn, left - root) if leaky else math.inf
+    slope = abs(eta) if eta != 0 and m > 0 else 1.0
+    best = _over(cn, left) / slope if small and (m < n or eta != 0) else math.inf
+    return HardBounds(printed, sharper, best)
+
+
+def _over(cn: float, below: float) -> float:
+    return (1 + cn) / below if below > 0 else math.inf
+
+
+def _root(x: float) -> float:
+    return math.sqrt(x) if x > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The facts: how large the weights are, and the singular values of what they make.
+
+    Attributes:
+        c: Largest size of a weight.
+        n: Width.
+        m: Units of the trained layer on the negative side.
+        eta: Their slope.
+        bypassed: Singular values of `Mo`.
+        largest_entry: Of `Mo`.
+        skipped: Of `M(1)`.
+        read: Of `M(1) D`.
+        site: Which layers.
+    """
+
+    c: float
+    n: int
+    m: int
+    eta: float
+    bypassed: Spectrum
+    largest_entry: float
+    skipped: Spectrum
+    read: Spectrum
+    site: str = "weights"
+
+    @classmethod
+    def of(
+        cls,
+        weights: Sequence[Float[Tensor, "n n"]],
+        slopes: Sequence[Float[Tensor, " n"]],
+        *,
+        off: Bool[Tensor, " n"],
+        eta: float,
+        site: str = "weights",
+    ) -> "Weights":
+        """Multiply layers out.
+
+        Args:
+            weights: `W_1` to `W_p`, square, of one size.
+            slopes: Diagonals of `D_1` to `D_p`, none above 1 in size.
+            off: The units of the trained layer that are on the negative side.
+            eta: Their slope.
+            site: Which layers.
+
+        Raises:
+            ValueError: If the sizes do not fit.
+        """
+        Ws = [W.detach().double().cpu() for W in weights]
+        n = len(off)
+        if not Ws or any(W.shape != (n, n) for W in Ws) or len(slopes) != len(Ws):
+            raise ValueError(
+                f"`weights` must be square matrices of the size {n} of `off`, with one diagonal "
+                f"each, got shapes {[tuple(W.shape) for W in Ws]} and {len(slopes)} diagonals."
+            )
+        Mo = torch.eye(n, dtype=torch.float64)
+        for W, d in zip(Ws, slopes, strict=True):
+            Mo = d.double()[:, None] * (W @ Mo)
+        skipped = Mo + torch.eye(n, dtype=torch.float64)
+        D = torch.ones(n, dtype=torch.float64).masked_fill(off, eta)
+        return cls(
+            max(W.abs().max().item() for W in Ws),
+            n,
+            int(off.sum()),
+            eta,
+            exact(Mo),
+            Mo.abs().max().item(),
+            exact(skipped),
+            exact(skipped * D),
+            site,
+        )
+
+    @property
+    def gap(self) -> float:
+        """Rounding of a singular value."""
+        return blur(self.bypassed, self.skipped, self.read) + 8 * self.n * EPS
+
+    @property
+    def condition(self) -> Estimate:
+        """`κ(M(1) D)`, over the values that are not zero by construction."""
+        rank = self.n - (self.m if self.eta == 0 else 0)
+        if rank == 0:
+            return Estimate.exactly(math.inf, how="no unit is on")
+        return ratio(self.read.sigma[0].item(), self.read.sigma[rank - 1].item(), self.gap)
+
+    def summed(self, value: float) -> Estimate:
+        """A number made of n roundings."""
+        return Estimate.rounded(value, ulps=8 * self.n)
+
+    def small(self) -> Assumption:
+        """What every bound here needs; decided without rounding."""
+        return Assumption("c < 1/n", Fraction(self.c) * self.n < 1)
+
+    @property
+    def bounds(self) -> HardBounds:
+        """What the size of the weights promises."""
+        return hard_bounds(self.c, self.n, m=self.m, eta=self.eta)
 
 
 def _entries(

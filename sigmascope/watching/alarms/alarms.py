@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 
 from sigmascope.quantities import WATCH
 from sigmascope.records import Estimate, Finding, Reading
-from sigmascope.watching.alarms.rules import RULES
-from sigmascope.watching.alarms.signs import Rule, Sign
+from sigmascope.watching.alarms.rules import RULES, Rule, Sign
 from sigmascope.watching.alarms.tracks import Tracks
-from sigmascope.watching.columns import Column
-from sigmascope.watching.looks import OVER
+from sigmascope.watching.looks import OVER, Column
 
 LOG = logging.getLogger("sigmascope")
 

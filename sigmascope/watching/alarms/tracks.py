@@ -10,12 +10,246 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from statistics import median
 from typing import Literal
 
 from sigmascope.quantities import quantity
-from sigmascope.watching.alarms.loss_tracks import LossTrack
-from sigmascope.watching.alarms.rate_tracks import RateTrack
-from sigmascope.watching.columns import Column
+from sigmascope.watching.looks import Column
+
+# ------------------------------------------------------------------------------
+# The loss, followed at every step where that costs nothing: the first that shows what went wrong.
+#
+# Losses of batches scatter, the more the better the model is, so that what counts is their mean
+# over some steps, against a slow mean, its scatter, and how far the loss has come since the start.
+#
+# Ruin that is slow lifts the slow mean with it. Against that stand the losses of the best time so
+# far: where three in four of the last are above nine in ten of those, it is not a burst, of which
+# healthy runs have many, but all batches that have become worse.
+
+
+FAST, SLOW, DOWN = 0.35, 0.03, 0.06  # weights of the last loss; learning is followed sooner
+YOUNG_LOSSES = 15  # losses in which the slow mean is the plain one
+SCATTER, PART, WAY = 5.5, 0.3, 0.08  # times the scatter, of the slow mean, of the way so far
+CLIPPED = 2.2  # limits above the slow mean that one loss may count as: a single one is no rise
+RISES = 0.35  # of the limit
+HINT = 0.25  # of the limit: a look is worth its price
+EARLY, NEAR = 40, 0.9  # losses, and of the first ones: nothing was learned
+TOP = 0.5  # of the limit: one loss above it is heard at once
+WINDOW, FEWEST, EACH = 48, 16, 8  # steps that are judged together, losses at least, steps between
+LOWER, UPPER = 0.25, 0.9  # quantiles: of the last losses, and of the best
+SAFER = 10  # losses, fewer than all, for each of which one less may be below
+UNDONE, REGAINED = 0.03, 0.5  # of the way from the start; and of that, where it is over
+TWICE = 2  # times in a row
+CALM = 16  # losses of which the median is usual
+
+
+@dataclass(slots=True)
+class LossTrack:
+    """What losses have been.
+
+    Attributes:
+        count: Of losses.
+        fast: Mean of the last few.
+        slow: Mean over some tens of steps; losses beyond the limit are not taken in.
+        scatter: Usual distance of a loss from the mean of the few before: no fall of the loss.
+        start: Mean of the first losses.
+        finite: Whether the last was a number.
+        beyond: Losses in a row that were beyond the limit.
+        risen: Losses in a row that were not calm.
+        best: Median of the best time so far, and the upper end of its losses; None before any.
+        since: Steps since then.
+        drifted: How often in a row all losses had become worse.
+        undone: Of the way from the start to the best, how much is lost; 0 while nothing is known.
+    """
+
+    count: int = 0
+    fast: float = 0.0
+    slow: float = 0.0
+    scatter: float = 0.0
+    start: float = 0.0
+    finite: bool = True
+    beyond: int = 0
+    risen: int = 0
+    best: tuple[float, float] | None = None
+    since: int = 0
+    drifted: int = 0
+    undone: float = 0.0
+    _due: int = EACH
+    _last: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    _calm: deque[float] = field(default_factory=lambda: deque(maxlen=CALM))
+
+    def add(self, loss: float, steps: int = 1) -> None:
+        """Take a loss that stands for so many steps."""
+        self.finite = math.isfinite(loss)
+        if not self.finite:
+            return
+        self.count += 1
+        self._compare(loss, steps)
+        young = self.count <= YOUNG_LOSSES
+        weight = 1 / self.count
+        given, loss = loss, loss if young else min(loss, self.slow + CLIPPED * self.limit)
+        stray = abs(loss - self.fast) if self.count > 1 else 0.0
+        self.fast += max(weight, FAST) * (loss - self.fast)
+        if young:
+            self.start += weight * (loss - self.start)
+        gap = loss - self.slow if self.count > 1 else 0.0
+        if young or gap < TOP * self.limit:
+            self.risen = 0
+            self._calm.append(given)
+        else:
+            self.risen += steps
+        if not young and self.excess > 1:
+            self.beyond += 1
+            if self.beyond > 2 / SLOW:  # it is what losses are now
+                self.slow = self.fast = given
+            return
+        self.beyond = 0
+        for_all = steps if gap < TOP * self.limit else 1  # of what is strange others are not
+        slowly = max(weight, min(SLOW * for_all, 0.5))
+        self.slow += (max(slowly, DOWN) if gap < 0 else slowly) * gap if self.count > 1 else loss
+        self.scatter += slowly * (stray - self.scatter)
+
+    def _compare(self, loss: float, steps: int) -> None:
+        """The last losses with those of the best time."""
+        self._last.append(loss)
+        self.since += steps
+        self._due -= steps
+        wanted = max(WINDOW // steps, FEWEST)
+        if self._due > 0 or len(self._last) < wanted:
+            return
+        self._due = EACH
+        last = sorted(islice(self._last, len(self._last) - wanted, None))
+        fewer = (WINDOW - wanted) // SAFER
+        low = last[max(round(LOWER * (wanted - 1)) - fewer, 0)]
+        middle, high = (last[round(q * (wanted - 1))] for q in (0.5, UPPER))
+        if self.best is None or middle < self.best[0]:
+            self.best, self.since, self.drifted, self.undone = (middle, high), 0, 0, 0.0
+            return
+        best, top = self.best
+        way = self.start - best
+        self.undone = max(middle - best, 0.0) / way if way > 0 else 0.0
+        if self.undone > UNDONE and low > top:
+            self.drifted += 1
+        elif self.undone < REGAINED * UNDONE or low <= best:
+            self.drifted = 0
+
+    @property
+    def drifts(self) -> bool:
+        """Whether all losses have become worse than at the best time, and stay so."""
+        return self.drifted >= TWICE
+
+    @property
+    def usually(self) -> float:
+        """The median of the last calm losses."""
+        return median(self._calm) if self._calm else self.slow
+
+    @property
+    def lately(self) -> float:
+        """The median of the last losses, calm or not."""
+        return median(self._last) if self._last else self.fast
+
+    @property
+    def limit(self) -> float:
+        """What the fast mean may be above the slow one."""
+        way = abs(self.start - self.slow)
+        return max(SCATTER * self.scatter, PART * abs(self.slow), WAY * way, 1e-12)
+
+    @property
+    def excess(self) -> float:
+        """The fast mean over the slow one, in limits; above 1 the loss has left what is usual."""
+        return (self.fast - self.slow) / self.limit if self.count > YOUNG_LOSSES else 0.0
+
+    @property
+    def rises(self) -> bool:
+        """Whether it does, or nothing is known of it: what else changes may then be a fault."""
+        return self.count == 0 or not self.finite or self.excess > RISES
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it is about what it was at first, and does not fall."""
+        high = self.fast >= NEAR * self.start if self.start > 0 else self.fast >= self.start
+        return self.count > EARLY and high and self.fast > self.slow - 0.02 * abs(self.slow)
+
+    @property
+    def hints(self) -> bool:
+        """Whether a look is worth its price."""
+        return not self.finite or self.excess > HINT
+
+    @property
+    def top(self) -> float:
+        """A loss at or above which the next one is to be heard at once; minus infinity for any."""
+        known = self.count > YOUNG_LOSSES and not self.hints
+        return self.slow + TOP * self.limit if known else -math.inf
+
+
+# ------------------------------------------------------------------------------
+# The learning rate at every step: schedules rise at first, and seldom leave a plateau upwards.
+
+
+PLATEAU = 30  # steps without a new maximum
+RISE = 1.01  # of the maximum, that is a new one
+HIGH, NOTHING = 0.05, 1e-3  # of the maximum, and of the rate before
+SOON = 0.01, 1.5  # of the last rate and of the maximum: beyond, it is heard at once
+AGAIN = 2.0  # times the lowest since the maximum: a cycle of the schedule begins again
+JUMP, BACK = 3.0, 1.5  # times the plateau's maximum: left for good, and as good as back
+
+
+@dataclass(slots=True)
+class RateTrack:
+    """What the learning rate has been.
+
+    Attributes:
+        highest: So far.
+        base: The highest of the plateau that was left upwards; None if none was.
+        rate: The last.
+        since: Steps since `highest` rose.
+        lowest: Since then.
+        dropped: Whether it fell from a usual height to next to nothing within one step, as no
+            schedule does before its end.
+    """
+
+    highest: float = 0.0
+    base: float | None = None
+    rate: float = 0.0
+    since: int = 0
+    lowest: float = math.inf
+    dropped: bool = False
+
+    def add(self, rate: float) -> None:
+        """Take the rate of a step."""
+        usual = self.rate > HIGH * self.highest
+        if usual and rate < NOTHING * self.rate:
+            self.dropped = True
+        elif rate > HIGH * self.highest:
+            self.dropped = False
+        self.rate = rate
+        self.since += 1
+        self.lowest = min(self.lowest, rate)
+        if rate > RISE * self.highest:
+            if self.since > PLATEAU and self.highest > 0 and self.base is None:
+                self.base = self.highest
+            self.highest, self.since, self.lowest = rate, 0, rate
+        if self.base is not None and rate <= BACK * self.base and self.since > PLATEAU:
+            self.base = None
+
+    @property
+    def jumped(self) -> bool:
+        """Whether it is far above a plateau that it has left."""
+        return self.base is not None and self.rate > JUMP * self.base
+
+    @property
+    def again(self) -> bool:
+        """Whether it was low and has risen, as where a cycle begins anew: losses rise with it."""
+        return self.rate > AGAIN * self.lowest
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        """Between which rates nothing is new that cannot wait."""
+        if not self.highest:
+            return math.inf, -math.inf
+        return SOON[0] * self.rate, SOON[1] * self.highest
+
 
 WEIGHT = 0.1  # of the last reading in what is usual
 YOUNG = 8  # readings in which what is usual is their mean

@@ -4,10 +4,8 @@ from sigmascope.watching.probes.activations import Activations
 from sigmascope.watching.probes.attention import Attention
 from sigmascope.watching.probes.balances import Balances
 from sigmascope.watching.probes.base import Found, Probe, handed
-from sigmascope.watching.probes.losses import Losses
-from sigmascope.watching.probes.norms import Gradients, Updates
-from sigmascope.watching.probes.profiles import Profiles
-from sigmascope.watching.probes.representations import Representations
+from sigmascope.watching.probes.norms import Gradients, Losses, Updates
+from sigmascope.watching.probes.representations import Profiles, Representations
 from sigmascope.watching.probes.sharpness import ProbeBatch, Sharpness
 from sigmascope.watching.probes.spectra import WeightSpectra
 

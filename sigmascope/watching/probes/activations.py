@@ -11,9 +11,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from sigmascope import quantities as q
 from sigmascope.probes.execution import layers
 from sigmascope.records import Skipped
-from sigmascope.watching.columns import Column
 from sigmascope.watching.hooks import Heard, listening, removed
-from sigmascope.watching.looks import OWN
+from sigmascope.watching.looks import OWN, Column
 from sigmascope.watching.probes.base import TRY, Found, Layout, Probe, Sharing
 from sigmascope.watching.processes import entries, features, sharded_kind
 

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sigmascope.records import Reading, SiteSpectrum, Skipped
-from sigmascope.watching.columns import Column
 from sigmascope.watching.hooks import inaudible
-from sigmascope.watching.looks import OWN
+from sigmascope.watching.looks import OWN, Column
 
 TRY = "a `probe_batch` is run as it is written"
 Found = Column | SiteSpectrum | Reading

@@ -9,11 +9,14 @@ from torch import Tensor, nn
 
 from sigmascope import quantities as q
 from sigmascope.probes.execution import layers
-from sigmascope.records import Estimate
-from sigmascope.watching.columns import Column
+from sigmascope.quantities import View
+from sigmascope.records import Estimate, Reading
+from sigmascope.survey import profile
 from sigmascope.watching.hooks import listening, removed
+from sigmascope.watching.looks import Column
 from sigmascope.watching.probes.activations import channel_of
-from sigmascope.watching.probes.base import Found, Probe, Sharing
+from sigmascope.watching.probes.base import Found, Probe, Sharing, nothing
+from sigmascope.watching.probes.sharpness import ProbeBatch
 from sigmascope.watching.processes import Processes, is_sharded, sharded_kind
 
 POSITIONS = 16  # of a sample that are taken at most, evenly spaced
@@ -165,3 +168,40 @@ def _some(x: Tensor) -> Tensor:
     rows = x.movedim(channel_of(x), -1).flatten(1, -2) if x.ndim > 2 else x[:, None]
     step = max(-(-rows.shape[1] // POSITIONS), 1)
     return rows[:, ::step].flatten(0, 1)
+
+
+# ------------------------------------------------------------------------------
+# Profiles of the model on a batch that stays the same, as it trains.
+
+
+class Profiles(Probe):
+    """What `profile` reads of the model, in some of its views.
+
+    The dearest of all: its turns come as far apart as the budget asks for.
+
+    Args:
+        model: The user's own module.
+        probe: What it is measured on.
+        views: Of `profile`.
+    """
+
+    name = "profile"
+    share = 0.25
+    first = 2
+
+    def __init__(self, model: nn.Module, probe: ProbeBatch, views: Collection[View]) -> None:
+        self._model, self._probe, self._views = model, probe, tuple(views)
+        self._found: tuple[Reading, ...] = ()
+
+    def expected(self) -> float:
+        return 0.3
+
+    def local(self) -> Tensor:
+        """Measured here: every process has the same weights and the same probe batch."""
+        of = {"targets": self._probe.targets, "loss": self._probe.loss}
+        self._found = profile(self._model, self._probe.batch, views=self._views, **of).readings
+        return nothing()
+
+    def read(self, total: Tensor) -> Iterator[Found]:
+        found, self._found = self._found, ()
+        yield from found

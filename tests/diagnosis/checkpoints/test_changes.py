@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from sigmascope.diagnosis.checkpoints import scan_findings
-from sigmascope.diagnosis.checkpoints.changes import far_moved, intruders, unmoved
+from sigmascope.diagnosis.checkpoints import far_moved, intruders, scan_findings, unmoved
 from sigmascope.records import Estimate
 from sigmascope.scanning import scan
 from tests.diagnosis.checkpoints.made import each, names

@@ -1,6 +1,6 @@
 """Facts of a scan by matrix and kind, and findings over many matrices."""
 
-from sigmascope.diagnosis.checkpoints.facts import Facts, told, worst
+from sigmascope.diagnosis.checkpoints import Facts, told, worst
 from sigmascope.records import Kind
 from tests.diagnosis.checkpoints.made import matrix, scan_of
 

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from sigmascope.diagnosis.checkpoints import RULES, scan_findings
-from sigmascope.diagnosis.checkpoints.facts import Facts
+from sigmascope.diagnosis.checkpoints import RULES, Facts, scan_findings
 from sigmascope.scanning import scan
 from tests.diagnosis.checkpoints.made import THREE, scan_of
 

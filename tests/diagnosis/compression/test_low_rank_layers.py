@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.diagnosis.compression.low_rank_layers import (
+from sigmascope.diagnosis.compression import (
     Directions,
     directions_of,
     factored,

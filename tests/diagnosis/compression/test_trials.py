@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.diagnosis.compression.low_rank_layers import directions_of, factored
-from sigmascope.diagnosis.compression.trials import Trial, largest, replaceable
+from sigmascope.diagnosis.compression import Trial, directions_of, factored, largest, replaceable
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
 

@@ -6,8 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import diagnosis, sources
-from sigmascope.diagnosis.ranking import Entry, rank, ranked_entries
-from sigmascope.diagnosis.ranking.designs import PASSES
+from sigmascope.diagnosis.ranking import PASSES, Entry, rank, ranked_entries
 from sigmascope.gate import Budget, OverBudget, Refusal
 from sigmascope.networks import mlp
 from tests.clocks import Clock, Ticking

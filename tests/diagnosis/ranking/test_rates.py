@@ -7,9 +7,19 @@ import torch
 from torch.nn import functional as F
 
 from sigmascope import sources
-from sigmascope.diagnosis.ranking import Entry, looked, ranked_entries
-from sigmascope.diagnosis.ranking.designs import COST, PASSES
-from sigmascope.diagnosis.ranking.rates import AHEAD, LAST, LONG, farthest, level, named
+from sigmascope.diagnosis.ranking import (
+    AHEAD,
+    COST,
+    LAST,
+    LONG,
+    PASSES,
+    Entry,
+    farthest,
+    level,
+    looked,
+    named,
+    ranked_entries,
+)
 from sigmascope.diagnosis.trainability import Curve, Probe
 from sigmascope.diagnosis.trainability.model import for_probing
 from sigmascope.gate import Budget

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from sigmascope import networks, sources
 from sigmascope.diagnosis.trainability import Probing, probe
+from sigmascope.diagnosis.trainability.copies import target_share
 from sigmascope.diagnosis.trainability.short_runs import LONGER, PASSES, ROUNDS
-from sigmascope.diagnosis.trainability.target_r2 import target_share
 from sigmascope.gate import Budget, OverBudget, Refusal
 from tests.clocks import Ticking
 

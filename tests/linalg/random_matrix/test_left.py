@@ -4,7 +4,7 @@ import torch
 from zoo import MATRICES, fresh
 
 from sigmascope.linalg.krylov import leading
-from sigmascope.linalg.random_matrix.left import Left
+from sigmascope.linalg.random_matrix import Left
 from sigmascope.linalg.spectra import spectrum
 
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from zoo import MATRICES, fresh
 
-from sigmascope.linalg.random_matrix import RandomSigns
-from sigmascope.linalg.random_matrix.signs import wishart_edge
+from sigmascope.linalg.random_matrix import RandomSigns, wishart_edge
 from tests.linalg.random_matrix.planted import planted
 
 
@@ -54,7 +53,7 @@ def test_magnitudes_are_kept_and_half_of_the_signs_turn():
 
 @pytest.mark.parametrize("panel", [8, 100, 2**18])
 def test_signs_are_independent_whatever_the_panels(panel, monkeypatch):
-    monkeypatch.setattr("sigmascope.linalg.random_matrix.signs.PANEL", panel)
+    monkeypatch.setattr("sigmascope.linalg.random_matrix.PANEL", panel)
     flipped = signs_of(torch.ones(60, 50))._flipped()
     assert abs(flipped.mean()) < 0.08
     assert float(torch.linalg.matrix_norm(flipped, 2)) < 1.2 * (math.sqrt(60) + math.sqrt(50))

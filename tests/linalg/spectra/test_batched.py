@@ -4,8 +4,7 @@ import pytest
 import torch
 from zoo import MATRICES, NOT_FINITE, fresh
 
-from sigmascope.linalg.spectra import spectra, spectrum
-from sigmascope.linalg.spectra.batched import _solve, _tasks
+from sigmascope.linalg.spectra import _solve, _tasks, spectra, spectrum
 
 
 @pytest.mark.parametrize("route", ["auto", "exact", "gram"])
@@ -34,7 +33,7 @@ def test_only_the_matrices_that_need_it_are_factorised_again():
 
 
 def test_groups_are_bounded_and_the_dearest_comes_first(monkeypatch):
-    monkeypatch.setattr("sigmascope.linalg.spectra.batched.TASK", 100)
+    monkeypatch.setattr("sigmascope.linalg.spectra.TASK", 100)
     matrices = [torch.ones(5, 5)] * 9 + [torch.ones(50, 50)]
     tasks = _tasks(matrices, "auto")
     assert [task.places for task in tasks] == [(9,), (0, 1, 2, 3), (4, 5, 6, 7), (8,)]
@@ -66,7 +65,7 @@ def test_leaves_the_thread_count_as_found():
 
 
 def test_leaves_the_thread_count_as_found_when_a_task_fails(monkeypatch):
-    monkeypatch.setattr("sigmascope.linalg.spectra.batched.dense_spectra", lambda *_: 1 / 0)
+    monkeypatch.setattr("sigmascope.linalg.spectra.dense_spectra", lambda *_: 1 / 0)
     found = torch.get_num_threads()
     with pytest.raises(ZeroDivisionError):
         _solve(_tasks([torch.eye(n) for n in (2, 2, 3)], "auto"))

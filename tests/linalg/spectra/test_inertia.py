@@ -6,8 +6,7 @@ from hypothesis import given, strategies as st
 from zoo import SYMMETRIC, fresh
 
 from sigmascope.linalg import soft_rank
-from sigmascope.linalg.spectra import count_above, counts_above, spectrum
-from sigmascope.linalg.spectra.inertia import _reaching
+from sigmascope.linalg.spectra import _reaching, count_above, counts_above, spectrum
 
 
 @pytest.mark.parametrize("case", SYMMETRIC)
@@ -107,7 +106,7 @@ def test_widens_the_shift_until_it_covers_the_rounding(monkeypatch):
         shifts.append(shift)
         return (3, 1e9)
 
-    monkeypatch.setattr("sigmascope.linalg.spectra.inertia._reaching", coarse)
+    monkeypatch.setattr("sigmascope.linalg.spectra._reaching", coarse)
     assert count_above(torch.eye(3), 0.5).value == 3
     assert len(shifts) == 4
     assert shifts[3] - 0.5 > 1e3 * (shifts[1] - 0.5) > 0
@@ -115,7 +114,7 @@ def test_widens_the_shift_until_it_covers_the_rounding(monkeypatch):
 
 def test_admits_that_nothing_is_known_when_no_shift_covers_the_rounding(monkeypatch):
     monkeypatch.setattr(
-        "sigmascope.linalg.spectra.inertia._reaching",
+        "sigmascope.linalg.spectra._reaching",
         lambda S, shift: (2, 1e30 * abs(shift)),
     )
     e = count_above(torch.eye(3), 0.5)

@@ -93,7 +93,7 @@ def test_auto_names_what_it_did():
 
 def test_auto_leaves_the_dense_routes_by_size_alone(monkeypatch):
     A = MATRICES["square"]
-    door = sys.modules["sigmascope.linalg.spectra.routes"]
+    door = sys.modules["sigmascope.linalg.spectra"]
     monkeypatch.setattr(door, "GRAM_LIMIT", 30**3)
     assert spectrum(A).how == "gram"
     monkeypatch.setattr(door, "GRAM_LIMIT", 30**3 - 1)

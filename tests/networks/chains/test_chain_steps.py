@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from sigmascope.networks.chains import BatchNormChain
-from sigmascope.networks.chains.chain_steps import forgetting, measures_of
+from sigmascope.networks.chains import BatchNormChain, forgetting, measures_of
 
 
 def seeded(seed=0):

@@ -1,7 +1,6 @@
 import torch
 
-from sigmascope.networks.chains import random_numbers
-from sigmascope.networks.chains.draws import product
+from sigmascope.networks.chains import product, random_numbers
 
 
 def seeded(seed=0):

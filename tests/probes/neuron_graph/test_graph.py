@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.neuron_graph import Dag, Edge, dag_forward
-from sigmascope.probes.neuron_graph.graph import bend
+from sigmascope.probes.neuron_graph import Dag, Edge, bend, dag_forward
 
 RELU, LINE, MODULUS = (1.0, 0.0), (1.0, 1.0), (1.0, -1.0)
 #   0 -> 2 (twice), 1 -> 2, 2 -> 3, 0 -> 3 by a fixed 1

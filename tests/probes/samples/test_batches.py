@@ -6,16 +6,16 @@ import torch
 from torch import nn
 
 from sigmascope.gate import Refusal
-from sigmascope.probes.samples.batches import (
+from sigmascope.probes.samples import (
     RUNS,
     as_tensor,
     beside,
-    call,
     chosen,
     copied,
     mapped,
     pieces,
     prepared,
+    run,
     sample_count,
     tensors,
 )
@@ -121,10 +121,10 @@ def test_a_call_is_counted_and_works_on_a_copy():
 
     before, x = RUNS.count, torch.ones(2)
     with torch.enable_grad():
-        assert call(spoils, {"x": x, "scale": 3.0}).tolist() == [3, 3]
+        assert run(spoils, {"x": x, "scale": 3.0}).tolist() == [3, 3]
         assert torch.is_grad_enabled()
-    assert call(spoils, (x, 2.0)).tolist() == [2, 2]
-    assert call(spoils, x).tolist() == x.tolist() == [1, 1]
+    assert run(spoils, (x, 2.0)).tolist() == [2, 2]
+    assert run(spoils, x).tolist() == x.tolist() == [1, 1]
     assert RUNS.count == before + 3
 
 

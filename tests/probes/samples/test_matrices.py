@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.samples.matrices import rows, samples_first, spectra_of
+from sigmascope.probes.samples import rows, samples_first, spectra_of
 
 
 def test_images_have_a_row_per_sample_and_a_row_per_pixel():

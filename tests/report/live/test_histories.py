@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sigmascope.report.live import History
-from sigmascope.report.live.histories import LEAST, MOST, POINTS, Panel, names, thinned
+from sigmascope.report.live import LEAST, MOST, POINTS, History, Panel, names, thinned
 from sigmascope.store import Run, since
 from tests.runs_made import SITES, made, reading, spectrum
 

@@ -9,7 +9,7 @@ from sigmascope.report import live
 from sigmascope.report.pages.run import live_text
 from sigmascope.store import Run
 from tests.report.pages.in_browser import count, js, key, text_of
-from tests.report.pages.test_profile import inked
+from tests.report.pages.profile.test_profile import inked
 from tests.runs_made import HOSTILE, SITES, alarm, begin, looks, made, over, reading, spectrum
 
 GRADIENTS = 'JSON.stringify(["gradient norm", "watch", ""])'

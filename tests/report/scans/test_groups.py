@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from sigmascope.records import Estimate, Skipped
-from sigmascope.report.scans.groups import by_kind, ends, pairs, reasons, seen, values
+from sigmascope.report.scans import by_kind, ends, pairs, reasons, seen, values
 from tests.report.made_scans import KINDS, scan
 
 SCAN = scan(3)

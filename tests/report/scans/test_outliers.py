@@ -4,7 +4,7 @@ from dataclasses import replace
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Reading
 from sigmascope.records.scans import Scan
-from sigmascope.report.scans.outliers import FAR, outliers
+from sigmascope.report.scans import FAR, outliers
 from tests.report.made_scans import KINDS, ODD, plan, scan
 
 KIND = "attention key"

@@ -3,8 +3,8 @@
 from itertools import chain
 
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.alarms.signs import CALM, UNSURE, Rule, Sign
-from sigmascope.watching.columns import Column
+from sigmascope.watching.alarms.rules import CALM, UNSURE, Rule, Sign
+from sigmascope.watching.looks import Column
 
 SURE = Sign(True, False, "a", "It is there.", (("dead units", "a", ""),))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sigmascope.records import Estimate
-from sigmascope.watching.comparing.trajectories import (
+from sigmascope.watching.comparing import (
     Key,
     Trajectory,
     on_common_steps,

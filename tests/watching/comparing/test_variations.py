@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sigmascope.watching.comparing.variations import WINDOW, gaps, limit, standard_errors
+from sigmascope.watching.comparing import WINDOW, gaps, limit, standard_errors
 
 
 def three(values):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.watching.places import places
+from sigmascope.watching.parameters import places
 from sigmascope.watching.probes.balances import Balances
 from sigmascope.watching.processes import Processes
 from tests.watching.made import Shelf, at_leisure, stack, task, trained

@@ -1,0 +1,264 @@
+"""What of the looks is filed in a run file, and when."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from torch import nn
+from torch.optim import Optimizer
+
+from sigmascope.gate import Refusal
+from sigmascope.probes.execution import layers
+from sigmascope.quantities import WATCH
+from sigmascope.records import Finding, Layer, Reading, SiteSpectrum, Skipped
+from sigmascope.store import Run
+from sigmascope.watching.budget import Purses
+from sigmascope.watching.looks import Column, Look, Sink, one_line
+from sigmascope.watching.processes import Processes
+from sigmascope.watching.steps import LossMeans
+
+# ------------------------------------------------------------------------------
+# What of the looks is filed, and when: seldom enough for the budget and for the size of the file.
+#
+# An alarm is filed at once. Of everything else the newest is filed when a share of the budget has
+# paid for it, and never more often than each two-hundredth of the steps made, so that a run of any
+# length has some hundreds to two thousand points. The invariant: a number is filed at the step that
+# it is of, however much later it is filed.
+
+
+LOG = logging.getLogger("sigmascope")
+SHARE = 0.15  # of the budget
+ADVANCE, THINNER = 0.25, 16  # seconds for the first of all, at each so many-th of the steps made
+POINTS = 200  # of the steps made so far, between two that are filed
+
+
+class Filing:
+    """Keeps what was read last and hands it to the sinks when its time has come.
+
+    Args:
+        sinks: Where it goes.
+        budget: Share of the training time that watching may take.
+        clock: In seconds.
+        means: Of losses; filed with what is kept.
+
+    Attributes:
+        spent: Seconds that filing has taken.
+        rest: Of the budget, for everything else.
+    """
+
+    def __init__(
+        self,
+        sinks: Sequence[Sink],
+        budget: float,
+        clock: Callable[[], float],
+        means: LossMeans | None = None,
+    ) -> None:
+        self._means = means or LossMeans()
+        self._sinks, self._budget, self._clock = list(sinks), budget * SHARE, clock
+        self.rest = budget - self._budget if self._sinks else budget
+        self._columns: dict[tuple[str, str, str], tuple[int, Column]] = {}
+        self._rest: dict[tuple[str, str, str], tuple[int, SiteSpectrum | Reading]] = {}
+        self._skipped: list[Skipped] = []
+        self._findings: list[Finding] = []
+        self._last: int | None = None
+        self._cost = 0.0
+        self.spent, self._lent = 0.0, 0.0
+
+    def keep(
+        self,
+        step: int,
+        columns: Sequence[Column],
+        rest: Sequence[SiteSpectrum | Reading],
+        findings: Sequence[Finding],
+        skipped: Sequence[Skipped],
+    ) -> None:
+        """What a look has found at a step; of each quantity the newest is kept."""
+        if not self._sinks:
+            return
+        for column in columns:
+            own = column.sites[0] if len(column.sites) == 1 else ""
+            at = step if column.step is None else column.step
+            self._columns[column.quantity, column.form, own] = at, column
+        for each in rest:
+            name = each.quantity if isinstance(each, Reading) else ""
+            self._rest[each.site, each.form, name] = step, each
+        self._findings += findings
+        self._skipped += skipped
+
+    def file_if_due(self, step: int, purses: Purses) -> float:
+        """Hand over what was kept, if it is its time; the seconds it took."""
+        start = self._clock()
+        paid = self.spent - self._lent + self._cost <= self._budget * purses.trained
+        early = not paid and self._lent + self._cost <= ADVANCE
+        wait = max(1, step // (THINNER if early else POINTS))
+        paid, apart = paid or early, self._last is None or step - self._last >= wait
+        if self._findings or self._last is None or (paid and apart):
+            self.file(step)
+            self._lent += self._cost if early else 0.0
+        return self._clock() - start
+
+    def file(self, step: int) -> None:
+        """Hand over what was kept, each at the step that it was read at."""
+        start = self._clock()
+        means = self._means.take()
+        looks = [*self._looks(step)]
+        if not (looks or means):
+            return
+        looks = looks or [Look(step, ())]
+        looks[0] = replace(looks[0], losses=means)
+        for look in looks:
+            for sink in [*self._sinks]:
+                self._hand(sink, lambda s, look=look: s.write(look))
+        self._columns, self._rest, self._findings, self._skipped = {}, {}, [], []
+        self._last, self._cost = step, self._clock() - start
+        self.spent += self._cost
+
+    def _looks(self, step: int) -> Iterator[Look]:
+        """One for each step at which something was read, in their order."""
+        read = [(at, r) for at, c in self._columns.values() for r in c.readings()]
+        kept = [*read, *self._rest.values()]
+        said = tuple(self._findings), tuple(self._skipped)
+        steps = {at for at, _ in kept} | ({step} if any(said) else set())
+        for at in sorted(steps):
+            own = [found for when, found in kept if when == at]
+            readings = tuple(r for r in own if isinstance(r, Reading))
+            spectra = tuple(s for s in own if isinstance(s, SiteSpectrum))
+            yield Look(at, readings, spectra, *(said if at == max(steps) else ((), ())))
+
+    def close(self, step: int) -> None:
+        """Hand over what is left, and let go of the sinks."""
+        self._means.end()
+        if self._sinks:
+            self.file(step)
+        for sink in [*self._sinks]:
+            self._hand(sink, lambda s: s.close())
+        self._sinks = []
+
+    def _hand(self, sink: Sink, do: Callable[[Sink], None]) -> None:
+        try:
+            do(sink)
+        except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
+            self._sinks.remove(sink)
+            LOG.warning(
+                "sigmascope files nothing more in %s: %s", type(sink).__name__, one_line(error)
+            )
+
+
+# ------------------------------------------------------------------------------
+# A run file as a sink.
+
+
+class RunFile:
+    """Looks, appended to a run file; one that exists goes on.
+
+    Args:
+        path: The file.
+        model: Whose layers are named in it.
+        about: The circumstances, in words.
+
+    Attributes:
+        last: The last step that the file holds; 0 for a new one.
+
+    Raises:
+        As `Run`.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], model: nn.Module, about: Mapping[str, str]
+    ) -> None:
+        self._run = Run(path)
+        self.last = max(self._run.steps(), default=0)
+        self._first = {
+            "about": dict(about),
+            "views": (WATCH,),
+            "layers": _layers(model) if not any(True for _ in self._run.layers()) else (),
+        }
+
+    def write(self, look: Look) -> None:
+        """Append a look; it is in the file when this returns."""
+        first, self._first = self._first, {}
+        for step, loss in look.losses:
+            self._run.add(step=step, readings=[loss])
+        self._run.add(
+            step=look.step,
+            readings=look.readings,
+            spectra=look.spectra,
+            findings=look.findings,
+            skipped=look.skipped,
+            **first,
+        )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._run.close()
+
+
+def about_of(
+    model: nn.Module, optimizers: Sequence[Optimizer], *, budget: float, processes: int
+) -> dict[str, str]:
+    """What is watched, in words."""
+    count = sum(p.numel() for p in model.parameters())
+    words = {
+        "model": f"{type(model).__name__}, {count} parameters",
+        "budget": f"{budget:g} of the training time",
+        "processes": str(processes),
+    }
+    for i, optimizer in enumerate(optimizers):
+        name = "optimiser" if len(optimizers) == 1 else f"optimiser {i}"
+        words[name] = f"{type(optimizer).__name__}({_settings(optimizer)})"
+    return words
+
+
+def _settings(optimizer: Optimizer) -> str:
+    plain = (float, int, bool, tuple)
+    return ", ".join(f"{k}={v}" for k, v in optimizer.defaults.items() if isinstance(v, plain))
+
+
+def _layers(model: nn.Module) -> tuple[Layer, ...]:
+    return tuple(
+        Layer(name, type(module).__name__, i, _parameters(name, module))
+        for i, (name, module) in enumerate(layers(model).items())
+    )
+
+
+def _parameters(name: str, module: nn.Module) -> tuple[str, ...]:
+    return tuple(f"{name}.{p}".removeprefix(".") for p, _ in module.named_parameters())
+
+
+def opened(
+    path: str | os.PathLike[str] | None,
+    model: nn.Module,
+    about: Mapping[str, str],
+    processes: Processes,
+    start: int | None,
+) -> tuple[list[RunFile], int]:
+    """The run file, in the first process, and the steps made before.
+
+    Args:
+        path: The file; None for none.
+        model: As for `RunFile`.
+        about: As for `RunFile`.
+        processes: Of which the first writes; all hear whether it can.
+        start: Steps made before; None to go by the file.
+
+    Raises:
+        Refusal: As `Run` in the first process; in all others that it could not open the file.
+    """
+    files, error = list[RunFile](), None
+    if path and not processes.rank:
+        try:
+            files = [RunFile(path, model, about)]
+        except (Refusal, OSError) as failure:
+            error = failure
+    if start is None:
+        start = files[0].last if files else 0
+    failed, steps = processes.agreed([float(error is not None), start])
+    if error is not None:
+        raise error
+    if failed:
+        raise Refusal(
+            f"`run` must be a file that the first process can write, got {os.fspath(path or '')!r}."
+            " Pass another one; that process says why."
+        )
+    return files, int(steps)

@@ -1,0 +1,374 @@
+"""Which probes a watch has, and the rounds in which they are read."""
+
+import logging
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from sigmascope.gate import Refusal, printable
+from sigmascope.quantities import View
+from sigmascope.records import Skipped
+from sigmascope.watching.budget import Purse, Purses
+from sigmascope.watching.extra_passes import Again
+from sigmascope.watching.looks import OWN, one_line
+from sigmascope.watching.parameters import Place
+from sigmascope.watching.probes import (
+    Activations,
+    Attention,
+    Balances,
+    Found,
+    Gradients,
+    Losses,
+    Probe,
+    ProbeBatch,
+    Profiles,
+    Representations,
+    Sharpness,
+    Updates,
+    WeightSpectra,
+    handed,
+)
+from sigmascope.watching.probes.norms import Squares
+from sigmascope.watching.processes import Processes, is_sharded
+
+# ------------------------------------------------------------------------------
+# Which probes a watch has.
+
+
+SEED = 20230121  # of signs and blocks; no generator of the user's is touched
+
+
+def chosen(
+    model: nn.Module,
+    places: Sequence[Place],
+    processes: Processes,
+    losses: Losses,
+    *,
+    probe: ProbeBatch | None,
+    views: Collection[View],
+    only: Collection[str] | None,
+    compiled: bool,
+) -> list[Probe]:
+    """The probes, the cheapest first.
+
+    Args:
+        model: The user's own module.
+        places: The trained layers.
+        processes: Those that train it.
+        losses: What the training loop hands in; always there.
+        probe: A batch that stays the same; without it there is no sharpness and no profile.
+        views: Of profiles.
+        compiled: Whether it is called through what `torch.compile` has made of it.
+        only: Names of those that are wanted; all that there can be if not given.
+
+    Raises:
+        Refusal: If a name is unknown, or of one that needs a probe batch where there is none.
+    """
+    found = [losses, *_of_training(model, places, processes)]
+    for each in found:
+        each.compiled = compiled
+    if probe is not None and is_sharded(model):
+        why = "one process alone cannot run a model whose weights are sharded"
+        losses.notes = (Skipped(OWN, "sharpness and profile", why),)
+    elif probe is not None:
+        if probe.loss is not None and probe.targets is not None:
+            found.append(Sharpness(model, places, probe, _generator()))
+        if views:
+            found.append(Profiles(model, probe, views))
+    names = [p.name for p in found]
+    unknown = [name for name in only or () if name not in names]
+    if unknown:
+        raise Refusal(
+            f"`only` must name some of {', '.join(names[1:])}, got {printable(unknown[0])!r}. "
+            "`sharpness` needs `probe_batch`, `targets` and `loss`; `profile` needs `probe_batch`."
+        )
+    return [p for p in found if only is None or p is losses or p.name in only]
+
+
+def _of_training(model: nn.Module, places: Sequence[Place], processes: Processes) -> list[Probe]:
+    squares = Squares(places, processes)
+    by_turns = (
+        Representations(model, processes),
+        WeightSpectra(model, processes, _generator()),
+        Balances(model, places, processes),
+    )
+    return [
+        Gradients(squares),
+        Updates(squares),
+        Activations(model),
+        Attention(model),
+        *(probe for probe in by_turns if len(probe)),
+    ]
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(SEED)
+
+
+# ------------------------------------------------------------------------------
+# Rounds of reading: a step that is looked at, from before its forward pass to what was found.
+#
+# All processes that train a model go through the same rounds: at the end of one, the first process
+# says at which step the next is and which probes are read in it. A probe that fails anywhere is
+# dropped everywhere, and is one line. The invariant: only here do processes wait for one another,
+# at points that each passes whatever has failed in it.
+
+
+APART = 2  # steps since the last look, that a hurried one waits for
+BEHIND = 1.25  # times a look: the steps at and behind it find the caches emptied (RESULTS.md)
+DEBT = 20.0  # turns of a probe: one that owes more is not hurried, as in a run that is lost
+JOINT = 5.0  # the same of several processes, which all wait for a turn
+LOG = logging.getLogger("sigmascope")
+
+
+class Rounds:
+    """Opens probes, reads them and settles when the next round is.
+
+    Args:
+        probes: All that there are.
+        processes: Those that train the model.
+        budget: Share of the training time that they may take together.
+        clock: In seconds.
+        step: Made so far.
+        again: Makes the pass of a step once more, for what is compiled; None where nothing can be.
+
+    Attributes:
+        next: The step that is looked at next.
+        opened: Whether the step that is being made is looked at.
+        purses: What each probe may still take.
+        dropped: Probes that have failed since they were last taken from here.
+    """
+
+    def __init__(
+        self,
+        probes: Sequence[Probe],
+        processes: Processes,
+        budget: float,
+        clock: Callable[[], float],
+        step: int,
+        again: Again | None = None,
+    ) -> None:
+        self._again = again
+        self._probes, self._processes, self._clock = list(probes), processes, clock
+        self.purses = Purses(probes, budget)
+        self._due = [p for p in probes if p.first == 1]
+        for probe in probes:
+            probe.clock = clock
+        self._failed: set[Probe] = set()
+        self.next: float = step + 1
+        self.opened, self.dropped = False, list[Skipped]()
+        self._closed, self._told = False, set[Probe]()
+        self._counted, self._mark, self._start = step, clock(), 0.0
+        self._around = self._inside = 0.0  # seconds in the middle of steps, and of probes in them
+
+    def open(self) -> None:
+        """The step that follows is looked at."""
+        self.opened = True
+        self._around = self._inside = 0.0
+        around = any(p.compiled for p in self._probes)
+        for probe in self._due:
+            probe.seconds, probe.error = 0.0, None
+            probe.again, probe.compiled = self._again.of if self._again else "", around
+            self._ask(probe, probe.open)
+        if self._again and any(p.deaf for p in self._due):
+            self._again.catch(compiled_around=around)
+
+    def before(self, optimizer: Optimizer, *, closure: bool = False) -> None:
+        """Gradients are there, and this optimiser has not stepped.
+
+        Args:
+            optimizer: Of torch.
+            closure: Whether the step makes the gradients, so that they are read behind it.
+        """
+        start, self._closed = self._clock(), closure
+        for probe in self._due:
+            if not (closure and probe.of_gradients):
+                self._ask(probe, probe.before, optimizer)
+        self.took(start)
+
+    def stepped(self, optimizer: Optimizer) -> None:
+        """This optimiser has stepped."""
+        start = self._clock()
+        for probe in self._due:
+            if self._closed and probe.of_gradients:
+                self._ask(probe, probe.before, optimizer)
+            self._ask(probe, probe.stepped, optimizer)
+        self.took(start)
+
+    def took(self, start: float) -> None:
+        """Since then this round has been at work, in the middle of a step."""
+        self._around += self._clock() - start
+
+    def read(self, step: int) -> list[Found]:
+        """What was found in the step just made; nothing but in the first process."""
+        self._start = self._clock()
+        own = self._around - self._inside + sum(p.seconds for p in self._due)
+        self.purses.earn(self._start - self._mark - own, step - self._counted)
+        self._counted, self.opened = step, False
+        for probe in self._due:
+            probe.step = step
+        deaf = [p for p in self._due if p.deaf and p not in self._failed]
+        if deaf and self._again:  # one pass for all, that the first pays
+            self.dropped += self._ask(deaf[0], self._again.run, deaf) or ()
+        totals = self._totals()
+        if self._processes.rank:
+            return []
+        lists = [self._ask(p, lambda p, t: [*p.read(t)], p, total) for p, total in totals.items()]
+        for probe in self._due:
+            for note in probe.notes:
+                LOG.warning("sigmascope leaves out %s: %s", note.what, note.why)
+            self.dropped += probe.notes
+            self._told |= {probe} if probe.notes else set()
+            probe.notes = ()
+        return [found for each in lists for found in each or ()]
+
+    def settle(
+        self,
+        step: int,
+        elsewhere: float,
+        *,
+        over: bool = False,
+        again: bool = False,
+        news: bytes = b"",
+    ) -> bytes:
+        """When the next round is.
+
+        Args:
+            step: Made so far.
+            elsewhere: Seconds since `read` that are no probe's: of filing.
+            over: Whether there is none.
+            again: Whether what was read is wanted once more, and soon.
+            news: Of the first process, for all others.
+
+        Returns:
+            The news of the first process.
+        """
+        took = self._around + self._clock() - self._start - elsewhere
+        paying = [p for p in self._due if p.share and p not in self._failed]
+        rest = max(took - self._inside, 0.0) / max(len(paying), 1)  # that is no probe's own
+        for probe in self._due:
+            if probe.idle:
+                self._drop(probe, "nothing of it is heard in this model", quietly=True)
+            if probe in self._failed:
+                self.purses.drop(probe)
+            elif probe.share:
+                self.purses.pay(probe, BEHIND * (probe.seconds + rest), step)
+        at, due = (math.inf, []) if over else self.purses.plan(step)
+        read = [p for p in self.purses.purses if p.probe in self._due]
+        if again and at > step + APART and not self._owing(read):
+            at, due = step + APART, [p.probe for p in read]
+        size = self._agree(at, due, len(news))
+        if size and self._processes.count > 1:
+            news = self._processes.message(size, news)
+        self._mark = self._clock()
+        return news
+
+    def _agree(self, at: float, due: Sequence[Probe], size: int = 0) -> int:
+        """What the first process says of the next round, and how long its news are."""
+        marks = [1.0 if p in due else -1.0 if p in self._failed else 0.0 for p in self._probes]
+        self.next, length, *marks = self._processes.agreed([at, size, *marks])
+        self._due = [p for p, mark in zip(self._probes, marks, strict=True) if mark > 0]
+        self._failed |= {p for p, mark in zip(self._probes, marks, strict=True) if mark < 0}
+        return round(length)
+
+    def hurry(self, step: int, also: str = "") -> bool:
+        """Look at the step that follows, at what costs least; asked in all processes at once.
+
+        Args:
+            step: Made so far.
+            also: Name of a probe that is read besides, for once whatever it costs.
+
+        Returns:
+            Whether it is to be opened.
+        """
+        if self.opened or math.isinf(self.next) or (self.next <= step + 1 and not also):
+            return False
+        cheap = [p for p in self.purses.purses if p.probe.first == 1 or p.probe.name == also]
+        soon = step - max((p.last or 0 for p in cheap), default=step) < APART
+        if not also and (soon or self._owing(cheap)):
+            self._agree(self.next, self._due)
+        else:
+            due = self._due if self.next <= step + 1 else []
+            self._agree(step + 1, [*due, *(p.probe for p in cheap if p.probe not in due)])
+        return self.next <= step + 1
+
+    def _owing(self, purses: Iterable[Purse]) -> bool:
+        """Whether any of them has had too much."""
+        debt = JOINT if self._processes.count > 1 else DEBT
+        return any(p.held < -debt * p.cost for p in purses)
+
+    def close(self) -> None:
+        """Nothing is looked at any more."""
+        if self._again:
+            self._again.close()
+        for probe in self._due if self.opened else ():
+            self._ask(probe, probe.close)
+        self.opened, self._due, self.next = False, [], math.inf
+
+    def _totals(self) -> dict[Probe, Tensor]:
+        """The sums over all processes of what probes hand in."""
+        running = {p: handed(p) for p in self._due}
+        sums: dict[Probe, Tensor | None] = dict.fromkeys(running)
+        totals: dict[Probe, Tensor] = {}
+        while running:
+            asked = {p: self._ask(p, steps.send, sums[p]) for p, steps in running.items()}
+            parts = self._common(asked)
+            told = self._summed({p: part for p, (part, _) in parts.items()})
+            totals |= {p: told[p] for p, (_, last) in parts.items() if last}
+            running = {p: running[p] for p, (_, last) in parts.items() if not last}
+            sums |= told
+        return totals
+
+    def _common(
+        self, asked: dict[Probe, tuple[Tensor, bool] | None]
+    ) -> dict[Probe, tuple[Tensor, bool]]:
+        """What fits together in all processes; a probe that has failed in any is dropped in all."""
+        shapes = [-1.0 if a is None else 2.0 * len(a[0]) + a[1] for a in asked.values()]
+        alike = self._processes.alike(shapes)
+        for probe, same in zip(asked, alike, strict=True):
+            if not same:
+                self._drop(probe, "it failed in another process, or saw other layers there")
+        return {p: a for p, a in asked.items() if a is not None and p not in self._failed}
+
+    def _summed(self, parts: dict[Probe, Tensor]) -> dict[Probe, Tensor]:
+        """The sums over all processes, sent at once."""
+        if not parts:
+            return {}
+        if self._processes.count == 1:
+            return {p: part.double() for p, part in parts.items()}
+        sent = torch.cat([part.double().cpu() for part in parts.values()])
+        sizes = [len(part) for part in parts.values()]
+        return dict(zip(parts, self._processes.summed(sent).cpu().split(sizes), strict=True))
+
+    def _ask(self, probe: Probe, ask: Callable[..., Any], *args: Any) -> Any:
+        """One of a probe's doings, with its time; None if the probe has failed."""
+        if probe in self._failed:
+            return None
+        start = self._clock()
+        try:
+            return ask(*args)
+        except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
+            self._drop(probe, f"{type(error).__name__}: {error}")
+            return None
+        finally:
+            took = self._clock() - start
+            probe.seconds += took
+            self._inside += took
+
+    def _drop(self, probe: Probe, why: str, *, quietly: bool = False) -> None:
+        if probe in self._failed:
+            return
+        self._failed.add(probe)
+        line = one_line(why)
+        level = logging.DEBUG if quietly else logging.WARNING
+        LOG.log(level, "sigmascope reads %s no more: %s", probe.name, line)
+        if not (quietly and probe in self._told):
+            self.dropped.append(Skipped(OWN, probe.name, line))
+        try:
+            probe.close()
+        except Exception:  # what it failed in may keep it from closing; that was said above
+            LOG.debug("sigmascope could not close %s", probe.name, exc_info=True)

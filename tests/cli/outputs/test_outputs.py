@@ -1,0 +1,112 @@
+"""Results alone reach standard output; nothing reaches a terminal but through one function."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+MODEL = """
+import os, subprocess, warnings
+import torch
+from torch import nn
+class Loud(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+    def forward(self, x):
+        print("printed\\x1b[31m")
+        os.write(1, b"written to the descriptor\\n")
+        subprocess.run(["echo", "from a child"])
+        warnings.warn("warned\\x1b[31m")
+        return self.inner(x)
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.add_module("\\x1b]0;owned\\x07 é", nn.Linear(6, 3))
+    def forward(self, x): return list(self.children())[0](x)
+"""
+ON = ("--data", "gaussian?shape=6", "--samples", "8", "--views", "weights")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("loud")
+    (folder / "m.py").write_text(MODEL)
+    return folder
+
+
+def run(home, words, *, shell="", **environment):
+    line = 'exec "$0" -m sigmascope "$@" ' + shell
+    return subprocess.run(
+        ["bash", "-c", line, sys.executable, *words],
+        cwd=home,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+
+
+def test_what_a_model_prints_is_not_among_the_results(home):
+    done = run(home, ("profile", "m.py:Loud", *ON, "--json", "-"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["schema"] == "sigmascope/profile/1"
+    for words in ("printed\\x1b", "written to the descriptor", "from a child", "warned\\x1b"):
+        assert words in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.slow)])
+def test_any_encoding_shows_any_name(home, encoding):
+    done = run(home, ("profile", "m.py:Named", *ON), PYTHONIOENCODING=encoding)
+    assert done.returncode == 0, done.stderr
+    assert r"\x1b]0;owned\x07" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "code"),
+    [
+        (">&- 2>&- <&-", 0),
+        (">/dev/full", 2),
+        pytest.param(">&-", 0, marks=pytest.mark.slow),
+        pytest.param("2>&-", 0, marks=pytest.mark.slow),
+        pytest.param("2>/dev/full", 0, marks=pytest.mark.slow),
+    ],
+)
+def test_streams_may_be_closed_or_full(home, shell, code):
+    done = run(home, ("theorems",), shell=shell)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert run(home, ("nope",), shell=shell).returncode == 2
+
+
+def calls(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node.lineno
+
+
+WRITERS = ("sys.stdout.write", "sys.stderr.write", "print", "sys.stdout.buffer.write")
+WRITTEN = {"gate/writing.py"}  # the only file that brings bytes to the disk by itself
+
+
+@pytest.mark.parametrize("room", sorted(p.name for p in (ROOT / "sigmascope").iterdir()))
+def test_there_is_one_way_to_a_terminal_and_one_to_a_file(room):
+    """A new place that prints or writes must go through `cli.outputs` and through `gate`."""
+    files = sorted((ROOT / "sigmascope" / room).rglob("*.py"))
+    printing, writing = [], []
+    for path in files:
+        name = str(path.relative_to(ROOT / "sigmascope"))
+        for call, line in calls(path):
+            if call in WRITERS and name != "cli/outputs.py":
+                printing.append((name, line))
+            if call.split(".")[-1] in ("write_text", "write_bytes") and name not in WRITTEN:
+                writing.append((name, line, call))
+    assert not printing
+    assert not [w for w in writing if not w[2].startswith(("gate.", "write_text"))]

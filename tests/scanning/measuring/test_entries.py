@@ -1,0 +1,137 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, strategies as st
+from zoo import MATRICES, NOT_FINITE, fresh
+
+from sigmascope.linalg.krylov import tamed
+from sigmascope.scanning.measuring import LIMITS, entries, sketch
+
+STORED = {name: getattr(torch, name) for name in LIMITS}
+
+
+def stored(A):
+    return str(A.dtype).removeprefix("torch.")
+
+
+@pytest.mark.parametrize("case", MATRICES)
+def test_sums_are_those_of_numpy(case):
+    A = MATRICES[case]
+    X, power = tamed(A)
+    seen = entries(A, stored(A), power=power)
+    D = X.double().numpy()
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12)
+    close(seen.rows, (D**2).sum(1))
+    close(seen.cols, (D**2).sum(0))
+    assert seen.energy.low <= math.fsum((D**2).flat) <= seen.energy.high
+    assert seen.mean.low <= math.fsum(D.flat) / D.size <= seen.mean.high
+    assert seen.largest == abs(D).max()
+    exact = A.double().numpy()
+    assert seen.zeros == (exact == 0).sum()
+    assert seen.empty == ((exact == 0).all(1).sum(), (exact == 0).all(0).sum())
+    assert seen.count == D.size
+    assert seen.odd == 0
+    assert seen.spread.low <= D.std() * (1 + 1e-12)
+    assert D.std() * (1 - 1e-12) <= seen.spread.high
+    assert seen.rms == pytest.approx(math.sqrt((D**2).mean()), rel=1e-12)
+
+
+@pytest.mark.parametrize("case", NOT_FINITE)
+def test_what_is_not_finite_is_counted(case):
+    A = NOT_FINITE[case]
+    assert entries(A, stored(A)).odd == 1
+    B = torch.full((700, 600), 2.0)  # of several panels
+    B[3, 5] = B[650, 7] = math.inf
+    B[600, 1] = math.nan
+    assert entries(B, "float32").odd == 3
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_the_ends_of_every_format_are_counted(name):
+    dtype, info = STORED[name], torch.finfo(STORED[name])
+    A = torch.ones(5, 4, dtype=dtype)
+    A[0, 0], A[0, 1], A[1, 0] = info.max, info.min, info.max / 2
+    A[2, 0], A[2, 1], A[2, 2] = info.tiny, info.tiny / 2, -info.tiny / 4
+    A[3, :3] = 0
+    seen = entries(A, name, power=tamed(A)[1])
+    assert (seen.saturated, seen.subnormal, seen.zeros) == (2, 2, 3)
+    unknown = entries(A, "unheard of", power=tamed(A)[1])
+    assert (unknown.saturated, unknown.subnormal, unknown.zeros) == (0, 0, 3)
+
+
+def test_a_small_row_is_not_an_empty_one():
+    A = torch.ones(4, 3, dtype=torch.float64)
+    A[1], A[2] = 1e-200, 0
+    A[:, 1] *= 1e-180
+    assert entries(A, "float64").empty == (1, 0)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from(list(STORED)), st.integers(1, 400))
+def test_panels_change_nothing(m, n, name, panel):
+    A = torch.randn(m, n, generator=fresh(m * n)).to(STORED[name])
+    whole = entries(A, name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sigmascope.scanning.measuring.PANEL", panel)
+        parts = entries(A, name)
+    torch.testing.assert_close(parts.rows, whole.rows, rtol=1e-14, atol=0)
+    torch.testing.assert_close(parts.cols, whole.cols, rtol=1e-13, atol=0)
+    assert parts.zeros == whole.zeros
+    assert parts.largest == whole.largest
+    assert parts.energy.value == pytest.approx(whole.energy.value, rel=1e-13)
+
+
+def test_a_spread_that_may_be_rounding_is_not_told_from_none():
+    assert entries(torch.full((50, 40), 0.1), "float32").spread.low == 0
+    near = entries(1e4 + torch.randn(50, 40, generator=fresh()), "float32").spread
+    assert 0.9 < near.low < near.high < 1.1
+
+
+def cosine(x, y):
+    return float(torch.nn.functional.cosine_similarity(x.double(), y.double(), dim=0))
+
+
+@pytest.mark.parametrize("shape", [(30, 40), (700, 900)])
+def test_equal_matrices_have_equal_sketches_however_they_lie(shape):
+    A = torch.randn(shape, generator=fresh())
+    spaced = torch.zeros(2 * shape[0], 3 * shape[1])[::2, ::3].copy_(A)
+    turned = A.mT.contiguous().mT
+    assert not spaced.is_contiguous()
+    assert not turned.is_contiguous()
+    for B in (A.clone(), spaced, turned):
+        assert torch.equal(sketch(A), sketch(B))
+    assert not torch.equal(sketch(A), sketch(A + 1e-3))
+    assert cosine(sketch(A), sketch(-3 * A)) == pytest.approx(-1, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(30, 40), (700, 900), (1, 5000)])
+def test_a_matrix_and_its_transpose_have_one_sketch(shape):
+    A = torch.randn(shape, generator=fresh())
+    assert cosine(sketch(A), sketch(A.mT)) == pytest.approx(1, abs=1e-6)
+    assert cosine(sketch(A), sketch(A.flip(0))) < 0.6 or shape[0] == 1
+
+
+def test_cosines_of_sketches_are_off_by_the_root_of_their_length():
+    drawn = [torch.randn(60, 70, generator=fresh(i)) for i in range(80)]
+    rows = torch.stack([sketch(A) for A in drawn])
+    units = rows / rows.norm(dim=1, keepdim=True)
+    unrelated = (units @ units.mT)[~torch.eye(80, dtype=torch.bool)]
+    assert 0.8 / 16 < unrelated.std() < 1.2 / 16
+    assert unrelated.abs().max() < 6 / 16
+    near = [cosine(sketch(A), sketch(A + 0.1 * B)) for A, B in zip(drawn, drawn[::-1], strict=True)]
+    assert min(near) > 0.97
+
+
+def test_constant_matrices_differ_from_one_another_in_their_signs_alone():
+    A, B = torch.ones(600, 700), torch.ones(600, 700)
+    B[:300] *= -1
+    assert abs(cosine(sketch(A), sketch(B))) < 0.4
+    assert sketch(torch.zeros(3, 4)).eq(0).all()
+    assert len(sketch(A, buckets=64)) == 64
+
+
+def test_nothing_global_is_touched():
+    state = torch.random.get_rng_state()
+    sketch(torch.ones(3, 4))
+    assert torch.equal(torch.random.get_rng_state(), state)

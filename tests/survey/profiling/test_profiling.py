@@ -1,0 +1,156 @@
+import gc
+
+import pytest
+import torch
+from models_zoo import MODELS
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import records, survey
+from sigmascope.gate import Refusal
+from tests.probes.execution.state.test_freeze import assert_same, snapshot
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_whole_zoo_is_profiled_and_left_as_it_was(name):
+    model, batch = MODELS[name]()
+    before = snapshot(model)
+    measured = survey.profile(model, batch)
+    assert_same(model, before)
+    assert measured.layers
+    sites = {r.site.split("#")[0] for r in measured.readings} | {s.site for s in measured.skipped}
+    for layer in measured.layers:
+        owns = {layer.site.split("#")[0], *layer.parameters}
+        assert owns & sites, f"{layer.site} has neither a reading nor a reason"
+    for r in measured.readings:
+        assert r.estimate.low <= r.estimate.value <= r.estimate.high
+
+
+def small():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), torch.randn(8, 4)
+
+
+def test_every_view_has_its_quantities():
+    model, x = small()
+    measured = survey.profile(model, x, targets=torch.arange(8) % 3, loss=F.cross_entropy)
+    quantities = {(r.view, r.quantity) for r in measured.readings}
+    expected = {
+        "representations": {
+            "matrix rank",
+            "soft rank",
+            "participation ratio",
+            "centred participation ratio",
+            "effective rank",
+            "mean square",
+            "relative variation",
+            "dead units",
+        },
+        "weights": {
+            "spectral norm",
+            "Frobenius norm",
+            "stable rank",
+            "effective rank",
+            "condition number",
+            "mean shift",
+        },
+        "features": {"adjoint norm", "adjoint rank", "adjoint log pseudo-determinant", "NTK trace"},
+        "gradients": {"minimum |cos|", "mean |cos|"},
+        "setup": {
+            "Polyak step",
+            "distinct samples",
+            "distinct targets",
+            "last operation",
+            "least loss",
+            "least loss of a constant",
+            "loss of probabilities",
+            "nats over equal scores",
+            "out of reach",
+            "silent samples",
+            "gain",
+            "written variation",
+            "distinct units",
+            "relative gradient",
+            "input size",
+            "first loss over a constant's",
+            "loss of zeros",
+            "input spread",
+        },
+    }
+    assert quantities == {(v, q) for v, qs in expected.items() for q in qs}
+    assert not measured.skipped
+
+
+def test_readings_equal_a_direct_computation():
+    model, x = small()
+    measured = survey.profile(model, x)
+    value = {(r.site, r.quantity): r.estimate for r in measured.readings}
+    with torch.no_grad():
+        H = model[1](model[0](x)).double()
+    sigma = torch.linalg.svdvals(H)
+    r = float(sigma.square().sum() ** 2 / (sigma**4).sum())
+    assert value["2", "participation ratio"].value == pytest.approx(r, rel=1e-12)
+    C = torch.linalg.svdvals(H - H.mean(0))
+    variation = float(C.norm() / sigma.norm())
+    assert value["2", "relative variation"].value == pytest.approx(variation, rel=1e-12)
+    assert value["2", "dead units"].value == float((H == 0).all(0).double().mean())
+    W = torch.linalg.svdvals(model[0].weight.detach().double())
+    assert value["0.weight", "spectral norm"].value == pytest.approx(float(W[0]), rel=1e-12)
+    J = model[2].weight.detach().double()[None] * (H > 0).double()[:, None]  # d output / d z
+    assert value["0", "adjoint norm"].value == pytest.approx(
+        float(J.square().sum((1, 2)).mean() ** 0.5)
+    )
+    volumes = torch.linalg.svdvals(J)
+    ranks = (volumes > 1e-6).sum(1).double()
+    assert value["0", "adjoint rank"].value == pytest.approx(float(ranks.mean()))
+    alive = volumes[volumes.sum(1) > 0]
+    logs = torch.where(alive > 1e-6, alive, 1.0).log().sum(1).mean()
+    assert value["0", "adjoint log pseudo-determinant"].value == pytest.approx(
+        float(logs), rel=1e-5
+    )
+
+
+def test_views_are_measured_only_when_asked_for(as_users_see_it):
+    model, x = small()
+    measured = survey.profile(model, x, views=["weights"])
+    assert {r.view for r in measured.readings} == {"weights"}
+    assert not measured.checks
+    with pytest.raises(
+        Refusal, match=r"setup, balances, bottleneck, conditioning, got \['wights'\]"
+    ):
+        survey.profile(model, x, views=["wights"])
+
+
+def test_a_dead_network_is_profiled_with_reasons():
+    model, x = small()
+    with torch.no_grad():
+        model[0].weight.zero_()
+        model[0].bias.fill_(-1)
+    measured = survey.profile(model, x)
+    reasons = {(s.site, s.why) for s in measured.skipped}
+    assert ("2", "it is exactly zero") in reasons
+    assert ("0.weight", "it is exactly zero") in reasons
+    assert ("0", "the derivative is exactly zero for every sample") in reasons
+
+
+def test_progress_is_told_to_the_end():
+    model, x = small()
+    told = []
+    survey.profile(model, x, progress=lambda *step: told.append(step))
+    assert [t[0] for t in told] == ["forward pass", *records.ALL, "theorems", "done"]
+    assert all(0 <= done <= total for _, done, total in told)
+    assert told[-1][1] == told[-1][2]
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated:FutureWarning")  # lazy attributes of torch
+def test_nothing_leaks():
+    """A quick guard; benchmarks/leaks.py repeats it 200 times and reads the process's memory."""
+    model, x = small()
+    for _ in range(3):
+        survey.profile(model, x)
+    gc.collect()
+    before = sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
+    for _ in range(10):
+        survey.profile(model, x)
+    gc.collect()
+    assert sum(isinstance(o, torch.Tensor) for o in gc.get_objects()) <= before

@@ -1,0 +1,30 @@
+"""Columns become readings."""
+
+import math
+
+from sigmascope.records import Estimate
+from sigmascope.watching.looks import Column
+
+
+def test_values_become_readings_with_what_rounding_can_have_moved():
+    found = list(Column("gradient norm", ["a", "b"], [2.0, 4.0], 0.5).readings())
+    assert [(r.site, r.estimate.value) for r in found] == [("a", 2.0), ("b", 4.0)]
+    assert (found[1].estimate.low, found[1].estimate.high) == (2.0, 6.0)
+
+
+def test_what_is_no_number_is_an_entry_that_is_not_finite():
+    (found,) = Column("gradient norm", ["a"], [math.nan]).readings()
+    assert (found.quantity, found.form) == ("non-finite entries", "gradient norm")
+    assert found.estimate.high == math.inf
+
+
+def test_infinity_is_filed_as_it_is():
+    (found,) = Column("gradient norm", ["a"], [math.inf], 0.1).readings()
+    assert found.estimate.low == math.inf
+
+
+def test_estimates_keep_their_own_intervals():
+    estimate = Estimate(2.0, 1.0, 3.0, "x")
+    (found,) = Column.of("spectral norm", [("a", estimate)], "matrix").readings()
+    assert found.estimate is estimate
+    assert found.form == "matrix"

@@ -1,0 +1,38 @@
+"""Which parameters are trained, and by whom."""
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.gate import Refusal
+from sigmascope.watching.looks import WHOLE
+from sigmascope.watching.parameters import places
+from tests.watching.made import stack
+
+
+def test_places_are_modules_with_trained_parameters_in_the_order_of_the_model():
+    model = stack(3, 4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = places(model, [optimizer])
+    assert [p.site for p in found] == ["0", "2"]
+    assert [len(p.parameters) for p in found] == [2, 2]
+
+
+def test_each_place_knows_its_optimiser_and_frozen_ones_have_none():
+    model = stack(3, 4, 4, 2)
+    one = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    other = torch.optim.Adam(model[4].parameters())
+    found = places(model, [one, other])
+    assert [(p.site, p.optimizer) for p in found] == [("0", one), ("4", other)]
+
+
+def test_parameters_of_the_model_itself_are_at_the_model():
+    model = nn.Linear(2, 2)
+    found = places(model, [torch.optim.SGD(model.parameters(), lr=0.1)])
+    assert [p.site for p in found] == [WHOLE]
+
+
+def test_an_optimiser_of_another_model_is_refused():
+    optimizer = torch.optim.SGD(stack(3, 2).parameters(), lr=0.1)
+    with pytest.raises(Refusal, match="2 parameters of others"):
+        places(stack(3, 2), [optimizer])

@@ -1,0 +1,77 @@
+"""Entropies of attention against those of the probabilities themselves."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.watching.probes.attention import ENTROPIES, of_heads, of_products, of_softmax
+
+
+def direct(p, seen):
+    """By definition, for every query with more than one key in sight."""
+    keys = seen.sum(-1).double()
+    entropy = -(p.double() * p.double().clamp_min(1e-300).log()).sum(-1)
+    return entropy / keys.log()
+
+
+def test_fused_attention_is_that_of_its_probabilities():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 6, 4) for _ in range(3))
+    scores = q @ k.mT / 2
+    wanted = direct(scores.softmax(-1), torch.ones_like(scores, dtype=torch.bool))
+    found = of_products(F.scaled_dot_product_attention(q, k, v), q, k, v)
+    torch.testing.assert_close(found, wanted.float(), rtol=1e-5, atol=1e-6)
+
+
+def test_keys_that_are_hidden_are_not_in_sight():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 5, 4) for _ in range(3))
+    seen = torch.ones(5, 5).tril().bool()
+    scores = (q @ k.mT / 2).masked_fill(~seen, -math.inf)
+    wanted = direct(scores.softmax(-1), seen.expand_as(scores))[..., 1:]
+    for found in (
+        of_products(v, q, k, v, is_causal=True),
+        of_products(v, q, k, v, attn_mask=seen),
+        of_products(v, q, k, v, attn_mask=torch.zeros(5, 5).masked_fill(~seen, -math.inf)),
+    ):
+        assert bool(found[..., 0].isnan().all())  # one key in sight: no choice
+        torch.testing.assert_close(found[..., 1:], wanted.float(), rtol=1e-5, atol=1e-6)
+
+
+def test_shared_keys_of_grouped_heads_are_repeated():
+    torch.manual_seed(0)
+    q, k = torch.randn(1, 4, 5, 4), torch.randn(1, 2, 5, 4)
+    found = of_products(q, q, k, k, enable_gqa=True)
+    wanted = of_products(q, q, k.repeat_interleave(2, 1), k)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_equal_attention_has_one_and_a_single_key_has_zero():
+    k = torch.zeros(1, 1, 4, 2)
+    torch.testing.assert_close(of_products(k, k, k, k), torch.ones(1, 1, 4))
+    p = torch.eye(4)[None, None]
+    torch.testing.assert_close(of_softmax(p, p, -1), torch.zeros(1, 1, 4))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_multi_head_attention_is_that_of_its_weights(padded):
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(8, 2, batch_first=False).double()
+    x = torch.randn(5, 3, 8, dtype=torch.float64)
+    padding = torch.zeros(3, 5, dtype=torch.bool)
+    padding[:, 4] = padded
+    _, weights = layer(x, x, x, key_padding_mask=padding, average_attn_weights=False)
+    seen = (~padding)[:, None, None].expand_as(weights)
+    given = (8, 2, layer.in_proj_weight, layer.in_proj_bias)
+    found = of_heads(None, x, x, x, *given, key_padding_mask=padding)
+    torch.testing.assert_close(found, direct(weights, seen).float(), rtol=1e-4, atol=1e-6)
+
+
+def test_softmaxes_of_other_shapes_are_no_attention():
+    p = torch.randn(3, 4).softmax(-1)
+    assert of_softmax(p, p, -1) is None
+    assert of_softmax(p[None, None], p[None, None], 2) is None
+    assert F.softmax in ENTROPIES

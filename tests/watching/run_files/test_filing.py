@@ -1,0 +1,97 @@
+"""What is filed, and when."""
+
+from dataclasses import replace
+
+from sigmascope.records import Finding, Skipped
+from sigmascope.watching.budget import Purses
+from sigmascope.watching.looks import Column
+from sigmascope.watching.probes import Losses
+from sigmascope.watching.run_files import POINTS, Filing
+from tests.watching.made import Shelf, Ticks
+
+ALARM = Finding("loss-spike", "a", "warning", (), "It rose.", "x")
+
+
+def column(value, site="a"):
+    return Column("spectral norm", [site], [value], form="matrix")
+
+
+def rich():
+    purses = Purses([Losses()], 0.02)
+    purses.earn(1e9, 1)
+    return purses
+
+
+def test_of_each_quantity_the_newest_is_filed_and_of_each_layer_whose_turn_it_was():
+    shelf = Shelf()
+    filing = Filing([shelf], 0.02, Ticks())
+    filing.keep(2, [column(1.0), column(2.0, "b")], [], [], [])
+    filing.keep(4, [column(3.0)], [], [], [])
+    filing.keep(5, [replace(column(4.0, "c"), step=3)], [], [], [])
+    filing.file(5)
+    read = [(look.step, r.site, r.estimate.value) for look in shelf.looks for r in look.readings]
+    assert read == [(2, "b", 2.0), (3, "c", 4.0), (4, "a", 3.0)]
+
+
+def test_looks_are_thinned_to_some_hundreds():
+    shelf = Shelf()
+    filing = Filing([shelf], 0.02, Ticks(1e-9))
+    steps = 20_000
+    for step in range(1, steps + 1):
+        filing.keep(step, [column(1.0)], [], [], [])
+        filing.file_if_due(step, rich())
+    assert POINTS < len(shelf.looks) < 10 * POINTS
+    gaps = [b.step - a.step for a, b in zip(shelf.looks, shelf.looks[1:], strict=False)]
+    assert max(gaps) <= steps // POINTS
+
+
+def test_filing_waits_until_it_is_paid():
+    shelf = Shelf()
+    filing = Filing([shelf], 0.02, Ticks(1.0))
+    poor = Purses([Losses()], 0.02)
+    for step in range(1, 50):
+        filing.keep(step, [column(1.0)], [], [], [])
+        filing.file_if_due(step, poor)
+    assert [look.step for look in shelf.looks] == [1]
+
+
+def test_an_alarm_is_filed_at_once():
+    shelf = Shelf()
+    filing = Filing([shelf], 0.02, Ticks(1.0))
+    poor = Purses([Losses()], 0.02)
+    filing.keep(1, [column(1.0)], [], [], [])
+    filing.file_if_due(1, poor)
+    filing.keep(2, [], [], [ALARM], [Skipped("a", "b", "c")])
+    filing.file_if_due(2, poor)
+    assert shelf.looks[-1].findings == (ALARM,)
+    assert shelf.looks[-1].skipped[0].why == "c"
+
+
+def test_a_sink_that_fails_is_dropped_with_one_line_and_the_others_go_on(caplog):
+    class Broken(Shelf):
+        def write(self, look):
+            raise OSError("the disk is full")
+
+    shelf = Shelf()
+    filing = Filing([Broken(), shelf], 0.02, Ticks())
+    for step in (1, 2):
+        filing.keep(step, [column(1.0)], [], [], [])
+        filing.file(step)
+    filing.close(3)
+    assert len(shelf.looks) == 2
+    assert shelf.closed
+    assert [r.getMessage() for r in caplog.records] == [
+        "sigmascope files nothing more in Broken: the disk is full"
+    ]
+
+
+def test_what_the_first_looks_took_in_advance_does_not_keep_later_ones_from_the_file():
+    shelf, clock, purses = Shelf(), Ticks(0.01), Purses([Losses()], 0.02)
+    filing = Filing([shelf], 0.02, clock)
+    for step in range(1, 2001):
+        purses.earn(0.1, 1)
+        filing.keep(step, [column(1.0)], [], [], [])
+        filing.file_if_due(step, purses)
+    early = [look.step for look in shelf.looks if look.step <= 100]
+    assert len(early) > 5
+    assert 0.5 * 0.003 * 200 / 0.01 < len(shelf.looks) - len(early) < 0.003 * 200 / 0.01
