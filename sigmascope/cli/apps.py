@@ -86,7 +86,19 @@ def main() -> None:
     """Run the command line; a refusal is one sentence on standard error and exit code 2."""
     require_streams()
     debug = "--debug" in sys.argv[1:]
-    _require_surroundings()
+    # what libraries below us take for granted, and end or hang without
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        note("sigmascope: The working folder is gone; `cd` to one that is there.")
+        sys.exit(MISUSED)
+    said = os.environ.get("COLUMNS", "")
+    widths = [int(said)] if said.isdecimal() else []
+    for descriptor in range(3):
+        with suppress(OSError):  # no terminal
+            widths.append(os.get_terminal_size(descriptor).columns)
+    if min(widths, default=NARROW) < NARROW:
+        os.environ["COLUMNS"] = str(NARROW)
     words = _joined([word for word in sys.argv[1:] if word != "--debug"])
     try:
         sys.exit(_run(words))
@@ -107,22 +119,6 @@ def main() -> None:
             named = " ".join(("sigmascope", *app.parse_commands(words)[0]))
             note(f"`{named} --help` shows how it is called, with examples.")
     sys.exit(MISUSED)
-
-
-def _require_surroundings() -> None:
-    """What libraries below us take for granted, and end or hang without."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        note("sigmascope: The working folder is gone; `cd` to one that is there.")
-        sys.exit(MISUSED)
-    said = os.environ.get("COLUMNS", "")
-    widths = [int(said)] if said.isdecimal() else []
-    for descriptor in range(3):
-        with suppress(OSError):  # no terminal
-            widths.append(os.get_terminal_size(descriptor).columns)
-    if min(widths, default=NARROW) < NARROW:
-        os.environ["COLUMNS"] = str(NARROW)
 
 
 def _run(words: list[str]) -> int:

@@ -23,7 +23,7 @@ from sigmascope.cli.outputs import finish, require_targets, wrote
 if TYPE_CHECKING:
     from torch import nn
 
-    from sigmascope.sources import Data, Model
+    from sigmascope.sources import Data
     from sigmascope.survey.landscape import Bends, Surface
 
 RHOS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -123,7 +123,16 @@ def landscape(
     scenery = report.Scenery(curved, _surface(on, module, source, sights), regions)
     code = finish(found[0], found[1:], json=json, scenery=scenery, loss=name)
     if html is not None:
-        about = _about(opened, data, name)
+        import torch
+
+        about = {
+            "name": opened.name,
+            "weights": opened.weights,
+            "data": data.name,
+            "loss": name or "squared error",
+            "parameters": f"{sum(p.numel() for p in opened.module.parameters()):,}",
+            "torch": torch.__version__,
+        }
         wrote(report.landscape_page(found, html, scenery=scenery, loss=name, about=about))
     return code
 
@@ -184,16 +193,3 @@ def _weights(module: "nn.Module", file: Path) -> dict[str, Any]:
     twin = probes.execution.duplicate(module)
     sources.load_checkpoint(twin, file)
     return twin.state_dict()
-
-
-def _about(opened: "Model", data: "Data", loss: str) -> dict[str, str]:
-    import torch
-
-    return {
-        "name": opened.name,
-        "weights": opened.weights,
-        "data": data.name,
-        "loss": loss or "squared error",
-        "parameters": f"{sum(p.numel() for p in opened.module.parameters()):,}",
-        "torch": torch.__version__,
-    }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sigmascope import gate
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    pass
 
 
 # ------------------------------------------------------------------------------
@@ -225,7 +225,19 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A bar with the time left, on a terminal, once two seconds have passed."""
     from threading import Timer
 
-    bar = _bar()
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description:>16}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
     task = bar.add_task("", total=1)
     timer = Timer(2.0, bar.start)
     timer.daemon = True
@@ -238,22 +250,6 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         timer.cancel()
         if bar.live.is_started:  # else rich 13 prints an empty line
             bar.stop()
-
-
-def _bar() -> "Progress":
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description:>16}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
 
 
 # ------------------------------------------------------------------------------

@@ -78,7 +78,17 @@ def remedy(
     tried = report.Trials((treatments[0],), declined)
     code = finish(tried, json=json, shown=treatments[0])
     if save is not None:
-        _save(treatments[0], save, opened, data)
+        treatment = treatments[0]
+        from sigmascope import diagnosis
+
+        how = f"load it with `--checkpoint {save}`"
+        if not treatment.is_of_weights(opened.module, data.inputs):
+            how = (
+                "the model differs in more than its weights: `import torch, sigmascope as ss; "
+                f"model = {diagnosis.remedies.in_code(treatment.remedy)}.apply(model, batch); "
+                f"model.load_state_dict(torch.load({str(save)!r}))`, with a batch of inputs"
+            )
+        outputs.save(save, treatment.model.state_dict(), how=how)
     return code
 
 
@@ -135,16 +145,3 @@ def _effect(opened: "Model", data: "Data") -> Any:
         return diagnosis.remedies.normalisation_effect(opened.module, data.inputs)
     except diagnosis.remedies.Inapplicable:
         return None
-
-
-def _save(treatment: "Treatment", path: Path, opened: "Model", data: "Data") -> None:
-    from sigmascope import diagnosis
-
-    how = f"load it with `--checkpoint {path}`"
-    if not treatment.is_of_weights(opened.module, data.inputs):
-        how = (
-            f"the model differs in more than its weights: `import torch, sigmascope as ss; model = "
-            f"{diagnosis.remedies.in_code(treatment.remedy)}.apply(model, batch); "
-            f"model.load_state_dict(torch.load({str(path)!r}))`, with a batch of inputs"
-        )
-    outputs.save(path, treatment.model.state_dict(), how=how)

@@ -107,7 +107,14 @@ def bottleneck(
     if isinstance(stack, Stack) and isinstance(subject.batch, Tensor):
         evidence += _of_stack(stack, subject.batch)
     if kernel:
-        evidence.append(_kernel(subject, generator))
+        g = generator or torch.Generator().manual_seed(0)
+        ends = extreme_eigenvalues(
+            subject.tangent_kernel(), sides="top", steps=24, tolerance=1e-3, generator=g
+        )
+        words = (
+            f"of the tangent kernel of {subject.count} samples: their number times the curvature"
+        )
+        evidence.append(Evidence("NTK norm", "(network)", ends.top[0], words))
     fit = None if targets is None else fit_of(subject, targets)
     if fit is not None:
         evidence.append(Evidence("unexplained", "(network)", fit.unexplained, fit.says))
@@ -145,15 +152,6 @@ def _weights(subject: Subject) -> Iterator[Evidence]:
             rank = counted(sigma / sigma[0], PASSES, "singular values relative to the largest")
             site = weight.site.removesuffix(".weight")
             yield Evidence("relative weight rank", site, rank, "on any input")
-
-
-def _kernel(subject: Subject, generator: torch.Generator | None) -> Evidence:
-    g = generator or torch.Generator().manual_seed(0)
-    ends = extreme_eigenvalues(
-        subject.tangent_kernel(), sides="top", steps=24, tolerance=1e-3, generator=g
-    )
-    words = f"of the tangent kernel of {subject.count} samples: their number times the curvature"
-    return Evidence("NTK norm", "(network)", ends.top[0], words)
 
 
 def _of_stack(stack: Stack, batch: Tensor) -> Iterator[Evidence]:

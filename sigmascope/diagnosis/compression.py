@@ -366,7 +366,13 @@ def compression(
     Cost: some fifteen forward passes, and one for each layer.
     """
     count = sample_count(batch, batch_dim=batch_dim)
-    _require(tolerance, count, targets)
+    if not 0 < tolerance < 1:
+        raise Refusal(f"`tolerance` must be between 0 and 1, got {tolerance}. Try 0.01.")
+    if count < 4:
+        raise Refusal(f"There must be four samples or more, got {count}. Pass some hundreds.")
+    if targets is not None and (not isinstance(targets, Tensor) or len(targets) != count):
+        got = f"{len(targets)}" if isinstance(targets, Tensor) else type(targets).__name__
+        raise Refusal(f"`targets` must be a tensor of {count} classes, one a sample, got {got}.")
     order = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))
     halves = order[: count // 2], order[count // 2 :]
     ours, other = (
@@ -375,7 +381,12 @@ def compression(
     )
     few = chosen(ours.batch, torch.arange(2), batch_dim=batch_dim)
     layers = tuple(x for x in directions_of(ours) if replaceable(ours.model, x, few))
-    trial = Trial(ours.model, _some(layers), other)
+    if not layers:
+        raise Refusal(
+            "There must be a linear layer or convolution that is called once, and whose weight is "
+            "its own, got none. Take the network apart by hand."
+        )
+    trial = Trial(ours.model, layers, other)
     threshold = largest(lambda t: trial.distance(trial.output(trial.ranks(t))), tolerance)
     ranks = trial.ranks(threshold) if threshold > 0 else {}
     thin = trial.output(ranks)
@@ -396,25 +407,6 @@ def _says(total: int, after: int, change: Estimate, right: tuple[float, float] |
         f"layers can be of lower rank: {after:,} parameters in the place of {total:,}, with the "
         f"output changed by {change.value:.2%}{told}."
     )
-
-
-def _require(tolerance: float, count: int, targets: Tensor | None) -> None:
-    if not 0 < tolerance < 1:
-        raise Refusal(f"`tolerance` must be between 0 and 1, got {tolerance}. Try 0.01.")
-    if count < 4:
-        raise Refusal(f"There must be four samples or more, got {count}. Pass some hundreds.")
-    if targets is not None and (not isinstance(targets, Tensor) or len(targets) != count):
-        got = f"{len(targets)}" if isinstance(targets, Tensor) else type(targets).__name__
-        raise Refusal(f"`targets` must be a tensor of {count} classes, one a sample, got {got}.")
-
-
-def _some(layers: tuple[Directions, ...]) -> tuple[Directions, ...]:
-    if not layers:
-        raise Refusal(
-            "There must be a linear layer or convolution that is called once, and whose weight is "
-            "its own, got none. Take the network apart by hand."
-        )
-    return layers
 
 
 def _right(output: Tensor, targets: Tensor) -> float:

@@ -97,7 +97,8 @@ def replacing(path: str | os.PathLike[str], *, mark: Mark) -> Iterator[Path]:
     fresh = _fresh(target)
     try:
         yield fresh
-        _keep_mode(target, fresh)
+        with suppress(FileNotFoundError):
+            fresh.chmod(stat.S_IMODE(target.stat().st_mode))
         _to_disk(fresh)
         fresh.replace(target)
         _to_disk(target.parent)
@@ -165,11 +166,6 @@ def _fresh(target: Path) -> Path:
     fresh = target.with_name(f".{stem}-{secrets.token_hex(4)}.part")
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     return fresh
-
-
-def _keep_mode(target: Path, fresh: Path) -> None:
-    with suppress(FileNotFoundError):
-        fresh.chmod(stat.S_IMODE(target.stat().st_mode))
 
 
 def _to_disk(path: Path) -> None:
@@ -254,7 +250,9 @@ class Rows(Closing):
         file = self._file.fileno()  # a buffer would write what is in it when it is closed
         end = os.lseek(file, 0, os.SEEK_END)
         try:
-            _write(file, _line(row).encode())
+            content = _line(row).encode()
+            while content:
+                content = content[os.write(file, content) :]
             os.fsync(file)
         except OSError as error:
             with suppress(OSError):
@@ -324,11 +322,6 @@ def _read(line: bytes) -> Row | None:
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         return None
     return row if zlib.crc32(json.dumps(row).encode()) == kept else None
-
-
-def _write(file: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(file, content) :]
 
 
 def _hold(file: BinaryIO, path: Path) -> None:

@@ -142,7 +142,7 @@ class Watching:
         self.losses.take()
         failed, run = True, self._of.get("run")
         with self.guarded():
-            if run and not _rank():  # the one that writes
+            if run and not (distributed.get_rank() if _grouped() else 0):  # the one that writes
                 Run(run).close()
             failed = False
         if _anywhere(failed):  # a watch asks all ranks, and would wait for one that has none
@@ -177,10 +177,6 @@ class Watching:
         if watch is not None:
             with suppress(Exception):  # whatever it holds, training must end as it would
                 watch.close()
-
-
-def _rank() -> int:
-    return distributed.get_rank() if _grouped() else 0
 
 
 def _grouped() -> bool:

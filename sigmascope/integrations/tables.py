@@ -46,7 +46,13 @@ class CSV:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(_lines(look))
         if self._file is None:
-            self._file = self._opened()
+            target = require_target(self.path, mark=MARK)
+            if not target.exists() or target.stat().st_size == 0:
+                write_text(target, HEADER, mark=MARK)
+            whole = _whole(target)
+            file = os.open(target, os.O_RDWR | os.O_APPEND)
+            os.ftruncate(file, whole)
+            self._file = file
         end = os.lseek(self._file, 0, os.SEEK_END)
         left = text.getvalue().encode("utf-8", "backslashreplace")
         try:
@@ -61,15 +67,6 @@ class CSV:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-    def _opened(self) -> int:
-        target = require_target(self.path, mark=MARK)
-        if not target.exists() or target.stat().st_size == 0:
-            write_text(target, HEADER, mark=MARK)
-        whole = _whole(target)
-        file = os.open(target, os.O_RDWR | os.O_APPEND)
-        os.ftruncate(file, whole)
-        return file
 
 
 def _lines(look: Look) -> Iterator[tuple[Any, ...]]:

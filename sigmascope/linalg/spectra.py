@@ -127,7 +127,8 @@ class Moments:
         """
         require_matrix(rows, name="rows")
         X = rows.detach().double()
-        scale = _scale(X)
+        largest = X.abs().amax().item()
+        scale = 1.0 if largest == 0 or 1e-100 < largest < 1e100 else power_of_two(largest)
         X = X / scale
         mean = X.mean(0)
         centred = X - mean
@@ -199,11 +200,6 @@ class Moments:
         size = torch.linalg.vector_norm(mean).item() + math.sqrt(energy / self.count)
         error = 4 * EPS * size
         return 4 * error * math.sqrt(self.count * energy) + self.count * error**2
-
-
-def _scale(X: Float64[Tensor, "n d"]) -> float:
-    largest = X.abs().amax().item()
-    return 1.0 if largest == 0 or 1e-100 < largest < 1e100 else power_of_two(largest)
 
 
 # ------------------------------------------------------------------------------

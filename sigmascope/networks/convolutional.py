@@ -107,7 +107,10 @@ def resnet(
     channels, _, _ = require_image(inputs)
     require_counts(outputs=outputs, width=width, depth=depth)
     require_options(activation=activation, norm=norm, init=init, eps=eps)
-    _require_shape(depth, residual)
+    if depth < 8 or depth % 6 != 2:
+        raise ValueError(f"`depth` must be 6n + 2 (8, 14, 20, 26, 32, ...), got {depth}.")
+    if not math.isfinite(residual):
+        raise ValueError(f"`residual` must be a finite number, got {residual}.")
 
     drawn = partial(convolution, init=init, bias=norm == "none", generator=generator)
 
@@ -129,13 +132,6 @@ def resnet(
         stages.append(nn.Sequential(*(pair(fan, out) for fan in fans)))
     readout = linear(4 * width, outputs, init=init, bias=True, generator=generator)
     return ResNet(stem=stem, stages=stages, readout=readout)
-
-
-def _require_shape(depth: int, residual: float) -> None:
-    if depth < 8 or depth % 6 != 2:
-        raise ValueError(f"`depth` must be 6n + 2 (8, 14, 20, 26, 32, ...), got {depth}.")
-    if not math.isfinite(residual):
-        raise ValueError(f"`residual` must be a finite number, got {residual}.")
 
 
 # ------------------------------------------------------------------------------

@@ -151,13 +151,6 @@ class UncentredBatchNorm(_BatchNorm):
         Daneshmand et al. 2020, Eq. (2).
     """
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() < 2 or input.shape[1] != self.num_features:
-            raise ValueError(
-                f"UncentredBatchNorm expected [batch, {self.num_features}, ...], got shape "
-                f"{tuple(input.shape)}. Build it with as many features as the input has channels."
-            )
-
     def statistics(
         self, x: Float[Tensor, "n channels *positions"]
     ) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
@@ -176,14 +169,24 @@ class UncentredBatchNorm(_BatchNorm):
             ValueError: If the input has other channels, or if `eps` is zero and a channel is zero
                 on the whole batch.
         """
-        self._check_input_dim(input)
+        if input.dim() < 2 or input.shape[1] != self.num_features:
+            raise ValueError(
+                f"UncentredBatchNorm expected [batch, {self.num_features}, ...], got shape "
+                f"{tuple(input.shape)}. Build it with as many features as the input has channels."
+            )
         if not self.training and self.running_var is not None:
             mean_square = self.running_var
         else:
             _, mean_square = self.statistics(input)
             self._remember(mean_square.detach())
         if self.eps == 0:
-            _require_no_zero_channel(mean_square)
+            zero = (mean_square == 0).nonzero().flatten().tolist()
+            if zero:
+                raise ValueError(
+                    "UncentredBatchNorm with eps=0 expected every channel to be non-zero "
+                    f"somewhere in the batch, but {len(zero)} of {len(mean_square)} are zero, the "
+                    f"first is channel {zero[0]}. Use a larger batch, or eps=1e-5."
+                )
         # Written out, because F.batch_norm takes no gradient through a variance it is given.
         shape = (1, -1, *(1 for _ in input.shape[2:]))
         scale = (mean_square + self.eps).rsqrt()
@@ -199,16 +202,6 @@ class UncentredBatchNorm(_BatchNorm):
         self.num_batches_tracked.add_(1)
         momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
         self.running_var.lerp_(mean_square.to(self.running_var), momentum)
-
-
-def _require_no_zero_channel(mean_square: Tensor) -> None:
-    zero = (mean_square == 0).nonzero().flatten().tolist()
-    if zero:
-        raise ValueError(
-            f"UncentredBatchNorm with eps=0 expected every channel to be non-zero somewhere in the "
-            f"batch, but {len(zero)} of {len(mean_square)} are zero, the first is channel "
-            f"{zero[0]}. Use a larger batch, or eps=1e-5."
-        )
 
 
 def norm_layer(kind: Norm, width: int, *, eps: float, images: bool) -> nn.Module | None:

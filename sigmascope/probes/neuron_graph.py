@@ -216,7 +216,20 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
         if node.op == "placeholder":
             values[node] = [[(i, None)] for i in range(inputs)]
         elif node.op == "output":
-            end = build.vertex(_chosen(values, node.args[0], output))
+            # the output that is studied
+            ends = node.args[0]
+            if not isinstance(ends, fx.Node):
+                raise Refusal(
+                    f"`model` must return one tensor, got a {type(ends).__name__}: wrap it in a "
+                    "module that returns the part to be studied."
+                )
+            outputs = values[ends]
+            if not 0 <= output < len(outputs):
+                raise Refusal(
+                    f"`output` must be from 0 to {len(outputs) - 1}, for the network has "
+                    f"{len(outputs)} outputs, got {output}."
+                )
+            end = build.vertex(outputs[output])
             entries = (*range(inputs), *(() if build.one is None else (build.one,)))
             found = Dag(
                 entries, end, tuple(build.edges), tuple(build.slopes), build.one is not None
@@ -238,22 +251,6 @@ def _traced(model: nn.Module) -> fx.Graph:
             f"{type(model).__name__}, of which torch.fx says: {str(error)[:150]}. Write the path "
             "that is taken as a module of its own."
         ) from error
-
-
-def _chosen(values: Mapping[fx.Node, list[Terms]], ends: Any, output: int) -> Terms:
-    """The output that is studied."""
-    if not isinstance(ends, fx.Node):
-        raise Refusal(
-            f"`model` must return one tensor, got a {type(ends).__name__}: wrap it in a module "
-            "that returns the part to be studied."
-        )
-    outputs = values[ends]
-    if not 0 <= output < len(outputs):
-        raise Refusal(
-            f"`output` must be from 0 to {len(outputs) - 1}, for the network has {len(outputs)} "
-            f"outputs, got {output}."
-        )
-    return outputs[output]
 
 
 def _applied(
@@ -435,15 +432,11 @@ def path_enumeration(
         Le & Jegelka 2022, Definition 4.
     """
     tree = unroll(dag, limit=limit)
-    return _along(tree, w) * leaf_inputs(dag, tree, x)
-
-
-def _along(tree: Tree, w: Tensor) -> Tensor:
-    """Product of the weights from each leaf to the root."""
+    # product of the weights from each leaf to the root
     products = [torch.ones((), dtype=w.dtype)]
     for at in range(1, len(tree.vertex)):
         products.append(w[tree.edge[at]] * products[tree.parent[at]])
-    return torch.stack([products[at] for at in tree.leaves])
+    return torch.stack([products[at] for at in tree.leaves]) * leaf_inputs(dag, tree, x)
 
 
 @dataclass(frozen=True, slots=True)

@@ -475,25 +475,21 @@ def require_task(output: Tensor, targets: Any, loss: Loss, *, count: int, batch_
             classes that there is no output for, or no probabilities where these are meant.
     """
     if isinstance(targets, Tensor):
-        _require_rows(output, targets, count, batch_dim)
+        # as many targets as samples, or as rows of the output; scores in rows count as rows
+        ends = {0, batch_dim}
+        rows = {count, output.numel()}
+        rows |= {output.shape[:-1].numel()} if output.ndim > 1 else set()
+        rows |= {output.shape[d] for d in ends if d < output.ndim}
+        found = [targets.shape[d] for d in sorted(ends) if d < targets.ndim]
+        if not rows.intersection(found):
+            raise Refusal(
+                f"`targets` must have one row for each of the {count} samples, got shape "
+                f"{tuple(targets.shape)} for an output of shape {tuple(output.shape)}. Pass the "
+                "targets of these samples, in their order."
+            )
     held = output.detach().clone()
     with random_states(), torch.no_grad(), _Watch(held, targets):
         scalar_loss(loss, held, targets)
-
-
-def _require_rows(output: Tensor, targets: Tensor, count: int, batch_dim: int) -> None:
-    """As many targets as samples, or as rows of the output; scores in rows count as rows."""
-    ends = {0, batch_dim}
-    rows = {count, output.numel()}
-    rows |= {output.shape[:-1].numel()} if output.ndim > 1 else set()
-    rows |= {output.shape[d] for d in ends if d < output.ndim}
-    found = [targets.shape[d] for d in sorted(ends) if d < targets.ndim]
-    if not rows.intersection(found):
-        raise Refusal(
-            f"`targets` must have one row for each of the {count} samples, got shape "
-            f"{tuple(targets.shape)} for an output of shape {tuple(output.shape)}. Pass the "
-            "targets of these samples, in their order."
-        )
 
 
 class _Watch(TorchFunctionMode):

@@ -70,7 +70,13 @@ def symbol(module: nn.Module, *, grid: tuple[int, ...]) -> Complex[Tensor, "bloc
     weight = module.weight.detach()
     kernel = _on_grid(weight.to(torch.complex128), grid, module.dilation)
     hat = torch.fft.fftn(kernel, dim=list(range(2, kernel.ndim)))  # [out, in/g, *grid]
-    folded = _folded(hat, module.stride)  # [out, in/g * aliases, *coarse]
+    # [out, in/g * aliases, *coarse]
+    # frequencies that a stride maps to one, side by side, scaled to keep the map unitary
+    for dim, step in enumerate(module.stride, start=2):
+        if step > 1:
+            split = hat.unflatten(dim, (step, -1)).movedim(dim, 2)  # [out, in, alias, ...]
+            hat = split.flatten(1, 2) / math.sqrt(step)
+    folded = hat
     out, rest = folded.shape[:2]
     groups = module.groups
     blocks = folded.reshape(groups, out // groups, rest, -1)
@@ -84,15 +90,6 @@ def _on_grid(weight: Tensor, grid: tuple[int, ...], dilation: tuple[int, ...]) -
         place = tuple(t * d % g for t, d, g in zip(tap, dilation, grid, strict=True))
         laid[(..., *place)] += weight[(..., *tap)]
     return laid
-
-
-def _folded(hat: Tensor, stride: tuple[int, ...]) -> Tensor:
-    """Frequencies that a stride maps to one, side by side, scaled to keep the map unitary."""
-    for dim, step in enumerate(stride, start=2):
-        if step > 1:
-            split = hat.unflatten(dim, (step, -1)).movedim(dim, 2)  # [out, in, alias, ...]
-            hat = split.flatten(1, 2) / math.sqrt(step)
-    return hat
 
 
 def _margins(module: _ConvNd) -> tuple[int, ...]:

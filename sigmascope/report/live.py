@@ -155,7 +155,7 @@ class History:
             "readings", ()
         ):
             panel = self.panels.setdefault((quantity, view, form), Panel())
-            panel.add(self._site(site), step, tuple(numbers))
+            panel.add(self.sites.setdefault(site, len(self.sites)), step, tuple(numbers))
         for step, _, *cells in fresh.rows.get("spectra", ()):
             self._spectrum(step, cells)
         self.about |= {name: value for _, _, name, value in fresh.rows.get("environment", ())}
@@ -200,15 +200,17 @@ class History:
         at = np.linspace(0, len(found) - 1, SPECTRA).round().astype(int)
         return [found[i] for i in at]
 
-    def _site(self, site: str) -> int:
-        return self.sites.setdefault(site, len(self.sites))
-
     def _spectrum(self, step: int, cells: list[Any]) -> None:
         site, view, form, rows, cols, _how, _risk, sigma, *_ = cells
         values = torch.from_numpy(np.frombuffer(sigma, "<f8").astype(float))
         one = [step, [rows, cols], len(values), int((values == 0).sum()), packed_spectrum(values)]
         found = self.spectra.setdefault((site, view, form), [])
-        found[:] = [other for other in found if other[0] < step] if _again(found, step) else found
+        # whether a step was filed before, as after a restart
+        found[:] = (
+            [other for other in found if other[0] < step]
+            if (bool(found) and found[-1][0] >= step)
+            else found
+        )
         found.append(one)
 
 
@@ -216,11 +218,6 @@ def names(paths: Sequence[Path]) -> list[str]:
     """What a page calls run files: by their names, or whole paths where these are the same."""
     short = [path.name for path in paths]
     return short if len({*short}) == len(short) else [str(path) for path in paths]
-
-
-def _again(found: list[list[Any]], step: int) -> bool:
-    """Whether a step was filed before, as after a restart."""
-    return bool(found) and found[-1][0] >= step
 
 
 def _meaning(quantity: str) -> Mapping[str, str]:
@@ -253,7 +250,12 @@ class Feed:
     def look(self) -> bool:
         """Read what is new; whether more is left."""
         try:
-            self._take(since(self.path, self._mark))
+            fresh = since(self.path, self._mark)
+            with self._lock:
+                self.history.take(fresh)
+                self._version += bool(fresh.rows) or self._more != fresh.more
+                self._mark, self._more = fresh.mark, fresh.more
+                self._say(self._said[0], "")
         except Replaced:
             with self._lock:
                 self.history, self._mark = History(self.history.name), None
@@ -268,13 +270,6 @@ class Feed:
         else:
             return self._more
         return False
-
-    def _take(self, fresh: Fresh) -> None:
-        with self._lock:
-            self.history.take(fresh)
-            self._version += bool(fresh.rows) or self._more != fresh.more
-            self._mark, self._more = fresh.mark, fresh.more
-            self._say(self._said[0], "")
 
     def state(self, seen: int = -1) -> dict[str, Any]:
         """All but the numbers, unless the page has seen it."""

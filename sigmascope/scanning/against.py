@@ -369,7 +369,9 @@ def _change(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
         names = "change stable rank, change spikes, largest angle, intruders"
         yield Skipped(pair.site, names, "nothing has changed")
         return
-    turned = math.sqrt(_turned(A, B, scale) / first)
+    turned = math.sqrt(
+        sum(float((other - scale * one).square().sum()) for one, other in _panels(A, B)) / first
+    )
     gap = 2 * off + turned * rounding * EPS
     yield _read(pair, q.TURNED_CHANGE, Estimate.within(turned, gap).at_least(0.0))
     generator = torch.Generator().manual_seed(pair.tasks[0].seed)
@@ -381,10 +383,6 @@ def _difference(A: Tensor, B: Tensor) -> Tensor:
     """`B - A` in single precision at least, rounded once."""
     A, B = _wide(A, B)
     return B - A
-
-
-def _turned(A: Tensor, B: Tensor, scale: float) -> float:
-    return sum(float((other - scale * one).square().sum()) for one, other in _panels(A, B))
 
 
 def _of_difference(

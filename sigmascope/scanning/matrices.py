@@ -152,17 +152,10 @@ def _rule(table: Mapping[str, Any], place: str) -> Rule:
     return Rule(
         table["name"], take("kind", str, usual.kind), several("parts"), several("kinds"),
         several("families"), take("turned", bool, False), take("experts", bool, False),
-        _layout(take("layout", str, usual.layout)), _sizes_of_word(take("sizes", str, usual.sizes)),
+        cast(Layout, take("layout", str, usual.layout)),  # the rule itself refuses others
+        cast(Sizes, take("sizes", str, usual.sizes)),
         take("repeats", int, 1), take("dims", int, 2), take("left_out", str, ""),
     )  # fmt: skip
-
-
-def _layout(word: str) -> Layout:
-    return cast(Layout, word)  # the rule itself refuses others
-
-
-def _sizes_of_word(word: str) -> Sizes:
-    return cast(Sizes, word)
 
 
 def rule_for(name: str, families: Collection[str], dims: int, rules: Iterable[Rule]) -> Rule | None:
@@ -528,12 +521,18 @@ def found_in(
     """
     table = (*rules, *built_in())
     shapes = {stored.name: stored.shape for stored in checkpoint.tensors}
-    turned = _turned(shapes)
+    # the family of GPT-2, whose layers are stored as [in, out], where shapes show it
+    fused = [s for name, s in shapes.items() if name.endswith("c_attn.weight") and len(s) == 2]
+    turned = ("gpt2",) if fused and all(cols == 3 * rows for rows, cols in fused) else ()
     found: list[tuple[Stored, Piece]] = []
     out = [Skipped(left.name, "tensor", left.why) for left in checkpoint.left_out]
     seen: dict[Any, str] = {}
     for stored in checkpoint.tensors:
-        families = (*_families(stored.name, checkpoint.config), *turned)
+        kinds = (
+            part_of(stored.name, checkpoint.config).get("model_type"),
+            checkpoint.config.get("model_type"),
+        )
+        families = (*tuple(kind for kind in kinds if isinstance(kind, str)), *turned)
         why = unasked(stored.name, only, skip) or _tied(stored, seen)
         rule = rule_for(stored.name, families, len(stored.shape), table)
         some = why or _pieces(stored, rule, checkpoint.config, shapes)
@@ -547,17 +546,6 @@ def found_in(
 
 def _noted(stored: Stored, piece: Piece) -> Piece:
     return replace(piece, note=piece.note or NORMALISED) if NORMAL.search(stored.name) else piece
-
-
-def _families(name: str, config: Mapping[str, Any]) -> tuple[str, ...]:
-    kinds = (part_of(name, config).get("model_type"), config.get("model_type"))
-    return tuple(kind for kind in kinds if isinstance(kind, str))
-
-
-def _turned(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
-    """The family of GPT-2, whose layers are stored as [in, out], where shapes show it."""
-    fused = [s for name, s in shapes.items() if name.endswith("c_attn.weight") and len(s) == 2]
-    return ("gpt2",) if fused and all(cols == 3 * rows for rows, cols in fused) else ()
 
 
 def require_named(checkpoint: Checkpoint, only: Sequence[str]) -> None:

@@ -178,7 +178,9 @@ class _Seen:
                 self.rows.append(D.new_zeros(len(D)))
                 return
             if low == 0 or low < self.least:  # else there is nothing to count
-                self._count_small(size)
+                zeros = size.numel() - int(size.count_nonzero())
+                self.zeros += zeros
+                self.subnormal += int((size < self.least).sum()) - zeros if self.least else 0
         self.largest = max(self.largest, math.ldexp(high, -self.power))
         self.saturated += int((D.abs() >= self.most).sum()) if high >= self.most else 0
         if self.power:
@@ -189,11 +191,6 @@ class _Seen:
         self.rows.append(rows)
         self.cols += squares.sum(0)
         self.energy += float(rows.sum())
-
-    def _count_small(self, size: Float64[Tensor, "k n"]) -> None:
-        zeros = size.numel() - int(size.count_nonzero())
-        self.zeros += zeros
-        self.subnormal += int((size < self.least).sum()) - zeros if self.least else 0
 
 
 def sketch(A: Float[Tensor, "m n"], buckets: int = 256) -> Float[Tensor, " k"]:
@@ -269,7 +266,21 @@ def of_noise(s: Spectrum, A: Tensor, seen: Entries, task: Task) -> Iterator[Item
     found: Noise | None = None
     if task.wanted & {*NOISE}:
         found = noise(s, energy=seen.energy, signs=signs())
-        yield from _of_bulk(s, found, matrix)
+        named = (
+            found.level,
+            found.edge,
+            found.distance,
+            found.baseline,
+            found.spikes,
+            found.energy,
+        )
+        for name, estimate in zip(NOISE, named, strict=True):
+            if estimate is not None:
+                yield read(matrix, name, estimate)
+        if found.distance is None and s.complete:
+            yield skip(
+                matrix, NOISE[2], "below what sticks out no bulk is left that could be noise"
+            )
     if task.wanted & {*TAIL} and s.complete:
         yield from _of_tail(s, partial(_many, s, seen, signs, found), task)
 
@@ -287,15 +298,6 @@ def _many(
     if found is not None:
         return found.spikes.value >= SPIKES
     return has_spikes(s, SPIKES, energy=seen.energy, signs=signs())
-
-
-def _of_bulk(s: Spectrum, found: Noise, matrix: Matrix) -> Iterator[Item]:
-    named = (found.level, found.edge, found.distance, found.baseline, found.spikes, found.energy)
-    for name, estimate in zip(NOISE, named, strict=True):
-        if estimate is not None:
-            yield read(matrix, name, estimate)
-    if found.distance is None and s.complete:
-        yield skip(matrix, NOISE[2], "below what sticks out no bulk is left that could be noise")
 
 
 def _of_tail(s: Spectrum, many: Callable[[], bool], task: Task) -> Iterator[Item]:
@@ -353,7 +355,7 @@ def operator_items(
     zero = not float(s.sigma[0]) > 0
     for name, of in QUANTITIES.items():
         if not zero or name.endswith("norm"):
-            yield _read(matrix, name, of(s))
+            yield Reading(matrix.site, name, of(s), q.SCAN, "operator")
     if zero:
         yield Skipped(matrix.site, "ranks of the operator", "it is exactly zero")
 
@@ -400,10 +402,6 @@ def _solved(blocks: Tensor) -> Float64[Tensor, " k"]:
     each = max(1, BLOCKS // (blocks.shape[1] * blocks.shape[2]))
     found = [torch.linalg.svdvals(some).flatten() for some in blocks.split(each)]
     return torch.cat(found)
-
-
-def _read(matrix: Matrix, name: str, estimate: Estimate) -> Reading:
-    return Reading(matrix.site, name, estimate, q.SCAN, "operator")
 
 
 # ------------------------------------------------------------------------------

@@ -365,9 +365,11 @@ def _tasks(drafts: Sequence[Draft], settings: Settings) -> Iterator[Task]:
     for i, (name, (matrix, cut, note)) in enumerate(zip(names, drafts, strict=True)):
         matrix = replace(matrix, site=name)
         exact = settings.effort == "full"
+        # the same wherever and whenever the matrix is measured
+        seed = (zlib.crc32(name.encode()) << 20) ^ settings.seed
         yield Task(
-            i, matrix, cut, _seed(name, settings), settings.wanted, settings.spectra, exact,
-            settings.grid, note=note,
+            i, matrix, cut, seed, settings.wanted, settings.spectra, exact, settings.grid,
+            note=note,
         )  # fmt: skip
 
 
@@ -417,11 +419,6 @@ def _too_large(matrix: Matrix, settings: Settings) -> Skipped:
         f"measuring it takes {gate.size_words(_memory(matrix))}, more than the "
         f"{gate.size_words(settings.memory)} that a process may take (--memory)",
     )
-
-
-def _seed(site: str, settings: Settings) -> int:
-    """The same wherever and whenever the matrix is measured."""
-    return (zlib.crc32(site.encode()) << 20) ^ settings.seed
 
 
 def _pairs(tasks: Sequence[Task], settings: Settings) -> tuple[Pair, ...]:

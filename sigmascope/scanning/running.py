@@ -27,7 +27,7 @@ from sigmascope.scanning.against import (
     require_meant,
     versions,
 )
-from sigmascope.scanning.matrices import Cut, Rule
+from sigmascope.scanning.matrices import Rule
 from sigmascope.scanning.measuring import Ends, Measured, ends_alone, measure, operator_items
 from sigmascope.scanning.planning import (
     Asked,
@@ -73,7 +73,18 @@ class Journal:
         settings = {SCANNED: plan.source, **plan.settings}
         begun = {row.record.name: row.record.value for row in self.run.about() if row.step == 0}
         if begun or self.run.steps():
-            _require_same(begun, settings, self.run.path)
+            if SCANNED not in begun:
+                raise Refusal(
+                    f"`{self.run.path}` holds no scan: it is the run file of something else. Name "
+                    "another."
+                )
+            differing = [n for n in settings if n != SCANNED and begun.get(n) != settings[n]]
+            if differing:
+                was = _difference(differing, begun, settings)
+                raise Refusal(
+                    f"`{self.run.path}` holds a scan {was}: ask for the same, or name another run "
+                    "file."
+                )
             self.found = dict(_read(self.run))
         else:
             layers = [Layer(m.site, m.kind, m.depth, m.tensors) for m in plan.matrices]
@@ -91,7 +102,18 @@ class Journal:
                 readings=one.readings,
                 spectra=() if one.spectrum is None else (one.spectrum,),
                 skipped=one.skipped,
-                about={DONE: "1", **({} if one.sketch is None else {SKETCH: _text(one.sketch)})},
+                about={
+                    DONE: "1",
+                    **(
+                        {}
+                        if one.sketch is None
+                        else {
+                            SKETCH: base64.b64encode(
+                                one.sketch.numpy().astype("<f4").tobytes()
+                            ).decode("ascii")
+                        }
+                    ),
+                },
             )
 
     def missing(self, jobs: Iterable[Any]) -> list[Any]:
@@ -102,17 +124,6 @@ class Journal:
         """Let go of the file."""
         if self.run is not None:
             self.run.close()
-
-
-def _require_same(begun: Mapping[str, str], asked: Mapping[str, str], path: Any) -> None:
-    if SCANNED not in begun:
-        raise Refusal(
-            f"`{path}` holds no scan: it is the run file of something else. Name another."
-        )
-    differing = [n for n in asked if n != SCANNED and begun.get(n) != asked[n]]
-    if differing:
-        was = _difference(differing, begun, asked)
-        raise Refusal(f"`{path}` holds a scan {was}: ask for the same, or name another run file.")
 
 
 def _difference(differing: list[str], begun: Mapping[str, str], asked: Mapping[str, str]) -> str:
@@ -152,10 +163,6 @@ def _read(run: Run) -> Iterable[tuple[int, Measured]]:
                 sketches.get(step),
             ),
         )
-
-
-def _text(sketch: Tensor) -> str:
-    return base64.b64encode(sketch.numpy().astype("<f4").tobytes()).decode("ascii")
 
 
 def _vector(text: str) -> Tensor:
@@ -264,18 +271,16 @@ def _task(task: Task, ends: dict[int, Ends]) -> Measured:
         return measure_product(task, task.cut)
     found, ends[task.index] = measure(task, task.cut.read())
     if task.grid and task.matrix.form == "kernel":
-        found = _operated(found, task, task.cut)
+        # what was measured of a kernel, with what its convolution is as an operator
+        items = [*operator_items(task.matrix, task.cut.stored.read(), task.grid)]
+        read = (r for r in items if isinstance(r, Reading) and r.quantity in task.wanted)
+        skipped = (item for item in items if isinstance(item, Skipped))
+        found = replace(
+            found, readings=(*found.readings, *read), skipped=(*found.skipped, *skipped)
+        )
     if not task.note:
         return found
     return replace(found, skipped=(Skipped(task.matrix.site, "parts", task.note), *found.skipped))
-
-
-def _operated(found: Measured, task: Task, cut: Cut) -> Measured:
-    """What was measured of a kernel, with what its convolution is as an operator."""
-    items = [*operator_items(task.matrix, cut.stored.read(), task.grid)]
-    read = (r for r in items if isinstance(r, Reading) and r.quantity in task.wanted)
-    skipped = (item for item in items if isinstance(item, Skipped))
-    return replace(found, readings=(*found.readings, *read), skipped=(*found.skipped, *skipped))
 
 
 def _pair(pair: Pair, ends: dict[int, Ends]) -> Measured:
@@ -385,7 +390,20 @@ def scan(
     journal = Journal(todo.plan, run)
     began = time.monotonic()
     try:
-        _carry_out(todo, journal, mapper, told, progress)
+        # all that is missing; copies last, for sketches of all matrices are needed for them
+        jobs: list[Job] = [*todo.tasks, *todo.pairs]
+        for i, matrix in enumerate(todo.plan.matrices):
+            if told is not None and i in journal.found:
+                told(matrix, journal.found[i])
+        total = sum(map(work, jobs))
+        for one in _watched(journal.missing(jobs), jobs, total, mapper, progress):
+            journal.add(one)
+            if told is not None and one.index < len(todo.plan.matrices):
+                told(todo.plan.matrices[one.index], one)
+        sketches = {i: m.sketch for i, m in journal.found.items() if m.sketch is not None}
+        again = candidates(todo.tasks, sketches, start=len(jobs))
+        for one in results(journal.missing(again), mapper):
+            journal.add(one)
     finally:
         journal.close()
     return _scan(todo, journal, time.monotonic() - began)
@@ -460,25 +478,6 @@ def _work(source: Origin, against: Origin | None, settings: Settings, workers: i
     if against is not None:
         return versions(source, against, settings, workers=workers)
     return worked_out(source, settings, workers=workers)
-
-
-def _carry_out(
-    todo: Work, journal: Journal, mapper: Mapper, told: Told | None, progress: Progress | None
-) -> None:
-    """All that is missing; copies last, for sketches of all matrices are needed for them."""
-    jobs: list[Job] = [*todo.tasks, *todo.pairs]
-    for i, matrix in enumerate(todo.plan.matrices):
-        if told is not None and i in journal.found:
-            told(matrix, journal.found[i])
-    total = sum(map(work, jobs))
-    for one in _watched(journal.missing(jobs), jobs, total, mapper, progress):
-        journal.add(one)
-        if told is not None and one.index < len(todo.plan.matrices):
-            told(todo.plan.matrices[one.index], one)
-    sketches = {i: m.sketch for i, m in journal.found.items() if m.sketch is not None}
-    again = candidates(todo.tasks, sketches, start=len(jobs))
-    for one in results(journal.missing(again), mapper):
-        journal.add(one)
 
 
 def _watched(

@@ -172,13 +172,16 @@ def _of_tensors(state: Mapping[str, Tensor]) -> tuple[Reading, ...]:
         shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         weights.append(Weight(name, "matrix", matrix, shape))
     norms = (
-        Reading(n, q.FROBENIUS_NORM, _norm(t), "weights", "matrix") for n, t in floating.items()
+        Reading(
+            n,
+            q.FROBENIUS_NORM,
+            Estimate.rounded(float(t.double().norm()), ulps=64),
+            "weights",
+            "matrix",
+        )
+        for n, t in floating.items()
     )
     return (*norms, *rank_one_readings(tuple(weights)))
-
-
-def _norm(tensor: Tensor) -> Estimate:
-    return Estimate.rounded(float(tensor.double().norm()), ulps=64)
 
 
 def _compared(

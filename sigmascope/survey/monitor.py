@@ -126,16 +126,13 @@ class Monitor(Closing):
         if others:
             yield from profile(self._model, self._batch, views=others, **self._of).readings
         if self._ledger is not None:
-            yield from self._balances(drifts)
-
-    def _balances(self, drifts: tuple[le2022.conservation.Drift, ...]) -> Iterator[Reading]:
-        for d in drifts:
-            estimate = Estimate.rounded(d.drift, ulps=64)
-            yield Reading(d.site, q.BALANCE_DRIFT, estimate, "balances", d.invariant.kind)
-        subject = Subject(self._model, self._batch)
-        yield from rank_one_readings(subject.weights)
-        yield from alignment_readings(subject)
-        looked = self._signs.look(self._model, self._batch, step=self.steps)
-        for site, stability in looked.items():
-            share = Estimate.exactly(stability.changed)
-            yield Reading(site, q.SIGN_CHANGES, share, "balances")
+            for d in drifts:
+                estimate = Estimate.rounded(d.drift, ulps=64)
+                yield Reading(d.site, q.BALANCE_DRIFT, estimate, "balances", d.invariant.kind)
+            subject = Subject(self._model, self._batch)
+            yield from rank_one_readings(subject.weights)
+            yield from alignment_readings(subject)
+            looked = self._signs.look(self._model, self._batch, step=self.steps)
+            for site, stability in looked.items():
+                share = Estimate.exactly(stability.changed)
+                yield Reading(site, q.SIGN_CHANGES, share, "balances")

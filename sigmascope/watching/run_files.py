@@ -172,7 +172,12 @@ class RunFile:
         self._first = {
             "about": dict(about),
             "views": (WATCH,),
-            "layers": _layers(model) if not any(True for _ in self._run.layers()) else (),
+            "layers": tuple(
+                Layer(name, type(module).__name__, i, _parameters(name, module))
+                for i, (name, module) in enumerate(layers(model).items())
+            )
+            if not any(True for _ in self._run.layers())
+            else (),
         }
 
     def write(self, look: Look) -> None:
@@ -213,13 +218,6 @@ def about_of(
 def _settings(optimizer: Optimizer) -> str:
     plain = (float, int, bool, tuple)
     return ", ".join(f"{k}={v}" for k, v in optimizer.defaults.items() if isinstance(v, plain))
-
-
-def _layers(model: nn.Module) -> tuple[Layer, ...]:
-    return tuple(
-        Layer(name, type(module).__name__, i, _parameters(name, module))
-        for i, (name, module) in enumerate(layers(model).items())
-    )
 
 
 def _parameters(name: str, module: nn.Module) -> tuple[str, ...]:

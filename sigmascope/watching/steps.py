@@ -332,7 +332,12 @@ class Hearing:
         self.wait(self._next)
         took = self._clock() - start
         purses.aside(took + steps * CALLS * self._rate_note + count * self._loss_note)
-        self._settle(took, count, purses.step_seconds * self._budget)
+        # at how many steps losses are noted: at as many as their share of the budget pays for
+        paid = purses.step_seconds * self._budget
+        self._dense -= count
+        if count and paid and self._dense <= 0:
+            self._each = smoothed(self._each, self._loss_note + took / count)
+            self.apart = min(max(math.ceil(self._each / paid), 1), FEWEST)
         if hints:
             self.apart = 1
         return hints
@@ -384,13 +389,6 @@ class Hearing:
     def _strange(self, rate: Any) -> bool:
         """Whether a rate is heard at once; one in a tensor is never waited for."""
         return type(rate) is float and not self._low <= rate <= self._high
-
-    def _settle(self, took: float, count: int, paid: float) -> None:
-        """At how many steps losses are noted: at as many as their share of the budget pays for."""
-        self._dense -= count
-        if count and paid and self._dense <= 0:
-            self._each = smoothed(self._each, self._loss_note + took / count)
-            self.apart = min(max(math.ceil(self._each / paid), 1), FEWEST)
 
 
 def on_host(noted: Sequence[float | Tensor]) -> list[float]:

@@ -218,7 +218,14 @@ def _entropy(program: Program, known: Opened) -> Change:
     """Cross-entropy of scores, for one class of many; of single outputs a binary one."""
     many = len(known.targets.shape) == 1 or known.targets.shape[-1] > 1
     output = _output(program, known)
-    exclusive = many and output.shape[-1] > 1 and not _several(known.targets)
+    exclusive = (
+        many
+        and output.shape[-1] > 1
+        and not (
+            known.targets.is_floating_point()
+            and not bool((known.targets.flatten(1).sum(1) == 1).all())
+        )
+    )
     loss = "cross_entropy" if exclusive else "binary_cross_entropy_with_logits"
     model, lines = _opened_end(program, known)
     line = f"loss = F.{loss}"
@@ -475,10 +482,6 @@ def _widen(model: nn.Module, known: Opened, outputs: int) -> tuple[str, ...]:
 def _standardised(program: Program, known: Opened) -> Change:
     """Outputs brought to the scale of the targets."""
     return of_network(StandardiseTargets(known.targets))(program, known)
-
-
-def _several(targets: Tensor) -> bool:
-    return targets.is_floating_point() and not bool((targets.flatten(1).sum(1) == 1).all())
 
 
 def require_recipe(program: Program) -> Recipe:

@@ -186,7 +186,15 @@ class _Editor:
         elif other and other[1] == "targets":
             self._set_targets(other[2])
         elif other:
-            self._set_named(other[1], other[2])
+            # A value that may name the model
+            field = other[1]
+            text = other[2]
+            if re.search(r"\bmodel\b", text):
+                text = re.sub(r"\bmodel\b", self._model(), text)
+            self._set(field, text)
+            # a rate goes with the name of an optimiser, and none with one that is made
+            if field == "optimizer" and "lr" in self._fields:
+                self._replace(self._fields["lr"], "None")
         elif re.match(r"model[\[.]", line) and "batch" not in line:
             self._behind.append(re.sub(r"^model\b", self._model(), line))
         elif not line.startswith("#") or line.startswith(BY_HAND):
@@ -253,19 +261,6 @@ class _Editor:
             self._set("lr", text)
         else:
             raise NoPlace("lr")
-
-    def _set_named(self, field: str, text: str) -> None:
-        """A value that may name the model."""
-        if re.search(r"\bmodel\b", text):
-            text = re.sub(r"\bmodel\b", self._model(), text)
-        self._set(field, text)
-        if field == "optimizer":
-            self._drop_rate()
-
-    def _drop_rate(self) -> None:
-        """A rate goes with the name of an optimiser, and none with one that is made."""
-        if "lr" in self._fields:
-            self._replace(self._fields["lr"], "None")
 
     def _set_targets(self, text: str) -> None:
         data = self._assigned(self._fields.get("data"))

@@ -39,18 +39,6 @@ def parts_of(module: Any, data: Any) -> dict[str, Any]:
     loader = data.train_dataloader()
     loss, unread = _loss_of(module, loader)
     trainer = getattr(module, "_trainer", None)
-    return {
-        "model": module,
-        "data": loader,
-        "loss": loss,
-        "optimizer": _optimiser_of(module),
-        "epochs": getattr(trainer, "max_epochs", None) or None,
-        "clip": getattr(trainer, "gradient_clip_val", None),
-        "unread": unread,
-    }
-
-
-def _optimiser_of(module: Any) -> Optimizer:
     found = module.configure_optimizers()
     while isinstance(found, tuple | list | Mapping) and found:  # schedulers stand behind
         found = found.get("optimizer") if isinstance(found, Mapping) else found[0]
@@ -59,7 +47,15 @@ def _optimiser_of(module: Any) -> Optimizer:
             "`configure_optimizers` must give an optimiser, a list of them or a mapping, got "
             f"{type(found).__name__}."
         )
-    return found
+    return {
+        "model": module,
+        "data": loader,
+        "loss": loss,
+        "optimizer": found,
+        "epochs": getattr(trainer, "max_epochs", None) or None,
+        "clip": getattr(trainer, "gradient_clip_val", None),
+        "unread": unread,
+    }
 
 
 def _loss_of(module: Any, loader: Any) -> tuple[Any, str]:

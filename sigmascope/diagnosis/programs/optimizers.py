@@ -124,7 +124,19 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
     if isinstance(optimizer, type) and getattr(torch.optim, optimizer.__name__, None) is optimizer:
         optimizer = optimizer.__name__
     if isinstance(optimizer, str):
-        return _named(optimizer.lower(), lr, options)
+        name = optimizer.lower()
+        kind = _class(name)
+        takes = inspect.signature(kind).parameters
+        unknown = sorted(set(options) - set(takes))
+        if unknown:
+            raise Refusal(
+                f"`{name}` takes no {', '.join(unknown)}; it takes "
+                f"{', '.join(k for k in takes if k not in ('params', 'lr'))}."
+            )
+        rate = DEFAULT_RATES.get(name, 1e-3) if lr is None else float(lr)
+        if not rate >= 0 or rate == float("inf"):
+            raise Refusal(f"The learning rate must be a number from 0, got {rate}.")
+        return Recipe(name, rate, MappingProxyType(dict(options)))
     if lr is not None or options:
         raise Refusal(
             "A rate and options go with the name of an optimiser, got them beside one that has "
@@ -141,21 +153,6 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
         again = lambda copy: maker(copy.parameters())
         return Recipe(_name(made), _rate(made), {}, again)
     return Recipe(_name(optimizer), _rate(optimizer), {}, _copier(optimizer, model))
-
-
-def _named(name: str, lr: float | None, options: Mapping[str, Any]) -> Recipe:
-    kind = _class(name)
-    takes = inspect.signature(kind).parameters
-    unknown = sorted(set(options) - set(takes))
-    if unknown:
-        raise Refusal(
-            f"`{name}` takes no {', '.join(unknown)}; it takes "
-            f"{', '.join(k for k in takes if k not in ('params', 'lr'))}."
-        )
-    rate = DEFAULT_RATES.get(name, 1e-3) if lr is None else float(lr)
-    if not rate >= 0 or rate == float("inf"):
-        raise Refusal(f"The learning rate must be a number from 0, got {rate}.")
-    return Recipe(name, rate, MappingProxyType(dict(options)))
 
 
 def _class(name: str) -> Callable[..., Optimizer]:

@@ -92,7 +92,22 @@ class EndIn(Remedy):
         self._require_use(ending.output, ending.closing, site)
         fresh = nn.Identity() if kind is None else self._made(kind)
         if site:
-            _require_once(model, batches[0], site)
+            # the module that closes the model must do nothing else in it
+            batch = batches[0]
+            wrote: list[tuple[str, Tensor]] = []
+            module = model.get_submodule(site)
+            handle = module.register_forward_hook(partial(_note, wrote, site))
+            try:
+                with still(model), torch.no_grad():
+                    called(model, batch)
+            finally:
+                handle.remove()
+            if len(wrote) > 1:
+                raise Inapplicable(
+                    f"`{site}` makes the output and is called {len(wrote)} times in a pass: in "
+                    "its place another would change the inside of the model too. Give the end a "
+                    "module of its own."
+                )
             _put(model, site, fresh)
         elif isinstance(model, nn.Sequential):
             model.append(fresh)
@@ -122,23 +137,6 @@ class EndIn(Remedy):
             )
         if kind is nn.Softmax and (output.ndim < 2 or output.shape[-1] < 2):
             raise Inapplicable("A softmax needs two outputs or more, got one: it would be 1.")
-
-
-def _require_once(model: nn.Module, batch: Batch, site: str) -> None:
-    """The module that closes the model must do nothing else in it."""
-    wrote: list[tuple[str, Tensor]] = []
-    module = model.get_submodule(site)
-    handle = module.register_forward_hook(partial(_note, wrote, site))
-    try:
-        with still(model), torch.no_grad():
-            called(model, batch)
-    finally:
-        handle.remove()
-    if len(wrote) > 1:
-        raise Inapplicable(
-            f"`{site}` makes the output and is called {len(wrote)} times in a pass: in its place "
-            "another would change the inside of the model too. Give the end a module of its own."
-        )
 
 
 def _put(model: nn.Module, site: str, fresh: nn.Module) -> None:

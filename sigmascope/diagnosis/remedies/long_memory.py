@@ -55,7 +55,17 @@ class LongMemory(Remedy):
                 if name.startswith("weight_hh"):
                     _turn(layer, p, generator)
                 elif name.startswith("bias_ih"):
-                    _open(layer, p, name, steps, generator)
+                    # biases of gates, those of the recurrent weights zero beside them
+                    beside = layer.get_parameter(name.replace("bias_ih", "bias_hh"))
+                    size = layer.hidden_size
+                    spans = 1 + torch.rand(size, generator=generator, dtype=torch.float64) * max(
+                        steps - 2, 1
+                    )
+                    for gates, sign in ((KEPT, 1.0), (WRITTEN, -1.0)):
+                        if layer.mode in gates:
+                            rows = slice(gates[layer.mode] * size, (gates[layer.mode] + 1) * size)
+                            _set(p, rows, sign * spans.log())
+                            _set(beside, rows, torch.zeros(size))
 
 
 def _turn(layer: nn.RNNBase, p: nn.Parameter, generator: torch.Generator) -> None:
@@ -67,20 +77,6 @@ def _turn(layer: nn.RNNBase, p: nn.Parameter, generator: torch.Generator) -> Non
         else:
             nn.init.orthogonal_(block, generator=generator)
     p.data.copy_(drawn)
-
-
-def _open(
-    layer: nn.RNNBase, p: nn.Parameter, name: str, steps: int, generator: torch.Generator
-) -> None:
-    """Biases of gates, those of the recurrent weights zero beside them."""
-    beside = layer.get_parameter(name.replace("bias_ih", "bias_hh"))
-    size = layer.hidden_size
-    spans = 1 + torch.rand(size, generator=generator, dtype=torch.float64) * max(steps - 2, 1)
-    for gates, sign in ((KEPT, 1.0), (WRITTEN, -1.0)):
-        if layer.mode in gates:
-            rows = slice(gates[layer.mode] * size, (gates[layer.mode] + 1) * size)
-            _set(p, rows, sign * spans.log())
-            _set(beside, rows, torch.zeros(size))
 
 
 def _set(p: nn.Parameter, rows: slice, values: Tensor) -> None:

@@ -183,7 +183,15 @@ class StandardiseInputs(Remedy):
                           for b in batches]).double()  # fmt: skip
         mean, spread = read.mean(0), read.std(0, correction=0)
         whole = float(spread.square().mean().sqrt())
-        _require_unscaled(whole, float(read.square().mean().sqrt()))
+        size = float(read.square().mean().sqrt())
+        low, high = STANDARD
+        if not whole > 0:
+            raise Inapplicable("Standardising needs inputs that differ, got a batch of equal ones.")
+        if low < whole < high and low < size < high:
+            raise Inapplicable(
+                f"The inputs are of unit scale already (root mean square {size:.2g}, spread "
+                f"{whole:.2g})."
+            )
         shape = [-1, *[1] * (x.ndim - 1 - channels)]
         spread = spread.clamp(min=FLOOR * whole)
         parent, _, name = module_name(first.site).rpartition(".")
@@ -232,14 +240,3 @@ def _draw(p: nn.Parameter, generator: torch.Generator) -> None:
 def _rest(name: str, p: nn.Parameter) -> None:
     if "bias" in name:
         p.data.zero_()
-
-
-def _require_unscaled(spread: float, size: float) -> None:
-    low, high = STANDARD
-    if not spread > 0:
-        raise Inapplicable("Standardising needs inputs that differ, got a batch of equal ones.")
-    if low < spread < high and low < size < high:
-        raise Inapplicable(
-            f"The inputs are of unit scale already (root mean square {size:.2g}, spread "
-            f"{spread:.2g})."
-        )

@@ -293,7 +293,13 @@ def equal_units(profile: Profile) -> Iterator[Finding]:
     """
     lost = any(lost_inputs(profile))
     for r in profile.series(q.DISTINCT_UNITS):
-        share, width = r.estimate.value, _width(profile, r.site)
+        shapes = [
+            s.spectrum.shape for s in profile.spectra if s.site == r.site and s.form == "channels"
+        ]
+        shapes += [
+            s.spectrum.shape for s in profile.spectra if s.site == r.site and s.form == "samples"
+        ]
+        share, width = r.estimate.value, (shapes[0][1] if shapes else None)
         if share > COPIES or (lost and r.form != "matrix"):
             continue
         alone = r.form == "matrix" or (width is not None and share * width <= 1.5)
@@ -306,12 +312,6 @@ def equal_units(profile: Profile) -> Iterator[Finding]:
             "gradients, and stay equal.",
         )
         return
-
-
-def _width(profile: Profile, site: str) -> int | None:
-    shapes = [s.spectrum.shape for s in profile.spectra if s.site == site and s.form == "channels"]
-    shapes += [s.spectrum.shape for s in profile.spectra if s.site == site and s.form == "samples"]
-    return shapes[0][1] if shapes else None
 
 
 ZERO_WEIGHTS = Kind(

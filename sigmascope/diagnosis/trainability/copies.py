@@ -240,18 +240,14 @@ class Turns:
     def settle(self, turn: Turn) -> None:
         """After the first turn: frozen weights that training left alone need no copies."""
         if self._shared is None:
-            self._shared = _left_alone(turn.model, self._model)
+            # places of frozen weights that are the same in a copy that was trained
+            pairs = enumerate(zip(turn.model.parameters(), self._model.parameters(), strict=False))
+            self._shared = tuple(k for k, (c, p) in pairs if _plain(c, p) and torch.equal(c, p))
             _share(turn.model, self._model, self._shared)
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
-
-
-def _left_alone(copy: nn.Module, model: nn.Module) -> tuple[int, ...]:
-    """Places of frozen weights that are the same in a copy that was trained."""
-    pairs = enumerate(zip(copy.parameters(), model.parameters(), strict=False))
-    return tuple(k for k, (c, p) in pairs if _plain(c, p) and torch.equal(c, p))
 
 
 def _plain(copy: Tensor, own: Tensor) -> bool:

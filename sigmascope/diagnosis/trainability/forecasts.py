@@ -90,14 +90,32 @@ def forecast(
         That losses fall as powers of the steps: Hestness et al. 2017; intervals from the errors on
         other curves: Vovk, Gammerman & Shafer 2005 (conformal prediction).
     """
-    _require(planned, constant, floor, risk)
+    if planned < 1 or not 0 < risk < 1:
+        raise Refusal(
+            f"A forecast is for 1 step or more, at a risk between 0 and 1, got {planned} steps and "
+            f"a risk of {risk:g}. Say how long you will train."
+        )
+    if not floor < constant < math.inf:
+        raise Refusal(
+            f"The loss of the best constant must be finite and above the floor of the loss, "
+            f"{floor:g}, got {constant:g}. Shift the loss, or say what its floor is."
+        )
     if len(losses) and not math.isfinite(losses[-1]):
         return Estimate.exactly(math.inf, how=f"the loss is not finite after {len(losses)} steps")
     if planned <= len(losses):
-        return _seen(losses, planned)
+        # what was reached, of the steps that are done
+        last = [v for v in losses[planned - window_of(planned) : planned] if math.isfinite(v)]
+        if not last:
+            return Estimate.exactly(math.inf, how=f"the loss is not finite at step {planned}")
+        mean = math.fsum(last) / len(last)
+        error = float(np.std(last, ddof=1)) / math.sqrt(len(last)) if len(last) > 1 else 0.0
+        return Estimate.within(mean, 2 * error, how="measured")
     shape = shape_of(losses, constant=constant, floor=floor)
     ends = (by or default_model()).ends(shape, planned, risk)
-    value, low, high = (floor + (constant - floor) * _exp(end) for end in ends)
+    value, low, high = (
+        floor + (constant - floor) * math.exp(max(min(end, 2 * FARTHEST), -2 * FARTHEST))
+        for end in ends
+    )
     how = f"learning curve of {len(losses)} steps, carried on to {planned}"
     return Estimate(value, min(low, value), max(high, value), how, risk)
 
@@ -113,35 +131,8 @@ def window_of(planned: int) -> int:
     return max(1, planned // WINDOW)
 
 
-def _require(planned: int, constant: float, floor: float, risk: float) -> None:
-    if planned < 1 or not 0 < risk < 1:
-        raise Refusal(
-            f"A forecast is for 1 step or more, at a risk between 0 and 1, got {planned} steps and "
-            f"a risk of {risk:g}. Say how long you will train."
-        )
-    if not floor < constant < math.inf:
-        raise Refusal(
-            f"The loss of the best constant must be finite and above the floor of the loss, "
-            f"{floor:g}, got {constant:g}. Shift the loss, or say what its floor is."
-        )
-
-
-def _seen(losses: Sequence[float], planned: int) -> Estimate:
-    """What was reached, of the steps that are done."""
-    last = [v for v in losses[planned - window_of(planned) : planned] if math.isfinite(v)]
-    if not last:
-        return Estimate.exactly(math.inf, how=f"the loss is not finite at step {planned}")
-    mean = math.fsum(last) / len(last)
-    error = float(np.std(last, ddof=1)) / math.sqrt(len(last)) if len(last) > 1 else 0.0
-    return Estimate.within(mean, 2 * error, how="measured")
-
-
 def _dot(a: Sequence[float], b: Sequence[float]) -> float:
     return math.fsum(x * y for x, y in zip(a, b, strict=True))
-
-
-def _exp(x: float) -> float:
-    return math.exp(max(min(x, 2 * FARTHEST), -2 * FARTHEST))
 
 
 # ------------------------------------------------------------------------------

@@ -77,11 +77,7 @@ def training_items(
         yield Skipped(SITE, "training", OURS.format(in_words(error)))
         return
     yield from found
-    yield from _left_over(trials, budget)
-
-
-def _left_over(trials: Trials, budget: Budget) -> Iterator[Skipped]:
-    """What there was no time for."""
+    # what there was no time for
     do = (
         f"a budget of {time_words(budget.seconds)} had no time for more: allow it, "
         f"`--budget {time_words(ROOM * budget.seconds)}` (`budget={ROOM * budget.seconds:.0f}` in "

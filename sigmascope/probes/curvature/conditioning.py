@@ -52,7 +52,13 @@ def square_roots(rows: Tensor | None, loss: Loss | None, targets: Any) -> Float6
     lam, vectors = torch.linalg.eigh(H)
     # directions that the loss ignores: the root of their rounding would look like a small value
     noise = ROUNDED * torch.maximum(lam.amax(1), _unit(f, loss, wanted))
-    _require_convex(lam, leak, noise)
+    least = torch.maximum(noise, SEEN * lam.abs().max())
+    if leak > float(least.max()) or bool((lam.amin(1) < -least).any()):
+        what = "mixes samples" if leak > float(least.max()) else "is not convex in the output"
+        raise Refusal(
+            "`loss` must be a sum over samples of functions that are convex in the output, got one "
+            f"that {what}. Leave it out to measure with squared error."
+        )
     return torch.where(lam > noise[:, None], lam, 0.0).sqrt()[:, :, None] * vectors.mT
 
 
@@ -98,16 +104,6 @@ def _halves(n: int, device: torch.device) -> Iterator[Bool[Tensor, " n"]]:
     for bit in range((n - 1).bit_length()):
         part = (torch.arange(n, device=device) >> bit & 1).bool()
         yield from (part, ~part)
-
-
-def _require_convex(lam: Tensor, leak: float, noise: Tensor) -> None:
-    least = torch.maximum(noise, SEEN * lam.abs().max())
-    if leak > float(least.max()) or bool((lam.amin(1) < -least).any()):
-        what = "mixes samples" if leak > float(least.max()) else "is not convex in the output"
-        raise Refusal(
-            "`loss` must be a sum over samples of functions that are convex in the output, got one "
-            f"that {what}. Leave it out to measure with squared error."
-        )
 
 
 def root_rows(module: nn.Module, x: Tensor, J: Tensor, *, biased: bool) -> Float[Tensor, "n k w"]:
@@ -196,7 +192,12 @@ def conditioning(scene: Scene) -> Conditioned:
     """
     with scene.on_tape() as run:
         flat = run.flat
-        _require_few(flat.shape[1])
+        columns = flat.shape[1]
+        if columns > OUTPUTS:
+            raise Refusal(
+                f"The conditioning needs every output differentiated, {OUTPUTS} at most, got "
+                f"{columns} a sample. Wrap the model so that it returns fewer."
+            )
         roots = square_roots(scene.split(run.output), scene.loss, scene.targets)
         _require_room(run.layers, flat.shape[1])
         grads = _pulled(flat, [c.output for c in run.layers])
@@ -263,14 +264,6 @@ def _weight_of(call: Call) -> int:
     """Which weight a layer applies; itself where that is a function of several."""
     owned = [p for p in call.module.parameters(recurse=False) if p.ndim > 1]
     return id(owned[0] if len(owned) == 1 else call.module)
-
-
-def _require_few(columns: int) -> None:
-    if columns > OUTPUTS:
-        raise Refusal(
-            f"The conditioning needs every output differentiated, {OUTPUTS} at most, got "
-            f"{columns} a sample. Wrap the model so that it returns fewer."
-        )
 
 
 def _require_room(calls: Sequence[Call], columns: int) -> None:

@@ -89,7 +89,13 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
         Refusal: If the kind is unknown, if targets or loss are missing where they matter, or if the
             loss depends on none of the parameters.
     """
-    _require_kind(scene, kind)
+    if kind not in KINDS:
+        raise Refusal(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}.")
+    if kind != "gauss-newton" and (scene.loss is None or scene.targets is None):
+        raise Refusal(
+            f'The curvature "{kind}" depends on targets and a loss, got none. Pass `targets=` and '
+            '`loss=`, or ask for "gauss-newton", which is then that of squared error.'
+        )
     owned = list(parameters.values())
     with differentiable_twice(scene.model):
         value, product = _taped(scene, kind, owned)
@@ -144,16 +150,6 @@ def _taped(scene: Scene, kind: Kind, owned: list[nn.Parameter]) -> tuple[Tensor,
     if kind == "hessian":
         return value, None
     return value, _gauss_newton(output, _second_derivative(scene, output), owned)
-
-
-def _require_kind(scene: Scene, kind: Kind) -> None:
-    if kind not in KINDS:
-        raise Refusal(f"`kind` must be one of {', '.join(KINDS)}, got {kind!r}.")
-    if kind != "gauss-newton" and (scene.loss is None or scene.targets is None):
-        raise Refusal(
-            f'The curvature "{kind}" depends on targets and a loss, got none. Pass `targets=` and '
-            '`loss=`, or ask for "gauss-newton", which is then that of squared error.'
-        )
 
 
 def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Parameter]:

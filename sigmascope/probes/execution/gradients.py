@@ -78,14 +78,17 @@ def again(slopes: Parts, by: Sequence[Tensor], cotangents: Sequence[Tensor]) -> 
 def joined(parts: Parts, like: Sequence[Tensor]) -> Float[Tensor, " n"]:
     """The parts as one vector, with zeros for those that are not there."""
     pairs = zip(parts, like, strict=True)
+    # still on the tape
     return torch.cat(
-        [(torch.zeros_like(p) if g is None else _dense(g)).reshape(-1) for g, p in pairs]
+        [
+            (
+                torch.zeros_like(p)
+                if g is None
+                else (g if g.layout == torch.strided else g.to_dense())
+            ).reshape(-1)
+            for g, p in pairs
+        ]
     )
-
-
-def _dense(g: Tensor) -> Tensor:
-    """Still on the tape."""
-    return g if g.layout == torch.strided else g.to_dense()
 
 
 class _ByHand(TorchFunctionMode):

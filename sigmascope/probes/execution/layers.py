@@ -103,7 +103,10 @@ def _applies_weight(module: nn.Module) -> bool:
     if isinstance(module, NORMALISERS):
         return False
     own = (*module.parameters(recurse=False), *_parametrised(module))
-    alone = all(isinstance(child, nn.Identity) or not _owns(child) for child in _children(module))
+    alone = all(
+        isinstance(child, nn.Identity) or not any(p.ndim >= 2 for p in child.parameters())
+        for child in _children(module)
+    )
     return alone and any(p.ndim >= 2 and p.is_floating_point() for p in own)
 
 
@@ -114,10 +117,6 @@ def _parametrised(module: nn.Module) -> tuple[nn.Parameter, ...]:
 
 def _children(module: nn.Module) -> list[nn.Module]:
     return [child for name, child in module.named_children() if name != "parametrizations"]
-
-
-def _owns(module: nn.Module) -> bool:
-    return any(p.ndim >= 2 for p in module.parameters())
 
 
 Statistics = tuple[Tensor, Tensor]
@@ -198,7 +197,17 @@ def standardised(
     normal = _normal(module, x, frozen)
     if normal is None or own_kind(module):
         return normal
-    wrote = _scaled(module, normal)
+    # A normaliser's weight and bias, applied to the dimension that its kind gives them
+    own = dict(module.named_parameters(recurse=False))
+    out = normal
+    for name, apply in (("weight", torch.mul), ("bias", torch.add)):
+        p = own.get(name)
+        if p is None:
+            continue
+        channels = p.ndim == 1 and channel_dim(module, normal) == 1
+        shape = [1, -1] + [1] * (normal.ndim - 2) if channels else list(p.shape)
+        out = apply(out, p.detach().view(shape))
+    wrote = out.detach()
     size = float(y.detach().abs().amax())
     room = rounding(y.dtype, AGREES) * max(size, 1.0)
     if wrote.shape != y.shape or float((wrote - y.detach()).abs().amax()) > room:
@@ -230,20 +239,6 @@ def _normal(
         )
         return _standardised(module, x, mean, module.running_var)
     return None
-
-
-def _scaled(module: nn.Module, normal: Tensor) -> Tensor:
-    """A normaliser's weight and bias, applied to the dimension that its kind gives them."""
-    own = dict(module.named_parameters(recurse=False))
-    out = normal
-    for name, apply in (("weight", torch.mul), ("bias", torch.add)):
-        p = own.get(name)
-        if p is None:
-            continue
-        channels = p.ndim == 1 and channel_dim(module, normal) == 1
-        shape = [1, -1] + [1] * (normal.ndim - 2) if channels else list(p.shape)
-        out = apply(out, p.detach().view(shape))
-    return out.detach()
 
 
 def _standardised(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:

@@ -76,16 +76,14 @@ def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
             "Give every layer at least one unit."
         )
     if finite:
-        _require_finite(name, plain(tensor))
-
-
-def _require_finite(name: str, values: Tensor) -> None:
-    if not sums.is_finite(values):
-        bad = (~values.isfinite()).nonzero()
-        raise Refusal(
-            f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are not, "
-            f"the first at {tuple(bad[0].tolist())}. Load a checkpoint from before they came."
-        )
+        values = plain(tensor)
+        if not sums.is_finite(values):
+            bad = (~values.isfinite()).nonzero()
+            raise Refusal(
+                f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are "
+                f"not, the first at {tuple(bad[0].tolist())}. Load a checkpoint from before they "
+                "came."
+            )
 
 
 def plain(tensor: Tensor) -> Tensor:

@@ -212,23 +212,31 @@ class Keepsake:
             t.data = alias
         changed = not self._holds()
         if changed:
-            self._restore()
+            if self.values is None:
+                raise Refusal(
+                    "The model must leave its weights as they are, or change them in every run, "
+                    f"got a tensor of shape {tuple(self.alias.shape)} that a later run has "
+                    "changed in place: it was too large to be copied every time, and is changed "
+                    "now. Load the model anew."
+                )
+            with torch.inference_mode(self.alias.is_inference()), torch.no_grad():
+                if isinstance(self.values, Spilled):
+                    self.values.restore(self.alias)
+                else:
+                    self.alias.copy_(self.values)
         if self.leaf:
             if t.requires_grad != self.wants:
                 t.requires_grad_(self.wants)
             if t.grad is not self.grad:
                 t.grad = self.grad
         if self.wants and (self.hooks or t._backward_hooks):
-            self._restore_hooks()
+            now = self.tensor._backward_hooks
+            if (now or {}) != (self.hooks or {}):
+                self.tensor._backward_hooks = None if self.hooks is None else now
+                if now is not None and self.hooks is not None:
+                    now.clear()
+                    now.update(self.hooks)
         return changed
-
-    def _restore_hooks(self) -> None:
-        now = self.tensor._backward_hooks
-        if (now or {}) != (self.hooks or {}):
-            self.tensor._backward_hooks = None if self.hooks is None else now
-            if now is not None and self.hooks is not None:
-                now.clear()
-                now.update(self.hooks)
 
     def _holds(self) -> bool:
         if isinstance(self.values, Spilled):
@@ -236,19 +244,6 @@ class Keepsake:
         if self.values is not None:
             return _equal(self.alias, self.values)
         return self.checksum is None or checksum(self.alias) == self.checksum
-
-    def _restore(self) -> None:
-        if self.values is None:
-            raise Refusal(
-                f"The model must leave its weights as they are, or change them in every run, got a "
-                f"tensor of shape {tuple(self.alias.shape)} that a later run has changed in place: "
-                "it was too large to be copied every time, and is changed now. Load the model anew."
-            )
-        with torch.inference_mode(self.alias.is_inference()), torch.no_grad():
-            if isinstance(self.values, Spilled):
-                self.values.restore(self.alias)
-            else:
-                self.alias.copy_(self.values)
 
 
 def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake]:
@@ -348,7 +343,13 @@ def _same_place(t: Tensor, alias: Tensor) -> bool:
 def _equal(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors hold the same bits."""
     if a.layout != torch.strided:
-        return _equal_parts(a, b)
+        # the same of sparse tensors; of other layouts nothing is known to change them in place
+        if a.layout == torch.sparse_coo:
+            same = a._nnz() == b._nnz() and torch.equal(a._indices(), b._indices())
+            return same and torch.equal(a._values(), b._values())
+        if a.layout in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc):
+            return torch.equal(a.values(), b.values())
+        return True
     kind = INTEGERS.get(a.itemsize)
     if kind is None or a.is_quantized:  # complex numbers of 16 bytes; codes
         a, b = (torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (a, b))
@@ -357,16 +358,6 @@ def _equal(a: Tensor, b: Tensor) -> bool:
         return torch.equal(a.view(kind), b.view(kind))
     except (RuntimeError, NotImplementedError):  # subclasses that have no bits to look at
         return torch.equal(a, b)
-
-
-def _equal_parts(a: Tensor, b: Tensor) -> bool:
-    """The same of sparse tensors; of other layouts nothing is known to change them in place."""
-    if a.layout == torch.sparse_coo:
-        same = a._nnz() == b._nnz() and torch.equal(a._indices(), b._indices())
-        return same and torch.equal(a._values(), b._values())
-    if a.layout in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc):
-        return torch.equal(a.values(), b.values())
-    return True
 
 
 # ------------------------------------------------------------------------------
@@ -411,7 +402,16 @@ class Reach:
             one = self._left.pop()
             if id(one) not in self._seen:
                 self._seen.add(id(one))
-                self._visit(one)
+                if isinstance(one, Tensor):
+                    self._tensor(one)
+                elif isinstance(one, nn.Module):
+                    self._module(one)
+                elif isinstance(one, dict):
+                    self._mapping(one)
+                elif isinstance(one, tuple | frozenset):
+                    self._push(one)
+                else:
+                    self._other(one)
 
     def give_back(self) -> None:
         """Put back contents, attributes and states; what tensors hold is kept elsewhere."""
@@ -419,21 +419,11 @@ class Reach:
             if found:
                 found.clear()
         for found, content in self._dicts:
-            _restore_dict(found, content)
+            if not _same(found, content):
+                found.clear()
+                found.update(content)
         for undo in self.undo:
             undo()
-
-    def _visit(self, one: Any) -> None:
-        if isinstance(one, Tensor):
-            self._tensor(one)
-        elif isinstance(one, nn.Module):
-            self._module(one)
-        elif isinstance(one, dict):
-            self._mapping(one)
-        elif isinstance(one, tuple | frozenset):
-            self._push(one)
-        else:
-            self._other(one)
 
     def _push(self, parts: Iterable[Any]) -> None:
         self._left += [part for part in parts if type(part) not in ATOMS]
@@ -467,13 +457,10 @@ class Reach:
                 self._left.append(value)
         kind = type(module)
         if id(kind) not in self._seen:
-            self._kind(kind)
-
-    def _kind(self, kind: type) -> None:
-        for base in kind.__mro__:
-            if id(base) not in self._seen and base.__module__.partition(".")[0] not in FOREIGN:
-                self._class(base)
-            self._seen.add(id(base))
+            for base in kind.__mro__:
+                if id(base) not in self._seen and base.__module__.partition(".")[0] not in FOREIGN:
+                    self._class(base)
+                self._seen.add(id(base))
 
     def _class(self, kind: type) -> None:
         content = {k: v for k, v in vars(kind).items() if not k.startswith("__")}
@@ -575,12 +562,6 @@ def _same(found: Mapping[Any, Any], content: Mapping[Any, Any]) -> bool:
     )
 
 
-def _restore_dict(found: dict[Any, Any], content: dict[Any, Any]) -> None:
-    if not _same(found, content):
-        found.clear()
-        found.update(content)
-
-
 def _restore_sequence(found: Any, content: Any) -> None:
     if len(found) == len(content) and all(map(is_, found, content)):
         return
@@ -622,7 +603,12 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
     try:
         yield
     finally:
-        _give_back(reach, kept, runs)
+        alone: list[Keepsake] = []
+        with uninterrupted():
+            ran = RUNS.count > runs
+            every([reach.give_back, *(partial(_note, one, alone) for one in kept)])
+            if ran:
+                leave_alone(alone)
 
 
 @contextmanager
@@ -647,15 +633,6 @@ def _kept(reach: Reach, *, weights: bool) -> list[Keepsake]:
     steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
     fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
     return keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid)
-
-
-def _give_back(reach: Reach, kept: list[Keepsake], runs: int) -> None:
-    alone: list[Keepsake] = []
-    with uninterrupted():
-        ran = RUNS.count > runs
-        every([reach.give_back, *(partial(_note, one, alone) for one in kept)])
-        if ran:
-            leave_alone(alone)
 
 
 def every(undos: Sequence[Undo]) -> None:
@@ -804,7 +781,15 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
     with apart(), ExitStack() as undo:
         reach = Reach(model)
         undo.enter_context(as_found(reach, weights=weights))
-        _quieten(reach.modules, model)
+        # the fused encoder layer never calls its submodules, so nothing could be observed
+        torch.backends.mha.set_fastpath_enabled(False)
+        for module in model.modules():
+            if module.training and not isinstance(module, _BatchNorm):
+                module.training = False
+        for module in reach.modules:
+            if module._compiled_call_impl is not None:
+                # hooks added after the first call of a compiled module never fire (torch 2.13)
+                module._compiled_call_impl = None
         yield
 
 
@@ -823,18 +808,6 @@ def alive(model: nn.Module, *, fused: bool = False) -> Iterator[None]:
         for module, mode in modes:
             module.training = mode
         yield
-
-
-def _quieten(modules: list[nn.Module], model: nn.Module) -> None:
-    # the fused encoder layer never calls its submodules, so nothing could be observed
-    torch.backends.mha.set_fastpath_enabled(False)
-    for module in model.modules():
-        if module.training and not isinstance(module, _BatchNorm):
-            module.training = False
-    for module in modules:
-        if module._compiled_call_impl is not None:
-            # hooks added after the first call of a compiled module never fire (torch 2.13)
-            module._compiled_call_impl = None
 
 
 def _give_back_settings(undos: Sequence[Undo]) -> None:

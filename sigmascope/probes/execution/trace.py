@@ -255,7 +255,10 @@ class LastWeight(TorchFunctionMode):
         whole = bool(weights) and len(weights) == len(read)
         made = None
         if not weights and any(t in self._made for t in read):  # before it writes in place
-            made = _Made(func, *(self._without(part) for part in (args, kwargs)))
+            # the same with what is remembered of tensors in their place
+            made = _Made(
+                func, *(_mapped(part, lambda t: self._made.get(t, t)) for part in (args, kwargs))
+            )
         out = func(*args, **kwargs)
         wrote = tuple(tensors(out))
         if whole:
@@ -269,10 +272,6 @@ class LastWeight(TorchFunctionMode):
             for number, t in enumerate(wrote):
                 self._made[t] = _Part(made, number)
         return out
-
-    def _without(self, value: Any) -> Any:
-        """The same with what is remembered of tensors in their place."""
-        return _mapped(value, lambda t: self._made.get(t, t))
 
 
 def _in_order(last: _Made) -> tuple[_Made, ...]:
@@ -591,7 +590,11 @@ class Outside(DispatchMode):
         names = frozenset[str]().union(*(self._names.get(_place(t), ()) for t in others))
         if data and self._depth == 0:
             self._note(func, others, names)
-        fed = not _sizes_alone(func) and any(place in self._fed for place in places)
+        # whether an operation takes no numbers from what it reads, only its size and kind
+        name = func.__name__.split(".")[0]
+        fed = not (name.startswith("new_") or name.endswith("_like")) and any(
+            place in self._fed for place in places
+        )
         out = func(*args, **kwargs)
         for place in {_place(t) for t in tensors(out)}:
             fresh = place not in places
@@ -615,12 +618,6 @@ class Outside(DispatchMode):
             self._data.add(place)
         elif names:
             self._names[place] = names | self._names.get(place, frozenset())
-
-
-def _sizes_alone(func: Callable[..., Any]) -> bool:
-    """Whether an operation takes no numbers from what it reads, only its size and kind."""
-    name = func.__name__.split(".")[0]
-    return name.startswith("new_") or name.endswith("_like")
 
 
 def _place(tensor: Tensor) -> int:

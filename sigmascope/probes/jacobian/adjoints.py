@@ -74,13 +74,11 @@ def share(
         size = _square_sum(J) if norm_sq is None else norm_sq
         reads = x.flatten(1).double().square().sum(1) * float(weight.requires_grad)
         return size * (reads + float(biased))[:, None]
-    return _linear(x, J, trains=weight.requires_grad, bias=biased)
-
-
-def _linear(x: Tensor, J: Tensor, *, trains: bool, bias: bool) -> PerSample:
     a, d = x.flatten(1, -2), J.flatten(2, -2)  # [n, p, i], [n, k, p, o]
-    total = _contracted(a, d) if trains else d.new_zeros(d.shape[:2], dtype=torch.float64)
-    return total + _square_sum(d.sum(2)) if bias else total
+    total = (
+        _contracted(a, d) if weight.requires_grad else d.new_zeros(d.shape[:2], dtype=torch.float64)
+    )
+    return total + _square_sum(d.sum(2)) if biased else total
 
 
 def _contracted(a: Float[Tensor, "n p i"], d: Float[Tensor, "n k p o"]) -> PerSample:
@@ -186,18 +184,14 @@ def acts_as_linear(module: nn.Module, x: Tensor, y: Tensor) -> bool:
     is covered whichever way it stores its weight.
     """
     if isinstance(module, nn.Embedding) and type(module) is not nn.Embedding:
-        return _looks_up(module, x, y)
+        # whether a class of its own wrote the rows that it was asked for, and not those of places
+        rows = module.weight.detach()
+        if x.is_floating_point() or y.shape != (*x.shape, rows.shape[1]):
+            return False
+        return int(x.min()) >= 0 and int(x.max()) < len(rows) and torch.equal(rows[x.long()], y)
     if _acts_as_linear(module)[0] is None or isinstance(module, COVERED):
         return isinstance(module, COVERED)
     return x.is_floating_point() and _orientation(module, x, y) is not None
-
-
-def _looks_up(module: nn.Embedding, x: Tensor, y: Tensor) -> bool:
-    """Whether a class of its own wrote the rows that it was asked for, and not those of places."""
-    rows = module.weight.detach()
-    if x.is_floating_point() or y.shape != (*x.shape, rows.shape[1]):
-        return False
-    return int(x.min()) >= 0 and int(x.max()) < len(rows) and torch.equal(rows[x.long()], y)
 
 
 def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:
@@ -608,20 +602,17 @@ class Sweeping:
             self._generator.set_state(drawn)  # for all layers the same mixtures
             rows, found = _passes(flat, calls, owned, seeds, stacked=stacked, last=last)
             sizes = sizes if sizes.numel() else found
-            self._reduce(run.scene, calls, rows)
+            for place, call in enumerate(calls):
+                J, rows[place] = rows[place], None  # let go of it once it is reduced
+                sums = self._sums.setdefault(call.site, Sums())
+                if why := reduce_piece(run.scene, call, J, sums, grams=self._grams):
+                    self._silent[call.site] = why
         if extra:
             draws = Seeds(None, DRAWS, self._generator)
             sizes = _passes(flat, [], self._owned, draws, stacked=False, last=not keep)[1]
         parts = sizes.split([len(group) for group in self._uncovered.values()])
         for sketch, part in zip(self._sketches.values(), parts, strict=True):
             sketch.append(part.sum(0))
-
-    def _reduce(self, scene: Scene, calls: Sequence[Call], rows: list[Gradients]) -> None:
-        for place, call in enumerate(calls):
-            J, rows[place] = rows[place], None  # let go of it once it is reduced
-            sums = self._sums.setdefault(call.site, Sums())
-            if why := reduce_piece(scene, call, J, sums, grams=self._grams):
-                self._silent[call.site] = why
 
     def whole(self) -> Sweep:
         """All samples together."""

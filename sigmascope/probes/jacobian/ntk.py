@@ -191,7 +191,10 @@ class Gaps:
     @property
     def names(self) -> frozenset[str]:
         """Of the parameters that the formulas do not explain."""
-        apart = lambda p: sums.norm(self.gaps[p]) > _room(p) * self.sizes[p]
+        apart = lambda p: (
+            sums.norm(self.gaps[p])
+            > min(ROUNDINGS * torch.finfo(p.dtype).eps, 0.25) * self.sizes[p]
+        )
         return frozenset(name for name, p in self.trained.items() if apart(p))
 
     def added(self, run: Taped) -> frozenset[str]:
@@ -226,10 +229,6 @@ class Gaps:
             if p in self.gaps:
                 self.gaps[p] -= said
                 self.sizes[p] += size
-
-
-def _room(p: Tensor) -> float:
-    return min(ROUNDINGS * torch.finfo(p.dtype).eps, 0.25)
 
 
 def leftovers(

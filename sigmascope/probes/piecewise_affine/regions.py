@@ -608,7 +608,16 @@ def partition(
     cuts: Cuts = []
     counts: list[int] = []
     for index in range(len(plane.names)):
-        regions = _cut(plane, regions, index, cuts)
+        # what one activation leaves of the regions of those before it
+        after: list[Polygon] = []
+        for met in plane.met(regions, index):
+            after += islice(_pieces(met, index, cuts), REGIONS + 1 - len(after))
+            if len(after) > REGIONS:
+                raise Refusal(
+                    f"The plane must meet at most {REGIONS} regions, got more at activation "
+                    f"{index + 1} of {len(plane.names)}. Take shorter axes, or a narrower network."
+                )
+        regions = after
         counts.append(len(regions))
     require_tiling(plane, regions)
     centres = torch.from_numpy(np.stack([p.corners.mean(0) for p in regions]))
@@ -621,19 +630,6 @@ def partition(
         tuple(counts),
         plane.names,
     )
-
-
-def _cut(plane: Plane, regions: list[Polygon], index: int, cuts: Cuts) -> list[Polygon]:
-    """What one activation leaves of the regions of those before it."""
-    after: list[Polygon] = []
-    for met in plane.met(regions, index):
-        after += islice(_pieces(met, index, cuts), REGIONS + 1 - len(after))
-        if len(after) > REGIONS:
-            raise Refusal(
-                f"The plane must meet at most {REGIONS} regions, got more at activation "
-                f"{index + 1} of {len(plane.names)}. Take shorter axes, or a narrower network."
-            )
-    return after
 
 
 def _pieces(met: Met, index: int, cuts: Cuts) -> Iterator[Polygon]:

@@ -547,11 +547,6 @@ class Trace:
             for t in call.reads[n]
             if (w := self._writers.get(_place(t))) and not w[1]
         )
-        return self._judged(call, after, varying, off_tape=off_tape)
-
-    def _judged(
-        self, call: Call, after: frozenset[int], varying: set[str], *, off_tape: bool
-    ) -> Step:
         name = call.name
         if name == "_local_scalar_dense":
             return Step(name, after, why=OUTSIDE.format("item"), cut=True)
@@ -695,7 +690,19 @@ def segment(
         at: What goes in instead of what the sample would give.
     """
     if at is None:
-        _require_one_sample(model, x)
+        require_model(model)
+        mixing = [name for name, m in model.named_modules() if uses_batch_statistics(m)]
+        if mixing:
+            raise Refusal(
+                f"Batch normalisation must use its running statistics, got `{mixing[0]}`, which "
+                "takes those of the batch. Call `model.eval()` first, or give it running "
+                "statistics."
+            )
+        if x.ndim < 2 or len(x) != 1:
+            raise Refusal(
+                f"`x` must be one sample with its batch dimension, got shape {tuple(x.shape)}. "
+                "Take `x[:1]`."
+            )
     like = next((p for p in model.parameters() if p.is_floating_point()), x)
     first = x if start is not None or at is None else at
     z = first.detach().to(like.device, like.dtype).clone().requires_grad_(start is None)
@@ -750,21 +757,6 @@ def _followed(z: Tensor, out: Tensor, trace: Trace) -> Segment:
     return Segment(
         z, out, kinks, why or own or cut, cut, own, bool(trace.read), trace.eps, trace.size
     )
-
-
-def _require_one_sample(model: nn.Module, x: Tensor) -> None:
-    require_model(model)
-    mixing = [name for name, m in model.named_modules() if uses_batch_statistics(m)]
-    if mixing:
-        raise Refusal(
-            f"Batch normalisation must use its running statistics, got `{mixing[0]}`, which takes "
-            "those of the batch. Call `model.eval()` first, or give it running statistics."
-        )
-    if x.ndim < 2 or len(x) != 1:
-        raise Refusal(
-            f"`x` must be one sample with its batch dimension, got shape {tuple(x.shape)}. Take "
-            "`x[:1]`."
-        )
 
 
 def _keep(
@@ -922,11 +914,14 @@ def other_side(a: Segment, b: Segment) -> str:
     if [k.name for k in a.kinks] != [k.name for k in b.kinks]:
         return "a branch of the program"
     pairs = zip(a.kinks, b.kinks, strict=True)
-    return next((f"`{k.name}`" for k, m in pairs if not _same(k.side, m.side)), "")
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and bool((a == b).all())
+    return next(
+        (
+            f"`{k.name}`"
+            for k, m in pairs
+            if not (k.side.shape == m.side.shape and bool((k.side == m.side).all()))
+        ),
+        "",
+    )
 
 
 def agree(a: Segment, b: Segment, was: Tensor, now: Tensor, change: Tensor) -> bool:

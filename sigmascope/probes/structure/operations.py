@@ -291,7 +291,11 @@ def planted(
     def plant(module: nn.Module, read: Tensor, wrote: Tensor) -> Tensor:
         if module not in ours:
             return wrote
-        numbers = sign * _numbers(next(order, 0), shift).to(wrote)
+        # the sizes in turn, every other one below zero; of each layer by a factor of its own
+        layer = next(order, 0)
+        sizes = torch.tensor(SIZES, dtype=torch.float64).roll(-shift - layer // FINE)
+        signs = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(len(SIZES) // 2)
+        numbers = sign * (sizes * signs * 2 ** (layer % FINE / FINE)).to(wrote)
         return numbers.repeat(-(-wrote.numel() // len(numbers)))[: wrote.numel()].view(wrote.shape)
 
     ours = set(layers(model).values())
@@ -310,13 +314,6 @@ def between(calls: Sequence[Call]) -> Iterator[Between]:
     for before, after in pairwise(calls):
         z, a = before.output.detach(), after.input
         yield z.flatten(1), a.flatten(1), f"between {before.site} and {after.site}"
-
-
-def _numbers(layer: int, shift: int) -> Tensor:
-    """The sizes in turn, every other one below zero; of each layer by a factor of its own."""
-    sizes = torch.tensor(SIZES, dtype=torch.float64).roll(-shift - layer // FINE)
-    signs = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(len(SIZES) // 2)
-    return sizes * signs * 2 ** (layer % FINE / FINE)
 
 
 # ------------------------------------------------------------------------------

@@ -167,7 +167,8 @@ def _trial(
         out = called(model, prepared(model, batch), run=run)
         drawn, targets = partial(_drawn, generator=generator), beside(model, targets)
         if loss is None or targets is None or pull == "random":
-            scalar = _summed(out, drawn)
+            floating = [t for t in tensors(out) if t.is_floating_point() and t.requires_grad]
+            scalar = sum(((t * drawn(t)).sum() for t in floating), torch.zeros(()))
         elif pull == "loss":
             scalar = loss(as_tensor(out)[0], targets)
         else:
@@ -254,11 +255,6 @@ def _unprojected(module: nn.Module, x: Tensor, out: Tensor) -> Tensor:
 
 def _drawn(like: Tensor, *, generator: torch.Generator) -> Tensor:
     return torch.randn(like.shape, generator=generator).to(like.device, like.dtype)
-
-
-def _summed(out: Any, drawn: Callable[[Tensor], Tensor]) -> Tensor:
-    floating = [t for t in tensors(out) if t.is_floating_point() and t.requires_grad]
-    return sum(((t * drawn(t)).sum() for t in floating), torch.zeros(()))
 
 
 def _reweighted(out: Tensor, targets: Any, loss: Loss, drawn: Callable[[Tensor], Tensor]) -> Tensor:

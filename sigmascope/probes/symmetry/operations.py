@@ -129,15 +129,11 @@ def product(shadows: Shadows, left: Tensor, right: Tensor) -> Tensor | None:
     for matrix in (left, right):
         if shadows.edges(matrix) is not None:
             shadows.pin(matrix, "a product of two weights")
-            _drop(shadows, matrix)
+            owner = shadows.owner(matrix)
+            assert owner is not None
+            owner.clash = "it is multiplied by another weight before it is used"
     found = _batched(shadows, left[None], right[None])
     return None if found is None else found[0]
-
-
-def _drop(shadows: Shadows, matrix: Tensor) -> None:
-    owner = shadows.owner(matrix)
-    assert owner is not None
-    owner.clash = "it is multiplied by another weight before it is used"
 
 
 def _through(shadows: Shadows, x: Tensor, edge: tuple[Edge, Edge]) -> Tensor:

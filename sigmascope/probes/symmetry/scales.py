@@ -123,7 +123,16 @@ def edges(
     start = int(view.storage_offset()) - offset
     found = [_along(view.shape[a], view.stride(a), start, columns) for a in (0, 1)]
     if view.shape[0] == 1 or view.shape[1] == 1:
-        found = _lone(view, start, columns, found)
+        # an axis of one entry runs along whatever the other axis does not
+        row, column = divmod(start, columns)
+        for axis in (0, 1):
+            if view.shape[axis] == 1:
+                other = found[1 - axis]
+                side: Side = "rows" if other is None or other[0] == "columns" else "columns"
+                found[axis] = (side, np.array([row if side == "rows" else column]))
+        if found[0] is not None and found[1] is not None and found[0][0] == found[1][0]:
+            found[1] = ("columns", np.array([column]))
+        found = found
     first, second = found
     if first is None or second is None or first[0] == second[0]:
         return None
@@ -140,19 +149,6 @@ def _along(
     if count > 1 and stride > 0 and column + (count - 1) * stride < columns:
         return "columns", column + steps * stride
     return None
-
-
-def _lone(view: Tensor, start: int, columns: int, found: list) -> list:
-    """An axis of one entry runs along whatever the other axis does not."""
-    row, column = divmod(start, columns)
-    for axis in (0, 1):
-        if view.shape[axis] == 1:
-            other = found[1 - axis]
-            side: Side = "rows" if other is None or other[0] == "columns" else "columns"
-            found[axis] = (side, np.array([row if side == "rows" else column]))
-    if found[0] is not None and found[1] is not None and found[0][0] == found[1][0]:
-        found[1] = ("columns", np.array([column]))
-    return found
 
 
 def ids_of(tensor: Tensor) -> NDArray[np.int64]:
@@ -289,7 +285,20 @@ class Unknowns:
             if len(left) == len(self._sums):
                 break
             self._sums = left
-        return self._expressed()
+        # roots by roots, by elimination of the equations with three free terms
+        done: dict[int, dict[int, float]] = {}
+        for equation in self._sums:
+            terms: dict[int, float] = {}
+            for root, c in self._terms(equation).items():
+                for r, f in done.get(root, {root: 1.0}).items():
+                    terms[r] = terms.get(r, 0.0) + c * f
+            terms = {r: c for r, c in terms.items() if c != 0.0}
+            if not terms:
+                continue
+            whole, c = next(iter(terms.items()))
+            by = {r: -d / c for r, d in terms.items() if r != whole}
+            done = {r: _substituted(e, whole, by) for r, e in done.items()} | {whole: by}
+        return done
 
     def _terms(self, equation: tuple[int, float, int, float, int]) -> dict[int, float]:
         """An equation `Σ c_r r = 0` over free roots."""
@@ -311,22 +320,6 @@ class Unknowns:
             (i, c), (j, d) = terms.items()
             self._join(i, j, -d / c)
         return len(terms) < 3
-
-    def _expressed(self) -> dict[int, dict[int, float]]:
-        """Roots by roots, by elimination of the equations with three free terms."""
-        done: dict[int, dict[int, float]] = {}
-        for equation in self._sums:
-            terms: dict[int, float] = {}
-            for root, c in self._terms(equation).items():
-                for r, f in done.get(root, {root: 1.0}).items():
-                    terms[r] = terms.get(r, 0.0) + c * f
-            terms = {r: c for r, c in terms.items() if c != 0.0}
-            if not terms:
-                continue
-            whole, c = next(iter(terms.items()))
-            by = {r: -d / c for r, d in terms.items() if r != whole}
-            done = {r: _substituted(e, whole, by) for r, e in done.items()} | {whole: by}
-        return done
 
 
 def _substituted(expression: dict[int, float], root: int, by: dict[int, float]) -> dict[int, float]:
@@ -622,7 +615,15 @@ def treated(shadows: Shadows, labels: Tensor, values: Tensor, kind: Passed) -> N
         units = units[..., 0]
     ids = ids_of(units.reshape(-1))
     rows = _bits(values.permute(order)).reshape(len(ids), -1)
-    _add(shadows, ids, _hashes(rows), kind)
+    # A number for each row
+    places = mixed(np.arange(rows.shape[1], dtype=np.uint64) + np.uint64(1))
+    weights = torch.from_numpy(places.view(np.int64))
+    found = np.empty(len(rows), np.uint64)
+    for i, row in enumerate(rows):
+        scattered = mixed(row.contiguous().numpy().view(np.uint64))
+        with np.errstate(over="ignore"):
+            found[i] = (scattered * weights.numpy().view(np.uint64)).sum(dtype=np.uint64)
+    _add(shadows, ids, found, kind)
 
 
 def by_place(shadows: Shadows, labels: Tensor, axis: int, kind: Passed) -> None:
@@ -670,15 +671,3 @@ def _bits(values: Tensor) -> Tensor:
     if not values.is_floating_point():
         return values.to("cpu", torch.int64)
     return values.detach().to("cpu", torch.float64).contiguous().view(torch.int64)
-
-
-def _hashes(rows: Tensor) -> NDArray[np.uint64]:
-    """A number for each row."""
-    places = mixed(np.arange(rows.shape[1], dtype=np.uint64) + np.uint64(1))
-    weights = torch.from_numpy(places.view(np.int64))
-    found = np.empty(len(rows), np.uint64)
-    for i, row in enumerate(rows):
-        scattered = mixed(row.contiguous().numpy().view(np.uint64))
-        with np.errstate(over="ignore"):
-            found[i] = (scattered * weights.numpy().view(np.uint64)).sum(dtype=np.uint64)
-    return found

@@ -229,7 +229,12 @@ class Trace(DispatchMode):
         out = func(*args, **kwargs)
         self.shadows.hold(tensors((args, kwargs, out)))
         name = func.overloadpacket.__name__
-        arguments = _bound(func, args, kwargs)
+        # every argument in the order of the schema, with defaults
+        specs = func._schema.arguments
+        given = list(args)
+        for spec in specs[len(given) :]:
+            given.append(kwargs.get(spec.name, spec.default_value))
+        arguments = given
         self._label(name, func, arguments, out)
         for t in _written(func, arguments):
             memory = t.untyped_storage().data_ptr()
@@ -272,15 +277,6 @@ class Trace(DispatchMode):
 
     def _consumed(self, name: str, arguments: list[Any], out: Any) -> None:
         unknown(self.shadows, arguments, out, WORDS.get(name, f"`{name}`"))
-
-
-def _bound(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """Every argument in the order of the schema, with defaults."""
-    specs = func._schema.arguments
-    given = list(args)
-    for spec in specs[len(given) :]:
-        given.append(kwargs.get(spec.name, spec.default_value))
-    return given
 
 
 def _written(func: Any, arguments: list[Any]) -> Iterator[Tensor]:

@@ -12,7 +12,7 @@ from sigmascope.records import Estimate, Profile, View
 from sigmascope.report.results import Checks, predicted
 from sigmascope.report.terminal.console import Part, compact, measured, shortened
 from sigmascope.report.terminal.screens import Screen, grid, parts, section, shortlist
-from sigmascope.survey.bottleneck import DepthSweep, Prediction, Trained
+from sigmascope.survey.bottleneck import DepthSweep, Prediction
 from sigmascope.theory import le2022
 
 # ------------------------------------------------------------------------------
@@ -71,17 +71,18 @@ def _sweep(found: DepthSweep, _: Screen) -> Iterator[Part]:
     for n in found.networks:
         ranks = _rank(n.dimension), _rank(n.rank)
         place = (str(n.depth), *([compact(n.ridge)] * ridges))
-        table.add_row(*place, *ranks, *_numbers(n), n.kind if n.fits else "does not fit")
+        table.add_row(
+            *place,
+            *ranks,
+            *(compact(n.norm), compact(n.cost, digits=3), compact(n.tangent, digits=3)),
+            n.kind if n.fits else "does not fit",
+        )
     yield table
 
 
 def _rank(rank: tuple[int, int, int]) -> str:
     value, low, high = rank
     return str(value) if low == high else f"{value} [{low}, {high}]"
-
-
-def _numbers(n: Trained) -> tuple[str, str, str]:
-    return compact(n.norm), compact(n.cost, digits=3), compact(n.tangent, digits=3)
 
 
 # ------------------------------------------------------------------------------

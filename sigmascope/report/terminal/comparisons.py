@@ -8,7 +8,7 @@ from rich.text import Text
 
 from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.gate import printable
-from sigmascope.records import Estimate, Finding
+from sigmascope.records import Finding
 from sigmascope.report.terminal.console import Part, compact, measured, shortened
 from sigmascope.report.terminal.screens import Screen, grid, parts, section, shortlist
 from sigmascope.survey import Change, Comparison
@@ -38,7 +38,14 @@ def _comparison(
     if found.drifts:
         yield from section("Balances", _drifts(found.drifts, screen))
     if found.signs:
-        yield from section("Share of the entries whose sign changed", _signs(found, screen))
+        table = grid()
+        ordered = sorted(found.signs.items(), key=lambda item: item[1], reverse=True)
+        chosen, more = shortlist(ordered, MOST, screen)
+        for name, share in chosen:
+            table.add_row(Text(shortened(printable(name), NAME)), f"{share:.2%}")
+        if more:
+            table.add_row(Text(more, "dim"))
+        yield from section("Share of the entries whose sign changed", table)
     if found.missing:
         yield ""
         yield Text(f"Only in one of them: {printable(', '.join(found.missing[:MOST]))}", "dim")
@@ -80,17 +87,6 @@ def _drifts(drifts: Sequence[le2022.conservation.Drift], screen: Screen) -> Tabl
     return table
 
 
-def _signs(found: Comparison, screen: Screen) -> Table:
-    table = grid()
-    ordered = sorted(found.signs.items(), key=lambda item: item[1], reverse=True)
-    chosen, more = shortlist(ordered, MOST, screen)
-    for name, share in chosen:
-        table.add_row(Text(shortened(printable(name), NAME)), f"{share:.2%}")
-    if more:
-        table.add_row(Text(more, "dim"))
-    return table
-
-
 # ------------------------------------------------------------------------------
 # Two runs of training side by side.
 
@@ -108,7 +104,15 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
     yield Text(f"first: {printable(found.runs[0])}; second: {printable(found.runs[1])}", "dim")
     if found.order:
         following = ("site", "step", "quantity", "first", "second", "times")
-        yield from section("In order", _ordered(found.order, screen, following))
+        table = grid(*following, right=("step", "first", "second", "times"))
+        chosen, more = shortlist(found.order, MOST, screen)
+        for p in chosen:
+            times = "∞" if math.isinf(p.times) else compact(p.times, digits=3)
+            numbers = (measured(p.first), measured(p.second), times)
+            table.add_row(Text(shortened(printable(p.site), SITE)), str(p.step), _what(p), *numbers)
+        if more:
+            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+        yield from section("In order", table)
         yield Text(f"times: {_measure(found)}", "dim")
     sides = ((f"Only in {printable(name)}", i) for i, name in enumerate(found.runs))
     alarms = [(title, found.alarms[i]) for title, i in sides if found.alarms[i]]
@@ -169,18 +173,6 @@ def _measure(found: Parting) -> str:
     )
 
 
-def _ordered(order: Sequence[Parted], screen: Screen, heads: Sequence[str]) -> Table:
-    table = grid(*heads, right=("step", "first", "second", "times"))
-    chosen, more = shortlist(order, MOST, screen)
-    for p in chosen:
-        times = "∞" if math.isinf(p.times) else compact(p.times, digits=3)
-        numbers = (measured(p.first), measured(p.second), times)
-        table.add_row(Text(shortened(printable(p.site), SITE)), str(p.step), _what(p), *numbers)
-    if more:
-        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
-    return table
-
-
 def _alarms(spans: Sequence[AlarmSpan], screen: Screen) -> Table:
     table = grid()
     chosen, more = shortlist(spans, MOST, screen)
@@ -208,15 +200,11 @@ def _losses(found: Parting) -> Table:
     table = grid()
     of = zip(found.runs, found.losses, found.loss_steps, found.steps, strict=True)
     for name, loss, step, last in of:
-        value = _loss(loss)
+        value = "none was read" if loss is None else measured(loss)
         until = "" if step is None else f"of step {step}"
         until += f"; the run was read until step {last}" if until and last != step else ""
         table.add_row(Text(shortened(printable(name), SITE)), value, Text(until, "dim"))
     return table
-
-
-def _loss(loss: Estimate | None) -> str:
-    return "none was read" if loss is None else measured(loss)
 
 
 def _limits(found: Parting) -> Iterator[str]:

@@ -89,15 +89,6 @@ def _treatment(treatment: Treatment, screen: Screen) -> Iterator[Part]:
     yield Text(treatment.remedy.source, "dim")
     yield ""
     yield Text(f"Probability that plain training fits: {_chances(treatment)}")
-    yield from section("Findings", _findings(treatment))
-    yield from section("Before and after, over depth", _curves(treatment, screen.width))
-    made = remedies.in_code(treatment.remedy)
-    call = f"model = {made}.apply(model, batch)"
-    if made:
-        yield from section("In your code", Text("import sigmascope as ss"), Text(call))
-
-
-def _findings(treatment: Treatment) -> Table:
     grid = Table.grid(padding=(0, 2))
     after = {f.name: f.severity for f in treatment.found_after}
     for f in treatment.found_before:
@@ -110,7 +101,12 @@ def _findings(treatment: Treatment) -> Table:
             grid.add_row(Text(f.name), Text("not there"), Text("→"), Text(f"new, {f.severity}"))
     if not grid.row_count:
         grid.add_row(Text("none before, none after"))
-    return grid
+    yield from section("Findings", grid)
+    yield from section("Before and after, over depth", _curves(treatment, screen.width))
+    made = remedies.in_code(treatment.remedy)
+    call = f"model = {made}.apply(model, batch)"
+    if made:
+        yield from section("In your code", Text("import sigmascope as ss"), Text(call))
 
 
 def _curves(treatment: Treatment, width: int) -> Table:

@@ -38,7 +38,12 @@ def _landscape(
     yield Text(_worst(found))
     if variants:
         every = (found, *variants)
-        yield from section("What it would be", "", _variants(every), "", Text(_best(every)))
+        heads = [variant.says for variant in every]
+        table = grid("condition of", *heads, right=heads)
+        for site in dict.fromkeys(layer.site for variant in every for layer in variant.layers):
+            here = ({layer.site: layer.condition for layer in v.layers}.get(site) for v in every)
+            table.add_row(printable(site), *("·" if e is None else _shown(e) for e in here))
+        yield from section("What it would be", "", table, "", Text(_best(every)))
     if found.skipped:
         why = (Text(printable(f"{s.site}: {s.why}"), "dim") for s in found.skipped)
         yield from section("Not measured", *why)
@@ -53,15 +58,6 @@ def _layers(one: Landscape) -> Table:
     for layer in one.layers:
         cells = (_shown(getattr(layer, head.replace(" ", "_"))) for head in LAYER_NUMBERS)
         table.add_row(printable(layer.site), *cells)
-    return table
-
-
-def _variants(found: Sequence[Landscape]) -> Table:
-    heads = [variant.says for variant in found]
-    table = grid("condition of", *heads, right=heads)
-    for site in dict.fromkeys(layer.site for variant in found for layer in variant.layers):
-        here = ({layer.site: layer.condition for layer in v.layers}.get(site) for v in found)
-        table.add_row(printable(site), *("·" if e is None else _shown(e) for e in here))
     return table
 
 

@@ -16,7 +16,6 @@ from sigmascope.report.results import (
     LEFT,
     OUTPUT,
     Checks,
-    Coverage,
     chances,
     coverage,
     facts,
@@ -309,7 +308,9 @@ def chances_grid(profile: Profile) -> Table | None:
     table = Table.grid(padding=(0, 2))
     for chance in chances(profile):
         says = Text(chance.says, "dim")
-        table.add_row(_titled(chance.name), Text(measured(chance.estimate), "bold"), says)
+        table.add_row(
+            chance.name[:1].upper() + chance.name[1:], Text(measured(chance.estimate), "bold"), says
+        )
     return table if table.row_count else None
 
 
@@ -333,10 +334,6 @@ def training_parts(profile: Profile) -> Iterator[Part]:
         yield from (Text("At your settings:", "dim"), more)
 
 
-def _titled(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 APART = ("setup", "training")  # views whose quantities are read of several things, told by `form`
 _EVIDENCE = 4  # readings shown with a finding; the rest are counted
@@ -348,7 +345,21 @@ def _profile(
 ) -> Iterator[Part]:
     """Coverage, findings, curves, layers, theorems, what is missing."""
     findings = judge(profile) if findings is None else findings
-    yield from _opening(profile, coverage(profile), findings, screen)
+    seen = coverage(profile)
+    yield Text(seen.says, "bold")
+    if profile.about:
+        words = ((printable(key), printable(value)) for key, value in profile.about.items())
+        yield Text(" · ".join(f"{key} {value}" for key, value in words), "dim")
+    yield ""
+    if (odds := chances_grid(profile)) is not None:
+        yield from (odds, "")
+    if findings:
+        yield from told(findings, screen)
+    else:
+        yield Text(no_findings(seen), "yellow" if seen.unseen else "bold green")
+    if seen.unseen:
+        yield from ([""] if findings else [])
+        yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
     sites = frozenset(f.site for f in findings)
     for title, inside in (
         ("Training", [*training_parts(profile)]),
@@ -371,24 +382,6 @@ def _theorems(profile: Profile) -> Iterator[Part | None]:
     yield from (Text(line, "bold red") for line in violations(profile))
 
 
-def _opening(
-    profile: Profile, seen: Coverage, findings: Sequence[Finding], screen: Screen
-) -> Iterator[Part]:
-    yield Text(seen.says, "bold")
-    if profile.about:
-        yield Text(_about(profile), "dim")
-    yield ""
-    if (odds := chances_grid(profile)) is not None:
-        yield from (odds, "")
-    if findings:
-        yield from told(findings, screen)
-    else:
-        yield Text(no_findings(seen), "yellow" if seen.unseen else "bold green")
-    if seen.unseen:
-        yield from ([""] if findings else [])
-        yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
-
-
 def told(findings: Sequence[Finding], screen: Screen) -> Iterator[Part]:
     """How many there are, then each cause with what follows from it."""
     more = f"; `sigmascope explain {printable(findings[0].name)}` says more of a name"
@@ -398,11 +391,6 @@ def told(findings: Sequence[Finding], screen: Screen) -> Iterator[Part]:
         yield from parts(findings[cause], screen)
         for place in rest:
             yield from _consequence(findings[place])
-
-
-def _about(profile: Profile) -> str:
-    words = ((printable(key), printable(value)) for key, value in profile.about.items())
-    return " · ".join(f"{key} {value}" for key, value in words)
 
 
 @parts.register

@@ -43,7 +43,20 @@ def _plan(plan: ScanPlan, screen: Screen) -> Iterator[Part]:
     if plan.about:
         yield Text(about(plan.about), "dim")
     if plan.matrices:
-        yield from section("Matrices", _planned_kinds(plan, screen))
+        right = ("matrices", "bytes", "full", "leading")
+        table = grid("kind", "matrices", "shape", "dtype", *right[1:], right=right)
+        for kind, matrices in by_kind(plan.matrices).items():
+            efforts = Counter(m.effort for m in matrices)
+            dtypes = ", ".join(dict.fromkeys(printable(m.dtype) for m in matrices))
+            table.add_row(
+                Text(shortened(printable(kind), KIND)),
+                f"{len(matrices):,}",
+                shape(matrices),
+                Text(shortened(dtypes, KIND)),
+                sized(sum(m.bytes for m in matrices)),
+                *(str(efforts[how] or "·") for how in ("full", "leading")),
+            )
+        yield from section("Matrices", table)
     if plan.skipped:
         title = f"Left out: {len(plan.skipped):,} of {plan.tensors:,} tensors"
         yield from section(title, *left_out(plan.skipped, screen))
@@ -93,23 +106,6 @@ def _cost(plan: ScanPlan) -> str:
         f"About {lasting(plan.seconds)} of processor time, {lasting(plan.seconds / plan.workers)} "
         f"with {workers}; at most {sized(plan.memory)} of memory each."
     )
-
-
-def _planned_kinds(plan: ScanPlan, screen: Screen) -> Table:
-    right = ("matrices", "bytes", "full", "leading")
-    table = grid("kind", "matrices", "shape", "dtype", *right[1:], right=right)
-    for kind, matrices in by_kind(plan.matrices).items():
-        efforts = Counter(m.effort for m in matrices)
-        dtypes = ", ".join(dict.fromkeys(printable(m.dtype) for m in matrices))
-        table.add_row(
-            Text(shortened(printable(kind), KIND)),
-            f"{len(matrices):,}",
-            shape(matrices),
-            Text(shortened(dtypes, KIND)),
-            sized(sum(m.bytes for m in matrices)),
-            *(str(efforts[how] or "·") for how in ("full", "leading")),
-        )
-    return table
 
 
 # ------------------------------------------------------------------------------
@@ -251,7 +247,14 @@ _EXPONENT, _TESTED = q.POWER_LAW_EXPONENT, q.POWER_LAW_P_VALUE
 @parts.register
 def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None) -> Iterator[Part]:
     """Heading, findings, kinds, depth, the unusual, changes, what is missing."""
-    yield from _heading(scan)
+    matrices = scan.matrices
+    numbers = sum(m.rows * m.cols for m in matrices)
+    of = f"{len(matrices):,} {'matrix' if len(matrices) == 1 else 'matrices'}"
+    size = f"{compact(numbers)} parameters, {sized(scan.plan.bytes)}"
+    yield Text(f"{printable(scan.plan.source)}: {of}, {size}{_took(scan.about)}.", "bold")
+    words = {k: v for k, v in {**scan.plan.about, **scan.about}.items() if k != "seconds"}
+    if words:
+        yield Text(about(words), "dim")
     if findings is not None:  # else nobody looked
         none = Text("No findings.", "bold green" if scan.readings else "yellow")
         yield from ("", *(told(findings, screen) if findings else (none,)))
@@ -264,23 +267,24 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None)
         yield from _unusual(scan, screen)
         if changed(read):
             yield from change_parts(scan, read, screen)
-        yield from _between(pairs(scan))
+        # what was read of two matrices that meet or are alike, and where it is the most
+        met = pairs(scan)
+        right = ("n", "median", "least", "most")
+        table = grid("quantity", *right, "most at", right=right)
+        for name, sites in met.items():
+            known = {site: r.estimate.value for site, r in sites.items()}
+            ends = (end(known.values()) for end in (median, min, max))
+            most = shortened(printable(max(known, key=lambda site: known[site])), 2 * SITE)
+            table.add_row(
+                name, f"{len(known):,}", *(compact(x, digits=3) for x in ends), Text(most)
+            )
+        if met:
+            yield from section("Between matrices", table)
     if screen.whole and scan.matrices:
         yield from section("Matrices", _each(scan, read, screen))
     for title, skipped in (("Not measured", scan.skipped), ("Left out", scan.plan.skipped)):
         if skipped:
             yield from section(f"{title}: {len(skipped):,}", *left_out(skipped, screen))
-
-
-def _heading(scan: Scan) -> Iterator[Part]:
-    matrices = scan.matrices
-    numbers = sum(m.rows * m.cols for m in matrices)
-    of = f"{len(matrices):,} {'matrix' if len(matrices) == 1 else 'matrices'}"
-    size = f"{compact(numbers)} parameters, {sized(scan.plan.bytes)}"
-    yield Text(f"{printable(scan.plan.source)}: {of}, {size}{_took(scan.about)}.", "bold")
-    words = {k: v for k, v in {**scan.plan.about, **scan.about}.items() if k != "seconds"}
-    if words:
-        yield Text(about(words), "dim")
 
 
 def _took(words: Mapping[str, str]) -> str:
@@ -379,19 +383,6 @@ def _unusual(scan: Scan, screen: Screen) -> Iterator[Part]:
     yield from section("Unusual", Text(says, "dim"), table)
     if more:
         yield Text(f"{more} (--whole lists them)", "dim")
-
-
-def _between(met: Columns) -> Iterator[Part]:
-    """What was read of two matrices that meet or are alike, and where it is the most."""
-    right = ("n", "median", "least", "most")
-    table = grid("quantity", *right, "most at", right=right)
-    for name, sites in met.items():
-        known = {site: r.estimate.value for site, r in sites.items()}
-        ends = (end(known.values()) for end in (median, min, max))
-        most = shortened(printable(max(known, key=lambda site: known[site])), 2 * SITE)
-        table.add_row(name, f"{len(known):,}", *(compact(x, digits=3) for x in ends), Text(most))
-    if met:
-        yield from section("Between matrices", table)
 
 
 def _each(scan: Scan, read: Columns, screen: Screen) -> Table:

@@ -73,29 +73,6 @@ def settle(
     Source:
         Jacot 2023, Appendix E, with the rate and decay that converge.
     """
-    _require_rows(inputs, targets)
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    optimiser = torch.optim.Adam(parameters, lr=rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=1e-6)
-    cost = torch.zeros(())
-    with _flushing():
-        for chosen in islice(_batches(len(inputs), batch_size, generator), steps):
-            x, y = inputs[chosen], targets[chosen]
-            optimiser.zero_grad()
-            penalty = sum((p.square().sum() for p in parameters), torch.zeros(()))
-            cost = _squared_error(model(x), y) + ridge * penalty
-            cost.backward()
-            optimiser.step()
-            schedule.step()
-    if not bool(cost.isfinite()):
-        raise Refusal(
-            f"The cost must stay finite, got {cost.item()} after {steps} steps. Lower the rate, or "
-            "scale inputs and targets to a spread of one."
-        )
-    return model
-
-
-def _require_rows(inputs: Tensor, targets: Tensor) -> None:
     if len(inputs) != len(targets):
         raise Refusal(
             f"`inputs` and `targets` must have one row for each sample, got {len(inputs)} and "
@@ -108,16 +85,32 @@ def _require_rows(inputs: Tensor, targets: Tensor) -> None:
                 f"`{name}` must be finite, got {bad} of {rows.numel()} values that are not. Leave "
                 "these samples out, or fill the values."
             )
-
-
-def _squared_error(output: Tensor, targets: Tensor) -> Tensor:
-    """Mean squared error of outputs and targets of one shape, neither spread over the other."""
-    if output.shape != targets.shape:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimiser = torch.optim.Adam(parameters, lr=rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=1e-6)
+    cost = torch.zeros(())
+    with _flushing():
+        for chosen in islice(_batches(len(inputs), batch_size, generator), steps):
+            x, y = inputs[chosen], targets[chosen]
+            optimiser.zero_grad()
+            penalty = sum((p.square().sum() for p in parameters), torch.zeros(()))
+            # mean squared error of outputs and targets of one shape, neither spread over the other
+            output = model(x)
+            if output.shape != y.shape:
+                raise Refusal(
+                    f"`targets` must have the shape of the outputs {tuple(output.shape)}, got "
+                    f"{tuple(y.shape)}. Give both one shape, e.g. `targets.view_as(outputs)`."
+                )
+            cost = (output - y).square().mean() + ridge * penalty
+            cost.backward()
+            optimiser.step()
+            schedule.step()
+    if not bool(cost.isfinite()):
         raise Refusal(
-            f"`targets` must have the shape of the outputs {tuple(output.shape)}, got "
-            f"{tuple(targets.shape)}. Give both one shape, e.g. `targets.view_as(outputs)`."
+            f"The cost must stay finite, got {cost.item()} after {steps} steps. Lower the rate, or "
+            "scale inputs and targets to a spread of one."
         )
-    return (output - targets).square().mean()
+    return model
 
 
 def _batches(

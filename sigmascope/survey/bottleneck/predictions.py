@@ -82,42 +82,6 @@ def predict(
     Source:
         Daneshmand et al. 2020, Lemma 3 and Theorem 14.
     """
-    _require_design(width, depth, gamma)
-    size = width * max(width, samples or width)
-    require_room(32 * chains * size, f"{chains} chains of {width} units", do="take fewer")
-    layers = layers or max(2000, forgetting(width, gamma))
-    tell = progress or (lambda *_: None)
-    tell("products", 0, 4)
-    law = {"weights": weights, "chains": chains, "generator": generator}
-    if weights == "gaussian" and math.isinf(gamma):
-        theorem = daneshmand2020.RankOneProducts.known(width)
-    else:
-        products = LinearChain(width, gamma, **law)
-        theorem = daneshmand2020.RankOneProducts.of(products, layers=layers)
-    tell("averages", 1, 4)
-    chain = BatchNormChain(width, gamma, samples=samples, **law)
-    averages = chain.run(layers)
-    tell("exponents", 3, 4)
-    surviving = _surviving(chain, width, gamma, layers)
-    tell("done", 4, 4)
-    gap = theorem.gap
-    ends = [math.exp(-g * depth) for g in (gap.high, gap.value, gap.low)]
-    ratio = Estimate(ends[1], ends[0], ends[2], "exp(-gap * depth)", gap.risk)
-    checks = (theorem.check(), *check_chain(averages))
-    return Prediction(
-        width, depth, gamma, gap, theorem.collapse(), ratio, surviving, averages, checks
-    )
-
-
-def _surviving(chain: BatchNormChain, width: int, gamma: float, layers: int) -> Estimate:
-    """Directions that survive at any depth: exponents that are zero."""
-    count = min(width, chain.state.shape[-1] + 2)  # those that are dead need no exponent
-    turning = forgetting(width, gamma)  # a frame turns as slowly as a chain forgets
-    exponents = chain.exponents(max(layers // 2, turning), count=count, burn_in=turning)
-    return _at_most(zero_exponents(exponents), chain.state.shape[-1])
-
-
-def _require_design(width: int, depth: int, gamma: float) -> None:
     if width < 2:
         raise ValueError(f"`width` must be 2 or more, got {width}: one unit has one direction.")
     if depth < 1:
@@ -134,6 +98,34 @@ def _require_design(width: int, depth: int, gamma: float) -> None:
             f"start within {MOST} layers, got {gamma:g} and {width}, which take "
             f"{forgetting(width, gamma):g}. {'Take fewer units.' if math.isinf(gamma) else do}"
         )
+    size = width * max(width, samples or width)
+    require_room(32 * chains * size, f"{chains} chains of {width} units", do="take fewer")
+    layers = layers or max(2000, forgetting(width, gamma))
+    tell = progress or (lambda *_: None)
+    tell("products", 0, 4)
+    law = {"weights": weights, "chains": chains, "generator": generator}
+    if weights == "gaussian" and math.isinf(gamma):
+        theorem = daneshmand2020.RankOneProducts.known(width)
+    else:
+        products = LinearChain(width, gamma, **law)
+        theorem = daneshmand2020.RankOneProducts.of(products, layers=layers)
+    tell("averages", 1, 4)
+    chain = BatchNormChain(width, gamma, samples=samples, **law)
+    averages = chain.run(layers)
+    tell("exponents", 3, 4)
+    # directions that survive at any depth: exponents that are zero
+    count = min(width, chain.state.shape[-1] + 2)  # those that are dead need no exponent
+    turning = forgetting(width, gamma)  # a frame turns as slowly as a chain forgets
+    exponents = chain.exponents(max(layers // 2, turning), count=count, burn_in=turning)
+    surviving = _at_most(zero_exponents(exponents), chain.state.shape[-1])
+    tell("done", 4, 4)
+    gap = theorem.gap
+    ends = [math.exp(-g * depth) for g in (gap.high, gap.value, gap.low)]
+    ratio = Estimate(ends[1], ends[0], ends[2], "exp(-gap * depth)", gap.risk)
+    checks = (theorem.check(), *check_chain(averages))
+    return Prediction(
+        width, depth, gamma, gap, theorem.collapse(), ratio, surviving, averages, checks
+    )
 
 
 def _at_most(e: Estimate, most: int) -> Estimate:

@@ -136,23 +136,6 @@ def curvature(
         >>> round(found.parts[0].trace.value, 3)  # of squared error: twice the mean of |x|^2 + 1
         255.0
     """
-    asked = _asked(only, tolerance, steps, samples)
-    subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
-    generator = generator or torch.Generator().manual_seed(0)
-    blocks = [None] if layers is None else [[name] for name in layers]
-    parts = []
-    for block in blocks:
-        curved = subject.curvature(kind, layers=block)
-        site = WHOLE if block is None else block[0]
-        with curved.held():
-            parts.append(_Bending(curved, asked, tolerance, steps, samples, generator).bend(site))
-    check = subject.self_check if "check" in asked else None
-    return Bends(kind, tuple(parts), check, loss_name(loss, targets))
-
-
-def _asked(
-    only: Collection[Number] | None, tolerance: float | None, steps: int, samples: int
-) -> frozenset[str]:
     if steps < 2 or samples < 2:
         raise Refusal(f"`steps` and `samples` must be at least 2, got {steps} and {samples}.")
     if tolerance is not None and not 0 < tolerance < 1:
@@ -167,7 +150,18 @@ def _asked(
             f"`only` must name some of {', '.join(known)}, got {sorted(chosen) or 'none'}. "
             "Leave it out for all of them."
         )
-    return chosen
+    asked = chosen
+    subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
+    generator = generator or torch.Generator().manual_seed(0)
+    blocks = [None] if layers is None else [[name] for name in layers]
+    parts = []
+    for block in blocks:
+        curved = subject.curvature(kind, layers=block)
+        site = WHOLE if block is None else block[0]
+        with curved.held():
+            parts.append(_Bending(curved, asked, tolerance, steps, samples, generator).bend(site))
+    check = subject.self_check if "check" in asked else None
+    return Bends(kind, tuple(parts), check, loss_name(loss, targets))
 
 
 @dataclass(slots=True)
@@ -184,7 +178,19 @@ class _Bending:
     def bend(self, site: str) -> Bend:
         """What is asked for."""
         n = self.curved.operator.shape[0]
-        first = self._first(n)
+        # the run that the ends are read off, and that takes what is large out of the trace
+        whole = n <= SMALL
+        top, bottom = "top" in self.asked, "bottom" in self.asked
+        first = krylov_space(
+            self.curved.operator,
+            steps=n if whole else min(MOST if self.tolerance else self.steps, n),
+            tolerance=0.0 if whole else self.tolerance or 0.0,
+            sides="both" if top == bottom else "top" if top else "bottom",
+            ends=top or bottom or "density" in self.asked,
+            moments=bool(self.asked & {"trace", "frobenius"}),
+            towards=self.curved.gradient,
+            generator=self.generator,
+        )
         ends = extreme_eigenvalues(first) if self.asked & {"top", "bottom"} else None
         trace, frobenius, drawn = self._moments(first)
         density, spent = self._density(first) if "density" in self.asked else (None, 0)
@@ -201,21 +207,6 @@ class _Bending:
             density.below(-floor) if density else None,
             density,
             first.steps + drawn + spent,
-        )
-
-    def _first(self, n: int) -> Krylov:
-        """The run that the ends are read off, and that takes what is large out of the trace."""
-        whole = n <= SMALL
-        top, bottom = "top" in self.asked, "bottom" in self.asked
-        return krylov_space(
-            self.curved.operator,
-            steps=n if whole else min(MOST if self.tolerance else self.steps, n),
-            tolerance=0.0 if whole else self.tolerance or 0.0,
-            sides="both" if top == bottom else "top" if top else "bottom",
-            ends=top or bottom or "density" in self.asked,
-            moments=bool(self.asked & {"trace", "frobenius"}),
-            towards=self.curved.gradient,
-            generator=self.generator,
         )
 
     def _moments(self, first: Krylov) -> tuple[Estimate | None, Estimate | None, int]:

@@ -230,7 +230,15 @@ def input_regions(
     Source:
         Riedi et al. 2022, Fig. 3.
     """
-    _require_samples(batch, samples)
+    if not isinstance(batch, Tensor):
+        raise Refusal(f"`batch` must be a tensor of samples, got {type(batch).__name__}.")
+    if not batch.is_floating_point():
+        raise Refusal(
+            f"`batch` must hold floating numbers, between which there is a plane, got "
+            f"{batch.dtype}. Measure the part of the model after the embedding."
+        )
+    if len(set(samples)) < 3 or not all(0 <= i < len(batch) for i in samples):
+        raise Refusal(f"`samples` must be three of {len(batch)}, all different, got {samples}.")
     wide = duplicate(model).double()
     inputs = prepared(wide, batch)
     assert isinstance(inputs, Tensor)
@@ -250,15 +258,3 @@ def input_regions(
         wide, centre.reshape(shape), half * across.reshape(shape), half * along.reshape(shape)
     )
     return Regions(found, samples, (flat / half).cpu(), half)
-
-
-def _require_samples(batch: Batch, samples: tuple[int, int, int]) -> None:
-    if not isinstance(batch, Tensor):
-        raise Refusal(f"`batch` must be a tensor of samples, got {type(batch).__name__}.")
-    if not batch.is_floating_point():
-        raise Refusal(
-            f"`batch` must hold floating numbers, between which there is a plane, got "
-            f"{batch.dtype}. Measure the part of the model after the embedding."
-        )
-    if len(set(samples)) < 3 or not all(0 <= i < len(batch) for i in samples):
-        raise Refusal(f"`samples` must be three of {len(batch)}, all different, got {samples}.")

@@ -311,7 +311,12 @@ def is_unpaired(loss: Loss, output: Tensor, targets: Tensor) -> bool:
         targets: Theirs; where all are the same, there is nothing to tell apart.
     """
     count = len(output) if output.ndim else 0
-    if count < 2 or not targets.ndim or len(targets) != count or _is_one(targets):
+    if (
+        count < 2
+        or not targets.ndim
+        or len(targets) != count
+        or bool((targets == targets[:1]).all())
+    ):
         return False
     drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
     sizes = [*DRAWS]
@@ -326,10 +331,6 @@ def is_unpaired(loss: Loss, output: Tensor, targets: Tensor) -> bool:
         if float((slope - slope[:1]).abs().max()) > SAME * float(slope.abs().max()):
             return False
     return sloped > 1
-
-
-def _is_one(targets: Tensor) -> bool:
-    return bool((targets == targets[:1]).all())
 
 
 def targets_unread(loss: Loss, output: Tensor, targets: Tensor) -> bool:

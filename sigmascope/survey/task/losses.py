@@ -68,7 +68,8 @@ def labels_of(output: Tensor, targets: Tensor) -> Labels | None:
     distinct = len(values.reshape(len(values), -1).unique(dim=0))
     binary = bool(((values == 0) | (values == 1)).all())
     same = targets.shape == output.shape
-    wide = targets.ndim > 1 and targets.shape[-1] > 1 and not _is_picture(targets)
+    # masks of pictures: their last dimension counts columns, not classes
+    wide = targets.ndim > 1 and targets.shape[-1] > 1 and not (targets.ndim > 3)
     wanted = values.bool() if binary and same else None
     if binary and wide:
         one = bool((values.sum(-1) == 1).all())
@@ -76,11 +77,6 @@ def labels_of(output: Tensor, targets: Tensor) -> Labels | None:
     if binary:
         return Labels("yes or no", len(values.unique()), wanted=wanted)
     return Labels("ids as values" if _are_ids(values) else "values", distinct)
-
-
-def _is_picture(targets: Tensor) -> bool:
-    """Masks of pictures: their last dimension counts columns, not classes."""
-    return targets.ndim > 3
 
 
 def _are_ids(values: Tensor) -> bool:

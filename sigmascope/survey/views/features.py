@@ -51,7 +51,8 @@ def _adjoint(site: str, adjoint: Adjoint, swept: Sweep) -> Iterator[Item]:
         return
     sigma = adjoint.sigma
     size = over_outputs(adjoint.norm_sq, swept, largest=float(sigma.square().max()))
-    yield Reading(site, q.ADJOINT_NORM, _root(size), view)
+    value, low, high = (max(e, 0.0) ** 0.5 for e in (size.value, size.low, size.high))
+    yield Reading(site, q.ADJOINT_NORM, Estimate(value, low, high, size.how, size.risk), view)
     there = sigma[sigma[:, 0] > 0]
     if len(there):
         yield from _dimensions(site, adjoint, swept, there)
@@ -157,11 +158,6 @@ def _of(swept: Sweep) -> str:
     return f"{len(swept.outputs)} {kind} {swept.total} outputs"
 
 
-def _root(square: Estimate) -> Estimate:
-    value, low, high = (max(e, 0.0) ** 0.5 for e in (square.value, square.low, square.high))
-    return Estimate(value, low, high, square.how, square.risk)
-
-
 def _tangent_kernel(subject: Subject) -> Iterator[Item]:
     """Each module's share of the trace of the neural tangent kernel, a mean over samples.
 
@@ -173,7 +169,12 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
     owners = _owners(subject)
     key = lambda site: owners[module_name(site)]
     for name, draws in swept.sketches.items():
-        yield Reading(name, q.NTK_TRACE, _sketched(subject, draws), "features")
+        # mean over samples of a share that was sketched with normal mixtures of all gradients
+        how = f"autograd, normal mixtures of all samples and outputs, {draws.shape[1]} draws"
+        scale = subject.adjoints.total / subject.count
+        yield Reading(
+            name, q.NTK_TRACE, trace_of_forms(scale * draws, how=how, risk=RISK), "features"
+        )
     unknown = _undifferentiable(subject)
     if unknown:
         yield Skipped("(all layers)", q.NTK_TRACE, unknown)
@@ -187,7 +188,9 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
             yield Skipped(owner, q.NTK_TRACE, why)
             continue
         covered = torch.stack([s for s in shares if s is not None])
-        if bool(covered.isfinite().all()) and _trains(subject, owner):
+        if bool(covered.isfinite().all()) and any(
+            p.requires_grad for p in subject.model.get_submodule(owner).parameters()
+        ):
             yield Reading(owner, q.NTK_TRACE, _added(covered, swept), "features")
 
 
@@ -205,13 +208,6 @@ def _added(shares: Float64[Tensor, "uses n k"], swept: Sweep) -> Estimate:
     return Estimate(alone.value, min(low, alone.value), max(high, alone.value), how, alone.risk)
 
 
-def _sketched(subject: Subject, draws: Float64[Tensor, "pieces k"]) -> Estimate:
-    """Mean over samples of a share that was sketched with normal mixtures of all gradients."""
-    how = f"autograd, normal mixtures of all samples and outputs, {draws.shape[1]} draws"
-    scale = subject.adjoints.total / subject.count
-    return trace_of_forms(scale * draws, how=how, risk=RISK)
-
-
 def _undifferentiable(subject: Subject) -> str:
     """Why the output has no derivative by the parameters; empty where it has."""
     try:
@@ -219,10 +215,6 @@ def _undifferentiable(subject: Subject) -> str:
     except Refusal as reason:
         return str(reason)
     return ""
-
-
-def _trains(subject: Subject, owner: str) -> bool:
-    return any(p.requires_grad for p in subject.model.get_submodule(owner).parameters())
 
 
 def _owners(subject: Subject) -> dict[str, str]:

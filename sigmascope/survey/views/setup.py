@@ -13,10 +13,9 @@ from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import ALONE, Dropped, module_name, uses_batch_statistics
-from sigmascope.probes.samples import Rows, tensors
+from sigmascope.probes.samples import tensors
 from sigmascope.probes.sequences import (
     FEWEST,
-    Copied,
     copied,
     counted,
     ends,
@@ -69,14 +68,10 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
         chance = Estimate.exactly(pair.chance)
         yield Reading(site, q.CHANCE_COPIES, chance, VIEW)
         if pair.next > max(MOSTLY, 2 * pair.chance):
-            yield from _later(subject, pair, site)
-
-
-def _later(subject: Subject, pair: Copied, site: str) -> Iterator[Item]:
-    change = later_inputs(subject.scene, subject.output, name=pair.name)
-    if change is not None:
-        estimate = Estimate.rounded(change, ulps=2**20)
-        yield Reading(site, q.DEPENDENCE_ON_LATER_INPUTS, estimate, VIEW)
+            change = later_inputs(subject.scene, subject.output, name=pair.name)
+            if change is not None:
+                estimate = Estimate.rounded(change, ulps=2**20)
+                yield Reading(site, q.DEPENDENCE_ON_LATER_INPUTS, estimate, VIEW)
 
 
 def _padding(targets: Tensor, looks: Tensor, shift: int) -> Iterator[Item]:
@@ -243,7 +238,10 @@ def _misfit(subject: Subject) -> Iterator[Item]:
         if mean is None or variance is None or not bool(variance.any()):
             continue
         if not untouched(module):
-            size = _normalised_square(x, mean, variance, module.eps)
+            # `E[(x - m)² / v]`, the median over channels: 1 where the statistics are those of `x`
+            columns = x.detach().double().transpose(0, 1).flatten(1)
+            centre, scale = mean.double()[:, None], variance.double() + module.eps
+            size = sums.median((columns - centre).square().mean(1) / scale)
             yield Reading(call.site, q.NORMALISED_SQUARE, Estimate.rounded(size, ulps=2**20), VIEW)
 
 
@@ -253,13 +251,6 @@ def untouched(module: _BatchNorm) -> bool:
     if mean is None or variance is None:
         return False
     return not bool(mean.any()) and bool((variance == 1).all())
-
-
-def _normalised_square(x: Tensor, mean: Tensor, variance: Tensor, eps: float) -> float:
-    """`E[(x - m)² / v]`, the median over channels: 1 where the statistics are those of `x`."""
-    columns = x.detach().double().transpose(0, 1).flatten(1)
-    centre, scale = mean.double()[:, None], variance.double() + eps
-    return sums.median((columns - centre).square().mean(1) / scale)
 
 
 ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
@@ -300,7 +291,10 @@ def _sizes(subject: Subject) -> Iterator[Item]:
     """How much layers enlarge differences, and how far samples differ in what they write."""
     for site, wrote in subject.preactivations.items():
         read = subject.activations.get(site)
-        a, b = (None if r is None else _rows(r) for r in (read, wrote))
+        a, b = (
+            None if r is None else (r.samples if r.channels is None else r.channels)
+            for r in (read, wrote)
+        )
         if b is None or not sums.is_finite(b):
             continue
         if a is not None and sums.is_finite(a):
@@ -455,10 +449,6 @@ def filled(parameters: list[nn.Parameter]) -> Iterator[None]:
             p.data = values
             del values
         yield
-
-
-def _rows(both: Rows) -> Tensor | None:
-    return both.samples if both.channels is None else both.channels
 
 
 def _centred(rows: Tensor) -> Tensor:

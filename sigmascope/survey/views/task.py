@@ -26,7 +26,15 @@ UNPAIRED = "the same slope for every sample"
 
 def task_items(subject: Subject) -> Iterator[Item]:
     """Size of the inputs; targets that they tell, that the outputs can reach; the first loss."""
-    first, *others = _first_readers(subject)
+    # the first layer that anything of the batch reaches, and that of each other part of it
+    fed = [c for c in subject.calls if c.site not in subject.unfed]
+    found = [c.site for c in fed[:1]] or [""]
+    parts = [t for t in tensors(subject.batch) if not any(_same(t, c.input) for c in fed[:1])]
+    for call in fed[1:]:
+        left = [t for t in parts if not _same(t, call.input)]
+        found += [call.site] * (len(left) < len(parts))
+        parts = left
+    first, *others = found
     rows = None
     for site in (first, *others):
         own = subject.activations[site].samples if site in subject.activations else None
@@ -53,18 +61,6 @@ def task_items(subject: Subject) -> Iterator[Item]:
         return  # what was done and what it earned, say, which nothing says that inputs should tell
     if rows is not None and sums.is_finite(rows) and subject.count >= FEWEST:
         yield from _told_by_inputs(subject, first, rows, wanted)
-
-
-def _first_readers(subject: Subject) -> list[str]:
-    """The first layer that anything of the batch reaches, and that of each other part of it."""
-    fed = [c for c in subject.calls if c.site not in subject.unfed]
-    found = [c.site for c in fed[:1]] or [""]
-    parts = [t for t in tensors(subject.batch) if not any(_same(t, c.input) for c in fed[:1])]
-    for call in fed[1:]:
-        left = [t for t in parts if not _same(t, call.input)]
-        found += [call.site] * (len(left) < len(parts))
-        parts = left
-    return found
 
 
 def _same(part: Tensor, read: Tensor) -> bool:
@@ -192,7 +188,23 @@ def _reach(
         zeros = Estimate.rounded(fit.silent, ulps=2**20)
         yield Reading("(loss)", q.LOSS_OF_ZEROS, zeros, VIEW)
     if fit.known:
-        yield from _possible(fit)
+        # which outputs the model can have, whatever its weights, and how low the loss gets there
+        form = fit.closing
+        yield Reading(OUTPUT, q.LAST_OPERATION, ONE, VIEW, form or "none")
+        for name, end in ((q.LEAST_OUTPUT, fit.least), (q.GREATEST_OUTPUT, fit.most)):
+            if math.isfinite(end):
+                yield Reading(OUTPUT, name, Estimate.rounded(end, ulps=2**30), VIEW, form)
+        if fit.constant:
+            yield Reading(OUTPUT, q.CONSTANT_OUTPUT, ONE, VIEW, form)
+        if fit.shares:
+            yield Reading(OUTPUT, q.ROWS_THAT_SUM_TO_ONE, ONE, VIEW, form)
+        if fit.answered and math.isfinite(fit.beyond):
+            how = "quasi-newton" + ("" if fit.alike else ", through a map between forms")
+            beyond = Estimate.within(fit.beyond, 1e-3 * fit.beyond, how=how)
+            yield Reading(OUTPUT, q.OUT_OF_REACH, beyond, VIEW, form)
+            if fit.undecided > 0:
+                wrong = Estimate.exactly(fit.undecided)
+                yield Reading(OUTPUT, q.WRONG_AT_THE_BEST, wrong, VIEW, form)
     elif subject.tail is None:
         why = (
             "the operations behind the last weights cannot be run by themselves, or differ from "
@@ -203,7 +215,14 @@ def _reach(
         why = "the output is the same whatever the last weight writes, as where it is times zero"
         yield Skipped(OUTPUT, "range of the output", why)
     if not fit.closing and wanted is not None:
-        yield from _too_narrow(subject, targets, wanted)
+        # directions of the targets beyond the columns that the last layer reads
+        last = [c for c in subject.calls if c.input.is_floating_point()][-1:]
+        if targets.is_floating_point() and last and targets.shape == subject.output.shape:
+            width = last[0].input.shape[-1]
+            s = torch.linalg.svdvals(wanted).square()
+            if type(last[0].module).__name__ == "Linear" and width < len(s):
+                lost = Estimate.rounded((s[width:].sum() / s.sum()).item(), ulps=64)
+                yield Reading(last[0].site, q.VARIANCE_OUT_OF_REACH, lost, VIEW)
 
 
 def _asked(fit: Fit, *, one: bool) -> Iterator[Item]:
@@ -247,36 +266,3 @@ def _asked(fit: Fit, *, one: bool) -> Iterator[Item]:
         yield Reading("(loss)", q.LABELS_ARE_THE_BEST_OUTPUTS, ONE, VIEW)
     if fit.free < -UNBOUNDED * (1 + abs(fit.now)):
         yield Reading("(loss)", q.UNBOUNDED_LOSS, ONE, VIEW)
-
-
-def _possible(fit: Fit) -> Iterator[Item]:
-    """Which outputs the model can have, whatever its weights, and how low the loss gets there."""
-    form = fit.closing
-    yield Reading(OUTPUT, q.LAST_OPERATION, ONE, VIEW, form or "none")
-    for name, end in ((q.LEAST_OUTPUT, fit.least), (q.GREATEST_OUTPUT, fit.most)):
-        if math.isfinite(end):
-            yield Reading(OUTPUT, name, Estimate.rounded(end, ulps=2**30), VIEW, form)
-    if fit.constant:
-        yield Reading(OUTPUT, q.CONSTANT_OUTPUT, ONE, VIEW, form)
-    if fit.shares:
-        yield Reading(OUTPUT, q.ROWS_THAT_SUM_TO_ONE, ONE, VIEW, form)
-    if fit.answered and math.isfinite(fit.beyond):
-        how = "quasi-newton" + ("" if fit.alike else ", through a map between forms")
-        beyond = Estimate.within(fit.beyond, 1e-3 * fit.beyond, how=how)
-        yield Reading(OUTPUT, q.OUT_OF_REACH, beyond, VIEW, form)
-        if fit.undecided > 0:
-            wrong = Estimate.exactly(fit.undecided)
-            yield Reading(OUTPUT, q.WRONG_AT_THE_BEST, wrong, VIEW, form)
-
-
-def _too_narrow(
-    subject: Subject, targets: Tensor, wanted: Float64[Tensor, "n k"]
-) -> Iterator[Item]:
-    """Directions of the targets beyond the columns that the last layer reads."""
-    last = [c for c in subject.calls if c.input.is_floating_point()][-1:]
-    if targets.is_floating_point() and last and targets.shape == subject.output.shape:
-        width = last[0].input.shape[-1]
-        s = torch.linalg.svdvals(wanted).square()
-        if type(last[0].module).__name__ == "Linear" and width < len(s):
-            lost = Estimate.rounded((s[width:].sum() / s.sum()).item(), ulps=64)
-            yield Reading(last[0].site, q.VARIANCE_OUT_OF_REACH, lost, VIEW)

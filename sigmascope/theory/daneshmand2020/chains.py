@@ -155,7 +155,8 @@ class RankOneProducts(Bound):
             chain: Goes through the layers.
             layers: How many to average over.
         """
-        first, second = _pair(chain, layers)
+        found = chain.exponents(layers, count=min(2, chain.width))
+        first, second = (found[0], found[-1])
         risk = first.risk + second.risk
         gap = Estimate(
             first.value - second.value,
@@ -165,11 +166,6 @@ class RankOneProducts(Bound):
             risk,
         )
         return cls("chain", gap, chain.width)
-
-
-def _pair(chain: LinearChain, layers: int) -> tuple[Estimate, Estimate]:
-    found = chain.exponents(layers, count=min(2, chain.width))
-    return (found[0], found[-1])
 
 
 # ------------------------------------------------------------------------------

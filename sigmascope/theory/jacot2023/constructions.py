@@ -273,7 +273,12 @@ def complete_positivity(
         >>> complete_positivity(torch.tensor([[1.0, 0.0], [-1.0, 0.1]])).answer
         'no'
     """
-    _require_finite(X)
+    if not bool(X.isfinite().all()):
+        at = int((~X.isfinite()).any(1).nonzero()[0])
+        raise ValueError(
+            f"`X` must be finite points, got one that is not in row {at}. Leave it out, or find "
+            "the step that made it."
+        )
     rounding = ROUNDINGS * X.shape[1] * torch.finfo(X.dtype).eps
     X = X.detach().double().cpu()
     there = (X.norm(dim=1) > 0).nonzero()[:, 0]
@@ -299,15 +304,6 @@ def complete_positivity(
     return CompletePositivity("yes", found @ basis)
 
 
-def _require_finite(X: Tensor) -> None:
-    if not bool(X.isfinite().all()):
-        at = int((~X.isfinite()).any(1).nonzero()[0])
-        raise ValueError(
-            f"`X` must be finite points, got one that is not in row {at}. Leave it out, or find "
-            "the step that made it."
-        )
-
-
 def _axis(X: Tensor) -> Tensor | None:
     """A rotation that takes the middle of a narrow cone to the diagonal of the orthant."""
     k = X.shape[1]
@@ -321,15 +317,11 @@ def _axis(X: Tensor) -> Tensor | None:
     if float((X @ u).min()) < math.sqrt((k - 1) / k):
         return None
     diagonal = torch.full((k,), 1 / math.sqrt(k), dtype=X.dtype)
-    rotation = _rotation(u, diagonal)
+    # an orthogonal matrix that takes one unit vector to another: a reflection
+    v = u - diagonal
+    eye = torch.eye(len(u), dtype=u.dtype)
+    rotation = eye if float(v.norm()) < 1e-12 else eye - 2 * torch.outer(v, v) / float(v @ v)
     return rotation if float((X @ rotation.mT).min()) > -NEAR else None
-
-
-def _rotation(a: Tensor, b: Tensor) -> Tensor:
-    """An orthogonal matrix that takes one unit vector to another: a reflection."""
-    v = a - b
-    eye = torch.eye(len(a), dtype=a.dtype)
-    return eye if float(v.norm()) < 1e-12 else eye - 2 * torch.outer(v, v) / float(v @ v)
 
 
 def _by_rays(X: Tensor, generator: torch.Generator) -> Tensor | None:

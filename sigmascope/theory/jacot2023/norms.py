@@ -246,7 +246,8 @@ class ProductCorrection(OfStacks):
         spectra = self.point.stack.spectra
         whole = (*spectra, self.point.spectrum)
         ranks = [len(singular_values(s)) for s in whole]
-        known = all(_decided(s, k) for s, k in zip(whole, ranks, strict=True))
+        # whether the singular values that are not known are zero for certain, for there are none
+        known = all((k == len(s.sigma)) for s, k in zip(whole, ranks, strict=True))
         said = f"the product has the rank of every layer (ranks {', '.join(map(str, ranks))})"
         alike = len(set(ranks)) == 1
         same = Assumption(said, alike if known or not alike else None)
@@ -279,11 +280,6 @@ class ProductCorrection(OfStacks):
         """Once: a linear network is the same everywhere."""
         if stack.slope == 1 and len(rows):
             yield cls("network", stack.at(rows[0]))
-
-
-def _decided(s: Spectrum, known: int) -> bool:
-    """Whether the singular values that are not known are zero for certain, for there are none."""
-    return known == len(s.sigma)
 
 
 def _log_distance(s: Spectrum) -> Estimate:

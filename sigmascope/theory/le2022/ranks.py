@@ -186,7 +186,11 @@ def rank_one_bound(
         Le & Jegelka 2022, Theorem 2, (13), with the factor that is needed where convolutions meet
         dense layers.
     """
-    _require_one_output(last)
+    if last.shape[0] != 1:
+        raise ValueError(
+            f"`last` must have one output, got shape {tuple(last.shape)}. With several outputs the "
+            "last layers need not become rank one."
+        )
     w = last.detach().double().cpu()
     found: list[RankOneBound] = []
     above = w.reshape(layers[-1].outer.shape[0], -1).mT if layers else w
@@ -209,14 +213,6 @@ def rank_one_bound(
         s, e = layer.switch(block_cost)
         S, beta, above = S * s, delta / s + e, layer.inner
     return tuple(reversed(found))
-
-
-def _require_one_output(last: Tensor) -> None:
-    if last.shape[0] != 1:
-        raise ValueError(
-            f"`last` must have one output, got shape {tuple(last.shape)}. With several outputs the "
-            "last layers need not become rank one."
-        )
 
 
 def _largest_eigenvalue(C: Tensor, *, rounding: float) -> Estimate:

@@ -304,7 +304,19 @@ class Track:
             self.moved = None
         elif self.moved is None and abs(self.score) > MOVED:
             self.moved = step
-        self._learn(x, gap)
+        self.count += 1
+        young = self.count <= YOUNG
+        if young:
+            self.first += (x - self.first) / self.count
+        if not young and abs(gap) > FAR * self.usual:
+            self.far += 1
+            if self.far < SETTLED:
+                return
+            self.level, self.stray, gap = x, abs(gap) / FAR, 0.0
+        self.far = 0
+        weight = max(WEIGHT, 1 / self.count)
+        self.level += weight * gap if self.count > 1 else x
+        self.stray += weight * (abs(gap) - self.stray)
 
     @property
     def usual(self) -> float:
@@ -347,21 +359,6 @@ class Track:
     def _plain(self, x: float) -> float:
         return math.exp(min(x, 709.0)) if self.kind == "log" else x
 
-    def _learn(self, x: float, gap: float) -> None:
-        self.count += 1
-        young = self.count <= YOUNG
-        if young:
-            self.first += (x - self.first) / self.count
-        if not young and abs(gap) > FAR * self.usual:
-            self.far += 1
-            if self.far < SETTLED:
-                return
-            self.level, self.stray, gap = x, abs(gap) / FAR, 0.0
-        self.far = 0
-        weight = max(WEIGHT, 1 / self.count)
-        self.level += weight * gap if self.count > 1 else x
-        self.stray += weight * (abs(gap) - self.stray)
-
 
 class Tracks:
     """The tracks of everything that is read.
@@ -383,7 +380,10 @@ class Tracks:
             for site, value in zip(column.sites, column.values, strict=True):
                 track = tracks.get(site)
                 if track is None:
-                    track = tracks[site] = Track(_kind(column.quantity))
+                    row = quantity(column.quantity)
+                    track = tracks[site] = Track(
+                        "log" if row.scale == "log" or row.most > 1 else "share"
+                    )
                 track.add(step, value)
 
     def of(self, name: str, form: str = "") -> Mapping[str, Track]:
@@ -399,8 +399,3 @@ class Tracks:
     def one(self, name: str, site: str, form: str = "") -> Track | None:
         """One track; None where nothing was read."""
         return self.of(name, form).get(site)
-
-
-def _kind(name: str) -> Kind:
-    row = quantity(name)
-    return "log" if row.scale == "log" or row.most > 1 else "share"

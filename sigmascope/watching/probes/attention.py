@@ -305,11 +305,10 @@ class _Enter:
     def __call__(self, module: nn.Module, *_: Any) -> None:
         if torch.compiler.is_compiling():
             self._probe.compiled = True
-        elif module is self._module and self._hears():
+        elif module is self._module and (
+            _inside() if self._probe.inside else hears(by=self._probe)
+        ):
             self._tell()
-
-    def _hears(self) -> bool:
-        return _inside() if self._probe.inside else hears(by=self._probe)
 
     def _tell(self) -> None:
         self._probe.enter(self._name)

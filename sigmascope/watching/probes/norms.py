@@ -214,7 +214,16 @@ class Updates(Probe):
 
     def __init__(self, squares: Squares) -> None:
         self._squares = squares
-        self._turns = _in_turns(squares.sizes)
+        # parameters whose copies are kept together
+        turns: list[set[int]] = [set()]
+        room = COPIED
+        for i, size in enumerate(squares.sizes):
+            if size > room and turns[-1]:
+                turns.append(set())
+                room = COPIED
+            turns[-1].add(i)
+            room -= size
+        self._turns = turns
         self._turn = 0
         self._weights, self._steps = squares.empty(), squares.empty()
         self._copies: dict[int, Tensor] = {}  # memory is kept: to ask for it takes longest
@@ -277,19 +286,6 @@ class Updates(Probe):
     def _held(self, i: int) -> Tensor:
         parameter: nn.Parameter = self._squares.parameters[i]
         return self._squares.held(parameter)
-
-
-def _in_turns(sizes: Sequence[int]) -> list[set[int]]:
-    """Parameters whose copies are kept together."""
-    turns: list[set[int]] = [set()]
-    room = COPIED
-    for i, size in enumerate(sizes):
-        if size > room and turns[-1]:
-            turns.append(set())
-            room = COPIED
-        turns[-1].add(i)
-        room -= size
-    return turns
 
 
 # ------------------------------------------------------------------------------

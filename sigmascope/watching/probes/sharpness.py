@@ -135,7 +135,14 @@ class Sharpness(Probe):
     def _of(self, curved: Curvature) -> Iterator[Found]:
         spans = _spans(self._model, curved.parameters)
         sites = [WHOLE, self._places[self._turn % len(self._places)].site]
-        rates = _rates(self._places)
+        optimizers: dict[Optimizer, None] = {p.optimizer: None for p in self._places}
+        found = {
+            id(p): rate_of(optimizer, group, p)
+            for optimizer in optimizers
+            for group in optimizer.param_groups
+            for p in group["params"]
+        }
+        rates = {key: rate for key, rate in found.items() if rate is not None}
         parameters = dict(self._model.named_parameters())
         for site in dict.fromkeys(sites):
             mine = {n for n in spans if site in (WHOLE, n.rpartition(".")[0] or WHOLE)}
@@ -193,17 +200,6 @@ def _spans(model: nn.Module, names: Sequence[str]) -> dict[str, slice]:
         spans[name] = slice(at, at + size)
         at += size
     return spans
-
-
-def _rates(places: Sequence[Place]) -> dict[int, Rate]:
-    optimizers: dict[Optimizer, None] = {p.optimizer: None for p in places}
-    found = {
-        id(p): rate_of(optimizer, group, p)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for p in group["params"]
-    }
-    return {key: rate for key, rate in found.items() if rate is not None}
 
 
 def _scale(size: int, spans: dict[str, slice], rates: dict[str, Rate | None]) -> Tensor:

@@ -104,21 +104,20 @@ class Shards:
         m, n = self.shape
         shape = (n, m) if self.turned else (m, n)
         if n > GRAM:
-            return self._of_block(total, shape)
+            # values of a block are never above the true ones; what energy is left bounds them
+            k = math.isqrt(len(total) - 1)
+            squares = torch.linalg.eigvalsh(total[:-1].view(k, k)).flip(0).clamp_min(0)
+            energy = float(total[-1])
+            high = torch.maximum(energy - squares.sum() + squares, squares)  # all others taken off
+            slack = ROUNDING * energy
+            low = (squares - slack).clamp_min(0)
+            ends = [t[:SHARD_LEADING].sqrt() for t in (squares, low, high + slack)]
+            return Spectrum(
+                ends[0], shape, f"block of shards ({k} x {SHARD_STEPS})", ends[1], ends[2]
+            )
         moments = Moments(m, torch.zeros(n, dtype=total.dtype), total.view(n, n))
         found = moments.spectrum(centred=False)
         return Spectrum(found.sigma, shape, "gram of shards", found.low, found.high)
-
-    def _of_block(self, total: Tensor, shape: tuple[int, int]) -> Spectrum:
-        """Values of a block are never above the true ones; what energy is left bounds them."""
-        k = math.isqrt(len(total) - 1)
-        squares = torch.linalg.eigvalsh(total[:-1].view(k, k)).flip(0).clamp_min(0)
-        energy = float(total[-1])
-        high = torch.maximum(energy - squares.sum() + squares, squares)  # all others taken off
-        slack = ROUNDING * energy
-        low = (squares - slack).clamp_min(0)
-        ends = [t[:SHARD_LEADING].sqrt() for t in (squares, low, high + slack)]
-        return Spectrum(ends[0], shape, f"block of shards ({k} x {SHARD_STEPS})", ends[1], ends[2])
 
 
 def _cut_one_way(weight: Tensor) -> Tensor:
@@ -172,7 +171,8 @@ class WeightSpectra(Probe):
             why = "it needs the entries of a weight, which is sharded and not gathered"
             self.notes = (Skipped(OWN, "noise edge of sharded weights", why),)
         # what the first spectrum loads and tabulates is no part of any step's time
-        list(self._columns(*_trial()))
+        matrix = torch.eye(FEWEST)
+        list(self._columns(*(spectrum(matrix), matrix)))
 
     def __len__(self) -> int:
         """Weights that take turns."""
@@ -241,8 +241,3 @@ class WeightSpectra(Probe):
 
 def _shape(weight: Tensor) -> tuple[int, int]:
     return weight.shape[0], weight.numel() // max(weight.shape[0], 1)
-
-
-def _trial() -> tuple[Spectrum, Tensor]:
-    matrix = torch.eye(FEWEST)
-    return spectrum(matrix), matrix

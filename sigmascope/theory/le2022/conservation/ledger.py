@@ -280,7 +280,19 @@ def endpoint_drifts(
     Source:
         Le & Jegelka 2022, Theorem 1; the sum of `η² ‖g‖²` by the descent lemma.
     """
-    _require_checkpoints(invariants, before, after)
+    for name in dict.fromkeys(n for i in invariants for n in i.tensors):
+        for which, tensors in (("before", before), ("after", after)):
+            if name not in tensors:
+                raise ValueError(
+                    f"`{which}` must hold the parameter `{name}`, got {len(tensors)} others. Pass "
+                    "checkpoints of the model that the invariants were found in."
+                )
+        if before[name].shape != after[name].shape:
+            raise ValueError(
+                f"`{name}` must have one shape in both checkpoints, got "
+                f"{tuple(before[name].shape)} and {tuple(after[name].shape)}. Pass checkpoints of "
+                "one model."
+            )
     rate, fall = learning_rate or 0.0, loss_drop or 0.0
     known = learning_rate is not None and loss_drop is not None
     if not 0 <= momentum < 1 or rate < 0 or fall < 0:
@@ -297,22 +309,6 @@ def endpoint_drifts(
         step = 0.0 if linear else 2 * rate * fall * kappa
         slack = 0.0 if invariant.slack == 0 else math.inf  # eps acts all along the way
         yield Drift(invariant, start, now, torch.zeros_like(start), room + step, slack, declines)
-
-
-def _require_checkpoints(invariants: Sequence[Invariant], before: Tensors, after: Tensors) -> None:
-    for name in dict.fromkeys(n for i in invariants for n in i.tensors):
-        for which, tensors in (("before", before), ("after", after)):
-            if name not in tensors:
-                raise ValueError(
-                    f"`{which}` must hold the parameter `{name}`, got {len(tensors)} others. Pass "
-                    "checkpoints of the model that the invariants were found in."
-                )
-        if before[name].shape != after[name].shape:
-            raise ValueError(
-                f"`{name}` must have one shape in both checkpoints, got "
-                f"{tuple(before[name].shape)} and {tuple(after[name].shape)}. Pass checkpoints of "
-                "one model."
-            )
 
 
 LOOK = 64  # steps between looks at the weights themselves
@@ -454,7 +450,9 @@ class Ledger(Closing):
                 continue
             group = groups[here[0]]
             self._suspect(account, here, gradients, groups)
-            if len(here) < len(account.invariant.tensors) and _remembers(group):
+            if len(here) < len(account.invariant.tensors) and bool(
+                group.get("momentum", 0) or group.get("weight_decay", 0)
+            ):
                 account.declines = account.declines or (
                     "its tensors belong to optimisers with momentum or weight decay of their own"
                 )
@@ -505,7 +503,3 @@ def _unfollowed(optimizer: Optimizer) -> str:
     if inplace:
         return "nesterov steps of a fused or foreach SGD overwrite the gradients"
     return ""
-
-
-def _remembers(group: Group) -> bool:
-    return bool(group.get("momentum", 0) or group.get("weight_decay", 0))
