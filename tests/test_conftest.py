@@ -12,7 +12,7 @@ from sigmascope.linalg import ranks
 
 def test_every_module_that_annotates_shapes_is_checked():
     found = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))["annotated"]()
-    assert len(found) > 100
+    assert len(found) > 50
     assert {"sigmascope.linalg.ranks", "sigmascope.probes.jacobian.adjoints"} <= {*found}
     assert "sigmascope.cli.apps" not in found
 

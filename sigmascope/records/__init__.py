@@ -1,22 +1,29 @@
 """What is said: numbers with intervals, readings, checks, findings. Declared once."""
 
 from sigmascope.quantities import ALL, EVERY, View
-from sigmascope.records.estimate import Estimate, entrywise, largest
-from sigmascope.records.findings import Finding, Kind, Rule, Severity, kinds_of, rule
-from sigmascope.records.profile import (
+from sigmascope.records.results import (
     Assumption,
     Check,
+    Estimate,
+    Finding,
     Item,
+    Kind,
     Layer,
     Profile,
     Reading,
+    Rule,
     Sense,
+    Severity,
+    Shown,
     SiteSpectrum,
     Skipped,
     Spectrum,
     Verdict,
+    entrywise,
+    kinds_of,
+    largest,
+    rule,
 )
-from sigmascope.records.shown import Shown
 
 __all__ = [
     "ALL",

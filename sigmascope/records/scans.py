@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from sigmascope.records.profile import Reading, SiteSpectrum, Skipped
-from sigmascope.records.shown import Shown
+from sigmascope.records.results import Reading, Shown, SiteSpectrum, Skipped
 
 __all__ = ["Effort", "Matrix", "Scan", "ScanPlan"]
 

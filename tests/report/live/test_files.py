@@ -25,8 +25,8 @@ def test_all_of_two_runs_is_in_the_file(tmp_path):
 def test_a_long_run_is_read_in_several_looks(tmp_path, monkeypatch):
     path = made(tmp_path / "a.run")
     whole = live.history(path, "a").state()
-    since = live.files.since
-    monkeypatch.setattr(live.files, "since", lambda path, mark: since(path, mark, most=50))
+    since = live.since
+    monkeypatch.setattr(live, "since", lambda path, mark: since(path, mark, most=50))
     assert live.history(path, "a").state() == whole
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from sigmascope import report, survey
 from sigmascope.records import Check, Estimate, Finding, Profile, Reading, Shown, Verdict
-from sigmascope.records.shown import LINES
+from sigmascope.records.results import LINES
 
 READING = Reading("fc", "stable rank", Estimate.exactly(3.0), "weights", "matrix")
 CHECK = Check(
