@@ -9,7 +9,7 @@ BIN := .venv/bin
 # waiting for one another (up to a hundred times slower).
 TESTING := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test slow lint docs pages quick bare versions clean
+.PHONY: help demo test slow nightly lint docs pages quick bare versions clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -38,8 +38,10 @@ demo: .venv/ready ## profile a network that cannot train and one that can, on re
 test: .venv/ready ## run the tests
 	$(TESTING) $(BIN)/pytest -n 2 -m 'not slow' -q -rfEs
 
-slow: .venv/ready ## run the full-size tables and repetitions too, by hand, all types checked (hours)
+slow: .venv/ready ## run the full-size tables and repetitions too, all types checked (hours)
 	$(TESTING) $(BIN)/pytest -n 2 -m slow -q '--jaxtyping-packages=sigmascope,beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))'
+
+nightly: lint docs quick bare slow versions ## everything that is too long for a commit (hours)
 
 lint: .venv/ready ## ruff and pyright
 	$(BIN)/ruff check .

@@ -105,6 +105,8 @@ def landscape(
     from sigmascope import gate, probes, report, survey
 
     require_targets(html=html, json=json, inputs=source.files)
+    if html is not None:
+        report.pages.require_plots()  # before anything is measured
     if rho is not None and skip is None:
         raise gate.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
     _require_curvature(sights)

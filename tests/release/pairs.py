@@ -26,7 +26,7 @@ TOOLS = (
     "pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "beartype>=0.19", "jsonschema>=4",
     "mpmath>=1.3", "matplotlib>=3.8", "gguf>=0.10", "aiohttp>=3.9", "transformers>=4.45",
     "peft>=0.13", "accelerate>=1", "lightning>=2.4", "tensorboard>=2.14",
-    "sphinx>=8",
+    "sphinx>=8", "plotly>=6",
 )  # fmt: skip
 # Extras at their least, too: pip takes a new pyarrow beside an old NumPy, with which it does not
 # even import.

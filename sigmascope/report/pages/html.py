@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Hashable, Iterable, Sequence
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from sigmascope.gate import Mark, write_text
+from sigmascope.gate import Mark, Refusal, write_text
 from sigmascope.records import Estimate
 from sigmascope.records.encoding import strict
 
@@ -172,6 +173,7 @@ def page_text(
     places["style"] = "\n".join(map(_asset, styles))
     allowed = [script]
     if plots:
+        require_plots()
         from plotly.offline import get_plotlyjs  # which other pages do without
 
         allowed.insert(0, get_plotlyjs())
@@ -179,6 +181,19 @@ def page_text(
         places["plotly"] = base64.b64encode(packed).decode()
     policy = _policy(*allowed) + ("; connect-src 'self'" if live else "")
     return Template(_asset(template)).substitute(places, policy=policy)
+
+
+def require_plots() -> None:
+    """Refuse a page that turns in space where plotly, which draws it, is absent.
+
+    Raises:
+        Refusal: With what to install, and what there is without it.
+    """
+    if find_spec("plotly") is None:
+        raise Refusal(
+            "The page of a landscape needs plotly: pip install 'sigmascope[landscape]'. Without it "
+            "the same numbers are in the text and in `--json` (from Python: `sigmascope.text`)."
+        )
 
 
 def _asset(name: str) -> str:

@@ -1,10 +1,13 @@
 import time
+from importlib.util import find_spec
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from sigmascope import networks, report, survey
+from sigmascope.cli import app
+from sigmascope.gate import Refusal
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +102,18 @@ def test_what_was_not_measured_is_not_there(browser, tmp_path, measured):
 def test_a_folder_that_is_not_there_is_refused(measured, tmp_path):
     with pytest.raises(FileNotFoundError, match="mkdir -p"):
         report.landscape_page(measured[0], tmp_path / "no" / "page.html")
+
+
+def test_without_plotly_it_says_how_to_get_it_before_anything_is_measured(tmp_path, monkeypatch):
+    found = find_spec
+    monkeypatch.setattr(
+        "sigmascope.report.pages.html.find_spec",
+        lambda name: None if name == "plotly" else found(name),
+    )
+    measured = []
+    monkeypatch.setattr(survey.landscape, "landscape", lambda *a, **k: measured.append(1))
+    path = tmp_path / "page.html"
+    with pytest.raises(Refusal, match=r"sigmascope\[landscape\]"):
+        app(["landscape", "mlp?depth=2&width=8", "--data", "digits", "--html", str(path)])
+    assert not measured
+    assert not path.exists()
