@@ -110,6 +110,13 @@ def test_one_step_at_the_end_is_no_trend_unless_samples_are_alike():
     assert collapse([5.0, 1.0, 1.0, 4.0], [20.0, 3.0, 3.0, 20.0]) == []  # it recovers
 
 
+def test_a_collapse_that_comes_and_goes_begins_where_it_came_to_stay():
+    ratios = [5.0, 1.0, 4.0, 1.0, 5.0, 1.0, 1.0, 1.0]
+    (found,) = collapse(ratios, [20.0 if r > 1 else 3.0 for r in ratios])
+    assert found.site == "layer 5"
+    assert "(number 5 of 7)" in found.says
+
+
 def test_the_depth_at_which_the_rank_is_one_is_where_the_rule_counts_one():
     """Excess `10^-k` after k layers; numerical rank one where `σ₂/σ₁ < 100 · 1e-7`.
 

@@ -17,6 +17,10 @@ def test_gates_are_split():
         found(lstm)["weight_hh_l1[g]"].matrix, lstm.weight_hh_l1[10:15].detach()
     )
     assert set(found(gru)) == {f"weight_{a}[{g}]" for a in ("ih", "hh") for g in "rzn"}
+    for gate, rows in zip(
+        "rzn", gru.weight_ih.detach().chunk(3), strict=True
+    ):  # reset, update, new
+        torch.testing.assert_close(found(gru)[f"weight_ih[{gate}]"].matrix, rows)
 
 
 def test_attention_is_split():

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import nn
 
@@ -39,3 +40,13 @@ def test_overflow_inside_is_read_not_raised():
         model[0].weight.fill_(3e38)
     measured = survey.profile(model, x.abs() + 1)
     assert measured.series("non-finite entries")[0].site == "2"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_relative_variation_is_known_up_to_four_roundings_both_ways(dtype):
+    model, x = small()
+    measured = survey.profile(model.to(dtype), x.to(dtype), views=["representations"])
+    for r in measured.series("relative variation", form="samples"):
+        e, noise = r.estimate, 4 * torch.finfo(dtype).eps
+        assert e.high - e.value == pytest.approx(noise, rel=1e-6)
+        assert e.value - e.low == pytest.approx(noise, rel=1e-6)

@@ -1,5 +1,6 @@
 """What probes may take is a share of the time trained, whatever they cost."""
 
+import pytest
 import torch
 from hypothesis import given, strategies as st
 
@@ -101,3 +102,18 @@ def test_an_advance_pays_only_what_was_not_earned():
     purses.pay(one.probe, 1e-3, 1)
     assert one.held == 0
     assert one.advance == ADVANCE - 1e-4
+
+
+def test_a_quarter_of_the_budget_is_kept_back_for_what_no_clock_sees():
+    purses = ran([1e-3], 0.02, 1e-2, 50_000)
+    assert purses.spent / purses.trained == pytest.approx(0.75 * 0.02, rel=0.01)
+
+
+def test_a_purse_holds_four_turns_however_long_nothing_was_read():
+    one = probe(1.0)
+    purses = Purses([one], 0.02)
+    purses.pay(one, 1e-2, 1)
+    purses.pay(one, 1e-2, 2)
+    purses.earn(1e4, 1_000_000)
+    (purse,) = purses.purses
+    assert purse.held == pytest.approx(4 * purse.cost)

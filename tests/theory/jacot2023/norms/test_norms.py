@@ -7,7 +7,7 @@ import torch
 
 from sigmascope.probes.structure import Stack
 from sigmascope.theory import jacot2023
-from sigmascope.theory.jacot2023 import JacobianCost, JacobianRank
+from sigmascope.theory.jacot2023 import JacobianCost, JacobianRank, norms
 from sigmascope.theory.jacot2023.facts import log_volume, singular_values
 from tests.theory.jacot2023.stacks import GOOD, chain, points
 from tests.theory.jacot2023.units import at, sides
@@ -40,6 +40,21 @@ def test_frames_are_orthonormal_and_the_printed_ones_violate_the_bound():
     printed = 2 * (1 - math.cos(0.5)) * 2  # each W_l against the frames of its printed projection
     assert pytest.approx(printed, abs=1e-3) == 0.4897
     assert printed > bound
+
+
+def test_the_limit_of_frames_holds_for_whatever_directions_they_start_from():
+    """Where rounding turns the first right singular vector, `|Jf V|` takes the place of `|Jf|`."""
+    zeros = (torch.zeros(2).double(), torch.zeros(2).double())
+    layers = torch.diag(torch.tensor([1.0, 0.25]).double()), torch.eye(2).double()
+    point = Stack(("a", "b"), layers, zeros, 1.0, False).at(torch.ones(2).double())
+    s = singular_values(point.spectrum)[:1]
+    for angle in (0.0, 1e-3, 0.5):
+        V = torch.tensor([[math.cos(angle)], [math.sin(angle)]], dtype=torch.float64)
+        found = norms._bound(point, s, V)
+        exact = 1 + 1 / 16 + 2 - 2  # less 2 log 1
+        started = exact - 2 * math.log(math.hypot(math.cos(angle), math.sin(angle) / 4))
+        assert found.low <= exact == pytest.approx(found.value)
+        assert started <= found.high <= started + 1e-12
 
 
 @pytest.mark.usefixtures("as_users_see_it")
