@@ -1,11 +1,12 @@
-"""Runs on disk: one SQLite file per run, append-only, sealed, readable while it grows."""
+"""Runs on disk: one SQLite file per run, append-only, with checksums, readable while it grows."""
 
 from sigmascope.store.exports import Format, export, salvage
-from sigmascope.store.refusals import Damaged, Replaced, Unwritable, is_run
+from sigmascope.store.files import Damaged, Replaced, Unwritable, is_run
+from sigmascope.store.following import Fresh, since
+from sigmascope.store.integrity import Mark
 from sigmascope.store.rows import Asked, Row, Word
 from sigmascope.store.runs import Run
-from sigmascope.store.tables import COLUMNS, VERSION, Table
-from sigmascope.store.tails import Fresh, Mark, since
+from sigmascope.store.schema import COLUMNS, VERSION, Table
 
 __all__ = [
     "COLUMNS",

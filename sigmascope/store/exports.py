@@ -4,20 +4,23 @@ import csv
 import json
 import os
 import re
+import shlex
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
+
 from sigmascope.gate import Mark, Refusal, replacing, require_target
 from sigmascope.records.encoding import strict
-from sigmascope.store import codecs
-from sigmascope.store.refusals import require_file
+from sigmascope.store.files import WRONG, Damaged, Snapshot, snapshot
+from sigmascope.store.integrity import Span, checked, parsed
 from sigmascope.store.runs import Run
-from sigmascope.store.salvages import rows, salvaged
-from sigmascope.store.tables import COLUMNS, Table
+from sigmascope.store.schema import COLUMNS, STEPS, Table, selection
 
 Format = Literal["parquet", "csv", "json"]
 
@@ -44,7 +47,7 @@ def export(
 ) -> Path:
     """Write one table of a run file as Parquet, CSV or JSON.
 
-    The columns are `step`, `time` (UTC, ISO 8601) and those of `store.tables.COLUMNS`. Singular
+    The columns are `step`, `time` (UTC, ISO 8601) and those of `store.COLUMNS`. Singular
     values are lists of numbers. JSON is strict: infinities are the words `"Infinity"` and
     `"-Infinity"`; CSV writes them as `inf` and `-inf`, lists as JSON.
 
@@ -93,13 +96,71 @@ def salvage(
         FileNotFoundError: If there is no run file, or no folder to write to.
         ImportError: If Parquet is asked for and pyarrow is not installed.
     """
+    target = _target(Path(path), Path(run_path), to, table)
     named = Path(run_path)
-    target = _target(Path(path), named, to, table)
-    require_file(named)
-    part, file = salvaged(Path(os.path.realpath(named)), named, table)
-    with closing(file), replacing(target, mark=mark_of(to, table)) as fresh:
-        _WRITERS[to](fresh, table, _records(rows(file, part, table), table))
-    return part.says(table)
+    shell = f"`sqlite3 {shlex.quote(str(named))} .recover` shows what SQLite can read"
+    try:
+        with snapshot(named, lenient=True) as found:
+            if found.version not in STEPS:
+                raise Refusal(
+                    f"{named} is damaged, and of run format 1, which has no checksums: nobody can "
+                    f"tell which of its numbers are those that were written. {shell}."
+                )
+            whole, lost, nameless = _judged(found, table)
+            if not whole:
+                raise Refusal(f"{named} is damaged, and none of its steps has its {table} whole.")
+            kept = (cells for step in whole for cells in _cells(found, table, *step))
+            with replacing(target, mark=mark_of(to, table)) as fresh:
+                _WRITERS[to](fresh, table, _records(kept, table))
+    except Damaged as damage:
+        raise Refusal(
+            f"{named} is damaged, and no step can be read: {damage.what}. {shell}."
+        ) from damage
+    said = f"{len(whole)} of {len(whole) + len(lost) + nameless} steps have their {table} whole"
+    if lost:
+        more = f" and {len(lost) - 20} more" if len(lost) > 20 else ""
+        said += f"; not whole: step {', '.join(map(str, lost[:20]))}{more}"
+    return f"{said}; {nameless} whose number cannot be read." if nameless else f"{said}."
+
+
+Step = tuple[int, str, Span | None]  # step, time and rows of one table
+
+
+def _judged(found: Snapshot, table: Table) -> tuple[list[Step], list[int], int]:
+    """Steps whose rows are whole, those whose are not, and how many cannot even be named."""
+    place = STEPS[found.version]
+    ever = [0]
+    for query in ("SELECT max(seq) FROM sqlite_sequence", f"SELECT max(id) FROM {place}"):
+        with suppress(sqlite3.Error):
+            ever += [n for (n,) in found.file.execute(query) if isinstance(n, int)]
+    pages, size = (found.file.execute(f"PRAGMA page_{w}").fetchone()[0] for w in ("count", "size"))
+    most = pages * size // 100  # bytes of a step at least: no damaged count keeps us for ever
+    whole, lost, nameless = list[Step](), list[int](), 0
+    for number in range(1, min(max(ever) or most, most) + 1):
+        query = f"SELECT step, time, rows FROM {place} WHERE id = ?"
+        try:
+            ((step, time, spans),) = found.file.execute(query, (number,)).fetchall()
+            named = (step, time, parsed(spans).get(table))
+        except WRONG:  # no such step, or a damaged one
+            nameless += 1
+            continue
+        try:
+            _cells(found, table, *named)
+        except WRONG:
+            lost.append(step)
+        else:
+            whole.append(named)
+    return whole, lost, nameless
+
+
+def _cells(
+    found: Snapshot, table: Table, step: int, time: str, span: Span | None
+) -> list[tuple[Any, ...]]:
+    if span is None:
+        return []
+    query = f"{selection(table)} AND id < ? ORDER BY id"
+    rows = found.file.execute(query, (span[0] - 1, span[0] + span[1]))
+    return checked(rows, span, (step, time))
 
 
 def _target(target: Path, run: Path, to: str, table: Table) -> Path:
@@ -118,7 +179,7 @@ def _records(rows: Iterable[tuple[Any, ...]], table: Table) -> Iterator[dict[str
     for cells in rows:
         record = dict(zip(names, cells, strict=True))
         yield {
-            name: codecs.numbers(cell) if isinstance(cell, bytes) else cell
+            name: np.frombuffer(cell, "<f8").tolist() if isinstance(cell, bytes) else cell
             for name, cell in record.items()
         }
 

@@ -1,8 +1,20 @@
-"""What comes back out of a run file: the records that went in, each with its step and time."""
+"""Records as rows of tables, and back."""
 
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sigmascope.records import Check, Estimate, Finding, Layer, Reading, SiteSpectrum, Skipped
+from sigmascope.records.encoding import Column, built, columns, encoded, is_array, is_record, wide
+from sigmascope.store.schema import COLUMNS, Table
 
 R = TypeVar("R")
 
@@ -39,3 +51,99 @@ class Asked:
     """One of the views that were asked for."""
 
     view: str
+
+
+Cell = str | int | float | bytes | None
+
+RECORDS: Mapping[Table, type] = MappingProxyType(
+    {
+        "environment": Word,
+        "views": Asked,
+        "layers": Layer,
+        "readings": Reading,
+        "spectra": SiteSpectrum,
+        "checks": Check,
+        "findings": Finding,
+        "skipped": Skipped,
+    }
+)
+
+
+def cells(table: Table, record: Any) -> tuple[Cell, ...]:
+    """A record, or a row that holds one, as the cells of a table."""
+    record = record.record if isinstance(record, Row) else record
+    named = {name: of(record) for name, of in _readers(table)}
+    for column in _woven(table):
+        named[column.name] = _cell(named[column.name])
+    for end in ("low", "high") if table == "spectra" else ():
+        if named[end] == named["sigma"]:
+            named[end] = None
+    return tuple(named.values())
+
+
+def row(table: Table, step: int, time: str, *cells: Cell) -> Row[Any]:
+    """Cells of a table as the record that they were."""
+    named = dict(zip(COLUMNS[table], cells, strict=True))
+    plain: dict[str, Any] = {c.name: _plain(c, named) for c in _woven(table)}
+    if table == "checks":
+        plain |= {name: _side(name, named) for name in ("measured", "limit")}
+    when = datetime.fromisoformat(time)
+    if when.tzinfo is None:
+        raise ValueError(f"a time in UTC was expected, got {time!r}")
+    return Row(step, when, built(RECORDS[table], named | plain))
+
+
+@cache
+def _readers(table: Table) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """What takes each cell of a table from a record, in the order of the format."""
+    by_name = {column.name: column.of for column in wide(RECORDS[table])}
+    return tuple((name, by_name[name]) for name in COLUMNS[table])
+
+
+@cache
+def _woven(table: Table) -> tuple[Column, ...]:
+    """The columns of a record that are not one cell as they are."""
+    kinds = (str, int, float)
+    every = wide(RECORDS[table])
+    return tuple(c for c in every if c.hint not in kinds and get_origin(c.hint) is not Literal)
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, Tensor):
+        return value.detach().cpu().double().numpy().astype("<f8").tobytes()
+    if isinstance(value, tuple):
+        return json.dumps([_listed(each) for each in value], allow_nan=False)
+    return str(value)
+
+
+def _plain(column: Column, named: Mapping[str, Cell]) -> Any:
+    """The inverse: what `built` takes for a column."""
+    cell = named[column.name]
+    if is_array(column.hint):
+        blob: Any = named["sigma"] if cell is None else cell
+        return torch.from_numpy(np.frombuffer(blob, "<f8").astype("=f8"))
+    if get_origin(column.hint) is not tuple:
+        return cell
+    (part, _), values = get_args(column.hint), json.loads(str(cell))
+    if not is_record(part):
+        return values
+    return [dict(zip(_order(part), each, strict=True)) for each in values]
+
+
+def _side(name: str, named: Mapping[str, Cell]) -> dict[str, Cell] | None:
+    """A number of a check; NULL throughout where the theorem does not apply."""
+    side = {part.name: named[f"{name}_{part.name}"] for part in columns(Estimate)}
+    return None if all(cell is None for cell in side.values()) else side
+
+
+def _listed(value: Any) -> Any:
+    """A word, or a record as a list of its cells."""
+    if isinstance(value, str):
+        return value
+    plain = encoded(value)
+    return [plain[name] for name in _order(type(value))]
+
+
+def _order(kind: type) -> list[str]:
+    """The columns of a record within a cell; those of a reading stand as in their own table."""
+    return [*COLUMNS["readings"]] if kind is Reading else [c.name for c in columns(kind)]

@@ -2,23 +2,24 @@
 
 import operator
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sigmascope.gate import Closing
 from sigmascope.records import Check, Finding, Layer, Profile, Reading, SiteSpectrum, Skipped
-from sigmascope.store import codecs
-from sigmascope.store.appends import Rows, append
-from sigmascope.store.creations import create
-from sigmascope.store.images import ALONE, Picture, fetched, signature
-from sigmascope.store.refusals import Unwritable, require_file, require_rights, sound
+from sigmascope.store import rows
+from sigmascope.store.files import (
+    Unwritable,
+    appending,
+    create,
+    snapshot,
+    sound,
+)
+from sigmascope.store.integrity import Mark, Rows, append, require_whole, steps
 from sigmascope.store.rows import Asked, Row, Word
-from sigmascope.store.seals import require_kinds
-from sigmascope.store.tables import VERSION, Table, selection, tables
-from sigmascope.store.wholes import view
+from sigmascope.store.schema import STEPS, Table, tables
 
 
 class Run(Closing):
@@ -50,21 +51,17 @@ class Run(Closing):
         self.path = Path(path)
         self._write = write
         self._closed = False
-        self._view: tuple[Picture, sqlite3.Connection] | None = None
         if write and not os.path.lexists(self.path):
             create(self.path)
-        require_file(self.path)
-        self._real = Path(os.path.realpath(self.path))  # beside which its log lies
-        picture, _ = self._look()
-        self._seen = picture.seen
+        with snapshot(self.path) as found:
+            require_whole(found)
         if write:
-            self._require_present_form(picture)
-            require_rights(self._real, self.path)
-            self._view = None  # a writer seldom reads, and memory is dear
+            with appending(self.path):  # whether it could be
+                pass
 
     def close(self) -> None:
         """Let go of the file; whatever was added is in it."""
-        self._closed, self._view = True, None
+        self._closed = True
 
     def add(
         self,
@@ -87,6 +84,9 @@ class Run(Closing):
             Unwritable: If they cannot be written, as on a full disk; the file is as it was.
             Damaged: If another hand has changed the file and left it damaged.
         """
+        self._require_open()
+        if not self._write:
+            raise Unwritable(f"{self.path} was opened for reading only; open it with write=True.")
         given: dict[Table, Iterable[Any]] = {
             "environment": (Word(*item) for item in (about or {}).items()),
             "views": map(Asked, views),
@@ -97,7 +97,12 @@ class Run(Closing):
             "findings": findings,
             "skipped": skipped,
         }
-        self._append(step, {t: map(partial(codecs.cells, t), rows) for t, rows in given.items()})
+        # before the file is locked, for what is iterated over may take its time, or fail
+        cells: Rows = {table: [rows.cells(table, r) for r in each] for table, each in given.items()}
+        if any(cells.values()):
+            time = datetime.now(UTC).isoformat(timespec="microseconds")
+            with appending(self.path) as file:
+                append(file, operator.index(step), time, cells)
 
     def add_profile(
         self, profile: Profile, findings: Iterable[Finding | Row[Finding]] = (), *, step: int = 0
@@ -117,9 +122,12 @@ class Run(Closing):
 
     def steps(self) -> tuple[int, ...]:
         """Every step at which something was added, ascending."""
-        picture, file = self._look()
-        query = " UNION ".join(f"SELECT step FROM {name}" for name in tables(picture.version))
-        return tuple(step for (step,) in file.execute(f"{query} ORDER BY step"))
+        self._require_open()
+        with snapshot(self.path) as found:
+            version = found.version
+            places = tables(version) if version == 1 else (STEPS[version],)
+            query = " UNION ".join(f"SELECT step FROM {place}" for place in places)
+            return tuple(step for (step,) in found.file.execute(f"{query} ORDER BY step"))
 
     def readings(self) -> Iterator[Row[Reading]]:
         """Readings in the order in which they were added, as for every table below."""
@@ -154,58 +162,22 @@ class Run(Closing):
         return self._rows("views")
 
     def cells(self, table: Table) -> Iterator[tuple]:
-        """The bare cells of a table, `(step, time, *COLUMNS[table])` each."""
-        picture, file = self._look()
-        with sound(self.path, f"the {table} cannot be read"):
-            for cells in fetched(file, selection(table, picture.version), picture):
-                require_kinds(table, cells)
-                yield cells
+        """The bare cells of a table, `(step, time, *COLUMNS[table])` each.
+
+        They are those of the moment in which the first is asked for, each step checked against its
+        checksum before a cell of it is given.
+        """
+        self._require_open()
+        with snapshot(self.path) as found:
+            for _, cells in steps(found, Mark(), of=(table,)):
+                yield from cells.get(table, ())
 
     def _rows(self, table: Table) -> Iterator[Row[Any]]:
         for cells in self.cells(table):
             with sound(self.path, f"the {table} of step {cells[0]} cannot be read"):
-                row = codecs.row(table, *cells)
+                row = rows.row(table, *cells)
             yield row
-
-    def _look(self) -> tuple[Picture, sqlite3.Connection]:
-        """The file as it is now, all of it checked."""
-        self._require_open()
-        last = self._view and self._view[0]
-        if self._view and last and last.settled and signature(self._real) == last.seen:
-            return self._view
-        self._view = view(self._real, self.path)
-        return self._view
-
-    def _append(self, step: int, rows: Mapping[Table, Iterable[tuple[Any, ...]]]) -> None:
-        self._require_open()
-        if not self._write:
-            raise Unwritable(f"{self.path} was opened for reading only; open it with write=True.")
-        listed: Rows = {table: list(cells) for table, cells in rows.items()}  # before the lock
-        if not any(listed.values()):
-            return
-        with ALONE:
-            if signature(self._real) != self._seen:  # another writer, or another hand
-                self._look()
-            self._view = None
-            require_rights(self._real, self.path)
-            append(self._real, self.path, operator.index(step), listed)
-            self._seen = signature(self._real)
 
     def _require_open(self) -> None:
         if self._closed:
             raise ValueError(f"The run file {self.path} was closed; open it again with `Run`.")
-
-    def _require_present_form(self, picture: Picture) -> None:
-        """Refuse to append where steps would not be protected alike."""
-        if picture.version < VERSION:
-            raise Unwritable(
-                f"{self.path} was written by an older sigmascope (run format {picture.version}), "
-                f"whose steps have no checksums; this one appends to format {VERSION} only, so "
-                "that no file is protected in part. It reads as before; name another file."
-            )
-        if picture.main[18:19] != b"\2" or os.path.lexists(f"{self._real}-journal"):
-            raise Unwritable(
-                f"{self.path} is not in the state in which sigmascope left it: another program has "
-                "turned its write-ahead log off or left a journal beside it. It reads as before; "
-                f"`sqlite3 {self.path} 'PRAGMA journal_mode = WAL'` lets it be appended to."
-            )

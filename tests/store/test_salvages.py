@@ -10,7 +10,7 @@ import pytest
 
 from sigmascope.cli import main
 from sigmascope.store import Damaged, Run, export, salvage
-from tests.store.rewrites import rewriting
+from tests.store.rewrites import unsafely
 
 STEPS = (0, 10, 20)
 
@@ -35,7 +35,7 @@ def command(monkeypatch, capsys):
 
 
 def change(path, *statements):
-    with rewriting(path) as file:
+    with unsafely(path) as file:
         for statement in statements:
             file.execute(statement)
 
@@ -87,19 +87,30 @@ def test_a_file_cut_off_gives_what_comes_before_or_code_2(path, tmp_path, comman
         assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_first_bytes_are_mended_in_memory_to_read_the_rest(path, tmp_path):
+def test_what_is_no_database_any_more_is_code_2_and_says_what_to_do(path, command):
     data = bytearray(path.read_bytes())
     data[3] ^= 4
     path.write_bytes(data)
-    with pytest.raises(Damaged, match="its first bytes are not those of a run file"):
-        export(path, to="csv", path=tmp_path / "out.csv")
-    said = salvage(path, to="csv", path=tmp_path / "out.csv")
-    assert said == "3 of 3 steps have their readings whole."
+    with pytest.raises(Damaged, match="file is not a database"):
+        export(path, to="csv", path=path.with_name("out.csv"))
+    code, _, err = command("export", path, "--to", "csv")
+    assert code == 2
+    assert "no step can be read" in err
+    assert ".recover" in err
     assert path.read_bytes() == data
 
 
-def test_a_seal_that_cannot_be_read_is_counted(path, tmp_path):
-    change(path, "UPDATE seals SET rows = x'00' WHERE id = 2")
+def test_the_count_of_pages_may_be_wrong(path, tmp_path):
+    data = path.read_bytes()
+    path.write_bytes(data[:28] + (999).to_bytes(4, "big") + data[32:])
+    with pytest.raises(Damaged, match="malformed"):
+        export(path, to="csv", path=tmp_path / "out.csv")
+    said = salvage(path, to="csv", path=tmp_path / "out.csv")
+    assert said == "3 of 3 steps have their readings whole."
+
+
+def test_a_step_that_cannot_be_read_is_counted(path, tmp_path):
+    change(path, "UPDATE steps SET rows = x'00' WHERE id = 2")
     said = salvage(path, to="csv", path=tmp_path / "out.csv")
     assert said == "2 of 3 steps have their readings whole; 1 whose number cannot be read."
     assert steps_in(tmp_path / "out.csv") == [0, 20]
@@ -144,14 +155,14 @@ def test_profile_refuses_a_damaged_run_file_before_measuring(path, command):
 
 
 def test_profile_shows_what_it_measured_where_the_disk_is_full(path, command, monkeypatch):
-    from sigmascope.store import appends
+    from sigmascope.store import runs
 
-    def full(uri):
+    def full(*_):
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise error
 
-    monkeypatch.setattr(appends, "connect", full)
+    monkeypatch.setattr(runs, "append", full)
     code, out, err = command(*SMALL, "--run", path)
     assert code == 2
     assert out
@@ -165,12 +176,12 @@ def test_a_locked_run_file_is_exported_all_the_same(path, command):
         assert command("export", path, "--to", "csv")[0] == 0
 
 
-@pytest.mark.parametrize("version", [0, 2**31])
+@pytest.mark.parametrize("version", [0, 2**30, 2**31])
 def test_a_format_that_never_was_is_damage_or_newer(path, version):
     """`user_version` stands in bytes 60 to 63; no run file was ever of format 0."""
     data = bytearray(path.read_bytes())
     data[60:64] = version.to_bytes(4, "big")
     path.write_bytes(data)
-    with pytest.raises(ValueError, match="its first bytes" if version == 0 else "a newer"):
+    with pytest.raises(ValueError, match="a newer" if version == 2**30 else "its format is"):
         Run(path, write=False)
     assert path.read_bytes() == data

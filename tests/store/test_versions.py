@@ -1,22 +1,25 @@
-"""Run files of older formats: `files/version-1.run` was written by the code of format 1."""
+"""Run files of older formats: each of `files` was written by the code of its format."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from sigmascope.store import Run, Unwritable
+from sigmascope.store import Damaged, Run, Unwritable, export, salvage
+from tests.store.rewrites import unsafely
 
-OLD = Path(__file__).parent / "files" / "version-1.run"
+FILES = Path(__file__).parent / "files"
+OLD = FILES / "version-1.run"
 STEPS = (0, 10, 20)  # the profile and findings of conftest at each
 
 
-@pytest.fixture
-def old(tmp_path):
-    return Path(shutil.copy(OLD, tmp_path / "old.run"))
+@pytest.fixture(params=[1, 2])
+def old(tmp_path, request):
+    return Path(shutil.copy(FILES / f"version-{request.param}.run", tmp_path / "old.run"))
 
 
-def test_a_run_of_format_1_reads_as_it_was_written(old, profile, findings):
+def test_a_run_of_an_older_format_reads_as_it_was_written(old, profile, findings):
+    before = old.read_bytes()
     with Run(old, write=False) as run:
         assert run.steps() == STEPS
         assert [r.estimate for r in run.readings()] == [r.estimate for r in profile.readings] * 3
@@ -28,17 +31,26 @@ def test_a_run_of_format_1_reads_as_it_was_written(old, profile, findings):
             profile.checks[0].limit,
         )
         assert [f.says for f in run.findings()] == [f.says for f in findings] * 3
-
-
-def test_what_format_1_lacked_comes_back_empty(old):
-    with Run(old, write=False) as run:
         assert list(run.views()) == []
         assert {f.follows for f in run.findings()} == {""}
+    export(old, to="csv", path=old.with_name("out.csv"))
+    assert old.read_bytes() == before
+    assert sorted(old.parent.iterdir()) == [old, old.with_name("out.csv")]
 
 
-def test_a_run_of_format_1_is_not_appended_to_and_says_why(old):
+def test_a_run_of_an_older_format_is_not_appended_to_and_says_why(old):
     before = old.read_bytes()
-    with pytest.raises(Unwritable, match=r"run format 1\), whose steps have no checksums.*another"):
+    with pytest.raises(Unwritable, match=r"run format \d\); this one appends.*another"):
         Run(old)
     assert old.read_bytes() == before
     assert list(old.parent.iterdir()) == [old]
+
+
+def test_the_checksums_of_format_2_are_those_of_format_3(tmp_path):
+    path = Path(shutil.copy(FILES / "version-2.run", tmp_path / "old.run"))
+    with unsafely(path) as file:
+        file.execute("UPDATE readings SET value = 9 WHERE step = 10")
+    with pytest.raises(Damaged, match="readings of step 10 are not those that were written"):
+        Run(path, write=False)
+    said = salvage(path, to="csv", path=tmp_path / "out.csv")
+    assert said == "2 of 3 steps have their readings whole; not whole: step 10."

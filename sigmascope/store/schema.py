@@ -1,0 +1,108 @@
+"""The tables of a run file, and what of them older formats lack.
+
+Besides the tables of `COLUMNS` a run file holds one row for every step that was appended, with a
+checksum of the step's rows in each table: `steps` in format 3, `seals` in format 2; format 1 has no
+checksums.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+APPLICATION = 0x5349474D  # "SIGM": SQLite's application_id, bytes 68 to 71 of the file
+VERSION = 3  # SQLite's user_version, bytes 60 to 63 of the file
+STEPS: Mapping[int, str] = MappingProxyType({2: "seals", 3: "steps"})
+
+Table = Literal[
+    "environment", "views", "layers", "readings", "spectra", "checks", "findings", "skipped"
+]
+
+_ESTIMATE = {"value": "REAL", "low": "REAL", "high": "REAL", "how": "TEXT", "risk": "REAL"}
+_SIDES = {
+    f"{side}_{name}": f"{kind} NULL"  # NULL where the theorem does not apply
+    for side in ("measured", "limit")
+    for name, kind in _ESTIMATE.items()
+}
+_PLACE = {"site": "TEXT", "view": "TEXT", "form": "TEXT"}
+
+# What a writer supplies; every table begins with (id, step, time) besides.
+COLUMNS: Mapping[Table, Mapping[str, str]] = MappingProxyType(
+    {
+        "environment": {"name": "TEXT", "value": "TEXT"},
+        "views": {"view": "TEXT"},  # what was asked for
+        "layers": {"site": "TEXT", "kind": "TEXT", "depth": "INTEGER", "parameters": "TEXT"},
+        "readings": {**_PLACE, "quantity": "TEXT", **_ESTIMATE},
+        "spectra": {
+            **_PLACE,
+            "rows": "INTEGER",
+            "cols": "INTEGER",
+            "how": "TEXT",
+            "risk": "REAL",
+            "sigma": "BLOB",  # float64, little endian, descending
+            "low": "BLOB NULL",  # NULL where the interval is sigma itself
+            "high": "BLOB NULL",
+        },
+        "checks": {
+            "theorem": "TEXT",
+            "source": "TEXT",
+            "statement": "TEXT",
+            "site": "TEXT",
+            "sense": "TEXT",
+            "verdict": "TEXT",
+            "assumptions": "TEXT",  # JSON: [[says, met or null], ...]
+            **_SIDES,
+        },
+        "findings": {
+            "name": "TEXT",
+            "site": "TEXT",
+            "severity": "TEXT",
+            "says": "TEXT",
+            "source": "TEXT",
+            "evidence": "TEXT",  # JSON: a list of readings
+            "remedies": "TEXT",  # JSON: a list of sentences
+            "follows": "TEXT",  # name of another finding, or empty
+        },
+        "skipped": {"site": "TEXT", "what": "TEXT", "why": "TEXT"},
+    }
+)
+
+
+def script() -> str:
+    """The SQL that makes an empty database a run file of the present format."""
+    key = "id INTEGER PRIMARY KEY"
+    # AUTOINCREMENT, for then SQLite itself remembers how many steps there have been
+    tables = {"steps": (f"{key} AUTOINCREMENT", {"rows": "TEXT"})}
+    tables |= {table: (key, COLUMNS[table]) for table in COLUMNS}
+    lines = [f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {VERSION}"]
+    for table, (number, columns) in tables.items():
+        kinds = {"step": "INTEGER", "time": "TEXT", **columns}
+        cells = (f"{n} {k if k.endswith('NULL') else f'{k} NOT NULL'}" for n, k in kinds.items())
+        lines.append(f"CREATE TABLE {table} ({', '.join((number, *cells))})")
+    lines.append("CREATE INDEX readings_by_site ON readings (site, quantity, step)")
+    return ";\n".join(["BEGIN", *lines, "COMMIT;"])
+
+
+def tables(version: int = VERSION) -> tuple[Table, ...]:
+    """The tables of measurements that a file of this format has."""
+    return tuple(table for table in COLUMNS if version > 1 or table != "views")
+
+
+def insertion(table: Table) -> str:
+    """The SQL that appends one row."""
+    names = ("step", "time", *COLUMNS[table])
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+
+
+def selection(table: Table, version: int = VERSION) -> str:
+    """The SQL that reads rows after a number, with their numbers, in the order of writing."""
+    names = (name if version > 1 else _at_first(name) for name in COLUMNS[table])
+    return f"SELECT {', '.join(('id', 'step', 'time', *names))} FROM {table} WHERE id > ?"
+
+
+def _at_first(name: str) -> str:
+    """A column as format 1 has it: no `follows`, and a side that does not apply has no route."""
+    if name == "follows":
+        return "''"
+    if name not in _SIDES:
+        return name
+    return f"CASE {name.split('_')[0]}_how WHEN '' THEN NULL ELSE {name} END"
