@@ -124,9 +124,8 @@ class Run(Closing):
         """Every step at which something was added, ascending."""
         self._require_open()
         with snapshot(self.path) as found:
-            version = found.version
-            places = tables(version) if version == 1 else (STEPS[version],)
-            query = " UNION ".join(f"SELECT step FROM {place}" for place in places)
+            places = [STEPS[found.version]] if found.version in STEPS else tables(found.version)
+            query = " UNION ".join(f"SELECT DISTINCT step FROM {place}" for place in places)
             return tuple(step for (step,) in found.file.execute(f"{query} ORDER BY step"))
 
     def readings(self) -> Iterator[Row[Reading]]:

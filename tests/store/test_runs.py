@@ -84,6 +84,14 @@ def test_a_run_is_resumed_by_opening_it_again(path):
         assert run.steps() == (0, 10)
 
 
+def test_a_step_may_be_added_to(path):
+    with Run(path) as run:
+        for step in (10, 0, 10):
+            run.add(step=step, readings=[reading(step)])
+        assert run.steps() == (0, 10)
+        assert [r.step for r in run.readings()] == [10, 0, 10]
+
+
 def test_a_step_that_fails_leaves_nothing(path):
     def half():
         yield reading(1)
