@@ -106,7 +106,7 @@ def salvage(
                     f"{named} is damaged, and of run format 1, which has no checksums: nobody can "
                     f"tell which of its numbers are those that were written. {shell}."
                 )
-            whole, lost, nameless = _judged(found, table)
+            whole, lost = _judged(found, table)
             if not whole:
                 raise Refusal(f"{named} is damaged, and none of its steps has its {table} whole.")
             kept = (cells for step in whole for cells in _cells(found, table, *step))
@@ -116,18 +116,16 @@ def salvage(
         raise Refusal(
             f"{named} is damaged, and no step can be read: {damage.what}. {shell}."
         ) from damage
-    said = f"{len(whole)} of {len(whole) + len(lost) + nameless} steps have their {table} whole"
-    if lost:
-        more = f" and {len(lost) - 20} more" if len(lost) > 20 else ""
-        said += f"; not whole: step {', '.join(map(str, lost[:20]))}{more}"
-    return f"{said}; {nameless} whose number cannot be read." if nameless else f"{said}."
+    said = f"{len(whole)} of {len(whole) + len(lost)} steps have their {table} whole"
+    more = f" and {len(lost) - 20} more" if len(lost) > 20 else ""
+    return f"{said}; not whole: step {', '.join(lost[:20])}{more}." if lost else f"{said}."
 
 
 Step = tuple[int, str, Span | None]  # step, time and rows of one table
 
 
-def _judged(found: Snapshot, table: Table) -> tuple[list[Step], list[int], int]:
-    """Steps whose rows are whole, those whose are not, and how many cannot even be named."""
+def _judged(found: Snapshot, table: Table) -> tuple[list[Step], list[str]]:
+    """Steps whose rows are whole, and the names of those whose are not."""
     place = STEPS[found.version]
     ever = [0]
     for query in ("SELECT max(seq) FROM sqlite_sequence", f"SELECT max(id) FROM {place}"):
@@ -135,22 +133,20 @@ def _judged(found: Snapshot, table: Table) -> tuple[list[Step], list[int], int]:
             ever += [n for (n,) in found.file.execute(query) if isinstance(n, int)]
     pages, size = (found.file.execute(f"PRAGMA page_{w}").fetchone()[0] for w in ("count", "size"))
     most = pages * size // 100  # bytes of a step at least: no damaged count keeps us for ever
-    whole, lost, nameless = list[Step](), list[int](), 0
+    whole, lost = list[Step](), list[str]()
     for number in range(1, min(max(ever) or most, most) + 1):
+        name = f"(number {number}, whose name cannot be read)"
         query = f"SELECT step, time, rows FROM {place} WHERE id = ?"
         try:
             ((step, time, spans),) = found.file.execute(query, (number,)).fetchall()
-            named = (step, time, parsed(spans).get(table))
-        except WRONG:  # no such step, or a damaged one
-            nameless += 1
-            continue
-        try:
-            _cells(found, table, *named)
+            one = (step, time, parsed(spans).get(table))
+            name = str(step)
+            _cells(found, table, *one)
         except WRONG:
-            lost.append(step)
+            lost.append(name)
         else:
-            whole.append(named)
-    return whole, lost, nameless
+            whole.append(one)
+    return whole, lost
 
 
 def _cells(

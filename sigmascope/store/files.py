@@ -125,7 +125,7 @@ def snapshot(path: Path, *, lenient: bool = False) -> Iterator[Snapshot]:
         mode = "mode=ro"
     else:
         mode = "immutable=1" if _unwritable(real) else "mode=rw"
-    seen = _stamp(real)
+    written = real.stat().st_mtime_ns
     with sound(path, "it cannot be read"):
         file, mode = _reader(real, mode)
         try:
@@ -137,7 +137,7 @@ def snapshot(path: Path, *, lenient: bool = False) -> Iterator[Snapshot]:
             yield Snapshot(path, file, version)
         finally:
             file.close()
-            if mode == "immutable=1" and _stamp(real) != seen:
+            if mode == "immutable=1" and real.stat().st_mtime_ns != written:
                 raise Refusal(
                     f"{path} was written while it was read, and its folder takes no log that would "
                     "hold it still. Read it again, or where its folder may be written."
@@ -294,11 +294,6 @@ def _size(log: Path, path: Path) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise Refusal(f"{log} is no log of {path}, for it is no ordinary file: move it away.")
     return found.st_size
-
-
-def _stamp(real: Path) -> tuple[int, int]:
-    found = real.stat()
-    return found.st_size, found.st_mtime_ns
 
 
 def _version(file: sqlite3.Connection, real: Path, path: Path) -> int:

@@ -84,7 +84,7 @@ def require_true_part(path, truth):
     for table in TABLES:
         try:
             with snapshot(path, lenient=True) as found:
-                whole, _, _ = exports._judged(found, table)
+                whole, _ = exports._judged(found, table)
                 saved = [row for step in whole for row in exports._cells(found, table, *step)]
         except (ValueError, OSError) as error:
             require_words(error, path)

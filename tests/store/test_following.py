@@ -96,10 +96,11 @@ def test_a_run_is_followed_while_another_thread_writes_it(path):
     thread.start()
     mark, found, end = None, [], time.monotonic() + 60
     while time.monotonic() < end:
+        written = not thread.is_alive()
         fresh = since(path, mark)
         mark = fresh.mark
         found += steps(fresh)
-        if not thread.is_alive() and not fresh.rows:
+        if written and not fresh.rows:
             break
     thread.join()
     assert found == [0] * 3 + [10] * 3 + [20] * 3 + [*range(30, 60)]

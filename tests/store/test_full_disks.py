@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from sigmascope.store import Unwritable, files
-from tests.store.test_kills import child, fill, require_whole_steps
+from sigmascope.store import Run, Unwritable, files
+from tests.store.test_kills import child, fill, reported, require_whole_steps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits of Unix")
 
@@ -69,6 +69,25 @@ def test_a_limit_of_size_is_a_sentence_and_loses_nothing(path, share):
     assert status == 0
     assert answer != 1, "a sentence was expected"
     require_whole_steps(path, [0, 1, 2] if answer == 2 else [0, 1])
+
+
+def test_a_run_is_read_where_the_disk_has_no_room(path):
+    """Then SQLite can put no log beside the file, which it does for every reader."""
+
+    def work(report):
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        with Run(path, write=False) as run:
+            for step in run.steps():
+                report(step)
+
+    before = path.read_bytes()
+    number, read = child(work)
+    os.waitpid(number, 0)
+    assert reported(read) == [0, 1]
+    assert path.read_bytes() == before
+    assert all(not file.stat().st_size for file in path.parent.iterdir() if file != path)
+    require_whole_steps(path, [0, 1])
 
 
 @pytest.mark.parametrize("limit", [0, 1000, 20_000])

@@ -109,10 +109,13 @@ def test_the_count_of_pages_may_be_wrong(path, tmp_path):
     assert said == "3 of 3 steps have their readings whole."
 
 
-def test_a_step_that_cannot_be_read_is_counted(path, tmp_path):
+def test_a_step_whose_name_cannot_be_read_is_told_by_its_number(path, tmp_path):
     change(path, "UPDATE steps SET rows = x'00' WHERE id = 2")
     said = salvage(path, to="csv", path=tmp_path / "out.csv")
-    assert said == "2 of 3 steps have their readings whole; 1 whose number cannot be read."
+    assert said == (
+        "2 of 3 steps have their readings whole; not whole: step (number 2, whose name cannot be "
+        "read)."
+    )
     assert steps_in(tmp_path / "out.csv") == [0, 20]
 
 
