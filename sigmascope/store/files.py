@@ -9,8 +9,8 @@ the promise that reading changes nothing:
   SQLite would fold that log in when the last connection that may write is closed.
 - Without one for writing, with writing turned off: unlike a connection for reading only it takes
   away the empty log that SQLite puts there for every connection.
-- Where no log can be put there (the file or its folder may not be written, the disk is full) as a
-  file that does not change, and it is looked at afterwards whether that was so.
+- Where no log can be put there (the file or its folder may not be written, the disk is full), and
+  for a brief look, as a file that does not change; afterwards it is seen whether that was so.
 """
 
 import os
@@ -48,6 +48,10 @@ class Replaced(Refusal):
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(f"{path} was replaced while it was followed: {what}. Read it anew.")
+
+
+class Changed(Refusal):
+    """A run file that was written while it was read as one that does not change."""
 
 
 class Unwritable(Refusal):
@@ -108,15 +112,17 @@ class Snapshot:
 
 
 @contextmanager
-def snapshot(path: Path, *, lenient: bool = False) -> Iterator[Snapshot]:
+def snapshot(path: Path, *, brief: bool = False, lenient: bool = False) -> Iterator[Snapshot]:
     """A run file as it is now, for reading, whatever other processes do meanwhile.
 
     Args:
         path: The run file.
+        brief: Put no log beside it, for that it changes meanwhile is unlikely.
         lenient: Read what can be read, also where tables and the count of pages are wrong.
 
     Raises:
         Damaged: If it, or what is read of it in the block, is not as it was written.
+        Changed: If it was read as a file that does not change, and did.
         FileNotFoundError: If it is not there.
         Refusal: If it is no run file of a known version, or cannot be read now.
     """
@@ -124,7 +130,7 @@ def snapshot(path: Path, *, lenient: bool = False) -> Iterator[Snapshot]:
     if any(_size(Path(f"{real}{end}"), path) for end in ("-wal", "-journal")):
         mode = "mode=ro"
     else:
-        mode = "immutable=1" if _unwritable(real) else "mode=rw"
+        mode = "immutable=1" if brief or _unwritable(real) else "mode=rw"
     written = real.stat().st_mtime_ns
     with sound(path, "it cannot be read"):
         file, mode = _reader(real, mode)
@@ -138,7 +144,7 @@ def snapshot(path: Path, *, lenient: bool = False) -> Iterator[Snapshot]:
         finally:
             file.close()
             if mode == "immutable=1" and real.stat().st_mtime_ns != written:
-                raise Refusal(
+                raise Changed(
                     f"{path} was written while it was read, and its folder takes no log that would "
                     "hold it still. Read it again, or where its folder may be written."
                 )

@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sigmascope.store.files import Damaged, snapshot, sound
+from sigmascope.store.files import Changed, Damaged, snapshot, sound
 from sigmascope.store.integrity import Mark, steps
 from sigmascope.store.rows import Row, row
 from sigmascope.store.schema import Table
 
 ROWS = 20_000  # that one look brings at most, whole steps aside
+_BRIEF = 5  # looks that put nothing beside the file, until one is not disturbed by a writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,16 @@ def since(path: str | os.PathLike[str], mark: Mark | None = None, *, most: int =
         ['resnet']
         >>> folder.cleanup()
     """
+    for _ in range(_BRIEF):
+        with suppress(Changed):
+            return _look(Path(path), mark or Mark(), most, brief=True)
+    return _look(Path(path), mark or Mark(), most, brief=False)
+
+
+def _look(path: Path, mark: Mark, most: int, *, brief: bool) -> Fresh:
     rows: dict[Table, list[tuple[Any, ...]]] = {}
-    mark, count, more = mark or Mark(), 0, False
-    with snapshot(Path(path)) as found:
+    count, more = 0, False
+    with snapshot(path, brief=brief) as found:
         try:
             for reached, new in steps(found, mark):
                 if count >= most:
@@ -84,4 +93,4 @@ def since(path: str | os.PathLike[str], mark: Mark | None = None, *, most: int =
             if not rows:
                 raise
             more = True  # the next look begins with what is wrong
-    return Fresh(Path(path), rows, mark, more)
+    return Fresh(path, rows, mark, more)

@@ -3,11 +3,12 @@
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sigmascope.gate import Closing
+from sigmascope.gate import Closing, Refusal
 from sigmascope.records import Check, Finding, Layer, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.store import rows
 from sigmascope.store.files import (
@@ -60,7 +61,14 @@ class Run(Closing):
                 pass
 
     def close(self) -> None:
-        """Let go of the file; whatever was added is in it."""
+        """Let go of the file; whatever was added is in it.
+
+        A log that stayed beside it, for somebody read while a step ended, is folded in.
+        """
+        log = Path(f"{os.path.realpath(self.path)}-wal")
+        if self._write and not self._closed and log.exists():
+            with suppress(Refusal, OSError), appending(self.path):
+                pass
         self._closed = True
 
     def add(

@@ -1,5 +1,6 @@
 """What is new in a run file is read without the rest, and checked."""
 
+import os
 import shutil
 import sqlite3
 import threading
@@ -7,7 +8,7 @@ import time
 
 import pytest
 
-from sigmascope.store import Damaged, Replaced, Run, integrity, since
+from sigmascope.store import Damaged, Replaced, Run, files, integrity, since
 from tests.store.one_reading import READING
 from tests.store.rewrites import unsafely
 from tests.store.test_versions import FILES
@@ -104,6 +105,24 @@ def test_a_run_is_followed_while_another_thread_writes_it(path):
             break
     thread.join()
     assert found == [0] * 3 + [10] * 3 + [20] * 3 + [*range(30, 60)]
+
+
+def test_looks_put_nothing_beside_the_file_unless_writers_disturb_them(path, monkeypatch):
+    modes = []
+    plain = files._reader
+    note = lambda real, mode: modes.append(mode) or plain(real, mode)
+    monkeypatch.setattr(files, "_reader", note)
+    since(path)
+    assert modes == ["immutable=1"]
+
+    def disturbed(real, mode):
+        os.utime(path)
+        time.sleep(0.01)
+        return note(real, mode)
+
+    monkeypatch.setattr(files, "_reader", disturbed)
+    assert steps(since(path)) == [0] * 3 + [10] * 3 + [20] * 3
+    assert modes == ["immutable=1"] * 6 + ["mode=rw"]
 
 
 def test_steps_in_a_log_are_read_and_the_log_stays(path):

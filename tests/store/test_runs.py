@@ -14,6 +14,15 @@ def path(tmp_path):
     return tmp_path / "a run with spaces.run"
 
 
+HOLD = """
+import sqlite3, sys, time
+file = sqlite3.connect(sys.argv[1])
+file.execute("BEGIN")
+print(*file.execute("SELECT count(*) FROM steps").fetchone(), flush=True)
+time.sleep(60)
+"""
+
+
 def reading(value):
     return Reading("fc", "stable rank", Estimate.exactly(float(value)), "weights", "matrix")
 
@@ -160,6 +169,24 @@ def test_a_killed_writer_leaves_whole_steps(path):
         assert len(list(run.readings())) == 5 * 500
         run.add(step=5, readings=[reading(5)])
         assert run.steps()[-1] == 5
+
+
+def test_a_writer_that_is_done_leaves_one_file(path):
+    """Also where somebody read while its last step ended."""
+    with Run(path) as run:
+        run.add(step=0, readings=[READING] * 2)
+        reader = run.readings()
+        next(reader)
+        run.add(step=1, readings=[READING])
+        assert len(list(path.parent.iterdir())) == 3
+        killed = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE)
+        assert killed.stdout.readline()
+        reader.close()
+        killed.kill()
+        killed.communicate()
+        assert len(list(path.parent.iterdir())) == 3
+    assert list(path.parent.iterdir()) == [path]
+    assert [step for step, _ in values(path)] == [0, 0, 1]
 
 
 def test_a_link_to_a_run_file_is_that_run_file(path, tmp_path):
