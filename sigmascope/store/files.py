@@ -127,11 +127,11 @@ def snapshot(path: Path, *, brief: bool = False, lenient: bool = False) -> Itera
         Refusal: If it is no run file of a known version, or cannot be read now.
     """
     real = require_file(path)
+    written = real.stat().st_mtime_ns  # first: a log that is folded in from here on shows in it
     if any(_size(Path(f"{real}{end}"), path) for end in ("-wal", "-journal")):
         mode = "mode=ro"
     else:
         mode = "immutable=1" if brief or _unwritable(real) else "mode=rw"
-    written = real.stat().st_mtime_ns
     with sound(path, "it cannot be read"):
         file, mode = _reader(real, mode)
         try:
