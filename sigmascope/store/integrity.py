@@ -166,11 +166,8 @@ def _require_kinds(table: Table, cells: Iterable[Any]) -> None:
 def _checksum(rows: Iterable[tuple[Any, ...]]) -> str:
     """SHA-256 of the rows as lines of ASCII JSON; a blob stands there with its own SHA-256."""
     whole = sha256()
+    blob = lambda cell: {"sha256": sha256(cell).hexdigest()}
     for row in rows:
-        line = json.dumps(row, default=_blob, separators=(",", ":"))
+        line = json.dumps(row, default=blob, separators=(",", ":"))
         whole.update(line.encode() + b"\n")
     return whole.hexdigest()
-
-
-def _blob(cell: bytes) -> dict[str, str]:
-    return {"sha256": sha256(cell).hexdigest()}
