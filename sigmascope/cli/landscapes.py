@@ -103,10 +103,11 @@ def landscape(
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
     from sigmascope import gate, probes, report, survey
+    from sigmascope.report.pages import require_plots
 
     require_targets(html=html, json=json, inputs=source.files)
     if html is not None:
-        report.pages.require_plots()  # before anything is measured
+        require_plots()  # before anything is measured
     if rho is not None and skip is None:
         raise gate.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
     _require_curvature(sights)
