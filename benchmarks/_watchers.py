@@ -99,7 +99,7 @@ def monitored(
     *_: Any,
     view: Any,
 ) -> Watcher:
-    """`ss.Monitor`."""
+    """`survey.Monitor`."""
     of = {"targets": batch[1], "loss": F.cross_entropy, "optimizers": [optimizer]}
     return Monitor(model, batch[0], every=EVERY, views=[view], **of)
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import typing
 import warnings
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -163,10 +164,10 @@ def test_results_that_the_page_on_notebooks_names_show_themselves():
     from sigmascope.records import Shown
 
     words = (DOCS / "notebooks.md").read_text("utf-8").partition("## Which results")[2]
-    doors = re.findall(r"`(\w+)`", words.partition("Tuples of them")[0])
+    doors = re.findall(r"`([\w.]+)`", words.partition("Tuples of them")[0])
     assert len(doors) >= 9
     for door in doors:
-        returned = typing.get_type_hints(getattr(sigmascope, door)).get("return")
+        returned = typing.get_type_hints(attrgetter(door)(sigmascope)).get("return")
         assert issubclass(returned, Shown), door
 
 

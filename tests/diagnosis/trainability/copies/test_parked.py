@@ -94,6 +94,6 @@ def test_memory_of_a_page_stays_and_more_is_parked(entries, parked):
     place = Parking()
     t = torch.arange(float(entries))
     place.park([t], but=frozenset())
-    assert place.size == copies
+    assert place.size == parked
     place.fetch()
     assert torch.equal(t, torch.arange(float(entries)))
