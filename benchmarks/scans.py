@@ -28,7 +28,7 @@ from benchmarks._checkpoints import written
 from sigmascope.diagnosis.checkpoints import scan_findings
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.scanning import effort_of, memory_of, plan, rate, scan, work_of
-from sigmascope.sources.stored import open_checkpoint
+from sigmascope.sources.checkpoints import open_checkpoint
 from sigmascope.store import Run
 
 LEADING = ("spectral norm", "Frobenius norm", "stable rank", "noise edge", "spikes")

@@ -356,8 +356,12 @@ REFUSED = {  # arguments, words that name the problem, words that say what to do
         "`0.weight` is complex64, the model's float32",
         "save the real part",
     ),
-    "a checkpoint that is a list": (weights("list.pt"), "got list", "must hold a state dict"),
-    "a checkpoint that runs code": (weights("evil.pt"), "could run code", "save a state dict"),
+    "a checkpoint that is a list": (
+        weights("list.pt"),
+        "value of type list",
+        "must hold a state dict",
+    ),
+    "a checkpoint that runs code": (weights("evil.pt"), "whose code is not run", "state_dict"),
     "a checkpoint that is not there": (weights("lack.pt"), "no file", "Did you mean `lacks.pt`"),
     "a checkpoint of text": (weights("notes.txt"), "damaged or not", "torch.save"),
     # where to write

@@ -45,7 +45,7 @@ from sigmascope.scanning.planning import (
     work_of,
     worked_out,
 )
-from sigmascope.sources.stored import Checkpoint, Stored
+from sigmascope.sources.checkpoints import Checkpoint, Stored
 
 # ------------------------------------------------------------------------------
 # Which matrices may be copies of others, by their sketches.

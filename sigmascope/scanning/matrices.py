@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sigmascope.gate import Refusal, printable
 from sigmascope.records import Skipped
-from sigmascope.sources.stored import Checkpoint, Stored
+from sigmascope.sources.checkpoints import Checkpoint, Stored
 
 # ------------------------------------------------------------------------------
 # The table of what is a matrix: which tensors hold one, which several, and how they lie.

@@ -32,7 +32,7 @@ from sigmascope.scanning.matrices import (
     require_named,
     unasked,
 )
-from sigmascope.sources.stored import Adapter, Checkpoint, Stored, open_checkpoint
+from sigmascope.sources.checkpoints import Adapter, Checkpoint, Stored, open_checkpoint
 
 # ------------------------------------------------------------------------------
 # What is asked of a scan.

@@ -1,4 +1,9 @@
-"""Arrays and tensors from files."""
+"""Arrays and tensors of data sets from files, weighed before they are read.
+
+A header of eighty bytes can declare an array of terabytes, and a kilobyte of zip a gigabyte of
+zeros. So sizes are read first: of an array the declared bytes must be those that the file has, of
+an archive the members must be plain, and everything together must fit the budget of memory.
+"""
 
 import gzip
 import pickle
@@ -6,19 +11,24 @@ import struct
 import warnings
 import zipfile
 import zlib
+from io import BufferedIOBase
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
+from numpy.lib import format as npy
 from torch import Tensor
 
 from sigmascope import gate
 from sigmascope.gate import Refusal
-from sigmascope.sources.archives import require_archive, require_array, require_arrays
 from sigmascope.sources.refusals import listed, nearest, told
 
+PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
+ENCRYPTED = 1
+MEMBERS = 1_000_000  # of an archive; more is no model and no data set
+READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 LARGEST = 1 << 30  # bytes of an idx file; MNIST and its kin have 47 million
 KINDS = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 OTHERWISE = "write a function that reads it and returns `x, y`, and name that, `file.py:function`."
@@ -71,33 +81,21 @@ def read(path: Path) -> Any:
     return read_safetensors(path) if suffix == ".safetensors" else read_torch(path)
 
 
-def _require_no_program(path: Path) -> None:
-    if path.suffix == ".py":
-        raise Refusal(
-            f"`{path}` is a program, not a checkpoint: `sigmascope profile {path.name}:NAME` "
-            "measures the model that a function of it returns."
-        )
-
-
 def read_torch(path: Path) -> Any:
     """What `torch.save` wrote, on the CPU, if it holds only tensors and plain containers.
 
-    Bytes that lie in the file as they are stay there until they are read, so that a model that
-    takes them over is never held twice.
+    Bytes that lie in the file as they are stay there until they are read.
 
     Raises:
         Refusal: If reading it would run code, or if it is damaged.
     """
-    _require_no_program(path)
     try:
         archive = zipfile.is_zipfile(path)  # else a pickle of older torch, with its own bytes
-        if archive:
-            require_archive(path)
+        plain = archive and all(m.compress_type == zipfile.ZIP_STORED for m in _members(path))
         gate.require_room(path.stat().st_size, f"`{path}`")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch speaks of storage classes here: kept nowhere
-            mapped = archive and _is_plain(path)
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=plain)
     except Refusal:
         raise
     except pickle.UnpicklingError as error:
@@ -111,12 +109,6 @@ def read_torch(path: Path) -> Any:
             f"`{path}` is damaged or not a file of `torch.save` ({told(error)}): save it again, "
             "e.g. `torch.save(model.state_dict(), path)` for weights."
         ) from error
-
-
-def _is_plain(path: Path) -> bool:
-    """Whether nothing in an archive is compressed: what is cannot be read in its place."""
-    with zipfile.ZipFile(path) as archive:
-        return all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
@@ -161,14 +153,23 @@ def read_idx(path: Path) -> Tensor:
 
 def _numpy(path: Path) -> Any:
     try:
-        if zipfile.is_zipfile(path):
-            require_arrays(path)
+        packed = zipfile.is_zipfile(path)
+        if packed:
+            with zipfile.ZipFile(path) as archive:
+                for member in _members(path):
+                    if member.filename.endswith(".npy"):
+                        with archive.open(member) as file:
+                            name = gate.printable(member.filename)
+                            _require_array(file, member.file_size, f"`{name}` in `{path}`")
         with path.open("rb") as file:  # of a damaged archive np.load would not let go
-            if path.suffix.lower() == ".npy" and not zipfile.is_zipfile(path):
-                require_array(file, path.stat().st_size, f"`{path}`")
+            if path.suffix.lower() == ".npy" and not packed:
+                _require_array(file, path.stat().st_size, f"`{path}`")
                 file.seek(0)
             content = np.load(file, allow_pickle=False)
-            return content if isinstance(content, np.ndarray) else _members(content)
+            if isinstance(content, np.ndarray):
+                return content
+            with content:
+                return {name: content[name] for name in content.files}
     except Refusal:
         raise
     except Exception as error:  # of bytes that are not theirs NumPy and zip raise anything
@@ -180,6 +181,50 @@ def _numpy(path: Path) -> Any:
         raise Refusal(f"`{path}` is damaged or not a NumPy file ({told(error)}).") from error
 
 
-def _members(archive: Any) -> dict[str, np.ndarray]:
-    with archive:
-        return {name: archive[name] for name in archive.files}
+def _members(path: Path) -> list[zipfile.ZipInfo]:
+    """The members of a zip file, seen to be readable and not too large together."""
+    gate.require_room(path.stat().st_size, f"`{path}`")
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    if len(members) > MEMBERS:
+        raise Refusal(f"`{path}` must have at most {MEMBERS} members, got {len(members)}.")
+    for member in members:
+        name = gate.printable(member.filename)
+        if member.flag_bits & ENCRYPTED:
+            raise Refusal(
+                f"`{path}` must be readable, but `{name}` in it is encrypted: save it bare."
+            )
+        if member.compress_type not in PACKINGS:
+            raise Refusal(
+                f"`{path}` must be packed by deflate or not at all, but `{name}` in it uses method "
+                f"{member.compress_type}: save it again with NumPy or torch."
+            )
+    gate.require_room(sum(m.file_size for m in members), f"`{path}`, unpacked,")
+    return members
+
+
+def _require_array(file: IO[bytes] | BufferedIOBase, size: int, place: str) -> None:
+    """Refuse an `.npy` stream that does not hold what its header declares, or holds too much.
+
+    Args:
+        file: At its beginning; left anywhere.
+        size: Bytes of the whole of it.
+        place: Its name in a refusal.
+
+    Raises:
+        ValueError: If it has no header that NumPy can read.
+        Refusal: If the sizes do not agree, or are beyond the budget.
+    """
+    version = npy.read_magic(file)
+    if version not in READERS:
+        raise ValueError(f"format {version[0]}.{version[1]} of .npy is not known")
+    shape, _, dtype = READERS[version](file)
+    if dtype.hasobject:
+        return  # refused by the reader, in words of its own
+    declared, here = prod(map(int, shape)) * dtype.itemsize, size - file.tell()
+    gate.require_room(declared, place)
+    if declared != here:
+        raise Refusal(
+            f"{place} must hold {declared} bytes, for it declares {dtype} of shape {shape}, got "
+            f"{here}: it is damaged; save it again."
+        )

@@ -3,6 +3,10 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from sigmascope.gate import printable
+
+LONG = 200  # letters of a name in a sentence
+
 
 def told(error: BaseException) -> str:
     """Class and first line of an exception, for use within a sentence.
@@ -30,7 +34,10 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f" Did you mean `{close[0]}`?" if close else ""
 
 
-LONG = 200  # letters of a name in a sentence
+def shown(text: object) -> str:
+    """A name from outside for a sentence: in one line, and not longer than a screen has."""
+    name = str(text)
+    return printable(name if len(name) <= LONG else name[:LONG] + "…")
 
 
 def listed(words: Iterable[str], *, most: int = 5) -> str:

@@ -133,7 +133,7 @@ def _quantised(folder: Path, files: dict[str, Path]) -> None:
     from gguf.quants import quantize
     from safetensors.torch import save_file
 
-    from tests.sources.stored.test_groups import awq, four_bits, gptq
+    from tests.sources.checkpoints.test_quantization import awq, four_bits, gptq
 
     draw = torch.Generator().manual_seed(5)
     files["gguf"] = folder / "small.gguf"

@@ -6,7 +6,7 @@ from torch import nn
 
 from sigmascope.scanning import plan
 from sigmascope.scanning.matrices import Heads, Rule, pieces, whole
-from sigmascope.sources.stored import open_checkpoint
+from sigmascope.sources.checkpoints import open_checkpoint
 from tests.scanning.cut_out import kinds, matrices, words
 from tests.scanning.families import model
 

@@ -8,7 +8,7 @@ import torch
 from sigmascope.gate import Refusal
 from sigmascope.scanning import Rule, plan
 from sigmascope.scanning.matrices import blocks, depth_of, distinct
-from sigmascope.sources.stored import open_checkpoint
+from sigmascope.sources.checkpoints import open_checkpoint
 from tests.scanning.cut_out import kinds, matrices, words
 from tests.scanning.families import FAMILIES, model
 

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from sigmascope.scanning import plan, scan
 from sigmascope.scanning.planning import Settings, quantities_named, worked_out
-from sigmascope.sources.stored import Stored
+from sigmascope.sources.checkpoints import Stored
 from tests.scanning.checkpoints import SMALL, stored
 
 

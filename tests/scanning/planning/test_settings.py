@@ -4,7 +4,7 @@ import torch
 from sigmascope.gate import Refusal
 from sigmascope.quantities import SCAN, in_view
 from sigmascope.scanning.planning import Settings, opened, quantities_named
-from sigmascope.sources.stored import open_checkpoint
+from sigmascope.sources.checkpoints import open_checkpoint
 
 
 def test_everything_is_read_where_nothing_is_named():
