@@ -10,7 +10,7 @@ from torch.utils.data import Dataset, default_collate
 from sigmascope.gate import Refusal
 from sigmascope.sources.batches import Batch, as_batch, as_tensor, count, joined, split
 from sigmascope.sources.refusals import told
-from sigmascope.sources.subsets import choose
+from sigmascope.sources.samples import choose
 
 Pair = tuple[Batch, Tensor | None]
 

@@ -45,12 +45,6 @@ def narrowed(state: dict[str, Tensor], own: dict[str, Tensor]) -> str:
 
 def _unusable(value: Tensor) -> str:
     """Why a tensor of a file has no numbers that could be copied."""
-    if value.is_meta:
-        return "is on the meta device and holds no numbers: save the tensor itself"
-    if value.is_quantized:
-        return f"is quantised ({_word(value.dtype)}): save `dequantize()` of it"
-    if value.layout != torch.strided:
-        return f"is kept as {value.layout}: save `to_dense()` of it"
     if _continuous(value.dtype) and bool(_wide(value).isnan().any()):
         bad = int(_wide(value).isnan().sum())
         return f"has {bad} of {value.numel()} entries that are NaN: take an earlier checkpoint"
