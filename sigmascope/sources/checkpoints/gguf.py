@@ -1,7 +1,7 @@
 """Files of llama.cpp: metadata, a list of tensors, and their numbers in blocks.
 
-The header is read here, the blocks by the package `gguf`. Its `GGUFReader` takes 5.5 s and 500 MB
-for a vocabulary of 256 000 words, this reader 0.16 s and 8 MB; a header of 100 bytes that declares
+The header is read here, the blocks by the package `gguf`. Its `GGUFReader` takes 7 s and 500 MB
+for a vocabulary of 256 000 words, this reader 0.2 s and 3 MB; a header of 250 bytes that declares
 an array of 2^40 numbers fills the memory of the first; and addresses have to be read by ranges
 (gguf 0.19: `benchmarks/RESULTS.md`, "Readers of checkpoints").
 

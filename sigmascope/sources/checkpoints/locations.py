@@ -2,7 +2,7 @@
 
 Nothing is kept open and nothing is mapped: every range goes into fresh memory of its own size, so
 that the memory of a process stays that of what it holds, and any process can read again. (Of a file
-of 336 MB read tensor by tensor, `safetensors.safe_open` and `torch.load(mmap=True)` leave 278 MB
+of 302 MB read tensor by tensor, `safetensors.safe_open` and `torch.load(mmap=True)` leave 290 MB
 mapped, these ranges 2: `benchmarks/RESULTS.md`, "Readers of checkpoints".)
 """
 
