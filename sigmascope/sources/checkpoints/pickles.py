@@ -6,7 +6,7 @@ memory or time beyond the bytes of the file is not accepted.
 
 Why not `torch.load(weights_only=True)`, nor `FileSystemReader` of `torch.distributed.checkpoint`:
 the first refuses a file for one setting or number of NumPy beside its weights and what was saved
-with a pickle protocol of 3 or later, and a file of 250 bytes, tuples in tuples as a key, keeps it
+with a pickle protocol of 4 or later, and a file of 250 bytes, tuples in tuples as a key, keeps it
 busy for hours (0.16 s at 24 levels, twice that for each more); the second runs what `.metadata`
 says. All measured with torch 2.13: `benchmarks/RESULTS.md`, "Readers of checkpoints".
 """
