@@ -37,7 +37,7 @@ from benchmarks._truth import ENOUGH, FITS, best_score, loss_of
 from sigmascope import diagnosis
 
 FITTED, HELD_OUT = range(446), range(10_000, 10_640)
-MORE, UNSEEN = range(20_000, 20_150), range(30_000, 30_100)  # of the second generator
+MORE, UNSEEN = range(20_000, 20_150), range(30_000, 30_400)  # of the second generator
 KEPT = Path(diagnosis.trainability.__file__).with_name("trainability.json")
 OVER = 0.6  # a score at which training of these may stop: they fit
 MEASURED = 256  # samples, of 512; remedies work with the others
