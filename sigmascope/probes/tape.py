@@ -16,6 +16,7 @@ from sigmascope.gate import Refusal, allowed, size_words, trim
 from sigmascope.probes.execution.layers import NORMALISERS, Call, Statisticians, recording
 from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.state import still
+from sigmascope.probes.execution.trace import storage_of
 from sigmascope.probes.samples import (
     Batch,
     Loss,
@@ -211,7 +212,7 @@ LACKING = (
 
 def held(calls: tuple[Call, ...]) -> int:
     """Bytes that are held while what layers read and wrote is kept."""
-    found = {_place(t): _size(t) for c in calls for t in (c.input, c.output)}
+    found = {storage_of(t): _size(t) for c in calls for t in (c.input, c.output)}
     return sum(found.values())
 
 
@@ -220,12 +221,12 @@ def tape_size(scene: Scene) -> int:
 
     Cost: a forward pass.
     """
-    own = {_place(p) for p in scene.model.parameters()}
+    own = {storage_of(p) for p in scene.model.parameters()}
     kept: dict[int, Tensor] = {}  # alive, so that no memory is used twice
 
     def note(t: Tensor) -> Tensor:
         # a tensor that knows its operation, kept by this, would keep itself alive for ever
-        return kept.setdefault(_place(t), t.detach())
+        return kept.setdefault(storage_of(t), t.detach())
 
     with saved_tensors_hooks(note, lambda t: t), scene.on_tape() as run:
         for call in run.calls:
@@ -322,13 +323,6 @@ def _size(t: Tensor) -> int:
         return t.untyped_storage().nbytes()
     except (NotImplementedError, RuntimeError):  # a kind of tensor that lies in several storages
         return t.numel() * t.itemsize
-
-
-def _place(t: Tensor) -> int:
-    try:
-        return t.untyped_storage()._cdata
-    except (NotImplementedError, RuntimeError):
-        return -id(t)
 
 
 # ------------------------------------------------------------------------------

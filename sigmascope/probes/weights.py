@@ -70,16 +70,15 @@ def symbol(module: nn.Module, *, grid: tuple[int, ...]) -> Complex[Tensor, "bloc
     weight = module.weight.detach()
     kernel = _on_grid(weight.to(torch.complex128), grid, module.dilation)
     hat = torch.fft.fftn(kernel, dim=list(range(2, kernel.ndim)))  # [out, in/g, *grid]
+    # frequencies that a stride maps to one, side by side, scaled to keep the map unitary:
     # [out, in/g * aliases, *coarse]
-    # frequencies that a stride maps to one, side by side, scaled to keep the map unitary
     for dim, step in enumerate(module.stride, start=2):
         if step > 1:
             split = hat.unflatten(dim, (step, -1)).movedim(dim, 2)  # [out, in, alias, ...]
             hat = split.flatten(1, 2) / math.sqrt(step)
-    folded = hat
-    out, rest = folded.shape[:2]
+    out, rest = hat.shape[:2]
     groups = module.groups
-    blocks = folded.reshape(groups, out // groups, rest, -1)
+    blocks = hat.reshape(groups, out // groups, rest, -1)
     return blocks.permute(0, 3, 1, 2).flatten(0, 1)
 
 

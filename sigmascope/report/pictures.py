@@ -70,7 +70,6 @@ def _colours(targets: Tensor | None, count: int) -> list[str]:
 
 
 MOST = 400  # vertices that can still be told apart
-DOT = 'fill="#fff" stroke="#333"'
 STEP_X, STEP_Y, BORDER = 26, 64, 30
 KINDS = {(1.0, 1.0): "linear", (1.0, 0.0): "relu", (1.0, -1.0): "abs"}
 

@@ -532,7 +532,7 @@ def found_in(
             part_of(stored.name, checkpoint.config).get("model_type"),
             checkpoint.config.get("model_type"),
         )
-        families = (*tuple(kind for kind in kinds if isinstance(kind, str)), *turned)
+        families = (*(kind for kind in kinds if isinstance(kind, str)), *turned)
         why = unasked(stored.name, only, skip) or _tied(stored, seen)
         rule = rule_for(stored.name, families, len(stored.shape), table)
         some = why or _pieces(stored, rule, checkpoint.config, shapes)

@@ -186,7 +186,7 @@ class _Editor:
         elif other and other[1] == "targets":
             self._set_targets(other[2])
         elif other:
-            # A value that may name the model
+            # a value that may name the model
             field = other[1]
             text = other[2]
             if re.search(r"\bmodel\b", text):

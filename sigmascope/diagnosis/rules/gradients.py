@@ -8,9 +8,9 @@ from sigmascope.diagnosis.rules.training import STUCK, Runs
 from sigmascope.diagnosis.rules.trends import Series, over_depth
 from sigmascope.diagnosis.trainability.model import likely_to_fit
 from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
+from sigmascope.survey.views.setup import BEHIND_ZEROS
 
 ZERO = q.GRADIENT_OF_A_ZERO_WEIGHT
-BEHIND_ZEROS = "behind zeros"  # of a weight that starts at zero, and moves
 JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"
 SMALL_TANGENTS, LARGE_TANGENTS = 1e-6, 1e9  # trace of the tangent kernel; healthy nets 1e2 to 1e5
 FAST, SLOW = 1e-4, 1e3  # learning rates below and above which nothing usual is

@@ -22,6 +22,7 @@ from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import samples_of
 from sigmascope.diagnosis.trainability.model import likely_to_fit
 from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
+from sigmascope.survey.views.task import EVENLY, UNPAIRED
 
 SEARCHED = "quasi-newton"  # through operations number by number or row by row
 WHOLE = 2e-3  # of a number of classes, by which one that is found may miss
@@ -29,8 +30,6 @@ REACH_ERROR, REACH_WARNING = 0.5, 0.05  # of the way from the least loss to the 
 GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
 BISHOP = "Bishop 2006, Sec. 4.3"
 CLASSES = ("classes", "one of many")
-EVENLY = "a constant that fits"  # what is not known of targets that are all the same
-UNPAIRED = "the same slope for every sample"  # of a loss that compares no sample with its target
 UNFIT = "unfit targets"  # what was not measured where targets do not go with the output
 LOGARITHM = 1e-3  # no logarithm of a probability is above zero
 NOTHING = 1e-6  # a loss that is none, but for rounding

@@ -197,7 +197,7 @@ def standardised(
     normal = _normal(module, x, frozen)
     if normal is None or own_kind(module):
         return normal
-    # A normaliser's weight and bias, applied to the dimension that its kind gives them
+    # the normaliser's weight and bias, applied to the dimension that its kind gives them
     own = dict(module.named_parameters(recurse=False))
     out = normal
     for name, apply in (("weight", torch.mul), ("bias", torch.add)):

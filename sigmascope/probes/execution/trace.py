@@ -501,8 +501,8 @@ def run_once(
         ending if operations else nullcontext(),
     ):
         output, rule = as_tensor(called(model, batch))
-    read = {_place(c.input) for c in tape.calls}  # the rest need not be held
-    seen.squashed = [(kind, t) for kind, t in seen.squashed if _place(t) in read]
+    read = {storage_of(c.input) for c in tape.calls}  # the rest need not be held
+    seen.squashed = [(kind, t) for kind, t in seen.squashed if storage_of(t) in read]
     return Trace(
         tuple(tape.calls),
         frozen,
@@ -526,14 +526,14 @@ class Outside(DispatchMode):
         super().__init__()
         self._depth = 0
         self.found: dict[str, None] = {}
-        self._data = {_place(t) for t in tensors(batch)}
+        self._data = {storage_of(t) for t in tensors(batch)}
         self._fed = set(self._data)  # as these, but not what layers make of anything else
         self._reads: dict[nn.Module, list[bool]] = {}
         self._names: dict[int, frozenset[str]] = {}
         self._parameters = {name for name, _ in model.named_parameters()}
         for name, t in (*model.named_buffers(), *model.named_parameters()):
             if is_matrix(t):
-                self._names[_place(t)] = frozenset((name,))
+                self._names[storage_of(t)] = frozenset((name,))
 
     @contextmanager
     def inside(self, modules: Iterable[nn.Module]) -> Iterator[None]:
@@ -573,7 +573,7 @@ class Outside(DispatchMode):
         self._depth += 1
         # what it transforms is its first tensor: keys of the batch feed no queries that are learned
         first = next(tensors((args, kwargs)), None)
-        fed = first is not None and _place(first) in self._fed
+        fed = first is not None and storage_of(first) in self._fed
         self._reads.setdefault(module, []).append(fed)
 
     def _leave(self, *_: Any) -> None:
@@ -584,10 +584,10 @@ class Outside(DispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         read = [*tensors((args, kwargs))]
-        places = [_place(t) for t in read]
+        places = [storage_of(t) for t in read]
         data = any(place in self._data for place in places)
         others = [t for t, p in zip(read, places, strict=True) if p not in self._data]
-        names = frozenset[str]().union(*(self._names.get(_place(t), ()) for t in others))
+        names = frozenset[str]().union(*(self._names.get(storage_of(t), ()) for t in others))
         if data and self._depth == 0:
             self._note(func, others, names)
         # whether an operation takes no numbers from what it reads, only its size and kind
@@ -596,7 +596,7 @@ class Outside(DispatchMode):
             place in self._fed for place in places
         )
         out = func(*args, **kwargs)
-        for place in {_place(t) for t in tensors(out)}:
+        for place in {storage_of(t) for t in tensors(out)}:
             fresh = place not in places
             self._fed.add(place) if fed else fresh and self._fed.discard(place)
             made = fresh and self._depth > 0 and bool(names)  # by a layer, and recorded there
@@ -620,7 +620,8 @@ class Outside(DispatchMode):
             self._names[place] = names | self._names.get(place, frozenset())
 
 
-def _place(tensor: Tensor) -> int:
+def storage_of(tensor: Tensor) -> int:
+    """A number for the memory that a tensor lies in, the same for all views of it."""
     try:
         return tensor.untyped_storage()._cdata
     except (NotImplementedError, RuntimeError):  # a kind of tensor that lies in several storages

@@ -132,7 +132,6 @@ def edges(
                 found[axis] = (side, np.array([row if side == "rows" else column]))
         if found[0] is not None and found[1] is not None and found[0][0] == found[1][0]:
             found[1] = ("columns", np.array([column]))
-        found = found
     first, second = found
     if first is None or second is None or first[0] == second[0]:
         return None
@@ -615,7 +614,7 @@ def treated(shadows: Shadows, labels: Tensor, values: Tensor, kind: Passed) -> N
         units = units[..., 0]
     ids = ids_of(units.reshape(-1))
     rows = _bits(values.permute(order)).reshape(len(ids), -1)
-    # A number for each row
+    # a number for each row
     places = mixed(np.arange(rows.shape[1], dtype=np.uint64) + np.uint64(1))
     weights = torch.from_numpy(places.view(np.int64))
     found = np.empty(len(rows), np.uint64)

@@ -231,10 +231,9 @@ class Trace(DispatchMode):
         name = func.overloadpacket.__name__
         # every argument in the order of the schema, with defaults
         specs = func._schema.arguments
-        given = list(args)
-        for spec in specs[len(given) :]:
-            given.append(kwargs.get(spec.name, spec.default_value))
-        arguments = given
+        arguments = list(args)
+        for spec in specs[len(args) :]:
+            arguments.append(kwargs.get(spec.name, spec.default_value))
         self._label(name, func, arguments, out)
         for t in _written(func, arguments):
             memory = t.untyped_storage().data_ptr()

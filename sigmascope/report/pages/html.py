@@ -12,7 +12,7 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -29,10 +29,19 @@ from sigmascope.records.encoding import strict
 # thinned, and its logarithms are kept in sixteen bits each.
 
 
+K = TypeVar("K")
 POINTS = 96  # of a spectrum
 HEAD = 32  # of those, how many leading values are kept one by one
 STEPS = 0xFFFE  # of the logarithm, between the least positive value and the largest
 _LARGEST, _LEAST = 3e38, 1e-37  # sizes that float32 holds in full
+
+
+class Places(dict[K, int]):
+    """What many numbers have in common, each once, with its place."""
+
+    def __missing__(self, key: K) -> int:
+        self[key] = len(self)
+        return self[key]
 
 
 def packed(estimates: Sequence[Estimate | None]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, V
 from sigmascope.records.encoding import encoded
 from sigmascope.references import references
 from sigmascope.report.forms import json_form
-from sigmascope.report.pages.html import packed, packed_spectrum, shared, write_page
+from sigmascope.report.pages.html import Places, packed, packed_spectrum, shared, write_page
 from sigmascope.report.results import COLUMNS, LEFT, chances, depths, facts, folded, headline, runs
 from sigmascope.report.scans import reasons
 
@@ -47,7 +47,7 @@ def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
     form, depth, sites = (
         json_form(replace(profile, spectra=()), findings),
         depths(profile),
-        _Sites(),
+        Places[str](),
     )
     panels = [{"title": t, "quantities": names} for t, names in q.families().items()]
     found = {
@@ -70,15 +70,7 @@ def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
     return {**found, "sites": list(sites), "depths": [depth.get(site) for site in sites]}
 
 
-class _Sites(dict[str, int]):
-    """Each site once, with its place."""
-
-    def __missing__(self, site: str) -> int:
-        self[site] = len(self)
-        return self[site]
-
-
-def _readings(readings: Sequence[Reading], sites: _Sites) -> dict[str, Any]:
+def _readings(readings: Sequence[Reading], sites: Places[str]) -> dict[str, Any]:
     """A column for each field."""
     estimates = [r.estimate for r in readings]
     return {
@@ -90,7 +82,7 @@ def _readings(readings: Sequence[Reading], sites: _Sites) -> dict[str, Any]:
     }
 
 
-def _theorems(checks: Sequence[Check], sites: _Sites) -> Iterator[dict[str, Any]]:
+def _theorems(checks: Sequence[Check], sites: Places[str]) -> Iterator[dict[str, Any]]:
     """Each theorem with where it was checked, and what came of it there."""
     for name in dict.fromkeys(c.theorem for c in checks):
         own = [c for c in checks if c.theorem == name]
@@ -126,7 +118,7 @@ def _training(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _spectra(spectra: Sequence[SiteSpectrum], sites: _Sites) -> list[list[Any]]:
+def _spectra(spectra: Sequence[SiteSpectrum], sites: Places[str]) -> list[list[Any]]:
     """Site, view, form, shape, how many values, how many of them are zero, and those kept."""
     return [
         [

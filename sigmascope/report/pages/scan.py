@@ -10,7 +10,7 @@ from sigmascope.quantities import quantities
 from sigmascope.records import Finding, Reading
 from sigmascope.records.encoding import encoded
 from sigmascope.records.scans import Matrix, Scan
-from sigmascope.report.pages.html import packed, packed_places, packed_spectrum, write_page
+from sigmascope.report.pages.html import Places, packed, packed_places, packed_spectrum, write_page
 from sigmascope.report.results import folded, headline
 from sigmascope.report.scans import Columns, ends, outliers, pairs, reasons, seen
 
@@ -30,6 +30,8 @@ _SCRIPTS = (
 )
 _ABOUT = ("kind", "dtype", "effort", "form")  # words that many matrices share
 _OUTLIERS = 24
+
+Routes = Places[tuple[str, float, str]]  # how numbers were found, their risk, their form
 
 
 def scan_page(path: str | os.PathLike[str], scan: Scan, findings: Sequence[Finding] = ()) -> Path:
@@ -63,7 +65,7 @@ def scan_page(path: str | os.PathLike[str], scan: Scan, findings: Sequence[Findi
 
 def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
     """Columns of what was read, what they mean, thinned spectra, and what is missing."""
-    met, plan, routes = pairs(scan), scan.plan, _Routes()
+    met, plan, routes = pairs(scan), scan.plan, Routes()
     at = {m.site: i for i, m in enumerate(scan.matrices)}
     between = [*dict.fromkeys(site for sites in met.values() for site in sites)]
     return {
@@ -113,20 +115,12 @@ def _matrices(matrices: Sequence[Matrix]) -> dict[str, Any]:
     return {**found, "tensors": several}
 
 
-class _Routes(dict[tuple[str, float, str], int]):
-    """How numbers were found, with their risk and their form: each once, by its place."""
-
-    def __missing__(self, route: tuple[str, float, str]) -> int:
-        self[route] = len(self)
-        return self[route]
-
-
-def _columns(read: Columns, sites: Sequence[str], routes: _Routes) -> list[dict[str, Any]]:
+def _columns(read: Columns, sites: Sequence[str], routes: Routes) -> list[dict[str, Any]]:
     return [_column(name, found, sites, routes) for name, found in read.items()]
 
 
 def _column(
-    name: str, read: Mapping[str, Reading], sites: Sequence[str], routes: _Routes
+    name: str, read: Mapping[str, Reading], sites: Sequence[str], routes: Routes
 ) -> dict[str, Any]:
     """One quantity: what it means, its numbers, and by which route each was found."""
     q = quantities()[next(iter(read.values())).quantity]
@@ -143,7 +137,7 @@ def _column(
     }
 
 
-def _spectra(scan: Scan, at: Mapping[str, int], routes: _Routes) -> dict[int, list[Any]]:
+def _spectra(scan: Scan, at: Mapping[str, int], routes: Routes) -> dict[int, list[Any]]:
     """Thinned, by the place of their matrix; the first where there are several of one."""
     found: dict[int, list[Any]] = {}
     for s in scan.spectra:

@@ -215,7 +215,7 @@ class Awq(Decoder):
         codes = _columns(arrays[0].all()[:, words])[:, inside]
         zeros = _columns(arrays[1].all()[:, words])[:, inside]
         scales = arrays[2].all()[:, start:stop].float()
-        groups = torch.arange(shape[1]) // (shape[1] // max(len(scales), 1))
+        groups = torch.arange(shape[1]) // (shape[1] // len(scales))
         weight = codes.float().sub_(zeros[groups]).mul_(scales[groups])
         return weight.mT.contiguous()
 

@@ -144,13 +144,12 @@ def curvature(
             "for two digits."
         )
     known = get_args(Number)
-    chosen = frozenset(known if only is None else [only] if isinstance(only, str) else only)
-    if not chosen or not chosen <= set(known):
+    asked = frozenset(known if only is None else [only] if isinstance(only, str) else only)
+    if not asked or not asked <= set(known):
         raise Refusal(
-            f"`only` must name some of {', '.join(known)}, got {sorted(chosen) or 'none'}. "
+            f"`only` must name some of {', '.join(known)}, got {sorted(asked) or 'none'}. "
             "Leave it out for all of them."
         )
-    asked = chosen
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
     generator = generator or torch.Generator().manual_seed(0)
     blocks = [None] if layers is None else [[name] for name in layers]

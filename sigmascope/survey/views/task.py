@@ -21,7 +21,7 @@ FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
 ONE = Estimate.exactly(1.0)
 EVENLY = "a constant that fits"  # what is not known of targets that are all the same
-UNPAIRED = "the same slope for every sample"
+UNPAIRED = "the same slope for every sample"  # of a loss that compares no sample with its target
 
 
 def task_items(subject: Subject) -> Iterator[Item]:
