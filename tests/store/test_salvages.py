@@ -10,6 +10,7 @@ import pytest
 
 from sigmascope.cli import main
 from sigmascope.store import Damaged, Run, export, salvage
+from tests.store.one_reading import READING
 from tests.store.rewrites import unsafely
 
 STEPS = (0, 10, 20)
@@ -48,6 +49,20 @@ def steps_in(file):
 def test_a_whole_file_is_exported_with_code_0(path, command):
     code, out, err = command("export", path, "--to", "csv")
     assert (code, out, err) == (0, "", f"Wrote {path.with_name('a-readings.csv')}\n")
+
+
+@pytest.mark.parametrize(("lost", "more"), [(20, ""), (21, " and 1 more"), (23, " and 3 more")])
+def test_twenty_lost_steps_are_named_and_more_are_counted(tmp_path, lost, more):
+    path = tmp_path / "long.run"
+    with Run(path) as run:
+        for step in range(24):
+            run.add(step=step, readings=(READING,))
+    change(path, f"UPDATE readings SET value = 2 WHERE step < {lost}")
+    said = salvage(path, to="csv", path=tmp_path / "out.csv")
+    named = ", ".join(map(str, range(20)))
+    whole = f"{24 - lost} of 24 steps have their readings whole"
+    assert said == f"{whole}; not whole: step {named}{more}."
+    assert steps_in(tmp_path / "out.csv") == [*range(lost, 24)]
 
 
 def test_the_whole_steps_are_written_and_the_others_named_with_code_1(path, tmp_path, command):

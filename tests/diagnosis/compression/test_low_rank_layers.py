@@ -86,6 +86,11 @@ def test_a_layer_whose_rows_are_not_finite_or_are_one_is_left():
     assert directions_of(Subject(model, drawn(1, 3))) == ()
 
 
+def test_of_two_rows_a_layer_writes_along_one_direction():
+    (one,) = directions_of(Subject(nn.Linear(3, 4), drawn(2, 3)))
+    assert one.error(1) == pytest.approx(0, abs=1e-9)
+
+
 def test_ranks_and_sizes_by_hand():
     """Energies 16, 9 and 0 of 25: one direction loses 3/5, two lose nothing."""
     layer = Directions(

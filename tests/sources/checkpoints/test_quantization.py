@@ -117,10 +117,19 @@ def test_a_zero_of_gptq_that_is_stored_less_one_wraps_around():
     reads(tensor, want)
 
 
-def test_awq_reads_by_its_definition():
-    state, want = awq(16, 24)
+@pytest.mark.parametrize("groups", [1, 2, 3, 24])
+def test_awq_reads_by_its_definition(groups):
+    state, want = awq(16, 24, groups)
     found = opens(state, {"y.weight": want}, names=state)
     assert by_name(found)["y.weight"].dtype == "int4 (AWQ)"
+
+
+def test_awq_whose_groups_do_not_divide_its_columns_is_left_out():
+    state, _ = awq(16, 24, groups=2)
+    uneven = {name: torch.cat([t, t, t[:1]]) for name, t in state.items() if "qweight" not in name}
+    found = open_checkpoint(state | uneven)  # 5 groups of 24 columns
+    assert not found.tensors
+    assert "fit no layout" in found.left_out[0].why
 
 
 @pytest.mark.parametrize("layout", ["marlin", "gemv", "exllama\x1b"])
