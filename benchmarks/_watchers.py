@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sigmascope.survey import Monitor
 from sigmascope.watching import watch
 
 EVERY = 10  # steps between two readings of a peer
@@ -92,16 +91,17 @@ def watched(
     return watch(model, optimizer, clock=clock, run=file if filed else None, **options)
 
 
-def monitored(
+def profiled(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     batch: tuple[Tensor, Tensor],
     *_: Any,
     view: Any,
+    only: str = "profile",
 ) -> Watcher:
-    """`survey.Monitor`."""
-    of = {"targets": batch[1], "loss": F.cross_entropy, "optimizers": [optimizer]}
-    return Monitor(model, batch[0], every=EVERY, views=[view], **of)
+    """`ss.watch` of a probe batch in one view, and of nothing else."""
+    of = {"probe_batch": batch[0], "targets": batch[1], "loss": F.cross_entropy, "only": [only]}
+    return watch(model, optimizer, views=[view], every=EVERY, **of)
 
 
 CHEAP = MappingProxyType({"only": ("gradients", "updates"), "budget": 0.003})
@@ -117,6 +117,7 @@ PEERS: Mapping[str, Callable[..., Watcher]] = MappingProxyType({
     "svdvals": Svdvals,
     **({"ndtracker": Ndtracker} if importlib.util.find_spec("ndt") else {}),
     **({"delve": Delve} if importlib.util.find_spec("delve") else {}),
-    **{f"Monitor, {v}": partial(monitored, view=v)
+    **{f"profile, {v}": partial(profiled, view=v)
        for v in ("representations", "weights", "balances")},
+    "conservation": partial(profiled, view="balances", only="conservation"),
 })  # fmt: skip

@@ -5,7 +5,7 @@ python -m benchmarks.balances | tail -1     # one line of JSON, for scripts
 
 Heavy-ball SGD in float32: an 8 x 256 MLP on 64 rows, a four-layer transformer on 8 x 64 tokens,
 ResNet-20 on 32 images, and a ResNet-20 of 19.3 million parameters. One step of training alone; the
-ledger's part of a step, for units by themselves as a `Monitor` follows them, and with blocks of
+ledger's part of a step, for units by themselves as `ss.watch` follows them, and with blocks of
 units; the values of all balances; and finding them on 4 samples.
 """
 

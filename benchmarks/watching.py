@@ -16,7 +16,8 @@ round; in the mean over turns, in which arms change places.
 
 Peers, at every tenth step (`pip install ndtracker==2.0.0 delve==0.1.50`; left out where they are
 not installed): ndtracker as its documentation has it, delve's saturation, a hook that takes
-`torch.linalg.svdvals` of every weight, and `survey.Monitor`.
+`torch.linalg.svdvals` of every weight, and `ss.watch` of one view of a
+probe batch and nothing else.
 """
 
 import argparse

@@ -320,8 +320,7 @@ MEAN_COS: Final = Quantity(
 LOSS: Final = Quantity(
     "loss",
     ("gradients", "watch"),
-    "what was passed to `Monitor.step` or `Watch.step`; `form` `largest`: the largest "
-    "since the last reading",
+    "what was passed to `Watch.step`; `form` `largest`: the largest since the last reading",
     least=-math.inf,
     scale="log",
 )
@@ -879,7 +878,7 @@ BALANCE_RATE: Final = Quantity(
 BALANCE_DRIFT: Final = Quantity(
     "balance drift",
     ("balances", "watch"),
-    "largest change of a conserved number since the monitor began",
+    "largest change of a conserved number since the watch began",
     unit="weight²",
     scale="log",
     source="Le & Jegelka 2022, Theorem 1",

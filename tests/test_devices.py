@@ -26,7 +26,7 @@ needs_compiler = pytest.mark.skipif(
 OWN_KERNELS = {"lstm", "lstm-bidirectional", "gru", "lstm-cell-loop"}
 DRAWN = {  # every door, each with a model that goes through much of it
     "relu-mlp": "every view,input regions,compression,conserved,bottleneck,rank,scan,what if",
-    "language-model-tied": "profile with targets,theorems,assess,monitor,loss surface,loss line",
+    "language-model-tied": "profile with targets,theorems,assess,look,loss surface,loss line",
     "batchnorm-train": "curvature,landscape,compare,trial,layer rates,watch",
     "dropout": "profile,treat",
 }

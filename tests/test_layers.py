@@ -16,7 +16,7 @@ ROOMS = {  # what each room may import besides itself
     "networks": {"records", "linalg"},
     "probes": {*FLOOR, "linalg", "networks"},
     "theory": {*FLOOR, "linalg", "networks", "probes"},
-    "survey": {*FLOOR, "linalg", "networks", "probes", "theory", "store"},
+    "survey": {*FLOOR, "linalg", "networks", "probes", "theory"},
     "diagnosis": {*FLOOR, "linalg", "networks", "probes", "theory", "survey"},
     "report": {
         *FLOOR,

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 
 import sigmascope
-from sigmascope import diagnosis, scanning, survey, theory
+from sigmascope import diagnosis, scanning, survey, theory, watching
 from sigmascope.diagnosis.remedies import Inapplicable, UnitScale
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
@@ -50,9 +50,15 @@ def targets_for(net, x):
     return torch.zeros_like(out)
 
 
-def _monitor(net, x, y):
-    with survey.Monitor(net, x, every=1, targets=y, loss=loss) as monitor:
-        monitor.step()
+def _look(net, x, y):
+    """A step without gradients is looked at."""
+    if trained := [p for p in net.parameters() if p.requires_grad]:
+        optimizer = torch.optim.SGD(trained, lr=0.0)
+        of = {"probe_batch": x, "targets": y, "loss": loss, "every": 1}
+        views = ["representations", "weights", "balances"]
+        with watching.watch(net, optimizer, views=views, **of) as watch:
+            optimizer.step()
+            watch.drifts()
 
 
 DOORS = {
@@ -81,7 +87,7 @@ DOORS = {
         net, x, targets=y, loss=loss
     ),
     "compare": lambda net, x, y: survey.compare(net, net, batch=x, targets=y, loss=loss),
-    "monitor": _monitor,
+    "look": _look,
     "treat": lambda net, x, y: diagnosis.treat(net, x, UnitScale(), targets=y, loss=loss),
     "loss line": lambda net, x, y: survey.landscape.loss_line(
         net, {k: 0.9 * p.detach() for k, p in net.named_parameters()}, x,

@@ -36,12 +36,11 @@ def compare(
 ) -> int:
     """Say what changed between two checkpoints, and which balances held; or where two runs part.
 
-    Of two run files, as `ss.watch` and `survey.Monitor` write them, it says until which step they
-    are bit for bit the same, which quantity at which layer first leaves what the runs' own
-    step-to-step variation explains and what followed, and which settings, alarms and last losses
-    differ. Of checkpoints: without a model the weights are compared by name. With one, both are
-    measured on data, and the drift of every balance is judged if the learning rate and the fall of
-    the loss are given.
+    Of two run files, as `ss.watch` writes them, it says until which step they are bit for bit the
+    same, which quantity at which layer first leaves what the runs' own step-to-step variation
+    explains and what followed, and which settings, alarms and last losses differ. Of checkpoints:
+    without a model the weights are compared by name. With one, both are measured on data, and the
+    drift of every balance is judged if the learning rate and the fall of the loss are given.
 
     Examples:
         # two checkpoints of one network

@@ -30,7 +30,7 @@ def view(
         sigmascope view first.run second.run --html runs.html
 
     Args:
-        run: A run file, as `ss.watch`, `survey.Monitor` and `profile --run` write it.
+        run: A run file, as `ss.watch` and `profile --run` write it.
         other: Another, to be laid over it.
         port: Where to serve the page; a free port if not given.
         html: Write the page of what there is now as one file, and end.

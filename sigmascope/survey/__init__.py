@@ -3,13 +3,11 @@
 from sigmascope.survey import bottleneck, landscape, task, views
 from sigmascope.survey.comparing import Change, Comparison, compare
 from sigmascope.survey.coverage import tried
-from sigmascope.survey.monitor import Monitor
 from sigmascope.survey.profiling import Progress, named, profile
 
 __all__ = [
     "Change",
     "Comparison",
-    "Monitor",
     "Progress",
     "bottleneck",
     "compare",

@@ -184,7 +184,7 @@ def profile(
     where a model overwrites what it has read, up to two where it bears no watcher; and four where
     half of the samples leaves doubts.
     """
-    wanted = _wanted(views)
+    wanted = wanted_views(views)
     start = time.perf_counter()
     tell = progress or (lambda *_: None)
     with gate.memory(memory), as_found(loss), counted() as work:
@@ -217,10 +217,18 @@ def _measured(subject: Subject, wanted: list[View], tell: Progress, left: list[S
     )
 
 
-def _wanted(views: Collection[View]) -> list[View]:
-    unknown = sorted(set(views) - set(EVERY))
+def wanted_views(views: Collection[View]) -> list[View]:
+    """Views by name, in their usual order.
+
+    Raises:
+        Refusal: If one is unknown, or there is none.
+    """
+    unknown = views if isinstance(views, str) else sorted(set(views) - set(EVERY))
     if unknown or not views:
-        raise Refusal(f"`views` must name some of {', '.join(EVERY)}, got {unknown or 'none'}.")
+        raise Refusal(
+            f"`views` must be a list of some of {', '.join(EVERY)}, got {unknown or None!r}. "
+            'Pass `views=["weights"]` for one of them.'
+        )
     return [view for view in EVERY if view in views]
 
 

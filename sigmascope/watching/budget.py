@@ -58,11 +58,9 @@ class Purse:
 
     def due(self, step: int, rate: float) -> int:
         """The first step after `step` at which a turn can be paid, at `rate` seconds a step."""
+        if self.probe.every:
+            return step + self.probe.every - step % self.probe.every
         first = max(step + 1, self.probe.first)
-        if self.last is not None:
-            first = max(first, self.last + self.probe.every)
-        if not self.share:
-            return first
         missing = self.cost - self.held
         wait = math.ceil(missing / (rate * self.share)) if missing > 0 else 0
         early = (self.last or 0) + (self.last or 0) // THINNER
@@ -128,7 +126,7 @@ class Purses:
     def plan(self, step: int) -> tuple[int, list[Probe]]:
         """The step of the next look, and what is read there."""
         rate = max(self.step_seconds, 1e-9) * self._budget * self._left
-        due = {id(p): p.due(step, rate) for p in self.purses if p.share}
+        due = {id(p): p.due(step, rate) for p in self.purses if p.share or p.probe.every}
         at = min(due.values(), default=step + max(1, step // THINNER))
         return at, [p.probe for p in self.purses if due.get(id(p), at) <= at]
 

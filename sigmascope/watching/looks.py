@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from sigmascope import quantities as q
-from sigmascope.records import Estimate, Finding, Reading, SiteSpectrum, Skipped
+from sigmascope.records import Check, Estimate, Finding, Reading, SiteSpectrum, Skipped
 
 # ------------------------------------------------------------------------------
 # One quantity at many places at once: what probes read, before it is made into readings.
@@ -84,6 +84,7 @@ class Look:
         skipped: What was given up from here on, and why.
         losses: Of the steps since the look before, as means over blocks of steps, by the last step
             of each.
+        checks: Of theorems, as that balances are conserved.
     """
 
     step: int
@@ -92,6 +93,7 @@ class Look:
     findings: tuple[Finding, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     losses: tuple[tuple[int, Reading], ...] = ()
+    checks: tuple[Check, ...] = ()
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from sigmascope.gate import Refusal
 from sigmascope.probes.execution import layers
 from sigmascope.quantities import WATCH
-from sigmascope.records import Finding, Layer, Reading, SiteSpectrum, Skipped
+from sigmascope.records import Check, Finding, Layer, Reading, SiteSpectrum, Skipped
 from sigmascope.store import Run
 from sigmascope.watching.budget import Purses
 from sigmascope.watching.looks import Column, Look, Sink, one_line
@@ -58,7 +58,7 @@ class Filing:
         self._sinks, self._budget, self._clock = list(sinks), budget * SHARE, clock
         self.rest = budget - self._budget if self._sinks else budget
         self._columns: dict[tuple[str, str, str], tuple[int, Column]] = {}
-        self._rest: dict[tuple[str, str, str], tuple[int, SiteSpectrum | Reading]] = {}
+        self._rest: dict[tuple[str, ...], tuple[int, list[SiteSpectrum | Reading | Check]]] = {}
         self._skipped: list[Skipped] = []
         self._findings: list[Finding] = []
         self._last: int | None = None
@@ -69,7 +69,7 @@ class Filing:
         self,
         step: int,
         columns: Sequence[Column],
-        rest: Sequence[SiteSpectrum | Reading],
+        rest: Sequence[SiteSpectrum | Reading | Check],
         findings: Sequence[Finding],
         skipped: Sequence[Skipped],
     ) -> None:
@@ -81,19 +81,25 @@ class Filing:
             at = step if column.step is None else column.step
             self._columns[column.quantity, column.form, own] = at, column
         for each in rest:
-            name = each.quantity if isinstance(each, Reading) else ""
-            self._rest[each.site, each.form, name] = step, each
+            if isinstance(each, Check):
+                name = "check", each.site, each.theorem
+            elif isinstance(each, Reading):
+                name = each.view, each.site, each.form, each.quantity
+            else:
+                name = each.site, each.form
+            at, same = self._rest.get(name, (step, []))
+            self._rest[name] = step, [*(same if at == step else ()), each]  # balances share sites
         self._findings += findings
         self._skipped += skipped
 
-    def file_if_due(self, step: int, purses: Purses) -> float:
-        """Hand over what was kept, if it is its time; the seconds it took."""
+    def file_if_due(self, step: int, purses: Purses, *, must: bool = False) -> float:
+        """Hand over what was kept, if it is its time or must be; the seconds it took."""
         start = self._clock()
         paid = self.spent - self._lent + self._cost <= self._budget * purses.trained
         early = not paid and self._lent + self._cost <= ADVANCE
         wait = max(1, step // (THINNER if early else POINTS))
         paid, apart = paid or early, self._last is None or step - self._last >= wait
-        if self._findings or self._last is None or (paid and apart):
+        if must or self._findings or self._last is None or (paid and apart):
             self.file(step)
             self._lent += self._cost if early else 0.0
         return self._clock() - start
@@ -117,14 +123,16 @@ class Filing:
     def _looks(self, step: int) -> Iterator[Look]:
         """One for each step at which something was read, in their order."""
         read = [(at, r) for at, c in self._columns.values() for r in c.readings()]
-        kept = [*read, *self._rest.values()]
+        kept = [*read, *((at, each) for at, same in self._rest.values() for each in same)]
         said = tuple(self._findings), tuple(self._skipped)
         steps = {at for at, _ in kept} | ({step} if any(said) else set())
         for at in sorted(steps):
             own = [found for when, found in kept if when == at]
             readings = tuple(r for r in own if isinstance(r, Reading))
             spectra = tuple(s for s in own if isinstance(s, SiteSpectrum))
-            yield Look(at, readings, spectra, *(said if at == max(steps) else ((), ())))
+            checks = tuple(c for c in own if isinstance(c, Check))
+            findings, skipped = said if at == max(steps) else ((), ())
+            yield Look(at, readings, spectra, findings, skipped, checks=checks)
 
     def close(self, step: int) -> None:
         """Hand over what is left, and let go of the sinks."""
@@ -189,6 +197,7 @@ class RunFile:
             step=look.step,
             readings=look.readings,
             spectra=look.spectra,
+            checks=look.checks,
             findings=look.findings,
             skipped=look.skipped,
             **first,

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from sigmascope.gate import Refusal, printable
 from sigmascope.quantities import View
 from sigmascope.records import Skipped
+from sigmascope.survey.profiling import wanted_views
 from sigmascope.watching.budget import Purse, Purses
 from sigmascope.watching.extra_passes import Again
 from sigmascope.watching.looks import OWN, one_line
@@ -20,6 +21,7 @@ from sigmascope.watching.probes import (
     Activations,
     Attention,
     Balances,
+    Conservation,
     Found,
     Gradients,
     Losses,
@@ -49,9 +51,11 @@ def chosen(
     losses: Losses,
     *,
     probe: ProbeBatch | None,
-    views: Collection[View],
-    only: Collection[str] | None,
-    compiled: bool,
+    views: Collection[View] | None = None,
+    every: int | None = None,
+    blocks: bool = False,
+    only: Collection[str] | None = None,
+    compiled: bool = False,
 ) -> list[Probe]:
     """The probes, the cheapest first.
 
@@ -61,30 +65,50 @@ def chosen(
         processes: Those that train it.
         losses: What the training loop hands in; always there.
         probe: A batch that stays the same; without it there is no sharpness and no profile.
-        views: Of profiles.
+        views: Of profiles; with `"balances"` conservation is followed too. None: `"features"`.
+        every: Steps between two profiles; None for as many as the budget asks for.
+        blocks: Of balances, whether pairs of units are followed too.
         compiled: Whether it is called through what `torch.compile` has made of it.
         only: Names of those that are wanted; all that there can be if not given.
 
     Raises:
-        Refusal: If a name is unknown, or of one that needs a probe batch where there is none.
+        Refusal: If a name is unknown, or of one that needs a probe batch where there is none, or
+            the balances of the probe batch cannot be found.
     """
+    if every is not None and not (isinstance(every, int) and every >= 1):
+        raise Refusal(
+            f"`every` must be a number of steps, 1 or more, got {every!r}. Leave it out to have "
+            "the probe batch read as often as the budget pays for."
+        )
+    if probe is None and (every is not None or views):
+        raise Refusal(
+            "`views` and `every` need a batch that is read while the model trains, got no "
+            "`probe_batch`. Pass one, of some dozens of samples."
+        )
+    views = ["features"] if views is None else wanted_views(views) if views else []
     found = [losses, *_of_training(model, places, processes)]
     for each in found:
         each.compiled = compiled
     if probe is not None and is_sharded(model):
         why = "one process alone cannot run a model whose weights are sharded"
-        losses.notes = (Skipped(OWN, "sharpness and profile", why),)
+        losses.notes = (Skipped(OWN, "what needs the probe batch", why),)
     elif probe is not None:
         if probe.loss is not None and probe.targets is not None:
             found.append(Sharpness(model, places, probe, _generator()))
         if views:
             found.append(Profiles(model, probe, views))
+        if "balances" in views and (only is None or Conservation.name in only):
+            found.append(Conservation(model, probe, blocks=blocks))
+        for each in found:
+            if every and isinstance(each, Profiles | Conservation):
+                each.every, each.share = every, 0.0
     names = [p.name for p in found]
     unknown = [name for name in only or () if name not in names]
     if unknown:
         raise Refusal(
             f"`only` must name some of {', '.join(names[1:])}, got {printable(unknown[0])!r}. "
-            "`sharpness` needs `probe_batch`, `targets` and `loss`; `profile` needs `probe_batch`."
+            "`sharpness` needs `probe_batch`, `targets` and `loss`, `profile` needs `probe_batch`, "
+            "and `conservation` needs `probe_batch` and `views` with `balances`."
         )
     return [p for p in found if only is None or p is losses or p.name in only]
 
@@ -141,6 +165,7 @@ class Rounds:
         opened: Whether the step that is being made is looked at.
         purses: What each probe may still take.
         dropped: Probes that have failed since they were last taken from here.
+        must_file: Whether something was read whose steps were asked for.
     """
 
     def __init__(
@@ -155,12 +180,12 @@ class Rounds:
         self._again = again
         self._probes, self._processes, self._clock = list(probes), processes, clock
         self.purses = Purses(probes, budget)
-        self._due = [p for p in probes if p.first == 1]
+        self._due = [p for p in probes if p.first == 1 or p.every]
         for probe in probes:
             probe.clock = clock
         self._failed: set[Probe] = set()
         self.next: float = step + 1
-        self.opened, self.dropped = False, list[Skipped]()
+        self.opened, self.must_file, self.dropped = False, False, list[Skipped]()
         self._closed, self._told = False, set[Probe]()
         self._counted, self._mark, self._start = step, clock(), 0.0
         self._around = self._inside = 0.0  # seconds in the middle of steps, and of probes in them
@@ -207,6 +232,11 @@ class Rounds:
         """What was found in the step just made; nothing but in the first process."""
         self._start = self._clock()
         own = self._around - self._inside + sum(p.seconds for p in self._due)
+        for probe in self._probes:
+            own += probe.beside
+            self.purses.spent += probe.beside
+            probe.beside = 0.0
+        self.must_file = any(p.every for p in self._due)
         self.purses.earn(self._start - self._mark - own, step - self._counted)
         self._counted, self.opened = step, False
         for probe in self._due:
@@ -257,8 +287,10 @@ class Rounds:
                 self.purses.drop(probe)
             elif probe.share:
                 self.purses.pay(probe, BEHIND * (probe.seconds + rest), step)
+            else:
+                self.purses.spent += probe.seconds if probe.every else 0.0
         at, due = (math.inf, []) if over else self.purses.plan(step)
-        read = [p for p in self.purses.purses if p.probe in self._due]
+        read = [p for p in self.purses.purses if p.probe in self._due and not p.probe.every]
         if again and at > step + APART and not self._owing(read):
             at, due = step + APART, [p.probe for p in read]
         size = self._agree(at, due, len(news))

@@ -23,13 +23,14 @@ from sigmascope import quantities as q
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped
+from sigmascope.theory.le2022.conservation import Drift
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.budget import require_share
 from sigmascope.watching.extra_passes import Again
 from sigmascope.watching.hooks import is_compiled, removed
 from sigmascope.watching.looks import OWN, Column, Sink, one_line
 from sigmascope.watching.parameters import Added, all_of_torch, places
-from sigmascope.watching.probes import Found, Losses, ProbeBatch
+from sigmascope.watching.probes import Conservation, Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
 from sigmascope.watching.run_files import Filing, about_of, opened
 from sigmascope.watching.schedule import Rounds, chosen
@@ -56,18 +57,26 @@ class Watch(Closing):
         budget: Share of the training time that watching may take.
         only: Names of the probes that are read: `"gradients"`, `"updates"`, `"activations"`,
             `"attention"`, `"representations"`, `"spectra"`, `"balances"`, `"sharpness"`,
-            `"profile"`; all that can be if not given. The first two do with `budget=0.003`.
+            `"profile"`, `"conservation"`; all that can be if not given. The first two do with
+            `budget=0.003`.
         probe_batch: A batch that stays the same, for what training batches do not tell.
         targets: Of the probe batch.
         loss: `loss(output, targets)`; with it and targets the sharpness is read.
-        views: What is read of the probe batch by `profile`.
+        views: What is read of the probe batch by `profile`; `"features"` if not given. With
+            `"balances"` a ledger of them is kept at every step besides, whatever that costs
+            (`drifts`).
+        every: Steps between two profiles, which are taken and filed whatever that costs; if not
+            given, as many as the budget asks for.
+        blocks: Whether balances of pairs of units are followed too, and not only of each unit; in
+            wide layers their products take several times as long as a step of training.
         start: Steps made before, as after a restart; if not given, the last step of the run file.
         together: Whether all processes of the default group train this model; if not given, they
             do where it is wrapped for them or its weights are sharded.
         clock: In seconds.
 
     Raises:
-        Refusal: If no optimiser trains a parameter of the model, or the budget is no share.
+        Refusal: If no optimiser trains a parameter of the model, the budget is no share, a view is
+            unknown, or balances of the probe batch cannot be found.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
@@ -94,7 +103,9 @@ class Watch(Closing):
         probe_batch: Batch | None = None,
         targets: Any = None,
         loss: Loss | None = None,
-        views: Collection[q.View] = ("features",),
+        views: Collection[q.View] | None = None,
+        every: int | None = None,
+        blocks: bool = False,
         start: int | None = None,
         together: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -106,8 +117,10 @@ class Watch(Closing):
         self._alarms, losses, means = Alarms(), Losses(), LossMeans()
         probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
         compiled = any(is_compiled(m) for m in within(model))
-        wanted = {"probe": probe, "views": views, "only": only, "compiled": compiled}
-        probes = chosen(inner, found, processes, losses, **wanted)
+        wanted: Any = {"views": views, "every": every, "blocks": blocks, "only": only}
+        of: Any = {"probe": probe, "compiled": compiled}
+        probes = chosen(inner, found, processes, losses, **of, **wanted)
+        self._conservation = next((p for p in probes if isinstance(p, Conservation)), None)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
         files, step = opened(run, inner, about, processes, start)
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock, means)
@@ -121,6 +134,8 @@ class Watch(Closing):
         self._hearing = self._joint or Hearing(*heard, **hear)
         self._trained, self._over, self._added = trained, False, Added(trained)
         self._inputs = Inputs.of(inner, self._alarms, probes, **timed)
+        if self._conservation:  # after all that may refuse, and before the steps are counted
+            self._conservation.follow(trained)
         self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
         self._told = self._in_force = tuple[Finding, ...]()
         self._handles = list[RemovableHandle]()
@@ -161,9 +176,20 @@ class Watch(Closing):
         purses = self._rounds.purses
         return (purses.spent + self._filing.spent) / purses.trained if purses.trained else 0.0
 
+    def drifts(self) -> tuple[Drift, ...]:
+        """With the view `"balances"`, each balance with its drift and a verdict; else none.
+
+        Balances drift from where they were when the watch began, by what the steps since explain,
+        or not: `diagnosis.rules.broken_balances` says what broke one. There are none, too, once a
+        step could not be followed, which the log says.
+        """
+        return self._conservation.drifts() if self._conservation else ()
+
     def close(self) -> None:
         """File what was read last, and take every hook away."""
         self._counting.remove()
+        if self._conservation:
+            self._conservation.end()
         removed(self._handles)
         self._inputs.close()
         self._end()
@@ -271,4 +297,5 @@ class Watch(Closing):
         alarms = tuple(self._alarms.look(self.steps, columns))
         skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added.since()], []
         self._filing.keep(self.steps, columns, rest, alarms, skipped)
-        return self._filing.file_if_due(self.steps, self._rounds.purses), alarms
+        must = self._rounds.must_file
+        return self._filing.file_if_due(self.steps, self._rounds.purses, must=must), alarms

@@ -248,8 +248,8 @@ def test_it_serves_the_trainer_of_the_other_name_too(tmp_path):
 
 
 def test_a_keyword_that_watch_does_not_know_is_refused():
-    with pytest.raises(Refusal, match=r"got every\. Leave out or rename"):
-        SigmascopeCallback(every=10)
+    with pytest.raises(Refusal, match=r"got interval\. Leave out or rename"):
+        SigmascopeCallback(interval=10)
     with pytest.raises(Refusal, match=r"`\('non-finite',\)`"):
         SigmascopeCallback(stop_on="non-finite")
 

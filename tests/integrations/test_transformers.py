@@ -202,8 +202,8 @@ def test_a_model_that_is_watched_can_be_copied_and_stored(tmp_path):
 
 
 def test_a_keyword_that_watch_does_not_know_is_refused():
-    with pytest.raises(Refusal, match=r"got every\. Leave out or rename"):
-        SigmascopeCallback(every=10)
+    with pytest.raises(Refusal, match=r"got interval\. Leave out or rename"):
+        SigmascopeCallback(interval=10)
 
 
 def test_without_transformers_it_says_how_to_get_it():

@@ -130,8 +130,9 @@ def unaligned_layers(profile: Profile) -> Iterator[Finding]:
                 "what one writes, the other hardly reads. Gradient flow from small weights cannot "
                 "do this; something broke their balance.",
                 (
-                    "Look for what breaks the balance with survey.Monitor: an adaptive optimiser, "
-                    "different learning rates, a frozen layer.",
+                    "Look for what breaks the balance with ss.watch(..., probe_batch=x, "
+                    'views=["balances"]): an adaptive optimiser, different learning rates, a '
+                    "frozen layer.",
                 ),
             )
 
@@ -181,7 +182,7 @@ def broken_balances(drifts: Iterable[le2022.conservation.Drift]) -> tuple[Findin
     """A finding for every balance that training broke, with the reason where it was seen.
 
     Args:
-        drifts: From a ledger, a monitor or a comparison.
+        drifts: From a ledger, a watch or a comparison.
 
     Source:
         Le & Jegelka 2022, Theorem 1, in discrete time.

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sigmascope.records import Reading, SiteSpectrum, Skipped
+from sigmascope.records import Check, Reading, SiteSpectrum, Skipped
 from sigmascope.watching.hooks import inaudible
 from sigmascope.watching.looks import OWN, Column
 
 TRY = "a `probe_batch` is run as it is written"
-Found = Column | SiteSpectrum | Reading
+Found = Column | SiteSpectrum | Reading | Check
 Sharing = Generator[Tensor, Tensor, None]
 
 
@@ -28,11 +28,13 @@ class Probe(ABC):
 
     Attributes:
         name: What it reads, in words.
-        share: Of the time that watching may take.
+        share: Of the time that watching may take; 0 where that is not held to the budget.
         first: The first step at which it may be read.
-        every: It is not read more often than at each so many steps.
+        every: It is read at each so many-th step, whatever that costs; 0: when it is paid for.
         of_gradients: Whether `before` reads gradients, which a closure makes during the step.
         seconds: That this turn has taken so far.
+        beside: Seconds that it has taken at steps of training that no look was at; taken away
+            when they are counted.
         unheard: Modules that its hooks cannot hear.
         idle: Whether there is nothing for it in this model.
         error: What went wrong in one of its hooks this turn.
@@ -44,11 +46,12 @@ class Probe(ABC):
     """
 
     name: ClassVar[str]
-    share: ClassVar[float]
+    share: float
     first: ClassVar[int] = 1
-    every: ClassVar[int] = 1
+    every: int = 0
     of_gradients: ClassVar[bool] = False
     seconds: float = 0.0
+    beside: float = 0.0
     unheard: int = 0
     idle: bool = False
     error: Exception | None = None

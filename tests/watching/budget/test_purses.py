@@ -117,3 +117,14 @@ def test_a_purse_holds_four_turns_however_long_nothing_was_read():
     purses.earn(1e4, 1_000_000)
     (purse,) = purses.purses
     assert purse.held == pytest.approx(4 * purse.cost)
+
+
+def test_what_is_asked_for_at_fixed_steps_is_due_there_whatever_it_costs():
+    paid, asked = probe(1.0), probe(0.0)
+    asked.every = 50
+    purses = Purses([paid, asked], 0.02)
+    purses.pay(paid, 1e6, 1)
+    assert [purses.plan(step) for step in (1, 49, 50, 51)] == [
+        (50, [asked]), (50, [asked]), (100, [asked]), (100, [asked])
+    ]  # fmt: skip
+    assert purses.purses[0].share == 1

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sigmascope.records import Finding, Skipped
+from sigmascope.records import Estimate, Finding, Reading, Skipped
 from sigmascope.watching.budget import Purses
 from sigmascope.watching.looks import Column
 from sigmascope.watching.probes import Losses
@@ -95,3 +95,14 @@ def test_what_the_first_looks_took_in_advance_does_not_keep_later_ones_from_the_
     early = [look.step for look in shelf.looks if look.step <= 100]
     assert len(early) > 5
     assert 0.5 * 0.003 * 200 / 0.01 < len(shelf.looks) - len(early) < 0.003 * 200 / 0.01
+
+
+def test_what_must_be_filed_is_and_what_shares_a_place_is_filed_whole():
+    shelf, purses = Shelf(), Purses([Losses()], 0.02)
+    filing = Filing([shelf], 0.02, Ticks(10.0))
+    twins = [Reading("a ~ b", "balance drift", Estimate.exactly(v), "balances") for v in (1.0, 2.0)]
+    for step in range(1, 5):
+        filing.keep(step, [], twins, [], [])
+        filing.file_if_due(step, purses, must=step == 3)
+    assert [look.step for look in shelf.looks] == [1, 3]
+    assert all(list(look.readings) == twins for look in shelf.looks)

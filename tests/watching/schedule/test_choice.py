@@ -14,7 +14,7 @@ from tests.watching.made import stack, task
 X, Y = task()
 
 
-def names(probe=None, views=("features",), only=None):
+def names(probe=None, views=None, only=None):
     model = stack(5, 4, 3).double()
     found = places(model, [torch.optim.SGD(model.parameters(), lr=0.1)])
     wanted = {"probe": probe, "views": views, "only": only, "compiled": False}
@@ -30,6 +30,7 @@ def test_a_probe_batch_adds_what_it_is_enough_for():
     assert names(ProbeBatch(X))[-1] == "profile"
     assert names(ProbeBatch(X, Y, nn.MSELoss()))[-2:] == ["sharpness", "profile"]
     assert names(ProbeBatch(X, Y, nn.MSELoss()), views=())[-1] == "sharpness"
+    assert names(ProbeBatch(X), views=["balances"])[-2:] == ["profile", "conservation"]
 
 
 def test_some_are_chosen_and_the_loss_is_always_there():

@@ -112,3 +112,22 @@ def test_what_was_due_anyway_is_read_with_what_is_hurried_and_what_is_due_later_
         assert made.hurry(10, "made")
         assert made.next == 11
         assert {*made._due} == {*read}
+
+
+def test_what_is_asked_for_at_fixed_steps_is_read_there_alone_and_owes_nothing():
+    quick, asked = Made(), Made()
+    asked.name, asked.share, asked.every = "asked", 0.0, 5
+    made, clock = rounds(quick, asked)
+    asked.local = lambda: (clock.wait(3.0), torch.zeros(1))[1]
+    for step in range(1, 11):
+        again = step == 5  # an alarm that is not sure wants what was read once more, not this
+        made.open()
+        clock.wait(1.0)
+        made.read(step)
+        must = made.must_file
+        made.settle(step, 0.0, again=again)
+        assert must == (step in (1, 5, 10))
+        assert made.next == step + 1
+    assert asked.asked.count("open") == 3
+    assert quick.asked.count("open") == 10
+    assert 9.0 < made.purses.spent < 10.0

@@ -362,11 +362,19 @@ class Ledger(Closing):
             optimizers: Plain SGD with any learning rate, momentum and weight decay is followed
                 exactly; of others only the drift is known.
         """
+        self.resume(*optimizers)
+        self._hooks += [o.register_step_post_hook(self.stepped) for o in optimizers]
+        return self
+
+    def resume(self, *optimizers: Optimizer) -> None:
+        """Begin with optimisers whose steps are handed in by `stepped`, and not heard by a hook.
+
+        Args:
+            optimizers: Whose momentum of earlier steps is taken over.
+        """
         self._watched.extend(optimizers)
         for account in self._accounts:
             self._resume(account)
-        self._hooks += [o.register_step_post_hook(self._stepped) for o in optimizers]
-        return self
 
     def _resume(self, account: Account) -> None:
         """Take over the momentum of earlier steps."""
@@ -417,7 +425,8 @@ class Ledger(Closing):
         )
 
     @torch.no_grad()
-    def _stepped(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def stepped(self, optimizer: Optimizer, *_: Any) -> None:
+        """Record a step that an optimiser has just made, whose gradients are still there."""
         names = {p: n for n, p in self._parameters.items()}
         groups: dict[str, Group] = {
             names[p]: group
