@@ -14,7 +14,7 @@ import json
 import torch
 
 from benchmarks._timing import best_of, environment
-from sigmascope.networks.chains import BatchNormChain, Weights
+from sigmascope.theory.random_chains import BatchNormChain, Weights
 
 SIZES = {32: (64, 40), 256: (1, 60)}  # width: chains, layers
 

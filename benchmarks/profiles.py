@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks._timing import best_of, environment
-from sigmascope import records, survey
+from sigmascope import records, survey, theory
 from sigmascope.networks import resnet
 
 if __name__ == "__main__":
@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
     contenders = {"forward and backward": both_ways, "profile, all views": lambda: of(*records.ALL)}
     contenders |= {f"  {view} alone": lambda view=view: of(view) for view in records.ALL}
-    contenders["conditioning of all layers"] = lambda: survey.landscape.landscape(
+    contenders["conditioning of all layers"] = lambda: theory.landscape.landscape(
         model, x, targets=y, loss=F.cross_entropy
     )
     least = best_of(contenders, repeats=3)

@@ -12,7 +12,6 @@ from . import (
 )
 from .diagnosis import (
     Program as Program,
-    bottleneck as bottleneck,
     diagnose as diagnose,
     judge as judge,
     layer_rates as layer_rates,
@@ -61,18 +60,19 @@ from .store import (
     export as export,
 )
 from .survey import (
-    compare as compare,
     profile as profile,
-)
-from .survey.bottleneck import (
-    predict as predict,
-)
-from .survey.landscape import (
-    curvature as curvature,
-    landscape as landscape,
 )
 from .theory import (
     check as check,
+    compare as compare,
+)
+from .theory.bottleneck import (
+    bottleneck as bottleneck,
+    predict as predict,
+)
+from .theory.landscape import (
+    curvature as curvature,
+    landscape as landscape,
 )
 from .watching import (
     watch as watch,

@@ -15,9 +15,9 @@ from zoo import fresh
 
 from sigmascope import linalg, networks, probes, records, survey, theory
 from sigmascope.linalg.krylov import Operator
-from sigmascope.networks.chains import LinearChain
 from sigmascope.probes.sequences import step_gradients
 from sigmascope.theory.daneshmand2020 import exponent_sum, layer_growth, product_exponents
+from sigmascope.theory.random_chains import LinearChain
 
 MANY = (40, pytest.param(200, marks=pytest.mark.slow))  # seeds
 FEW = (2, 3, 4, 16)  # samples, in turn
@@ -259,7 +259,7 @@ def test_curvature(kind):
     H = probes.Subject(model, x, y, loss).curvature("hessian").operator.dense()
     lam = torch.linalg.eigvalsh((H + H.mT) / 2)
     told = [
-        survey.landscape.curvature(
+        theory.landscape.curvature(
             model, x, targets=y, loss=loss, steps=2, samples=2, generator=fresh(seed)
         ).parts[0]
         for seed in range(40)
@@ -347,23 +347,23 @@ ROUTES = {
     "linalg.spectra.spectrum": test_spectrum_and_spectral_norm,
     "linalg.spectral_norm": test_spectrum_and_spectral_norm,
     "survey.profile": test_profile,
-    "survey.landscape.curvature": test_curvature,
+    "theory.landscape.curvature": test_curvature,
     "probes.Subject": test_profile,
     "probes.sequences.step_gradients": test_step_factor,
-    "networks.chains.LinearChain": test_exponents_of_products,
+    "theory.random_chains.LinearChain": test_exponents_of_products,
     "theory.daneshmand2020.exponent_sum": test_exponent_sum,
     "theory.daneshmand2020.layer_growth": test_layer_growth,
 }
 WITHOUT = {
     **dict.fromkeys(["networks.build", "networks.mlp", "networks.resnet", "networks.vgg"], "nets"),
-    "networks.chains.random_numbers": "a source of numbers",
-    "networks.chains.BatchNormChain": "its averages are those of `time_average`",
+    "theory.random_chains.random_numbers": "a source of numbers",
+    "theory.random_chains.BatchNormChain": "its averages are those of `time_average`",
     "linalg.random_matrix.RandomSigns": "its alarms: tests/linalg/random_matrix/test_noise.py",
     "linalg.krylov.krylov_space": "a space, of which others give intervals",
-    "probes.symmetry.trial_gradients": "numbers, without intervals",
-    "survey.landscape.loss_surface": "losses, each of which is exact",
-    "survey.bottleneck.predict": "averages along chains: tests/linalg/test_lyapunov.py",
-    "survey.bottleneck.settle": "trains",
+    "theory.bottleneck.bottleneck": "it draws mixtures of outputs; see `inner_dimension`",
+    "theory.landscape.loss_surface": "losses, each of which is exact",
+    "theory.bottleneck.predict": "averages along chains: tests/linalg/test_lyapunov.py",
+    "theory.bottleneck.settle": "trains",
 }
 
 

@@ -67,15 +67,15 @@ DOORS = {
     "every view": lambda net, x, y: survey.profile(
         net, x, targets=y, loss=loss, views=EVERY_VIEW, outputs=2
     ),
-    "landscape": lambda net, x, y: survey.landscape.landscape(net, x, targets=y, loss=loss),
-    "curvature": lambda net, x, y: survey.landscape.curvature(
+    "landscape": lambda net, x, y: theory.landscape.landscape(net, x, targets=y, loss=loss),
+    "curvature": lambda net, x, y: theory.landscape.curvature(
         net, x, targets=y, loss=loss, steps=3, samples=2
     ),
-    "loss surface": lambda net, x, y: survey.landscape.loss_surface(
+    "loss surface": lambda net, x, y: theory.landscape.loss_surface(
         net, x, targets=y, loss=loss, points=3, extent=0.1
     ),
-    "input regions": lambda net, x, y: survey.landscape.input_regions(net, x),
-    "bottleneck": lambda net, x, y: diagnosis.bottleneck(net, x, targets=y),
+    "input regions": lambda net, x, y: theory.landscape.input_regions(net, x),
+    "bottleneck": lambda net, x, y: theory.bottleneck.bottleneck(net, x, targets=y),
     "compression": lambda net, x, y: diagnosis.compression.compression(net, x, targets=y),
     "assess": lambda net, x, y: diagnosis.assess(net, x, targets=y, loss=loss, views=["setup"]),
     "trial": lambda net, x, y: diagnosis.trial(
@@ -86,14 +86,14 @@ DOORS = {
     "conserved": lambda net, x, y: theory.le2022.conservation.conserved(
         net, x, targets=y, loss=loss
     ),
-    "compare": lambda net, x, y: survey.compare(net, net, batch=x, targets=y, loss=loss),
+    "compare": lambda net, x, y: theory.compare(net, net, batch=x, targets=y, loss=loss),
     "look": _look,
     "treat": lambda net, x, y: diagnosis.treat(net, x, UnitScale(), targets=y, loss=loss),
-    "loss line": lambda net, x, y: survey.landscape.loss_line(
+    "loss line": lambda net, x, y: theory.landscape.loss_line(
         net, {k: 0.9 * p.detach() for k, p in net.named_parameters()}, x,
         targets=y, loss=loss, points=3,
     ),
-    "what if": lambda net, x, y: survey.landscape.what_if(net, x, targets=y, loss=loss),
+    "what if": lambda net, x, y: theory.landscape.what_if(net, x, targets=y, loss=loss),
     "layer rates": lambda net, x, y: diagnosis.layer_rates(net, x, targets=y, loss=loss),
     "scan": lambda net, x, y: scanning.scan(net),
 }  # fmt: skip

@@ -179,7 +179,9 @@ def checks():
         )
         targets = torch.randn(3, 1, generator=draw)
         yield from theory.check(Subject(model, batch, targets, torch.nn.functional.mse_loss))
-    yield from theory.check_chain(networks.chains.BatchNormChain(4, 0.1, generator=draw).run(200))
+    yield from theory.check_chain(
+        theory.random_chains.BatchNormChain(4, 0.1, generator=draw).run(200)
+    )
     yield daneshmand2020.RankOneProducts.known(4).check()
     yield daneshmand2020.LayerDrift.of(torch.eye(3), 0.1, generator=draw).check()
     weights = dict(model.named_parameters())

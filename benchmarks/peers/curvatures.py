@@ -30,7 +30,7 @@ from sigmascope import sources
 from sigmascope.linalg.krylov import krylov_space, symmetric_moments
 from sigmascope.networks import mlp, resnet
 from sigmascope.probes import Subject
-from sigmascope.survey.landscape import Bend, curvature
+from sigmascope.theory.landscape import Bend, curvature
 
 SEEDS = range(10)
 BUDGETS = (*range(2, 10), *range(10, 24, 2), *range(24, 120, 9), 126, 150, 201)

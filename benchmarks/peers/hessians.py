@@ -25,7 +25,7 @@ from benchmarks.peers.curvatures import (
 )
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject
-from sigmascope.survey.landscape import curvature
+from sigmascope.theory.landscape import curvature
 
 SEEDS = 60
 PRODUCTS = 40

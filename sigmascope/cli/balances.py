@@ -9,8 +9,8 @@ from sigmascope.cli.outputs import draw, finish, require_targets
 if TYPE_CHECKING:
     from torch import nn
 
-    from sigmascope.probes.neuron_graph import Dag
     from sigmascope.probes.samples import Batch
+    from sigmascope.theory.neuron_graph import Dag
 
 
 def balances(
@@ -62,20 +62,20 @@ def _neurons(module: "nn.Module", inputs: "Batch", output: int) -> "Dag":
     """The neurons of a network that can be drawn."""
     from torch import Tensor
 
-    from sigmascope import gate, probes
+    from sigmascope import gate, theory
 
     if not isinstance(inputs, Tensor) or inputs.ndim != 2:
         raise gate.Refusal(
             "`--tree` needs a model that reads one vector a sample. Draw a network of dense layers."
         )
-    return probes.neuron_graph.dag_of(module, inputs=inputs.shape[1], output=output)
+    return theory.neuron_graph.dag_of(module, inputs=inputs.shape[1], output=output)
 
 
 def _draw(module: "nn.Module", dag: "Dag", file: Path) -> None:
-    from sigmascope import probes, report
+    from sigmascope import report, theory
 
-    network = probes.neuron_graph.tree_network(
-        probes.neuron_graph.unroll(dag), dag.weights(dict(module.named_parameters()))
+    network = theory.neuron_graph.tree_network(
+        theory.neuron_graph.unroll(dag), dag.weights(dict(module.named_parameters()))
     )
     features = tuple(f"x{i}" for i in range(len(dag.inputs) - dag.constant))
     draw(file, report.tree_picture(network, names=(*features, "1")))

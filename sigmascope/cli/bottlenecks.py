@@ -41,11 +41,11 @@ def bottleneck(
         picture: Draw the samples in the coordinates of the narrowest layer (SVG).
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import diagnosis
+    from sigmascope import theory
 
     require_targets(picture=picture, json=json, inputs=source.files)
     opened, data = open_named(model, source)
-    found = diagnosis.bottleneck(
+    found = theory.bottleneck.bottleneck(
         opened.module,
         data.inputs,
         targets=data.targets,
@@ -62,13 +62,13 @@ def bottleneck(
 def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path) -> None:
     import torch
 
-    from sigmascope import gate, report, survey
+    from sigmascope import gate, report, theory
 
     if not isinstance(data.inputs, torch.Tensor):
         raise gate.Refusal(
             "`--picture` needs a model that reads one tensor. Use "
-            "`survey.bottleneck.coordinates` in Python."
+            "`theory.bottleneck.coordinates` in Python."
         )
-    found = survey.bottleneck.coordinates(module, data.inputs, after=layers[-1] if layers else None)
+    found = theory.bottleneck.coordinates(module, data.inputs, after=layers[-1] if layers else None)
     title = f"what {found.site} reads: {found.share:.1%} of its variance"
     draw(file, report.coordinates_picture(found.values, title=title, targets=data.targets))

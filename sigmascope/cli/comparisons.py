@@ -16,7 +16,7 @@ from sigmascope.cli.options import (
 from sigmascope.cli.outputs import finish, require_targets
 
 if TYPE_CHECKING:
-    from sigmascope.survey import Comparison
+    from sigmascope.theory import Comparison
 
 
 def compare(
@@ -62,7 +62,7 @@ def compare(
         json: Write the comparison here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a balance is violated, or two runs part.
     """
-    from sigmascope import diagnosis, gate, sources, store, survey
+    from sigmascope import gate, sources, store, theory
 
     require_targets(json=json, inputs=(before, after, *source.files))
     if any(kinds := [store.is_run(file) for file in (before, after)]):
@@ -76,12 +76,12 @@ def compare(
                 "`--learning-rate` and `--loss-drop` judge balances, which need `--model`: name "
                 "the model that the checkpoints belong to."
             )
-        found = survey.compare(sources.read_checkpoint(before), sources.read_checkpoint(after))
+        found = theory.compare(sources.read_checkpoint(before), sources.read_checkpoint(after))
     else:
         judged = {"learning_rate": learning_rate, "loss_drop": loss_drop}
         training = {**judged, "momentum": momentum, "steps": steps}
         found = _of_model(model, source, (before, after), training)
-    findings = diagnosis.rules.broken_balances(found.drifts)
+    findings = theory.le2022.conservation.broken_balances(found.drifts)
     failed = strict and bool(findings)
     return finish(found, findings, json=json, failed=failed, printed={"whole": whole})
 
@@ -117,7 +117,7 @@ def _of_model(
     files: tuple[Path, Path],
     training: dict[str, Any],
 ) -> "Comparison":
-    from sigmascope import probes, sources, survey
+    from sigmascope import probes, sources, theory
 
     opened, data = open_named(model, source)
     states = []
@@ -125,4 +125,4 @@ def _of_model(
         twin = probes.execution.duplicate(opened.module)
         sources.load_checkpoint(twin, file)
         states.append(twin)
-    return survey.compare(*states, batch=data.inputs, **task(data, source), **training)
+    return theory.compare(*states, batch=data.inputs, **task(data, source), **training)

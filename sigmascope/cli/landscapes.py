@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from sigmascope.sources import Data
-    from sigmascope.survey.landscape import Bends, Surface
+    from sigmascope.theory.landscape import Bends, Surface
 
 RHOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 Activation = Literal["relu", "leaky", "abs", "tanh", "gelu", "linear"]
@@ -102,7 +102,7 @@ def landscape(
         html: Write all of it here as one interactive page.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import gate, probes, report, survey
+    from sigmascope import gate, probes, report, theory
     from sigmascope.report.pages import require_plots
 
     require_targets(html=html, json=json, inputs=source.files)
@@ -117,11 +117,11 @@ def landscape(
     of = {**loss, "batch_dim": source.batch_dim}
     on = lambda measure, *beside, **more: measure(module, *beside, data.inputs, **of, **more)
     if skip is None and activation is None:
-        found = (on(survey.landscape.landscape),)
+        found = (on(theory.landscape.landscape),)
     else:
         rhos = tuple(rho or RHOS)
-        found = on(survey.landscape.what_if, skip=skip, rhos=rhos, activation=activation)
-    regions = survey.landscape.input_regions(module, data.inputs) if sights.regions else None
+        found = on(theory.landscape.what_if, skip=skip, rhos=rhos, activation=activation)
+    regions = theory.landscape.input_regions(module, data.inputs) if sights.regions else None
     curved = _curved(on, source, sights)
     scenery = report.Scenery(curved, _surface(on, module, source, sights), regions)
     code = finish(found[0], found[1:], json=json, scenery=scenery, loss=name)
@@ -160,29 +160,29 @@ def _loss(data: "Data", source: Source, squared: bool) -> tuple[str, dict[str, A
 
 def _curved(on: Callable[..., Any], source: Source, sights: Sights) -> "Bends | None":
     """Eigenvalues of all weights, or of those of some layers; `on` measures the model."""
-    from sigmascope import survey
+    from sigmascope import theory
 
     if sights.curvature is None:
         return None
     chosen = {"kind": sights.curvature, "layers": sights.layers}
     chosen |= {"only": sights.only, "tolerance": sights.tolerance}
-    return on(survey.landscape.curvature, **chosen, generator=seeded(source.seed))
+    return on(theory.landscape.curvature, **chosen, generator=seeded(source.seed))
 
 
 def _surface(
     on: Callable[..., Any], module: "nn.Module", source: Source, sights: Sights
 ) -> "Surface | None":
     """The loss on a plane through the weights, or on the line to other weights."""
-    from sigmascope import survey
+    from sigmascope import theory
 
     if sights.surface is None:
         return None
     if sights.surface not in ("random", "hessian"):
         other = _weights(module, Path(sights.surface))
-        return on(survey.landscape.loss_line, other, points=2 * sights.points + 1)
+        return on(theory.landscape.loss_line, other, points=2 * sights.points + 1)
     size = {"points": sights.points, "extent": sights.extent}
     seed = seeded(source.seed)
-    return on(survey.landscape.loss_surface, plane=sights.surface, **size, generator=seed)
+    return on(theory.landscape.loss_surface, plane=sights.surface, **size, generator=seed)
 
 
 def _weights(module: "nn.Module", file: Path) -> dict[str, Any]:

@@ -45,11 +45,11 @@ def predict(
         seed: For weights and inputs.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import survey
+    from sigmascope import theory
 
     require_targets(json=json)
     with refusing(), progress_bar() as progress:
-        found = survey.bottleneck.predict(
+        found = theory.bottleneck.predict(
             width,
             depth,
             gamma,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from sigmascope.sources import Data
-    from sigmascope.survey.bottleneck import DepthSweep
+    from sigmascope.theory.bottleneck import DepthSweep
 
 SPREAD = 0.4  # of the targets: what the usual ridge is right for
 
@@ -62,7 +62,7 @@ def train(
         ray: Share the networks on Ray instead: the address of a cluster, or `local`.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import sources, survey
+    from sigmascope import sources, theory
 
     require_targets(file=file, picture=picture, json=json, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
@@ -70,7 +70,7 @@ def train(
     x, y = standardised(inputs.flatten(1)), _values(targets)
     factory = Stacks(x.shape[1], y.shape[1], width)
     with progress_bar() as progress:
-        sweep = survey.bottleneck.depth_sweep(
+        sweep = theory.bottleneck.depth_sweep(
             factory,
             x,
             y,

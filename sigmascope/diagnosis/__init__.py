@@ -10,7 +10,6 @@ from sigmascope.diagnosis import (
     rules,
     trainability,
 )
-from sigmascope.diagnosis.bottlenecks import Bottleneck, Evidence, bottleneck
 from sigmascope.diagnosis.diagnoses import Diagnosis, diagnose
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.learning_rates import layer_rates
@@ -25,13 +24,10 @@ from sigmascope.diagnosis.treatments import (
 )
 
 __all__ = [
-    "Bottleneck",
     "Diagnosis",
-    "Evidence",
     "Program",
     "Treatment",
     "assess",
-    "bottleneck",
     "checkpoints",
     "compression",
     "cures",

@@ -17,7 +17,7 @@ except ImportError as error:
 @final
 @dataclass(frozen=True, slots=True)
 class RayMap:
-    """A `mapper` for `survey.bottleneck.depth_sweep`: every item is a task of Ray, on one core.
+    """A `mapper` for `theory.bottleneck.depth_sweep`: every item is a task of Ray, on one core.
 
     Attributes:
         address: Of a cluster; without, the one that runs already, or one on this machine.

@@ -1,6 +1,5 @@
 """Reference networks of the four papers."""
 
-from sigmascope.networks import chains
 from sigmascope.networks.convolutional import VGG, ResidualBlock, ResNet, resnet, vgg
 from sigmascope.networks.layers import (
     Abs,
@@ -28,7 +27,6 @@ __all__ = [
     "UncentredBatchNorm",
     "activation_layer",
     "build",
-    "chains",
     "is_activation",
     "mlp",
     "options",

@@ -1,16 +1,6 @@
 """Models in, matrices and operators out."""
 
-from sigmascope.probes import (
-    curvature,
-    execution,
-    jacobian,
-    neuron_graph,
-    piecewise_affine,
-    samples,
-    sequences,
-    structure,
-    symmetry,
-)
+from sigmascope.probes import curvature, execution, jacobian, samples, sequences, structure
 from sigmascope.probes.subject import OUTPUT, Subject
 from sigmascope.probes.weights import (
     Weight,
@@ -29,12 +19,9 @@ __all__ = [
     "curvature",
     "execution",
     "jacobian",
-    "neuron_graph",
-    "piecewise_affine",
     "samples",
     "sequences",
     "structure",
-    "symmetry",
     "weight_spectra",
     "weights",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from jaxtyping import Float64
@@ -65,7 +65,6 @@ from sigmascope.probes.jacobian.samples import (
     mixing,
     with_leaves,
 )
-from sigmascope.probes.piecewise_affine.segments import AffineMap, local_affine
 from sigmascope.probes.samples import (
     Batch,
     Loss,
@@ -90,7 +89,6 @@ from sigmascope.probes.structure.operations import (
     closing_operation,
     squashes,
 )
-from sigmascope.probes.symmetry.families import Symmetries, symmetries
 from sigmascope.probes.tape import (
     SMALL,
     Scene,
@@ -297,12 +295,6 @@ class Observed:
         """The plain stack of layers that the model is; or why it is none."""
         with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
             return stack_of(self.model, self.calls, self.batch, self.output)
-
-    @cached_property
-    def symmetries(self) -> Symmetries:
-        """How the weights may be rescaled without changing what the model computes."""
-        _ = self._trace  # which refuses what the model or the loss misreads
-        return symmetries(self.model, self.batch, targets=self.targets, loss=self.loss)
 
 
 # ------------------------------------------------------------------------------
@@ -728,6 +720,16 @@ class Subject(Runs):
         Refusal: If the model or the batch cannot be measured.
     """
 
+    def once(self, read: Callable[[Self], T]) -> T:
+        """What a function reads of this subject; it is called the first time, and never again."""
+        if read not in self._read:
+            self._read[read] = read(self)
+        return self._read[read]
+
+    @cached_property
+    def _read(self) -> dict[Callable[..., Any], Any]:
+        return {}
+
     @property
     def scene(self) -> Scene:
         """The samples, and how the model is run on them."""
@@ -842,25 +844,3 @@ class Subject(Runs):
         columns = self.output.numel() // self.count
         owned = chosen_parameters(self.model, layers)
         return tangent_kernel(self._scene, owned, outputs=columns)
-
-    def local_affine(
-        self, index: int = 0, *, start: str | None = None, stop: str | None = None
-    ) -> AffineMap:
-        """The affine map around one sample of a batch that is a tensor; see `local_affine`.
-
-        Args:
-            index: Which sample.
-            start: As for `local_affine`.
-            stop: As for `local_affine`.
-
-        Raises:
-            Refusal: If there is no such sample, or the network is not piecewise affine.
-        """
-        if not isinstance(self.batch, Tensor) or not 0 <= index < self.count or self.batch_dim:
-            raise Refusal(
-                f"The affine map is that around one of the samples of a tensor, got sample {index} "
-                f"of {self.count} in a {type(self.batch).__name__}. Use "
-                "`probes.piecewise_affine.local_affine`."
-            )
-        self._require_apart("local_affine")
-        return local_affine(self.model, self.batch[index : index + 1], start, stop)

@@ -11,10 +11,9 @@ from dataclasses import fields
 from functools import singledispatch
 from typing import Any
 
-from sigmascope.diagnosis import Bottleneck, Diagnosis, Treatment, judge
+from sigmascope.diagnosis import Diagnosis, Treatment, judge
 from sigmascope.diagnosis.compression import Compression
 from sigmascope.diagnosis.cures import Cures
-from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.records import Finding, Profile
 from sigmascope.records.encoding import encoded, strict
@@ -36,10 +35,10 @@ from sigmascope.report.results import (
     thinned,
 )
 from sigmascope.report.schema import VERSION
-from sigmascope.survey import Comparison
-from sigmascope.survey.bottleneck import DepthSweep, Prediction
-from sigmascope.survey.landscape import Bends, Landscape, LayerCurvature, Regions, Surface
-from sigmascope.theory import le2022, riedi2022
+from sigmascope.theory import Comparison, le2022, riedi2022
+from sigmascope.theory.bottleneck import Bottleneck, DepthSweep, Prediction
+from sigmascope.theory.landscape import Bends, Landscape, LayerCurvature, Regions, Surface
+from sigmascope.theory.le2022.conservation import broken_balances
 from sigmascope.watching import Parting
 
 

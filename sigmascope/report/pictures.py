@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from sigmascope.gate import Refusal, printable
-from sigmascope.probes.neuron_graph import Tree, TreeNetwork
 from sigmascope.report.terminal.console import compact
+from sigmascope.theory.neuron_graph import Tree, TreeNetwork
 
 __all__ = ["coordinates_picture", "tree_picture"]
 
@@ -25,7 +25,7 @@ def coordinates_picture(
     """Samples in the first two coordinates of a representation, as SVG.
 
     Args:
-        points: A row a sample, from `survey.bottleneck.coordinates` or a network of a sweep.
+        points: A row a sample, from `theory.bottleneck.coordinates` or a network of a sweep.
         title: What they are.
         targets: Colours: by class, or from the least value (blue) to the largest (red) of the
             first column.
@@ -78,7 +78,7 @@ def tree_picture(network: TreeNetwork, *, names: tuple[str, ...] = ()) -> str:
     """The tree as SVG: the output on top, a leaf for each path, edges by the sign of their weight.
 
     Args:
-        network: From `probes.neuron_graph.tree_network` or `probes.neuron_graph.pull_back`.
+        network: From `theory.neuron_graph.tree_network` or `theory.neuron_graph.pull_back`.
         names: Of the inputs, in their order; x0, x1, ... if not given.
 
     Raises:

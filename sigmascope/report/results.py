@@ -16,8 +16,8 @@ from sigmascope.diagnosis.rules import Unheard, unheard
 from sigmascope.linalg.krylov import Density
 from sigmascope.records import EVERY, Check, Estimate, Finding, Profile, Reading, Skipped, Verdict
 from sigmascope.records.encoding import encoded, strict
-from sigmascope.survey.bottleneck import Prediction
-from sigmascope.survey.landscape import Bends, Regions, Surface
+from sigmascope.theory.bottleneck import Prediction
+from sigmascope.theory.landscape import Bends, Regions, Surface
 
 # ------------------------------------------------------------------------------
 # Where on the depth axis a site lies.

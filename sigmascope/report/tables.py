@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sigmascope.diagnosis import Bottleneck, Diagnosis, Evidence, Treatment
+from sigmascope.diagnosis import Diagnosis, Treatment
 from sigmascope.diagnosis.compression import Compression, Truncation
 from sigmascope.diagnosis.cures import Cure, Cures
 from sigmascope.records import Check, Finding, Profile, Reading
@@ -14,10 +14,10 @@ from sigmascope.report.explanations import Explanation, Explanations
 from sigmascope.report.forms import json_form
 from sigmascope.report.results import Checks, depths
 from sigmascope.report.scans import columns, plan_columns
-from sigmascope.survey import Change, Comparison, compare
-from sigmascope.survey.bottleneck import DepthSweep, Trained
-from sigmascope.survey.landscape import Bend, Bends, Landscape, LayerCurvature
-from sigmascope.theory import le2022
+from sigmascope.survey import Change
+from sigmascope.theory import Comparison, compare, le2022
+from sigmascope.theory.bottleneck import Bottleneck, DepthSweep, Evidence, Trained
+from sigmascope.theory.landscape import Bend, Bends, Landscape, LayerCurvature
 from sigmascope.watching import Parted, Parting
 
 # Which of its parts are the rows of a result that is not one row itself.

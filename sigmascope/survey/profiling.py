@@ -2,15 +2,16 @@
 
 import platform
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sigmascope import gate, records, theory
+from sigmascope import gate, products, records
 from sigmascope.gate import Refusal, allowed, size_words
 from sigmascope.linalg.spectra import Work, counted
 from sigmascope.probes import Subject
@@ -19,14 +20,7 @@ from sigmascope.probes.samples import Batch, Loss, chosen, mapped, tensors
 from sigmascope.quantities import ALL, EVERY, View
 from sigmascope.records import Item, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.coverage import covered, tried
-from sigmascope.survey.views.balances import balance_items
-from sigmascope.survey.views.bottleneck import bottleneck_items
-from sigmascope.survey.views.conditioning import conditioning_items
-from sigmascope.survey.views.features import feature_items
-from sigmascope.survey.views.gradients import gradient_items
-from sigmascope.survey.views.representations import representation_items
-from sigmascope.survey.views.setup import setup_items
-from sigmascope.survey.views.weights import weight_items
+from sigmascope.survey.views.base import ProfileView
 
 # ------------------------------------------------------------------------------
 # Batches cut to the samples whose representations fit in the memory that is allowed.
@@ -105,21 +99,14 @@ def _shortened(t: Tensor, count: int, most: int) -> Tensor:
     return t
 
 
-PLAIN: frozenset[View] = frozenset(("representations", "weights"))  # which take no gradients
 Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
 
-VIEWS: Mapping[View, Callable[[Subject], Iterator[Item]]] = MappingProxyType(
-    {
-        "representations": representation_items,
-        "weights": weight_items,
-        "features": feature_items,
-        "gradients": gradient_items,
-        "setup": setup_items,
-        "balances": balance_items,
-        "bottleneck": bottleneck_items,
-        "conditioning": conditioning_items,
-    }
-)
+
+@cache
+def profile_views() -> Mapping[View, ProfileView]:
+    """Every view that there is, by name."""
+    declared = (module.VIEW for module in products.modules(products.VIEWS))
+    return MappingProxyType({view.name: view for view in declared})
 
 
 def profile(
@@ -197,8 +184,9 @@ def profile(
 def _measured(subject: Subject, wanted: list[View], tell: Progress, left: list[Skipped]) -> Profile:
     tell("forward pass", 0, len(wanted) + 2)
     layers, absent = covered(subject)
-    if not PLAIN.issuperset(wanted):
-        subject.require_gradients(do=f"ask for the views {' and '.join(sorted(PLAIN))} alone")
+    plain = {name for name, view in profile_views().items() if not view.differentiates}
+    if not plain.issuperset(wanted):
+        subject.require_gradients(do=f"ask for the views {' and '.join(sorted(plain))} alone")
     items: list[Item] = [*left, *absent]
     for done, view in enumerate(wanted, start=1):
         tell(view, done, len(wanted) + 2)
@@ -242,7 +230,7 @@ def _items(subject: Subject, view: View) -> list[Item]:
     # buffers and modes too are read as they are, not as another thread holds them; a loss may draw
     # random numbers
     with apart():
-        return [*tried(VIEWS[view](subject), view)]
+        return [*tried(profile_views()[view].items(subject), view)]
 
 
 def _checks(
@@ -251,12 +239,14 @@ def _checks(
     """Of each theorem by itself, so that one that fails costs no other."""
     checks: list[records.Check] = []
     failed: list[Skipped] = []
-    for name in (t.name for t in theory.OF_MODELS if set(t.views) <= set(views)):
+    every = (t for m in products.modules(products.THEOREMS) for t in m.OF_MODELS)
+    for theorem in (t for t in every if set(t.views) <= set(views)):
         try:
             with apart():
-                checks += theory.check(subject, only=[name])
+                checks += [bound.check() for bound in theorem.facts(subject)]
         except Exception as error:  # noqa: BLE001 (models fail in every way; the line says which)
-            failed.append(Skipped("(all layers)", f"theorem {name}", in_words(error)))
+            why = in_words(error)
+            failed.append(Skipped("(all layers)", f"theorem {theorem.name}", why))
     reasons = {f.why for f in failed}
     if len(failed) > 1 and len(reasons) == 1:  # one reason is one line
         failed = [Skipped("(all layers)", "theorems", reasons.pop())]

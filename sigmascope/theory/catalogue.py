@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterator
 
-from sigmascope.networks.chains import ChainStatistics
 from sigmascope.probes import Subject
 from sigmascope.records import Check
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
 from sigmascope.theory.bounds import Bound, OfFacts, OfModels
+from sigmascope.theory.random_chains import ChainStatistics
 
 OF_MODELS: tuple[type[OfModels], ...] = (
     daneshmand2020.RankParticipation,
@@ -75,6 +75,6 @@ def check_chain(chain: ChainStatistics) -> Iterator[Check]:
     """Check every theorem about the layers of a random chain with batch normalisation.
 
     Args:
-        chain: From `networks.chains.BatchNormChain.run`.
+        chain: From `theory.random_chains.BatchNormChain.run`.
     """
     return (bound.check() for theorem in OF_CHAINS for bound in theorem.facts(chain))

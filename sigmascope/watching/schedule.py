@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from sigmascope import products
 from sigmascope.gate import Refusal, printable
 from sigmascope.quantities import View
 from sigmascope.records import Skipped
@@ -21,7 +22,6 @@ from sigmascope.watching.probes import (
     Activations,
     Attention,
     Balances,
-    Conservation,
     Found,
     Gradients,
     Losses,
@@ -65,7 +65,7 @@ def chosen(
         processes: Those that train it.
         losses: What the training loop hands in; always there.
         probe: A batch that stays the same; without it there is no sharpness and no profile.
-        views: Of profiles; with `"balances"` conservation is followed too. None: `"features"`.
+        views: Of profiles, and of what is followed besides. None: `"features"`.
         every: Steps between two profiles; None for as many as the budget asks for.
         blocks: Of balances, whether pairs of units are followed too.
         compiled: Whether it is called through what `torch.compile` has made of it.
@@ -97,10 +97,11 @@ def chosen(
             found.append(Sharpness(model, places, probe, _generator()))
         if views:
             found.append(Profiles(model, probe, views))
-        if "balances" in views and (only is None or Conservation.name in only):
-            found.append(Conservation(model, probe, blocks=blocks))
+        for kind in _followed():
+            if kind.of_batch in views and (only is None or kind.name in only):
+                found.append(kind(model, probe, blocks=blocks))
         for each in found:
-            if every and isinstance(each, Profiles | Conservation):
+            if every and each.of_batch:
                 each.every, each.share = every, 0.0
     names = [p.name for p in found]
     unknown = [name for name in only or () if name not in names]
@@ -108,9 +109,18 @@ def chosen(
         raise Refusal(
             f"`only` must name some of {', '.join(names[1:])}, got {printable(unknown[0])!r}. "
             "`sharpness` needs `probe_batch`, `targets` and `loss`, `profile` needs `probe_batch`, "
-            "and `conservation` needs `probe_batch` and `views` with `balances`."
+            + ", ".join(
+                f"and `{k.name}` needs `probe_batch` and `views` with `{k.of_batch}`"
+                for k in _followed()
+            )
+            + "."
         )
     return [p for p in found if only is None or p is losses or p.name in only]
+
+
+def _followed() -> list[Any]:
+    """Kinds of probes that other products bring."""
+    return [module.PROBE for module in products.modules(products.FOLLOWED)]
 
 
 def _of_training(model: nn.Module, places: Sequence[Place], processes: Processes) -> list[Probe]:

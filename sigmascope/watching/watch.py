@@ -23,14 +23,13 @@ from sigmascope import quantities as q
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped
-from sigmascope.theory.le2022.conservation import Drift
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.budget import require_share
 from sigmascope.watching.extra_passes import Again
 from sigmascope.watching.hooks import is_compiled, removed
 from sigmascope.watching.looks import OWN, Column, Sink, one_line
 from sigmascope.watching.parameters import Added, all_of_torch, places
-from sigmascope.watching.probes import Conservation, Found, Losses, ProbeBatch
+from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
 from sigmascope.watching.run_files import Filing, about_of, opened
 from sigmascope.watching.schedule import Rounds, chosen
@@ -120,7 +119,6 @@ class Watch(Closing):
         wanted: Any = {"views": views, "every": every, "blocks": blocks, "only": only}
         of: Any = {"probe": probe, "compiled": compiled}
         probes = chosen(inner, found, processes, losses, **of, **wanted)
-        self._conservation = next((p for p in probes if isinstance(p, Conservation)), None)
         about = about_of(inner, trained, budget=budget, processes=processes.count)
         files, step = opened(run, inner, about, processes, start)
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock, means)
@@ -134,8 +132,9 @@ class Watch(Closing):
         self._hearing = self._joint or Hearing(*heard, **hear)
         self._trained, self._over, self._added = trained, False, Added(trained)
         self._inputs = Inputs.of(inner, self._alarms, probes, **timed)
-        if self._conservation:  # after all that may refuse, and before the steps are counted
-            self._conservation.follow(trained)
+        self._probes = probes
+        for each in probes:  # after all that may refuse, and before the steps are counted
+            each.follow(trained)
         self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
         self._told = self._in_force = tuple[Finding, ...]()
         self._handles = list[RemovableHandle]()
@@ -176,20 +175,20 @@ class Watch(Closing):
         purses = self._rounds.purses
         return (purses.spent + self._filing.spent) / purses.trained if purses.trained else 0.0
 
-    def drifts(self) -> tuple[Drift, ...]:
+    def drifts(self) -> tuple[Any, ...]:
         """With the view `"balances"`, each balance with its drift and a verdict; else none.
 
         Balances drift from where they were when the watch began, by what the steps since explain,
-        or not: `diagnosis.rules.broken_balances` says what broke one. There are none, too, once a
-        step could not be followed, which the log says.
+        or not (`theory.le2022.conservation.Drift`; `broken_balances` there says what broke one).
+        There are none, too, once a step could not be followed, which the log says.
         """
-        return self._conservation.drifts() if self._conservation else ()
+        return tuple(drift for probe in self._probes for drift in probe.drifts())
 
     def close(self) -> None:
         """File what was read last, and take every hook away."""
         self._counting.remove()
-        if self._conservation:
-            self._conservation.end()
+        for each in self._probes:
+            each.end()
         removed(self._handles)
         self._inputs.close()
         self._end()

@@ -6,8 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from sigmascope.networks.chains import BatchNormChain, Weights
 from sigmascope.records import Estimate
+from sigmascope.theory.random_chains import BatchNormChain, Weights
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, generator_of, untested
 
 FULL = {"widths": [8, 16, 32, 64, 128, 256], "gammas": [0.05, 0.1, 0.5, 1, "inf"]}

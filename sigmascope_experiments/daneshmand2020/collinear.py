@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sigmascope.networks.chains import BatchNormChain
+from sigmascope.theory.random_chains import BatchNormChain
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task
 
 WIDTH, TOP, NOISE = 32, 10, 1e-3

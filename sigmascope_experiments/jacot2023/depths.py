@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sigmascope import survey
+from sigmascope import theory
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task, norm_claim, norm_excess, stack
 
@@ -35,7 +35,7 @@ def row(task: Task, _: Path | None) -> Row:
         kept.append(stack(depth, generator))  # trained in place
         return kept[-1]
 
-    (network,) = survey.bottleneck.depth_sweep(factory, x, y, **sizes).networks
+    (network,) = theory.bottleneck.depth_sweep(factory, x, y, **sizes).networks
     return {
         "rank": list(network.rank),
         "dimension": list(network.dimension),
@@ -47,9 +47,9 @@ def row(task: Task, _: Path | None) -> Row:
     }
 
 
-def _networks(rows: list[Row]) -> list[survey.bottleneck.Trained]:
+def _networks(rows: list[Row]) -> list[theory.bottleneck.Trained]:
     return [
-        survey.bottleneck.Trained(
+        theory.bottleneck.Trained(
             r["task"]["depth"],
             RIDGE,
             r["task"]["data"],
@@ -91,7 +91,7 @@ def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
 def _trained_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     draws = range(config["draws"])
     mine = [[r for r in rows if r["task"]["data"] == data] for data in draws]
-    sweeps = [survey.bottleneck.read_sweep(_networks(many)) for many in mine]
+    sweeps = [theory.bottleneck.read_sweep(_networks(many)) for many in mine]
     ranks = [[n.rank[0] for n in s.networks if n.fits] for s in sweeps]
     yield Claim(
         "the rank of networks that fit falls with depth, by one exception a draw at most",

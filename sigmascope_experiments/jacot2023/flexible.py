@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sigmascope import networks
+from sigmascope import theory
 from sigmascope.probes import Subject
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task
 
@@ -25,10 +25,13 @@ def tasks(config: Config) -> list[Task]:
 def row(task: Task, _: Path | None) -> Row:
     """Excess of the squared norm over `3 L`; of short networks also measured, with the function."""
     depth, eps = task["depth"], task["depth"] ** -task["gamma"]
-    found: Row = {"excess": networks.chains.counterexample_excess(depth, eps), "log steepness": 0.0}
+    found: Row = {
+        "excess": theory.random_chains.counterexample_excess(depth, eps),
+        "log steepness": 0.0,
+    }
     found["log steepness"] = (depth - 2) * eps / 2
     if depth <= BUILT and found["log steepness"] < 20:
-        net = networks.chains.lipschitz_counterexample(depth, eps=eps)
+        net = theory.random_chains.lipschitz_counterexample(depth, eps=eps)
         x = torch.rand(200, 3, generator=torch.Generator().manual_seed(depth), dtype=torch.float64)
         expected = torch.stack([x[:, 0], x[:, 1], x[:, 2] + (x[:, 0] - x[:, 1]).clamp(min=0)], 1)
         stack = Subject(net, x).stack

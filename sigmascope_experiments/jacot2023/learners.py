@@ -7,7 +7,7 @@ from typing import Any, final
 import torch
 from torch import nn
 
-from sigmascope import survey
+from sigmascope import theory
 from sigmascope.theory import jacot2023
 from sigmascope_experiments.figures import Task
 from sigmascope_experiments.jacot2023.tasks import stack
@@ -42,7 +42,7 @@ class Learned:
             inputs=settings["dimension"],
             width=settings["width"],
         )
-        survey.bottleneck.settle(
+        theory.bottleneck.settle(
             self.model,
             x[:count],
             y[:count],

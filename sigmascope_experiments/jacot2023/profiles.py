@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sigmascope import survey
+from sigmascope import theory
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task, norm_claim, norm_excess, stack
 
@@ -25,7 +25,7 @@ def row(task: Task, _: Path | None) -> Row:
     """Singular values of every weight."""
     x, y = bottleneck_task(0, rank=RANK)
     model = stack(task["depth"], torch.Generator().manual_seed(1_000_003 * task["depth"]))
-    survey.bottleneck.settle(model, x, y, steps=task["steps"])
+    theory.bottleneck.settle(model, x, y, steps=task["steps"])
     weights = [m.weight.detach().double() for m in model if isinstance(m, nn.Linear)]
     return {
         "excess": norm_excess(model, x),

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sigmascope import diagnosis, survey
+from sigmascope import theory
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task, norm_claim, norm_excess, stack
 
@@ -39,8 +39,8 @@ def row(task: Task, _: Path | None) -> Row:
     x, y = bottleneck_task(task["seed"], rank=task["rank"], inputs=SIDE**2, **sizes)
     side = SIDE if task["convolution"] else None
     model = stack(task["depth"], g, inputs=SIDE**2, width=width, side=side)
-    survey.bottleneck.settle(model, x, y, ridge=5e-4, steps=task["steps"])
-    found = diagnosis.bottleneck(model, x[:128], targets=y[:128])
+    theory.bottleneck.settle(model, x, y, ridge=5e-4, steps=task["steps"])
+    found = theory.bottleneck.bottleneck(model, x[:128], targets=y[:128])
     weights = [e.estimate.value for e in found.evidence if e.name == "relative weight rank"]
     narrowest = [e.estimate.value for e in found.evidence if e.name == "written rank"]
     plain = None if task["convolution"] else norm_excess(model, x)

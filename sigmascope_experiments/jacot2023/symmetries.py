@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope import survey
+from sigmascope import theory
 from sigmascope.theory import jacot2023
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope_experiments.jacot2023.learners import learned
@@ -38,18 +38,18 @@ def paths_row(task: Task, _: Path | None) -> Row:
     found = learned(task)
     held = found.held_out
     starts = held.starts.float()
-    now = survey.bottleneck.coordinates(found.model, starts)
-    step = survey.bottleneck.self_consistency(found.model, starts, held.moved(held.starts).float())
+    now = theory.bottleneck.coordinates(found.model, starts)
+    step = theory.bottleneck.self_consistency(found.model, starts, held.moved(held.starts).float())
     v, paths = held.starts[:12], []
     for _step in range(20):
         paths.append(now.of(_read(found.model, v, now.site)).tolist())
         v = held.moved(v)
     told = [
-        survey.bottleneck.explained(now.values, held.statistics(held.starts)[:, [i]]).value
+        theory.bottleneck.explained(now.values, held.statistics(held.starts)[:, [i]]).value
         for i in (0, 1)
     ]
     raw = [
-        survey.bottleneck.explained(held.starts, held.statistics(held.starts)[:, [i]]).value
+        theory.bottleneck.explained(held.starts, held.statistics(held.starts)[:, [i]]).value
         for i in (0, 1)
     ]
     quiet = replace(held, noise=torch.zeros_like(held.noise))
@@ -74,7 +74,7 @@ def orbits_row(task: Task, _: Path | None) -> Row:
     held = found.held_out
     g = torch.Generator().manual_seed(7)
     orbits = held.orbits(held.starts[:200], ROTATED, generator=g).float()
-    variance = survey.bottleneck.orbit_variance(found.model, orbits)
+    variance = theory.bottleneck.orbit_variance(found.model, orbits)
     w = held.axis
     basis = torch.linalg.svd(w[None])[2][1:3]  # two directions across the axis
     line = torch.linspace(-1.5, 1.5, GRID, dtype=torch.float64)
@@ -97,7 +97,7 @@ def orbits_row(task: Task, _: Path | None) -> Row:
 
 
 def _read(model: nn.Module, v: Tensor, site: str) -> Tensor:
-    return survey.bottleneck.representations(model, v.float())[site]
+    return theory.bottleneck.representations(model, v.float())[site]
 
 
 def plot_weights(rows: list[Row], canvas: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope import probes, survey
+from sigmascope import probes, theory
 from sigmascope.theory import le2022
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope_experiments.le2022.nets import descend, logistic
@@ -89,7 +89,7 @@ def row(task: Task, folder: Path | None) -> Row:
 
 def _ratios(net: nn.Module) -> list[float]:
     """Of the first two dense layers; the last is a row, always of rank one."""
-    readings = survey.compare(dict(net.state_dict()), dict(net.state_dict())).changes
+    readings = theory.compare(dict(net.state_dict()), dict(net.state_dict())).changes
     found = [c for c in readings if c.quantity == "operator-to-Frobenius ratio"]
     return [c.after.value for c in found][-2:]
 

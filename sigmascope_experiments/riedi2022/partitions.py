@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sigmascope import networks, probes
+from sigmascope import networks, theory
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, generator_of
 
 WIDTH, DEPTH, HALF = 3, 3, 2.0
@@ -28,7 +28,7 @@ def row(task: Task, _: Path | None) -> Row:
                 p.normal_(generator=g)
     zero = torch.zeros(1, 2, dtype=torch.float64)
     axes = HALF * torch.eye(2, dtype=torch.float64)
-    found = probes.piecewise_affine.partition(net, zero, axes[:1], axes[1:])
+    found = theory.piecewise_affine.partition(net, zero, axes[:1], axes[1:])
     areas = [_area(p) for p in found.polygons]
     return {
         "counts": list(found.counts),
@@ -62,7 +62,7 @@ def _patterns(net: torch.nn.Module, points: int) -> int:
     return len(torch.cat(on, dim=1).unique(dim=0))
 
 
-def _open_ends(found: probes.piecewise_affine.Partition) -> float:
+def _open_ends(found: theory.piecewise_affine.Partition) -> float:
     """How far the end of a cut is at most from the border or from a cut of an earlier layer.
 
     A boundary runs on across boundaries of its own layer; it may only bend at earlier ones.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, survey
+from sigmascope import networks, theory
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, generator_of, only_if
 from sigmascope_experiments.seeds import at_least
 from sigmascope_experiments.training import epoch, split
@@ -47,7 +47,7 @@ def row(task: Task, folder: Path | None) -> Row:
     ]
     found: Row = {"loss": curve[-1][0], "accuracy": curve[-1][1]}
     for name, training in (("batch", True), ("running", False)):
-        surface = survey.landscape.loss_surface(
+        surface = theory.landscape.loss_surface(
             model.train(training),
             data.x[:PROBE],
             targets=data.y[:PROBE],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sigmascope import survey
+from sigmascope import theory
 from sigmascope.scanning import scan
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task, stack
 
@@ -22,12 +22,12 @@ def test_a_sweep_on_ray_is_the_same(tmp_path):
     of = {"depths": [2, 3], "steps": 20}
     ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
     try:
-        shared = survey.bottleneck.depth_sweep(
+        shared = theory.bottleneck.depth_sweep(
             stack, x, y, **of, mapper=RayMap(), file=tmp_path / "a.jsonl"
         )
     finally:
         ray.shutdown()
-    assert shared == survey.bottleneck.depth_sweep(stack, x, y, **of)
+    assert shared == theory.bottleneck.depth_sweep(stack, x, y, **of)
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 1 + 2
 
 

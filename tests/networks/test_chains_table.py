@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from sigmascope.networks.chains import BatchNormChain
+from sigmascope.theory.random_chains import BatchNormChain
 
 INF = math.inf
 # width, gamma, weights: alpha, E|M|^2, E r, mean soft rank at 1/2, each with its standard error

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import diagnosis, survey
+from sigmascope import diagnosis, theory
 from sigmascope.records import Estimate, Profile, Reading
 from sigmascope.report import table
 from sigmascope.theory import le2022
@@ -44,7 +44,7 @@ def test_sites_without_layers_are_numbered_as_they_come():
 
 def curved():
     y = torch.zeros(16, dtype=torch.long)
-    return survey.landscape.curvature(net(), X, targets=y, loss=F.cross_entropy)
+    return theory.landscape.curvature(net(), X, targets=y, loss=F.cross_entropy)
 
 
 def treated():
@@ -54,14 +54,17 @@ def treated():
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: survey.landscape.landscape(net(), X), {"site", "condition_value", "floor"}),
+        (lambda: theory.landscape.landscape(net(), X), {"site", "condition_value", "floor"}),
         (curved, {"site", "parameters", "top_high"}),
         (lambda: le2022.conservation.conserved(net(), X), {"kind", "tensors", "formula", "rate"}),
-        (lambda: survey.compare(net(), net(), batch=X), {"site", "before_value", "after_risk"}),
-        (lambda: diagnosis.bottleneck(net(), X), {"name", "site", "estimate_value", "says"}),
+        (lambda: theory.compare(net(), net(), batch=X), {"site", "before_value", "after_risk"}),
+        (
+            lambda: theory.bottleneck.bottleneck(net(), X),
+            {"name", "site", "estimate_value", "says"},
+        ),
         (treated, {"site", "quantity", "before_value", "after_value"}),
         (
-            lambda: survey.bottleneck.predict(8, 4, layers=100, chains=2),
+            lambda: theory.bottleneck.predict(8, 4, layers=100, chains=2),
             {"width", "gap_value", "chain_soft_rank_low"},
         ),
     ],

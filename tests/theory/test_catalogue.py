@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope import networks
+from sigmascope import networks, theory
 from sigmascope.probes import Subject
 from sigmascope.records import Verdict
 from sigmascope.theory import THEOREMS, check, check_chain, riedi2022
@@ -37,7 +37,7 @@ def told():
             p.data.mul_(scale)
         yield from check(Subject(model, x.double(), y.double(), nn.functional.mse_loss))
     for width in (3, 8):
-        chain = networks.chains.BatchNormChain(width, 0.3, generator=g)
+        chain = theory.random_chains.BatchNormChain(width, 0.3, generator=g)
         yield from check_chain(chain.run(200))
     for scale in (0.1, 5.0):
         M = scale * torch.randn(6, 6, generator=g)

@@ -2,7 +2,6 @@
 
 from sigmascope.diagnosis.rules.catalogue import KINDS, RULES, SPEAKS, Unheard, unheard
 from sigmascope.diagnosis.rules.outputs import UNFIT
-from sigmascope.diagnosis.rules.theorems import broken_balances
 
 __all__ = [
     "KINDS",
@@ -10,6 +9,5 @@ __all__ = [
     "SPEAKS",
     "UNFIT",
     "Unheard",
-    "broken_balances",
     "unheard",
 ]

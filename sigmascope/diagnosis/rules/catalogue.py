@@ -111,7 +111,7 @@ NO_PROGRESS = Kind(
     "Fitted to trained networks, docs/trainability.md",
     of_any=True,
 )
-KINDS: tuple[Kind, ...] = (*kinds_of(RULES), NO_PROGRESS, theorems.BALANCE_BROKEN)
+KINDS: tuple[Kind, ...] = (*kinds_of(RULES), NO_PROGRESS)
 
 SPEAKS = {"task": "outputs, targets and loss", "training": "how the program trains"}
 

@@ -1,14 +1,14 @@
 """Rules on the views of three papers: balances, inner dimension, condition of learning."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.trends import over_depth
-from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, Verdict, rule
-from sigmascope.theory import le2022
+from sigmascope.records import Finding, Kind, Profile, Reading, Verdict, rule
 
 LE = "Le & Jegelka 2022"
 RANK_ONE = 0.95  # of the squared Frobenius norm in one direction
+RATE = "balance-rate"  # the theorem, in `theory.le2022.conservation`
 NEAR, APART = 0.8, 0.5  # ratios from which layers should align; alignment that is none
 
 
@@ -150,10 +150,7 @@ WRONG_BACKWARD = Kind(
 def wrong_backward(profile: Profile) -> Iterator[Finding]:
     """Balances that the forward pass promises and the gradient does not keep."""
     for check in profile.checks:
-        if (
-            check.theorem == le2022.conservation.BalanceRate.name
-            and check.verdict == Verdict.VIOLATED
-        ):
+        if check.theorem == RATE and check.verdict == Verdict.VIOLATED:
             assert check.measured is not None  # a violated theorem has been asked for it
             rate = Reading(check.site, q.BALANCE_RATE, check.measured, "balances")
             yield WRONG_BACKWARD.finding(
@@ -168,47 +165,3 @@ def wrong_backward(profile: Profile) -> Iterator[Finding]:
                     "detach() and no_grad() between these layers.",
                 ),
             )
-
-
-BALANCE_BROKEN = Kind(
-    "balance-broken",
-    "a balance drifted otherwise than its recorded steps say, or further than the fall of the "
-    "loss allows (`diagnosis.rules.broken_balances`)",
-    f"{LE}, Theorem 1, in discrete time",
-)
-
-
-def broken_balances(drifts: Iterable[le2022.conservation.Drift]) -> tuple[Finding, ...]:
-    """A finding for every balance that training broke, with the reason where it was seen.
-
-    Args:
-        drifts: From a ledger, a watch or a comparison.
-
-    Source:
-        Le & Jegelka 2022, Theorem 1, in discrete time.
-    """
-    return tuple(_broken(d) for d in drifts if d.verdict == Verdict.VIOLATED)
-
-
-def _broken(drift: le2022.conservation.Drift) -> Finding:
-    evidence = Reading(
-        drift.site, q.BALANCE_DRIFT, Estimate.rounded(drift.drift, ulps=64), "balances"
-    )
-    since = "" if drift.since is None else f" (first seen after step {drift.since})"
-    why = (
-        f"Seen: {'; '.join(drift.suspects)}."
-        if drift.suspects
-        else "Gradients were changed between backward and step (clipping, scaling), or a backward "
-        "pass is not the derivative of its forward pass."
-    )
-    return BALANCE_BROKEN.finding(
-        drift.site,
-        "warning",
-        (evidence,),
-        f"The balance between {drift.site} is off by {drift.residual:.2g} from where its steps "
-        f"should have taken it, of which rounding explains {drift.allowed:.1g}{since}. {why}",
-        (
-            "Give both sides one learning rate, train both or none, and clip the gradient of all "
-            "parameters together; or accept that the balance is gone.",
-        ),
-    )

@@ -8,7 +8,7 @@ from sigmascope.gate import printable
 from sigmascope.report.forms import json_form
 from sigmascope.report.pages.html import write_page
 from sigmascope.report.results import LAYER_NUMBERS, Scenery
-from sigmascope.survey.landscape import Landscape
+from sigmascope.theory.landscape import Landscape
 
 _SCRIPTS = ("words.js", "theme.js", "plots.js", "scenes.js", "landscape.js")
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis import Bottleneck, Evidence
 from sigmascope.gate import printable
 from sigmascope.records import Estimate, Profile, View
 from sigmascope.report.results import Checks, predicted
 from sigmascope.report.terminal.console import Part, compact, measured, shortened
 from sigmascope.report.terminal.screens import Screen, grid, parts, section, shortlist
-from sigmascope.survey.bottleneck import DepthSweep, Prediction
 from sigmascope.theory import le2022
+from sigmascope.theory.bottleneck import Bottleneck, DepthSweep, Evidence, Prediction
 
 # ------------------------------------------------------------------------------
 # The inner dimension of a network.

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.diagnosis.rules import broken_balances
 from sigmascope.gate import printable
 from sigmascope.records import Finding
 from sigmascope.report.terminal.console import Part, compact, measured, shortened
 from sigmascope.report.terminal.screens import Screen, grid, parts, section, shortlist
-from sigmascope.survey import Change, Comparison
-from sigmascope.theory import le2022
+from sigmascope.survey import Change
+from sigmascope.theory import Comparison, le2022
+from sigmascope.theory.le2022.conservation import broken_balances
 from sigmascope.watching import AlarmSpan, Parted, Parting
 
 MOST = 12  # rows of a section, unless all are wanted

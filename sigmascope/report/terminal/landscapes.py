@@ -12,8 +12,8 @@ from sigmascope.records import Estimate
 from sigmascope.report.results import LAYER_NUMBERS, MATRICES, Scenery
 from sigmascope.report.terminal.console import Part, compact, matters, sparkline
 from sigmascope.report.terminal.screens import Screen, grid, parts, section
-from sigmascope.survey.landscape import Bends, Landscape, Regions, Surface
 from sigmascope.theory import riedi2022
+from sigmascope.theory.landscape import Bends, Landscape, Regions, Surface
 
 # ------------------------------------------------------------------------------
 # How well conditioned learning is.

@@ -17,6 +17,7 @@ from sigmascope.probes import Subject
 from sigmascope.probes.execution import module_name
 from sigmascope.probes.jacobian import Adjoint, Sweep
 from sigmascope.records import Estimate, Item, Reading, Skipped
+from sigmascope.survey.views.base import ProfileView
 
 RISK = 0.01  # chance that the interval of a sampled quantity misses
 LAYERS = 4  # whose roundings are as large as all together, of which some cancel
@@ -226,3 +227,6 @@ def _owners(subject: Subject) -> dict[str, str]:
         owners[name] = next((first[p] for p in own if p in first), name)
         first.update({p: owners[name] for p in own if p not in first})
     return owners
+
+
+VIEW = ProfileView("features", feature_items)

@@ -16,8 +16,9 @@ from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import Dropped, dropped, plain, watching_dropout
 from sigmascope.probes.samples import chosen
-from sigmascope.probes.symmetry import reduced_gradients
+from sigmascope.probes.trial_gradients import reduced_gradients
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
+from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.task import FEWEST, MOST, NEIGHBOURS, neighbours, target_rows
 
 
@@ -148,7 +149,7 @@ def alike(subject: Subject) -> Iterator[tuple[str, int]]:
 # Readings of the first loss and its gradient, and of how much a test of targets could tell.
 
 
-VIEW: View = "setup"
+NAME: View = "setup"
 CLOSE = 1e-3  # of `log k`, by which a loss of equal scores shows that it is counted in nats
 DRAWS = 16  # random targets that a test must tell from chance
 PERMUTATIONS = 100
@@ -175,7 +176,7 @@ def _nats(subject: Subject, targets: Tensor) -> Iterator[Item]:
     counts = [k for k in sizes if k > 1 and abs(even - math.log(k)) <= CLOSE * math.log(k)]
     if counts and math.isfinite(now):
         excess = Estimate.rounded(now - even, ulps=2**20)
-        yield Reading("(loss)", q.NATS_OVER_EQUAL_SCORES, excess, VIEW)
+        yield Reading("(loss)", q.NATS_OVER_EQUAL_SCORES, excess, NAME)
 
 
 def polyak_items(subject: Subject, square: float) -> Iterator[Item]:
@@ -193,7 +194,7 @@ def polyak_items(subject: Subject, square: float) -> Iterator[Item]:
         now = float(subject.loss(subject.output.detach(), subject.targets))
     if 0 < square < math.inf and 0 < now < math.inf:
         step = Estimate.rounded(now / square, ulps=2**20)
-        yield Reading("(loss)", q.POLYAK_STEP, step, VIEW)
+        yield Reading("(loss)", q.POLYAK_STEP, step, NAME)
 
 
 def _power(subject: Subject, targets: Tensor) -> Iterator[Item]:
@@ -206,8 +207,8 @@ def _power(subject: Subject, targets: Tensor) -> Iterator[Item]:
     limits = neighbour_limits(rows, wanted)
     if limits is not None:
         told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)
-        yield Reading(first, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, VIEW)
-        yield Reading(first, q.TOLD_OF_SMOOTH_TARGETS, control, VIEW)
+        yield Reading(first, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, NAME)
+        yield Reading(first, q.TOLD_OF_SMOOTH_TARGETS, control, NAME)
 
 
 def neighbour_limits(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> tuple[float, float] | None:
@@ -249,3 +250,6 @@ def _agreement(
         [told(Y[torch.randperm(len(Y), generator=generator)]) for _ in range(PERMUTATIONS)]
     )
     return told(Y) - float(chance.mean()), float(chance.std())
+
+
+VIEW = ProfileView("gradients", gradient_items)

@@ -13,8 +13,9 @@ from sigmascope.linalg import (
 )
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Spectra
-from sigmascope.probes.symmetry import reduced_gradients
+from sigmascope.probes.trial_gradients import reduced_gradients
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
+from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, zero_weights
 
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
@@ -107,3 +108,6 @@ def _variation(found: Spectra) -> Estimate | None:
         return None
     value, noise = part / whole, ROUNDINGS * found.precision
     return Estimate(value, max(value - noise, 0.0), value + noise, f"gram, rounding {noise:.1g}")
+
+
+VIEW = ProfileView("representations", representation_items, differentiates=False)

@@ -24,9 +24,10 @@ from sigmascope.probes.sequences import (
     ordered,
     step_gradients,
 )
-from sigmascope.probes.symmetry import reduced_gradients
+from sigmascope.probes.trial_gradients import reduced_gradients
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import differentiated, tried
+from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.gradients import (
     Gradient,
     Gradients,
@@ -41,7 +42,7 @@ from sigmascope.survey.views.task import target_rows, task_items
 # Readings of sequence models: what targets are copies of, later inputs, padding.
 
 
-VIEW: q.View = "setup"
+NAME: q.View = "setup"
 MOSTLY = 0.5  # of the targets, that must be the next inputs for an order to be asked for
 
 
@@ -64,14 +65,14 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
     for pair in pairs:
         site = f"(input {pair.name})" if pair.name else "(input)"
         for quantity, share in ((q.TARGETS_THAT_ARE_INPUTS, pair.same), (q.NEXT_INPUTS, pair.next)):
-            yield Reading(site, quantity, Estimate.exactly(share), VIEW)
+            yield Reading(site, quantity, Estimate.exactly(share), NAME)
         chance = Estimate.exactly(pair.chance)
-        yield Reading(site, q.CHANCE_COPIES, chance, VIEW)
+        yield Reading(site, q.CHANCE_COPIES, chance, NAME)
         if pair.next > max(MOSTLY, 2 * pair.chance):
             change = later_inputs(subject.scene, subject.output, name=pair.name)
             if change is not None:
                 estimate = Estimate.rounded(change, ulps=2**20)
-                yield Reading(site, q.DEPENDENCE_ON_LATER_INPUTS, estimate, VIEW)
+                yield Reading(site, q.DEPENDENCE_ON_LATER_INPUTS, estimate, NAME)
 
 
 def _padding(targets: Tensor, looks: Tensor, shift: int) -> Iterator[Item]:
@@ -82,7 +83,7 @@ def _padding(targets: Tensor, looks: Tensor, shift: int) -> Iterator[Item]:
     aligned[:, :width] = where.cpu()[:, shift : shift + width]
     share = float((aligned & looks).sum()) / float(looks.sum())
     if share > 0:
-        yield Reading("(targets)", q.COUNTED_PADDING, Estimate.exactly(share), VIEW, f"id {id_}")
+        yield Reading("(targets)", q.COUNTED_PADDING, Estimate.exactly(share), NAME, f"id {id_}")
 
 
 # ------------------------------------------------------------------------------
@@ -103,10 +104,10 @@ def recurrence_items(subject: Subject) -> Iterator[Item]:
             continue
         steps = call.input.shape[1 if layer.batch_first else 0]
         if steps >= FEWEST and sums.is_finite(call.input):
-            yield Reading(call.site, q.STEPS, Estimate.exactly(steps), VIEW)
+            yield Reading(call.site, q.STEPS, Estimate.exactly(steps), NAME)
             generator = subject.generator or torch.Generator().manual_seed(0)
             found = step_gradients(layer, call.input, generator=generator)
-            yield Reading(call.site, q.STEP_FACTOR, found.factor(), VIEW)
+            yield Reading(call.site, q.STEP_FACTOR, found.factor(), NAME)
 
 
 # ------------------------------------------------------------------------------
@@ -129,13 +130,13 @@ def repeat_items(subject: Subject) -> Iterator[Item]:
     found = int(groups.max()) + 1
     most = found if whole else subject.count
     how = "exact" if whole else "parts that are not counted by samples may tell them apart"
-    yield Reading("(inputs)", q.DISTINCT_SAMPLES, Estimate(found, found, most, how), VIEW)
+    yield Reading("(inputs)", q.DISTINCT_SAMPLES, Estimate(found, found, most, how), NAME)
     if whole and 1 < found < subject.count and isinstance(subject.targets, Tensor):
         wanted = target_rows(subject.targets, subject.count)
         if wanted is not None:
             untold = Estimate.within(untold_share(groups, wanted), ROUNDING_OF_MEANS)
             clipped = untold.at_least(0.0).at_most(1.0)
-            yield Reading("(targets)", q.CONTRADICTED_TARGETS, clipped, VIEW)
+            yield Reading("(targets)", q.CONTRADICTED_TARGETS, clipped, NAME)
 
 
 def sample_groups(subject: Subject) -> tuple[Int64[Tensor, " n"] | None, bool]:
@@ -196,7 +197,7 @@ def dependence_items(subject: Subject, places: Callable[[], tuple[Dropped, ...]]
 def _affine_stretches(subject: Subject) -> Iterator[Item]:
     for pair in subject.linear_pairs:
         spare = Estimate.exactly(pair.spare)
-        yield Reading(pair.second, q.SPARE_WIDTH, spare, VIEW, f"after {pair.first}")
+        yield Reading(pair.second, q.SPARE_WIDTH, spare, NAME, f"after {pair.first}")
 
 
 def _mixed(subject: Subject) -> Iterator[Item]:
@@ -204,7 +205,7 @@ def _mixed(subject: Subject) -> Iterator[Item]:
     if extent is not None:
         form = "pairs" if extent.compares else "rows"
         change = Estimate.rounded(extent.change, ulps=2**20)
-        yield Reading("(model)", q.DEPENDENCE_ON_OTHER_SAMPLES, change, VIEW, form)
+        yield Reading("(model)", q.DEPENDENCE_ON_OTHER_SAMPLES, change, NAME, form)
 
 
 def _unused(subject: Subject) -> Iterator[Item]:
@@ -216,20 +217,20 @@ def _unused(subject: Subject) -> Iterator[Item]:
         own = {f"{name}.{key}": p for key, p in module.named_parameters() if p.requires_grad}
         elsewhere = outside & own.keys() or any(id(p) in shared for p in own.values())
         if own and name not in called and not elsewhere:
-            yield Reading(name, q.TIMES_CALLED, Estimate.exactly(0.0), VIEW)
+            yield Reading(name, q.TIMES_CALLED, Estimate.exactly(0.0), NAME)
 
 
 def _dropped(places: Callable[[], tuple[Dropped, ...]]) -> Iterator[Item]:
     for place in places():
         share = Estimate.exactly(place.share)
-        yield Reading(place.site or "(model)", q.DROPPED_SHARE, share, VIEW)
+        yield Reading(place.site or "(model)", q.DROPPED_SHARE, share, NAME)
 
 
 def _misfit(subject: Subject) -> Iterator[Item]:
     """Mean squares of what batch normalisers in evaluation mode make of this batch."""
     held = {module_name(c.site) for c in subject.normalised if uses_batch_statistics(c.module)}
     if held:
-        yield Reading("(model)", q.BATCH_STATISTICS, Estimate.exactly(len(held)), VIEW)
+        yield Reading("(model)", q.BATCH_STATISTICS, Estimate.exactly(len(held)), NAME)
     for call in subject.normalised:
         module, x = call.module, call.input
         if not isinstance(module, _BatchNorm) or module.training or call.spoiled:
@@ -242,7 +243,7 @@ def _misfit(subject: Subject) -> Iterator[Item]:
             columns = x.detach().double().transpose(0, 1).flatten(1)
             centre, scale = mean.double()[:, None], variance.double() + module.eps
             size = sums.median((columns - centre).square().mean(1) / scale)
-            yield Reading(call.site, q.NORMALISED_SQUARE, Estimate.rounded(size, ulps=2**20), VIEW)
+            yield Reading(call.site, q.NORMALISED_SQUARE, Estimate.rounded(size, ulps=2**20), NAME)
 
 
 def untouched(module: _BatchNorm) -> bool:
@@ -284,7 +285,7 @@ def _branches(subject: Subject) -> Iterator[Item]:
     for branch in subject.branches:
         if math.isfinite(branch.strength):  # not of a stream that is zero, or overflows
             size = Estimate.rounded(branch.strength, ulps=64)
-            yield Reading(branch.site or "(sum)", q.BRANCH_STRENGTH, size, VIEW)
+            yield Reading(branch.site or "(sum)", q.BRANCH_STRENGTH, size, NAME)
 
 
 def _sizes(subject: Subject) -> Iterator[Item]:
@@ -301,21 +302,21 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             apart = _size(_centred(a))
             if apart > ROUNDING * _size(a):
                 gain = Estimate.rounded(_size(_centred(b)) / apart, ulps=64)
-                yield Reading(site, q.GAIN, gain, VIEW)
+                yield Reading(site, q.GAIN, gain, NAME)
         small = int(((b != 0) & (b.abs() < torch.finfo(b.dtype).tiny)).sum())
         if small:
-            yield Reading(site, q.DENORMAL_ENTRIES, Estimate.exactly(small), VIEW)
+            yield Reading(site, q.DENORMAL_ENTRIES, Estimate.exactly(small), NAME)
         if wrote.samples is not None and _size(wrote.samples) > 0:
             rows = wrote.samples
             variation = Estimate.rounded(_size(_centred(rows)) / _size(rows), ulps=64)
-            yield Reading(site, q.WRITTEN_VARIATION, variation, VIEW)
+            yield Reading(site, q.WRITTEN_VARIATION, variation, NAME)
 
 
 def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     """Units at an end of their range, and units and rows of weights that are copies of others."""
     for found in subject.squashes:
         share = Estimate.exactly(found.saturated)
-        yield Reading(found.site, q.SATURATED_SHARE, share, VIEW, found.kind)
+        yield Reading(found.site, q.SATURATED_SHARE, share, NAME, found.kind)
     yield from _constant(subject, gradients)
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
@@ -323,16 +324,16 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         if site in (first, OUTPUT) or units is None or not sums.is_finite(units):
             continue
         if (distinct := _distinct(units)) is not None:
-            yield Reading(site, q.DISTINCT_UNITS, Estimate.exactly(distinct), VIEW)
+            yield Reading(site, q.DISTINCT_UNITS, Estimate.exactly(distinct), NAME)
         silent = 0.0 if both.samples is None else (both.samples == 0).all(1).double().mean().item()
         if silent:
-            yield Reading(site, q.SILENT_SAMPLES, Estimate.exactly(silent), VIEW)
+            yield Reading(site, q.SILENT_SAMPLES, Estimate.exactly(silent), NAME)
 
 
 def _linear(subject: Subject) -> Iterator[Item]:
     """A network of several layers that is affine as a whole."""
     if len(subject.calls) > 1 and subject.is_affine:
-        yield Reading(subject.calls[1].site, q.AFFINE_NETWORK, Estimate.exactly(1.0), VIEW)
+        yield Reading(subject.calls[1].site, q.AFFINE_NETWORK, Estimate.exactly(1.0), NAME)
 
 
 def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
@@ -344,7 +345,7 @@ def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         entries = own.entries if own.largest > least else None  # more than rounding
         moved = None if entries is None else _distinct(entries.flatten(1).mT)
         distinct = Estimate.exactly(moved or 1 / count)
-        yield Reading(name, q.DISTINCT_UNITS, distinct, VIEW, "matrix")
+        yield Reading(name, q.DISTINCT_UNITS, distinct, NAME, "matrix")
 
 
 def _distinct(units: Tensor) -> float | None:
@@ -368,7 +369,7 @@ def _statistics(subject: Subject) -> Iterator[Item]:
             continue
         seen = module.num_batches_tracked
         if untouched(module) and (seen is None or int(seen) == 0):
-            yield Reading(name, q.BATCHES_SEEN, Estimate.exactly(0.0), VIEW)
+            yield Reading(name, q.BATCHES_SEEN, Estimate.exactly(0.0), NAME)
 
 
 def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
@@ -376,7 +377,7 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     for name, p in subject.model.named_parameters():
         if not p.requires_grad and p.is_floating_point():
             form = "matrix" if p.ndim > 1 else ""
-            yield Reading(name, q.FROZEN_ENTRIES, Estimate.exactly(p.numel()), VIEW, form)
+            yield Reading(name, q.FROZEN_ENTRIES, Estimate.exactly(p.numel()), NAME, form)
     if subject.loss is None or subject.targets is None:
         yield Skipped("(all weights)", q.RELATIVE_GRADIENT, "no targets and loss were given")
         return
@@ -394,15 +395,15 @@ def _moved(name: str, weight: Tensor, gradient: Gradient, *, free: bool) -> Read
     """How far a gradient moves a weight, or how large it is where that is zero."""
     size, norm = sums.norm(weight), math.sqrt(gradient.square)
     if not math.isfinite(norm):
-        return Reading(name, q.NON_FINITE_ENTRIES, Estimate.exactly(gradient.bad), VIEW)
+        return Reading(name, q.NON_FINITE_ENTRIES, Estimate.exactly(gradient.bad), NAME)
     if size > 0:
         form = BEHIND_ZEROS if norm == 0 and free else ""
         relative = Estimate.rounded(norm / size, ulps=64)
-        return Reading(name, q.RELATIVE_GRADIENT, relative, VIEW, form)
+        return Reading(name, q.RELATIVE_GRADIENT, relative, NAME, form)
     form = "bias" if name.endswith("bias") else ""
     form = "cut" if norm == 0 and not free else form
     estimate = Estimate.rounded(norm, ulps=64)
-    return Reading(name, q.GRADIENT_OF_A_ZERO_WEIGHT, estimate, VIEW, form)
+    return Reading(name, q.GRADIENT_OF_A_ZERO_WEIGHT, estimate, NAME, form)
 
 
 def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
@@ -458,3 +459,6 @@ def _centred(rows: Tensor) -> Tensor:
 
 def _size(rows: Tensor) -> float:
     return math.sqrt(sums.square_sum(rows) / rows.numel())
+
+
+VIEW = ProfileView("setup", setup_items)

@@ -13,6 +13,7 @@ from sigmascope.linalg import (
 )
 from sigmascope.probes import Subject, Weight, weight_spectra
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
+from sigmascope.survey.views.base import ProfileView
 
 
 def weight_items(subject: Subject) -> Iterator[Item]:
@@ -53,3 +54,6 @@ def _mean_shift(weight: Weight) -> Iterator[Item]:
         yield Reading(weight.site, q.MEAN_SHIFT, shift, "weights", weight.form)
     else:
         yield Skipped(weight.site, q.MEAN_SHIFT, "all its entries are equal")
+
+
+VIEW = ProfileView("weights", weight_items, differentiates=False)

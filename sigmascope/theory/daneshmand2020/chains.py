@@ -16,15 +16,15 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.linalg import collapse_depth, time_average
-from sigmascope.networks.chains import (
+from sigmascope.records import Assumption, Estimate, Sense
+from sigmascope.theory.bounds import Bound, row
+from sigmascope.theory.random_chains import (
     ChainStatistics,
     LinearChain,
     Weights,
     random_numbers,
     random_weights,
 )
-from sigmascope.records import Assumption, Estimate, Sense
-from sigmascope.theory.bounds import Bound, row
 
 # ------------------------------------------------------------------------------
 # Lyapunov exponents of products of Gaussian layers in closed form, and when they collapse.

@@ -11,11 +11,11 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.probes import Subject
-from sigmascope.probes.symmetry import Part, Passed, Symmetry
 from sigmascope.records import Assumption, Estimate, Sense
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.le2022.conservation.invariants import SOURCE, Tensors
 from sigmascope.theory.le2022.ranks import PRINTED, SHARP, Layer, RankOneBound, rank_one_bound
+from sigmascope.theory.symmetry import Part, Passed, Symmetry, symmetries_of
 
 # ------------------------------------------------------------------------------
 # The linear layers at the end of a network.
@@ -47,8 +47,8 @@ class Tail:
             subject: Its families of units all of which may be mixed are followed from the output.
         """
         parameters = {n: p.detach() for n, p in subject.model.named_parameters()}
-        fixed = {f.tensor for f in subject.symmetries.fixed if f.side == "rows"}
-        families = [f for f in subject.symmetries.scalings if _linear(f)]
+        fixed = {f.tensor for f in symmetries_of(subject).fixed if f.side == "rows"}
+        families = [f for f in symmetries_of(subject).scalings if _linear(f)]
         ends = [f for f in families if len(_above(f)) == 1 and _above(f)[0].tensor in fixed]
         if len(ends) != 1:
             return None
@@ -316,7 +316,7 @@ def linear_pairs(subject: Subject) -> Iterator[tuple[str, str, Pair]]:
         subject: Whose units all of which may be mixed.
     """
     parameters = dict(subject.model.named_parameters())
-    for family in subject.symmetries.scalings:
+    for family in symmetries_of(subject).scalings:
         if family.slack or family.groups > 1 or family.units < 2:
             continue
         if Passed.ACTIVATION in family.passed:  # linear on this batch, where no unit is off

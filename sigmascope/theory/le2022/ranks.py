@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from sigmascope.linalg import spectral_norm
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.execution import plain
-from sigmascope.probes.piecewise_affine import activation_patterns
 from sigmascope.probes.samples import Batch
 from sigmascope.records import Estimate
+from sigmascope.theory.piecewise_affine import activation_patterns
 
 # ------------------------------------------------------------------------------
 # Whether training has reached the regime of stable signs and stable activations.

@@ -4,7 +4,6 @@ from sigmascope.watching.probes.activations import Activations
 from sigmascope.watching.probes.attention import Attention
 from sigmascope.watching.probes.balances import Balances
 from sigmascope.watching.probes.base import Found, Probe, handed
-from sigmascope.watching.probes.conservation import Conservation
 from sigmascope.watching.probes.norms import Gradients, Losses, Updates
 from sigmascope.watching.probes.representations import Profiles, Representations
 from sigmascope.watching.probes.sharpness import ProbeBatch, Sharpness
@@ -14,7 +13,6 @@ __all__ = [
     "Activations",
     "Attention",
     "Balances",
-    "Conservation",
     "Found",
     "Gradients",
     "Losses",

@@ -30,6 +30,8 @@ class Probe(ABC):
         name: What it reads, in words.
         share: Of the time that watching may take; 0 where that is not held to the budget.
         first: The first step at which it may be read.
+        of_batch: The view of a probe batch that it reads; "" for training itself. It may then be
+            asked for at fixed steps.
         every: It is read at each so many-th step, whatever that costs; 0: when it is paid for.
         of_gradients: Whether `before` reads gradients, which a closure makes during the step.
         seconds: That this turn has taken so far.
@@ -48,6 +50,7 @@ class Probe(ABC):
     name: ClassVar[str]
     share: float
     first: ClassVar[int] = 1
+    of_batch: ClassVar[str] = ""
     every: int = 0
     of_gradients: ClassVar[bool] = False
     seconds: float = 0.0
@@ -92,6 +95,16 @@ class Probe(ABC):
     def failed(self, error: Exception) -> None:
         """A hook of this turn has failed; training goes on."""
         self.error = self.error or error
+
+    def follow(self, optimizers: Sequence[Optimizer]) -> None:  # noqa: B027 (most need not)
+        """Training begins with the next step of these, and goes on until `end`."""
+
+    def end(self) -> None:  # noqa: B027 (most need not)
+        """Training is over, or is not watched any more."""
+
+    def drifts(self) -> tuple[Any, ...]:
+        """Of what training conserves, how far each has drifted, with a verdict."""
+        return ()
 
     def open(self) -> None:  # noqa: B027 (most need not)
         """The step that follows is read."""

@@ -186,6 +186,7 @@ class Profiles(Probe):
     """
 
     name = "profile"
+    of_batch = "any"
     share = 0.25
     first = 2
 

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import diagnosis, survey
+from sigmascope import diagnosis, survey, theory
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import loss_name
@@ -70,7 +70,7 @@ REFUSED = {
 }
 DOORS = {
     "profile": lambda m, t, f: survey.profile(m, X, targets=t, loss=f, views=["weights"]),
-    "landscape": lambda m, t, f: survey.landscape.landscape(m, X, targets=t, loss=f),
+    "landscape": lambda m, t, f: theory.landscape.landscape(m, X, targets=t, loss=f),
     "trainability": lambda m, t, f: diagnosis.trainability.trainability(m, X, targets=t, loss=f),
     "curvature": lambda m, t, f: Subject(m, X, t, f).curvature("gauss-newton"),
 }
@@ -145,15 +145,15 @@ def test_classes_beyond_the_outputs_are_no_mistakes_of_the_network(as_users_see_
         (LABELS.cfloat(), "one class"),
     ):
         with pytest.raises(Refusal, match=says):
-            survey.bottleneck.fit_of(Subject(net(), X), targets)
+            theory.bottleneck.fit_of(Subject(net(), X), targets)
     with pytest.raises(Refusal, match="must be finite"):
-        survey.bottleneck.fit_of(Subject(net(), X), hole(torch.nan))
+        theory.bottleneck.fit_of(Subject(net(), X), hole(torch.nan))
     kept = LABELS.where(torch.arange(12) > 3, -100)
-    assert "% of the samples are right" in survey.bottleneck.fit_of(Subject(net(), X), kept).says
+    assert "% of the samples are right" in theory.bottleneck.fit_of(Subject(net(), X), kept).says
 
 
 def test_huge_targets_are_no_overflow():
-    fit = survey.bottleneck.fit_of(Subject(net(), X), Y.double() * 1e300)
+    fit = theory.bottleneck.fit_of(Subject(net(), X), Y.double() * 1e300)
     assert 0.9 < fit.unexplained.value < 1.2
 
 

@@ -19,8 +19,8 @@ CHECK = Check(
 FINDING = Finding("rank-collapse", "<b>", "error", (READING,), "It collapses.", "x 2020", ())
 CLASSES = {
     "sigmascope.survey": ("Comparison",),
-    "sigmascope.survey.landscape": ("Landscape", "Bends", "Surface", "Regions"),
-    "sigmascope.survey.bottleneck": ("Prediction", "DepthSweep"),
+    "sigmascope.theory.landscape": ("Landscape", "Bends", "Surface", "Regions"),
+    "sigmascope.theory.bottleneck": ("Prediction", "DepthSweep"),
     "sigmascope.diagnosis": ("Treatment", "Bottleneck"),
     "sigmascope.diagnosis.compression": ("Compression",),
     "sigmascope.theory.le2022.conservation": ("Conserved",),

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, survey
+from sigmascope import networks, theory
 from sigmascope.report import Scenery, json_form
 
 
@@ -23,7 +23,7 @@ def through_json(form):
 
 def test_a_landscape_has_its_variants_and_nothing_that_was_not_looked_at(seen):
     net, x, _ = seen
-    found = survey.landscape.landscape(net, x)
+    found = theory.landscape.landscape(net, x)
     form = through_json(json_form(found, (found,)))
     assert form["schema"] == "sigmascope/landscape/1"
     assert form["loss"] == "squared error"
@@ -39,11 +39,11 @@ def test_what_is_seen_beside_it_is_in_it(seen):
     net, x, say = seen
     g = torch.Generator().manual_seed(1)
     scenery = Scenery(
-        survey.landscape.curvature(net, x, generator=g, **say),
-        survey.landscape.loss_surface(net, x, points=5, generator=g, **say),
-        survey.landscape.input_regions(net, x),
+        theory.landscape.curvature(net, x, generator=g, **say),
+        theory.landscape.loss_surface(net, x, points=5, generator=g, **say),
+        theory.landscape.input_regions(net, x),
     )
-    found = survey.landscape.landscape(net, x)
+    found = theory.landscape.landscape(net, x)
     form = through_json(json_form(found, scenery=scenery, loss="cross-entropy"))
     assert form["loss"] == "cross-entropy"
     assert form["curvature"] == through_json(json_form(scenery.curvature))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, report, survey
+from sigmascope import networks, report, theory
 from sigmascope.cli import app
 from sigmascope.gate import Refusal
 
@@ -16,11 +16,11 @@ def measured():
     net = networks.mlp(inputs=6, outputs=3, depth=3, width=8, init="he", generator=g)
     x, y = torch.randn(20, 6, generator=g), torch.randint(3, (20,), generator=g)
     say = {"targets": y, "loss": F.cross_entropy}
-    found = survey.landscape.what_if(net, x, skip="hidden.1", rhos=[0, 0.5, 1.0], **say)
+    found = theory.landscape.what_if(net, x, skip="hidden.1", rhos=[0, 0.5, 1.0], **say)
     scenery = report.Scenery(
-        survey.landscape.curvature(net, x, generator=g, **say),
-        survey.landscape.loss_surface(net, x, points=7, generator=g, **say),
-        survey.landscape.input_regions(net, x),
+        theory.landscape.curvature(net, x, generator=g, **say),
+        theory.landscape.loss_surface(net, x, points=7, generator=g, **say),
+        theory.landscape.input_regions(net, x),
     )
     return found, scenery
 
@@ -111,7 +111,7 @@ def test_without_plotly_it_says_how_to_get_it_before_anything_is_measured(tmp_pa
         lambda name: None if name == "plotly" else found(name),
     )
     measured = []
-    monkeypatch.setattr(survey.landscape, "landscape", lambda *a, **k: measured.append(1))
+    monkeypatch.setattr(theory.landscape, "landscape", lambda *a, **k: measured.append(1))
     path = tmp_path / "page.html"
     with pytest.raises(Refusal, match=r"sigmascope\[landscape\]"):
         app(["landscape", "mlp?depth=2&width=8", "--data", "digits", "--html", str(path)])

@@ -1,5 +1,6 @@
 """What training conserves, whether it did, and why not."""
 
+from sigmascope.theory.le2022.conservation.broken import BALANCE_BROKEN, broken_balances
 from sigmascope.theory.le2022.conservation.invariants import (
     Invariant,
     equal_pattern_mask,
@@ -18,11 +19,13 @@ from sigmascope.theory.le2022.conservation.rates import (
 )
 
 __all__ = [
+    "BALANCE_BROKEN",
     "BalanceRate",
     "Conserved",
     "Drift",
     "Invariant",
     "Ledger",
+    "broken_balances",
     "conserved",
     "endpoint_drifts",
     "equal_pattern_mask",

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from sigmascope.probes.symmetry import Part, Passed, StepSums, StillSum, Symmetries, Symmetry
+from sigmascope.theory.symmetry import Part, Passed, StepSums, StillSum, Symmetries, Symmetry
 
 SOURCE = "Le & Jegelka 2022"
 Kind = Literal["neuron", "pair", "matrix", "layer", "norm", "column sum", "no gradient"]

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from sigmascope.gate import Closing
-from sigmascope.probes.symmetry import StepSums, StillSum
 from sigmascope.records import Assumption, Estimate, Sense, Verdict
 from sigmascope.theory.bounds import Bound
 from sigmascope.theory.le2022.conservation.invariants import SLACKS, SOURCE, Invariant, Tensors
+from sigmascope.theory.symmetry import StepSums, StillSum
 
 # ------------------------------------------------------------------------------
 # One balance, and how one step changes it if the theory is right.

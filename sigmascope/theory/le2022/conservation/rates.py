@@ -11,10 +11,11 @@ from torch import nn
 
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.probes.symmetry import Fixed, Pull, StillSum, trial_gradients
+from sigmascope.probes.trial_gradients import Pull, trial_gradients
 from sigmascope.records import Assumption, Estimate, Shown
 from sigmascope.theory.bounds import ANY, OfModels
 from sigmascope.theory.le2022.conservation.invariants import SOURCE, Invariant, Tensors, claims
+from sigmascope.theory.symmetry import Fixed, StillSum, symmetries_of
 
 # ------------------------------------------------------------------------------
 # The rates of balances along a gradient, told from what rounding makes of them.
@@ -60,7 +61,7 @@ class Trial:
 
         Args:
             subject: With its targets and loss.
-            pull: As for `probes.symmetry.trial_gradients`.
+            pull: As for `theory.symmetry.trial_gradients`.
             nudged: How many runs with changed parameters.
         """
         parameters = {n: p for n, p in subject.model.named_parameters() if p.requires_grad}
@@ -126,7 +127,9 @@ def judged(subject: Subject, claimed: Sequence[Invariant]) -> list[Invariant]:
         return measured
     pulls: list[Pull] = ["loss"] if subject.loss is None else ["loss", "reweighted", "random"]
     trials: dict[Pull, Trial] = {pull: Trial.of(subject, pull, nudged=2) for pull in pulls}
-    free = Subject(subject.model, subject.batch).symmetries if subject.loss is not None else None
+    free = (
+        symmetries_of(Subject(subject.model, subject.batch)) if subject.loss is not None else None
+    )
     of_any_loss = None if free is None else {_key(c) for c in claims(free)}
     return [c if _settled(c) else _chosen(c, trials, of_any_loss) for c in measured]
 
@@ -183,7 +186,7 @@ class Conserved(Shown):
     @classmethod
     def of(cls, subject: Subject) -> "Conserved":
         """Of what is being studied."""
-        found = subject.symmetries
+        found = symmetries_of(subject)
         measured = judged(subject, claims(found))
         return cls(
             tuple(i for i in measured if i.rate <= i.tolerance),

@@ -5,10 +5,10 @@ import json
 import torch
 from torch import nn
 
-from sigmascope import report, survey
-from sigmascope.diagnosis.rules import broken_balances
+from sigmascope import report, survey, theory
 from sigmascope.networks import resnet
 from sigmascope.theory import le2022
+from sigmascope.theory.le2022.conservation import broken_balances
 from tests.diagnosis.rules.test_theorems import Custom
 from tests.theory.le2022.conservation.wrong_backward import Wrong
 
@@ -66,7 +66,7 @@ def test_comparisons_show_the_most_changed_first():
     with torch.no_grad():
         after[0].weight *= 5
         after[2].weight *= 1.2
-    found = survey.compare(before, after, batch=X, learning_rate=0.01, loss_drop=0.1)
+    found = theory.compare(before, after, batch=X, learning_rate=0.01, loss_drop=0.1)
     findings = broken_balances(found.drifts)
     said = report.text(found, findings)
     table = said[said.index("before") :]
@@ -79,7 +79,7 @@ def test_comparisons_show_the_most_changed_first():
 
 
 def test_comparisons_without_a_verdict_say_why():
-    found = survey.compare(net(), net(1), batch=X)
+    found = theory.compare(net(), net(1), batch=X)
     said = " ".join(report.text(found).split())
     assert "not so: steps are known (but the learning rate and the fall of the loss" in said
 

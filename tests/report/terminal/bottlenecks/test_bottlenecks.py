@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 
 import torch
 
-from sigmascope import report, survey
-from sigmascope.diagnosis import bottleneck
-from tests.diagnosis.test_bottlenecks import narrow, samples
+from sigmascope import report, theory
+from sigmascope.theory.bottleneck import bottleneck
+from tests.theory.bottleneck.test_verdicts import narrow, samples
 
 
 def test_the_text_says_it_first_and_lists_every_layer():
@@ -30,12 +30,12 @@ def test_the_form_is_strict_json():
 
 def test_the_picture_has_a_dot_for_each_sample():
     model, x = narrow(2), samples()
-    found = survey.bottleneck.coordinates(model, x, site="4")
+    found = theory.bottleneck.coordinates(model, x, site="4")
     for targets in (None, torch.arange(120) % 3, x[:, :1], torch.ones(120)):
         drawn = ET.fromstring(report.coordinates_picture(found.values, targets=targets))
         dots = drawn.findall("{http://www.w3.org/2000/svg}circle")
         assert len(dots) == 120
         assert all(0 <= float(d.attrib["cx"]) <= 480 for d in dots)
     assert len({d.attrib["fill"] for d in dots}) == 1
-    one = survey.bottleneck.coordinates(model, x, site="4", count=1)
+    one = theory.bottleneck.coordinates(model, x, site="4", count=1)
     assert "&lt;b&gt;" in report.coordinates_picture(one.values, title="<b>")

@@ -3,12 +3,12 @@ import json
 import pytest
 import torch
 
-from sigmascope import report, survey
+from sigmascope import report, theory
 
 
 @pytest.fixture(scope="module")
 def found():
-    return survey.bottleneck.predict(8, 400, layers=200, generator=torch.Generator().manual_seed(0))
+    return theory.bottleneck.predict(8, 400, layers=200, generator=torch.Generator().manual_seed(0))
 
 
 def test_the_text_answers_first(found):

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from sigmascope import report
-from sigmascope.survey.bottleneck import Trained, read_sweep
+from sigmascope.theory.bottleneck import Trained, read_sweep
 
 
 def trained(depth, ridge=0.001, fits=True):

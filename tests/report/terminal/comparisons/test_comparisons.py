@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope import report, survey
+from sigmascope import report, theory
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def found():
     with torch.no_grad():
         for layer in after:
             layer.weight.neg_().mul_(2)
-    return survey.compare(before.state_dict(), after.state_dict())
+    return theory.compare(before.state_dict(), after.state_dict())
 
 
 def test_what_moved_is_counted_and_the_rest_is_left_to_whole(found):
@@ -33,7 +33,7 @@ def test_signs_are_shares(found):
 
 
 def test_nothing_that_moved_is_said(found):
-    same = survey.compare({"w": torch.eye(3)}, {"w": torch.eye(3)})
+    same = theory.compare({"w": torch.eye(3)}, {"w": torch.eye(3)})
     assert report.text(same).startswith("0 of ")
     assert "factor" not in report.text(same)
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, report, survey
+from sigmascope import networks, report, theory
 from sigmascope.probes.curvature import SelfCheck
 
 
@@ -16,11 +16,11 @@ def parts():
     x, y = torch.randn(30, 6, generator=g), torch.randint(3, (30,), generator=g)
     say = {"targets": y, "loss": F.cross_entropy, "generator": g}
     layers = ["hidden.0.linear", "hidden.1.linear", "readout"]
-    found = (survey.landscape.landscape(net, x),)
+    found = (theory.landscape.landscape(net, x),)
     return (
         found,
-        survey.landscape.curvature(net, x, **say),
-        survey.landscape.curvature(net, x, layers=layers, **say),
+        theory.landscape.curvature(net, x, **say),
+        theory.landscape.curvature(net, x, layers=layers, **say),
     )
 
 
@@ -39,7 +39,7 @@ def test_the_text_has_every_number_and_the_learning_rate(parts):
 
 def test_a_doubtful_second_derivative_is_said(parts):
     found, whole, _ = parts
-    doubtful = survey.landscape.Bends(whole.kind, whole.parts, SelfCheck(0.3, 1e-5))
+    doubtful = theory.landscape.Bends(whole.kind, whole.parts, SelfCheck(0.3, 1e-5))
     text = report.text(found[0], found[1:], scenery=report.Scenery(doubtful))
     assert "differ from finite differences by 3e-01" in text
 

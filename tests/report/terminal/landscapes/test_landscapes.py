@@ -2,12 +2,12 @@ import json
 
 import torch
 
-from sigmascope import report, survey
-from tests.survey.landscape.conditioning.test_layer_conditioning import data, net
+from sigmascope import report, theory
+from tests.theory.landscape.conditioning.test_layer_conditioning import data, net
 
 
 def found():
-    return survey.landscape.what_if(net(), data()[0], skip="hidden.2", rhos=[0, 1.0])
+    return theory.landscape.what_if(net(), data()[0], skip="hidden.2", rhos=[0, 1.0])
 
 
 def test_the_text_shows_every_layer_and_every_variant():
@@ -23,15 +23,15 @@ def test_the_text_shows_every_layer_and_every_variant():
 def test_the_loss_that_was_taken_is_named():
     x, y = data()
     loss = torch.nn.functional.cross_entropy
-    only = survey.landscape.landscape(net(), x, targets=y, loss=loss)
+    only = theory.landscape.landscape(net(), x, targets=y, loss=loss)
     assert "under cross_entropy, as it is" in report.text(only)
     assert report.json_form(only)["loss"] == "cross_entropy"
-    bends = survey.landscape.curvature(net(), x, targets=y, loss=lambda out, y: loss(out, y))
+    bends = theory.landscape.curvature(net(), x, targets=y, loss=lambda out, y: loss(out, y))
     assert "Hessian of the loss given" in report.text(bends)
 
 
 def test_one_variant_has_no_comparison_and_says_what_is_left_out():
-    only = survey.landscape.landscape(
+    only = theory.landscape.landscape(
         net(), data()[0], targets=data()[1], loss=lambda out, _: out.sum()
     )
     text = report.text(only, loss="cross-entropy")

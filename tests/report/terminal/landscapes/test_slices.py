@@ -3,8 +3,8 @@ import json
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, report, survey
-from sigmascope.survey.landscape import Surface
+from sigmascope import networks, report, theory
+from sigmascope.theory.landscape import Surface
 
 D = torch.float64
 
@@ -19,9 +19,9 @@ def test_surfaces_and_lines_as_text_and_form():
     net, x, y = net_and_data()
     say = {"targets": y, "loss": F.cross_entropy}
     other = networks.mlp(inputs=4, outputs=2, depth=2, width=6).state_dict()
-    plane = survey.landscape.loss_surface(net, x, points=5, **say)
-    line = survey.landscape.loss_line(net, other, x, points=9, **say)
-    found = (survey.landscape.landscape(net, x),)
+    plane = theory.landscape.loss_surface(net, x, points=5, **say)
+    line = theory.landscape.loss_line(net, other, x, points=9, **say)
+    found = (theory.landscape.landscape(net, x),)
     text = report.text(found[0], found[1:], scenery=report.Scenery(surface=plane))
     assert "random direction, -1 to 1" in text
     assert "on the plane." in text
@@ -37,7 +37,7 @@ def test_losses_that_overflow_are_counted():
     losses = torch.ones(3, 3, dtype=D)
     losses[0, 0], losses[2, 2] = float("inf"), float("nan")
     surface = Surface("a plane", "a", "b", axis, axis, losses)
-    found = (survey.landscape.landscape(*net_and_data()[:2]),)
+    found = (theory.landscape.landscape(*net_and_data()[:2]),)
     text = report.text(found[0], found[1:], scenery=report.Scenery(surface=surface))
     assert "not finite at 2 of 9 points" in text
     form = report.json_form(found[0], found[1:], scenery=report.Scenery(surface=surface))
@@ -46,8 +46,8 @@ def test_losses_that_overflow_are_counted():
 
 def test_regions_as_text_and_form():
     net, x, _ = net_and_data()
-    regions = survey.landscape.input_regions(net, x)
-    found = (survey.landscape.landscape(net, x),)
+    regions = theory.landscape.input_regions(net, x)
+    found = (theory.landscape.landscape(net, x),)
     many = len(regions.partition.polygons)
     text = report.text(found[0], found[1:], scenery=report.Scenery(regions=regions))
     assert f"meets {many} regions" in " ".join(text.split())

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sigmascope.networks.chains import BatchNormChain
 from sigmascope.records import Estimate, Verdict
 from sigmascope.theory import check_chain
 from sigmascope.theory.catalogue import OF_CHAINS
 from sigmascope.theory.daneshmand2020 import ChainSize, ChainSizeSharp, StationaryDrift
+from sigmascope.theory.random_chains import BatchNormChain
 from tests.theory.daneshmand2020.told import PART, told
 
 GOOD = {Verdict.HOLDS, Verdict.CONSISTENT, Verdict.VACUOUS}

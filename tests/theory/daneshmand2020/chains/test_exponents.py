@@ -7,7 +7,6 @@ import mpmath
 import pytest
 import torch
 
-from sigmascope.networks.chains import LinearChain
 from sigmascope.records import Estimate, Verdict
 from sigmascope.theory.daneshmand2020 import (
     RankOneProducts,
@@ -16,6 +15,7 @@ from sigmascope.theory.daneshmand2020 import (
     small_gamma_exponents,
     top_exponent,
 )
+from sigmascope.theory.random_chains import LinearChain
 from tests.theory.daneshmand2020.told import PART, told
 
 

@@ -4,8 +4,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.networks import resnet
-from sigmascope.probes.symmetry import Symmetry, trial_gradients
+from sigmascope.probes.trial_gradients import trial_gradients
 from sigmascope.theory import le2022
+from sigmascope.theory.symmetry import Symmetry
 from tests.theory.le2022.conservation.two_layers import X, Y, balances, dense
 from tests.theory.le2022.networks import KINDS
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.probes import Subject
-from sigmascope.probes.symmetry import trial_gradients
+from sigmascope.probes.trial_gradients import trial_gradients
 from sigmascope.records import Verdict
 from sigmascope.theory import le2022
 from sigmascope.theory.le2022.conservation import rates

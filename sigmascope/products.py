@@ -1,0 +1,40 @@
+"""What sigmascope is made of: for each kind of thing that declares itself, the modules that do.
+
+The core (`records`, `linalg`, `probes`, `report`) and the products that stand on it (`survey`,
+`diagnosis`, `watching`, `scanning`, `theory`) know one another by this list alone, where one needs
+what others bring: the views of a profile, the theorems that it checks, what a watch may read, how a
+result looks. A module is imported when it is first asked for, so that what nobody needs is never
+loaded. To add a thing is to write its module and one line here.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+# Each declares a `VIEW` of a profile: its name, and what it reads of a model.
+VIEWS = (
+    "sigmascope.survey.views.representations",
+    "sigmascope.survey.views.weights",
+    "sigmascope.survey.views.features",
+    "sigmascope.survey.views.gradients",
+    "sigmascope.survey.views.setup",
+    "sigmascope.theory.views.balances",
+    "sigmascope.theory.views.bottleneck",
+    "sigmascope.theory.views.conditioning",
+)
+# Each lists in `KINDS` what it may find.
+FINDINGS = (
+    "sigmascope.diagnosis.rules.catalogue",
+    "sigmascope.theory.le2022.conservation.broken",
+)
+# Each lists theorems in `OF_MODELS`, which a profile checks, and all that there are in `THEOREMS`.
+THEOREMS = ("sigmascope.theory.catalogue",)
+# Each declares in `FOLLOWING` what a watch reads of a probe batch besides profiles.
+FOLLOWED = ("sigmascope.theory.le2022.conservation.watching",)
+
+
+@cache
+def modules(names: Iterable[str]) -> tuple[ModuleType, ...]:
+    """The modules of one of these lists, imported."""
+    return tuple(import_module(name) for name in names)

@@ -1,0 +1,23 @@
+"""What a view of a profile is."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sigmascope import quantities as q
+from sigmascope.probes import Subject
+from sigmascope.records import Item
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileView:
+    """One way of looking at a model, as its module declares it.
+
+    Attributes:
+        name: By which it is asked for.
+        items: What is read of a model, and what could not be.
+        differentiates: Whether that takes gradients.
+    """
+
+    name: q.View
+    items: Callable[[Subject], Iterator[Item]]
+    differentiates: bool = True

@@ -1,0 +1,385 @@
+"""Units that may be rescaled, put together in families that touch the same parameters."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Shaped
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sigmascope.gate import Refusal
+from sigmascope.probes import Subject
+from sigmascope.probes.execution.refusals import (
+    called,
+    require_finite_batch,
+    require_model,
+    require_real,
+)
+from sigmascope.probes.execution.state import alive
+from sigmascope.probes.samples import Batch, Loss, as_tensor, beside, prepared, tensors
+from sigmascope.theory.symmetry.scales import Frame, Passed, Shadows, Side, mixed
+from sigmascope.theory.symmetry.symbolic_run import Trace, zero_sums
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The share of one parameter in a family of units.
+
+    Attributes:
+        tensor: Name of the parameter.
+        side: `"rows"`, `"columns"` (input channels of a convolution), or `"entries"`.
+        index: For each unit, the places of its rows, columns or entries.
+        factor: By which power of the unit's scale they are multiplied.
+        frame: How the parameter is read as rows and columns.
+        whole: Whether the units are all rows, columns or entries, in order.
+    """
+
+    tensor: str
+    side: Side | Literal["entries"]
+    index: Shaped[np.ndarray, "units copies"]
+    factor: float
+    frame: Frame | None
+    whole: bool
+
+    def dots(self, left: Tensor, right: Tensor) -> Tensor:
+        """Products of two tensors of the parameter's shape, summed over each unit; in float64."""
+        if self.frame is None or self.side == "entries":
+            found = (left.double() * right.double()).reshape(-1)
+        else:
+            found = self.frame.dots(left, right, self.side)
+        return found if self.whole else found[torch.from_numpy(self.index)].sum(1)
+
+    def slabs(self, tensor: Tensor) -> Tensor:
+        """Of a tensor of the parameter's shape, what belongs to each unit: `[units, entries]`."""
+        if self.frame is None or self.side == "entries":
+            return tensor.reshape(-1)[torch.from_numpy(self.index)]
+        slabs = self.frame.slabs(tensor, self.side)
+        if self.whole:
+            return slabs
+        return slabs[torch.from_numpy(self.index)].flatten(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Symmetry:
+    """Units of one kind whose weights may be rescaled, and which of them may be mixed.
+
+    `Σ factor * (slab of unit u) · (slab of unit v)` over the parts is conserved by gradient flow
+    for every pair in the mask.
+
+    Attributes:
+        parts: The parameters that the units touch.
+        blocks: For each unit the number of its block; units of one block may be mixed.
+        passed: Kinds of operation that the units go through.
+        slack: How far the symmetry is from exact, relatively: a normaliser's `eps`.
+    """
+
+    parts: tuple[Part, ...]
+    blocks: Shaped[np.ndarray, " units"]
+    passed: Passed
+    slack: float
+
+    @property
+    def units(self) -> int:
+        """How many."""
+        return len(self.blocks)
+
+    @property
+    def groups(self) -> int:
+        """In how many blocks they may be mixed; 1 where all may, as many as units where none."""
+        return len(set(self.blocks.tolist()))
+
+    def apart(self) -> "Symmetry":
+        """The same units, none of which may be mixed."""
+        return replace(self, blocks=np.arange(self.units))
+
+    @property
+    def mask(self) -> Bool[Tensor, "units units"]:
+        """Which pairs of units may be mixed; the diagonal always."""
+        blocks = torch.from_numpy(self.blocks.astype(np.int64))
+        return blocks[:, None] == blocks[None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Rows or columns of a parameter that may not be rescaled, and why.
+
+    Attributes:
+        tensor: Name of the parameter.
+        side: `"rows"`, `"columns"` or `"entries"`.
+        count: How many of them.
+        of: Of how many.
+        why: In words.
+    """
+
+    tensor: str
+    side: str
+    count: int
+    of: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Every row, column and entry of the parameters that has an unknown."""
+
+    unknown: NDArray[np.int64]
+    part: NDArray[np.int64]
+    index: NDArray[np.int64]
+    names: list[tuple[str, Any, Frame | None]]
+
+
+def _sides(shadows: Shadows) -> _Sides:
+    unknown, part, index, names = [], [], [], []
+    for frame in shadows.frames.values():
+        for side, first, count in (
+            ("rows", frame.rows, frame.counts[0]),
+            ("columns", frame.columns, frame.counts[1]),
+        ):
+            unknown.append(np.arange(first, first + count))
+            part.append(np.full(count, len(names)))
+            index.append(np.arange(count))
+            names.append((frame.name, side, frame))
+    for owner in (o for many in shadows.owners.values() for o in many if o.first):
+        size = owner.tensor.numel()
+        unknown.append(np.arange(owner.first, owner.first + size))
+        part.append(np.full(size, len(names)))
+        index.append(np.arange(size))
+        names.append((owner.name, "entries", None))
+    join = lambda many: np.concatenate([np.zeros(0, np.int64), *many])
+    return _Sides(join(unknown), join(part), join(index), names)
+
+
+def families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
+    """What the equations of a run leave free, and what they do not.
+
+    Args:
+        shadows: After the run.
+    """
+    unknowns = shadows.unknowns
+    expressed = unknowns.solve()
+    sides = _sides(shadows)
+    resolved = [unknowns.root(i) for i in range(len(unknowns))]
+    roots = np.array([r for r, _ in resolved])
+    factors = np.array([f for _, f in resolved])
+    marks = _marks(unknowns, roots, factors)
+    members, fixed = _members(unknowns, sides, roots, factors, expressed)
+    tangled = {r for e in expressed.values() for r in e}
+    alike: dict[Any, list[int]] = {}
+    for root, places in members.items():
+        shape = tuple(sorted((p, f) for p, _, f in places))
+        alike.setdefault(shape, []).append(root)
+        if root in tangled:  # its scale is tied to two others: no mixing goes unnoticed
+            marks[0][root] = root
+    found = [_symmetry(unknowns, roots_of, members, marks, sides) for roots_of in alike.values()]
+    return found, list(_why_fixed(sides, fixed))
+
+
+Members = dict[int, list[tuple[int, int, float]]]  # by root: part, place in it, factor
+
+
+def _members(
+    unknowns: Any,
+    sides: _Sides,
+    roots: NDArray[np.int64],
+    factors: NDArray[np.float64],
+    expressed: Mapping[int, Mapping[int, float]],
+) -> tuple[Members, dict[tuple[int, str], int]]:
+    """What every free root multiplies; and how much of each part is fixed, with why."""
+    members: Members = {}
+    fixed: dict[tuple[int, str], int] = {}
+    for at, unknown in enumerate(sides.unknown.tolist()):
+        root, factor = int(roots[unknown]), float(factors[unknown])
+        why = unknowns.pinned(root)
+        if why is not None:
+            key = (int(sides.part[at]), why)
+            fixed[key] = fixed.get(key, 0) + 1
+            continue
+        for free, share in expressed.get(root, {root: 1.0}).items():
+            place = (int(sides.part[at]), int(sides.index[at]), factor * share)
+            members.setdefault(free, []).append(place)
+    return members, fixed
+
+
+def _marks(
+    unknowns: Any, roots: NDArray[np.int64], factors: NDArray[np.float64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """For each root, how all unknowns of it were made and treated, and what they passed."""
+    each = mixed(unknowns.bundle ^ mixed(unknowns.signature ^ mixed(factors.view(np.uint64))))
+    found = np.zeros(len(unknowns), np.uint64)
+    with np.errstate(over="ignore"):
+        np.add.at(found, roots, each)
+    passed = np.zeros(len(unknowns), np.uint64)
+    np.bitwise_or.at(passed, roots, unknowns.passed)
+    return found, passed
+
+
+def _symmetry(
+    unknowns: Any,
+    roots: list[int],
+    members: Members,
+    marks: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+    sides: _Sides,
+) -> Symmetry:
+    kinds = sorted({(p, f) for p, _, f in members[roots[0]]})
+    parts = []
+    sizes = np.bincount(sides.part)
+    lead = next((f for p, f in kinds if sides.names[p][1] == "columns"), kinds[0][1])
+    for p, f in sorted(kinds, key=lambda k: (k[1] * lead < 0, k)):
+        name, side, frame = sides.names[p]
+        index = np.array([[i for q, i, g in members[r] if (q, g) == (p, f)] for r in roots])
+        whole = index.shape == (sizes[p], 1) and bool((np.diff(index[:, 0]) == 1).all())
+        parts.append(Part(name, side, index, f * math.copysign(1, lead), frame, whole))
+    passed = int(np.bitwise_or.reduce(marks[1][roots]))
+    blocks = np.unique(marks[0][roots], return_inverse=True)[1]
+    slack = max(unknowns.slack(r) for r in roots)
+    return Symmetry(tuple(parts), blocks, Passed(passed), slack)
+
+
+def _why_fixed(sides: _Sides, fixed: Mapping[tuple[int, str], int]) -> Iterator[Fixed]:
+    sizes = np.bincount(sides.part)
+    for (part, why), count in fixed.items():
+        name, side, _ = sides.names[part]
+        yield Fixed(name, side, count, int(sizes[part]), why)
+
+
+# ------------------------------------------------------------------------------
+# Which rescalings of the weights leave a network as it is: the door.
+
+
+@dataclass(frozen=True, slots=True)
+class StillSum:
+    """Sums of a gradient that are zero whatever the loss.
+
+    Attributes:
+        tensor: Name of the parameter.
+        axes: Over which its gradient sums to zero; none where each entry is zero.
+        count: How many sums there are.
+        terms: Of how many entries each.
+    """
+
+    tensor: str
+    axes: tuple[int, ...]
+    count: int
+    terms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symmetries:
+    """All that was found in one run.
+
+    Attributes:
+        scalings: Families of units that may be rescaled.
+        sums: Gradients that sum to zero.
+        fixed: What may not be rescaled.
+    """
+
+    scalings: tuple[Symmetry, ...]
+    sums: tuple[StillSum, ...]
+    fixed: tuple[Fixed, ...]
+
+
+def symmetries(
+    model: nn.Module, batch: Batch, *, targets: Any = None, loss: Loss | None = None
+) -> Symmetries:
+    """How the weights may be changed without changing what the model computes on a batch.
+
+    One run is followed operation by operation, in the model's own modes; every unit gets an unknown
+    scale, every operation gives equations between them. Operations that are not known let nothing
+    be rescaled. Patterns of activations count on the samples of this batch only.
+
+    Args:
+        model: Left as it was found. Parameters that need no gradient count as constants.
+        batch: As for `Subject`.
+        targets: What `loss` compares the output with.
+        loss: Followed too, if given: a softmax in it forgets what is added to all logits.
+
+    Raises:
+        Refusal: If the model or the batch cannot be run.
+    """
+    model = getattr(model, "_orig_mod", model)
+    require_model(model)
+    batch = prepared(model, batch)
+    require_finite_batch(model, batch)
+    learnable = _learnable(model)
+    shadows = Shadows()
+    shadows.own(learnable)
+    frozen = {n: p for n, p in model.named_parameters() if not p.requires_grad}
+    shadows.disown({**frozen, **dict(model.named_buffers())})
+    with alive(model), Trace(shadows) as trace:
+        out = called(model, batch)
+        if loss is not None and targets is not None:
+            out = loss(as_tensor(out)[0], beside(model, targets))
+    for t in tensors(out):
+        if t.is_floating_point() and t.numel():
+            shadows.pin(t, "the network's output")
+    shadows.settle()
+    wanted = {trace.key(p): n for n, p in learnable.items()}
+    sums = zero_sums(trace.steps, wanted, [trace.key(t) for t in tensors(out)])
+    stills = (
+        _still(n, learnable[n], axes) for n, a in sums.items() for axes in sorted(map(sorted, a))
+    )
+    scalings, fixed = families(shadows)
+    return Symmetries(tuple(scalings), tuple(stills), tuple(fixed))
+
+
+def _learnable(model: nn.Module) -> dict[str, nn.Parameter]:
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if not trained:
+        raise Refusal(
+            "`model` must have parameters that are trained, got none that need a gradient. "
+            "Call requires_grad_() on those that the optimiser changes."
+        )
+    require_real(trained, "What is conserved")
+    return trained
+
+
+def _still(name: str, parameter: Tensor, axes: list[int]) -> StillSum:
+    terms = int(np.prod([parameter.shape[a] for a in axes]))
+    return StillSum(name, tuple(axes), parameter.numel() // terms, terms)
+
+
+# ------------------------------------------------------------------------------
+# Squares of a step, summed over units.
+
+
+@dataclass(frozen=True, slots=True)
+class StepSums:
+    """Squares of one step's tensors, summed over the rows and columns that units are.
+
+    A unit of one layer is a row there and a column of the next, so each tensor is squared once. In
+    the tensors' own precision: what the sums round is as random as what the step itself did to the
+    weights, and smaller by the square of how far they moved.
+
+    Attributes:
+        tensors: By name, detached.
+    """
+
+    tensors: Mapping[str, Tensor]
+    _squared: dict[str, Tensor] = field(default_factory=dict)
+
+    def of(self, part: Part) -> Tensor:
+        """Sums over the units of a part."""
+        squared = self._squared.get(part.tensor)
+        if squared is None:
+            tensor = self.tensors[part.tensor]
+            tensor = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+            squared = self._squared[part.tensor] = tensor * tensor
+        if part.frame is None or part.side == "entries":
+            found = squared.reshape(-1)
+        else:
+            found = part.frame.sums(squared, part.side)
+        return found if part.whole else found[torch.from_numpy(part.index)].sum(1)
+
+
+def symmetries_of(subject: Subject) -> Symmetries:
+    """How the weights of a subject may be rescaled; found once for each subject."""
+    return subject.once(_of_subject)
+
+
+def _of_subject(subject: Subject) -> Symmetries:
+    _ = subject.calls  # which refuses what the model or the loss misreads
+    return symmetries(subject.model, subject.batch, targets=subject.targets, loss=subject.loss)

@@ -1,0 +1,1 @@
+"""What profiles read on request, because of a theorem: one file a view."""

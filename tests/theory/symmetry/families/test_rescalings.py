@@ -1,0 +1,76 @@
+"""What may be rescaled, on operations that are easily got wrong."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.gate import Refusal
+from sigmascope.theory.symmetry import symmetries
+from tests.models_zoo import Net
+
+
+def hidden(between, a=4, b=6, read=6, x=None):
+    """A linear layer, something, a linear layer; the families found between them."""
+    net = Net(lambda n, x: n.b(between(n.a(x))), a=nn.Linear(a, b), b=nn.Linear(read, 2))
+    x = torch.randn(5, a, generator=torch.Generator().manual_seed(0)) if x is None else x
+    found = symmetries(net.double(), x)
+    for family in found.scalings:
+        assert {p.tensor for p in family.parts} == {"b.weight", "a.weight", "a.bias"}
+    return found
+
+
+def in_place(h):
+    h = h * 1.0
+    h.relu_()
+    h.mul_(2.0)
+    return h
+
+
+def sliced_writes(h):
+    out = torch.zeros_like(h)
+    out[:, :3] = h[:, :3]
+    out[:, 3:] = 2 * h[:, 3:]
+    return out
+
+
+KEPT = {
+    "relu": (F.relu, 6),
+    "in place": (in_place, 6),
+    "writes into slices": (sliced_writes, 6),
+    "flip": (lambda h: h.flip(1), 6),
+    "chosen": (lambda h: h[:, [2, 0, 1, 5, 4, 3]], 6),
+    "added to itself": (lambda h: h + h, 6),
+    "added to its mirror image": (lambda h: h + h.flip(1), 3),
+    "a clamp that is a relu": (lambda h: h.clamp(min=0), 6),
+    "a quotient": (lambda h: h / (h.square().mean(1, keepdim=True) + 1e-30).sqrt() * h, 1),
+    "masked": (lambda h: h.masked_fill(torch.arange(6) % 2 == 0, 0.0), 6),
+    "where": (lambda h: torch.where(h > 1e9, torch.zeros_like(h), h), 0),
+    "square root of squares": (lambda h: h.square().sqrt(), 6),
+    "two of three": (lambda h: torch.stack([h, 2 * h])[1], 6),
+    "the larger of two": (lambda h: torch.maximum(h, 2 * h), 0),
+    "softplus": (F.softplus, 0),
+    "softmax": (lambda h: h.softmax(1), 0),
+    "a constant added": (lambda h: h + 0.5, 0),
+    "nothing added": (lambda h: h + 0, 6),
+    "clamped from both sides": (lambda h: h.clamp(-0.1, 0.1), 0),
+    "a branch on its value": (lambda h: h if float(h.detach().sum()) > -1e9 else -h, 0),
+    "sorted": (lambda h: h.sort(1).values, 0),
+    "rounded down": (lambda h: h.div(0.1, rounding_mode="floor"), 0),
+    "recast": (lambda h: h.float().double(), 6),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_how_many_units_may_be_rescaled(name):
+    between, units = KEPT[name]
+    found = hidden(between)
+    assert sum(f.units for f in found.scalings) == units, found.fixed
+
+
+def test_what_cannot_be_followed_is_refused():
+    frozen = nn.Linear(3, 2).requires_grad_(False)
+    with pytest.raises(Refusal, match="none that need a gradient"):
+        symmetries(frozen, torch.ones(1, 3))
+    with pytest.raises(Refusal, match="must run on the batch"):
+        symmetries(nn.Linear(3, 2), torch.ones(1, 4))

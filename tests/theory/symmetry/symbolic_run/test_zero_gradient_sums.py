@@ -1,0 +1,112 @@
+"""Sums of gradients that are said to be zero, against autograd."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.theory.symmetry import symmetries
+from sigmascope.theory.symmetry.symbolic_run import _factors
+from tests.models_zoo import Net
+
+
+def drawn(*shape, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=g, dtype=torch.float64)
+
+
+def attention(n, x):
+    q, k = n.q(x), n.k(x)
+    return (q @ k.mT).softmax(-1) @ x
+
+
+NETS = {
+    # what is read by a softmax over the outputs: the bias, and each column of the weight
+    "softmax": (
+        lambda: Net(lambda n, x: n.a(x).softmax(1) * drawn(5), a=nn.Linear(3, 5)),
+        {("a.weight", (0,)), ("a.bias", (0,))},
+    ),
+    "turned": (
+        lambda: Net(lambda n, x: (n.a(x).T.softmax(0) * drawn(5, 1)).T, a=nn.Linear(3, 5)),
+        {("a.weight", (0,)), ("a.bias", (0,))},
+    ),
+    "shifted and copied": (
+        lambda: Net(lambda n, x: (n.a(x).clone() - 2).log_softmax(1), a=nn.Linear(3, 5)),
+        {("a.weight", (0,)), ("a.bias", (0,))},
+    ),
+    "scaled by its own gain": (
+        lambda: Net(lambda n, x: (n.a(x) * n.s).softmax(1), a=nn.Linear(3, 5),
+                    s=nn.Parameter(drawn(5))),
+        set(),
+    ),
+    "layer norm": (
+        lambda: Net(lambda n, x: F.layer_norm(n.a(x), (5,)).tanh(), a=nn.Linear(3, 5)),
+        {("a.weight", (0,)), ("a.bias", (0,))},
+    ),
+    "batch norm": (
+        lambda: Net(lambda n, x: n.b(n.a(x)).tanh(), a=nn.Linear(3, 5), b=nn.BatchNorm1d(5)),
+        {("a.bias", ())},
+    ),
+    "batch norm of images": (
+        lambda: Net(lambda n, x: n.b(n.a(x[:, None])).tanh(), a=nn.Conv1d(1, 5, 2),
+                    b=nn.BatchNorm1d(5)),
+        {("a.bias", ())},
+    ),
+    "fixed statistics": (
+        lambda: Net(lambda n, x: n.b(n.a(x)).tanh(), a=nn.Linear(3, 5), b=nn.BatchNorm1d(5)).eval(),
+        set(),
+    ),
+    "keys": (
+        lambda: Net(attention, q=nn.Linear(3, 4), k=nn.Linear(3, 4)),
+        {("k.bias", ())},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_sums_that_are_said_to_be_zero_are(name):
+    make, expected = NETS[name]
+    net, x = make().double(), drawn(6, 3, seed=1)
+    with torch.no_grad():
+        for i, p in enumerate(net.parameters()):
+            p.copy_(drawn(*p.shape, seed=2 + i))
+    found = symmetries(net, x).sums
+    assert {(s.tensor, s.axes) for s in found} == expected
+    out = net(x)
+    (out * drawn(*out.shape, seed=9)).sum().backward()
+    for s in found:
+        g = net.get_parameter(s.tensor).grad
+        total = g.sum(s.axes) if s.axes else g
+        assert float(total.abs().max()) < 1e-12
+        assert total.numel() == s.count
+        assert g.numel() == s.count * s.terms
+
+
+def test_what_is_read_twice_forgets_only_what_both_forget():
+    """One reader forgets sums over columns, the other those over rows: the whole is left."""
+    net = Net(
+        lambda n, x: n.w.softmax(0).cos() + n.w.softmax(1).sin() + x.sum(),
+        w=nn.Parameter(drawn(3, 4)),
+    )
+    (found,) = symmetries(net.double(), drawn(2, 3)).sums
+    assert (found.tensor, found.axes, found.count, found.terms) == ("w", (0, 1), 1, 12)
+
+
+def test_a_loss_is_followed_too():
+    net, x, y = nn.Linear(3, 4).double(), drawn(6, 3), torch.arange(6) % 4
+    assert symmetries(net, x).sums == ()
+    found = symmetries(net, x, targets=y, loss=F.cross_entropy).sums
+    assert {(s.tensor, s.axes) for s in found} == {("weight", (0,)), ("bias", (0,))}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ([2, 3, 4], [6, 4], [({0, 1}, {0}), ({2}, {1})]),
+        ([6, 4], [2, 3, 4], [({0}, {0, 1}), ({1}, {2})]),
+        ([4, 6], [6, 4], [({0, 1}, {0, 1})]),
+        ([5], [5], [({0}, {0})]),
+    ],
+)
+def test_axes_that_make_up_axes_of_another_shape(old, new, parts):
+    assert _factors(old, new) == [(frozenset(a), frozenset(b)) for a, b in parts]

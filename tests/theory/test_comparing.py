@@ -1,0 +1,91 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope import survey, theory
+from sigmascope.gate import Refusal
+from sigmascope.records import Estimate
+from sigmascope.survey import Change
+
+
+def network(seed=0, act=nn.ReLU):
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return nn.Sequential(nn.Linear(6, 8), act(), nn.Linear(8, 7), nn.Linear(7, 3))
+
+
+def data(seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(20, 6, generator=g), torch.randint(3, (20,), generator=g)
+
+
+def test_two_models_are_compared():
+    before, after, (x, y) = network(), network(), data()
+    optimizer = torch.optim.SGD(after.parameters(), lr=0.01)
+    start = float(F.cross_entropy(after(x), y).detach())
+    for _ in range(50):
+        optimizer.zero_grad()
+        F.cross_entropy(after(x), y).backward()
+        optimizer.step()
+    drop = start - float(F.cross_entropy(after(x), y).detach())
+    found = theory.compare(before, after, batch=x, learning_rate=0.01, loss_drop=drop, steps=50)
+    assert any(c.moved and c.quantity == "spectral norm" for c in found.changes)
+    verdicts = {str(d.verdict) for d in found.drifts if d.invariant.kind == "matrix"}
+    assert verdicts == {"holds"}
+    assert set(found.signs) == {"0.weight", "2.weight", "3.weight"}
+    assert found.missing == ()
+    same = theory.compare(before, before, batch=x)
+    assert not any(c.moved for c in same.changes)
+    assert {str(d.verdict) for d in same.drifts} == {"inapplicable"}
+
+
+def test_checkpoints_are_compared_by_name():
+    before, after = network(0).state_dict(), network(1).state_dict()
+    after["2.weight"] = torch.outer(torch.arange(7.0), torch.arange(8.0))
+    after["new"] = after.pop("3.weight")
+    found = theory.compare(before, after)
+    ratio = next(c for c in found.changes if (c.site, c.quantity[:8]) == ("2.weight", "operator"))
+    assert ratio.after.value == pytest.approx(1, abs=1e-12)
+    assert found.missing == ("3.weight", "new")
+    assert found.drifts == ()
+
+
+def test_profiles_are_compared():
+    x, _ = data()
+    one, two = (survey.profile(network(s), x, views=["weights"]) for s in (0, 1))
+    assert len(theory.compare(one, two).changes) == len(one.readings)
+
+
+def test_a_factor_from_zero_is_infinite():
+    of = lambda a, b: Change("s", "q", "weights", "", Estimate.exactly(a), Estimate.exactly(b))
+    assert of(0, 1).factor == float("inf")
+    assert of(0, 0).factor == 1
+    assert of(2, 1).factor == 0.5
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_what_cannot_be_compared_is_refused():
+    net = network()
+    with pytest.raises(Refusal, match="`batch` is needed"):
+        theory.compare(net, net)
+    with pytest.raises(Refusal, match="got Sequential and OrderedDict"):
+        theory.compare(net, net.state_dict())
+    state = network().state_dict()
+    state["0.weight"][0, 0] = float("nan")
+    with pytest.raises(Refusal, match=r"`0\.weight` must be finite"):
+        theory.compare(net.state_dict(), state)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "says"),
+    [
+        ({"a": torch.ones(2, 2) * 1j}, {"a": torch.ones(2, 2)}, "`a` must hold real floating"),
+        ({"a": torch.ones(2, 2, dtype=torch.int8)}, {}, "`a` must hold real floating"),
+        ({"a": torch.ones(2, 3)}, {"a": torch.ones(3, 2)}, r"one shape in both, got \(2, 3\)"),
+        ({"bias": torch.ones(2)}, {"bias": torch.ones(2)}, "1 tensors with none"),
+    ],
+)
+def test_tensors_that_would_be_left_out_without_a_word_are_refused(as_users_see_it, one, two, says):
+    with pytest.raises(Refusal, match=says):
+        theory.compare(one, two)
