@@ -21,6 +21,9 @@ from .diagnosis import (
 from .diagnosis.compression import (
     compression as compression,
 )
+from .diagnosis.presentation import (
+    page as page,
+)
 from .diagnosis.ranking import (
     rank as rank,
 )
@@ -45,7 +48,6 @@ from .records import (
 )
 from .report import (
     explain as explain,
-    page as page,
     text as text,
 )
 from .scanning import (

@@ -23,15 +23,30 @@ VIEWS = (
     "sigmascope.theory.views.bottleneck",
     "sigmascope.theory.views.conditioning",
 )
-# Each lists in `KINDS` what it may find.
+# Each lists in `KINDS` what may be found of a model or a program, and the `RULES` that find it.
 FINDINGS = (
     "sigmascope.diagnosis.rules.catalogue",
     "sigmascope.theory.le2022.conservation.broken",
 )
+# The same of a checkpoint.
+CHECKPOINT_FINDINGS = ("sigmascope.diagnosis.checkpoints",)
+# Each lists in `REMEDIES` changes of a network, and in `CHANGES` changes of a program.
+REMEDIES = ("sigmascope.diagnosis.remedies.catalogue",)
+CURES = ("sigmascope.diagnosis.cures.changes",)
+# Each lists in `RULES` the alarms of a watch.
+ALARMS = ("sigmascope.watching.alarms.rules",)
 # Each lists theorems in `OF_MODELS`, which a profile checks, and all that there are in `THEOREMS`.
 THEOREMS = ("sigmascope.theory.catalogue",)
-# Each declares in `FOLLOWING` what a watch reads of a probe batch besides profiles.
+# Each declares as its `PROBE` what a watch reads of a probe batch besides profiles.
 FOLLOWED = ("sigmascope.theory.le2022.conservation.watching",)
+# Each registers, with the functions of `report`, how results look; what costs least stands first.
+PRESENTATIONS = (
+    "sigmascope.scanning.presentation",
+    "sigmascope.watching.presentation",
+    "sigmascope.diagnosis.presentation",
+    "sigmascope.theory.presentation",
+)
+SHOWS = "sigmascope.report"  # what results ask to be shown
 
 
 @cache

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import sigmascope
-from sigmascope import diagnosis, linalg, report, survey, theory, watching
+from sigmascope import diagnosis, linalg, survey, theory, watching
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -50,7 +50,7 @@ def test_every_theorem_and_every_finding_is_documented():
 
 def test_every_field_of_the_json_form_is_documented():
     page = (DOCS / "json.md").read_text(encoding="utf-8")
-    parts = [report.SCHEMA, *report.SCHEMA["$defs"].values()]
+    parts = [diagnosis.presentation.SCHEMA, *diagnosis.presentation.SCHEMA["$defs"].values()]
     for name in {name for part in parts for name in part.get("properties", ())}:
         assert f"`{name}`" in page, name
 

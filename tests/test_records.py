@@ -16,7 +16,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import pytest
 import torch
 
-from sigmascope import report
+from sigmascope.diagnosis.presentation import SCHEMA
 from sigmascope.quantities import quantities
 from sigmascope.records import (
     Assumption,
@@ -30,8 +30,9 @@ from sigmascope.records import (
     Skipped,
 )
 from sigmascope.records.encoding import built, columns, encoded, is_array, wide
-from sigmascope.report import Checks, json_form, table
+from sigmascope.report import json_form, table
 from sigmascope.store import Run
+from sigmascope.theory.presentation import Checks
 
 jsonschema = pytest.importorskip("jsonschema")
 KINDS = (Estimate, Reading, Layer, Skipped, Assumption, Check, Finding, SiteSpectrum)
@@ -128,11 +129,11 @@ def test_every_field_of_a_profile_and_its_findings_is_in_the_json_form(profile, 
 
 
 def test_the_schema_has_every_field_and_the_form_is_valid(profile, findings):
-    named = report.SCHEMA["$defs"]
+    named = SCHEMA["$defs"]
     for kind, name in ((Reading, "reading"), (Check, "check"), (SiteSpectrum, "spectrum")):
         assert {c.name for c in columns(kind)} == set(named[name]["properties"]) - {"depth"}
     form = json.loads(json.dumps(json_form(profile, findings)))
-    jsonschema.Draft202012Validator(report.SCHEMA).validate(form)
+    jsonschema.Draft202012Validator(SCHEMA).validate(form)
 
 
 def test_every_field_comes_back_from_a_run_file(tmp_path, profile, findings):

@@ -72,10 +72,11 @@ def _neurons(module: "nn.Module", inputs: "Batch", output: int) -> "Dag":
 
 
 def _draw(module: "nn.Module", dag: "Dag", file: Path) -> None:
-    from sigmascope import report, theory
+    from sigmascope import theory
+    from sigmascope.theory import presentation
 
     network = theory.neuron_graph.tree_network(
         theory.neuron_graph.unroll(dag), dag.weights(dict(module.named_parameters()))
     )
     features = tuple(f"x{i}" for i in range(len(dag.inputs) - dag.constant))
-    draw(file, report.tree_picture(network, names=(*features, "1")))
+    draw(file, presentation.tree_picture(network, names=(*features, "1")))

@@ -62,7 +62,8 @@ def bottleneck(
 def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path) -> None:
     import torch
 
-    from sigmascope import gate, report, theory
+    from sigmascope import gate, theory
+    from sigmascope.theory import presentation
 
     if not isinstance(data.inputs, torch.Tensor):
         raise gate.Refusal(
@@ -71,4 +72,4 @@ def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path
         )
     found = theory.bottleneck.coordinates(module, data.inputs, after=layers[-1] if layers else None)
     title = f"what {found.site} reads: {found.share:.1%} of its variance"
-    draw(file, report.coordinates_picture(found.values, title=title, targets=data.targets))
+    draw(file, presentation.coordinates_picture(found.values, title=title, targets=data.targets))

@@ -29,7 +29,8 @@ def check(
         json: Write the checks here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a theorem is violated.
     """
-    from sigmascope import gate, records, report, theory
+    from sigmascope import gate, records, theory
+    from sigmascope.theory import presentation
 
     require_targets(json=json, inputs=source.files)
     names = [t.name for t in theory.OF_MODELS]
@@ -42,7 +43,7 @@ def check(
     opened, data = open_named(model, source)
     found = tuple(theory.check(subject_of(opened, data, source), only=theorem))
     failed = strict and any(c.verdict == records.Verdict.VIOLATED for c in found)
-    return finish(report.Checks(found), json=json, failed=failed)
+    return finish(presentation.Checks(found), json=json, failed=failed)
 
 
 def theorems() -> int:
@@ -55,7 +56,8 @@ def theorems() -> int:
         # those of one paper
         sigmascope theorems | grep -B 3 'Daneshmand et al. 2020'
     """
-    from sigmascope import report, theory
+    from sigmascope import theory
+    from sigmascope.theory import presentation
 
-    show(report.theorems_text(theory.THEOREMS, **terminal()))
+    show(presentation.theorems_text(theory.THEOREMS, **terminal()))
     return HEALTHY

@@ -56,7 +56,8 @@ def diagnose(
             for the cures; what there is no time for is left out, which is said.
         strict: End with exit code 1 if a finding is of severity error.
     """
-    from sigmascope import diagnosis, report, sources
+    from sigmascope import diagnosis, sources
+    from sigmascope.diagnosis import presentation
 
     require_targets(html=html, json=json)
     allowed = [budget_of(budget) for _ in ("diagnosis", "cures")]
@@ -73,7 +74,7 @@ def diagnose(
     failed = strict and any(f.severity == "error" for f in found.findings)
     code = finish(found, *(() if cures is None else (cures,)), json=json, failed=failed)
     if html is not None:
-        wrote(report.page(found.profile, found.findings, html))
+        wrote(presentation.page(found.profile, found.findings, html))
     return code
 
 

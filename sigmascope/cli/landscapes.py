@@ -102,8 +102,9 @@ def landscape(
         html: Write all of it here as one interactive page.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import gate, probes, report, theory
+    from sigmascope import gate, probes, theory
     from sigmascope.report.pages import require_plots
+    from sigmascope.theory import presentation
 
     require_targets(html=html, json=json, inputs=source.files)
     if html is not None:
@@ -123,7 +124,7 @@ def landscape(
         found = on(theory.landscape.what_if, skip=skip, rhos=rhos, activation=activation)
     regions = theory.landscape.input_regions(module, data.inputs) if sights.regions else None
     curved = _curved(on, source, sights)
-    scenery = report.Scenery(curved, _surface(on, module, source, sights), regions)
+    scenery = presentation.Scenery(curved, _surface(on, module, source, sights), regions)
     code = finish(found[0], found[1:], json=json, scenery=scenery, loss=name)
     if html is not None:
         import torch
@@ -136,7 +137,7 @@ def landscape(
             "parameters": f"{sum(p.numel() for p in opened.module.parameters()):,}",
             "torch": torch.__version__,
         }
-        wrote(report.landscape_page(found, html, scenery=scenery, loss=name, about=about))
+        wrote(presentation.landscape_page(found, html, scenery=scenery, loss=name, about=about))
     return code
 
 

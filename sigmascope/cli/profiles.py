@@ -48,7 +48,8 @@ def profile(
         step: Step of training to file it under in the run file.
         strict: End with exit code 1 if a finding is of severity error.
     """
-    from sigmascope import report, store
+    from sigmascope import store
+    from sigmascope.diagnosis import presentation
 
     require_targets(html=html, run=run, json=json, inputs=source.files)
     require_run(run)
@@ -59,7 +60,7 @@ def profile(
     failed = strict and any(f.severity == "error" for f in findings)
     code = finish(measured, findings, json=json, failed=failed)
     if html is not None:
-        wrote(report.page(measured, findings, html))
+        wrote(presentation.page(measured, findings, html))
     if run is not None:
         with store.Run(run) as file:
             file.add_profile(measured, findings, step=step)

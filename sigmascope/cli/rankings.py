@@ -50,7 +50,8 @@ def rank(
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`.
         json: Write the order here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import diagnosis, gate, report
+    from sigmascope import diagnosis, gate
+    from sigmascope.diagnosis import presentation
 
     require_targets(json=json, inputs=source.files)
     allowed = budget_of(budget)
@@ -62,7 +63,7 @@ def rank(
     entries = [_entry(name, source) for name in models]
     with gate.memory(source.memory):
         ranked = diagnosis.ranking.ranked_entries(entries, passes=passes, budget=allowed)
-    return finish(report.Ranking(ranked), json=json)
+    return finish(presentation.Ranking(ranked), json=json)
 
 
 def _entry(name: str, source: Source) -> "Entry":

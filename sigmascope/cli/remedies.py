@@ -58,7 +58,8 @@ def remedy(
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`; what there is no
             time for gets no probability.
     """
-    from sigmascope import gate, report
+    from sigmascope import gate
+    from sigmascope.diagnosis import presentation
 
     require_targets(save=save, json=json, inputs=source.files)
     if save is not None and apply is None:
@@ -73,9 +74,9 @@ def remedy(
     if not treatments and len(declined) == 1:
         raise gate.Refusal(next(iter(declined.values())))
     if apply is None:
-        trials = report.Trials(tuple(treatments), declined, _effect(opened, data))
+        trials = presentation.Trials(tuple(treatments), declined, _effect(opened, data))
         return finish(trials, json=json)
-    tried = report.Trials((treatments[0],), declined)
+    tried = presentation.Trials((treatments[0],), declined)
     code = finish(tried, json=json, shown=treatments[0])
     if save is not None:
         treatment = treatments[0]

@@ -194,7 +194,9 @@ def _told(found: "Scan", files: Mapping[str, Any], whole: bool, strict: bool) ->
     findings = diagnosis.checkpoints.scan_findings(found)
     failed = strict and any(f.severity != "note" for f in findings)
     if files["html"] is not None:
-        report.scan_page(files["html"], found, findings)
+        from sigmascope.scanning.page import scan_page
+
+        scan_page(files["html"], found, findings)
         wrote(files["html"])
     if str(files["lines"]) == "-":  # the output is theirs
         if files["json"] is not None:
@@ -226,22 +228,25 @@ def _lines(file: Path | None) -> Iterator[Callable[..., None] | None]:
     """What is called with each result, and writes it as one line."""
     import json
 
-    from sigmascope import report
+    from sigmascope.scanning.presentation import matrix_form
 
     if file is None:
         yield None
         return
     if str(file) == "-":
         stream = results()
-        yield lambda matrix, one: _write_line(stream, report, json, matrix, one)
+        yield lambda matrix, one: _write_line(
+            stream, json, matrix_form(matrix, one.readings, one.skipped)
+        )
         return
     gate.require_target(file, mark=MARKS["lines"])
     with file.open("w", encoding="utf-8") as stream:
-        yield lambda matrix, one: _write_line(stream, report, json, matrix, one)
+        yield lambda matrix, one: _write_line(
+            stream, json, matrix_form(matrix, one.readings, one.skipped)
+        )
     wrote(file)
 
 
-def _write_line(stream: Any, report: Any, json: Any, matrix: Any, one: Any) -> None:
-    form = report.matrix_form(matrix, one.readings, one.skipped)
+def _write_line(stream: Any, json: Any, form: dict[str, Any]) -> None:
     stream.write(json.dumps(form, allow_nan=False) + "\n")
     stream.flush()

@@ -103,7 +103,7 @@ def _both(found: "Data", name: str) -> "tuple[Tensor, Tensor]":
 def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
     import torch
 
-    from sigmascope import report
+    from sigmascope.theory import presentation
 
     best = sweep.clearest
     if best is None or not best.coordinates:
@@ -112,7 +112,7 @@ def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
     points = torch.tensor(best.coordinates, dtype=torch.float64)
     title = f"coordinates at depth {best.depth}, ridge {best.ridge:g}"
     colours = targets[: len(points)]
-    draw(file, report.coordinates_picture(points, title=title, targets=colours))
+    draw(file, presentation.coordinates_picture(points, title=title, targets=colours))
 
 
 @dataclass(frozen=True)

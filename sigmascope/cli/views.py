@@ -36,7 +36,7 @@ def view(
         html: Write the page of what there is now as one file, and end.
     """
     from sigmascope import gate
-    from sigmascope.report import live
+    from sigmascope.watching import live
 
     files = [file for file in (run, other) if file is not None]
     if len({os.path.realpath(file) for file in files}) < len(files):

@@ -2,6 +2,7 @@
 
 from sigmascope.quantities import ALL, EVERY, View
 from sigmascope.records.results import (
+    SPEAKS,
     Assumption,
     Check,
     Estimate,
@@ -28,6 +29,7 @@ from sigmascope.records.results import (
 __all__ = [
     "ALL",
     "EVERY",
+    "SPEAKS",
     "Assumption",
     "Check",
     "Estimate",

@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope import products
 from sigmascope.quantities import View, quantity
 
 # ------------------------------------------------------------------------------
@@ -276,8 +277,8 @@ LINES = 32  # of a screen
 class Shown:
     """A result that prints as its command prints it, and is a card in a notebook.
 
-    The one look upward in the house: records lie below `report`, which knows what they look like,
-    so that it is asked for by name, when something is shown and not before.
+    Records know nothing of how they look: whoever shows results is found by the list of products,
+    when something is shown and not before.
     """
 
     __slots__ = ()
@@ -312,7 +313,8 @@ class Shown:
 
 
 def _report() -> Any:
-    return importlib.import_module("sigmascope.report")
+    (report,) = products.modules((products.SHOWS,))
+    return report
 
 
 # ------------------------------------------------------------------------------
@@ -629,6 +631,8 @@ class Kind:
 
 
 Measured = TypeVar("Measured")
+# what a rule may read besides a view
+SPEAKS = {"task": "outputs, targets and loss", "training": "how the program trains"}
 
 
 class Rule(Generic[Measured]):

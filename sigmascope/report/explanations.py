@@ -7,14 +7,13 @@ import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
-from sigmascope import watching
-from sigmascope.diagnosis import checkpoints, cures, remedies, rules
+from sigmascope import products
 from sigmascope.gate import Refusal
-from sigmascope.quantities import Quantity, quantities
-from sigmascope.records import Kind, Rule, Shown
+from sigmascope.quantities import EVERY, Quantity, quantities
+from sigmascope.records import SPEAKS, Kind, Rule, Shown
 from sigmascope.references import references_of
-from sigmascope.theory import THEOREMS, Bound
 
 STAGES = {"start": "before training", "trained": "after training"}
 
@@ -79,12 +78,13 @@ def every_name() -> dict[str, tuple[str, ...]]:
 
 
 def _every() -> Iterator[Explanation]:
-    profile = "finding of a model or a program"
-    yield from (_finding(k, profile, rules.RULES, rules.KINDS) for k in rules.KINDS)
-    checkpoint = "finding of a checkpoint"
-    listed = checkpoints.KINDS
-    yield from (_finding(k, checkpoint, checkpoints.RULES, listed) for k in listed)
-    for alarm in watching.alarms.RULES:
+    for of, lists in (
+        ("finding of a model or a program", products.FINDINGS),
+        ("finding of a checkpoint", products.CHECKPOINT_FINDINGS),
+    ):
+        kinds, rules = _declared(lists, "KINDS"), _declared(lists, "RULES")
+        yield from (_finding(kind, of, rules, kinds) for kind in kinds)
+    for alarm in _declared(products.ALARMS, "RULES"):
         yield _made(
             alarm.name,
             "alarm of a watch",
@@ -95,7 +95,7 @@ def _every() -> Iterator[Explanation]:
             ("source", alarm.source),
         )
     yield from map(_quantity, quantities().values())
-    for remedy in remedies.REMEDIES:
+    for remedy in _declared(products.REMEDIES, "REMEDIES"):
         yield _made(
             remedy.name,
             "remedy of a network",
@@ -105,14 +105,19 @@ def _every() -> Iterator[Explanation]:
             ("try it", f"sigmascope remedy MODEL --apply {remedy.name}"),
             ("source", remedy.source),
         )
-    for change in cures.CHANGES:
+    for change in _declared(products.CURES, "CHANGES"):
         yield _made(
             change.name,
             "cure of a program",
             ("for", _names(change.cures)),
             ("try it", "sigmascope diagnose PROGRAM, which trains a copy that is changed so"),
         )
-    yield from map(_theorem, THEOREMS)
+    yield from map(_theorem, _declared(products.THEOREMS, "THEOREMS"))
+
+
+def _declared(names: tuple[str, ...], what: str) -> tuple[Any, ...]:
+    """What all modules of a list declare under one name, in order."""
+    return tuple(each for module in products.modules(names) for each in getattr(module, what))
 
 
 def _made(name: str, kind: str, *rows: tuple[str, str]) -> Explanation:
@@ -123,11 +128,11 @@ def _names(kinds: Iterable[Kind]) -> str:
     return ", ".join(kind.name for kind in kinds)
 
 
-def _finding(kind: Kind, of: str, every: tuple[Rule, ...], kinds: tuple[Kind, ...]) -> Explanation:
-    reads = dict.fromkeys(rule.reads for rule in every if kind in rule.kinds)
-    views = (rules.SPEAKS.get(r, f"the view `{r}`" if every is rules.RULES else r) for r in reads)
-    able = [r.name for r in remedies.REMEDIES if kind in r.cures]
-    able += [c.name for c in cures.CHANGES if kind in c.cures]
+def _finding(kind: Kind, of: str, rules: tuple[Rule, ...], kinds: tuple[Kind, ...]) -> Explanation:
+    reads = dict.fromkeys(rule.reads for rule in rules if kind in rule.kinds)
+    views = (SPEAKS.get(r, f"the view `{r}`" if r in EVERY else r) for r in reads)
+    cures = _declared(products.REMEDIES, "REMEDIES"), _declared(products.CURES, "CHANGES")
+    able = [each.name for some in cures for each in some if kind in each.cures]
     stands = (
         "whatever is foretold: it rests on arithmetic, or on a change that cured a copy"
         if kind.proven
@@ -168,7 +173,7 @@ def _quantity(q: Quantity) -> Explanation:
     )
 
 
-def _theorem(theorem: type[Bound]) -> Explanation:
+def _theorem(theorem: Any) -> Explanation:
     words = (inspect.getdoc(theorem) or "").partition("\nAttributes:")[0].strip()
     return _made(
         theorem.name,

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope.report import SCHEMA
+from sigmascope.diagnosis.presentation import SCHEMA
 
 TRAIN = """
 import torch

@@ -24,7 +24,7 @@ def test_json_on_standard_output_is_alone_strict_and_valid(sigmascope):
     code, out, err = sigmascope(*SMALL, "--json", "-")
     assert (code, err) == (0, "")
     form = strictly(out)
-    schema = report.SCHEMA
+    schema = diagnosis.presentation.SCHEMA
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(form)
     assert sigmascope(*SMALL, "--json=-")[1].splitlines()[:2] == out.splitlines()[:2]

@@ -65,7 +65,7 @@ def test_refusals(sigmascope, words, says):
 
 
 def test_a_port_in_use_is_refused(sigmascope, tmp_path):
-    from sigmascope.report.live import Server
+    from sigmascope.watching.live import Server
 
     run = made(tmp_path / "a.run", 2)
     with Server([run]) as server:

@@ -73,7 +73,7 @@ def test_a_weight_outside_of_layers_is_named_and_counted(apply, name, part):
     model = Net(apply, **({} if key is None else {key: part}))
     before = [p.detach().clone() for p in model.parameters()]
     measured = survey.profile(model, X)
-    seen = report.coverage(measured)
+    seen = diagnosis.presentation.coverage(measured)
     assert seen.uncovered == (name,)
     assert seen.says.startswith("Measured 2 of 3 layers")
     assert seen.weights_measured < seen.weights
@@ -109,7 +109,7 @@ COVERED = {
 
 @pytest.mark.parametrize(("apply", "parts"), COVERED.values(), ids=COVERED)
 def test_what_layers_apply_is_covered(apply, parts):
-    seen = report.coverage(survey.profile(Net(apply, **parts), X))
+    seen = diagnosis.presentation.coverage(survey.profile(Net(apply, **parts), X))
     assert seen.uncovered == ()
     assert seen.layers == seen.layers_measured
 
@@ -148,4 +148,4 @@ def test_a_model_that_cannot_be_watched_is_said(monkeypatch):
     monkeypatch.setattr(coverings.Subject, "uses_outside", property(unwatched))
     skipped = survey.profile(Net(), X, views=["weights"]).skipped
     assert any("cannot be watched: no dispatch" in s.why for s in skipped)
-    assert "entr" in " ".join(report.coverage(survey.profile(Net(), X)).unseen)
+    assert "entr" in " ".join(diagnosis.presentation.coverage(survey.profile(Net(), X)).unseen)

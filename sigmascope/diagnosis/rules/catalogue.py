@@ -23,7 +23,7 @@ from sigmascope.diagnosis.rules import (
     training,
     weights,
 )
-from sigmascope.records import Kind, Profile, Rule, kinds_of
+from sigmascope.records import SPEAKS, Kind, Profile, Rule, kinds_of
 
 RULES: tuple[Rule[Profile], ...] = (
     steps.foreign_optimiser,
@@ -112,8 +112,6 @@ NO_PROGRESS = Kind(
     of_any=True,
 )
 KINDS: tuple[Kind, ...] = (*kinds_of(RULES), NO_PROGRESS)
-
-SPEAKS = {"task": "outputs, targets and loss", "training": "how the program trains"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,5 @@
-"""Results as interactive pages."""
+"""Interactive pages: what all of them share."""
 
-from sigmascope.report.pages.html import require_plots
-from sigmascope.report.pages.landscape import landscape_page
-from sigmascope.report.pages.profile import page
-from sigmascope.report.pages.scan import scan_page
+from sigmascope.report.pages.html import require_plots, write_page
 
-__all__ = ["landscape_page", "page", "require_plots", "scan_page"]
+__all__ = ["require_plots", "write_page"]

@@ -5,7 +5,7 @@ import pytest
 from sigmascope.cli.outputs import finish, refusing
 from sigmascope.gate import Refusal
 from sigmascope.records import Check, Verdict
-from sigmascope.report import Checks
+from sigmascope.theory.presentation import Checks
 
 CHECK = Check("t", "s", "a ≤ b", "fc", None, None, "at most", (), Verdict.INAPPLICABLE)
 RESULT = Checks((CHECK,))

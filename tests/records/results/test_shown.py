@@ -18,10 +18,10 @@ CHECK = Check(
 )  # fmt: skip
 FINDING = Finding("rank-collapse", "<b>", "error", (READING,), "It collapses.", "x 2020", ())
 CLASSES = {
-    "sigmascope.survey": ("Comparison",),
+    "sigmascope.theory": ("Comparison",),
     "sigmascope.theory.landscape": ("Landscape", "Bends", "Surface", "Regions"),
-    "sigmascope.theory.bottleneck": ("Prediction", "DepthSweep"),
-    "sigmascope.diagnosis": ("Treatment", "Bottleneck"),
+    "sigmascope.theory.bottleneck": ("Prediction", "DepthSweep", "Bottleneck"),
+    "sigmascope.diagnosis": ("Treatment",),
     "sigmascope.diagnosis.compression": ("Compression",),
     "sigmascope.theory.le2022.conservation": ("Conserved",),
     "sigmascope.records": ("Profile", "Finding", "Check"),

@@ -7,8 +7,9 @@ from torch import nn
 
 from sigmascope.diagnosis import Diagnosis, Program
 from sigmascope.diagnosis.cures import Cure, Cures
+from sigmascope.diagnosis.presentation import SCHEMA
 from sigmascope.records import Estimate, Profile, Reading
-from sigmascope.report import SCHEMA, json_form
+from sigmascope.report import json_form
 
 jsonschema = pytest.importorskip("jsonschema")
 

@@ -51,3 +51,4 @@ def _broken(drift: Drift) -> Finding:
 
 
 KINDS = (BALANCE_BROKEN,)
+RULES = ()  # none reads a profile

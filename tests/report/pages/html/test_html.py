@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from sigmascope.diagnosis.presentation import profile_page as profiles
 from sigmascope.gate import Refusal
 from sigmascope.records import Verdict
 from sigmascope.report import pages
-from sigmascope.report.pages import landscape, profile, run, scan
 from sigmascope.report.pages.html import page_text, write_page
+from sigmascope.scanning import page as scans
+from sigmascope.theory.presentation import landscapes
+from sigmascope.watching import page as runs
 
 ASSETS = {"template": "page.html", "scripts": ("words.js", "theme.js")}
 
@@ -47,10 +50,10 @@ def test_a_page_asks_nobody_unless_it_is_live():
     assert "connect-src 'self'\"" in page_text(title="t", data={}, live=True, **ASSETS)
 
 
-@pytest.mark.parametrize("page", [landscape, profile, run, scan])
+@pytest.mark.parametrize("page", [landscapes, profiles, runs, scans])
 def test_no_two_scripts_of_a_page_give_one_name_to_two_things(page):
     """A later function would silently take the place of an earlier one."""
-    folder = Path(page.__file__).parent / "assets"
+    folder = Path(pages.__file__).parent / "assets"
     top = re.compile(r"^(?:function|const|class|let) (\w+)", re.MULTILINE)
     names = [
         name for script in page._SCRIPTS for name in top.findall((folder / script).read_text())

@@ -1,0 +1,48 @@
+"""Functions that every kind of result brings its own of: how it looks, its JSON, its rows.
+
+`report` knows no product. A product registers what its results look like in the modules that
+`products.PRESENTATIONS` names; they are imported when a result is shown that nothing is known of.
+"""
+
+from collections.abc import Callable
+from functools import singledispatch, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from sigmascope import products
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ByKind(Generic[P, T]):
+    """A function of a result that does what was registered for its kind.
+
+    Args:
+        otherwise: For results of which no product knows.
+    """
+
+    def __init__(self, otherwise: Callable[P, T]) -> None:
+        self._by = singledispatch(otherwise)
+        update_wrapper(self, otherwise)
+
+    def __call__(self, *args: P.args, **more: P.kwargs) -> T:
+        kind, unknown = type(args[0]), self._by.dispatch(object)
+        for name in products.PRESENTATIONS:
+            if self._by.dispatch(kind) is not unknown:
+                break
+            products.modules((name,))
+        return self._by.dispatch(kind)(*args, **more)
+
+    def register(self, own: Callable[..., T]) -> Callable[..., T]:
+        """What is done with results of the kind that the first argument is annotated with."""
+        return self._by.register(own)
+
+
+def by_kind(otherwise: Callable[P, T]) -> ByKind[P, T]:
+    """As a decorator of what is done with results of which no product knows."""
+    return ByKind(otherwise)
+
+
+def refused(result: Any) -> TypeError:
+    """What is raised where there is nothing else to be done."""
+    return TypeError(f"A result of this library was expected, got {type(result).__name__}.")

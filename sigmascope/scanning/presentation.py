@@ -1,0 +1,495 @@
+"""What was measured of the matrices of a checkpoint."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from sigmascope import quantities as q
+from sigmascope.gate import printable
+from sigmascope.records import Finding, Reading, Skipped
+from sigmascope.records.encoding import encoded, schema_of
+from sigmascope.records.scans import Matrix, Scan, ScanPlan
+from sigmascope.report.console import (
+    Part,
+    compact,
+    lasting,
+    shortened,
+    sized,
+    sparkline,
+    within,
+)
+from sigmascope.report.findings import reasons, told
+from sigmascope.report.forms import form
+from sigmascope.report.schema import NAMES, NUMBER, with_more
+from sigmascope.report.screens import Screen, grid, parts, section, shortlist
+from sigmascope.report.tables import columns
+from sigmascope.scanning.rows import (
+    FAR,
+    Columns,
+    by_kind,
+    outliers,
+    pairs,
+    plan_columns,
+    scan_columns,
+    seen,
+    values,
+)
+
+# ------------------------------------------------------------------------------
+# What a scan of a checkpoint will do.
+
+
+KIND = 26  # columns that the name of a kind is given
+MOST = 12  # reasons that are listed, unless all are wanted
+_EXAMPLES = 2  # sites named with a reason
+_SITE = 40
+
+
+@parts.register
+def _plan(plan: ScanPlan, screen: Screen) -> Iterator[Part]:
+    """What is read, what it costs, what each kind is, what is left out."""
+    yield Text(f"{printable(plan.source)}: {_counts(plan)}.", "bold")
+    yield Text(_cost(plan))
+    if plan.about:
+        yield Text(about(plan.about), "dim")
+    if plan.matrices:
+        right = ("matrices", "bytes", "full", "leading")
+        table = grid("kind", "matrices", "shape", "dtype", *right[1:], right=right)
+        for kind, matrices in by_kind(plan.matrices).items():
+            efforts = Counter(m.effort for m in matrices)
+            dtypes = ", ".join(dict.fromkeys(printable(m.dtype) for m in matrices))
+            table.add_row(
+                Text(shortened(printable(kind), KIND)),
+                f"{len(matrices):,}",
+                shape(matrices),
+                Text(shortened(dtypes, KIND)),
+                sized(sum(m.bytes for m in matrices)),
+                *(str(efforts[how] or "·") for how in ("full", "leading")),
+            )
+        yield from section("Matrices", table)
+    if plan.skipped:
+        title = f"Left out: {len(plan.skipped):,} of {plan.tensors:,} tensors"
+        yield from section(title, *left_out(plan.skipped, screen))
+
+
+def about(words: Mapping[str, str]) -> str:
+    """Circumstances in one line."""
+    return " · ".join(f"{printable(key)} {printable(value)}" for key, value in words.items())
+
+
+def left_out(skipped: Sequence[Skipped], screen: Screen) -> Iterator[Part]:
+    """Each reason once, with how many it holds for and some of their names."""
+    table = grid("what", "how many", "why", "for example", right=("how many",), fold=True)
+    chosen, more = shortlist([*reasons(skipped).items()], MOST, screen)
+    for (what, why), sites in chosen:
+        named = sites if screen.whole else sites[:_EXAMPLES]
+        names = "\n".join(shortened(printable(site), _SITE) for site in named)
+        cells = (printable(what), f"{len(sites):,}", printable(why), names)
+        table.add_row(*map(Text, cells))
+    yield table
+    if more:
+        yield Text(f"{more} reasons (--whole lists them)", "dim")
+
+
+def shape(matrices: Sequence[Matrix]) -> str:
+    """The commonest shape, and how many others there are.
+
+    Example:
+        >>> shape([Matrix("a", "linear", 0, 2, 3, "float32", ("a",), 24, "full", 12.0)])
+        '2×3'
+    """
+    counts = Counter(m.shape for m in matrices)
+    (rows, cols), _ = counts.most_common(1)[0]
+    more = f" +{len(counts) - 1}" if len(counts) > 1 else ""
+    return f"{rows}×{cols}{more}"
+
+
+def _counts(plan: ScanPlan) -> str:
+    matrices, tensors = len(plan.matrices), plan.tensors
+    of = f"{matrices:,} {'matrix' if matrices == 1 else 'matrices'}"
+    return f"{of} in {tensors:,} tensor{'' if tensors == 1 else 's'}, {sized(plan.bytes)} to read"
+
+
+def _cost(plan: ScanPlan) -> str:
+    workers = "1 process" if plan.workers == 1 else f"{plan.workers} processes"
+    return (
+        f"About {lasting(plan.seconds)} of processor time, {lasting(plan.seconds / plan.workers)} "
+        f"with {workers}; at most {sized(plan.memory)} of memory each."
+    )
+
+
+# ------------------------------------------------------------------------------
+# How far the matrices of a checkpoint are from those of another version.
+
+
+MOST_MOVED = 10  # matrices that are named, unless all are wanted
+SITE = 44
+_MOVED = q.RELATIVE_CHANGE
+
+
+def changed(read: Columns) -> bool:
+    """Whether two versions were compared."""
+    return _MOVED in read
+
+
+def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
+    """How far each kind moved, which matrices did the most, and which directions are new."""
+    moved = [m for m in scan.matrices if m.site in read[_MOVED]]
+    still = sum(read[_MOVED][m.site].estimate.value == 0 for m in moved)  # as `unmoved-weights`
+    says = f"{len(moved) - still:,} of {len(moved):,} matrices changed."
+    yield from section("Moved", Text(says), _moved_kinds(moved, read))
+    far = lambda m: read[_MOVED][m.site].estimate.value
+    most = sorted((m for m in moved if far(m) > 0), key=far, reverse=True)
+    if most:
+        yield from section("Moved most", _most(most, read, screen))
+    if words := _directions(moved, read):
+        yield from section("Directions", *(Text(line) for line in words))
+
+
+def _moved_kinds(moved: Sequence[Matrix], read: Columns) -> Table:
+    right = (
+        "n",
+        "change",
+        "most",
+        "turned",
+        "scale",
+        q.STABLE_RANK,
+        q.SPIKES,
+        "angle",
+        q.INTRUDERS,
+    )
+    table = grid("kind", *right, right=right)
+    for kind, matrices in by_kind(moved).items():
+        name = Text(shortened(printable(kind), KIND))
+        table.add_row(name, f"{len(matrices):,}", *_row(matrices, read))
+    return table
+
+
+def _row(matrices: Sequence[Matrix], read: Columns) -> Iterator[str]:
+    """How far matrices of a kind moved and turned: medians, the largest change, all intruders."""
+    yield _one(read, _MOVED, matrices)
+    yield _one(read, _MOVED, matrices, max)
+    yield _one(read, q.TURNED_CHANGE, matrices)
+    yield _one(read, q.BEST_SCALE, matrices, digits=5)
+    yield _one(read, q.CHANGE_STABLE_RANK, matrices)
+    yield _one(read, q.CHANGE_SPIKES, matrices)
+    yield _degrees(_all(read, q.LARGEST_ANGLE, matrices))
+    yield _one(read, q.INTRUDERS, matrices, sum)
+
+
+def _most(matrices: Sequence[Matrix], read: Columns, screen: Screen) -> Table:
+    right = ("change", "turned", "scale", "angle", "intruders")
+    table = grid("matrix", *right, right=right)
+    chosen, more = shortlist(matrices, MOST_MOVED, screen)
+    for m in chosen:
+        table.add_row(
+            Text(shortened(printable(m.site), SITE)),
+            within(read[_MOVED][m.site].estimate),
+            _one(read, q.TURNED_CHANGE, [m]),
+            _one(read, q.BEST_SCALE, [m], digits=5),
+            _degrees(_all(read, q.LARGEST_ANGLE, [m])),
+            _one(read, q.INTRUDERS, [m]),
+        )
+    if more:
+        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+    return table
+
+
+def _directions(moved: Sequence[Matrix], read: Columns) -> Iterator[str]:
+    """New directions and turned ones, in words."""
+    counts = {m.site: sum(_all(read, q.INTRUDERS, [m])) for m in moved}
+    new = {site: count for site, count in counts.items() if count > 0}
+    if new:
+        most = max(new, key=lambda site: new[site])
+        yield (
+            f"{sum(new.values()):,.0f} intruders in {len(new):,} of {len(moved):,} matrices, most "
+            f"in {shortened(printable(most), SITE)}: {new[most]:.0f}."
+        )
+    elif any(name.startswith("intruders") for name in read):
+        yield "No intruders: every leading direction was there before."
+    angles = {m.site: max(_all(read, q.LARGEST_ANGLE, [m]), default=-1.0) for m in moved}
+    if known := {site: angle for site, angle in angles.items() if angle >= 0}:
+        most = max(known, key=lambda site: known[site])
+        yield (
+            f"Leading directions turned by {_degrees([*known.values()])} (median), at most by "
+            f"{_degrees([known[most]])}, in {shortened(printable(most), SITE)}."
+        )
+
+
+def _all(read: Columns, name: str, matrices: Sequence[Matrix]) -> list[float]:
+    """Readings of a quantity in whatever form it was read."""
+    forms: list[Mapping[str, Reading]] = [
+        sites for key, sites in read.items() if key == name or key.startswith(f"{name} (")
+    ]
+    return [v for sites in forms for v in values(sites, matrices)]
+
+
+def _one(
+    read: Columns,
+    name: str,
+    matrices: Sequence[Matrix],
+    of: Callable[[list[float]], float] = median,
+    digits: int = 3,
+) -> str:
+    known = _all(read, name, matrices)
+    return compact(of(known), digits=digits) if known else "–"
+
+
+def _degrees(angles: Sequence[float]) -> str:
+    return f"{math.degrees(median(angles)):.0f}°" if angles else "–"
+
+
+UNUSUAL = 8  # that are named, unless all are wanted
+LEAST = 16  # that it gets where numbers leave no more
+_DRAWN = (q.SPECTRAL_NORM, q.STABLE_RANK, q.EFFECTIVE_RANK)
+_LISTED = {  # of every matrix, with the heading of its column
+    q.SPECTRAL_NORM: "norm",
+    q.STABLE_RANK: q.STABLE_RANK,
+    q.EFFECTIVE_RANK: "eff. rank",
+    q.SPIKES: q.SPIKES,
+    q.NOISE_DISTANCE: "noise",
+    q.POWER_LAW_EXPONENT: "exponent",
+    q.RELATIVE_CHANGE: "change",
+}
+_EXPONENT, _TESTED = q.POWER_LAW_EXPONENT, q.POWER_LAW_P_VALUE
+
+
+@parts.register
+def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None) -> Iterator[Part]:
+    """Heading, findings, kinds, depth, the unusual, changes, what is missing."""
+    matrices = scan.matrices
+    numbers = sum(m.rows * m.cols for m in matrices)
+    of = f"{len(matrices):,} {'matrix' if len(matrices) == 1 else 'matrices'}"
+    size = f"{compact(numbers)} parameters, {sized(scan.plan.bytes)}"
+    yield Text(f"{printable(scan.plan.source)}: {of}, {size}{_took(scan.about)}.", "bold")
+    words = {k: v for k, v in {**scan.plan.about, **scan.about}.items() if k != "seconds"}
+    if words:
+        yield Text(about(words), "dim")
+    if findings is not None:  # else nobody looked
+        none = Text("No findings.", "bold green" if scan.readings else "yellow")
+        yield from ("", *(told(findings, screen) if findings else (none,)))
+    read = seen(scan)
+    if scan.readings and scan.matrices:
+        if not changed(read):  # then nothing else was read
+            yield from section("By kind", _kinds(scan, read))
+        if (depth := _depth(scan, read, screen)) is not None:
+            yield from section("Over depth", depth)
+        yield from _unusual(scan, screen)
+        if changed(read):
+            yield from change_parts(scan, read, screen)
+        # what was read of two matrices that meet or are alike, and where it is the most
+        met = pairs(scan)
+        right = ("n", "median", "least", "most")
+        table = grid("quantity", *right, "most at", right=right)
+        for name, sites in met.items():
+            known = {site: r.estimate.value for site, r in sites.items()}
+            ends = (end(known.values()) for end in (median, min, max))
+            most = shortened(printable(max(known, key=lambda site: known[site])), 2 * SITE)
+            table.add_row(
+                name, f"{len(known):,}", *(compact(x, digits=3) for x in ends), Text(most)
+            )
+        if met:
+            yield from section("Between matrices", table)
+    if screen.whole and scan.matrices:
+        yield from section("Matrices", _each(scan, read, screen))
+    for title, skipped in (("Not measured", scan.skipped), ("Left out", scan.plan.skipped)):
+        if skipped:
+            yield from section(f"{title}: {len(skipped):,}", *left_out(skipped, screen))
+
+
+def _took(words: Mapping[str, str]) -> str:
+    try:
+        return f", in {lasting(float(words['seconds']))}"
+    except (KeyError, ValueError):  # not every scan says how long it took
+        return ""
+
+
+def _kinds(scan: Scan, read: Columns) -> Table:
+    """Medians of each kind, and the ends of the norms."""
+    norms, ranks = ("norm", "least", "most"), (q.STABLE_RANK, "eff. rank")
+    right = ("n", *norms, *ranks, q.SPIKES, "noise", "exponent")
+    table = grid("kind", "n", "shape", *right[1:], right=right)
+    for column in table.columns[:3]:
+        column.no_wrap = True
+    for kind, matrices in by_kind(scan.matrices).items():
+        of = lambda name, end=median, m=matrices: _end(read, name, m, end)
+        table.add_row(
+            Text(shortened(printable(kind), KIND)),
+            f"{len(matrices):,}",
+            shape(matrices),
+            *(of(q.SPECTRAL_NORM, end) for end in (median, min, max)),
+            of(q.STABLE_RANK),
+            _share(read.get(q.EFFECTIVE_RANK, {}), matrices),
+            *(of(q.SPIKES), of(q.NOISE_DISTANCE)),
+            _exponent(scan, read, matrices),
+        )
+    return table
+
+
+def _end(
+    read: Columns, name: str, matrices: Sequence[Matrix], end: Callable[[list[float]], float]
+) -> str:
+    known = values(read.get(name, {}), matrices)
+    return compact(end(known), digits=3) if known else "–"
+
+
+def _share(read: Mapping[str, Reading], matrices: Sequence[Matrix]) -> str:
+    """The median of an effective rank, as a share of the shorter side."""
+    known = [read[m.site].estimate.value / min(m.shape) for m in matrices if m.site in read]
+    return f"{median(known):.0%}" if known else "–"
+
+
+def _exponent(scan: Scan, read: Columns, matrices: Sequence[Matrix]) -> str:
+    """The median where fits were accepted, and how many were tried; or that none was."""
+    accepted = values(read.get(_EXPONENT, {}), matrices)
+    fits = {s.site for s in scan.skipped if s.what.startswith(_EXPONENT)} | {*read.get(_TESTED, {})}
+    refused = sum(m.site in fits and m.site not in read.get(_EXPONENT, {}) for m in matrices)
+    if accepted:
+        of = f" ({len(accepted)} of {len(accepted) + refused})" if refused else ""
+        return compact(median(accepted), digits=3) + of
+    return f"0 of {refused}" if refused else "–"
+
+
+def _depth(scan: Scan, read: Columns, screen: Screen) -> Table | None:
+    """A line of blocks for each kind that stands at several depths."""
+    drawn = [name for name in _DRAWN if name in read]
+    table = grid("kind", *drawn)
+    width = max(8, (screen.width - KIND - 2) // max(1, len(drawn)) - 2)
+    for kind, matrices in by_kind(m for m in scan.matrices if m.depth >= 0).items():
+        if len({m.depth for m in matrices}) > 1:
+            lines = (sparkline(_line(read[name], matrices), width=width) for name in drawn)
+            table.add_row(Text(shortened(printable(kind), KIND)), *lines)
+    return table if table.row_count and drawn else None
+
+
+def _line(read: Mapping[str, Reading], matrices: Sequence[Matrix]) -> list[float | None]:
+    """The median at each depth; None where nothing was read."""
+    found: dict[int, list[float]] = {}
+    for m in sorted(matrices, key=lambda m: m.depth):
+        found.setdefault(m.depth, []).extend(values(read, [m]))
+    return [median(known) if known else None for known in found.values()]
+
+
+def _unusual(scan: Scan, screen: Screen) -> Iterator[Part]:
+    found = outliers(scan)
+    if not found:
+        return
+    right = ("value", "usual", "deviations")
+    table = grid("matrix", "quantity", *right, "also", right=right)
+    table.columns[0].no_wrap = True  # what it sticks out by besides goes on in the next line
+    chosen, more = shortlist(found, UNUSUAL, screen)
+    for each in chosen:
+        table.add_row(
+            Text(shortened(printable(each.matrix.site), SITE)),
+            each.reading.quantity,
+            compact(each.reading.estimate.value, digits=3),
+            compact(each.usual, digits=3),
+            f"{each.far:+.0f}",
+            Text(", ".join(each.also), "dim"),
+        )
+    says = (
+        f"Unlike their neighbours in depth of the same kind, by {FAR:g} robust deviations or more"
+    )
+    yield from section("Unusual", Text(says, "dim"), table)
+    if more:
+        yield Text(f"{more} (--whole lists them)", "dim")
+
+
+def _each(scan: Scan, read: Columns, screen: Screen) -> Table:
+    """One line for each matrix; where they do not fit, names are cut and never numbers."""
+    names = [name for name in _LISTED if name in read]
+    right = ("depth", *(_LISTED[name] for name in names))
+    table = grid("matrix", "depth", "shape", *right[1:], right=right)
+    rows = [_line_of(m, [read[name] for name in names]) for m in scan.matrices]
+    widths = [
+        max(map(len, column)) for column in zip((right[0], "shape", *right[1:]), *rows, strict=True)
+    ]
+    room = max(LEAST, screen.width - sum(width + 2 for width in widths))
+    for column in table.columns:
+        column.no_wrap = True
+    for m, cells in zip(scan.matrices, rows, strict=True):
+        table.add_row(Text(shortened(printable(m.site), room)), *cells)
+    return table
+
+
+def _line_of(m: Matrix, read: Sequence[Mapping[str, Reading]]) -> list[str]:
+    depth = "" if m.depth < 0 else str(m.depth)
+    numbers = (within(sites[m.site].estimate) if m.site in sites else "–" for sites in read)
+    return [depth, shape([m]), *numbers]
+
+
+# ------------------------------------------------------------------------------
+# Scans as strict JSON, and as rows.
+
+
+SCAN_VERSION = "sigmascope/scan/1"
+
+
+@form.register
+def _scan_form(scan: Scan, findings: Sequence[Finding] = ()) -> dict[str, Any]:
+    # a run file keeps singular values; as text those of a large checkpoint would fill the memory
+    form = encoded(replace(scan, spectra=()))
+    del form["spectra"]
+    return {"schema": SCAN_VERSION, **form, "findings": encoded(tuple(findings))}
+
+
+@form.register
+def _plan_form(plan: ScanPlan) -> dict[str, Any]:
+    return {"schema": "sigmascope/scan-plan/1", **encoded(plan)}
+
+
+def matrix_form(
+    matrix: Matrix, readings: Iterable[Reading], skipped: Iterable[Skipped] = ()
+) -> dict[str, Any]:
+    """One matrix with what was read of it, for a file that grows by a line for each.
+
+    Args:
+        matrix: What it is.
+        readings: What was read of it.
+        skipped: What was not measured of it, each with the reason.
+
+    Example:
+        >>> zero = Matrix("fc", "linear", 0, 2, 3, "float32", ("fc",), 24, "full", 12.0)
+        >>> matrix_form(zero, ())["schema"]
+        'sigmascope/scan-matrix/1'
+    """
+    return {
+        "schema": "sigmascope/scan-matrix/1",
+        **encoded(matrix),
+        "readings": encoded(tuple(readings)),
+        "skipped": encoded(tuple(skipped)),
+    }
+
+
+def _scan_definitions() -> dict[str, Any]:
+    known = ("estimate", "reading", "spectrum", "finding", "skipped")
+    names = {kind: name for kind, name in NAMES.items() if name in known}
+    names |= {Matrix: "matrix", ScanPlan: "plan"}
+    found = {name: schema_of(kind, names) for kind, name in names.items()}
+    depth = found["matrix"]["properties"]["depth"]["description"]
+    placed = {"type": "integer", "minimum": -1, "description": depth}
+    return {"number": NUMBER, **found, "matrix": with_more(found["matrix"], depth=placed)}
+
+
+SCAN_SCHEMA: Final[dict[str, Any]] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": "urn:sigmascope:scan:1",
+    "title": "What was measured of the matrices of a checkpoint, and what was found in it",
+    **with_more(
+        schema_of(Scan, {**NAMES, ScanPlan: "plan"}),
+        schema={"const": SCAN_VERSION},
+        findings={"type": "array", "items": {"$ref": "#/$defs/finding"}},
+        without=("spectra",),  # they are in the run file
+    ),
+    "$defs": _scan_definitions(),
+}
+
+
+columns.register(scan_columns)
+columns.register(plan_columns)

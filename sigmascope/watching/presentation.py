@@ -1,0 +1,173 @@
+"""Two runs of training side by side: how that looks, as text, JSON and rows."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from sigmascope.gate import printable
+from sigmascope.report.console import Part, compact, measured, shortened
+from sigmascope.report.forms import form, some
+from sigmascope.report.screens import Screen, grid, parts, section, shortlist
+from sigmascope.report.tables import columns, row_columns
+from sigmascope.watching import AlarmSpan, Parted, Parting
+
+MOST = 12  # rows of a section, unless all are wanted
+NAME = 44  # columns that a name is given
+
+
+# ------------------------------------------------------------------------------
+# Two runs of training side by side.
+
+
+SITE = 36  # columns that a name is given
+
+
+APART = 0.1  # of the larger last loss, by which they differ
+
+
+@parts.register
+def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
+    yield Text(_headline(found), "bold")
+    yield Text(_bits(found))
+    yield Text(f"first: {printable(found.runs[0])}; second: {printable(found.runs[1])}", "dim")
+    if found.order:
+        following = ("site", "step", "quantity", "first", "second", "times")
+        table = grid(*following, right=("step", "first", "second", "times"))
+        chosen, more = shortlist(found.order, MOST, screen)
+        for p in chosen:
+            times = "∞" if math.isinf(p.times) else compact(p.times, digits=3)
+            numbers = (measured(p.first), measured(p.second), times)
+            table.add_row(Text(shortened(printable(p.site), SITE)), str(p.step), _what(p), *numbers)
+        if more:
+            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+        yield from section("In order", table)
+        yield Text(f"times: {_measure(found)}", "dim")
+    sides = ((f"Only in {printable(name)}", i) for i, name in enumerate(found.runs))
+    alarms = [(title, found.alarms[i]) for title, i in sides if found.alarms[i]]
+    for title, spans in alarms:
+        yield from section(f"{title}: alarms", _alarms(spans, screen))
+    if found.settings:
+        yield from section("Settings that differ", _settings(found, screen))
+    yield from section("Last loss", _losses(found))
+    yield from (Text(words, "dim") for words in _limits(found))
+
+
+def _headline(found: Parting) -> str:
+    if not found.compared:
+        return "The runs have no reading of the same quantity at the same place."
+    if not found.parted and _ends_apart(found):
+        return (
+            "Their last losses differ, and where they part does not show: of what both read, no "
+            "difference leaves what step-to-step variation explains."
+        )
+    if not found.parted:
+        return "They do not part: no difference leaves what step-to-step variation explains."
+    p = found.parted[0]
+    sure = ", by which it is sure" if p.seen > p.step else ""
+    return (
+        f"They part at step {p.step}: {_what(p)} at {printable(p.site)} is "
+        f"{measured(p.first)} and {measured(p.second)} at step {p.seen}{sure}."
+    )
+
+
+def _ends_apart(found: Parting) -> bool:
+    first, second = found.losses
+    if first is None or second is None:
+        return False
+    return abs(first.value - second.value) > APART * max(abs(first.value), abs(second.value))
+
+
+def _what(p: Parted) -> str:
+    return f"{p.quantity} ({p.form})" if p.form else p.quantity
+
+
+def _bits(found: Parting) -> str:
+    until = found.same_until
+    if found.differs_at is None:
+        same = f"What both read is bit for bit the same until step {until}, the last."
+        return "" if until is None else same
+    at = found.differing[0]
+    more = f" and {len(found.differing) - 1} more" if len(found.differing) > 1 else ""
+    place = f"{at.quantity} at {printable(at.site)}{more}"
+    same = "No step is" if until is None else f"Until step {until} they are"
+    return f"{same} bit for bit the same; step {found.differs_at} is not ({place})."
+
+
+def _measure(found: Parting) -> str:
+    return (
+        f"the mean difference of {found.window} readings, in standard errors that the runs' own "
+        "changes from reading to reading explain; it counts above "
+        f"{compact(found.limit, digits=3)}."
+    )
+
+
+def _alarms(spans: Sequence[AlarmSpan], screen: Screen) -> Table:
+    table = grid()
+    chosen, more = shortlist(spans, MOST, screen)
+    for span in chosen:
+        f = span.finding
+        when = f"step {span.begin}" + ("" if span.end is None else f" to {span.end}")
+        table.add_row(when, f.severity, f.name, Text(shortened(printable(f.site), SITE)))
+    if more:
+        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+    return table
+
+
+def _settings(found: Parting, screen: Screen) -> Table:
+    table = grid("", "first", "second", fold=True)
+    chosen, more = shortlist(found.settings, MOST, screen)
+    for s in chosen:
+        sides = ("–" if side is None else printable(side) for side in (s.first, s.second))
+        table.add_row(Text(printable(s.name)), *map(Text, sides))
+    if more:
+        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+    return table
+
+
+def _losses(found: Parting) -> Table:
+    table = grid()
+    of = zip(found.runs, found.losses, found.loss_steps, found.steps, strict=True)
+    for name, loss, step, last in of:
+        value = "none was read" if loss is None else measured(loss)
+        until = "" if step is None else f"of step {step}"
+        until += f"; the run was read until step {last}" if until and last != step else ""
+        table.add_row(Text(shortened(printable(name), SITE)), value, Text(until, "dim"))
+    return table
+
+
+def _limits(found: Parting) -> Iterator[str]:
+    """What could not be compared, or only in part."""
+    if any(found.only) or found.unmatched or found.interpolated or found.unjudged:
+        yield ""
+    for name, sites in zip(found.runs, found.only, strict=True):
+        if sites:
+            more = f" and {len(sites) - MOST} more" if len(sites) > MOST else ""
+            yield f"Only in {printable(name)}: {printable(', '.join(sites[:MOST]))}{more}."
+    if found.unmatched:
+        yield f"{found.unmatched} quantities of layers that both have were read in one run only."
+    if found.interpolated:
+        yield (
+            f"{found.interpolated} of {found.compared} trajectories share too few steps; the "
+            "second run is interpolated at the steps of the first there."
+        )
+    if found.unjudged:
+        yield (
+            f"{found.unjudged} of {found.compared} trajectories have fewer than two readings in "
+            "common, so that their variation is not known; only bits are compared there."
+        )
+
+
+@form.register
+def _parting_form(found: Parting) -> dict[str, Any]:
+    names = (f.name for f in fields(found) if f.name != "differing")
+    differing = [key._asdict() for key in found.differing]
+    return {"schema": "sigmascope/parting/1", **some(found, *names), "differing": differing}
+
+
+@columns.register
+def _parting_columns(found: Parting) -> dict[str, list[Any]]:
+    return row_columns(Parted, found.parted)
