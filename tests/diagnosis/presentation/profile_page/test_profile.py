@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sigmascope.diagnosis.presentation import page
 from sigmascope.records import Finding, Profile, Verdict
 from tests.report.pages.in_browser import count, js, key, text_of
 
