@@ -29,7 +29,7 @@ from benchmarks.trainability import FITTED, HELD_OUT, MEASURED, opened, read
 from sigmascope import diagnosis
 from sigmascope.diagnosis import trainability
 from sigmascope.diagnosis.trainability import (
-    Probe,
+    EarlyTraining,
     ScoreModel,
     TrainabilityModel,
     fit_scores,
@@ -60,7 +60,7 @@ def constant_score(y: Tensor) -> float:
     return 0.0 if y.is_floating_point() else torch.bincount(y).max().item() / len(y)
 
 
-def row_of(found: Probe) -> Row:
+def row_of(found: EarlyTraining) -> Row:
     """Features, and the best of the loss and of the score itself."""
     far = max((s for c in found.curves for s in c.reached(found.constant)), default=0.0)
     return {**found.features(), "best score": far, "loss left": found.left}

@@ -58,7 +58,7 @@ def probes(seed: int) -> dict[str, Any]:
     return probed(seed).features()
 
 
-def probed(seed: int) -> diagnosis.trainability.Probe:
+def probed(seed: int) -> diagnosis.trainability.EarlyTraining:
     """What the first steps show."""
     design, x, y, make = opened(seed)
     return diagnosis.trainability.probe(

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from sigmascope import __version__
-from sigmascope.gate import Mark, Refusal, Rows, replacing, require_target, write_text
-from sigmascope.integrations.processes import Processes
+from sigmascope.gate import Mark, Refusal, RowFile, replacing, require_target, write_text
+from sigmascope.integrations.processes import WorkerProcesses
 from sigmascope_experiments.figures import Claim, Figure, Row, Task
 
 ROWS, PICTURE, CLAIMS = "rows.jsonl", "figure.png", "claims.json"
@@ -77,7 +77,7 @@ def reproduce(
     """
     config = json.loads(json.dumps(dict(figure.quick if quick else figure.full)))
     _made(out)
-    with Rows(out / ROWS, kind="figure", recipe={"figure": figure.name, **config}) as kept:
+    with RowFile(out / ROWS, kind="figure", recipe={"figure": figure.name, **config}) as kept:
         rows = _completed(figure, figure.tasks(config), kept, workers, data, progress)
     claims = tuple(figure.claims(rows, config))
     shown = [{"says": c.says, "found": c.found, "holds": c.holds} for c in claims]
@@ -101,7 +101,7 @@ def _made(out: Path) -> None:
 def _completed(
     figure: Figure,
     tasks: list[Task],
-    kept: Rows,
+    kept: RowFile,
     workers: int,
     data: Path | None,
     progress: Callable[[str, int, int], None] | None,
@@ -120,7 +120,7 @@ def _completed(
 
 def _computed(figure: Figure, todo: list[Task], workers: int, data: Path | None) -> Iterator[Row]:
     alone = workers == 1 or len(todo) < 2
-    shared = map if alone else Processes(workers)
+    shared = map if alone else WorkerProcesses(workers)
     yield from shared(partial(_row, figure.row, data), todo)
 
 

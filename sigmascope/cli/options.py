@@ -16,7 +16,6 @@ from sigmascope.cli.outputs import note, progress_bar, refusing
 from sigmascope.quantities import ALL, View
 
 if TYPE_CHECKING:
-    from sigmascope.integrations.processes import Processes
     from sigmascope.records.scans import ScanPlan
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def _cores() -> int:
 
 
 @contextmanager
-def hired(how: How, *, wanted: bool) -> Iterator["Processes | None"]:
+def hired(how: How, *, wanted: bool) -> Iterator["WorkerProcesses | None"]:
     """As many processes as were asked for, started before anything else is loaded.
 
     They take as long to load torch as this one does, and would otherwise begin when it has. More
@@ -173,20 +172,20 @@ def hired(how: How, *, wanted: bool) -> Iterator["Processes | None"]:
     if not wanted or how.ray is not None or not 1 < count <= _cores():
         yield None
         return
-    from sigmascope.integrations.processes import Processes
+    from sigmascope.integrations.processes import WorkerProcesses
 
-    with Processes(count).hired("sigmascope.scanning") as crew:
+    with WorkerProcesses(count).hired("sigmascope.scanning") as crew:
         yield crew
 
 
-def mapper_of(workers: int, how: How, crew: "Processes | None" = None) -> Mapper:
+def mapper_of(workers: int, how: How, crew: "WorkerProcesses | None" = None) -> Mapper:
     """What shares the work out; `crew` if it is hired already."""
     if crew is not None:
         return crew
     if how.ray is None:
-        from sigmascope.integrations.processes import Processes
+        from sigmascope.integrations.processes import WorkerProcesses
 
-        return map if workers == 1 else Processes(workers)
+        return map if workers == 1 else WorkerProcesses(workers)
     with refusing(ImportError):
         from sigmascope.integrations.ray import RayMap
     return RayMap(None if how.ray == "local" else how.ray)

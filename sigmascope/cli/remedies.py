@@ -74,9 +74,9 @@ def remedy(
     if not treatments and len(declined) == 1:
         raise gate.Refusal(next(iter(declined.values())))
     if apply is None:
-        trials = presentation.Trials(tuple(treatments), declined, _effect(opened, data))
+        trials = presentation.RemedyTrials(tuple(treatments), declined, _effect(opened, data))
         return finish(trials, json=json)
-    tried = presentation.Trials((treatments[0],), declined)
+    tried = presentation.RemedyTrials((treatments[0],), declined)
     code = finish(tried, json=json, shown=treatments[0])
     if save is not None:
         treatment = treatments[0]

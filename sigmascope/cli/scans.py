@@ -24,9 +24,7 @@ from sigmascope.cli.outputs import (
 )
 
 if TYPE_CHECKING:
-    from sigmascope.integrations.processes import Processes
     from sigmascope.records.scans import Scan, ScanPlan
-    from sigmascope.scanning import Rule
 
 Effort = Literal["auto", "full", "leading"]
 
@@ -59,7 +57,7 @@ class What:
     seed: int = 0
 
 
-class Asked(TypedDict):
+class ScanOptions(TypedDict):
     """What `scanning.plan` and `scanning.scan` both take."""
 
     only: Sequence[str]
@@ -68,7 +66,7 @@ class Asked(TypedDict):
     effort: Effort
     heads: bool
     grid: int
-    rules: "tuple[Rule, ...]"
+    rules: "tuple[NameRule, ...]"
     against: str | None
 
 
@@ -160,12 +158,12 @@ def _require_clear(
 def _measured(
     checkpoint: str,
     planned: "ScanPlan",
-    asked: Asked,
+    asked: ScanOptions,
     how: How,
     run: Path | None,
     lines: Path | None,
     what: What,
-    crew: "Processes | None",
+    crew: "WorkerProcesses | None",
 ) -> "Scan":
     from sigmascope import scanning
 
@@ -205,7 +203,7 @@ def _told(found: "Scan", files: Mapping[str, Any], whole: bool, strict: bool) ->
     return finish(found, findings, json=files["json"], failed=failed, printed={"whole": whole})
 
 
-def _asked(what: What, against: str | None) -> Asked:
+def _asked(what: What, against: str | None) -> ScanOptions:
     from sigmascope import scanning
 
     if what.exact and what.leading:

@@ -220,7 +220,7 @@ class Truncation:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TruncationTrial:
     """A model with some of its layers truncated, on samples that their directions are not from."""
 
     model: nn.Module
@@ -386,7 +386,7 @@ def compression(
             "There must be a linear layer or convolution that is called once, and whose weight is "
             "its own, got none. Take the network apart by hand."
         )
-    trial = Trial(ours.model, layers, other)
+    trial = TruncationTrial(ours.model, layers, other)
     threshold = largest(lambda t: trial.distance(trial.output(trial.ranks(t))), tolerance)
     ranks = trial.ranks(threshold) if threshold > 0 else {}
     thin = trial.output(ranks)

@@ -23,7 +23,7 @@ from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.outputs import UNFIT
 from sigmascope.diagnosis.rules.sequences import COUNTED
 from sigmascope.diagnosis.trainability.model import foretold, not_foretold
-from sigmascope.diagnosis.training import Data, training_items
+from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.gate import Budget
 from sigmascope.probes.execution import as_found
 from sigmascope.probes.samples import prepared
@@ -213,16 +213,16 @@ def _of_the_loss(loss: Any) -> Iterator[Item]:
         yield Skipped("(loss)", "training of the loss's own weights", why)
 
 
-def unseen_of(program: Program, known: Opened) -> Data | None:
+def unseen_of(program: Program, known: Opened) -> TrainingSamples | None:
     """Samples that nothing was measured on, as training takes them; None where there are none."""
     more = unseen(program, known)
     if more is None:
         return None
     batch = prepared(program.model, more[0])
-    return Data(batch, more[1], known.loss, known.size, known.batch_dim)
+    return TrainingSamples(batch, more[1], known.loss, known.size, known.batch_dim)
 
 
-def data_of(program: Program, known: Opened) -> Data:
+def data_of(program: Program, known: Opened) -> TrainingSamples:
     """The samples at hand, as training takes them."""
     batch = prepared(program.model, known.batch)
-    return Data(batch, known.targets, known.loss, known.size, known.batch_dim)
+    return TrainingSamples(batch, known.targets, known.loss, known.size, known.batch_dim)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sigmascope.diagnosis.trainability import scores
 from sigmascope.diagnosis.trainability.copies import Optimiser
-from sigmascope.diagnosis.trainability.curves import Curve, Probe, windows
+from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
 from sigmascope.gate import Budget, OverBudget, Refusal, printable
@@ -47,7 +47,7 @@ class Named:
     """
 
     rate: float
-    seen: Probe
+    seen: EarlyTraining
     why: str = ""
 
 
@@ -74,7 +74,7 @@ def named(probing: Probing) -> Named:
     return Named(best.rate, seen, untried)
 
 
-def _compared(before: Probe, after: Probe, best: float, below: float) -> Named:
+def _compared(before: EarlyTraining, after: EarlyTraining, best: float, below: float) -> Named:
     """The larger of two rates only if it is clearly ahead."""
     curves = {c.rate: c for c in after.curves}
     large, small = (level(curves[rate], after) for rate in (best, below))
@@ -91,12 +91,12 @@ def _compared(before: Probe, after: Probe, best: float, below: float) -> Named:
     )
 
 
-def farthest(curve: Curve, probe: Probe) -> float:
+def farthest(curve: Curve, probe: EarlyTraining) -> float:
     """The most of the way that two rounds in a row came."""
     return max(windows(curve.reached(probe.constant)), default=-1.0)
 
 
-def level(curve: Curve, probe: Probe) -> float:
+def level(curve: Curve, probe: EarlyTraining) -> float:
     """How far it is, averaged over the last rounds; below nothing where there are none."""
     last = curve.reached(probe.constant)[-LAST:]
     return sum(last) / len(last) if last else -1.0
@@ -298,7 +298,7 @@ class _Tried:
 
     name: str
     probing: Probing
-    seen: Probe
+    seen: EarlyTraining
     rate: float
     about: str  # the rate, in words
     looked: int  # passes that told the order; those that told rates apart come on top

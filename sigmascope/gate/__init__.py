@@ -1,10 +1,11 @@
 """What comes in from outside and what goes out: refusals, text, files, memory, time, chance.
 
 Every room stands on this one. Text from outside is shown through `printable`, files are written
-through `replacing`, `write_text` and `Rows`, and what a file declares is weighed by `require_room`.
+through `replacing`, `write_text` and `RowFile`, and what a file declares is weighed by
+`require_room`.
 """
 
-from sigmascope.gate.files import Closing, Mark, Rows, replacing, require_target, write_text
+from sigmascope.gate.files import Closing, Mark, RowFile, replacing, require_target, write_text
 from sigmascope.gate.limits import (
     Budget,
     OverBudget,
@@ -26,7 +27,7 @@ __all__ = [
     "Mark",
     "OverBudget",
     "Refusal",
-    "Rows",
+    "RowFile",
     "allowed",
     "memory",
     "printable",

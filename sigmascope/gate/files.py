@@ -210,7 +210,7 @@ Row = dict[str, Any]
 LONGEST = 1 << 24  # bytes of a first line; nothing longer can be ours
 
 
-class Rows(Closing):
+class RowFile(Closing):
     """The rows of one recipe in a file, open to be added to by one process at a time.
 
     Args:

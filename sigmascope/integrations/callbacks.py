@@ -21,7 +21,7 @@ LOG = logging.getLogger("sigmascope")
 OURS = frozenset({"model", "optimizers", "start"})  # keywords that a trainer's callback fills in
 
 
-class Losses:
+class LastLoss:
     """The loss since the last step of the optimiser, on the device where it is.
 
     A copy, by which a model that is copied or pickled takes it along, is empty.
@@ -103,7 +103,7 @@ class Watching:
                 "`docs/watching.md` says when each begins."
             )
         self.watch: Watch | None = None
-        self.losses = Losses()
+        self.losses = LastLoss()
         self.hooks: list[RemovableHandle] = []
         self._of, self._stop_on = dict(of), frozenset(stop_on)
 

@@ -17,7 +17,7 @@ from sigmascope.gate import Refusal
 
 
 @dataclass(frozen=True)
-class Processes:
+class WorkerProcesses:
     """A `map` in several processes, which are started for it, or before it if they are hired.
 
     Attributes:
@@ -28,7 +28,7 @@ class Processes:
     _crew: "_Crew | None" = field(default=None, repr=False, compare=False)
 
     @contextmanager
-    def hired(self, module: str) -> Iterator["Processes"]:
+    def hired(self, module: str) -> Iterator["WorkerProcesses"]:
         """The same with its processes started now: they load a module while others plan."""
         crew = _Crew(self.workers)
         try:

@@ -15,7 +15,7 @@ except ImportError as error:
         "call `sigmascope.watch` in a loop of your own, which needs nothing."
     ) from error
 
-from sigmascope.integrations.callbacks import Losses, Watching
+from sigmascope.integrations.callbacks import LastLoss, Watching
 from sigmascope.watching import Watch
 
 
@@ -102,7 +102,7 @@ class _Heard:
         ranks: By how many a loss over all tokens of all ranks was divided too often.
     """
 
-    def __init__(self, losses: Losses, *, ranks: int) -> None:
+    def __init__(self, losses: LastLoss, *, ranks: int) -> None:
         self._losses, self._ranks = losses, ranks
 
     def __call__(self, module: nn.Module, _: Any, given: Mapping[str, Any], output: Any) -> None:

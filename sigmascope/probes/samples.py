@@ -194,7 +194,7 @@ def chosen(batch: Batch, rows: Tensor, *, batch_dim: int = 0) -> Batch:
 
 
 @dataclass(slots=True)
-class Runs:
+class RunCounter:
     """How often any model was run on a batch.
 
     Attributes:
@@ -204,7 +204,7 @@ class Runs:
     count: int = 0
 
 
-RUNS = Runs()
+RUNS = RunCounter()
 
 
 def run(model: Callable[..., Any], batch: Batch) -> Any:

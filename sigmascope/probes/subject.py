@@ -79,7 +79,7 @@ from sigmascope.probes.samples import (
     sample_count,
     spectra_of,
 )
-from sigmascope.probes.structure.linear import Pair, Stack, is_affine, linear_pairs, stack_of
+from sigmascope.probes.structure.linear import LinearPair, Stack, is_affine, linear_pairs, stack_of
 from sigmascope.probes.structure.operations import (
     Branch,
     Squash,
@@ -195,7 +195,7 @@ class Observed:
         return held(self._trace.calls)
 
     @cached_property
-    def linear_pairs(self) -> tuple[Pair, ...]:
+    def linear_pairs(self) -> tuple[LinearPair, ...]:
         """Layers with nothing but linear maps between; see `structure.linear_pairs`."""
         with still(self.model):
             return linear_pairs(self.model, self.batch, self._trace.calls)
@@ -320,7 +320,7 @@ PIECEWISE = frozenset(("branches", "unaccounted", "collinearity"))  # of all run
 
 
 @dataclass(frozen=True)
-class Runs(Observed):
+class SubjectRuns(Observed):
     """What is asked of one run on a tape, or where it must be of a run of its own."""
 
     @cached_property
@@ -696,7 +696,7 @@ def _add(totals: dict[nn.Parameter, Tensor], p: nn.Parameter, more: Tensor) -> N
 
 
 @dataclass(frozen=True)
-class Subject(Runs):
+class Subject(SubjectRuns):
     """A model held still on one batch; what is read from it is read once.
 
     The model is measured without dropout and without drift of its buffers. Batch normalisers found

@@ -16,7 +16,7 @@ from jaxtyping import AbstractArray
 from torch import Tensor
 
 __all__ = [
-    "Column",
+    "FlatField",
     "built",
     "columns",
     "encoded",
@@ -38,7 +38,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FlatField:
     """One plain value of a record.
 
     Attributes:
@@ -57,13 +57,13 @@ class Column:
 
 
 @cache
-def columns(kind: type) -> tuple[Column, ...]:
+def columns(kind: type) -> tuple[FlatField, ...]:
     """What the records of a class hold, in the order in which it is declared."""
     return tuple(c for f, hint in hinted(kind) for c in _columns(kind, f, hint))
 
 
 @cache
-def wide(kind: type) -> tuple[Column, ...]:
+def wide(kind: type) -> tuple[FlatField, ...]:
     """The same, with the numbers that stand under a name of their own in their parts as well.
 
     The side `measured` of a check is `measured_value`, `measured_low` and so on: all of them None
@@ -94,7 +94,7 @@ def is_array(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, AbstractArray)
 
 
-def _widened(column: Column) -> Iterator[Column]:
+def _widened(column: FlatField) -> Iterator[FlatField]:
     inner = next((h for h in (column.hint, *get_args(column.hint)[:-1]) if is_record(h)), None)
     if inner is None or get_origin(column.hint) is tuple:
         yield column
@@ -104,10 +104,10 @@ def _widened(column: Column) -> Iterator[Column]:
             None if (value := column.of(record)) is None else part.of(value)
         )
         path = f"{column.path}.{part.path}"
-        yield Column(f"{column.name}_{part.name}", part.hint, part.owner, path, of)
+        yield FlatField(f"{column.name}_{part.name}", part.hint, part.owner, path, of)
 
 
-def _columns(kind: type, field: Field, hint: Any) -> Iterator[Column]:
+def _columns(kind: type, field: Field, hint: Any) -> Iterator[FlatField]:
     inline, name = parts(field), field.name
     if inline is None:
         yield _column(name, hint, kind, path=name)
@@ -119,14 +119,14 @@ def _columns(kind: type, field: Field, hint: Any) -> Iterator[Column]:
             yield _column(part, of_part, kind, path=f"{name}.{i}")
 
 
-def _column(name: str, hint: Any, owner: type, *, path: str) -> Column:
+def _column(name: str, hint: Any, owner: type, *, path: str) -> FlatField:
     *inside, last = path.split(".")
     if last.isdecimal():  # a part of a tuple
         whole, i = attrgetter(".".join(inside)), int(last)
-        return Column(name, hint, owner, path, lambda record: whole(record)[i])
+        return FlatField(name, hint, owner, path, lambda record: whole(record)[i])
     of = attrgetter(path)
     exact = (lambda record: float(of(record))) if hint is float else of
-    return Column(name, hint, owner, path, exact)
+    return FlatField(name, hint, owner, path, exact)
 
 
 # ------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def _part(hint: Any, names: Mapping[type, str]) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{names[hint]}"} if hint in names else schema_of(hint, names)
 
 
-def _said(column: Column, names: Mapping[type, str]) -> dict[str, Any]:
+def _said(column: FlatField, names: Mapping[type, str]) -> dict[str, Any]:
     """The schema of a field, with its line of the class's docstring."""
     words = _attributes(column.owner).get(column.name)
     return _part(column.hint, names) | ({} if words is None else {"description": words})

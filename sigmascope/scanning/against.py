@@ -22,7 +22,7 @@ from sigmascope.scanning.measuring import (
     NOISE,
     PANEL,
     TAIL,
-    Ends,
+    MapEnds,
     Measured,
     entries,
     in_unit,
@@ -32,12 +32,12 @@ from sigmascope.scanning.measuring import (
 )
 from sigmascope.scanning.planning import (
     RESTING,
+    MatrixPair,
     Origin,
-    Pair,
+    PlannedWork,
     Product,
     Settings,
     Task,
-    Work,
     opened,
     planned,
     read,
@@ -55,7 +55,9 @@ ALIKE = 0.85  # cosine of two sketches, of which copies miss that by more than t
 ROWS = 1024  # of the table of cosines at a time
 
 
-def candidates(tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: int) -> list[Pair]:
+def candidates(
+    tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: int
+) -> list[MatrixPair]:
     """Pairs whose sketches nearly agree, each matrix with the first that it is like.
 
     They are of one shape, or one of the other's turned; sketches do not tell a matrix from its
@@ -70,7 +72,7 @@ def candidates(tasks: Sequence[Task], sketches: Mapping[int, Tensor], *, start: 
     for task in tasks:
         if task.index in sketches and isinstance(task.cut, Cut):
             by_shape[_sides(task)].append(task)
-    found: list[Pair] = []
+    found: list[MatrixPair] = []
     stride = max((task.index for task in tasks), default=0) + 1
     for some in by_shape.values():
         for one, other in _alike(torch.stack([sketches[task.index] for task in some])):
@@ -97,10 +99,10 @@ def _sides(task: Task) -> tuple[int, int]:
     return min(rows, cols), max(rows, cols)
 
 
-def _pair(one: Task, other: Task, index: int) -> Pair:
+def _pair(one: Task, other: Task, index: int) -> MatrixPair:
     site = f"{one.matrix.site} = {other.matrix.site}"
     work = 64.0 * one.matrix.rows * one.matrix.cols
-    return Pair(index, "copy", site, (one, other), frozenset({q.COPY_COSINE}), work)
+    return MatrixPair(index, "copy", site, (one, other), frozenset({q.COPY_COSINE}), work)
 
 
 # ------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ TIMES = 6.0  # the work of leading values: of both versions and of their differe
 
 def merges(
     base: Checkpoint, own: Iterable[Task], changes: list[Task], wanted: frozenset[str]
-) -> tuple[list[Pair], list[Skipped]]:
+) -> tuple[list[MatrixPair], list[Skipped]]:
     """Weights of a base, each with what an adapter makes of it.
 
     An adapter says once for all its layers whether they are stored transposed; where kinds of
@@ -181,7 +183,7 @@ def merges(
     """
     known = {stored.name: stored for stored in base.tensors}
     turned = {task.cut.stored.name for task in own if isinstance(task.cut, Cut) and task.cut.turned}
-    pairs: list[Pair] = []
+    pairs: list[MatrixPair] = []
     out: list[Skipped] = []
     for task in changes:
         stored = _named(known, task.matrix.site)
@@ -233,7 +235,7 @@ def _named(known: Mapping[str, Stored], name: str) -> Stored | None:
     return ends[0] if len(ends) == 1 else None
 
 
-def _merged_pair(stored: Stored, task: Task, index: int, wanted: frozenset[str]) -> Pair:
+def _merged_pair(stored: Stored, task: Task, index: int, wanted: frozenset[str]) -> MatrixPair:
     assert isinstance(task.cut, Product)
     cut = Cut(stored, 0, stored.shape[0], rows=stored.shape[0])
     matrix = replace(
@@ -248,7 +250,7 @@ def _merged_pair(stored: Stored, task: Task, index: int, wanted: frozenset[str])
     before = replace(task, index=index, matrix=matrix, cut=cut)
     after = replace(before, cut=replace(task.cut, base=cut))
     work = TIMES * work_of(matrix.shape, "leading")
-    return Pair(index, "change", matrix.site, (before, after), wanted, work)
+    return MatrixPair(index, "change", matrix.site, (before, after), wanted, work)
 
 
 # ------------------------------------------------------------------------------
@@ -261,7 +263,7 @@ WHOLE_SIDE = 1024  # up to which all directions of the first version are known
 COPY = 0.99  # cosine from which on two matrices are told as copies
 
 
-def meet(pair: Pair, one: Ends, other: Ends) -> Iterator[Item]:
+def meet(pair: MatrixPair, one: MapEnds, other: MapEnds) -> Iterator[Item]:
     """Of two layers, the second of which reads what the first writes.
 
     Args:
@@ -284,7 +286,7 @@ def meet(pair: Pair, one: Ends, other: Ends) -> Iterator[Item]:
             yield _read(pair, name, found)
 
 
-def hold(pair: Pair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> Iterator[Item]:
+def hold(pair: MatrixPair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> Iterator[Item]:
     """What is wanted of two matrices that may be copies, or are two versions of one.
 
     Args:
@@ -310,7 +312,7 @@ def _squared_cosine(one: tuple[Tensor, float], other: tuple[Tensor, float]) -> E
     return Estimate(ends[1], ends[0], ends[2], "leading vectors by block krylov").at_most(1.0)
 
 
-def _copies(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
+def _copies(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:
     """As they lie, else with the second turned; of opposites the cosine is negative."""
     turned = [("", B)] if A.shape == B.shape else []
     turned += [("turned", B.mT)] if A.shape == B.mT.shape else []
@@ -351,7 +353,7 @@ def _wide(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
     return A.to(wide), B.to(wide)
 
 
-def _change(pair: Pair, A: Tensor, B: Tensor) -> Iterator[Item]:
+def _change(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:
     """Of two versions of one matrix: how far it moved, and in which directions."""
     inner, first, second, apart = _products(A, B)
     if first == 0:
@@ -386,7 +388,7 @@ def _difference(A: Tensor, B: Tensor) -> Tensor:
 
 
 def _of_difference(
-    pair: Pair, D: Tensor, energy: Estimate, generator: torch.Generator
+    pair: MatrixPair, D: Tensor, energy: Estimate, generator: torch.Generator
 ) -> Iterator[Item]:
     """Norm, rank and spikes of the difference, whose energy is known before it is rounded."""
     seen = entries(D, "")
@@ -403,7 +405,9 @@ def _of_difference(
     yield _read(pair, q.CHANGE_SPIKES, noise(s, energy=seen.energy, signs=signs).spikes)
 
 
-def _directions(pair: Pair, A: Tensor, B: Tensor, generator: torch.Generator) -> Iterator[Item]:
+def _directions(
+    pair: MatrixPair, A: Tensor, B: Tensor, generator: torch.Generator
+) -> Iterator[Item]:
     """Angles between the leading directions, and those of the second that are none of the first."""
     k = min(COMPARED, min(A.shape) // 2)
     if k < 1:
@@ -442,7 +446,7 @@ def _intruders(A: Tensor, Y: Float[Tensor, "m k"], generator: torch.Generator) -
     return Estimate(value, low, value, how)
 
 
-def _read(pair: Pair, name: str, estimate: Estimate, form: str = "") -> Reading:
+def _read(pair: MatrixPair, name: str, estimate: Estimate, form: str = "") -> Reading:
     return Reading(pair.site, name, estimate, q.SCAN, form)
 
 
@@ -481,7 +485,7 @@ def require_meant(names: Iterable[str] | None, *, changes: bool) -> None:
         )
 
 
-def versions(source: Origin, other: Origin, settings: Settings, *, workers: int = 1) -> Work:
+def versions(source: Origin, other: Origin, settings: Settings, *, workers: int = 1) -> PlannedWork:
     """What is to be done to say how a checkpoint moved.
 
     Args:
@@ -511,23 +515,23 @@ def versions(source: Origin, other: Origin, settings: Settings, *, workers: int 
     asked = {**plan.settings, "fingerprint": prints, "against": "yes"}
     about = {**plan.about, "against": second.name}
     memory = max((_memory(pair.tasks) for pair in pairs), default=0)
-    return Work(replace(plan, about=about, settings=asked, memory=memory), (), placed)
+    return PlannedWork(replace(plan, about=about, settings=asked, memory=memory), (), placed)
 
 
-def _matched(ones: Sequence[Task], twos: Sequence[Task], settings: Settings) -> list[Pair]:
+def _matched(ones: Sequence[Task], twos: Sequence[Task], settings: Settings) -> list[MatrixPair]:
     by_site = {task.matrix.site: task for task in twos}
-    pairs: list[Pair] = []
+    pairs: list[MatrixPair] = []
     for i, task in enumerate(ones):
         twin = by_site.get(task.matrix.site)
         if twin is None or _unlike(task, twin, settings):
             continue
         work = TIMES * work_of(task.matrix.shape, "leading")
         wanted = settings.wanted & CHANGES
-        pairs.append(Pair(i, "change", task.matrix.site, (task, twin), wanted, work))
+        pairs.append(MatrixPair(i, "change", task.matrix.site, (task, twin), wanted, work))
     return pairs
 
 
-def _alone(one: Work, two: Work, settings: Settings) -> Iterator[Skipped]:
+def _alone(one: PlannedWork, two: PlannedWork, settings: Settings) -> Iterator[Skipped]:
     """What has no counterpart that it could be held against, each once and with the reason."""
     ones = {task.matrix.site: task for task in one.tasks}
     twos = {task.matrix.site: task for task in two.tasks}
@@ -548,7 +552,7 @@ def _alone(one: Work, two: Work, settings: Settings) -> Iterator[Skipped]:
             yield Skipped(name, "tensor", f"only in the second checkpoint: {why}")
 
 
-def _reasons(work: Work) -> dict[str, str]:
+def _reasons(work: PlannedWork) -> dict[str, str]:
     return {each.site: each.why for each in work.plan.skipped}
 
 

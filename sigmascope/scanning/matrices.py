@@ -31,7 +31,7 @@ FILE = Path(__file__).with_name("layouts.toml")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class NameRule:
     """What tensors of some names are.
 
     Attributes:
@@ -97,12 +97,12 @@ class Rule:
 
 
 @cache
-def built_in() -> tuple[Rule, ...]:
+def built_in() -> tuple[NameRule, ...]:
     """The rules that come with sigmascope, in the order in which they are tried."""
     return tuple(_rules(tomllib.loads(FILE.read_text(encoding="utf-8")), "layouts.toml"))
 
 
-def read_rules(path: str | Path) -> tuple[Rule, ...]:
+def read_rules(path: str | Path) -> tuple[NameRule, ...]:
     """Rules of a user's own, from a TOML file of `[[rule]]` tables.
 
     Raises:
@@ -115,8 +115,8 @@ def read_rules(path: str | Path) -> tuple[Rule, ...]:
     return tuple(_rules(content, str(path)))
 
 
-def _rules(content: Mapping[str, Any], place: str) -> Iterator[Rule]:
-    known = {field.name for field in fields(Rule)}
+def _rules(content: Mapping[str, Any], place: str) -> Iterator[NameRule]:
+    known = {field.name for field in fields(NameRule)}
     tables = content.get("rule")
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise Refusal(
@@ -132,7 +132,7 @@ def _rules(content: Mapping[str, Any], place: str) -> Iterator[Rule]:
         yield _rule(table, place)
 
 
-def _rule(table: Mapping[str, Any], place: str) -> Rule:
+def _rule(table: Mapping[str, Any], place: str) -> NameRule:
     """A rule of a table whose fields are all known."""
 
     def take(name: str, kind: type[T], usual: T) -> T:
@@ -148,8 +148,8 @@ def _rule(table: Mapping[str, Any], place: str) -> Rule:
         found = take(name, list, [])
         return tuple(item if isinstance(item, str) else str(item) for item in found)
 
-    usual = Rule("")
-    return Rule(
+    usual = NameRule("")
+    return NameRule(
         table["name"], take("kind", str, usual.kind), several("parts"), several("kinds"),
         several("families"), take("turned", bool, False), take("experts", bool, False),
         cast(Layout, take("layout", str, usual.layout)),  # the rule itself refuses others
@@ -158,7 +158,9 @@ def _rule(table: Mapping[str, Any], place: str) -> Rule:
     )  # fmt: skip
 
 
-def rule_for(name: str, families: Collection[str], dims: int, rules: Iterable[Rule]) -> Rule | None:
+def rule_for(
+    name: str, families: Collection[str], dims: int, rules: Iterable[NameRule]
+) -> NameRule | None:
     """The first rule that speaks of this tensor; none is found for one that is plainly linear."""
     return next((rule for rule in rules if rule.fits(name, families, dims)), None)
 
@@ -170,7 +172,7 @@ def rule_for(name: str, families: Collection[str], dims: int, rules: Iterable[Ru
 NAMES = {1: (), 3: ("r", "z", "n"), 4: ("i", "f", "g", "o")}  # in the order of PyTorch
 
 
-def gated(name: str, rule: Rule, shapes: Mapping[str, tuple[int, ...]]) -> Rule | str:
+def gated(name: str, rule: NameRule, shapes: Mapping[str, tuple[int, ...]]) -> NameRule | str:
     """The rule with its parts named, or why they are not known.
 
     Args:
@@ -343,7 +345,7 @@ def whole(stored: Stored, kind: str, *, turned: bool = False) -> Piece:
     return Piece("", kind, cut, (cols, rows) if turned else (rows, cols), stored.bytes)
 
 
-def pieces(stored: Stored, rule: Rule, heads: Heads = UNKNOWN) -> list[Piece]:
+def pieces(stored: Stored, rule: NameRule, heads: Heads = UNKNOWN) -> list[Piece]:
     """The matrices that a rule sees in a tensor; where it cannot split it, one, which says why.
 
     Args:
@@ -357,7 +359,7 @@ def pieces(stored: Stored, rule: Rule, heads: Heads = UNKNOWN) -> list[Piece]:
     return _parts(one, rule, heads) if rule.parts else [one]
 
 
-def _experts(stored: Stored, rule: Rule) -> list[Piece]:
+def _experts(stored: Stored, rule: NameRule) -> list[Piece]:
     count, rows, cols = stored.shape
     found: list[Piece] = []
     for i in range(count):
@@ -369,7 +371,7 @@ def _experts(stored: Stored, rule: Rule) -> list[Piece]:
     return found
 
 
-def _parts(one: Piece, rule: Rule, heads: Heads) -> list[Piece]:
+def _parts(one: Piece, rule: NameRule, heads: Heads) -> list[Piece]:
     """The parts that are fused along the outputs of one matrix."""
     out, inner = one.shape
     sizes = _sizes(one.shape, rule, heads)
@@ -401,7 +403,7 @@ def _part(cut: Cut, inner: int, outer: int, group: int, ends: tuple[int, int]) -
     return replace(cut, shape=shape, ranges=((dim, a, b),), rows=rows)
 
 
-def _sizes(shape: tuple[int, int], rule: Rule, heads: Heads) -> tuple[int, list[int]] | str:
+def _sizes(shape: tuple[int, int], rule: NameRule, heads: Heads) -> tuple[int, list[int]] | str:
     """Number of groups, and the outputs that each part has in one of them; or why not."""
     out, parts = shape[0], len(rule.parts)
     if rule.layout == "groups" or rule.sizes == "heads":
@@ -412,7 +414,7 @@ def _sizes(shape: tuple[int, int], rule: Rule, heads: Heads) -> tuple[int, list[
     return outer, [out // outer // parts] * parts
 
 
-def _of_heads(shape: tuple[int, int], rule: Rule, heads: Heads) -> tuple[int, list[int]] | str:
+def _of_heads(shape: tuple[int, int], rule: NameRule, heads: Heads) -> tuple[int, list[int]] | str:
     """Queries, keys and values; thirds only where they are as many as inputs, else by heads."""
     out, inner = shape
     if rule.layout == "blocks" and not heads.fit(out) and out == 3 * inner:
@@ -426,7 +428,7 @@ def _of_heads(shape: tuple[int, int], rule: Rule, heads: Heads) -> tuple[int, li
     return groups, [heads.queries // groups * size, size, size]
 
 
-def _unknown(out: int, rule: Rule, what: str) -> str:
+def _unknown(out: int, rule: NameRule, what: str) -> str:
     return (
         f"its {out} outputs were not split into {', '.join(rule.parts)}: the numbers of {what} "
         "that the configuration gives do not fit"
@@ -507,7 +509,7 @@ def found_in(
     *,
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
-    rules: Iterable[Rule] = (),
+    rules: Iterable[NameRule] = (),
     heads: bool = False,
 ) -> tuple[list[tuple[Stored, Piece]], list[Skipped]]:
     """The matrices of a checkpoint in its order, and what is left out with the reason.
@@ -582,7 +584,7 @@ def _tied(stored: Stored, seen: dict[Any, str]) -> str:
 
 def _pieces(
     stored: Stored,
-    rule: Rule | None,
+    rule: NameRule | None,
     config: Mapping[str, Any],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> list[Piece] | str:
@@ -604,12 +606,12 @@ def _pieces(
         kind = rule.kind if rule else "linear"
         return [Piece("", kind, Cut(stored, 0, 1, rows=shape[0]), shape, stored.bytes)]
     if "experts" in stored.name and len(stored.shape) == 3:
-        return pieces(stored, Rule(stored.name, kind="expert", experts=True))
+        return pieces(stored, NameRule(stored.name, kind="expert", experts=True))
     flat = rule is not None and prod(stored.shape[2:]) == 1  # a kernel of one pixel is a matrix
     return [whole(stored, rule.kind if rule and flat else "convolution")]
 
 
-def _no_matrix(stored: Stored, rule: Rule | None) -> str:
+def _no_matrix(stored: Stored, rule: NameRule | None) -> str:
     """Why a tensor is no matrix; nothing where it is one."""
     sides = [side for side in stored.shape if side != 1]
     if prod(stored.shape) == 0:

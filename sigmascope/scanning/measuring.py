@@ -412,7 +412,7 @@ BRIEF, USUAL = 8, 12  # steps where only two vectors are wanted, and where the v
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class MapEnds:
     """The two ends of a map.
 
     Attributes:
@@ -448,16 +448,16 @@ def leading_of(task: Task, A: Float[Tensor, "m n"], seen: Entries) -> Leading:
     return leading(A, energy=seen.energy.high, steps=steps, vectors=vectors, generator=generator)
 
 
-def ends_of(A: Float[Tensor, "m n"], found: Leading, seen: Entries) -> Ends:
+def ends_of(A: Float[Tensor, "m n"], found: Leading, seen: Entries) -> MapEnds:
     """The two ends, with how far they may be off."""
     vectors = found.left[:, 0].double(), found.right[:, 0].double()
-    return Ends(*vectors, off(found, A, 1), seen.rows, seen.cols, seen.power, zero=False)
+    return MapEnds(*vectors, off(found, A, 1), seen.rows, seen.cols, seen.power, zero=False)
 
 
-def no_ends(seen: Entries) -> Ends:
+def no_ends(seen: Entries) -> MapEnds:
     """Those of a matrix that is zero, or not finite, and writes nothing that can be compared."""
     zeros = torch.zeros_like(seen.rows), torch.zeros_like(seen.cols)
-    return Ends(*zeros, 1.0, seen.rows, seen.cols, seen.power, zero=True)
+    return MapEnds(*zeros, 1.0, seen.rows, seen.cols, seen.power, zero=True)
 
 
 def off(found: Leading, A: Float[Tensor, "m n"], k: int) -> float:
@@ -519,7 +519,7 @@ class Measured:
     failed: bool = False
 
 
-def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, Ends]:
+def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, MapEnds]:
     """Everything that is wanted of one matrix, and its two ends.
 
     Args:
@@ -546,7 +546,7 @@ def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, Ends]:
     return told(task, [in_unit(item, power) for item in found], drawn), ends
 
 
-def ends_alone(task: Task, A: Float[Tensor, "m n"]) -> Ends:
+def ends_alone(task: Task, A: Float[Tensor, "m n"]) -> MapEnds:
     """The ends that `measure` gives, without the rest."""
     X, power = tamed(A)
     seen = entries(A, task.matrix.dtype, power=power)
@@ -555,7 +555,7 @@ def ends_alone(task: Task, A: Float[Tensor, "m n"]) -> Ends:
     return ends_of(X, leading_of(task, X, seen), seen)
 
 
-def _spectrum(task: Task, A: Tensor, seen: Entries) -> tuple[Spectrum, Ends]:
+def _spectrum(task: Task, A: Tensor, seen: Entries) -> tuple[Spectrum, MapEnds]:
     """All singular values or the leading ones; vectors only where another matrix needs them."""
     full = task.matrix.effort == "full"
     found = leading_of(task, A, seen) if task.paired or not full else None

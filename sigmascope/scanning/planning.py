@@ -23,8 +23,8 @@ from sigmascope.records import Estimate, Reading, Skipped
 from sigmascope.records.scans import Effort, Matrix, ScanPlan
 from sigmascope.scanning.matrices import (
     Cut,
+    NameRule,
     Piece,
-    Rule,
     blocks,
     depth_of,
     distinct,
@@ -65,7 +65,7 @@ class Settings:
     effort: Asked = "auto"
     heads: bool = False
     grid: int = 0
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[NameRule, ...] = ()
     seed: int = 0
     spectra: bool = True
     memory: int = 2**62
@@ -219,7 +219,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class MatrixPair:
     """Two matrices to hold against one another.
 
     Attributes:
@@ -301,7 +301,7 @@ MEETINGS = frozenset({q.ALIGNMENT, q.UNIT_IMBALANCE})
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PlannedWork:
     """A plan, and what carries it out.
 
     Attributes:
@@ -312,10 +312,10 @@ class Work:
 
     plan: ScanPlan
     tasks: tuple[Task, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[MatrixPair, ...]
 
 
-def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Work:
+def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> PlannedWork:
     """Open a checkpoint by its headers and say what is to be done.
 
     Args:
@@ -337,7 +337,9 @@ def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Work:
     tasks = _paired(tasks, _pairs(tasks, settings))
     pairs = _pairs(tasks, settings)
     work = sum(m.work for m in matrices) + sum(pair.work for pair in pairs)
-    return Work(planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs)
+    return PlannedWork(
+        planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs
+    )
 
 
 def _drafts(checkpoint: Checkpoint, settings: Settings) -> tuple[list[Draft], list[Skipped]]:
@@ -421,7 +423,7 @@ def _too_large(matrix: Matrix, settings: Settings) -> Skipped:
     )
 
 
-def _pairs(tasks: Sequence[Task], settings: Settings) -> tuple[Pair, ...]:
+def _pairs(tasks: Sequence[Task], settings: Settings) -> tuple[MatrixPair, ...]:
     wanted = settings.wanted & MEETINGS
     if not wanted:
         return ()
@@ -431,11 +433,11 @@ def _pairs(tasks: Sequence[Task], settings: Settings) -> tuple[Pair, ...]:
         if not any(isinstance(task.cut, Product) for task in both):
             site = f"{both[0].matrix.site} → {both[1].matrix.site}"
             work = sum(16.0 * m.rows * m.cols for m in (both[0].matrix, both[1].matrix))
-            found.append(Pair(len(tasks) + len(found), "meet", site, both, wanted, work))
+            found.append(MatrixPair(len(tasks) + len(found), "meet", site, both, wanted, work))
     return tuple(found)
 
 
-def _paired(tasks: Sequence[Task], pairs: Sequence[Pair]) -> tuple[Task, ...]:
+def _paired(tasks: Sequence[Task], pairs: Sequence[MatrixPair]) -> tuple[Task, ...]:
     """Tasks that know whether they meet another."""
     met = {task.index for pair in pairs for task in pair.tasks}
     return tuple(replace(task, paired=task.index in met) for task in tasks)

@@ -27,16 +27,16 @@ from sigmascope.scanning.against import (
     require_meant,
     versions,
 )
-from sigmascope.scanning.matrices import Rule
-from sigmascope.scanning.measuring import Ends, Measured, ends_alone, measure, operator_items
+from sigmascope.scanning.matrices import NameRule
+from sigmascope.scanning.measuring import MapEnds, Measured, ends_alone, measure, operator_items
 from sigmascope.scanning.planning import (
     Asked,
+    MatrixPair,
     Origin,
-    Pair,
+    PlannedWork,
     Product,
     Settings,
     Task,
-    Work,
     quantities_named,
     worked_out,
 )
@@ -180,7 +180,7 @@ def _vector(text: str) -> Tensor:
 
 BATCH = 5e9  # multiplications: about a second, so that small matrices travel together
 
-Job = Task | Pair
+Job = Task | MatrixPair
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
@@ -193,7 +193,7 @@ class Batch:
 
 def run_batch(batch: Batch) -> list[Measured]:
     """Carry out jobs, on one thread, so that results are the same everywhere."""
-    ends: dict[int, Ends] = {}
+    ends: dict[int, MapEnds] = {}
     found = []
     with _one_thread():
         for job in batch.jobs:
@@ -229,20 +229,22 @@ def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
             i = home[i]
         return i
 
-    meetings = [job for job in jobs if isinstance(job, Pair) and job.kind == "meet"]
+    meetings = [job for job in jobs if isinstance(job, MatrixPair) and job.kind == "meet"]
     for pair in meetings:
         one, other = (root(task.index) for task in pair.tasks)
         home[max(one, other)] = min(one, other)
     groups: dict[int, list[Job]] = defaultdict(list)
     for job in sorted(jobs, key=lambda job: job.index):
-        met = isinstance(job, Pair) and job.kind == "meet"
-        groups[root(job.tasks[0].index if isinstance(job, Pair) and met else job.index)].append(job)
+        met = isinstance(job, MatrixPair) and job.kind == "meet"
+        groups[
+            root(job.tasks[0].index if isinstance(job, MatrixPair) and met else job.index)
+        ].append(job)
     return [*groups.values()]
 
 
 def work(job: Job) -> float:
     """Expected multiplications."""
-    return job.work if isinstance(job, Pair) else job.matrix.work
+    return job.work if isinstance(job, MatrixPair) else job.matrix.work
 
 
 def results(jobs: Sequence[Job], mapper: Mapper) -> Iterator[Measured]:
@@ -251,9 +253,9 @@ def results(jobs: Sequence[Job], mapper: Mapper) -> Iterator[Measured]:
         yield from many
 
 
-def _run(job: Job, ends: dict[int, Ends]) -> Measured:
+def _run(job: Job, ends: dict[int, MapEnds]) -> Measured:
     try:
-        return _pair(job, ends) if isinstance(job, Pair) else _task(job, ends)
+        return _pair(job, ends) if isinstance(job, MatrixPair) else _task(job, ends)
     except Refusal as error:  # the file has gone or changed, or lies: the others may be sound
         why = str(error)
     except MemoryError as error:
@@ -262,11 +264,11 @@ def _run(job: Job, ends: dict[int, Ends]) -> Measured:
         why = f"it could not be read: {error}"
     except RuntimeError as error:  # torch says so when there is none, or a solver fails
         why = f"torch gave up: {str(error).splitlines()[0]}"
-    site = job.site if isinstance(job, Pair) else job.matrix.site
+    site = job.site if isinstance(job, MatrixPair) else job.matrix.site
     return Measured(job.index, (), None, (Skipped(site, "all of it", why),), None, failed=True)
 
 
-def _task(task: Task, ends: dict[int, Ends]) -> Measured:
+def _task(task: Task, ends: dict[int, MapEnds]) -> Measured:
     if isinstance(task.cut, Product):
         return measure_product(task, task.cut)
     found, ends[task.index] = measure(task, task.cut.read())
@@ -283,7 +285,7 @@ def _task(task: Task, ends: dict[int, Ends]) -> Measured:
     return replace(found, skipped=(Skipped(task.matrix.site, "parts", task.note), *found.skipped))
 
 
-def _pair(pair: Pair, ends: dict[int, Ends]) -> Measured:
+def _pair(pair: MatrixPair, ends: dict[int, MapEnds]) -> Measured:
     if pair.kind == "meet":
         found = [*meet(pair, *(_ends(task, ends) for task in pair.tasks))]
     else:
@@ -293,7 +295,7 @@ def _pair(pair: Pair, ends: dict[int, Ends]) -> Measured:
     return Measured(pair.index, readings, None, skipped, None)
 
 
-def _ends(task: Task, ends: dict[int, Ends]) -> Ends:
+def _ends(task: Task, ends: dict[int, MapEnds]) -> MapEnds:
     """As they were left by the task, or as it would leave them, bit for bit."""
     if task.index not in ends:  # the task was done before the scan was cut off
         ends[task.index] = ends_alone(task, _matrix(task))
@@ -337,7 +339,7 @@ def scan(
     effort: Asked = "auto",
     heads: bool = False,
     grid: int = 0,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[NameRule] = (),
     run: str | os.PathLike[str] | None = None,
     spectra: bool = True,
     memory: int | None = None,
@@ -419,7 +421,7 @@ def plan(
     effort: Asked = "auto",
     heads: bool = False,
     grid: int = 0,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[NameRule] = (),
     memory: int | None = None,
     workers: int = 1,
 ) -> ScanPlan:
@@ -459,7 +461,7 @@ def _settings(
     effort: Asked,
     heads: bool,
     grid: int,
-    rules: Sequence[Rule],
+    rules: Sequence[NameRule],
     seed: int,
     spectra: bool,
     memory: int | None,
@@ -474,7 +476,7 @@ def _settings(
     )  # fmt: skip
 
 
-def _work(source: Origin, against: Origin | None, settings: Settings, workers: int) -> Work:
+def _work(source: Origin, against: Origin | None, settings: Settings, workers: int) -> PlannedWork:
     if against is not None:
         return versions(source, against, settings, workers=workers)
     return worked_out(source, settings, workers=workers)
@@ -493,7 +495,7 @@ def _watched(
             progress(f"{count} of {len(jobs)} matrices", round(done / 1e6), round(total / 1e6))
 
 
-def _scan(todo: Work, journal: Journal, seconds: float) -> Scan:
+def _scan(todo: PlannedWork, journal: Journal, seconds: float) -> Scan:
     ordered = [journal.found[i] for i in sorted(journal.found)]
     spectra: list[SiteSpectrum] = [m.spectrum for m in ordered if m.spectrum is not None]
     about = {**todo.plan.about, "seconds": f"{seconds:.2f}", "workers": str(todo.plan.workers)}

@@ -3,19 +3,19 @@
 from sigmascope.store.exports import Format, export, salvage
 from sigmascope.store.files import Damaged, Replaced, Unwritable, is_run
 from sigmascope.store.following import Fresh, since
-from sigmascope.store.integrity import Mark
-from sigmascope.store.rows import Asked, Row, Word
+from sigmascope.store.integrity import Position
+from sigmascope.store.rows import AskedView, Row, Word
 from sigmascope.store.runs import Run
 from sigmascope.store.schema import COLUMNS, VERSION, Table
 
 __all__ = [
     "COLUMNS",
     "VERSION",
-    "Asked",
+    "AskedView",
     "Damaged",
     "Format",
     "Fresh",
-    "Mark",
+    "Position",
     "Replaced",
     "Row",
     "Run",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.store.files import Changed, Damaged, snapshot, sound
-from sigmascope.store.integrity import Mark, steps
+from sigmascope.store.integrity import Position, steps
 from sigmascope.store.rows import Row, row
 from sigmascope.store.schema import Table
 
@@ -30,7 +30,7 @@ class Fresh:
 
     path: Path
     rows: Mapping[Table, Sequence[tuple[Any, ...]]]
-    mark: Mark
+    mark: Position
     more: bool
 
     def records(self, table: Table) -> tuple[Row[Any], ...]:
@@ -39,7 +39,7 @@ class Fresh:
             return tuple(row(table, *cells) for cells in self.rows.get(table, ()))
 
 
-def since(path: str | os.PathLike[str], mark: Mark | None = None, *, most: int = ROWS) -> Fresh:
+def since(path: str | os.PathLike[str], mark: Position | None = None, *, most: int = ROWS) -> Fresh:
     """The steps appended to a run file since an earlier look, each checked against its checksums.
 
     Only the pages that hold them are read, so that a look takes as long as there is news. Checked
@@ -72,11 +72,11 @@ def since(path: str | os.PathLike[str], mark: Mark | None = None, *, most: int =
     """
     for _ in range(_BRIEF):
         with suppress(Changed):
-            return _look(Path(path), mark or Mark(), most, brief=True)
-    return _look(Path(path), mark or Mark(), most, brief=False)
+            return _look(Path(path), mark or Position(), most, brief=True)
+    return _look(Path(path), mark or Position(), most, brief=False)
 
 
-def _look(path: Path, mark: Mark, most: int, *, brief: bool) -> Fresh:
+def _look(path: Path, mark: Position, most: int, *, brief: bool) -> Fresh:
     rows: dict[Table, list[tuple[Any, ...]]] = {}
     count, more = 0, False
     with snapshot(path, brief=brief) as found:

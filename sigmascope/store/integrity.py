@@ -29,7 +29,7 @@ _KINDS = {"TEXT": str, "INTEGER": int, "REAL": float, "BLOB": bytes}
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Position:
     """How far a run file has been read.
 
     Attributes:
@@ -47,13 +47,13 @@ def require_whole(found: Snapshot) -> None:
         (said,) = found.file.execute("PRAGMA integrity_check(1)").fetchone()
         if said != "ok":
             raise ValueError(said)
-    for _ in steps(found, Mark()):
+    for _ in steps(found, Position()):
         pass
 
 
 def steps(
-    found: Snapshot, after: Mark, of: Iterable[Table] = tuple(COLUMNS)
-) -> Iterator[tuple[Mark, Rows]]:
+    found: Snapshot, after: Position, of: Iterable[Table] = tuple(COLUMNS)
+) -> Iterator[tuple[Position, Rows]]:
     """Each step after a mark, and its cells `(step, time, *COLUMNS[table])` in these tables.
 
     A file of format 1, to which nothing is appended any more, counts as one step.
@@ -65,7 +65,7 @@ def steps(
     path, file = found.path, found.file
     if found.version == 1:
         if not after.last:
-            yield Mark((1,)), {t: _unsummed(found, t) for t in of if t in tables(1)}
+            yield Position((1,)), {t: _unsummed(found, t) for t in of if t in tables(1)}
         return
     ends, cursors = dict(after.ends), ExitStack()
     with sound(path, "its steps cannot be read"), cursors:
@@ -91,7 +91,7 @@ def steps(
                 if table in rows:
                     with sound(path, f"the {table} of step {step} are not those that were written"):
                         cells[table] = checked(islice(rows[table], span[1]), span, (step, time))
-            yield Mark(line, dict(ends)), cells
+            yield Position(line, dict(ends)), cells
         query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence"
         if file.execute(query).fetchall() != [(number,)]:
             raise ValueError(f"{number} are there, and not as many were written")

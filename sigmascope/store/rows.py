@@ -13,7 +13,15 @@ import torch
 from torch import Tensor
 
 from sigmascope.records import Check, Estimate, Finding, Layer, Reading, SiteSpectrum, Skipped
-from sigmascope.records.encoding import Column, built, columns, encoded, is_array, is_record, wide
+from sigmascope.records.encoding import (
+    FlatField,
+    built,
+    columns,
+    encoded,
+    is_array,
+    is_record,
+    wide,
+)
 from sigmascope.store.schema import COLUMNS, Table
 
 R = TypeVar("R")
@@ -47,7 +55,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedView:
     """One of the views that were asked for."""
 
     view: str
@@ -58,7 +66,7 @@ Cell = str | int | float | bytes | None
 RECORDS: Mapping[Table, type] = MappingProxyType(
     {
         "environment": Word,
-        "views": Asked,
+        "views": AskedView,
         "layers": Layer,
         "readings": Reading,
         "spectra": SiteSpectrum,
@@ -101,7 +109,7 @@ def _readers(table: Table) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
 
 
 @cache
-def _woven(table: Table) -> tuple[Column, ...]:
+def _woven(table: Table) -> tuple[FlatField, ...]:
     """The columns of a record that are not one cell as they are."""
     kinds = (str, int, float)
     every = wide(RECORDS[table])
@@ -116,7 +124,7 @@ def _cell(value: Any) -> Cell:
     return str(value)
 
 
-def _plain(column: Column, named: Mapping[str, Cell]) -> Any:
+def _plain(column: FlatField, named: Mapping[str, Cell]) -> Any:
     """The inverse: what `built` takes for a column."""
     cell = named[column.name]
     if is_array(column.hint):

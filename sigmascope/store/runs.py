@@ -18,8 +18,8 @@ from sigmascope.store.files import (
     snapshot,
     sound,
 )
-from sigmascope.store.integrity import Mark, Rows, append, require_whole, steps
-from sigmascope.store.rows import Asked, Row, Word
+from sigmascope.store.integrity import Position, Rows, append, require_whole, steps
+from sigmascope.store.rows import AskedView, Row, Word
 from sigmascope.store.schema import STEPS, Table, tables
 
 
@@ -97,7 +97,7 @@ class Run(Closing):
             raise Unwritable(f"{self.path} was opened for reading only; open it with write=True.")
         given: dict[Table, Iterable[Any]] = {
             "environment": (Word(*item) for item in (about or {}).items()),
-            "views": map(Asked, views),
+            "views": map(AskedView, views),
             "layers": layers,
             "readings": readings,
             "spectra": spectra,
@@ -164,7 +164,7 @@ class Run(Closing):
         """The circumstances."""
         return self._rows("environment")
 
-    def views(self) -> Iterator[Row[Asked]]:
+    def views(self) -> Iterator[Row[AskedView]]:
         """The views that were asked for."""
         return self._rows("views")
 
@@ -176,7 +176,7 @@ class Run(Closing):
         """
         self._require_open()
         with snapshot(self.path) as found:
-            for _, cells in steps(found, Mark(), of=(table,)):
+            for _, cells in steps(found, Position(), of=(table,)):
                 yield from cells.get(table, ())
 
     def _rows(self, table: Table) -> Iterator[Row[Any]]:

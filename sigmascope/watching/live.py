@@ -27,7 +27,7 @@ from sigmascope.report.pages.html import (
     packed_places,
     packed_spectrum,
 )
-from sigmascope.store import Fresh, Mark, Replaced, since
+from sigmascope.store import Fresh, Position, Replaced, since
 from sigmascope.watching import alarm_spans
 from sigmascope.watching.page import live_text, run_page
 
@@ -241,7 +241,7 @@ class Feed:
         self.path = path
         self.history = History(name)
         self.generation = 0  # of the history; it changes when the file is another run
-        self._mark: Mark | None = None
+        self._mark: Position | None = None
         self._version = 0
         self._more = False
         self._said = ("", "")  # what became of the file, what is wrong with it

@@ -122,7 +122,7 @@ class Processes:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LocalShard:
     """What this process holds of a tensor.
 
     Attributes:
@@ -134,17 +134,17 @@ class Part:
     copies: int
 
 
-def part(tensor: Tensor, processes: Processes) -> Part:
+def part(tensor: Tensor, processes: Processes) -> LocalShard:
     """This process' entries of a tensor, or of the `DTensor` that it is."""
     kind = sharded_kind()
     if kind is None or not isinstance(tensor, kind):
-        return Part(tensor, processes.count)
+        return LocalShard(tensor, processes.count)
     held: Any = tensor
     mesh = held.device_mesh
     shards = 1
     for dim, placement in enumerate(held.placements):
         shards *= mesh.size(dim) if is_cut(placement) else 1
-    return Part(held.to_local(), max(1, processes.count // shards))
+    return LocalShard(held.to_local(), max(1, processes.count // shards))
 
 
 def is_sharded(model: nn.Module) -> bool:

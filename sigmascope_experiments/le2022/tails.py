@@ -30,7 +30,7 @@ def row(task: Task, _: Path | None) -> Row:
     net = tailed(kind, task["seed"])
     x, y = separable(kind, task["seed"])
     subject = Subject(net, x)
-    start = le2022.Tail.of(subject)
+    start = le2022.LinearTail.of(subject)
     assert start is not None
     balances = [_balance(start, j) for j in range(len(start.layers))]
     first = le2022.rank_one_bound(start.layers, start.last)
@@ -64,7 +64,7 @@ def row(task: Task, _: Path | None) -> Row:
     }
 
 
-def _balance(tail: le2022.Tail, j: int) -> torch.Tensor:
+def _balance(tail: le2022.LinearTail, j: int) -> torch.Tensor:
     layer = tail.layers[j]
     last = tail.last.reshape(len(tail.layers[-1].outer), -1).mT
     above = tail.layers[j + 1].inner if j + 1 < len(tail.layers) else last
@@ -82,7 +82,7 @@ def _look(
 ) -> dict[str, Any]:
     """Ratios, alignments, and the margin of (13) with the constants of the start."""
     subject = Subject(net, x)
-    tail = le2022.Tail.of(subject)
+    tail = le2022.LinearTail.of(subject)
     assert tail is not None
     now = le2022.rank_one_bound(tail.layers, tail.last)
     layers = len(tail.layers) + 1

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from sigmascope.gate import Refusal
-from sigmascope.integrations.callbacks import Logged, Losses, Watching
+from sigmascope.integrations.callbacks import LastLoss, Logged, Watching
 from tests.integrations import trainings
 from tests.integrations.looks import BEGINS, ENDS, look
 
 
 def test_the_loss_of_a_step_is_the_mean_or_the_sum_of_its_batches():
-    losses = Losses()
+    losses = LastLoss()
     assert losses.take() is None
     for value in (1.0, torch.tensor(3.0), None):
         losses.add(value)
@@ -27,7 +27,7 @@ def test_the_loss_of_a_step_is_the_mean_or_the_sum_of_its_batches():
 
 
 def test_a_loss_is_kept_without_its_tape_and_as_it_was():
-    losses, loss = Losses(), torch.tensor(2.0, requires_grad=True) * 1
+    losses, loss = LastLoss(), torch.tensor(2.0, requires_grad=True) * 1
     losses.add(loss)
     with torch.no_grad():
         loss *= 5  # as trainers do afterwards
@@ -37,7 +37,7 @@ def test_a_loss_is_kept_without_its_tape_and_as_it_was():
 
 
 def test_a_copy_of_losses_is_empty():
-    losses = Losses()
+    losses = LastLoss()
     losses.add(1.0)
     assert copy.deepcopy(losses).take() is None
     assert pickle.loads(pickle.dumps(losses)).take() is None

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sigmascope.gate import Refusal
-from sigmascope.integrations.processes import Processes
+from sigmascope.integrations.processes import WorkerProcesses
 
 
 def threads(_):
@@ -43,13 +43,13 @@ def children():
 
 
 def test_every_item_is_worked_on_by_one_thread_each():
-    assert sorted(Processes(2)(abs, [-3, 2, -1])) == [1, 2, 3]
-    assert set(Processes(2)(threads, range(3))) == {1}
+    assert sorted(WorkerProcesses(2)(abs, [-3, 2, -1])) == [1, 2, 3]
+    assert set(WorkerProcesses(2)(threads, range(3))) == {1}
     assert not children()
 
 
 def test_processes_that_are_hired_are_there_before_the_work_and_until_its_end():
-    with Processes(2).hired("torch") as crew:
+    with WorkerProcesses(2).hired("torch") as crew:
         began = time.monotonic()
         while len(children()) < 2:  # before there is any work
             assert time.monotonic() - began < 60
@@ -57,24 +57,24 @@ def test_processes_that_are_hired_are_there_before_the_work_and_until_its_end():
         pids = {*crew(sleep, [0.5, 0.5]), *crew(sleep, [0.5, 0.5])}
         assert len(pids) == 2
     assert not children()
-    with pytest.raises(ZeroDivisionError), Processes(2).hired("torch") as crew:
+    with pytest.raises(ZeroDivisionError), WorkerProcesses(2).hired("torch") as crew:
         list(crew(inverse, [1, 0]))
     assert not children()
 
 
 def test_nothing_to_do_starts_nobody():
-    assert list(Processes(2)(abs, [])) == []
+    assert list(WorkerProcesses(2)(abs, [])) == []
 
 
 def test_what_fails_there_fails_here():
     with pytest.raises(ZeroDivisionError):
-        list(Processes(2)(inverse, [1, 0]))
+        list(WorkerProcesses(2)(inverse, [1, 0]))
     assert not children()
 
 
 def test_what_runs_is_not_waited_for_when_nobody_listens():
     began = time.monotonic()
-    some = Processes(2)(sleep, [0, 60, 60])
+    some = WorkerProcesses(2)(sleep, [0, 60, 60])
     next(some)
     some.close()
     assert time.monotonic() - began < 30
@@ -83,12 +83,12 @@ def test_what_runs_is_not_waited_for_when_nobody_listens():
 
 def test_a_worker_that_is_killed_is_a_refusal():
     with pytest.raises(Refusal, match="take fewer"):
-        list(Processes(2)(leave, [signal.SIGKILL]))
+        list(WorkerProcesses(2)(leave, [signal.SIGKILL]))
     assert not children()
 
 
 def test_the_interruption_of_a_person_is_for_the_one_who_asked():
-    assert list(Processes(1)(leave, [signal.SIGINT])) == ["still here"]
+    assert list(WorkerProcesses(1)(leave, [signal.SIGINT])) == ["still here"]
 
 
 ASKS = """

@@ -3,7 +3,7 @@
 from sigmascope.quantities import SCAN, in_view
 from sigmascope.records.scans import Matrix
 from sigmascope.scanning.matrices import Cut
-from sigmascope.scanning.planning import Pair, Task
+from sigmascope.scanning.planning import MatrixPair, Task
 
 EVERY = frozenset(q.name for q in in_view(SCAN))
 
@@ -22,4 +22,4 @@ def task(A, effort="full", *, index=0, wanted=EVERY, **more):
 
 
 def pair(A, B, kind="change", wanted=EVERY):
-    return Pair(0, kind, "w", (task(A), task(B, index=1)), wanted, 1.0)
+    return MatrixPair(0, kind, "w", (task(A), task(B, index=1)), wanted, 1.0)

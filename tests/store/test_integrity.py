@@ -10,7 +10,7 @@ import pytest
 from sigmascope.records import Estimate, Reading
 from sigmascope.store import Damaged, Run, integrity
 from sigmascope.store.files import snapshot
-from sigmascope.store.integrity import Mark, checked, parsed, require_whole, steps
+from sigmascope.store.integrity import Position, checked, parsed, require_whole, steps
 from tests.store.one_reading import READING
 from tests.store.rewrites import unsafely
 
@@ -43,7 +43,7 @@ def test_a_checksum_is_the_sha_256_of_the_rows_as_json(path, table):
 def test_a_whole_file_is_whole(path):
     with snapshot(path) as found:
         require_whole(found)
-        reached = list(steps(found, Mark()))
+        reached = list(steps(found, Position()))
         assert [mark.last[1] for mark, _ in reached] == [*STEPS]
         assert [*steps(found, reached[-1][0])] == []
         ((mark, cells),) = steps(found, reached[1][0], of=["readings"])
@@ -92,9 +92,9 @@ def test_rows_are_read_only_where_they_are_asked_for(path):
     with unsafely(path) as file:
         file.execute("UPDATE readings SET value = 9")
     with snapshot(path) as found:
-        assert len([*steps(found, Mark(), of=["findings"])]) == 3
+        assert len([*steps(found, Position(), of=["findings"])]) == 3
         with pytest.raises(Damaged, match="readings of step 0"):
-            next(steps(found, Mark(), of=["readings"]))
+            next(steps(found, Position(), of=["readings"]))
 
 
 def test_checked_rows_are_those_of_the_step():

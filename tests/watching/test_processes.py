@@ -7,7 +7,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sigmascope.gate import Refusal
 from sigmascope.watching import Watch
-from sigmascope.watching.processes import Part, Processes, entries, features, part, unwrapped
+from sigmascope.watching.processes import LocalShard, Processes, entries, features, part, unwrapped
 from watching.together import together
 
 
@@ -48,7 +48,7 @@ def held(rank):
         "blocks": (Shard(0), Shard(1)),
     }.items():
         tensor = distribute_tensor(whole, mesh, placements)
-        mine: Part = part(tensor, everyone)
+        mine: LocalShard = part(tensor, everyone)
         norm = everyone.summed(mine.tensor.square().sum()[None] / mine.copies)
         local, at, width = features(tensor, 1)
         columns = torch.zeros(width, dtype=torch.float64)

@@ -79,7 +79,7 @@ MAPPINGS = {nn.Module: nn.ModuleDict, nn.Parameter: nn.ParameterDict}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ProgramChange:
     """A changed program, and how to write the same.
 
     Attributes:
@@ -91,11 +91,11 @@ class Change:
     program: Program
 
 
-Maker = Callable[[Program, Opened], Change]
+Maker = Callable[[Program, Opened], ProgramChange]
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredChange:
     """A change that is declared: its name, and the kinds of findings that it is meant for."""
 
     name: str
@@ -106,10 +106,10 @@ class Declared:
 def of_network(remedy: Remedy) -> Maker:
     """A remedy of the network as a change of the program."""
 
-    def make(program: Program, known: Opened) -> Change:
+    def make(program: Program, known: Opened) -> ProgramChange:
         model = informed(remedy, known.targets).apply(program.model, known.batch)
         patch = (f"# {remedy.says}", *_lines(remedy, program, known))
-        return Change(patch, _with(program, model=model))
+        return ProgramChange(patch, _with(program, model=model))
 
     return make
 
@@ -151,52 +151,52 @@ def changes_for(finding: Finding) -> Iterator[tuple[str, Maker]]:
 
 
 def _rate(times: float) -> Maker:
-    def make(program: Program, _: Opened) -> Change:
+    def make(program: Program, _: Opened) -> ProgramChange:
         recipe = require_recipe(program)
         line = f"lr={recipe.rate * times:.3g}  # in place of {recipe.rate:.3g}"
-        return Change((line,), _with(program, optimizer=recipe.at(times)))
+        return ProgramChange((line,), _with(program, optimizer=recipe.at(times)))
 
     return make
 
 
-def _usual(program: Program, _: Opened) -> Change:
+def _usual(program: Program, _: Opened) -> ProgramChange:
     recipe = require_recipe(program)
     usual = at_usual(recipe)
     if recipe.rate / BEYOND <= usual.rate <= recipe.rate * BEYOND:
         raise Inapplicable("the usual rate is within a few hundred times yours")
     line = f"lr={usual.rate:.3g}  # in place of {recipe.rate:.3g}"
-    return Change((line,), _with(program, optimizer=usual))
+    return ProgramChange((line,), _with(program, optimizer=usual))
 
 
-def _longer(program: Program, _: Opened) -> Change:
+def _longer(program: Program, _: Opened) -> ProgramChange:
     epochs = MORE * (program.epochs or 1.0)
     line = f"epochs = {epochs:g}  # in place of {program.epochs or 1:g}"
-    return Change((line,), _with(program, epochs=epochs))
+    return ProgramChange((line,), _with(program, epochs=epochs))
 
 
-def _other(program: Program, _: Opened) -> Change:
+def _other(program: Program, _: Opened) -> ProgramChange:
     other = other_family(require_recipe(program))
     options = "".join(f", {k}={v:g}" for k, v in other.options.items())
     kind = {"sgd": "SGD", "adam": "Adam"}[other.name]
     line = f"optimizer = torch.optim.{kind}(model.parameters(), lr={other.rate:g}{options})"
-    return Change((line,), _with(program, optimizer=other))
+    return ProgramChange((line,), _with(program, optimizer=other))
 
 
 def _option(name: str, value: float) -> Maker:
-    def make(program: Program, _: Opened) -> Change:
+    def make(program: Program, _: Opened) -> ProgramChange:
         recipe = require_recipe(program)
         changed = recipe.having(**{name: value})
-        return Change((f"{name}={value:g}",), _with(program, optimizer=changed))
+        return ProgramChange((f"{name}={value:g}",), _with(program, optimizer=changed))
 
     return make
 
 
-def _clip_at_one(program: Program, _: Opened) -> Change:
+def _clip_at_one(program: Program, _: Opened) -> ProgramChange:
     line = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
-    return Change((line,), _with(program, clip=1.0))
+    return ProgramChange((line,), _with(program, clip=1.0))
 
 
-def _all_parameters(program: Program, _: Opened) -> Change:
+def _all_parameters(program: Program, _: Opened) -> ProgramChange:
     """The optimiser at its rate, of all that requires gradients."""
     made = require_recipe(program).make(duplicate(program.model))
     kind, group, takes = type(made), made.param_groups[0], signature(type(made)).parameters
@@ -205,16 +205,16 @@ def _all_parameters(program: Program, _: Opened) -> Change:
     own = (k for k in ("lr", "momentum", "weight_decay") if options.get(k))
     said = "".join(f", {k}={options[k]:g}" for k in own)
     line = f"optimizer = torch.optim.{kind.__name__}(model.parameters(){said})"
-    return Change((line,), _with(program, optimizer=fresh))
+    return ProgramChange((line,), _with(program, optimizer=fresh))
 
 
-def _smaller(program: Program, known: Opened) -> Change:
+def _smaller(program: Program, known: Opened) -> ProgramChange:
     size = max(known.size // 8, 1)
     line = f"batch_size = {size}  # in place of {known.size}"
-    return Change((line,), _with(program, batch_size=size))
+    return ProgramChange((line,), _with(program, batch_size=size))
 
 
-def _entropy(program: Program, known: Opened) -> Change:
+def _entropy(program: Program, known: Opened) -> ProgramChange:
     """Cross-entropy of scores, for one class of many; of single outputs a binary one."""
     many = len(known.targets.shape) == 1 or known.targets.shape[-1] > 1
     output = _output(program, known)
@@ -229,16 +229,16 @@ def _entropy(program: Program, known: Opened) -> Change:
     loss = "cross_entropy" if exclusive else "binary_cross_entropy_with_logits"
     model, lines = _opened_end(program, known)
     line = f"loss = F.{loss}"
-    return Change((*lines, line), _with(program, model=model, loss=loss))
+    return ProgramChange((*lines, line), _with(program, model=model, loss=loss))
 
 
-def _binary(program: Program, known: Opened) -> Change:
+def _binary(program: Program, known: Opened) -> ProgramChange:
     model, lines = _opened_end(program, known)
     name = "binary_cross_entropy_with_logits"
-    return Change((*lines, f"loss = F.{name}"), _with(program, model=model, loss=name))
+    return ProgramChange((*lines, f"loss = F.{name}"), _with(program, model=model, loss=name))
 
 
-def _per_class(program: Program, known: Opened) -> Change:
+def _per_class(program: Program, known: Opened) -> ProgramChange:
     """One output for each class, and cross-entropy of scores."""
     given = known.targets.flatten()
     if given.is_floating_point() and not torch.equal(given, given.round()):
@@ -251,27 +251,27 @@ def _per_class(program: Program, known: Opened) -> Change:
     lines += (f"targets = targets.flatten().long(){back}", "loss = F.cross_entropy")
     data = Mapped(program.data, lambda y: y.flatten(1)[:, 0].round().long() - least)
     changed = _with(program, model=model, loss="cross_entropy", data=data)
-    return Change(lines, changed)
+    return ProgramChange(lines, changed)
 
 
-def _in_form(program: Program, known: Opened) -> Change:
+def _in_form(program: Program, known: Opened) -> ProgramChange:
     """Targets in the form of the outputs, of as many numbers."""
     shape = tuple(_output(program, known).shape[1:])
     if known.targets.shape[1:].numel() != torch.Size(shape).numel():
         raise Inapplicable("targets and outputs are not of as many numbers")
     data = Mapped(program.data, lambda y: y.reshape(len(y), *shape))
     line = f"targets = targets.reshape({', '.join(map(str, (-1, *shape)))})"
-    return Change((line,), _with(program, data=data))
+    return ProgramChange((line,), _with(program, data=data))
 
 
-def _opposite(program: Program, known: Opened) -> Change:
+def _opposite(program: Program, known: Opened) -> ProgramChange:
     """The loss with the opposite sign."""
     given = loss_of(program.loss) if program.loss is not None else known.loss
     line = "# at the end of the loss: return the opposite, `-value`, or `1 - value` of a share"
-    return Change((line,), _with(program, loss=lambda o, y: -given(o, y)))
+    return ProgramChange((line,), _with(program, loss=lambda o, y: -given(o, y)))
 
 
-def _every_class(program: Program, _: Opened) -> Change:
+def _every_class(program: Program, _: Opened) -> ProgramChange:
     """The loss with no class left out."""
     loss: Any = program.loss
     if not isinstance(loss, nn.Module) or not hasattr(loss, "ignore_index"):
@@ -282,10 +282,10 @@ def _every_class(program: Program, _: Opened) -> Change:
     if isinstance(weight, Tensor):
         whole.weight = torch.where(weight == 0, torch.ones_like(weight), weight)
     line = f"# where the loss is made: ignore_index={IGNORED}, and no weight that is zero"
-    return Change((line,), _with(program, loss=whole))
+    return ProgramChange((line,), _with(program, loss=whole))
 
 
-def _registered(program: Program, known: Opened) -> Change:
+def _registered(program: Program, known: Opened) -> ProgramChange:
     """Layers and tensors of plain lists and mappings as parameters of the model."""
     model, lines = duplicate(program.model), dict[str, None]()
     own = {id(p) for p in model.parameters()}
@@ -309,13 +309,13 @@ def _registered(program: Program, known: Opened) -> Change:
     return replace(whole, patch=(*lines, *whole.patch))
 
 
-def _thawed(program: Program, known: Opened) -> Change:
+def _thawed(program: Program, known: Opened) -> ProgramChange:
     """Every weight to be trained."""
     whole = _all_parameters(_with(program, model=duplicate(program.model).requires_grad_()), known)
     return replace(whole, patch=("model.requires_grad_()", *whole.patch))
 
 
-def _weaker(program: Program, known: Opened) -> Change:
+def _weaker(program: Program, known: Opened) -> ProgramChange:
     """Smaller gradients of the outputs that are not compared with the targets."""
     joint, given = known.joint, program.loss
     own = None if joint is None else joint.columns_like(known.targets)
@@ -330,10 +330,10 @@ def _weaker(program: Program, known: Opened) -> Change:
         return given(weak, targets)
 
     line = f"# in the loss: the terms of other outputs than the compared one times {WEAKER:g}"
-    return Change((line,), _with(program, loss=weaker))
+    return ProgramChange((line,), _with(program, loss=weaker))
 
 
-def _activated(program: Program, known: Opened) -> Change:
+def _activated(program: Program, known: Opened) -> ProgramChange:
     """A ReLU behind every layer that another reads with no activation between them."""
     found = calls(program.model, prepared(program.model, known.batch))
     model, lines = duplicate(program.model), list[str]()
@@ -348,10 +348,10 @@ def _activated(program: Program, known: Opened) -> Change:
             lines.append(f"{place} = nn.Sequential({place}, nn.ReLU())")
     if not lines:
         raise Inapplicable("no layer reads what another wrote as it is")
-    return Change(tuple(lines), _with(program, model=model))
+    return ProgramChange(tuple(lines), _with(program, model=model))
 
 
-def _batch_first(program: Program, _: Opened) -> Change:
+def _batch_first(program: Program, _: Opened) -> ProgramChange:
     """Layers that take the first dimension for that of samples."""
     model = duplicate(program.model)
     found = [m for m in model.modules() if getattr(m, "batch_first", True) is False]
@@ -361,10 +361,10 @@ def _batch_first(program: Program, _: Opened) -> Change:
         raise Inapplicable("no layer takes samples along another dimension than the first")
     kinds = ", ".join(dict.fromkeys(type(m).__name__ for m in found))
     line = f"# where layers are made ({kinds}): batch_first=True"
-    return Change((line,), _with(program, model=model))
+    return ProgramChange((line,), _with(program, model=model))
 
 
-def _over_classes(program: Program, known: Opened) -> Change:
+def _over_classes(program: Program, known: Opened) -> ProgramChange:
     """A softmax over the classes in place of one over the samples."""
     output = _output(program, known)
     if output.ndim < 2:
@@ -382,7 +382,7 @@ def _over_classes(program: Program, known: Opened) -> Change:
             raise Inapplicable("the model ends in no softmax")
         model = nn.Sequential(_unclosed(program, known), kind(last))
         lines = [f"# at the end of `forward`: {closing}(output, dim={last})"]
-    return Change(tuple(lines), _with(program, model=model))
+    return ProgramChange(tuple(lines), _with(program, model=model))
 
 
 class Unclosed(nn.Module):
@@ -422,17 +422,17 @@ def _unclosed(program: Program, known: Opened) -> nn.Module:
     return Unclosed(duplicate(program.model), name)
 
 
-def _without_closing(program: Program, known: Opened) -> Change:
+def _without_closing(program: Program, known: Opened) -> ProgramChange:
     """No last operation, where it is written in `forward`."""
     batch = prepared(program.model, known.batch)
     closing = tail(program.model, batch).closing
     if not closing or closing_site(program.model, batch):
         raise Inapplicable("the last operation is a module of its own, or there is none")
     line = f"# at the end of `forward`: return what the last layer writes, without {closing}"
-    return Change((line,), _with(program, model=_unclosed(program, known)))
+    return ProgramChange((line,), _with(program, model=_unclosed(program, known)))
 
 
-def _less_dropout(program: Program, _: Opened) -> Change:
+def _less_dropout(program: Program, _: Opened) -> ProgramChange:
     """Dropout of the share that is kept, where next to nothing is."""
     model, lines = duplicate(program.model), list[str]()
     for name, module in model.named_modules():
@@ -442,14 +442,14 @@ def _less_dropout(program: Program, _: Opened) -> Change:
             lines.append(f"model{_attribute(name) if name else ''}.p = {kept:g}")
     if not lines:
         raise Inapplicable("no dropout of the model drops more than half")
-    return Change(tuple(lines), _with(program, model=model))
+    return ProgramChange(tuple(lines), _with(program, model=model))
 
 
-def _as_targets(program: Program, known: Opened) -> Change:
+def _as_targets(program: Program, known: Opened) -> ProgramChange:
     """As many outputs as targets have columns, and no last operation."""
     model, lines = _opened_end(program, known)
     lines += _widen(model, known, known.targets.flatten(1).shape[1])
-    return Change(lines, _with(program, model=model))
+    return ProgramChange(lines, _with(program, model=model))
 
 
 def _opened_end(program: Program, known: Opened) -> tuple[nn.Module, tuple[str, ...]]:
@@ -479,7 +479,7 @@ def _widen(model: nn.Module, known: Opened, outputs: int) -> tuple[str, ...]:
     return (f"model{_attribute(name)} = nn.Linear({layer.in_features}, {outputs})",)
 
 
-def _standardised(program: Program, known: Opened) -> Change:
+def _standardised(program: Program, known: Opened) -> ProgramChange:
     """Outputs brought to the scale of the targets."""
     return of_network(StandardiseTargets(known.targets))(program, known)
 
@@ -502,40 +502,42 @@ def _output(program: Program, known: Opened) -> Tensor:
         return as_tensor(called(program.model, batch))[0]
 
 
-CHANGES: tuple[Declared, ...] = (  # of several for one finding, the surest first
-    Declared("opposite-sign", (REVERSED_LOSS,), _opposite),
-    Declared("without-closing", (DOUBLE_SOFTMAX, OUT_OF_REACH, UNSUITED_CLOSING), _without_closing),
-    Declared("less-dropout", (HEAVY_DROPOUT,), _less_dropout),
-    Declared("every-class", (OMITTED_CLASS,), _every_class),
-    Declared("registered-weights", (UNREGISTERED_WEIGHTS,), _registered),
-    Declared("weaker-other-terms", (OUTWEIGHED_ERROR,), _weaker),
-    Declared("nothing-frozen", (FROZEN_LAYER,), _thawed),
-    Declared("batch-first", (MIXED_SAMPLES,), _batch_first),
-    Declared("softmax-of-classes", (MIXED_SAMPLES,), _over_classes),
-    Declared("activations", (LINEAR_NETWORK, LINEAR_LAYERS), _activated),
-    Declared("targets-as-outputs", (SPREAD_TARGETS, UNFIT_TARGETS), _in_form),
-    Declared("outputs-as-targets", (SPREAD_TARGETS, UNFIT_TARGETS), _as_targets),
-    Declared(
+CHANGES: tuple[DeclaredChange, ...] = (  # of several for one finding, the surest first
+    DeclaredChange("opposite-sign", (REVERSED_LOSS,), _opposite),
+    DeclaredChange(
+        "without-closing", (DOUBLE_SOFTMAX, OUT_OF_REACH, UNSUITED_CLOSING), _without_closing
+    ),
+    DeclaredChange("less-dropout", (HEAVY_DROPOUT,), _less_dropout),
+    DeclaredChange("every-class", (OMITTED_CLASS,), _every_class),
+    DeclaredChange("registered-weights", (UNREGISTERED_WEIGHTS,), _registered),
+    DeclaredChange("weaker-other-terms", (OUTWEIGHED_ERROR,), _weaker),
+    DeclaredChange("nothing-frozen", (FROZEN_LAYER,), _thawed),
+    DeclaredChange("batch-first", (MIXED_SAMPLES,), _batch_first),
+    DeclaredChange("softmax-of-classes", (MIXED_SAMPLES,), _over_classes),
+    DeclaredChange("activations", (LINEAR_NETWORK, LINEAR_LAYERS), _activated),
+    DeclaredChange("targets-as-outputs", (SPREAD_TARGETS, UNFIT_TARGETS), _in_form),
+    DeclaredChange("outputs-as-targets", (SPREAD_TARGETS, UNFIT_TARGETS), _as_targets),
+    DeclaredChange(
         "one-output-per-class",
         (CLASSES_ON_ONE_OUTPUT, INDIFFERENT_LOSS, UNFIT_TARGETS),
         _per_class,
     ),
-    Declared("binary-cross-entropy", (SHARED_CLASSES,), _binary),
-    Declared("cross-entropy", (SQUARED_ERROR_FOR_CLASSES, SOFTMAX_IN_THE_LOSS), _entropy),
-    Declared("loss-of-scores", (RAW_OUTPUT,), _entropy),
-    Declared("standardise-targets", (UNSCALED_TARGETS,), _standardised),
-    Declared("less-weight-decay", (STRONG_WEIGHT_DECAY,), _option("weight_decay", 1e-4)),
-    Declared("less-momentum", (STRONG_MOMENTUM,), _option("momentum", 0.9)),
-    Declared("clip-at-one", (STRONG_CLIPPING, EXPLODING_THROUGH_TIME), _clip_at_one),
-    Declared("all-parameters", (UNTRAINED_WEIGHTS, FOREIGN_OPTIMISER), _all_parameters),
-    Declared("other-optimiser", (OTHER_OPTIMISER, STUCK_TRAINING, NO_PROGRESS), _other),
-    Declared("lower-rate", (RATE_TOO_HIGH, STUCK_TRAINING, NO_PROGRESS), _rate(0.1)),
-    Declared("much-lower-rate", (RATE_TOO_HIGH,), _rate(0.01)),
-    Declared("more-epochs", (FEW_STEPS,), _longer),
-    Declared("higher-rate", (RATE_TOO_LOW, FEW_STEPS), _rate(10.0)),
-    Declared("much-higher-rate", (RATE_TOO_LOW,), _rate(100.0)),
-    Declared("usual-rate", (RATE_TOO_HIGH, RATE_TOO_LOW), _usual),
-    Declared("smaller-batch", (LARGE_BATCH,), _smaller),
+    DeclaredChange("binary-cross-entropy", (SHARED_CLASSES,), _binary),
+    DeclaredChange("cross-entropy", (SQUARED_ERROR_FOR_CLASSES, SOFTMAX_IN_THE_LOSS), _entropy),
+    DeclaredChange("loss-of-scores", (RAW_OUTPUT,), _entropy),
+    DeclaredChange("standardise-targets", (UNSCALED_TARGETS,), _standardised),
+    DeclaredChange("less-weight-decay", (STRONG_WEIGHT_DECAY,), _option("weight_decay", 1e-4)),
+    DeclaredChange("less-momentum", (STRONG_MOMENTUM,), _option("momentum", 0.9)),
+    DeclaredChange("clip-at-one", (STRONG_CLIPPING, EXPLODING_THROUGH_TIME), _clip_at_one),
+    DeclaredChange("all-parameters", (UNTRAINED_WEIGHTS, FOREIGN_OPTIMISER), _all_parameters),
+    DeclaredChange("other-optimiser", (OTHER_OPTIMISER, STUCK_TRAINING, NO_PROGRESS), _other),
+    DeclaredChange("lower-rate", (RATE_TOO_HIGH, STUCK_TRAINING, NO_PROGRESS), _rate(0.1)),
+    DeclaredChange("much-lower-rate", (RATE_TOO_HIGH,), _rate(0.01)),
+    DeclaredChange("more-epochs", (FEW_STEPS,), _longer),
+    DeclaredChange("higher-rate", (RATE_TOO_LOW, FEW_STEPS), _rate(10.0)),
+    DeclaredChange("much-higher-rate", (RATE_TOO_LOW,), _rate(100.0)),
+    DeclaredChange("usual-rate", (RATE_TOO_HIGH, RATE_TOO_LOW), _usual),
+    DeclaredChange("smaller-batch", (LARGE_BATCH,), _smaller),
 )
 SECOND: tuple[tuple[str, Maker], ...] = (  # behind a first cure, where it is not enough
     ("lower-rate", _rate(0.1)),

@@ -17,7 +17,13 @@ from sigmascope.diagnosis.programs.opened import Opened, opened
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable
-from sigmascope.diagnosis.training.runs import Data, Run, score_of, started, work_of
+from sigmascope.diagnosis.training.runs import (
+    TrainingRun,
+    TrainingSamples,
+    score_of,
+    started,
+    work_of,
+)
 from sigmascope.diagnosis.training.trials import steps_for
 from sigmascope.gate import Budget, OverBudget, Refusal, time_words
 from sigmascope.probes.execution import as_found, in_words, still
@@ -138,7 +144,7 @@ class _Bench:
     """
 
     samples: int
-    now: "Trained | None"
+    now: "TrainingOutcome | None"
     budget: Budget
     made: list[Cure] = field(default_factory=list)
     declined: dict[str, str] = field(default_factory=dict)
@@ -176,7 +182,7 @@ class _Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingOutcome:
     """What training of a program came to.
 
     Attributes:
@@ -193,7 +199,7 @@ class Trained:
     loss: float
     by: object
 
-    def declines(self, other: "Trained", cause: str) -> str:
+    def declines(self, other: "TrainingOutcome", cause: str) -> str:
         """Why a change is no cure of this program; empty where it is one."""
         if other.score <= self.score + (-LEAST if cause in ASIDE else LEAST):
             return f"it changes little: {self.score:.2f} to {other.score:.2f}"
@@ -228,13 +234,13 @@ def _ordered(made: list[Cure]) -> list[Cure]:
     return good + [c for c in order if c not in good]
 
 
-def _trained(program: Program, known: Opened, budget: Budget) -> Trained:
+def _trained(program: Program, known: Opened, budget: Budget) -> TrainingOutcome:
     """What training as the user trains comes to."""
     with joined(program.model, known.joint):
         return _trained_as_one(program, known, budget)
 
 
-def _trained_as_one(program: Program, known: Opened, budget: Budget) -> Trained:
+def _trained_as_one(program: Program, known: Opened, budget: Budget) -> TrainingOutcome:
     """The same of a model that gives what its loss reads as one tensor."""
     recipe = program.recipe()
     if recipe is None or not isinstance(known.targets, Tensor):
@@ -257,7 +263,7 @@ def _trained_as_one(program: Program, known: Opened, budget: Budget) -> Trained:
     first = run.losses[0] if run.losses else math.nan
     change = run.after(run.steps) - first
     relative = 1 + change / max(abs(first), 1e-12) if math.isfinite(change) else math.inf
-    return Trained(
+    return TrainingOutcome(
         -1.0 if score is None else score,
         math.nan if others is None else others,
         run.steps,
@@ -266,6 +272,6 @@ def _trained_as_one(program: Program, known: Opened, budget: Budget) -> Trained:
     )
 
 
-def _score(run: Run, data: Data, program: Program) -> float | None:
+def _score(run: TrainingRun, data: TrainingSamples, program: Program) -> float | None:
     with still(program.model), as_found(program.loss):  # a model may draw, a loss may remember
         return score_of(run, data)

@@ -33,7 +33,7 @@ CURVES: tuple[tuple[str, str, str], ...] = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
+class RemedyTrials:
     """Every remedy that was tried.
 
     Attributes:
@@ -173,7 +173,7 @@ def _curves(treatment: Treatment, width: int) -> Table:
 
 
 @parts.register
-def _trials(found: Trials, _: Screen) -> Iterator[Part]:
+def _trials(found: RemedyTrials, _: Screen) -> Iterator[Part]:
     """Every remedy that was tried; those that do not apply, with the reason."""
     yield Text("Remedies, each applied to a copy and measured again, the best first", "bold")
     titles = ("remedy", "fits", "last partic. ratio", "cured", "left or new")
@@ -302,7 +302,7 @@ def _ranking_form(found: Ranking) -> dict[str, Any]:
 
 
 @form.register
-def _trials_form(found: Trials) -> dict[str, Any]:
+def _trials_form(found: RemedyTrials) -> dict[str, Any]:
     return {
         "schema": "sigmascope/treatments/1",
         "treatments": [*map(json_form, found.treatments)],

@@ -171,7 +171,7 @@ LEFT = "Loss left: 0 at the least loss of all outputs, 1 at that of the best con
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrialRun:
     """One run of training on a copy.
 
     Attributes:
@@ -198,13 +198,13 @@ class Chance:
     says: str
 
 
-def runs(profile: Profile) -> tuple[Run, ...]:
+def runs(profile: Profile) -> tuple[TrialRun, ...]:
     """The runs in the order in which they were made, that at the user's settings first."""
     forms: dict[str, dict[str, Estimate]] = {}
     for r in _own(profile):
         if r.quantity in COLUMNS:
             forms.setdefault(r.form, {})[r.quantity] = r.estimate
-    return tuple(Run(form, numbers) for form, numbers in forms.items())
+    return tuple(TrialRun(form, numbers) for form, numbers in forms.items())
 
 
 def facts(profile: Profile) -> tuple[Reading, ...]:

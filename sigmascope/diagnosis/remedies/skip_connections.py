@@ -33,7 +33,7 @@ NO_BRANCH = (
 )
 
 
-class Skip(nn.Module):
+class SkipConnection(nn.Module):
     """`x + strength * inner(x)`."""
 
     def __init__(self, inner: nn.Module, strength: float) -> None:
@@ -85,7 +85,7 @@ class SkipConnections(Remedy):
         for parent, names in found:
             parts = [parent.get_submodule(n) for n in names]
             inner = parts[0] if len(parts) == 1 else nn.Sequential(*parts)
-            around = Skip(inner, strength)
+            around = SkipConnection(inner, strength)
             around.training = parent.training  # the parts keep modes of their own
             if len(parts) > 1:
                 inner.training = parent.training

@@ -22,7 +22,7 @@ from sigmascope.diagnosis.rules.training import (
     SCALED,
     STUCK,
     TRAINING,
-    Runs,
+    RunsTold,
 )
 from sigmascope.diagnosis.rules.trends import (
     SAME,
@@ -121,7 +121,7 @@ UNSCALED_INPUTS = Kind(
 @rule("setup", UNSCALED_INPUTS)
 def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
     """Inputs whose size is far from one, an error where training breaks on them alone."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     offset = {f.site for f in offset_inputs(profile) if f.severity != "note"}
     for r in profile.series(q.INPUT_SIZE):
         if r.site in offset:
@@ -152,7 +152,7 @@ OFFSET_INPUTS = Kind(
 @rule("setup", OFFSET_INPUTS)
 def offset_inputs(profile: Profile) -> Iterator[Finding]:
     """Inputs whose mean dwarfs what tells them apart, where training without it is better."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     spreads = {r.site: r for r in profile.series(q.INPUT_SPREAD)}
     for r in profile.series(q.INPUT_SIZE):
         spread, size = spreads.get(r.site), r.estimate.value
@@ -170,7 +170,7 @@ def offset_inputs(profile: Profile) -> Iterator[Finding]:
         )
 
 
-def _scaled(runs: Runs) -> str:
+def _scaled(runs: RunsTold) -> str:
     """What scaled inputs change of the user's run, in words."""
     left = f"{runs.left(SCALED):.0%}"
     return f" {runs.says()}; with inputs of unit size, and nothing else changed, {left} is left."

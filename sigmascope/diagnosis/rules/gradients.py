@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis.rules.training import STUCK, Runs
+from sigmascope.diagnosis.rules.training import STUCK, RunsTold
 from sigmascope.diagnosis.rules.trends import Series, over_depth
 from sigmascope.diagnosis.trainability.model import likely_to_fit
 from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
@@ -112,7 +112,7 @@ def cut_weights(profile: Profile) -> Iterator[Finding]:
 
 def _learns_nothing(profile: Profile) -> bool:
     """Whether steps were seen to change nothing: where all fits, there is no gradient either."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     return runs.steps > 0 and not runs.left() < STUCK
 
 

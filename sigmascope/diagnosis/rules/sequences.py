@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
 from sigmascope.diagnosis.rules.representations import COLLAPSE, LOUD_OUTPUT, NON_FINITE, SIZES
-from sigmascope.diagnosis.rules.training import REMEMBERING, TRAINING, Runs
+from sigmascope.diagnosis.rules.training import REMEMBERING, TRAINING, RunsTold
 from sigmascope.records import Finding, Kind, Profile, Reading, rule
 
 COUNTED = "which targets count"  # where a program decides it by itself
@@ -31,7 +31,7 @@ VANISHING_THROUGH_TIME = Kind(
 @rule("setup", VANISHING_THROUGH_TIME)
 def vanishing_through_time(profile: Profile) -> Iterator[Finding]:
     """Recurrent layers whose last state hardly depends on what they read first."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     helps = runs.ahead(REMEMBERING)
     for steps, factor in _recurrent(profile):
         if _over(factor.estimate.high, steps) < math.log(SHRUNK):
@@ -68,7 +68,7 @@ def exploding_through_time(profile: Profile) -> Iterator[Finding]:
 
     An error where training breaks on that alone.
     """
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     broken = runs.left() == math.inf > runs.left(REMEMBERING) or runs.driven(REMEMBERING)
     helps = broken or runs.ahead(REMEMBERING)
     for steps, factor in _recurrent(profile):
@@ -88,7 +88,7 @@ def exploding_through_time(profile: Profile) -> Iterator[Finding]:
             )
 
 
-def _longer(runs: Runs) -> str:
+def _longer(runs: RunsTold) -> str:
     """What a longer memory changes of the user's run, in words."""
     left = f"{runs.left(REMEMBERING):.0%}"
     kept = "with recurrent weights that keep what is read, and nothing else changed"

@@ -15,7 +15,7 @@ from sigmascope.diagnosis.rules.training import (
     SETTINGS,
     STUCK,
     TRAINING,
-    Runs,
+    RunsTold,
     left_words,
 )
 from sigmascope.records import Finding, Kind, Profile, rule
@@ -82,7 +82,7 @@ OUTWEIGHED_ERROR = Kind(
 @rule("training", OUTWEIGHED_ERROR)
 def outweighed(profile: Profile) -> Iterator[Finding]:
     """A term of the loss beside which what compares outputs with targets does not count."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     mine, theirs = (runs.value(q.ERROR_LEFT, form) for form in (PLANNED, COMPARED))
     if mine >= STUCK and theirs < BETTER:
         yield OUTWEIGHED_ERROR.finding(
@@ -139,7 +139,7 @@ UNREGISTERED_WEIGHTS = Kind(
 @rule("training", UNREGISTERED_WEIGHTS)
 def unregistered(profile: Profile) -> Iterator[Finding]:
     """Weights that the loss depends on and that are no parameters of the model."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     for r in profile.series(q.WEIGHTS_THAT_NO_MODULE_HOLDS):
         helps = runs.better(REGISTERED)
         says = "" if not helps else (

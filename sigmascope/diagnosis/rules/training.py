@@ -37,13 +37,13 @@ LECUN = "LeCun et al. 1998, Sec. 4.7"
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RunsTold:
     """What a profile tells of training at the user's settings and beside them."""
 
     readings: dict[tuple[str, str], Reading]
 
     @classmethod
-    def of(cls, profile: Profile) -> "Runs":
+    def of(cls, profile: Profile) -> "RunsTold":
         own = (r for r in profile.readings if r.view == "training")
         return cls({(r.quantity, r.form): r for r in own})
 
@@ -126,12 +126,12 @@ class Runs:
 
 def trains(profile: Profile) -> bool:
     """Whether training at the user's settings got under way."""
-    return Runs.of(profile).left() < GOOD
+    return RunsTold.of(profile).left() < GOOD
 
 
 def learns(profile: Profile) -> bool:
     """Whether training at the user's settings learns something that holds on other samples too."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     beyond = runs.value(q.LOSS_LEFT_ON_OTHERS)
     return trains(profile) or (runs.left() < STUCK and beyond < LEARNS)
 
@@ -143,7 +143,7 @@ def told_apart(profile: Profile) -> bool:
         for name in (q.LEAST_LOSS, q.LEAST_LOSS_OF_A_CONSTANT, q.LOSS_OF_ZEROS)
     )
     apart = same - least > APART * max(abs(same), abs(least), abs(zeros))  # else a constant fits
-    return apart and Runs.of(profile).value(q.LOSS_LEFT_ON_OTHERS) < LEARNS
+    return apart and RunsTold.of(profile).value(q.LOSS_LEFT_ON_OTHERS) < LEARNS
 
 
 def left_words(left: float) -> str:
@@ -162,7 +162,7 @@ LARGE_BATCH = Kind(
 @rule("training", LARGE_BATCH)
 def large_batch(profile: Profile) -> Iterator[Finding]:
     """Batches of which an epoch has so few that smaller ones learn far more of it."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     if not GOOD <= runs.left() < math.inf or not runs.better(BATCH):
         return
     if runs.left(BATCH) > GOOD:
@@ -189,7 +189,7 @@ OTHER_OPTIMISER = Kind(
 @rule("training", OTHER_OPTIMISER)
 def other_optimiser(profile: Profile) -> Iterator[Finding]:
     """An optimiser that learns at no rate, where another does at its usual one."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     left = runs.left()
     if not left >= BETTER or runs.falling or not runs.better(OTHER):
         return
@@ -218,7 +218,7 @@ FEW_STEPS = Kind(
 @rule("training", FEW_STEPS)
 def few_steps(profile: Profile) -> Iterator[Finding]:
     """A plan that ends while the loss is still on its way."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     if not (GOOD <= runs.left() < 1.0 and runs.whole and runs.falling):
         return
     fall = runs.estimate(q.LAST_FALL_OF_THE_LOSS)
@@ -246,7 +246,7 @@ RATE_TOO_LOW = Kind(
 @rule("training", RATE_TOO_LOW)
 def rate_too_low(profile: Profile) -> Iterator[Finding]:
     """A rate at which training creeps, and a larger one that is far ahead by then."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     if not GOOD <= runs.left() < math.inf:
         return
     larger = [f for f in HIGHER if runs.ahead(f)]
@@ -280,7 +280,7 @@ RATE_TOO_HIGH = Kind(
 @rule("training", RATE_TOO_HIGH)
 def rate_too_high(profile: Profile) -> Iterator[Finding]:
     """A rate at which training breaks or stands still, and a smaller one that learns."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     left = runs.left()
     coming = runs.falling and left < FAR and not (runs.whole and left >= 1.0)
     if not left >= STUCK or coming:
@@ -293,7 +293,7 @@ def rate_too_high(profile: Profile) -> Iterator[Finding]:
     yield _lower(runs, bears)
 
 
-def _lower(runs: Runs, bears: list[str]) -> Finding:
+def _lower(runs: RunsTold, bears: list[str]) -> Finding:
     """What to say of a rate that is too high, and of those that it should be."""
     than, lower = ", and at a hundredth of your rate neither", "a thousandth or less"
     if bears:
@@ -309,11 +309,11 @@ def _lower(runs: Runs, bears: list[str]) -> Finding:
     )
 
 
-def _rate(runs: Runs, form: str) -> str:
+def _rate(runs: RunsTold, form: str) -> str:
     return f"{runs.value(q.RATE, form):.2g}"
 
 
-def _rate_of(runs: Runs, form: str) -> str:
+def _rate_of(runs: RunsTold, form: str) -> str:
     """The rate of a run beside yours in words: `0.001, times 0.1`."""
     beside = form.replace("rate x", "times") if form.startswith("rate x") else "which is usual"
     return f"{_rate(runs, form)}, {beside}"
@@ -352,7 +352,7 @@ STRONG_CLIPPING = Kind(
 @rule("training", STRONG_WEIGHT_DECAY, STRONG_MOMENTUM, STRONG_CLIPPING)
 def strong_options(profile: Profile) -> Iterator[Finding]:
     """Weight decay, momentum or clipping that keeps training from learning."""
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     for form, kind, do in (
         (DECAYLESS, STRONG_WEIGHT_DECAY, "Lower the weight decay: 1e-4 to 1e-2 is usual."),
         (CALMER, STRONG_MOMENTUM, "Lower the momentum to 0.9."),
@@ -388,7 +388,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     Where the probe, which trains for longer and at the usual rates, learns all the same, a short
     plan is what is wrong; a long one that ends here is told without a cause.
     """
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     left, whole = runs.left(), runs.whole
     if not left >= STUCK or runs.falling or not (whole or runs.steps >= LONG):
         return
@@ -406,7 +406,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     yield STUCK_TRAINING.finding("(training)", "warning", runs.evidence(*tried), says)
 
 
-def _beside(runs: Runs, tried: list[str], *, fits: bool) -> str:
+def _beside(runs: RunsTold, tried: list[str], *, fits: bool) -> str:
     """What the other runs say of one that learned nothing."""
     better = [f for f in tried if runs.better(f)]
     if better:
@@ -416,7 +416,7 @@ def _beside(runs: Runs, tried: list[str], *, fits: bool) -> str:
     return f", and no other rate, optimiser or batch that was tried learns more{fault}."
 
 
-def _too_few(runs: Runs, chance: Reading) -> Finding:
+def _too_few(runs: RunsTold, chance: Reading) -> Finding:
     """Of a plan in which no setting learns, although a longer one would."""
     return FEW_STEPS.finding(
         "(training)",

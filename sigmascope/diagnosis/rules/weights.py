@@ -18,7 +18,7 @@ from sigmascope.diagnosis.rules.representations import (
     lost_inputs,
 )
 from sigmascope.diagnosis.rules.theorems import UNALIGNED_LAYERS
-from sigmascope.diagnosis.rules.training import UNFROZEN, Runs, trains
+from sigmascope.diagnosis.rules.training import UNFROZEN, RunsTold, trains
 from sigmascope.diagnosis.rules.trends import MOST, over_depth
 from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.records import Finding, Kind, Profile, rule
@@ -77,7 +77,7 @@ def frozen_layers(profile: Profile) -> Iterator[Finding]:
     names = {name for layer in profile.layers for name in layer.parameters}
     if not weights:
         return
-    runs = Runs.of(profile)
+    runs = RunsTold.of(profile)
     trained = any(profile.series(name) for name in (q.RELATIVE_GRADIENT, ZERO))
     every, helps = names <= {r.site for r in weights} and not trained, runs.better(UNFROZEN)
     says = "" if not helps else (

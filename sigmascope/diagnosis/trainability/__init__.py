@@ -1,7 +1,7 @@
 """The probability that plain training fits, from a few steps on copies."""
 
 from sigmascope.diagnosis.trainability.copies import RATES, Optimiser, optimiser_of
-from sigmascope.diagnosis.trainability.curves import Curve, Probe
+from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining
 from sigmascope.diagnosis.trainability.forecasts import (
     Example,
     ForecastModel,
@@ -21,10 +21,10 @@ from sigmascope.diagnosis.trainability.short_runs import Probing, probe
 __all__ = [
     "RATES",
     "Curve",
+    "EarlyTraining",
     "Example",
     "ForecastModel",
     "Optimiser",
-    "Probe",
     "Probing",
     "ScoreModel",
     "TrainabilityModel",

@@ -170,7 +170,7 @@ class Curve:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Probe:
+class EarlyTraining:
     """What a network does in its first steps.
 
     Attributes:
@@ -193,11 +193,11 @@ class Probe:
         shares = (s for c in self.curves for s in windows(c.reached(self.constant)))
         return max(shares, default=0.0)
 
-    def with_curves(self, others: Iterable[Curve]) -> "Probe":
+    def with_curves(self, others: Iterable[Curve]) -> "EarlyTraining":
         """The same with some of its curves gone on; they are known by their rates."""
         new = {c.rate: c for c in others}
         curves = [new.get(c.rate, c) for c in self.curves]
-        return Probe(tuple(sorted(curves, key=lambda c: -c.progress)), self.constant)
+        return EarlyTraining(tuple(sorted(curves, key=lambda c: -c.progress)), self.constant)
 
     def features(self) -> dict[str, float]:
         """The numbers from which a probability and a score are foretold."""

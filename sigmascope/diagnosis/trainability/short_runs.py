@@ -15,7 +15,7 @@ from sigmascope.diagnosis.trainability.copies import (
     Turns,
     minibatches,
 )
-from sigmascope.diagnosis.trainability.curves import UNDERWAY, Probe, windows
+from sigmascope.diagnosis.trainability.curves import UNDERWAY, EarlyTraining, windows
 from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import (
@@ -46,7 +46,7 @@ def probe(
     rates: Sequence[float] | None = None,
     batch_dim: int = 0,
     budget: Budget | float | None = None,
-) -> Probe:
+) -> EarlyTraining:
     """Train copies of a model at four rates for five rounds each, the better ones for longer.
 
     Where none has come half of the way by then, two go on for 16 rounds more: the best, and of the
@@ -200,12 +200,12 @@ class Probing:
         """Whether a copy is left that can go on."""
         return any(r.finite for r in self.runs)
 
-    def seen(self) -> Probe:
+    def seen(self) -> EarlyTraining:
         """What was seen so far."""
         curves = sorted((r.curve() for r in self.runs), key=lambda c: -c.progress)
         with still(self.model):
             constant = constant_loss(self.runs[0].output, self.data.targets, self.loss)
-        return Probe(tuple(curves), constant)
+        return EarlyTraining(tuple(curves), constant)
 
 
 def _require(

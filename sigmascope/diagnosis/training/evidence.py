@@ -13,9 +13,9 @@ from sigmascope.diagnosis.rules.training import PLANNED
 from sigmascope.diagnosis.trainability.forecasts import forecast
 from sigmascope.diagnosis.training.runs import (
     FLOOR,
-    Data,
-    Run,
     StepFailed,
+    TrainingRun,
+    TrainingSamples,
     chance_below,
     score_of,
     work_of,
@@ -35,14 +35,14 @@ CHANCE = q.PROBABILITY_AT_YOUR_SETTINGS
 
 def training_items(
     model: nn.Module,
-    data: Data,
+    data: TrainingSamples,
     recipe: Recipe,
     *,
     planned: int | None,
     clip: float | None = None,
     ends: tuple[float, float] | None = None,
     budget: Budget | None = None,
-    unseen: Data | None = None,
+    unseen: TrainingSamples | None = None,
 ) -> Iterator[Item]:
     """Readings of training at a user's settings and beside them.
 
@@ -90,7 +90,7 @@ def training_items(
         yield Skipped(SITE, "other settings", f"{', '.join(trials.left_out)} were not tried, {do}")
 
 
-def _readings(trials: Trials, data: Data, planned: int | None) -> Iterator[Item]:
+def _readings(trials: Trials, data: TrainingSamples, planned: int | None) -> Iterator[Item]:
     mine, scale = trials.mine, trials.scale
     held, left_out = _handed_over(mine)
     if left_out:
@@ -127,7 +127,7 @@ def _readings(trials: Trials, data: Data, planned: int | None) -> Iterator[Item]
         yield Reading(SITE, q.SCORE, Estimate.exactly(score), VIEW, PLANNED)
 
 
-def _handed_over(run: Run) -> tuple[int, int]:
+def _handed_over(run: TrainingRun) -> tuple[int, int]:
     """Parameters that require gradients: those that the optimiser holds, and the others."""
     held = {id(p) for g in run.optimiser.param_groups for p in g["params"]}
     trained = [id(p) in held for p in run.model.parameters() if p.requires_grad]
@@ -135,7 +135,7 @@ def _handed_over(run: Run) -> tuple[int, int]:
 
 
 def _foretold(
-    run: Run, scale: Scale, planned: int | None, elsewhere: float | None
+    run: TrainingRun, scale: Scale, planned: int | None, elsewhere: float | None
 ) -> Iterator[Item]:
     """What is left at the end of the plan, and the probability that training is under way by then.
 
@@ -167,7 +167,7 @@ def _foretold(
     yield Reading(SITE, CHANCE, chance, VIEW, PLANNED)
 
 
-def _left(run: Run, scale: Scale, steps: int, form: str) -> Iterator[Item]:
+def _left(run: TrainingRun, scale: Scale, steps: int, form: str) -> Iterator[Item]:
     left = scale.left(run.after(max(steps, 1))) if run.finite else math.inf
     if not run.finite:
         yield Reading(SITE, q.BROKE_AT_STEP, Estimate.exactly(run.steps), VIEW, form)
@@ -176,7 +176,7 @@ def _left(run: Run, scale: Scale, steps: int, form: str) -> Iterator[Item]:
         yield Reading(SITE, q.LOSS_LEFT, Estimate.exactly(max(left, 0.0)), VIEW, form)
 
 
-def falling(run: Run) -> Estimate | None:
+def falling(run: TrainingRun) -> Estimate | None:
     """Share of the loss that the last half of the steps took off, with its standard errors."""
     seen = run.losses[len(run.losses) // 2 :]
     if len(seen) < 8:

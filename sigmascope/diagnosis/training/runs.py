@@ -48,7 +48,7 @@ def users_own() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class TrainingSamples:
     """The samples at hand, and how training takes them.
 
     Attributes:
@@ -99,7 +99,7 @@ class Data:
 
 
 @dataclass(slots=True)
-class Run:
+class TrainingRun:
     """Training of a copy at some settings.
 
     Attributes:
@@ -149,7 +149,7 @@ class Run:
         width = max(WINDOW, len(seen) // 4)
         return math.fsum(seen[-width:]) / max(len(seen[-width:]), 1) if seen else math.inf
 
-    def go_on(self, data: Data, steps: int, budget: Budget | None = None) -> None:
+    def go_on(self, data: TrainingSamples, steps: int, budget: Budget | None = None) -> None:
         """Up to so many steps in all, or as many as there is time for."""
         if self._draws is None:
             self.model.train()
@@ -197,7 +197,7 @@ class Run:
         return value
 
     @torch.no_grad()
-    def output(self, data: Data) -> Tensor:
+    def output(self, data: TrainingSamples) -> Tensor:
         """On all samples at hand, as in training but without dropout."""
         modes = {m: m.training for m in self.model.modules()}
         for m in modes:
@@ -209,13 +209,15 @@ class Run:
                 m.training = mode
 
 
-def started(model: nn.Module, recipe: Recipe, size: int, *, clip: float | None = None) -> Run:
+def started(
+    model: nn.Module, recipe: Recipe, size: int, *, clip: float | None = None
+) -> TrainingRun:
     """A run that has made no step."""
-    return Run(recipe, size, duplicate(model), clip=clip)
+    return TrainingRun(recipe, size, duplicate(model), clip=clip)
 
 
 @torch.no_grad()
-def work_of(model: nn.Module, data: Data) -> float:
+def work_of(model: nn.Module, data: TrainingSamples) -> float:
     """Multiplications that layers need for one sample, forward; measured in one run."""
     total = 0.0
     with still(model), recording(layers(model)) as tape:
@@ -227,7 +229,7 @@ def work_of(model: nn.Module, data: Data) -> float:
     return total / max(data.count, 1)
 
 
-def scaled_inputs(data: Data) -> Data | None:
+def scaled_inputs(data: TrainingSamples) -> TrainingSamples | None:
     """The same with inputs of unit size, each feature of a table by itself; None where they are.
 
     Inputs whose mean dwarfs their spread are of no unit size either.
@@ -246,7 +248,7 @@ def scaled_inputs(data: Data) -> Data | None:
     return replace(data, batch=(x - mean) / unit)
 
 
-def in_batches(data: Data, output: Tensor) -> Data:
+def in_batches(data: TrainingSamples, output: Tensor) -> TrainingSamples:
     """The same with a loss that is worth what it is to the user, whose batches may be others.
 
     A loss that is a sum over samples is larger in a batch of two thousand than in the 128 that are
@@ -303,7 +305,7 @@ def chance_below(left: Estimate) -> Estimate:
     return Estimate.exactly(p, how=f"from what is left at the end: {left.how}")
 
 
-def score_of(run: Run, data: Data) -> float | None:
+def score_of(run: TrainingRun, data: TrainingSamples) -> float | None:
     """Accuracy, or share of the targets' variance that is explained, on the samples at hand."""
     output = run.output(data)
     joint = joint_in(run.model)
@@ -327,7 +329,7 @@ def score_of(run: Run, data: Data) -> float | None:
     return max(1.0 - float(error / spread), -1.0) if float(spread) > 0 else None
 
 
-def boundary(output: Tensor, data: Data) -> float:
+def boundary(output: Tensor, data: TrainingSamples) -> float:
     """Between no and yes: the output at which the loss of both is the same, 0 or one half."""
 
     def gap(at: float) -> float:

@@ -29,7 +29,13 @@ from sigmascope.diagnosis.rules.training import (
     USUAL_HIGHER,
     USUAL_LOWER,
 )
-from sigmascope.diagnosis.training.runs import Data, Run, in_batches, scaled_inputs, started
+from sigmascope.diagnosis.training.runs import (
+    TrainingRun,
+    TrainingSamples,
+    in_batches,
+    scaled_inputs,
+    started,
+)
 from sigmascope.gate import Budget, OverBudget, random_states, time_words
 from sigmascope.probes.execution import called, duplicate, reached, still
 from sigmascope.probes.samples import as_tensor
@@ -87,8 +93,8 @@ class Trials:
         errors: What runs leave of that comparison alone, by their form.
     """
 
-    mine: Run
-    others: dict[str, Run]
+    mine: TrainingRun
+    others: dict[str, TrainingRun]
     scale: Scale
     wanted: int = 0
     left_out: list[str] = field(default_factory=list)
@@ -96,14 +102,14 @@ class Trials:
     weighed: "Weighed | None" = None
     errors: dict[str, float] = field(default_factory=dict)
 
-    def error_left(self, run: Run) -> float:
+    def error_left(self, run: TrainingRun) -> float:
         """What a run leaves of the part of the loss that compares outputs with targets."""
         if self.weighed is None or not run.finite or not run.steps:
             return math.nan
         return self.weighed.left(run.output(self.weighed.data))
 
 
-def steps_for(work: float, data: Data, planned: int | None) -> int:
+def steps_for(work: float, data: TrainingSamples, planned: int | None) -> int:
     """Steps at the user's settings: more of small models, and no more than are planned."""
     base = min(max(PASSES * data.count // data.size, FEWEST), LEAST)
     afford = int(WORK / max(work * data.size, 1.0))
@@ -112,7 +118,7 @@ def steps_for(work: float, data: Data, planned: int | None) -> int:
 
 def tried(
     model: nn.Module,
-    data: Data,
+    data: TrainingSamples,
     recipe: Recipe,
     steps: int,
     *,
@@ -120,7 +126,7 @@ def tried(
     ends: tuple[float, float] | None = None,
     budget: Budget | None = None,
     planned: int | None = None,
-    unseen: Data | None = None,
+    unseen: TrainingSamples | None = None,
 ) -> Trials:
     """The runs, as many as are wanted to tell what would be better.
 
@@ -175,7 +181,9 @@ def tried(
     return replace(trials, scale=_reached(trials, room)) if open_ended else trials
 
 
-def _is_open_ended(ends: tuple[float, float], first: float, output: Tensor, data: Data) -> bool:
+def _is_open_ended(
+    ends: tuple[float, float], first: float, output: Tensor, data: TrainingSamples
+) -> bool:
     """Whether the least loss of all outputs says nothing of what can be learned.
 
     It does not where there is none, as of a density, and where outputs answer for what targets hold
@@ -232,7 +240,7 @@ def _changed(bench: "_Bench", trials: Trials, recipe: Recipe, steps: int) -> Non
             bench.beside(trials, ALONE, recipe, data.size, steps, alone)
 
 
-def loose_weights(model: nn.Module, data: Data) -> dict[str, nn.Parameter]:
+def loose_weights(model: nn.Module, data: TrainingSamples) -> dict[str, nn.Parameter]:
     """Trainable tensors of a model that its loss depends on and that are none of its parameters.
 
     Args:
@@ -272,14 +280,14 @@ class Weighed:
         ends: The least of that part of the loss, and that of one output for all samples.
     """
 
-    data: Data
+    data: TrainingSamples
     joint: Joint | None
     own: Tensor
     before: Tensor
     ends: tuple[float, float]
 
     @classmethod
-    def of(cls, data: Data, joint: Joint | None, output: Tensor) -> "Weighed | None":
+    def of(cls, data: TrainingSamples, joint: Joint | None, output: Tensor) -> "Weighed | None":
         """None where the loss reads one output, or compares none or all with the targets."""
         own = None if joint is None else joint.columns_like(data.targets)
         if own is None or output.ndim != 2 or len(own) != output.shape[1]:
@@ -327,13 +335,13 @@ class _Bench:
     """
 
     model: nn.Module
-    data: Data
+    data: TrainingSamples
     clip: float | None
     budget: Budget
     pace: float = 0.0
-    unseen: Data | None = None
+    unseen: TrainingSamples | None = None
 
-    def first(self, mine: Run, steps: int) -> int:
+    def first(self, mine: TrainingRun, steps: int) -> int:
         """The user's run, in half of the time; how many steps others are to be compared over."""
         half = Budget(max(self.budget.left, 1e-9) / 2, clock=self.budget.clock)
         with half.counting():
@@ -356,7 +364,7 @@ class _Bench:
         recipe: Recipe,
         size: int,
         steps: int,
-        data: Data | None = None,
+        data: TrainingSamples | None = None,
         model: nn.Module | None = None,
     ) -> None:
         """Another run, of which the losses stay; left out where there is no time for it."""
@@ -375,7 +383,7 @@ class _Bench:
         else:
             trials.left_out.append(form)
 
-    def _elsewhere(self, run: Run) -> float:
+    def _elsewhere(self, run: TrainingRun) -> float:
         """The loss on samples that were not trained on, in batches of the user's size."""
         unseen = self.unseen
         if unseen is None or not run.finite or len(unseen.targets) < unseen.size:
@@ -426,7 +434,7 @@ def at_usual(recipe: Recipe) -> Recipe:
 
 
 def _elsewhere(
-    model: nn.Module, data: Data, recipe: Recipe, clip: float | None
+    model: nn.Module, data: TrainingSamples, recipe: Recipe, clip: float | None
 ) -> Iterator[tuple[str, Recipe, int]]:
     """Another family of optimisers at its usual rate, and smaller batches where there are few."""
     group = recipe.make(duplicate(model)).param_groups[0]

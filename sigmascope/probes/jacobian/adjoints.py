@@ -401,7 +401,7 @@ def seeds_for(total: int, wanted: int | Sequence[int], generator: torch.Generato
 
 
 @dataclass(slots=True)
-class Sums:
+class SiteSums:
     """One site's pieces of the batch, until they are put together."""
 
     width: int = 0
@@ -417,7 +417,7 @@ class Sums:
         return Adjoint(site, gram, scale, covered, self.width)
 
 
-def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: Sums, *, grams: bool) -> str:
+def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: SiteSums, *, grams: bool) -> str:
     """Fold one piece's adjoints at one site into its sums; why they cannot be, or nothing."""
     if J is None:
         return "the output does not depend on the (first) tensor that it wrote"
@@ -581,7 +581,7 @@ class Sweeping:
         self._outputs, self._grams, self._generator = outputs, grams, generator
         self._uncovered = uncovered
         self._owned = [p for group in uncovered.values() for p in group]
-        self._sums: dict[str, Sums] = {}
+        self._sums: dict[str, SiteSums] = {}
         self._silent: dict[str, str] = {}
         self._sketches: dict[str, list[Tensor]] = {name: [] for name in uncovered}
         self._seeds: Seeds | None = None
@@ -604,7 +604,7 @@ class Sweeping:
             sizes = sizes if sizes.numel() else found
             for place, call in enumerate(calls):
                 J, rows[place] = rows[place], None  # let go of it once it is reduced
-                sums = self._sums.setdefault(call.site, Sums())
+                sums = self._sums.setdefault(call.site, SiteSums())
                 if why := reduce_piece(run.scene, call, J, sums, grams=self._grams):
                     self._silent[call.site] = why
         if extra:

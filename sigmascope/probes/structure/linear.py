@@ -111,7 +111,7 @@ Mark = tuple[int, float]  # length, and the sum of the first numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LinearPair:
     """Two layers that make one linear map.
 
     Attributes:
@@ -126,7 +126,7 @@ class Pair:
     spare: float
 
 
-def linear_pairs(model: nn.Module, batch: Batch, calls: Sequence[Call]) -> tuple[Pair, ...]:
+def linear_pairs(model: nn.Module, batch: Batch, calls: Sequence[Call]) -> tuple[LinearPair, ...]:
     """Neighbours among layers without an activation between, seen by their numbers.
 
     A layer that reads, entry by entry, what an earlier one wrote, or what a batch normaliser made
@@ -149,7 +149,7 @@ def linear_pairs(model: nn.Module, batch: Batch, calls: Sequence[Call]) -> tuple
         run = planted(model, batch, calls, sign=sign) or ()
         again = {(a.site, b.site) for a, b in _neighbours(run)}
         near = [(a, b) for a, b in near if (a.site, b.site) in again]
-    return tuple(Pair(a.site, b.site, _spare(a, b)) for a, b in near)
+    return tuple(LinearPair(a.site, b.site, _spare(a, b)) for a, b in near)
 
 
 def _neighbours(calls: Sequence[Call]) -> Iterator[tuple[Call, Call]]:

@@ -64,7 +64,7 @@ class Files(NamedTuple):
     documents: tuple[str, ...] = ()
 
 
-class Declared(NamedTuple):
+class Declarations(NamedTuple):
     """What files declare together."""
 
     tensors: list[Stored]
@@ -266,7 +266,7 @@ def _fingerprint(locations: Iterable[str], header: str) -> str:
     return digest(*parts, header)
 
 
-def _declared(files: Files, config: Mapping[str, Any]) -> Declared:
+def _declared(files: Files, config: Mapping[str, Any]) -> Declarations:
     """The tensors of all files together: the scales of a weight may be in the next one."""
     arrays: dict[str, Array] = {}
     left, hashes = [], []
@@ -286,7 +286,7 @@ def _declared(files: Files, config: Mapping[str, Any]) -> Declared:
     lost = [n for n in files.where if n not in there]
     left += [LeftOut(n, "The index names it, and it is not in its file.") for n in lost]
     tensors, unread = assembled(arrays, config)
-    return Declared([*_bare(tensors)], [*left, *unread], config, digest(*hashes))
+    return Declarations([*_bare(tensors)], [*left, *unread], config, digest(*hashes))
 
 
 def _each(read: Callable[[str], T], locations: Sequence[str]) -> Iterator[T]:
@@ -310,14 +310,14 @@ def _torch(location: str) -> tuple[dict[str, Array], list[LeftOut], str]:
     return found.arrays, found.left_out, ""
 
 
-def _gguf(files: Files) -> Declared:
+def _gguf(files: Files) -> Declarations:
     parts = [read_gguf(location) for location in files.locations]
     tensors = [t for part in parts for t in part.tensors]
     left = [t for part in parts for t in part.left_out]
     names = [t.name for t in (*tensors, *left)]
     if len(set(names)) != len(names):
         raise Refusal("Parts of a split GGUF must have different tensors, got one twice.")
-    return Declared(tensors, left, parts[0].config, digest(*(part.hash for part in parts)))
+    return Declarations(tensors, left, parts[0].config, digest(*(part.hash for part in parts)))
 
 
 def _adapter(name: str, folder: str, inside: list[str]) -> Checkpoint:

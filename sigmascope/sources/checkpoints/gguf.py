@@ -66,7 +66,7 @@ class Parsed(NamedTuple):
     hash: str
 
 
-class Entry(NamedTuple):
+class TensorInfo(NamedTuple):
     """One line of the list of tensors."""
 
     name: str
@@ -150,7 +150,7 @@ def _damaged(location: str, why: str) -> Refusal:
 class _Header(Stream):
     """Little-endian values one after another."""
 
-    def content(self) -> tuple[list[Entry], dict[str, Any]]:
+    def content(self) -> tuple[list[TensorInfo], dict[str, Any]]:
         """The list of tensors, and the metadata."""
         if self.size < 24 or self.take(4) != MAGIC:
             raise Refusal(
@@ -203,14 +203,14 @@ class _Header(Stream):
                 kept.append(value)
         return kept
 
-    def entry(self) -> Entry:
+    def entry(self) -> TensorInfo:
         name, count = self.text(), self.value("I")
         if count > DIMENSIONS:
             raise self.damaged(f"`{shown(name)}` has {count} dimensions")
         sizes = [self.value("Q") for _ in range(count)]
         kind, offset = self.value("I"), self.value("Q")
         shape = require_shape(sizes[::-1], f"`{shown(name)}` in `{printable(self.location)}`")
-        return Entry(name, shape, kind, offset)
+        return TensorInfo(name, shape, kind, offset)
 
     def take(self, count: int) -> bytes:
         self.require(count)
@@ -232,7 +232,7 @@ class _Header(Stream):
 
 
 def _kind(
-    entry: Entry, location: str
+    entry: TensorInfo, location: str
 ) -> tuple[str, Decoder, torch.dtype, tuple[int, ...]] | LeftOut:
     """The kind of a tensor in words, how it is decoded, and how its bytes lie."""
     if (dtype := PLAINS.get(entry.kind)) is not None:

@@ -1,6 +1,6 @@
 """What outputs, targets and a loss ask of one another, from first principles."""
 
-from sigmascope.survey.task.fits import Fit, fit_of, least_losses
+from sigmascope.survey.task.fits import TaskFit, fit_of, least_losses
 from sigmascope.survey.task.losses import (
     UNBOUNDED,
     Coupling,
@@ -18,10 +18,10 @@ from sigmascope.survey.task.losses import (
 __all__ = [
     "UNBOUNDED",
     "Coupling",
-    "Fit",
     "Kind",
     "Labels",
     "Needs",
+    "TaskFit",
     "constant_loss",
     "fit_of",
     "free_starts",

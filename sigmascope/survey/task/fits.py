@@ -36,7 +36,7 @@ SURE, OUTSIDE = 0.95, 3.0  # a probability, and a score, that is certain of its 
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class TaskFit:
     """What was seen of outputs, targets and loss together.
 
     Attributes:
@@ -112,7 +112,7 @@ class Fit:
         return max(self.reach - self.free, 0.0) / room
 
 
-def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
+def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
     """What outputs, targets and loss ask of one another.
 
     Cost: some hundred evaluations of the loss.
@@ -131,14 +131,14 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
         known["reversed"] = reversed_loss(loss, output, targets, labels, needs)
         known["unpaired"] = is_unpaired(loss, output, targets)
     if output.numel() > LARGEST or not sums.is_finite(output):
-        return Fit(**known)
+        return TaskFit(**known)
     known |= _least(loss, output, targets, labels, needs)
     ending = subject.tail
     if ending is None or needs is None:
-        return Fit(**known, reach=known["free"])
+        return TaskFit(**known, reach=known["free"])
     start = bounded(ending)
     if _is_unheard(ending):
-        return Fit(**known, reach=known["free"], unheard=True)
+        return TaskFit(**known, reach=known["free"], unheard=True)
     reach, best = known["free"], None
     if ending.names or math.isfinite(ending.bound):
         starts = tail_starts(ending.start, output, labels)
@@ -150,7 +150,7 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> Fit:
     if labels is not None and alone and ending.start.shape[:1] == output.shape[:1]:
         least = _least_evenly(ending, start, output, targets, labels, loss)
         known["evenly"] = least - reach <= ALMOST * max(known["now"] - reach, 0.0) + known["room"]
-    return Fit(**known, **_possible(ending, start), known=True, closing=ending.closing)
+    return TaskFit(**known, **_possible(ending, start), known=True, closing=ending.closing)
 
 
 def _least(

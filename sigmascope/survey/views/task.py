@@ -13,7 +13,7 @@ from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import tensors
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
-from sigmascope.survey.task import UNBOUNDED, Fit, fit_of
+from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
@@ -177,7 +177,7 @@ def _told(
 
 
 def _reach(
-    subject: Subject, targets: Tensor, fit: Fit, wanted: Float64[Tensor, "n k"] | None
+    subject: Subject, targets: Tensor, fit: TaskFit, wanted: Float64[Tensor, "n k"] | None
 ) -> Iterator[Item]:
     """What outputs, targets and loss ask of one another, and what no weights could reach."""
     yield from _asked(fit, one=subject.output.ndim < 2 or subject.output.shape[-1] == 1)
@@ -225,7 +225,7 @@ def _reach(
                 yield Reading(last[0].site, q.VARIANCE_OUT_OF_REACH, lost, VIEW)
 
 
-def _asked(fit: Fit, *, one: bool) -> Iterator[Item]:
+def _asked(fit: TaskFit, *, one: bool) -> Iterator[Item]:
     """What targets are, what the loss asks of outputs (of `one` column), and how low it gets."""
     if fit.labels is not None:
         distinct = Estimate.exactly(fit.labels.distinct)

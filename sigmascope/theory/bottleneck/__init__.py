@@ -3,7 +3,7 @@
 from sigmascope.theory.bottleneck.depths import (
     DepthSweep,
     Fit,
-    Segment,
+    RankPlateau,
     Trained,
     depth_sweep,
     fit_of,
@@ -29,7 +29,7 @@ __all__ = [
     "Evidence",
     "Fit",
     "Prediction",
-    "Segment",
+    "RankPlateau",
     "Trained",
     "bottleneck",
     "coordinates",

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, Rows
+from sigmascope.gate import Refusal, RowFile
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import apart, called
@@ -317,7 +317,7 @@ class Trained:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Segment:
+class RankPlateau:
     """Depths at which the same rank was learned with one penalty.
 
     Attributes:
@@ -353,7 +353,7 @@ class DepthSweep(Shown):
     """
 
     networks: tuple[Trained, ...]
-    segments: tuple[Segment, ...]
+    segments: tuple[RankPlateau, ...]
     rank: Estimate
     says: str
 
@@ -393,7 +393,7 @@ def _agreed(networks: Sequence[Trained]) -> Estimate:
     return Estimate(value, min(likely), max(likely), how, DIMENSION_RISK)
 
 
-def _said(rank: Estimate, fitting: Sequence[Segment], segments: Sequence[Segment]) -> str:
+def _said(rank: Estimate, fitting: Sequence[RankPlateau], segments: Sequence[RankPlateau]) -> str:
     last = max(fitting, key=lambda s: max(s.depths))
     span = "" if rank.low == rank.high else f" [{rank.low:.0f}, {rank.high:.0f}]"
     words = f"The task has {rank.value:.0f}{span} dimensions, {rank.how}; at depth "
@@ -413,7 +413,7 @@ def _said(rank: Estimate, fitting: Sequence[Segment], segments: Sequence[Segment
     return words + "."
 
 
-def _segments(networks: Sequence[Trained]) -> Iterator[Segment]:
+def _segments(networks: Sequence[Trained]) -> Iterator[RankPlateau]:
     groups: dict[tuple[bool, float, int], list[Trained]] = {}
     for n in networks:
         groups.setdefault((not n.fits, n.ridge, -n.rank[0]), []).append(n)
@@ -421,7 +421,7 @@ def _segments(networks: Sequence[Trained]) -> Iterator[Segment]:
         depths = [n.depth for n in members]
         slope, offset = _line(depths, [n.norm for n in members])
         tangent = sum(n.tangent for n in members) / len(members)
-        yield Segment(ridge, -rank, tuple(depths), slope, offset, tangent, not misses)
+        yield RankPlateau(ridge, -rank, tuple(depths), slope, offset, tangent, not misses)
 
 
 def _line(x: list[int], y: list[float]) -> tuple[Estimate, float]:
@@ -509,13 +509,13 @@ def depth_sweep(
     return read_sweep([known[one] for one in wanted])
 
 
-def _opened(file: Path, recipe: Recipe, factory: Factory) -> Rows:
+def _opened(file: Path, recipe: Recipe, factory: Factory) -> RowFile:
     """The networks that are kept in a file; what the factory makes belongs to their recipe."""
     first = _fresh(factory, *FIRST)
     network = hashlib.sha256(str(first).encode())
     for name, t in first.state_dict().items():
         network.update(name.encode() + t.contiguous().cpu().numpy().tobytes())
-    return Rows(Path(file), kind="sweep", recipe=recipe | {"network": network.hexdigest()[:16]})
+    return RowFile(Path(file), kind="sweep", recipe=recipe | {"network": network.hexdigest()[:16]})
 
 
 def _fresh(factory: Factory, depth: int, seed: int) -> nn.Module:

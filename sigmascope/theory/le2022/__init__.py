@@ -3,16 +3,16 @@
 from sigmascope.theory.le2022 import conservation
 from sigmascope.theory.le2022.alignments import (
     Alignment,
+    LinearTail,
     Pair,
     RankOne,
     RankOnePrinted,
-    Tail,
     alignment,
     alignment_lower_bound,
     linear_pairs,
 )
 from sigmascope.theory.le2022.ranks import (
-    Layer,
+    InnerLayer,
     RankOneBound,
     SignRecord,
     Stability,
@@ -21,14 +21,14 @@ from sigmascope.theory.le2022.ranks import (
 
 __all__ = [
     "Alignment",
-    "Layer",
+    "InnerLayer",
+    "LinearTail",
     "Pair",
     "RankOne",
     "RankOneBound",
     "RankOnePrinted",
     "SignRecord",
     "Stability",
-    "Tail",
     "alignment",
     "alignment_lower_bound",
     "conservation",

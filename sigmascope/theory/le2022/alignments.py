@@ -14,7 +14,7 @@ from sigmascope.probes import Subject
 from sigmascope.records import Assumption, Estimate, Sense
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.le2022.conservation.invariants import SOURCE, Tensors
-from sigmascope.theory.le2022.ranks import PRINTED, SHARP, Layer, RankOneBound, rank_one_bound
+from sigmascope.theory.le2022.ranks import PRINTED, SHARP, InnerLayer, RankOneBound, rank_one_bound
 from sigmascope.theory.symmetry import Part, Passed, Symmetry, symmetries_of
 
 # ------------------------------------------------------------------------------
@@ -23,7 +23,7 @@ from sigmascope.theory.symmetry import Part, Passed, Symmetry, symmetries_of
 
 @final
 @dataclass(frozen=True, slots=True)
-class Tail:
+class LinearTail:
     """The linear layers at the end of a network.
 
     Attributes:
@@ -34,13 +34,13 @@ class Tail:
             write; empty where it begins for another reason.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[InnerLayer, ...]
     last: Float64[Tensor, "outputs m"]
     biased: bool
     skipped: str = ""
 
     @classmethod
-    def of(cls, subject: Subject) -> "Tail | None":
+    def of(cls, subject: Subject) -> "LinearTail | None":
         """The tail of a network; None where the last layer reads no linear layer.
 
         Args:
@@ -100,7 +100,7 @@ def _path(families: Sequence[Symmetry], top: Symmetry) -> tuple[list[Step], str]
 
 def _layer(
     families: Sequence[Symmetry], family: Symmetry, below: Symmetry | None, parameters: Tensors
-) -> Layer:
+) -> InnerLayer:
     """The layer that writes a family of units, which reads those before it."""
     written = _below(family)
     names = {p.tensor for p in written}
@@ -108,7 +108,7 @@ def _layer(
     outer = torch.cat([_slabs(p, parameters) for p in written], dim=1)
     read = [] if below is None else [p for p in _above(below) if p.tensor in _reach(names, inside)]
     inner = torch.cat([_slabs(p, parameters) for p in read], dim=1).mT if read else outer[:1]
-    return Layer(
+    return InnerLayer(
         " + ".join(p.tensor for p in written),
         outer,
         inner,
@@ -431,7 +431,7 @@ class _RankOne(OfModels):
 
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["_RankOne"]:
-        yield from cls._of(Tail.of(subject), None)
+        yield from cls._of(LinearTail.of(subject), None)
 
     @classmethod
     def since(cls, start: Subject, now: Subject) -> Iterator["_RankOne"]:
@@ -441,10 +441,10 @@ class _RankOne(OfModels):
             start: The model before training.
             now: The same model after it.
         """
-        yield from cls._of(Tail.of(now), Tail.of(start))
+        yield from cls._of(LinearTail.of(now), LinearTail.of(start))
 
     @classmethod
-    def _of(cls, tail: Tail | None, before: Tail | None) -> Iterator["_RankOne"]:
+    def _of(cls, tail: LinearTail | None, before: LinearTail | None) -> Iterator["_RankOne"]:
         if tail is None:
             return
         known = {} if before is None else {b.site: b.D for b in _bounds(before, cls.cost)}
@@ -455,7 +455,7 @@ class _RankOne(OfModels):
             yield cls(f"{tail.skipped} (an identity skip)", None, None, *ends)
 
 
-def _bounds(tail: Tail, cost: int) -> tuple[RankOneBound, ...]:
+def _bounds(tail: LinearTail, cost: int) -> tuple[RankOneBound, ...]:
     row = tail.last[:1]  # with several outputs the theorem declines
     return rank_one_bound(tail.layers, row, block_cost=cost)
 

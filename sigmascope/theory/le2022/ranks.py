@@ -88,7 +88,7 @@ SHARP, PRINTED = 2, 8  # what a residual block costs, in Lemma 11 as it is sharp
 
 @final
 @dataclass(frozen=True, slots=True)
-class Layer:
+class InnerLayer:
     """One linear layer before the last, as its two neighbours see it.
 
     Attributes:
@@ -164,7 +164,7 @@ class RankOneBound:
 
 
 def rank_one_bound(
-    layers: Sequence[Layer],
+    layers: Sequence[InnerLayer],
     last: Float[Tensor, "1 m"],
     *,
     balances: Sequence[Tensor] | None = None,

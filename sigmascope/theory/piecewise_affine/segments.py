@@ -189,7 +189,7 @@ def _schema_of(func: Any) -> _Schema:
     )
 
 
-class Call:
+class OperationCall:
     """A call of an operation: what it reads and writes, by the names of its schema.
 
     Attributes:
@@ -436,7 +436,7 @@ _real = lambda t: t.is_floating_point() or t.is_complex()
 _place = lambda t: t.untyped_storage()._cdata if t.layout is torch.strided else id(t)
 
 
-class Step(NamedTuple):
+class TracedStep(NamedTuple):
     """One operation on something that depends on the input.
 
     Attributes:
@@ -457,7 +457,7 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class Trace:
+class PiecewiseTrace:
     """The steps of one run.
 
     Attributes:
@@ -468,7 +468,7 @@ class Trace:
         strangers: Nodes of autograd that were computed out of sight, or from weights.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[TracedStep] = field(default_factory=list)
     eps: float = 0.0
     size: float = 0.0
     read: list[int] = field(default_factory=list)
@@ -480,7 +480,7 @@ class Trace:
     def source(self, z: Tensor) -> None:
         """Follow what depends on this tensor."""
         with torch._C.DisableTorchFunction(), self.deaf():
-            self._write([z], Step("input", frozenset()))
+            self._write([z], TracedStep("input", frozenset()))
 
     @contextmanager
     def deaf(self) -> Iterator[None]:
@@ -491,7 +491,7 @@ class Trace:
         finally:
             self._deaf = before
 
-    def behind(self, out: Tensor) -> list[Step] | None:
+    def behind(self, out: Tensor) -> list[TracedStep] | None:
         """The steps that a tensor depends on; None if it does not depend on the input."""
         with torch._C.DisableTorchFunction():
             at = self._writers.get(_place(out))
@@ -510,7 +510,7 @@ class Trace:
             at = self._writers.get(_place(out))
         return at is None or at[1]
 
-    def _write(self, outputs: Iterable[Tensor], step: Step) -> None:
+    def _write(self, outputs: Iterable[Tensor], step: TracedStep) -> None:
         self.steps.append(step)
         for t in outputs:
             place, varies = _place(t), not step.constant and _real(t)
@@ -521,7 +521,7 @@ class Trace:
                 self.eps = max(self.eps, torch.finfo(t.dtype).eps)
                 self.size = max(self.size, _largest(t))
 
-    def note(self, call: Call) -> Step | None:
+    def note(self, call: OperationCall) -> TracedStep | None:
         """The step that a call is about to be; None if nothing in it depends on the input."""
         if self._deaf:
             return None
@@ -532,7 +532,9 @@ class Trace:
         unseen = (t for ts in call.reads.values() for t in ts if _place(t) not in self._writers)
         self.strangers += [t.grad_fn for t in unseen if t.grad_fn]
         if call.random:
-            return Step(call.name, frozenset(), why=f"random numbers (`{spelled(call.name)}`)")
+            return TracedStep(
+                call.name, frozenset(), why=f"random numbers (`{spelled(call.name)}`)"
+            )
         after = frozenset(i for ws in at.values() for i, _ in ws)
         if not after or call.name in SHAPED:
             return None
@@ -540,7 +542,7 @@ class Trace:
         if call.looks:  # the same storage goes on
             return None
         if not varying:
-            return Step(call.name, after, constant=True)
+            return TracedStep(call.name, after, constant=True)
         off_tape = not torch.is_grad_enabled() or not all(
             t.requires_grad
             for n in varying
@@ -549,20 +551,20 @@ class Trace:
         )
         name = call.name
         if name == "_local_scalar_dense":
-            return Step(name, after, why=OUTSIDE.format("item"), cut=True)
+            return TracedStep(name, after, why=OUTSIDE.format("item"), cut=True)
         if call.odd:
-            return Step(name, after, why=f"complex numbers or bits (`{spelled(name)}`)")
+            return TracedStep(name, after, why=f"complex numbers or bits (`{spelled(name)}`)")
         kink = kink_on_tape(name, call.given) if allowed(call.given, varying) else None
         step = kink is not None and (name in STEPS or kink.name == "bool")
         if off_tape and not step:
             says = f"something cut off from the derivative ({HELD}), which `{spelled(name)}` reads"
-            return Step(name, after, why=says, cut=True, kink=kink)
+            return TracedStep(name, after, why=says, cut=True, kink=kink)
         why = "" if kink is not None else why_not(name, call.given, varying)
         if not why and not step and not call.real:
             why = f"numbers that are rounded to integers (`{spelled(name)}`)"
-        return Step(name, after, constant=step, why=why, kink=kink)
+        return TracedStep(name, after, constant=step, why=why, kink=kink)
 
-    def ran(self, step: Step, call: Call, out: Any) -> None:
+    def ran(self, step: TracedStep, call: OperationCall, out: Any) -> None:
         """Enter a step that has been made."""
         written = [t for t in (*tensors(out), *call.writes) if isinstance(t, Tensor)]
         earlier = frozenset(w[0] for t in written if (w := self._writers.get(_place(t))))
@@ -575,14 +577,14 @@ class Trace:
         after = frozenset(w[0] for t in tensors(value) if (w := self._writers.get(_place(t))))
         if after:
             why = OUTSIDE.format(name.strip("_"))
-            self._write([], Step(name, after, why=why, cut=True))
+            self._write([], TracedStep(name, after, why=why, cut=True))
             self.read.append(len(self.steps) - 1)
 
 
 @contextmanager
-def tracing() -> Iterator[Trace]:
+def tracing() -> Iterator[PiecewiseTrace]:
     """Follow everything that is computed while the block runs, from what is made a source."""
-    trace = Trace()
+    trace = PiecewiseTrace()
     with ExitStack() as modes:
         modes.enter_context(_Spelled(trace))
         modes.enter_context(_Dispatched(trace))
@@ -590,7 +592,7 @@ def tracing() -> Iterator[Trace]:
 
 
 class _Dispatched(DispatchMode):
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: PiecewiseTrace) -> None:
         super().__init__()
         self.trace = trace
 
@@ -599,7 +601,7 @@ class _Dispatched(DispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunction():
-            call = Call(func, args, kwargs)
+            call = OperationCall(func, args, kwargs)
             step = self.trace.note(call)
             out = func(*args, **kwargs)
             if step is not None:
@@ -610,7 +612,7 @@ class _Dispatched(DispatchMode):
 class _Spelled(TorchFunctionMode):
     """Sees what never reaches the dispatcher."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: PiecewiseTrace) -> None:
         super().__init__()
         self.trace = trace
 
@@ -733,7 +735,7 @@ def _require_called(found: dict[str, Tensor], **ends: str | None) -> None:
             )
 
 
-def _followed(z: Tensor, out: Tensor, trace: Trace) -> Segment:
+def _followed(z: Tensor, out: Tensor, trace: PiecewiseTrace) -> Segment:
     steps = trace.behind(out)
     if steps is None:
         raise Refusal(
@@ -760,7 +762,7 @@ def _followed(z: Tensor, out: Tensor, trace: Trace) -> Segment:
 
 
 def _keep(
-    found: dict[str, Tensor], trace: Trace, at: Tensor | None
+    found: dict[str, Tensor], trace: PiecewiseTrace, at: Tensor | None
 ) -> Callable[..., tuple[Tensor, ...] | None]:
     def enter(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         if "start" in found:

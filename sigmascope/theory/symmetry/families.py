@@ -22,7 +22,7 @@ from sigmascope.probes.execution.refusals import (
 from sigmascope.probes.execution.state import alive
 from sigmascope.probes.samples import Batch, Loss, as_tensor, beside, prepared, tensors
 from sigmascope.theory.symmetry.scales import Frame, Passed, Shadows, Side, mixed
-from sigmascope.theory.symmetry.symbolic_run import Trace, zero_sums
+from sigmascope.theory.symmetry.symbolic_run import SymbolicTrace, zero_sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ def symmetries(
     shadows.own(learnable)
     frozen = {n: p for n, p in model.named_parameters() if not p.requires_grad}
     shadows.disown({**frozen, **dict(model.named_buffers())})
-    with alive(model), Trace(shadows) as trace:
+    with alive(model), SymbolicTrace(shadows) as trace:
         out = called(model, batch)
         if loss is not None and targets is not None:
             out = loss(as_tensor(out)[0], beside(model, targets))

@@ -15,7 +15,7 @@ from torch import Tensor
 from sigmascope.theory.symmetry.scales import (
     INPUT,
     ZEROS,
-    Edge,
+    AxisView,
     Frame,
     Passed,
     Shadows,
@@ -136,7 +136,7 @@ def product(shadows: Shadows, left: Tensor, right: Tensor) -> Tensor | None:
     return None if found is None else found[0]
 
 
-def _through(shadows: Shadows, x: Tensor, edge: tuple[Edge, Edge]) -> Tensor:
+def _through(shadows: Shadows, x: Tensor, edge: tuple[AxisView, AxisView]) -> Tensor:
     """Signal `x`, a row a sample, through a weight whose first axis is summed over."""
     inner, outer = edge
     labels = shadows.of(x)

@@ -90,7 +90,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class AxisView:
     """One axis of an operand that is a view of a parameter: which rows or columns it runs along."""
 
     frame: Frame
@@ -464,7 +464,7 @@ class Shadows:
         if labels is not None:
             self.unknowns.pin(ids_of(compact(labels)[0].unique()), why)
 
-    def edges(self, matrix: Tensor) -> tuple[Edge, Edge] | None:
+    def edges(self, matrix: Tensor) -> tuple[AxisView, AxisView] | None:
         """What the two axes of a parameter's view run along; None if it is no such view."""
         owner = self.owner(matrix)
         if owner is None or owner.clash:
@@ -479,7 +479,7 @@ class Shadows:
             found = None if candidate.groups else edges(matrix, offset, candidate)
             if found is not None:
                 made = self._made(candidate)
-                return Edge(made, *found[0]), Edge(made, *found[1])
+                return AxisView(made, *found[0]), AxisView(made, *found[1])
         owner.clash = "its rows and columns are mixed before it is used"
         return None
 

@@ -36,7 +36,7 @@ NONE: Sums = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SymbolicStep:
     """One operation: its arguments, and names of what it read and wrote."""
 
     name: str
@@ -47,7 +47,7 @@ class Step:
 
 
 def zero_sums(
-    steps: Sequence[Step], wanted: Mapping[Any, str], ends: Sequence[Any]
+    steps: Sequence[SymbolicStep], wanted: Mapping[Any, str], ends: Sequence[Any]
 ) -> dict[str, Sums]:
     """Sums of gradients that are zero, for some tensors by their name.
 
@@ -74,33 +74,33 @@ def _both(one: Sums, other: Sums) -> Sums:
     return frozenset(a | b for a, b in product(one, other))
 
 
-def _read_sums(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _read_sums(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     rule = ZERO_SUMS.get(step.name)
     if rule is None:
         return [NONE] * len(values)
     return rule(step, values, outs)
 
 
-Rule = Callable[[Step, list[Tensor], list[Sums | None]], list[Sums]]
+Rule = Callable[[SymbolicStep, list[Tensor], list[Sums | None]], list[Sums]]
 
 
-def _softmax(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _softmax(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     return [frozenset({frozenset({step.arguments[1] % values[0].ndim})})]
 
 
-def _layer_norm(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _layer_norm(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     x = values[0]
     axes = frozenset(range(x.ndim - len(step.arguments[1]), x.ndim))
     return [frozenset({axes}), *[NONE] * (len(values) - 1)]
 
 
-def _batch_norm(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _batch_norm(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     x, training = values[0], step.arguments[5]
     axes = frozenset(a for a in range(x.ndim) if a != 1)
     return [frozenset({axes}) if training else NONE, *[NONE] * (len(values) - 1)]
 
 
-def _same(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _same(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     """Sums, copies and multiplication by numbers: the gradient is the same, or a sum of it."""
     shape = tensor_of(step.out).shape
     tensor_factors = step.name in ("mul", "div") and len(values) > 1
@@ -123,7 +123,7 @@ def _broadcast(sums: Sums, shape: Sequence[int], value: Tensor) -> Sums:
     return frozenset(frozenset(a - lead for a in axes - missing) for axes in sums)
 
 
-def _reshaped(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _reshaped(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     old, new = list(values[0].shape), list(tensor_of(step.out).shape)
     parts = _factors(old, new)
     back = lambda axes: frozenset(a for ours, theirs in parts if axes & theirs for a in ours)
@@ -148,7 +148,7 @@ def _factors(old: list[int], new: list[int]) -> list[tuple[Axes, Axes]]:
     return found
 
 
-def _permuted(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _permuted(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     n = values[0].ndim
     order = list(range(n))
     if step.name == "permute":
@@ -159,11 +159,11 @@ def _permuted(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list
     return [frozenset(frozenset(order[a] for a in axes) for axes in outs[0] or NONE)]
 
 
-def _expanded(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _expanded(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     return [_broadcast(outs[0] or NONE, tensor_of(step.out).shape, values[0])]
 
 
-def _product(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _product(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     """Gradients of a product: `G Bᵀ` and `Aᵀ G`; of what is added, `G` itself."""
     added = values[:-2]
     n = values[-1].ndim
@@ -175,13 +175,13 @@ def _product(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[
     return [*(_broadcast(sums, shape, v) for v in added), left, right]
 
 
-def _convolution(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _convolution(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     others = frozenset(a for a in range(tensor_of(step.out).ndim) if a != 1)
     forgets = any(axes <= others for axes in outs[0] or NONE)
     return [NONE, NONE, *[frozenset({frozenset()}) if forgets else NONE] * (len(values) - 2)]
 
 
-def _embedding(step: Step, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
+def _embedding(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     last = frozenset({tensor_of(step.out).ndim - 1})
     return [frozenset({frozenset({1})}) if last in (outs[0] or NONE) else NONE, NONE]
 
@@ -212,13 +212,13 @@ WORDS = {
 }
 
 
-class Trace(DispatchMode):
+class SymbolicTrace(DispatchMode):
     """Applies the rules, and keeps the steps that the shifts are read from."""
 
     def __init__(self, shadows: Shadows) -> None:
         super().__init__()
         self.shadows = shadows
-        self.steps: list[Step] = []
+        self.steps: list[SymbolicStep] = []
         self._writes: dict[int, int] = {}
 
     def __torch_dispatch__(
@@ -239,7 +239,7 @@ class Trace(DispatchMode):
             memory = t.untyped_storage().data_ptr()
             self._writes[memory] = self._writes.get(memory, 0) + 1
         outs = [self.key(t) for t in tensors(out)]
-        self.steps.append(Step(name.rstrip("_"), arguments, tuple(read), tuple(outs), out))
+        self.steps.append(SymbolicStep(name.rstrip("_"), arguments, tuple(read), tuple(outs), out))
         return out
 
     def key(self, t: Tensor) -> tuple[Any, ...]:

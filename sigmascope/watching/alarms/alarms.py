@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sigmascope.quantities import WATCH
 from sigmascope.records import Estimate, Finding, Reading
-from sigmascope.watching.alarms.rules import RULES, Rule, Sign
+from sigmascope.watching.alarms.rules import RULES, AlarmRule, Sign
 from sigmascope.watching.alarms.tracks import Tracks
 from sigmascope.watching.looks import OVER, Column
 
@@ -38,7 +38,7 @@ class Alarms:
         struck: Whether the loss or the rate has left what is usual in what was heard last.
     """
 
-    def __init__(self, rules: Sequence[Rule] = RULES) -> None:
+    def __init__(self, rules: Sequence[AlarmRule] = RULES) -> None:
         self.struck = self.waiting = False
         self._rules = rules
         self._tracks = Tracks()
@@ -105,7 +105,7 @@ class Alarms:
             LOG.log(level, "step %d: %s: %s", step, alarm.name, alarm.says)
         return found
 
-    def _heard(self, rule: Rule, bell: _Bell, step: int) -> list[Finding]:
+    def _heard(self, rule: AlarmRule, bell: _Bell, step: int) -> list[Finding]:
         sign = rule.look(step, self._tracks)
         if sign is None:
             return []
@@ -122,7 +122,7 @@ class Alarms:
                 return [_over(ended, bell.since, step)]
         return []
 
-    def _finding(self, rule: Rule, sign: Sign) -> Finding:
+    def _finding(self, rule: AlarmRule, sign: Sign) -> Finding:
         evidence = tuple(
             Reading(site, name, Estimate.exactly(track.value, how="as trained"), WATCH, form)
             for name, site, form in sign.shown

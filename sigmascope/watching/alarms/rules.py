@@ -40,7 +40,7 @@ UNSURE = Sign(sure=False)
 
 
 @dataclass(frozen=True)
-class Rule(ABC):
+class AlarmRule(ABC):
     """One kind of alarm.
 
     Attributes:
@@ -76,7 +76,7 @@ CALMER = 0.5  # of the way: below, it is as usual again
 
 
 @dataclass(frozen=True)
-class Change(Rule):
+class Deviation(AlarmRule):
     """A quantity at some layer that is far from what is usual of it, or from what it was at first.
 
     Attributes:
@@ -178,7 +178,7 @@ MOVERS = (DEAD, q.GRADIENT_NORM, q.UPDATE_RATIO, q.MEAN_SQUARE)
 
 
 @dataclass(frozen=True)
-class NotFinite(Rule):
+class NotFinite(AlarmRule):
     """Infinities or nan."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -195,7 +195,7 @@ class NotFinite(Rule):
 
 
 @dataclass(frozen=True)
-class Growing(Rule):
+class Growing(AlarmRule):
     """A norm that grows at every look, with the step at which it will overflow."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -224,7 +224,7 @@ class Growing(Rule):
 
 
 @dataclass(frozen=True)
-class LossSpike(Rule):
+class LossSpike(AlarmRule):
     """A loss far above what is usual, with the layer that moved first."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -240,7 +240,7 @@ class LossSpike(Rule):
 
 
 @dataclass(frozen=True)
-class LossDrift(Rule):
+class LossDrift(AlarmRule):
     """All losses worse than at the best time, and by a part of what was learned."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -260,7 +260,7 @@ class LossDrift(Rule):
 
 
 @dataclass(frozen=True)
-class RateJump(Rule):
+class RateJump(AlarmRule):
     """A learning rate far above the highest that it had kept to."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -273,7 +273,7 @@ class RateJump(Rule):
 
 
 @dataclass(frozen=True)
-class Frozen(Rule):
+class Frozen(AlarmRule):
     """Updates that all but stop, by more than the learning rate has fallen, or with it at once."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -300,7 +300,7 @@ class Frozen(Rule):
 
 
 @dataclass(frozen=True)
-class PlasticityLoss(Rule):
+class PlasticityLoss(AlarmRule):
     """Units die while updates get small against the weights, and the loss does not fall."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -325,7 +325,7 @@ class PlasticityLoss(Rule):
 
 
 @dataclass(frozen=True)
-class Diverging(Rule):
+class Diverging(AlarmRule):
     """A learning rate beyond the edge of stability, where the loss rises."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -350,7 +350,7 @@ class Diverging(Rule):
 
 
 @dataclass(frozen=True)
-class AtOdds(Rule):
+class AtOdds(AlarmRule):
     """Decay of one of two layers that undo one another's scale, so that nothing is regularised."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -383,7 +383,7 @@ class AtOdds(Rule):
 
 
 @dataclass(frozen=True)
-class Settled(Rule):
+class Settled(AlarmRule):
     """Dimensions of representations that have changed since the start, and change no more."""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -431,7 +431,7 @@ def _blamed(tracks: Tracks, after: int, *more: str) -> tuple[str, str, tuple[Sho
     return site, f"; {words}", ((q.LOSS, LOSS, ""), (name, site, ""))
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[AlarmRule, ...] = (
     NotFinite(
         "non-finite",
         "a norm or the loss is infinite or not a number",
@@ -482,7 +482,7 @@ RULES: tuple[Rule, ...] = (
         ("Look at the schedule: the rate rises after it had settled.",),
         patience=1,
     ),
-    Change(
+    Deviation(
         "gradient-jump",
         "the gradient of a layer has 8 times its usual norm while the loss rises",
         "warning", frozenset({q.GRADIENT_NORM}),
@@ -491,7 +491,7 @@ RULES: tuple[Rule, ...] = (
         quantity=q.GRADIENT_NORM, up=True, usual=8.0, score=6.0, first=1.5,
         words="the gradient is {times} times its usual norm",
     ),
-    Change(
+    Deviation(
         "large-updates",
         "updates are 5 times as large beside their weights as usual while the loss rises",
         "warning", frozenset({q.UPDATE_RATIO}),
@@ -500,7 +500,7 @@ RULES: tuple[Rule, ...] = (
         quantity=q.UPDATE_RATIO, up=True, usual=5.0, beyond=0.02, score=5.0,
         words="one step changes the weights by {value} of their norm, {times} times the usual",
     ),
-    Change(
+    Deviation(
         "signal-jump",
         "what a layer reads has 20 times its usual mean square while the loss rises",
         "warning", frozenset({q.MEAN_SQUARE}),
@@ -509,7 +509,7 @@ RULES: tuple[Rule, ...] = (
         quantity=q.MEAN_SQUARE, up=True, usual=20.0, score=6.0,
         words="what the layer reads is {times} times its usual size (mean square)",
     ),
-    Change(
+    Deviation(
         "inputs-changed",
         "what the first layer reads is 20 times its usual mean square",
         "warning", frozenset({q.MEAN_SQUARE}),
@@ -519,7 +519,7 @@ RULES: tuple[Rule, ...] = (
         patience=1,
         words="what the first layer reads is {times} times its usual size (mean square)",
     ),
-    Change(
+    Deviation(
         "signal-loss",
         "what a layer reads has a twentieth of its usual mean square while the loss rises",
         "warning", frozenset({q.MEAN_SQUARE}),
@@ -529,7 +529,7 @@ RULES: tuple[Rule, ...] = (
         quantity=q.MEAN_SQUARE, up=False, usual=20.0, score=6.0,
         words="what the layer reads has shrunk to 1/{times} of its usual size (mean square)",
     ),
-    Change(
+    Deviation(
         "rank-collapse",
         "rows differ by a quarter of what they did, and by less than 0.15 of their size",
         "warning", frozenset({q.RELATIVE_VARIATION}),
@@ -539,7 +539,7 @@ RULES: tuple[Rule, ...] = (
         words="rows differ from their mean by {value} of their size, {first} at first: all samples "
         "look alike",
     ),
-    Change(
+    Deviation(
         "rank-collapse-of-directions",
         "rows differ in 1.6 directions or fewer, a quarter of those at first",
         "warning", frozenset({q.CENTRED_PARTICIPATION_RATIO}),
@@ -548,7 +548,7 @@ RULES: tuple[Rule, ...] = (
         alone=True, quantity=q.CENTRED_PARTICIPATION_RATIO, up=False, first=4.0, beyond=1.6,
         words="samples differ in {value} directions, {first} at first",
     ),
-    Change(
+    Deviation(
         "dying-units",
         "more than half of the units are dead, and a quarter more than at first",
         "warning", frozenset({q.DEAD_UNITS}),
@@ -558,7 +558,7 @@ RULES: tuple[Rule, ...] = (
         alone=True, quantity=q.DEAD_UNITS, up=True, first=0.25, beyond=0.5,
         words="{value} of the units are zero for every sample, {first} at first",
     ),
-    Change(
+    Deviation(
         "saturating-units",
         "more than half of what an activation writes is at an end of its range, and a quarter "
         "more than at first",
@@ -568,7 +568,7 @@ RULES: tuple[Rule, ...] = (
         alone=True, quantity=q.SATURATED_SHARE, up=True, first=0.25, beyond=0.5,
         words="{value} of what the activation writes is at an end of its range, {first} at first",
     ),
-    Change(
+    Deviation(
         "attention-collapse",
         "the entropy of attention is below 0.1, and 0.3 below that at first, while the loss "
         "rises or is still what it was at first",
@@ -578,7 +578,7 @@ RULES: tuple[Rule, ...] = (
         unlearned=True, quantity=q.ATTENTION_ENTROPY, up=False, first=0.3, beyond=0.1,
         words="each query looks at few keys: the entropy is {value} of the most, {first} at first",
     ),
-    Change(
+    Deviation(
         "statistics-drift",
         "batch and running statistics are 4 times as far apart as usual while the loss rises",
         "warning", frozenset({q.STATISTICS_DRIFT}),
@@ -589,7 +589,7 @@ RULES: tuple[Rule, ...] = (
         words="batch and running statistics are {value} standard deviations apart, {times} times "
         "as far as usual",
     ),
-    Change(
+    Deviation(
         "decaying-weights",
         "weights are a quarter of what they were",
         "warning", frozenset({q.FROBENIUS_NORM}),
@@ -598,7 +598,7 @@ RULES: tuple[Rule, ...] = (
         alone=True, quantity=q.FROBENIUS_NORM, up=False, first=4.0, patience=3,
         words="the weights have shrunk to 1/{from_first} of what they were",
     ),
-    Change(
+    Deviation(
         "growing-weights",
         "weights are 3 times as large as usual while the loss rises",
         "warning", frozenset({q.FROBENIUS_NORM}),
@@ -607,7 +607,7 @@ RULES: tuple[Rule, ...] = (
         quantity=q.FROBENIUS_NORM, up=True, usual=3.0, score=5.0, patience=1,
         words="the weights are {times} times as large as usual, and the loss rises",
     ),
-    Change(
+    Deviation(
         "weights-out-of-bulk",
         "the stable rank is below 2, and a quarter of that at first",
         "warning", frozenset({q.STABLE_RANK}),

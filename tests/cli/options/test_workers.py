@@ -3,7 +3,7 @@ import torch
 
 from sigmascope import gate
 from sigmascope.cli.options import How, hired, mapper_of, workers_for
-from sigmascope.integrations.processes import Processes
+from sigmascope.integrations.processes import WorkerProcesses
 from sigmascope.scanning import plan
 
 
@@ -11,7 +11,7 @@ def test_small_work_is_not_worth_a_process():
     small = plan({"a.weight": torch.ones(9, 9)})
     assert workers_for(small, How()) == 1
     assert mapper_of(1, How()) is map
-    assert mapper_of(3, How()) == Processes(3)
+    assert mapper_of(3, How()) == WorkerProcesses(3)
 
 
 def test_processes_are_as_many_as_fit_the_memory(monkeypatch):
@@ -34,5 +34,5 @@ def test_processes_are_hired_where_their_number_was_said_and_is_no_more_than_the
     with hired(How(workers=2, ray="local"), wanted=True) as crew:
         assert crew is None
     with hired(How(workers=2), wanted=True) as crew:
-        assert crew == Processes(2)
+        assert crew == WorkerProcesses(2)
         assert mapper_of(2, How(workers=2), crew) is crew

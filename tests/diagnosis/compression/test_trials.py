@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.diagnosis.compression import Trial, directions_of, factored, largest, replaceable
+from sigmascope.diagnosis.compression import (
+    TruncationTrial,
+    directions_of,
+    factored,
+    largest,
+    replaceable,
+)
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
 
@@ -22,7 +28,7 @@ def trial(*widths, bias=True):
         for i, layer in enumerate(model):
             layer.weight.copy_(drawn(*layer.weight.shape, seed=i))
     subject = Subject(model, drawn(40, widths[0]))
-    return Trial(model, directions_of(subject), subject)
+    return TruncationTrial(model, directions_of(subject), subject)
 
 
 @pytest.mark.parametrize("goal", [1e-7, 3e-4, 0.02, 0.7])
@@ -69,7 +75,7 @@ def test_an_output_that_does_not_vary_is_refused():
     model = nn.Linear(3, 2).double()
     subject = Subject(model, torch.ones(5, 3).double())
     with pytest.raises(Refusal, match="must vary between samples, got one value"):
-        _ = Trial(model, (), subject).spread
+        _ = TruncationTrial(model, (), subject).spread
 
 
 class Peeking(nn.Module):

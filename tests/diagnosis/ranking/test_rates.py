@@ -20,7 +20,7 @@ from sigmascope.diagnosis.ranking import (
     named,
     ranked_entries,
 )
-from sigmascope.diagnosis.trainability import Curve, Probe
+from sigmascope.diagnosis.trainability import Curve, EarlyTraining
 from sigmascope.diagnosis.trainability.model import for_probing
 from sigmascope.gate import Budget
 from sigmascope.networks import mlp
@@ -47,7 +47,7 @@ class Told:
             known = tuple(s for s in known if s is not None)
             zeros = (0.0,) * len(known)
             curves.append(Curve(rate, (1.0,) * len(known), zeros, zeros, finite, known))
-        return Probe(tuple(curves), 1.0)
+        return EarlyTraining(tuple(curves), 1.0)
 
 
 def rising(to, rounds=LONG, slowly=1.0):

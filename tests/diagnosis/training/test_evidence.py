@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.programs.outputs import NotAtHand
-from sigmascope.diagnosis.training import Data, training_items
+from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.diagnosis.training.evidence import falling
 from sigmascope.diagnosis.training.runs import started
 from sigmascope.diagnosis.training.trials import PLANNED
@@ -30,7 +30,10 @@ def network():
 def readings(rate, *, name="sgd", planned=None, targets=Y, loss=F.mse_loss, size=16):
     model = network()
     items = training_items(
-        model, Data(X, targets, loss, size), recipe_of(name, model, rate), planned=planned
+        model,
+        TrainingSamples(X, targets, loss, size),
+        recipe_of(name, model, rate),
+        planned=planned,
     )
     return {(i.quantity, i.form): i.estimate for i in items if isinstance(i, Reading)}
 
@@ -51,7 +54,11 @@ def test_what_cannot_be_asked_of_a_loss_is_no_fault_of_the_step(error, site):
 
     model = network()
     (said,) = training_items(
-        model, Data(X, Y, loss, 16), recipe_of("sgd", model, 0.1), planned=None, ends=(0.0, 1.0)
+        model,
+        TrainingSamples(X, Y, loss, 16),
+        recipe_of("sgd", model, 0.1),
+        planned=None,
+        ends=(0.0, 1.0),
     )
     assert isinstance(said, Skipped)
     assert said.site == site
@@ -62,7 +69,7 @@ def within(seconds):
     """Items of a bad rate, where every loss takes a second."""
     clock = Ticking()
     loss = clock.each(F.mse_loss)
-    data, recipe = Data(X, Y, loss, 16), recipe_of("sgd", network(), 1e-5)
+    data, recipe = TrainingSamples(X, Y, loss, 16), recipe_of("sgd", network(), 1e-5)
     ends = (0.0, float(Y.var()))
     budget = Budget(seconds, clock=clock)
     return [*training_items(network(), data, recipe, planned=200, ends=ends, budget=budget)]
@@ -128,8 +135,8 @@ def test_what_is_learned_by_heart_has_a_low_lower_end():
     wide = torch.randn(256, 5, generator=torch.Generator().manual_seed(2))
     told = torch.stack([wide[:, 0], wide.sum(1)], 1).sum(1, keepdim=True)
     for targets, sure in ((coins, False), (told, True)):
-        data = Data(wide[:16], targets[:16], F.mse_loss, 16)
-        others = Data(wide[16:], targets[16:], F.mse_loss, 16)
+        data = TrainingSamples(wide[:16], targets[:16], F.mse_loss, 16)
+        others = TrainingSamples(wide[16:], targets[16:], F.mse_loss, 16)
         items = training_items(
             model, data, recipe_of("adam", model, 0.01), planned=600, unseen=others
         )

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs import recipe_of
-from sigmascope.diagnosis.training import Data
+from sigmascope.diagnosis.training import TrainingSamples
 from sigmascope.diagnosis.training.runs import started
 from sigmascope.diagnosis.training.trials import (
     FORM,
@@ -66,11 +66,11 @@ def test_momentum_lowers_the_usual_rate():
     ],
 )
 def test_how_many_steps(work, size, planned, steps):
-    assert steps_for(work, Data(X, Y, F.mse_loss, size), planned) == steps
+    assert steps_for(work, TrainingSamples(X, Y, F.mse_loss, size), planned) == steps
 
 
 def test_the_loss_that_is_left_is_told_between_the_best_and_a_constant():
-    data = Data(X, Y, F.mse_loss, 16)
+    data = TrainingSamples(X, Y, F.mse_loss, 16)
     scale = Scale.of(*least_losses(data.loss, torch.zeros(64, 1), Y), 9.0, room=9e-6)
     assert scale.left(float(Y.var(correction=0))) == pytest.approx(1.0, rel=1e-4)
     assert scale.left(0.0) == pytest.approx(0.0, abs=1e-6)
@@ -80,7 +80,9 @@ def test_the_loss_that_is_left_is_told_between_the_best_and_a_constant():
 
 def test_smaller_batches_are_tried_where_an_epoch_has_few():
     model = network()
-    trials = tried(model, Data(X, Y, F.mse_loss, 64), recipe_of("sgd", model, 1e-4), 20, clip=None)
+    trials = tried(
+        model, TrainingSamples(X, Y, F.mse_loss, 64), recipe_of("sgd", model, 1e-4), 20, clip=None
+    )
     assert trials.others["smaller batch"].size == 8
     samples = {f: r.steps * r.size for f, r in trials.others.items()}
     assert samples["smaller batch"] == samples["rate x 10"]
@@ -116,5 +118,5 @@ def test_a_loss_that_blew_up_is_not_the_one_to_beat(size):
         model[1].weight.mul_(size)
     x, y = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 3
     recipe = recipe_of("adam", model, 1e-6)
-    trials = tried(model, Data(x, y, F.cross_entropy, 20), recipe, 16, clip=None)
+    trials = tried(model, TrainingSamples(x, y, F.cross_entropy, 20), recipe, 16, clip=None)
     assert trials.scale.same == pytest.approx(math.log(3), rel=0.01)

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from sigmascope.gate import Refusal, Rows
+from sigmascope.gate import Refusal, RowFile
 
 RECIPE = {"steps": 3, "rate": 0.1, "what": ["a", 1]}
 ROWS = [{"n": i, "value": i / 3, "far": float("inf"), "words": "ä\n"} for i in range(4)]
 
 
 def opened(path, **changed):
-    return Rows(path, kind="sweep", recipe=RECIPE | changed)
+    return RowFile(path, kind="sweep", recipe=RECIPE | changed)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_file_that_is_not_ours_is_never_touched(tmp_path, content):
 
 def test_rows_of_another_kind_are_refused(file):
     with pytest.raises(Refusal, match="no file of this kind"):
-        Rows(file, kind="figure", recipe=RECIPE)
+        RowFile(file, kind="figure", recipe=RECIPE)
 
 
 def test_any_flipped_byte_is_noticed_or_harmless(file):
@@ -157,7 +157,7 @@ def test_killed_at_any_call_no_row_is_lost(tmp_path):
         )
         deaths += done.returncode == -signal.SIGKILL
         if (tmp_path / "rows").exists():
-            with Rows(tmp_path / "rows", kind="sweep", recipe={"a": 1}) as rows:
+            with RowFile(tmp_path / "rows", kind="sweep", recipe={"a": 1}) as rows:
                 assert [row["n"] for row in rows.rows] == list(range(len(rows.rows)))
                 assert len(rows.rows) >= kept
                 kept = len(rows.rows)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from sigmascope.scanning import plan
-from sigmascope.scanning.matrices import Heads, Rule, pieces, whole
+from sigmascope.scanning.matrices import Heads, NameRule, pieces, whole
 from sigmascope.sources.checkpoints import open_checkpoint
 from tests.scanning.cut_out import kinds, matrices, words
 from tests.scanning.families import model
@@ -168,7 +168,7 @@ def test_queries_that_outnumber_keys_are_not_split_into_thirds_unless_it_is_know
     assert [*matrices(fused)] == [*fused]
     assert "were not split into q, k, v" in words(fused)["layers.0.qkv_proj.weight"]
     stored = open_checkpoint(fused).tensors[0]
-    rule = Rule("qkv", parts=("q", "k", "v"), sizes="heads")
+    rule = NameRule("qkv", parts=("q", "k", "v"), sizes="heads")
     found = pieces(stored, rule, Heads(4, 1, 10))
     assert [p.shape for p in found] == [(40, 40), (10, 40), (10, 40)]
     assert sum(p.bytes for p in found) == stored.bytes

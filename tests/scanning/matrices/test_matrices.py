@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sigmascope.gate import Refusal
-from sigmascope.scanning import Rule, plan
+from sigmascope.scanning import NameRule, plan
 from sigmascope.scanning.matrices import blocks, depth_of, distinct
 from sigmascope.sources.checkpoints import open_checkpoint
 from tests.scanning.cut_out import kinds, matrices, words
@@ -145,8 +145,8 @@ def test_an_adapter_is_asked_for_like_the_rest(tmp_path):
 
 def test_a_rule_of_a_user_comes_first():
     state = {"a.odd.weight": torch.arange(12.0).reshape(4, 3), "b.c.weight": torch.ones(3, 3)}
-    mine = (Rule(r"odd", parts=("x", "y"), kinds=("left", "right"), layout="turns"),
-            Rule(r"^b", left_out="a table"))  # fmt: skip
+    mine = (NameRule(r"odd", parts=("x", "y"), kinds=("left", "right"), layout="turns"),
+            NameRule(r"^b", left_out="a table"))  # fmt: skip
     cut = matrices(state, rules=mine)
     assert torch.equal(cut["a.odd.weight[y]"], state["a.odd.weight"][1::2])
     assert plan(state, rules=mine).skipped[0].why == "a table"

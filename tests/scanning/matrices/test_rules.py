@@ -1,7 +1,7 @@
 import pytest
 
 from sigmascope.gate import Refusal
-from sigmascope.scanning.matrices import Rule, built_in, read_rules, rule_for
+from sigmascope.scanning.matrices import NameRule, built_in, read_rules, rule_for
 
 
 def test_the_table_is_read_once_and_every_rule_of_it_is_sound():
@@ -12,7 +12,12 @@ def test_the_table_is_read_once_and_every_rule_of_it_is_sound():
 
 
 def test_the_first_rule_that_fits_is_taken():
-    rules = (Rule("q$", families=("a",)), Rule("q$", dims=3), Rule("q$", experts=True), Rule("q"))
+    rules = (
+        NameRule("q$", families=("a",)),
+        NameRule("q$", dims=3),
+        NameRule("q$", experts=True),
+        NameRule("q"),
+    )
     assert rule_for("x.q", ("b", "a"), 2, rules) is rules[0]
     assert rule_for("x.q", ("b",), 3, rules) is rules[1]
     assert rule_for("x.q", ("b",), 2, rules) is rules[3]
@@ -20,9 +25,9 @@ def test_the_first_rule_that_fits_is_taken():
 
 
 def test_a_rule_without_parts_speaks_of_kernels_too_and_one_that_leaves_out_of_all():
-    assert Rule("q").fits("q", (), 4)
-    assert not Rule("q", parts=("a", "b")).fits("q", (), 4)
-    assert Rule("q", left_out="a mask").fits("q", (), 1)
+    assert NameRule("q").fits("q", (), 4)
+    assert not NameRule("q", parts=("a", "b")).fits("q", (), 4)
+    assert NameRule("q", left_out="a mask").fits("q", (), 1)
 
 
 MINE = """
@@ -38,7 +43,7 @@ repeats = 2
 def test_a_file_of_rules(tmp_path):
     (tmp_path / "mine.toml").write_text(MINE)
     (rule,) = read_rules(tmp_path / "mine.toml")
-    assert rule == Rule(
+    assert rule == NameRule(
         r"fused\.weight$", parts=("a", "b"), kinds=("linear", "head"), families=("mine",), repeats=2
     )
 

@@ -4,11 +4,11 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 import torch
 
-from sigmascope.scanning.planning import Pair, Product, Task
+from sigmascope.scanning.planning import MatrixPair, Product, Task
 from tests.scanning.made import Held, pair, task
 
 
-@pytest.mark.parametrize("kind", [Task, Pair, Product])
+@pytest.mark.parametrize("kind", [Task, MatrixPair, Product])
 def test_every_field_is_told_of(kind):
     for field in fields(kind):
         assert f"        {field.name}: " in kind.__doc__

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sigmascope.gate import Refusal
-from sigmascope.integrations.processes import Processes
+from sigmascope.integrations.processes import WorkerProcesses
 from sigmascope.scanning import scan
 from sigmascope.scanning.planning import Settings, quantities_named, worked_out
 from sigmascope.scanning.running import BATCH, batches, results, run_batch, work
@@ -28,7 +28,9 @@ def one_by_one(run, many):
 
 
 @pytest.mark.parametrize(
-    "mapper", [backwards, one_by_one, Processes(2)], ids=["backwards", "one by one", "processes"]
+    "mapper",
+    [backwards, one_by_one, WorkerProcesses(2)],
+    ids=["backwards", "one by one", "processes"],
 )
 def test_numbers_do_not_depend_on_who_does_the_work(mapper, tmp_path):
     file = stored(tmp_path)

@@ -3,13 +3,13 @@
 from itertools import chain
 
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.alarms.rules import CALM, UNSURE, Rule, Sign
+from sigmascope.watching.alarms.rules import CALM, UNSURE, AlarmRule, Sign
 from sigmascope.watching.looks import Column
 
 SURE = Sign(True, False, "a", "It is there.", (("dead units", "a", ""),))
 
 
-class Said(Rule):
+class Said(AlarmRule):
     """A rule that says what it is told to, one after the other."""
 
     def look(self, step, tracks):

@@ -36,7 +36,7 @@ NOISES = 16.0  # times what such a change moves a rate by that rounding may have
 
 @final
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialGradient:
     """A gradient that the rates of balances are measured with.
 
     Attributes:
@@ -56,7 +56,7 @@ class Trial:
     precision: float
 
     @classmethod
-    def of(cls, subject: Subject, pull: Pull, *, nudged: int = 0) -> "Trial":
+    def of(cls, subject: Subject, pull: Pull, *, nudged: int = 0) -> "TrialGradient":
         """Of a model and a batch.
 
         Args:
@@ -121,12 +121,14 @@ def judged(subject: Subject, claimed: Sequence[Invariant]) -> list[Invariant]:
     that cancel; another weight for every sample, or another sum of the outputs, keeps them apart. A
     claim is broken if it is for every gradient that can be told from rounding.
     """
-    plain = Trial.of(subject, "loss")
+    plain = TrialGradient.of(subject, "loss")
     measured = [plain.measure(claim) for claim in claimed]
     if all(map(_settled, measured)):
         return measured
     pulls: list[Pull] = ["loss"] if subject.loss is None else ["loss", "reweighted", "random"]
-    trials: dict[Pull, Trial] = {pull: Trial.of(subject, pull, nudged=2) for pull in pulls}
+    trials: dict[Pull, TrialGradient] = {
+        pull: TrialGradient.of(subject, pull, nudged=2) for pull in pulls
+    }
     free = (
         symmetries_of(Subject(subject.model, subject.batch)) if subject.loss is not None else None
     )
@@ -140,7 +142,7 @@ def _settled(claim: Invariant) -> bool:
 
 
 def _chosen(
-    claim: Invariant, trials: Mapping[Pull, Trial], of_any_loss: set[Any] | None
+    claim: Invariant, trials: Mapping[Pull, TrialGradient], of_any_loss: set[Any] | None
 ) -> Invariant:
     """The measurement that tells most of a claim."""
     found = [

@@ -27,13 +27,15 @@ def test_findings_and_curves_of_both(treatment):
 
 
 def test_the_list_names_what_does_not_apply(treatment):
-    text = report.text(diagnosis.presentation.Trials((treatment,), {"x": "It needs y."}), width=80)
+    text = report.text(
+        diagnosis.presentation.RemedyTrials((treatment,), {"x": "It needs y."}), width=80
+    )
     assert "Not applicable" in text
     assert "It needs y." in text
 
 
 def test_forms_are_strict_json(treatment):
-    form = report.json_form(diagnosis.presentation.Trials((treatment,), {"x": "It needs y."}))
+    form = report.json_form(diagnosis.presentation.RemedyTrials((treatment,), {"x": "It needs y."}))
     again = json.loads(json.dumps(form, allow_nan=False))
     assert again["treatments"][0]["remedy"] == "batch-norm"
     assert again["normalisation"] is None

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sigmascope.diagnosis.trainability.curves import Curve, Probe, log_odds, windows
+from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, log_odds, windows
 
 
 def curve(losses, rate=0.1, told=0.5, right=None):
@@ -35,20 +35,22 @@ def test_without_a_loss_to_compare_with_it_is_what_is_told(constant):
 def test_features_are_those_of_the_best_curve():
     bad = curve([1.0, 1.0, 1.0, 1.0], rate=0.1, told=0.1)
     good = curve([0.8, 0.4, 0.2, 0.6], rate=0.2, told=0.9)
-    found = Probe((good, bad), 1.0)
+    found = EarlyTraining((good, bad), 1.0)
     features = found.features()
     assert features["progress"] == pytest.approx(math.log(0.91 / 0.11))
     assert features["reached"] == pytest.approx(log_odds(0.7, 0.02))  # (0.6 + 0.8) / 2
     assert features["underway"] == 1.0
-    assert Probe((bad,), 1.0).features()["underway"] == 0.0
+    assert EarlyTraining((bad,), 1.0).features()["underway"] == 0.0
     assert found.left == pytest.approx(0.3)
-    assert Probe((Curve(0.1, (), (), (), False),), 1.0).features()["reached"] == log_odds(0, 0.02)
+    assert EarlyTraining((Curve(0.1, (), (), (), False),), 1.0).features()["reached"] == log_odds(
+        0, 0.02
+    )
 
 
 def test_curves_that_went_on_take_the_place_of_those_before():
     one, two = curve([1.0], rate=0.1, told=0.2), curve([1.0], rate=0.2, told=0.3)
     longer = curve([1.0, 0.5, 0.4], rate=0.1, told=0.9)
-    found = Probe((two, one), 1.0).with_curves([longer])
+    found = EarlyTraining((two, one), 1.0).with_curves([longer])
     assert found.curves == (longer, two)
 
 

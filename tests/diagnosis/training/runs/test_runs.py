@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs import recipe_of
-from sigmascope.diagnosis.training import Data, training_items
+from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.diagnosis.training.runs import scaled_inputs, started, work_of
 
 G = torch.Generator().manual_seed(0)
@@ -24,7 +24,7 @@ def network(*more):
 def test_a_run_is_what_a_plain_loop_does():
     model, copy = network(), network()
     run = started(model, recipe_of("sgd", model, 0.1, momentum=0.9), 40)
-    data = Data(X, Y, F.mse_loss, 40)
+    data = TrainingSamples(X, Y, F.mse_loss, 40)
     run.go_on(data, 3)
     run.go_on(data, 7)  # it goes on where it stopped
     by = torch.optim.SGD(copy.parameters(), 0.1, momentum=0.9)
@@ -42,7 +42,7 @@ def test_a_run_is_what_a_plain_loop_does():
 
 def test_a_run_that_rests_keeps_its_weights_and_no_moments():
     run = started(network(), recipe_of("adam", network(), 0.1), 40)
-    data = Data(X, Y, F.mse_loss, 40)
+    data = TrainingSamples(X, Y, F.mse_loss, 40)
     run.go_on(data, 3)
     output = run.output(data)
     run.rest()
@@ -54,7 +54,7 @@ def test_a_run_that_rests_keeps_its_weights_and_no_moments():
 
 
 def test_batches_go_through_all_samples():
-    draws = Data(X, Y, F.mse_loss, 16).draws(16)
+    draws = TrainingSamples(X, Y, F.mse_loss, 16).draws(16)
     rows = torch.cat([next(draws)[0] for _ in range(3)])
     assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, X.tolist()))
     batch, targets = next(draws)
@@ -66,7 +66,7 @@ def test_it_is_the_same_every_time_and_leaves_random_states():
     def losses():
         model = network(nn.Dropout(0.5))
         run = started(model, recipe_of("adam", model, 0.01), 8)
-        run.go_on(Data(X, Y, F.mse_loss, 8), 12)
+        run.go_on(TrainingSamples(X, Y, F.mse_loss, 8), 12)
         return run.losses
 
     state = torch.random.get_rng_state()
@@ -79,7 +79,7 @@ def test_it_is_the_same_every_time_and_leaves_random_states():
 def test_where_it_breaks():
     model = network()
     run = started(model, recipe_of("sgd", model, 1e30), 40)
-    run.go_on(Data(X, Y, F.mse_loss, 40), 20)
+    run.go_on(TrainingSamples(X, Y, F.mse_loss, 40), 20)
     assert not run.finite
     assert run.steps < 5
     assert run.after(20) == math.inf
@@ -88,7 +88,7 @@ def test_where_it_breaks():
 def test_gradients_are_clipped():
     model = network()
     run = started(model, recipe_of("sgd", model, 1.0), 40, clip=1e-3)
-    run.go_on(Data(X, 100 * Y, F.mse_loss, 40), 1)
+    run.go_on(TrainingSamples(X, 100 * Y, F.mse_loss, 40), 1)
     both = zip(run.model.parameters(), model.parameters(), strict=True)
     moved = sum((a - b).detach().square().sum().item() for a, b in both)
     assert math.sqrt(moved) == pytest.approx(1e-3, rel=1e-2)
@@ -97,7 +97,7 @@ def test_gradients_are_clipped():
 def test_outputs_are_read_without_dropout_and_with_the_statistics_of_training():
     model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.9), nn.Linear(8, 1))
     run = started(model, recipe_of("sgd", model, 0.0), 40)
-    data = Data(5 * X + 3, Y, F.mse_loss, 40)
+    data = TrainingSamples(5 * X + 3, Y, F.mse_loss, 40)
     run.go_on(data, 1)
     out = run.output(data)
     assert torch.equal(out, run.output(data))
@@ -115,14 +115,14 @@ def test_outputs_are_read_without_dropout_and_with_the_statistics_of_training():
     ],
 )
 def test_work_is_counted_in_multiplications(model, batch, work):
-    assert work_of(model, Data(batch, Y, F.mse_loss, 4)) == work
+    assert work_of(model, TrainingSamples(batch, Y, F.mse_loss, 4)) == work
 
 
 def test_an_optimiser_that_searches_evaluates_the_loss_itself():
     model, copy = network(), network()
     run = started(model, recipe_of("lbfgs", model, 0.5, max_iter=3), 40)
     assert run.evaluations == 3
-    run.go_on(Data(X, Y, F.mse_loss, 40), 4)
+    run.go_on(TrainingSamples(X, Y, F.mse_loss, 40), 4)
     by = torch.optim.LBFGS(copy.parameters(), 0.5, max_iter=3)
 
     def again():
@@ -153,7 +153,7 @@ class Spread(nn.Module):
 def test_sparse_gradients_are_what_some_optimisers_take(name):
     """Another family takes none of them, which takes nothing of what the user's run tells."""
     ids = torch.randint(20, (64, 5), generator=G)
-    model, data = Spread(), Data(ids, (ids == 3).any(1).long(), F.cross_entropy, 16)
+    model, data = Spread(), TrainingSamples(ids, (ids == 3).any(1).long(), F.cross_entropy, 16)
     recipe = recipe_of(name, model, 1e-4)
     forms = {r.form for r in training_items(model, data, recipe, planned=40)}
     assert {"as planned", "rate x 10"} <= forms
@@ -163,17 +163,17 @@ def test_sparse_gradients_are_what_some_optimisers_take(name):
 def test_a_last_single_sample_is_left_out_unless_all_are_single():
     """Batch normalisers take none."""
     sizes = lambda data, size: [len(b) for b, _ in itertools.islice(data.draws(size), 6)]
-    odd = Data(X[:9], Y[:9], F.mse_loss, 4)
+    odd = TrainingSamples(X[:9], Y[:9], F.mse_loss, 4)
     assert sizes(odd, 4) == [4, 4] * 3
     assert sizes(odd, 1) == [1] * 6
-    assert sizes(Data(X[:10], Y[:10], F.mse_loss, 4), 4) == [4, 4, 2] * 2
+    assert sizes(TrainingSamples(X[:10], Y[:10], F.mse_loss, 4), 4) == [4, 4, 2] * 2
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 30.0, 1e4])
 @pytest.mark.parametrize("shape", [(64, 3), (16, 1, 4, 4), (16, 5, 2)])
 def test_inputs_of_another_size_are_brought_to_one(size, shape):
     x = size * torch.rand(shape, generator=torch.Generator().manual_seed(0)) + size / 9
-    made = scaled_inputs(Data(x, torch.zeros(len(x)), F.mse_loss, 8))
+    made = scaled_inputs(TrainingSamples(x, torch.zeros(len(x)), F.mse_loss, 8))
     assert (made is None) == (0.01 <= float(x.square().mean().sqrt()) <= 30)
     if made is not None:
         assert float(made.batch.square().mean()) == pytest.approx(1.0, rel=1e-3)
@@ -182,8 +182,8 @@ def test_inputs_of_another_size_are_brought_to_one(size, shape):
 
 def test_what_has_no_size_is_not_scaled():
     for x in (torch.arange(100, 200)[:, None], (torch.ones(4, 2) * 99,)):
-        assert scaled_inputs(Data(x, torch.zeros(4), F.mse_loss, 2)) is None
+        assert scaled_inputs(TrainingSamples(x, torch.zeros(4), F.mse_loss, 2)) is None
     constant = torch.cat([torch.full((8, 1), 500.0), torch.arange(8.0)[:, None]], 1)
-    made = scaled_inputs(Data(constant, torch.zeros(8), F.mse_loss, 2))
+    made = scaled_inputs(TrainingSamples(constant, torch.zeros(8), F.mse_loss, 2))
     assert made is not None
     assert made.batch[:, 0].eq(0).all()  # a column that is the same for all tells nothing

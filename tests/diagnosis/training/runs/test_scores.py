@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs import recipe_of
-from sigmascope.diagnosis.training import Data
+from sigmascope.diagnosis.training import TrainingSamples
 from sigmascope.diagnosis.training.runs import UNDERWAY, boundary, chance_below, score_of, started
 from sigmascope.records import Estimate
 
@@ -23,14 +23,14 @@ Y = X[:, :1] - 2 * X[:, 1:2]
 )
 def test_where_yes_begins(loss, at):
     y = (Y > 0).float()
-    assert boundary(torch.full((64, 1), 0.3), Data(X, y, loss, 16)) == at
+    assert boundary(torch.full((64, 1), 0.3), TrainingSamples(X, y, loss, 16)) == at
 
 
 def test_scores_are_accuracies_of_classes():
     model = nn.Sequential(nn.Linear(5, 3))
     classes = torch.arange(64) % 3
     run = started(model, recipe_of("sgd", model, 0.0), 64)
-    data = Data(X, classes, F.cross_entropy, 64)
+    data = TrainingSamples(X, classes, F.cross_entropy, 64)
     run.go_on(data, 1)
     right = (model(X).argmax(1) == classes).double().mean().item()
     assert score_of(run, data) == right
@@ -42,7 +42,7 @@ def test_scores_are_accuracies_of_yes_and_no(targets):
     with torch.no_grad():  # says yes to some and no to others, whatever was drawn before
         model[0].weight.copy_(torch.tensor([[1.0, -1.0, 0.0, 0.0, 0.0]]))
         model[0].bias.zero_()
-    data = Data(X, targets, F.binary_cross_entropy_with_logits, 64)
+    data = TrainingSamples(X, targets, F.binary_cross_entropy_with_logits, 64)
     run = started(model, recipe_of("sgd", model, 0.0), 64)
     run.go_on(data, 1)
     right = ((model(X) > 0) == (targets > 0)).double().mean().item()

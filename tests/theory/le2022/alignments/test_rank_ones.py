@@ -40,7 +40,7 @@ def test_it_holds_algebraically_at_arbitrary_weights(seeds):
 def test_rank_one_has_teeth():
     """Attained by a layer between equal singular values; a part in a million less is violated."""
     eye = torch.eye(2, dtype=torch.float64)
-    layer = le2022.Layer("conv", eye, eye, copies=1)
+    layer = le2022.InnerLayer("conv", eye, eye, copies=1)
     (bound,) = le2022.rank_one_bound([layer], eye.reshape(1, 4))
     for theorem in (le2022.RankOne, le2022.RankOnePrinted):
         at = theorem("conv", bound, bound.D, 1, biased=False)
@@ -92,7 +92,7 @@ class Skipped(nn.Module):
 
 def test_it_ends_at_an_identity_skip_and_says_so():
     subject = Subject(Skipped().double(), torch.ones(2, 4).double())
-    tail = le2022.Tail.of(subject)
+    tail = le2022.LinearTail.of(subject)
     assert [layer.site for layer in tail.layers] == ["c.weight"]
     found = {t.site: t.check() for t in le2022.RankOne.since(subject, subject)}
     assert found["c.weight"].verdict != Verdict.INAPPLICABLE

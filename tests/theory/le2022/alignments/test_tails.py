@@ -5,7 +5,7 @@ from sigmascope.theory import le2022
 
 
 def tail_of(net, x):
-    return le2022.Tail.of(Subject(net, x))
+    return le2022.LinearTail.of(Subject(net, x))
 
 
 def test_tails_of_the_four_kinds_have_the_constants_of_the_theory():

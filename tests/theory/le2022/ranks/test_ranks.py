@@ -8,14 +8,14 @@ import torch
 
 from sigmascope.records import Estimate
 from sigmascope.theory import le2022
-from sigmascope.theory.le2022.ranks import Layer, RankOneBound
+from sigmascope.theory.le2022.ranks import InnerLayer, RankOneBound
 from tests.theory.le2022.linear_networks import draw
 
 
 def test_the_factor_where_convolutions_meet_dense_layers_is_needed():
     """Two channels, kernel I_2, last row I_2: balanced, and the ratio is exactly 1/2."""
     eye = torch.eye(2, dtype=torch.float64)
-    layer = le2022.Layer("conv", eye, eye, copies=1)
+    layer = le2022.InnerLayer("conv", eye, eye, copies=1)
     (bound,) = le2022.rank_one_bound([layer], eye.reshape(1, 4))
     assert bound.ratio == pytest.approx(0.5)
     assert (2, pytest.approx(0)) == (bound.S, bound.D.value)
@@ -23,7 +23,7 @@ def test_the_factor_where_convolutions_meet_dense_layers_is_needed():
 
 
 def test_the_size_that_a_ratio_needs():
-    layer = le2022.Layer("a", *draw(0, (5, 4), (5, 4)))
+    layer = le2022.InnerLayer("a", *draw(0, (5, 4), (5, 4)))
     (bound,) = le2022.rank_one_bound([layer], draw(1, (1, 5))[0])
     size = bound.size_needed(0.99)
     assert replace(bound, frobenius=Estimate.exactly(size)).least == pytest.approx(0.99)
@@ -31,14 +31,14 @@ def test_the_size_that_a_ratio_needs():
 
 
 def test_layers_that_do_not_fit_are_refused():
-    one, two = (le2022.Layer("a", *draw(0, s, s)) for s in ((5, 4), (6, 6)))
+    one, two = (le2022.InnerLayer("a", *draw(0, s, s)) for s in ((5, 4), (6, 6)))
     with pytest.raises(ValueError, match="must read its 5 units"):
         le2022.rank_one_bound([one, two], draw(1, (1, 6))[0])
 
 
 @pytest.mark.usefixtures("as_users_see_it")
 def test_several_outputs_are_refused():
-    layer = le2022.Layer("a", *draw(0, (5, 4), (5, 4)))
+    layer = le2022.InnerLayer("a", *draw(0, (5, 4), (5, 4)))
     with pytest.raises(ValueError, match="one output"):
         le2022.rank_one_bound([layer], draw(1, (2, 5))[0])
 
@@ -64,13 +64,13 @@ def test_how_near_to_rank_one_a_layer_is():
 def test_the_constant_of_a_linear_tail_by_hand():
     """`D = ‖W‖² - ‖w‖² + λ₁(w wᵀ - W Wᵀ)`: W = diag(2, 1) and w = (3, 0) give 5 - 9 + 5 = 1."""
     W, w = torch.diag(torch.tensor([2.0, 1.0])).double(), torch.tensor([[3.0, 0.0]]).double()
-    (found,) = le2022.rank_one_bound([Layer("W", W, W)], w)
+    (found,) = le2022.rank_one_bound([InnerLayer("W", W, W)], w)
     assert found.D.value == pytest.approx(1)
     assert (found.S, found.excess.value) == (1, pytest.approx(1))
     assert found.frobenius.value == pytest.approx(5)
     # one layer further down: its own difference of Gram matrices, and that of those above
     V = torch.diag(torch.tensor([1.0, 3.0])).double()
-    first, second = le2022.rank_one_bound([Layer("V", V, V), Layer("W", W, W)], w)
+    first, second = le2022.rank_one_bound([InnerLayer("V", V, V), InnerLayer("W", W, W)], w)
     assert second.D.value == pytest.approx(1)
     # ‖V‖² - ‖w‖² + 5 + λ₁(WᵀW - VVᵀ) = 10 - 9 + 5 + 3
     assert first.D.value == pytest.approx(9)

@@ -4,7 +4,7 @@ from torch import nn
 
 from sigmascope.theory.symmetry import symmetries
 from sigmascope.theory.symmetry.scales import Shadows
-from sigmascope.theory.symmetry.symbolic_run import Trace
+from sigmascope.theory.symmetry.symbolic_run import SymbolicTrace
 
 W = (6, 4)
 
@@ -14,7 +14,7 @@ def run(f):
     weight = torch.ones(W, requires_grad=True)
     shadows = Shadows()
     shadows.own({"w": weight})
-    with torch.enable_grad(), Trace(shadows) as trace:
+    with torch.enable_grad(), SymbolicTrace(shadows) as trace:
         h = torch.ones(2, 4) @ weight.mT
         own = shadows.of(h)
         out = f(h)

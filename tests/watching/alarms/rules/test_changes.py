@@ -2,14 +2,14 @@
 
 import pytest
 
-from sigmascope.watching.alarms.rules import RULES, Change
+from sigmascope.watching.alarms.rules import RULES, Deviation
 from sigmascope.watching.alarms.tracks import Tracks
 from sigmascope.watching.looks import Column
 
 
 def rule(**settings):
     name = settings.get("quantity", "gradient norm")
-    return Change("x", "it is far", "warning", frozenset({name}), "s", (), quantity=name,
+    return Deviation("x", "it is far", "warning", frozenset({name}), "s", (), quantity=name,
                   **{k: v for k, v in settings.items() if k != "quantity"})  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The list of alarms."""
 
 from sigmascope.quantities import quantity
-from sigmascope.watching.alarms.rules import RULES, Change
+from sigmascope.watching.alarms.rules import RULES, Deviation
 
 
 def test_names_are_their_own_and_every_alarm_says_what_to_do_and_why():
@@ -19,7 +19,7 @@ def test_every_quantity_that_is_read_is_one_of_watching():
 
 def test_every_change_asks_for_something_and_can_be_said():
     for rule in RULES:
-        if isinstance(rule, Change):
+        if isinstance(rule, Deviation):
             assert (rule.usual, rule.first, rule.beyond) != (None, None, None)
             assert rule.quantity in rule.reads
             rule.words.format(value=1, times=1, first=1, from_first=1)

@@ -121,7 +121,7 @@ def test_rounding_is_seen_by_as_many_changes_as_were_asked_for_each_larger(monke
 
     monkeypatch.setattr(rates, "trial_gradients", watched)
     net, x, y = regressed(torch.float64, 1)
-    made = rates.Trial.of(Subject(net, x, y, F.mse_loss), "loss", nudged=nudged)
+    made = rates.TrialGradient.of(Subject(net, x, y, F.mse_loss), "loss", nudged=nudged)
     own = sorted(n for n in seen if n)
     assert own == [k * rates.NUDGES * 2.0**-52 for k in range(1, nudged + 1)]
     assert len(made.others) == nudged
