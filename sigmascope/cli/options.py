@@ -16,6 +16,7 @@ from sigmascope.cli.outputs import note, progress_bar, refusing
 from sigmascope.quantities import ALL, View
 
 if TYPE_CHECKING:
+    from sigmascope.integrations.processes import WorkerProcesses
     from sigmascope.records.scans import ScanPlan
 
 if TYPE_CHECKING:

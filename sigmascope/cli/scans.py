@@ -24,7 +24,9 @@ from sigmascope.cli.outputs import (
 )
 
 if TYPE_CHECKING:
+    from sigmascope.integrations.processes import WorkerProcesses
     from sigmascope.records.scans import Scan, ScanPlan
+    from sigmascope.scanning.matrices import NameRule
 
 Effort = Literal["auto", "full", "leading"]
 
