@@ -27,7 +27,7 @@ class Arm:
 
     Attributes:
         model: Of its own.
-        optimizer: Its optimiser.
+        optimizer: Its optimizer.
         watcher: Told the loss of each step; None of a plain arm.
         made: Steps so far.
         wall: Seconds of the last slices.

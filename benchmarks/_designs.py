@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sigmascope import sources
-from sigmascope.diagnosis.trainability import Optimiser
+from sigmascope.diagnosis.trainability import Optimizer
 
 SAMPLES = 512
 FAMILIES = ("mlp", "conv", "rnn", "residual-mlp", "residual-conv", "transformer")
@@ -46,7 +46,7 @@ class Design:
     data_scale: float
     data_shift: float
     output_scale: float
-    optimiser: Optimiser
+    optimizer: Optimizer
     seed: int
 
 

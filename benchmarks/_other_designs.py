@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sigmascope import sources
-from sigmascope.diagnosis.trainability import Optimiser
+from sigmascope.diagnosis.trainability import Optimizer
 
 SAMPLES = 512
 FITTED = ("vgg", "pyramid", "mixer", "post-norm", "dense", "stacked-gru", "plain-conv")
@@ -52,7 +52,7 @@ class Other:
     data: str
     fault: str
     strength: float
-    optimiser: Optimiser
+    optimizer: Optimizer
     seed: int
 
 

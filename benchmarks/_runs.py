@@ -62,7 +62,7 @@ class Training:
         model: What is trained.
         optimizer: By what.
         batches: Inputs and targets without end.
-        schedule: Learning rate at a step, over that of the optimiser.
+        schedule: Learning rate at a step, over that of the optimizer.
         loss: Of output and targets.
         spoil: What is done to inputs and targets.
         before: What is done before a step.
@@ -288,7 +288,7 @@ def _large(run: Training) -> None:
 
 
 def _decays(decay: float) -> Callable[[Training, float], None]:
-    """Decoupled decay of a rate of 1e-3, whatever the optimiser."""
+    """Decoupled decay of a rate of 1e-3, whatever the optimizer."""
 
     def spoil(run: Training, _: float) -> None:
         with torch.no_grad():

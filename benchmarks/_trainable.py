@@ -42,7 +42,7 @@ def report(rows: Sequence[Row]) -> None:
     }
     for name, value in says.items():
         print(f"{name}: {value}")
-    for factor in ("family", "data", "activation", "norm", "optimiser"):
+    for factor in ("family", "data", "activation", "norm", "optimizer"):
         print(f"\n{factor}: networks, fit, AUC, false alarms, failures cured by one of three")
         for value in sorted({r[factor] for r in rows}):
             print(f"  {value}: {_part([r for r in rows if r[factor] == value])}")
@@ -58,7 +58,7 @@ def report_others(rows: Sequence[Row]) -> None:
     print(f"second generator: {len(rows)} networks, {fits.sum()} fit, AUC {auc}, "
           f"calibration error {error}, fit below one half {((chance < FITS) & fits).sum()}, "
           f"not above {((chance >= FITS) & ~fits).sum()}")  # fmt: skip
-    for factor in ("family", "data", "fault", "optimiser"):
+    for factor in ("family", "data", "fault", "optimizer"):
         for value in sorted({r[factor] for r in rows}):
             on = np.array([r[factor] == value for r in rows])
             f, p = fits[on], chance[on]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sigmascope.diagnosis.trainability import RATES, Optimiser, optimiser_of
+from sigmascope.diagnosis.trainability import RATES, Optimizer, optimizer_of
 
 BATCH, EVERY = 128, 25
 FIRST, MOST, PATIENCE = 150, 1200, 300  # steps
@@ -33,7 +33,7 @@ def score(model: nn.Module, x: Tensor, y: Tensor) -> float:
 
 def best_score(
     make: Callable[[], nn.Module],
-    optimiser: Optimiser,
+    optimizer: Optimizer,
     x: Tensor,
     y: Tensor,
     *,
@@ -45,8 +45,8 @@ def best_score(
     A score that is enough ends the search: 0.9 where all that matters is whether it fits.
     """
     runs = []
-    for rate in RATES[optimiser]:
-        run = Training(make(), optimiser, rate, x, y, enough=enough)
+    for rate in RATES[optimizer]:
+        run = Training(make(), optimizer, rate, x, y, enough=enough)
         run.go_on(FIRST)
         if run.best >= enough:
             return run.best
@@ -62,7 +62,7 @@ class Training:
     def __init__(
         self,
         model: nn.Module,
-        optimiser: Optimiser,
+        optimizer: Optimizer,
         rate: float,
         x: Tensor,
         y: Tensor,
@@ -71,7 +71,7 @@ class Training:
     ) -> None:
         self.model, self.x, self.y, self.enough = model, x, y, enough
         wanted = [p for p in model.parameters() if p.requires_grad]
-        self.by = optimiser_of(wanted, optimiser, rate)
+        self.by = optimizer_of(wanted, optimizer, rate)
         self.best, self.alive = 0.0, True
         self.generator = torch.Generator().manual_seed(0)
 

@@ -49,10 +49,10 @@ def theirs(model: nn.Module, x: torch.Tensor, *, chunk: int) -> torch.Tensor:
 
 def step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> None:
     """One step of SGD."""
-    optimiser = torch.optim.SGD(model.parameters(), lr=1e-9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
     F.cross_entropy(model(x), y).backward()
-    optimiser.step()
-    optimiser.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 if __name__ == "__main__":

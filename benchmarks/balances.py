@@ -58,20 +58,20 @@ def measured(model: nn.Module, x: Tensor) -> dict[str, float]:
     y = torch.arange(len(x)) % 10
     found = le2022.conservation.invariants(model, x[:4])
     parameters = dict(model.named_parameters())
-    optimisers = [torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9) for _ in range(3)]
-    plain, *followed = optimisers
+    optimizers = [torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9) for _ in range(3)]
+    plain, *followed = optimizers
     ledgers = [
-        le2022.conservation.Ledger(model, found, blocks=blocks).watching(optimiser)
-        for blocks, optimiser in zip((False, True), followed, strict=True)
+        le2022.conservation.Ledger(model, found, blocks=blocks).watching(optimizer)
+        for blocks, optimizer in zip((False, True), followed, strict=True)
     ]
 
-    def step(optimiser: torch.optim.Optimizer) -> None:
-        optimiser.zero_grad()
+    def step(optimizer: torch.optim.Optimizer) -> None:
+        optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
-        optimiser.step()
+        optimizer.step()
 
-    for optimiser in followed:
-        step(optimiser)
+    for optimizer in followed:
+        step(optimizer)
     return best_of(
         {
             "training step": lambda: step(plain),

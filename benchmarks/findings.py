@@ -34,12 +34,12 @@ def accuracy(query: str, data: sources.Data, rate: float) -> float:
     assert isinstance(data.inputs, torch.Tensor)
     assert data.targets is not None
     model, g = network(query), torch.Generator().manual_seed(1)
-    optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
     for _ in range(EPOCHS):
         for rows in torch.randperm(len(data.targets), generator=g).split(BATCH):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             F.cross_entropy(model(data.inputs[rows]), data.targets[rows]).backward()
-            optimiser.step()
+            optimizer.step()
     with torch.no_grad():
         return float((model(data.inputs).argmax(1) == data.targets).double().mean())
 

@@ -34,7 +34,7 @@ from sigmascope.diagnosis.trainability import (
     ForecastModel,
     fit_forecasts,
     forecast,
-    optimiser_of,
+    optimizer_of,
 )
 
 FITTED, HELD_OUT = range(20_000, 20_170), range(30_000, 30_200)
@@ -57,7 +57,7 @@ def curve(seed: int) -> Row:
     if batch == SAMPLES:
         x, y = x[:FULL], y[:FULL]
     model = built(design, x.shape[1], y.shape[1] if y.ndim > 1 else 10)
-    by = optimiser_of([*model.parameters()], design.optimiser, rate)
+    by = optimizer_of([*model.parameters()], design.optimizer, rate)
     g, losses, value_of = torch.Generator().manual_seed(seed), [], loss_of(y)
     cheap = design.family in ("mlp", "residual-mlp", "rnn")
     for _ in range(STEPS if cheap else DEAR):
@@ -79,7 +79,7 @@ def configuration(seed: int) -> tuple[Design, int, float]:
     g = torch.Generator().manual_seed(seed + 1)
     batch = BATCHES[int(torch.randint(len(BATCHES), (), generator=g))]
     tens = 4 * float(torch.rand((), generator=g)) - 2
-    return design, batch, USUAL[design.optimiser] * 10**tens
+    return design, batch, USUAL[design.optimizer] * 10**tens
 
 
 def constant_of(y: Tensor) -> float:
@@ -159,7 +159,7 @@ def table(folder: Path) -> None:
 def judge(row: Row) -> Iterator[Row]:
     """What was foretold of a curve, beside what came."""
     design, batch, rate = configuration(row["seed"])
-    names = ("family", "depth", "width", "activation", "norm", "data", "optimiser", "seed")
+    names = ("family", "depth", "width", "activation", "norm", "data", "optimizer", "seed")
     about = {name: getattr(design, name) for name in names} | {"batch": batch, "rate": rate}
     for e in examples(row):
         told = forecast(e.losses, e.planned, constant=e.constant)
@@ -182,7 +182,7 @@ def report(rows: Sequence[Row]) -> None:
     says = {"curves": len({r["seed"] for r in rows}), **_said(rows)}
     for name, value in says.items():
         print(f"{name}: {value}")
-    for factor in ("family", "data", "activation", "optimiser", "batch"):
+    for factor in ("family", "data", "activation", "optimizer", "batch"):
         for value in sorted({r[factor] for r in rows}):
             print(f"  {factor} {value}: {_said([r for r in rows if r[factor] == value])}")
     print(json.dumps(says))

@@ -51,7 +51,7 @@ def shown(seed: int) -> Row:
 def entry(seed: int) -> diagnosis.ranking.Entry:
     """A design as `rank` takes it."""
     design, x, y, make = opened(seed)
-    fields = (x[:MEASURED], y[:MEASURED], loss_of(y), design.optimiser)
+    fields = (x[:MEASURED], y[:MEASURED], loss_of(y), design.optimizer)
     return diagnosis.ranking.Entry(str(seed), make(), *fields)
 
 
@@ -69,7 +69,7 @@ def row_of(found: EarlyTraining) -> Row:
 def end(seed: int) -> Row:
     """What training reaches if it is not stopped at 0.9."""
     design, x, y, make = opened(seed)
-    return {"end": best_score(make, design.optimiser, x, y, enough=1.0)}
+    return {"end": best_score(make, design.optimizer, x, y, enough=1.0)}
 
 
 def group(number: int) -> Row:
@@ -129,7 +129,7 @@ def joined(folder: Path) -> list[Row]:
     rows = []
     for seed, row in kept().items():
         if seed in probes:
-            known = {k: row[k] for k in ("family", "data", "optimiser", "score")}
+            known = {k: row[k] for k in ("family", "data", "optimizer", "score")}
             last = row["score"] if row["score"] < ENOUGH else ends.get(seed, {}).get("end")
             least = probes[seed]["constant score"]
             share = None if last is None else max(0.0, (last - least) / (1 - least))

@@ -30,7 +30,7 @@ from benchmarks._truth import FITS, loss_of, score
 from benchmarks.ranking import KEPT, constant_score, entry, kept
 from benchmarks.trainability import FITTED, HELD_OUT, opened, read
 from sigmascope import diagnosis
-from sigmascope.diagnosis.trainability import RATES, ScoreModel, optimiser_of
+from sigmascope.diagnosis.trainability import RATES, ScoreModel, optimizer_of
 
 STEPS, BATCH = 1200, 32
 LAST, EVERY = 200, 20  # the end is the mean of the last looks
@@ -73,15 +73,15 @@ def told(seed: int) -> Row:
 
 def ends(seed: int) -> Row:
     """The share of the way at the end of training, at each rate."""
-    optimiser = opened(seed)[0].optimiser
-    return {f"{rate:g}": end(seed, rate) for rate in RATES[optimiser]}
+    optimizer = opened(seed)[0].optimizer
+    return {f"{rate:g}": end(seed, rate) for rate in RATES[optimizer]}
 
 
 def end(seed: int, rate: float) -> float:
     """The share of the way at the end of training; 0 where it was lost."""
     design, x, y, make = opened(seed)
     model, value_of, looks = make().train(), loss_of(y), []
-    by = optimiser_of([*model.parameters()], design.optimiser, rate)
+    by = optimizer_of([*model.parameters()], design.optimizer, rate)
     g = torch.Generator().manual_seed(seed)
     for step in range(STEPS):
         rows = torch.randint(len(x), (BATCH,), generator=g)
@@ -120,7 +120,7 @@ def table(folder: Path) -> None:
     rows = []
     for seed, row in sorted(read(folder / "rates.jsonl").items()):
         design = drawn(seed, held_out=seed in HELD_OUT)
-        about = {k: getattr(design, k) for k in ("family", "depth", "norm", "data", "optimiser")}
+        about = {k: getattr(design, k) for k in ("family", "depth", "norm", "data", "optimizer")}
         reached = sorted(row.pop("ends").items(), key=lambda pair: float(pair[0]))
         rates = {f"end {i + 1}": value for i, (_, value) in enumerate(reached)}
         at = {float(rate): value for rate, value in reached}

@@ -63,7 +63,7 @@ NAMES: dict[str, set[str]] = {
     "rate-too-high": {"lr-high"},
     "rate-too-low": {"lr-low"},
     "few-steps": {"epochs"},
-    "other-optimiser": {"optimiser"},
+    "other-optimizer": {"optimizer"},
     "large-batch": {"batch"},
     "exploding-signal": {"symptom-exploding"},
     "exploding-adjoints": {"symptom-exploding"},
@@ -79,7 +79,7 @@ def look(
     """What a user is told of a program: findings in order, and the probability of fitting.
 
     Args:
-        program: A `Program` of `real_faults/kit.py`: its loss, optimiser, rate, batch and epochs.
+        program: A `Program` of `real_faults/kit.py`: its loss, optimizer, rate, batch and epochs.
         model: At its initial weights.
         inputs: All that is trained on, or a sample.
         targets: Theirs.
@@ -103,7 +103,7 @@ def as_program(
         model,
         (inputs, targets),
         program.loss,
-        lambda parameters: kit.optimiser(program, list(parameters)),
+        lambda parameters: kit.optimizer(program, list(parameters)),
         batch_size=program.batch,
         epochs=None if unknown else program.epochs,
         total=total,
@@ -185,11 +185,11 @@ def _trained(case: Any, cure: Cure) -> float:
                    epochs=max(1, round(changed.epochs or case.bug.epochs)), read=read)  # fmt: skip
     model = changed.model
     by = recipe.make(model)
-    make, kit.optimiser = kit.optimiser, lambda _p, _parameters: by
+    make, kit.optimizer = kit.optimizer, lambda _p, _parameters: by
     try:
         kit.train(plan, model, X, Y, 0)
     finally:
-        kit.optimiser = make
+        kit.optimizer = make
     return kit.score(plan, nn.Sequential(model, nn.Sigmoid()) if raw else model, X, Y)
 
 

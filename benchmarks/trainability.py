@@ -50,7 +50,7 @@ def truth(seed: int) -> dict[str, Any]:
     """What training reaches."""
     design, x, y, make = opened(seed)
     enough = OVER if seed >= MORE.start else ENOUGH
-    return {"score": best_score(make, design.optimiser, x, y, enough=enough)}
+    return {"score": best_score(make, design.optimizer, x, y, enough=enough)}
 
 
 def probes(seed: int) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def probed(seed: int) -> diagnosis.trainability.EarlyTraining:
         x[:MEASURED],
         targets=y[:MEASURED],
         loss=loss_of(y),
-        optimiser=design.optimiser,
+        optimizer=design.optimizer,
     )
 
 
@@ -92,7 +92,7 @@ def cures(seed: int) -> dict[str, Any]:
     scores = []
     for t in found[:REMEDIES]:
         again = partial(_again, t.remedy, make, x[MEASURED:])
-        scores.append((t.remedy.name, best_score(again, design.optimiser, x, y)))
+        scores.append((t.remedy.name, best_score(again, design.optimizer, x, y)))
         if scores[-1][1] >= FITS:
             break  # cured: the rest would not change what is counted
     return {"cures": scores}
@@ -121,7 +121,7 @@ def opened(
 
 
 def _options(design: Design | others.Other, y: Tensor) -> dict[str, Any]:
-    return {"targets": y[:MEASURED], "loss": loss_of(y), "optimiser": design.optimiser}
+    return {"targets": y[:MEASURED], "loss": loss_of(y), "optimizer": design.optimizer}
 
 
 def run(stage: str, folder: Path, mapper: Callable[..., Iterable[Any]]) -> None:

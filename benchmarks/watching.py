@@ -8,7 +8,7 @@ SGD with momentum in float32: an 8 x 256 MLP on 64 rows, a four-layer transforme
 ResNet-20 on 32 images, on sixteen batches that come again. A watch wakes and sleeps in stretches of
 one training (`_asleep.py`), from step 20 000 on, where its first looks are behind it. Those are
 seen in the column of the first 300 steps, for which, as for peers, every arm has a model and an
-optimiser of its own, from the same weights, and makes the same steps. A round is many slices of a
+optimizer of its own, from the same weights, and makes the same steps. A round is many slices of a
 few steps; in a slice the arms come in an order drawn at random, so that a busy neighbour meets all
 of them, and the first step of each is not timed, for other arms have used the caches since. The
 cost of such an arm is the median over rounds of its time over that of the plain arm in the same

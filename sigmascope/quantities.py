@@ -1072,7 +1072,7 @@ WEIGHTS_THAT_NO_MODULE_HOLDS: Final = Quantity(
 WEIGHTS_LEFT_OUT: Final = Quantity(
     "weights left out",
     ("training",),
-    "parameters that require gradients and that the optimiser does not hold",
+    "parameters that require gradients and that the optimizer does not hold",
     least=1,
     healthy="not read",
 )
@@ -1092,7 +1092,7 @@ THE_SAME_IF_MIXED: Final = Quantity(
 WEIGHTS_HELD: Final = Quantity(
     "weights held",
     ("training",),
-    "parameters that require gradients and that the optimiser holds, where it does not hold all",
+    "parameters that require gradients and that the optimizer holds, where it does not hold all",
     healthy="not read",
 )
 
@@ -1319,7 +1319,7 @@ INTRUDERS: Final = Quantity(
 GRADIENT_NORM: Final = Quantity(
     "gradient norm",
     ("watch",),
-    "norm of the gradient of a layer's parameters, as the optimiser is handed it: "
+    "norm of the gradient of a layer's parameters, as the optimizer is handed it: "
     "accumulated, unscaled, clipped",
     symbol=r"\|\nabla_W L\|_F",
     unit="loss/weight",
@@ -1329,7 +1329,7 @@ GRADIENT_NORM: Final = Quantity(
 UPDATE_NORM: Final = Quantity(
     "update norm",
     ("watch",),
-    "norm of what one step of the optimiser added to a layer's parameters",
+    "norm of what one step of the optimizer added to a layer's parameters",
     symbol=r"\|\Delta W\|_F",
     unit="weight",
     scale="log",

@@ -48,10 +48,10 @@ def trained(task: Task, folder: Path | None) -> Row:
     model = treated(model, task.get("treatment", "none"), data)
     first = readings(model, data)
     curves: list[dict[str, float]] = []
-    optimiser = torch.optim.SGD(model.parameters(), lr=task["rate"] * task.get("times", 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=task["rate"] * task.get("times", 1))
     order = generator_of(task)
     for _ in range(task["epochs"]):
-        loss, accuracy = epoch(model, data, optimiser, batch=task["batch"], generator=order)
+        loss, accuracy = epoch(model, data, optimizer, batch=task["batch"], generator=order)
         tested = accuracy_of(model, data.x_test, data.y_test)
         curves.append({"loss": loss, "accuracy": accuracy, "test accuracy": tested})
         if not loss < 1e4:  # it has diverged
@@ -109,7 +109,7 @@ def readings(model: nn.Module, data: Split) -> dict[str, float]:
 def epoch(
     model: nn.Module,
     data: Split,
-    optimiser: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer,
     *,
     batch: int,
     generator: torch.Generator,
@@ -118,11 +118,11 @@ def epoch(
     model.train()
     losses, hits = 0.0, 0
     for rows in _batches(len(data.x), batch, generator):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         output = model(data.x[rows])
         loss = F.cross_entropy(output, data.y[rows])
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses += float(loss.detach()) * len(rows)
         hits += int((output.argmax(1) == data.y[rows]).sum())
     return losses / len(data.x), hits / len(data.x)

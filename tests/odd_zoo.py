@@ -162,7 +162,7 @@ def backward_in_forward():
 
 
 @model
-def optimiser_in_forward():
+def optimizer_in_forward():
     def before(net, x):
         with torch.enable_grad():
             net.inner(x.detach()).square().mean().backward()

@@ -53,7 +53,7 @@ def over(site, name="gradient-growth"):
 
 def begin(run, about=(), sites=SITES):
     layers = [Layer(site, "Linear", i) for i, site in enumerate(sites)]
-    run.add(step=0, layers=layers, about={"optimiser": "AdamW", **dict(about)})
+    run.add(step=0, layers=layers, about={"optimizer": "AdamW", **dict(about)})
 
 
 def made(path, steps=60, about=(), sites=SITES, **how):

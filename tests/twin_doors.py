@@ -33,16 +33,16 @@ def _watched(net, x, y):
         part.zero_grad()
         if isinstance(part, nn.Dropout):
             part.p = 0.0  # training draws, and each device in its own order
-    optimiser = torch.optim.SGD(net.parameters(), lr=1e-2, momentum=0.9)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-2, momentum=0.9)
     task = {"probe_batch": x, "targets": y, "loss": loss, "views": ["features", "balances"]}
     always = {"budget": 1.0, "clock": lambda: 0.0, "sinks": [kept]}
     there = beside(net, y)
-    with watching.watch(net, optimiser, **always, **task) as watch:
+    with watching.watch(net, optimizer, **always, **task) as watch:
         for _ in range(12):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             value = loss(as_tensor(run(net, prepared(net, x)))[0], there)
             value.backward()
-            optimiser.step()
+            optimizer.step()
             watch.step(value)
             losses.append(value.item())
     return Looked(losses, [r for k in kept.looks for r in k.readings], _said(kept))

@@ -59,12 +59,12 @@ def networks() -> Iterator[tuple[str, Parts]]:
             x.reshape(-1, 1, 8, 8),
         ),
     ):
-        optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
         for _ in range(200):
             rows = torch.randperm(len(x), generator=g)[:64]
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             F.cross_entropy(model(inputs[rows]), y[rows]).backward()
-            optimiser.step()
+            optimizer.step()
         yield name, (model.eval(), inputs, y)
 
 

@@ -138,11 +138,11 @@ def small() -> Parts:
     g = torch.Generator().manual_seed(0)
     model = mlp(inputs=64, outputs=10, depth=2, width=12, init="he", generator=g).double()
     x = x.double()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in range(200):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
-        optimiser.step()
+        optimizer.step()
     return model.eval(), x, y
 
 

@@ -212,7 +212,7 @@ class Source:
             16 if not given, or 8 where a sample has more than 65536.
         loss: What the output is compared with the targets by.
         device: Where to compute.
-        optimiser: Yours: `adam`, `sgd`, `rmsprop` or another of torch's. Adam of usual rates is
+        optimizer: Yours: `adam`, `sgd`, `rmsprop` or another of torch's. Adam of usual rates is
             tried if not given, and nothing is said of how you train.
         memory: How much the model and the data may take, measuring beside them, and a copy in
             training, e.g. `8GB`; half of the machine's.
@@ -227,7 +227,7 @@ class Source:
     outputs: Fitting | None = None
     loss: Loss = None
     device: Device = None
-    optimiser: Annotated[str | None, Parameter(name=("--optimizer", "--optimiser"))] = None
+    optimizer: Annotated[str | None, Parameter(name=("--optimizer", "--optimiser"))] = None
     memory: str | None = None
 
     @property
@@ -245,7 +245,7 @@ class Plan(Source):
     """What to measure, on what, and how it is trained.
 
     Attributes:
-        lr: Learning rate of the optimiser; torch's own if not given.
+        lr: Learning rate of the optimizer; torch's own if not given.
         momentum: Its momentum.
         weight_decay: Its weight decay.
         batch: Samples in a step.
@@ -333,10 +333,10 @@ def loss_of(name: str | None) -> Any:
 
 
 def family(source: Source) -> Literal["adam", "sgd"]:
-    """The kind of optimiser at whose usual rates training is foretold."""
+    """The kind of optimizer at whose usual rates training is foretold."""
     from sigmascope.diagnosis.programs import family_of
 
-    return family_of(source.optimiser)
+    return family_of(source.optimizer)
 
 
 def program_of(opened: "Model", data: "Data", source: Plan) -> "Program":
@@ -345,15 +345,15 @@ def program_of(opened: "Model", data: "Data", source: Plan) -> "Program":
 
     named = {"momentum": source.momentum, "weight_decay": source.weight_decay}
     options = {k: v for k, v in named.items() if v is not None}
-    if source.optimiser is None and (options or source.lr is not None):
+    if source.optimizer is None and (options or source.lr is not None):
         raise gate.Refusal(
-            "A rate, momentum or weight decay go with an optimiser: add `--optimizer adam`."
+            "A rate, momentum or weight decay go with an optimizer: add `--optimizer adam`."
         )
     return Program(
         opened.module,
         data,
         loss_of(source.loss),
-        source.optimiser,
+        source.optimizer,
         source.lr,
         source.batch,
         source.epochs,

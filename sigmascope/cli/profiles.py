@@ -29,7 +29,7 @@ def profile(
     one), a built-in network (`mlp?depth=32&width=128&norm=none`), or a local Hugging Face folder.
 
     With `--optimizer` (and `--lr`, `--momentum`, `--batch`, `--epochs`) copies are trained as you
-    train, and beside it: whether the rate, the optimiser, the batches or the plan are at fault.
+    train, and beside it: whether the rate, the optimizer, the batches or the plan are at fault.
 
     Examples:
         # a network that cannot train, on digits, and a page that says why

@@ -39,7 +39,7 @@ def rank(
         # two designs on digits
         sigmascope rank 'mlp?depth=4' 'mlp?depth=32' --data digits
 
-        # two of yours, by the optimiser that you use
+        # two of yours, by the optimizer that you use
         sigmascope rank net.py:build net.py:wide --data set.npz --optimizer sgd
 
     Args:

@@ -133,7 +133,7 @@ def _tried(
             progress=progress,
             outputs=source.outputs,
             batch_dim=source.batch_dim,
-            optimiser=family(source),
+            optimizer=family(source),
             budget=budget,
             **task(data, source),
         )

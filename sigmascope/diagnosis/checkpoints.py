@@ -158,14 +158,14 @@ def zero_matrix(facts: Facts) -> Iterator[Finding]:
         drawn,
         "every entry is zero. What they map passes nothing on, unless a skip connection goes by.",
         "Zero is a start for the last layer of a branch; after training it says that no gradient "
-        "came there: look whether the optimiser holds it.",
+        "came there: look whether the optimizer holds it.",
     )
     yield from told(
         UNTRAINED_ADAPTER,
         "warning",
         [pair for pair in found if pair[0].form == "product"],
         "the product of the two factors is zero, as before the first step.",
-        "See that the optimiser holds the adapter's parameters.",
+        "See that the optimizer holds the adapter's parameters.",
     )
 
 
@@ -443,7 +443,7 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
         found,
         f"no singular value is larger than those of noise ({len(found)} of {looked} matrices)"
         + (": as before training." if everywhere else f": {UNTOLD}."),
-        "See that these are trained weights, and that the optimiser held them. Where their start "
+        "See that these are trained weights, and that the optimizer held them. Where their start "
         "is kept, `sigmascope scan NOW --against START` tells whether they moved.",
     )
 
@@ -563,7 +563,7 @@ def unmoved(facts: Facts) -> Iterator[Finding]:
         "note",
         still,
         f"not one bit differs between the two versions ({len(still)} of {len(moved)} matrices).",
-        "Frozen layers do not move; where training was meant, see that the optimiser holds them.",
+        "Frozen layers do not move; where training was meant, see that the optimizer holds them.",
     )
 
 

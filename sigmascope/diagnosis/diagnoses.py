@@ -86,7 +86,7 @@ def diagnose(
             are enough: targets are the next tokens.
         loss: A name, a function of output and targets, or a module. Without it cross-entropy for
             classes, mean squared error for values.
-        optimizer: The user's: a name (`adam`, `sgd`, `rmsprop`), an optimiser, or a function that
+        optimizer: The user's: a name (`adam`, `sgd`, `rmsprop`), an optimizer, or a function that
             makes one of parameters. Without it nothing is said of how the program trains.
         lr: Learning rate that goes with a name.
         batch_size: Samples in a step; the loader's, else 32.
@@ -101,7 +101,7 @@ def diagnose(
             trained already.
         budget: Seconds that training of copies may take, kept to within a step; None for as long as
             it takes. What there was no time for is said under what was skipped.
-        options: What else goes with the name of an optimiser (`momentum`, `weight_decay`), or
+        options: What else goes with the name of an optimizer (`momentum`, `weight_decay`), or
             belongs to the program (`clip`, and `total`, the number of all samples).
 
     Returns:
@@ -141,7 +141,7 @@ def _examined(
         measured = replace(measured, skipped=(*measured.skipped, gap))
     elif "setup" in asked["views"]:
         if fit:
-            how = {"optimiser": "adam" if recipe is None else recipe.family, "budget": budget}
+            how = {"optimizer": "adam" if recipe is None else recipe.family, "budget": budget}
             measured = foretold(measured, program.model, known.batch, **task, **how)
         else:
             measured = not_foretold(measured, NOT_ASKED)

@@ -27,7 +27,7 @@ def layer_rates(
     share: float = 0.3,
     batch_dim: int = 0,
 ) -> list[dict[str, Any]]:
-    """Parameter groups for an optimiser, each layer at a rate that its curvature allows.
+    """Parameter groups for an optimizer, each layer at a rate that its curvature allows.
 
     A layer whose block of the Gauss-Newton matrix has the largest eigenvalue `t` gets the rate
     `share / (λ t)`. λ says how much the layers add to one another's steps: it is the largest

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.trainability import scores
-from sigmascope.diagnosis.trainability.copies import Optimiser
+from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
@@ -123,7 +123,7 @@ class Entry:
         batch: Samples of its data; 256 of them are used.
         targets: Theirs.
         loss: What training minimises.
-        optimiser: Heavy-ball SGD or Adam.
+        optimizer: Heavy-ball SGD or Adam.
         rates: Learning rates to try; the usual four if None.
         batch_dim: Where the batch has its samples.
     """
@@ -133,7 +133,7 @@ class Entry:
     batch: Batch
     targets: Tensor
     loss: Loss
-    optimiser: Optimiser = "adam"
+    optimizer: Optimizer = "adam"
     rates: tuple[float, ...] | None = None
     batch_dim: int = 0
 
@@ -170,7 +170,7 @@ def rank(
     *,
     targets: Tensor,
     loss: Loss,
-    optimiser: Optimiser = "adam",
+    optimizer: Optimizer = "adam",
     rates: Sequence[float] | None = None,
     passes: int = COST,
     batch_dim: int = 0,
@@ -190,8 +190,8 @@ def rank(
         batch: Samples of the data; 256 of them are used.
         targets: Theirs: classes, or values.
         loss: What training minimises.
-        optimiser: With which all will be trained.
-        rates: Learning rates to try; the usual four of the optimiser if not given.
+        optimizer: With which all will be trained.
+        rates: Learning rates to try; the usual four of the optimizer if not given.
         passes: For each design on average, 54 or more, to tell the order; to tell which rate to
             name takes up to 28 more of a design that is not done or dead.
         batch_dim: Where the batch has its samples.
@@ -215,7 +215,7 @@ def rank(
     """
     named = models if isinstance(models, Mapping) else {str(i + 1): m for i, m in enumerate(models)}
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
-    shared = (batch, targets, loss, optimiser, None if rates is None else tuple(rates), batch_dim)
+    shared = (batch, targets, loss, optimizer, None if rates is None else tuple(rates), batch_dim)
     entries = [Entry(name, model, *shared) for name, model in named.items()]
     return ranked_entries(entries, passes=passes, budget=budget)
 
@@ -223,7 +223,7 @@ def rank(
 def ranked_entries(
     entries: Sequence[Entry], *, passes: int = COST, budget: Budget | float | None = Budget.USUAL
 ) -> tuple[Ranked, ...]:
-    """Order designs of which each may have data, a loss and an optimiser of its own.
+    """Order designs of which each may have data, a loss and an optimizer of its own.
 
     Args:
         entries: What to order.
@@ -279,7 +279,7 @@ def looked(entry: Entry, budget: Budget | None = None, *, among: int = 1) -> Pro
         entry.batch,
         targets=entry.targets,
         loss=entry.loss,
-        optimiser=entry.optimiser,
+        optimizer=entry.optimizer,
         rates=entry.rates,
         batch_dim=entry.batch_dim,
         budget=budget,

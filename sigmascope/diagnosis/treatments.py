@@ -11,7 +11,7 @@ from sigmascope import quantities as q, survey
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
 from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy, informed
-from sigmascope.diagnosis.trainability.copies import Optimiser
+from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
 from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import called, duplicate, in_words, still
@@ -101,7 +101,7 @@ def treat(
     *,
     batches: Batches | None = None,
     before: Profile | None = None,
-    optimiser: Optimiser = "adam",
+    optimizer: Optimizer = "adam",
     budget: Budget | float | None = Budget.USUAL,
     **options: Any,
 ) -> Treatment:
@@ -113,7 +113,7 @@ def treat(
         remedy: From `REMEDIES`, or one of your own.
         batches: What the remedy works with; `batch` if not given.
         before: From `assess`, if the model was measured on this batch already.
-        optimiser: With which both are probed.
+        optimizer: With which both are probed.
         budget: Seconds that the probes may take, all in all; past it the probability is left out.
         options: As for `survey.profile`: `targets`, `loss`, `views` and others.
 
@@ -121,7 +121,7 @@ def treat(
         Inapplicable: If the remedy does nothing for this model.
         Refusal: If the model or the batch cannot be measured.
     """
-    how: Any = {"optimiser": optimiser, "budget": Budget.of(budget), **options}
+    how: Any = {"optimizer": optimizer, "budget": Budget.of(budget), **options}
     before = before or assess(model, batch, **how)
     remedy = informed(remedy, options.get("targets"))
     changed = remedy.apply(model, batch if batches is None else batches)
@@ -187,7 +187,7 @@ def assess(
     model: nn.Module,
     batch: Batch,
     *,
-    optimiser: Optimiser = "adam",
+    optimizer: Optimizer = "adam",
     budget: Budget | float | None = Budget.USUAL,
     **options: Any,
 ) -> Profile:
@@ -196,13 +196,13 @@ def assess(
     Args:
         model: Left as it is.
         batch: As for `survey.profile`.
-        optimiser: As for `trainability`.
+        optimizer: As for `trainability`.
         budget: As for `trainability`.
         options: As for `survey.profile`: `targets`, `loss`, `views` and others.
     """
     measured = survey.profile(model, batch, **options)
     known = {k: v for k, v in options.items() if k in ("targets", "loss", "batch_dim")}
-    return foretold(measured, model, batch, optimiser=optimiser, budget=budget, **known)
+    return foretold(measured, model, batch, optimizer=optimizer, budget=budget, **known)
 
 
 def ranked(treatments: Iterable[Treatment]) -> list[Treatment]:

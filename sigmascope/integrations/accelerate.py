@@ -22,7 +22,7 @@ def watch(
 ) -> Watch:
     """Watch what `accelerator.prepare` returned.
 
-    Layers are named as in the model that was prepared. Steps are those that the optimisers made:
+    Layers are named as in the model that was prepared. Steps are those that the optimizers made:
     none while gradients accumulate, and none where fp16 skipped one. Alarms go to the trackers of
     the accelerator, too, as `alarm/NAME/LAYER`, 1 where one begins and 0 where it ends.
 

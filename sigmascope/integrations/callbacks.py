@@ -22,7 +22,7 @@ OURS = frozenset({"model", "optimizers", "start"})  # keywords that a trainer's 
 
 
 class LastLoss:
-    """The loss since the last step of the optimiser, on the device where it is.
+    """The loss since the last step of the optimizer, on the device where it is.
 
     A copy, by which a model that is copied or pickled takes it along, is empty.
 

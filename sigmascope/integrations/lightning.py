@@ -28,7 +28,7 @@ class SigmascopeCallback(Callback):  # pyright: ignore[reportGeneralTypeIssues] 
     The loss of a step is the mean over its batches; in manual optimisation it is what
     `training_step` returns. Alarms go to the trainer's loggers as
     `alarm/NAME/LAYER`, 1 where one begins and 0 where it ends. After a checkpoint steps go on from
-    `trainer.global_step`; with several optimisers, which it counts together, from the last step of
+    `trainer.global_step`; with several optimizers, which it counts together, from the last step of
     the run file.
 
     Args:

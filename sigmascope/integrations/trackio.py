@@ -18,7 +18,7 @@ from sigmascope.watching import Look
 class Trackio:
     """A sink that logs to a run of Trackio: numbers, histograms, alarms as text.
 
-    Steps are those of the optimiser; what else is logged to the run should name its step, too, as
+    Steps are those of the optimizer; what else is logged to the run should name its step, too, as
     Trackio counts on from the largest.
 
     Args:

@@ -14,14 +14,14 @@ from sigmascope.gate import Refusal
 from sigmascope.integrations.names import everything
 from sigmascope.watching import Look
 
-AXIS = "optimiser step"
+AXIS = "optimizer step"
 
 
 @final
 class WandB:
     """A sink that logs to a run, which may be offline: numbers, histograms, alarms as text.
 
-    Every group has the axis `"optimiser step"`, whatever the run counts as its own steps, and
+    Every group has the axis `"optimizer step"`, whatever the run counts as its own steps, and
     nothing that the training logs itself is moved or dropped.
 
     Args:
@@ -49,7 +49,7 @@ class WandB:
             self._run.define_metric(f"{group}/*", step_metric=AXIS)
             self._groups.add(group)
         values[AXIS] = look.step
-        if look.step >= self._run.step:  # joins the row of who logs at optimiser steps, too
+        if look.step >= self._run.step:  # joins the row of who logs at optimizer steps, too
             self._run.log(values, step=look.step)
             self._open = True
             return

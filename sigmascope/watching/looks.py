@@ -65,7 +65,7 @@ class Column:
                 yield Reading(site, self.quantity, within, q.WATCH, self.form)
 
 
-LOSS, OPTIMISER, WHOLE, OWN = "(loss)", "(optimiser)", "(model)", "(watch)"  # sites of no layer
+LOSS, OPTIMISER, WHOLE, OWN = "(loss)", "(optimizer)", "(model)", "(watch)"  # sites of no layer
 MEANS = "mean of steps"  # form of losses over blocks of steps that all runs have
 OVER = "-over"  # behind the name of an alarm: it has ended
 
@@ -75,8 +75,8 @@ class Look:
     """What was read at one step of training, and which alarms began or ended there.
 
     Attributes:
-        step: Steps that the optimiser had made.
-        readings: In the order of the layers; those of no layer at `"(loss)"`, `"(optimiser)"`,
+        step: Steps that the optimizer had made.
+        readings: In the order of the layers; those of no layer at `"(loss)"`, `"(optimizer)"`,
             `"(model)"`, `"(watch)"`.
         spectra: The singular values behind them, of the weights whose turn it was.
         findings: Alarms that begin here; one that ends is a note whose name has `"-over"` behind

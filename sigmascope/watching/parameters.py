@@ -18,7 +18,7 @@ LOG = logging.getLogger("sigmascope")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A module with parameters of its own that an optimiser trains.
+    """A module with parameters of its own that an optimizer trains.
 
     Attributes:
         site: Its name.
@@ -35,7 +35,7 @@ def places(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[Place]:
     """Every module with trained parameters of its own, in the model's order.
 
     Raises:
-        Refusal: If no optimiser trains a parameter of the model.
+        Refusal: If no optimizer trains a parameter of the model.
     """
     trainer = {id(p): o for o in optimizers for p in trained(o)}
     found = [
@@ -47,48 +47,48 @@ def places(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[Place]:
     if not found:
         held = sum(len(list(trained(o))) for o in optimizers)
         raise Refusal(
-            f"The optimisers must train parameters of the model, got {held} parameters of others. "
-            "Pass the model that is trained and the optimiser made from its `parameters()`; make "
-            "the optimiser first, and watch after the model was wrapped or sharded."
+            f"The optimizers must train parameters of the model, got {held} parameters of others. "
+            "Pass the model that is trained and the optimizer made from its `parameters()`; make "
+            "the optimizer first, and watch after the model was wrapped or sharded."
         )
     return found
 
 
 def all_of_torch(optimizers: Sequence[Any]) -> tuple[Optimizer, ...]:
-    """The optimisers of torch inside of wrappers, each once.
+    """The optimizers of torch inside of wrappers, each once.
 
     Raises:
-        Refusal: If there is none, or one is no optimiser.
+        Refusal: If there is none, or one is no optimizer.
     """
     if not optimizers:
         raise Refusal(
-            "There must be at least one optimiser, got none. Pass the one that trains the "
+            "There must be at least one optimizer, got none. Pass the one that trains the "
             "model, as in `watch(model, optimizer)`."
         )
     return tuple(dict.fromkeys(of_torch(o) for o in optimizers))
 
 
 def of_torch(optimizer: Any) -> Optimizer:
-    """The optimiser of torch inside of a wrapper, as that of Accelerate or Lightning."""
+    """The optimizer of torch inside of a wrapper, as that of Accelerate or Lightning."""
     inner = optimizer
     while isinstance(within := getattr(inner, "optimizer", None), Optimizer):
         inner = within
     if not isinstance(inner, Optimizer):
         raise Refusal(
-            f"`optimizers` must be optimisers of torch, got a {type(optimizer).__name__}. Pass "
+            f"`optimizers` must be optimizers of torch, got a {type(optimizer).__name__}. Pass "
             "what `step()` is called of, as in `watch(model, optimizer)`."
         )
     return inner
 
 
 def trained(optimizer: Optimizer) -> Iterator[Tensor]:
-    """The parameters that an optimiser holds."""
+    """The parameters that an optimizer holds."""
     for group in optimizer.param_groups:
         yield from group["params"]
 
 
 class Added:
-    """What optimisers are given to train after they were first seen; norms of it are not read.
+    """What optimizers are given to train after they were first seen; norms of it are not read.
 
     Args:
         optimizers: Of torch.
@@ -102,7 +102,7 @@ class Added:
         for optimizer, before in self._held.items():
             if new := len(list(trained(optimizer))) - before:
                 self._held[optimizer] += new
-                why = f"{new} parameters came to an optimiser behind the start of this watch"
+                why = f"{new} parameters came to an optimizer behind the start of this watch"
                 LOG.warning("sigmascope does not read norms of added parameters: %s", why)
                 yield Skipped(OWN, "norms of added parameters", why)
 

@@ -219,7 +219,7 @@ def about_of(
         "processes": str(processes),
     }
     for i, optimizer in enumerate(optimizers):
-        name = "optimiser" if len(optimizers) == 1 else f"optimiser {i}"
+        name = "optimizer" if len(optimizers) == 1 else f"optimizer {i}"
         words[name] = f"{type(optimizer).__name__}({_settings(optimizer)})"
     return words
 

@@ -213,7 +213,7 @@ class Rounds:
             self._again.catch(compiled_around=around)
 
     def before(self, optimizer: Optimizer, *, closure: bool = False) -> None:
-        """Gradients are there, and this optimiser has not stepped.
+        """Gradients are there, and this optimizer has not stepped.
 
         Args:
             optimizer: Of torch.
@@ -226,7 +226,7 @@ class Rounds:
         self.took(start)
 
     def stepped(self, optimizer: Optimizer) -> None:
-        """This optimiser has stepped."""
+        """This optimizer has stepped."""
         start = self._clock()
         for probe in self._due:
             if self._closed and probe.of_gradients:

@@ -194,7 +194,7 @@ class Inputs:
 #
 # Between two steps of training the code that is run here has left the caches of the processor, so
 # that it takes five to ten times as long as in a loop of its own. What is done at every step is
-# therefore two short functions: a hook of the optimiser that notes the rate, of whose notes the
+# therefore two short functions: a hook of the optimizer that notes the rate, of whose notes the
 # steps are counted, and one that notes the loss and compares it with what would be a rise. What is
 # usual is heard in blocks; what is not, at once. A loss on a device is brought to the host in
 # blocks.
@@ -220,7 +220,7 @@ class Hearing:
         means: Of the losses of all steps.
         budget: Share of the training time that watching may take.
         clock: In seconds.
-        turn: Called behind a step of the optimiser at which there is something to do.
+        turn: Called behind a step of the optimizer at which there is something to do.
         step: Steps made before.
 
     Attributes:
@@ -258,7 +258,7 @@ class Hearing:
 
     @property
     def steps(self) -> int:
-        """Of the optimiser, so far."""
+        """Of the optimizer, so far."""
         return self._before + len(self._rates)
 
     @property
@@ -370,13 +370,13 @@ class Hearing:
         return max(made + self._early, self._begun + 1)
 
     def _look_for_steps(self, steps: int) -> None:
-        """Say once that losses come and steps do not: another optimiser may train."""
+        """Say once that losses come and steps do not: another optimizer may train."""
         if steps:
             self._between = max(self._between, -(-self._since // steps))
             self._since = 0
         elif LOST <= self._since < math.inf and self._since >= 4 * self._between:
             LOG.warning(
-                "sigmascope has seen %d losses since step %d and no step of the optimiser that it "
+                "sigmascope has seen %d losses since step %d and no step of the optimizer that it "
                 "was handed: hand a new watch the one that steps now", self._since, self.steps,
             )  # fmt: skip
             self._since = -math.inf
@@ -406,7 +406,7 @@ def smoothed(before: float, now: float) -> float:
 # ------------------------------------------------------------------------------
 # What all processes hear of each step: the mean of their losses, and the rate of the first.
 #
-# Some steps at a time are sent behind a step of the optimiser and taken behind a later one, so that
+# Some steps at a time are sent behind a step of the optimizer and taken behind a later one, so that
 # nobody waits for them in between. The invariant: all send and take at the same steps, and what is
 # taken is the same to the last bit in each, so that what follows from it alone needs no agreement.
 

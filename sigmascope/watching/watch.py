@@ -1,4 +1,4 @@
-"""Watching a model while an optimiser trains it.
+"""Watching a model while an optimizer trains it.
 
 Between looks nothing happens but the counting of steps. At the end of a look it is known at which
 step the next one is due and what is read there, so that all processes that train the model agree.
@@ -44,7 +44,7 @@ ENDING = "some processes may end before the others, as inside of `join()`"
 class Watch(Closing):
     """Reads a model while it trains, within a share of the training time, and raises alarms.
 
-    Steps are counted by hooks of the optimiser: accumulated gradients count once, and steps that a
+    Steps are counted by hooks of the optimizer: accumulated gradients count once, and steps that a
     gradient scaler leaves out do not. Readings are of the training batches themselves.
 
     Args:
@@ -74,7 +74,7 @@ class Watch(Closing):
         clock: In seconds.
 
     Raises:
-        Refusal: If no optimiser trains a parameter of the model, the budget is no share, a view is
+        Refusal: If no optimizer trains a parameter of the model, the budget is no share, a view is
             unknown, or balances of the probe batch cannot be found.
 
     Example:
@@ -161,7 +161,7 @@ class Watch(Closing):
 
     @property
     def steps(self) -> int:
-        """Steps of the optimiser so far."""
+        """Steps of the optimizer so far."""
         return self._hearing.steps
 
     @property
@@ -227,7 +227,7 @@ class Watch(Closing):
                 self._rounds.stepped(optimizer)
 
     def _turn(self) -> None:
-        """The last optimiser has stepped, and something is due."""
+        """The last optimizer has stepped, and something is due."""
         removed(self._handles)  # here no list is gone through in which one of them is
         if self._rounds.opened:
             self._stepped(self._trained[-1])

@@ -71,9 +71,9 @@ def row(task: Task, folder: Path | None) -> Row:
     walk = descend(
         net, lambda: logistic(net, x, y), steps=task["steps"], rate=0.1, pace=0.1, most=1e3
     )
-    for step, loss, optimiser in walk:
+    for step, loss, optimizer in walk:
         if step == 0:
-            ledger.watching(optimiser)
+            ledger.watching(optimizer)
         if step in at or step == 2 * task["steps"] - 1:
             looks.append({"step": step, "loss": loss, "ratios": _ratios(net)})
     ledger.close()

@@ -80,7 +80,7 @@ def descend(
 ) -> Iterator[tuple[int, float, torch.optim.SGD]]:
     """Plain steps, then as many whose length grows as the loss falls.
 
-    Yields, before each step, its number, the loss and the optimiser, whose gradients are there.
+    Yields, before each step, its number, the loss and the optimizer, whose gradients are there.
 
     Args:
         net: What is trained.
@@ -90,13 +90,13 @@ def descend(
         pace: `pace * min(rate / loss, most)` is the rate of the second.
         most: See `pace`.
     """
-    optimiser = torch.optim.SGD(net.parameters(), lr=rate)
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
     for step in range(2 * steps):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = loss()
         value.backward()
         now = float(value.detach())
         if step >= steps:
-            optimiser.param_groups[0]["lr"] = pace * min(rate / now, most)
-        yield step, now, optimiser
-        optimiser.step()
+            optimizer.param_groups[0]["lr"] = pace * min(rate / now, most)
+        yield step, now, optimizer
+        optimizer.step()

@@ -1,4 +1,4 @@
-"""Drift of balances against the length of the steps, for five optimisers."""
+"""Drift of balances against the length of the steps, for five optimizers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -27,9 +27,9 @@ OPTIMISERS: Mapping[str, Callable[[Any, float], torch.optim.Optimizer]] = Mappin
 
 
 def tasks(config: Config) -> list[Task]:
-    """Every optimiser at every step length, over the same time."""
+    """Every optimizer at every step length, over the same time."""
     return [
-        {"optimiser": name, "steps": config["steps"] * 2**k, "time": config["time"], "seed": seed}
+        {"optimizer": name, "steps": config["steps"] * 2**k, "time": config["time"], "seed": seed}
         for name in OPTIMISERS
         for k in range(config["halvings"] + 1)
         for seed in range(config["seeds"])
@@ -44,18 +44,18 @@ def row(task: Task, _: Path | None) -> Row:
             p *= 4  # far enough from zero to move
     x, y = separable("linear", task["seed"])
     rate = task["time"] / task["steps"]
-    optimiser = OPTIMISERS[task["optimiser"]](net.parameters(), rate)
+    optimizer = OPTIMISERS[task["optimizer"]](net.parameters(), rate)
     g = generator_of({"seed": task["seed"]})
     with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, x)).watching(
-        optimiser
+        optimizer
     ) as ledger:
         for _step in range(task["steps"]):
             rows = slice(None)
-            if task["optimiser"] == "minibatches":
+            if task["optimizer"] == "minibatches":
                 rows = torch.randint(len(x), (8,), generator=g)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             logistic(net, x[rows], y[rows]).backward()
-            optimiser.step()
+            optimizer.step()
     drifts = ledger.drifts()
     return {
         "rate": rate,
@@ -69,7 +69,7 @@ def plot(rows: list[Row], canvas: Any) -> None:
     """Drift against the length of a step."""
     axes = canvas.add_subplot()
     for name in OPTIMISERS:
-        mine = [r for r in rows if r["task"]["optimiser"] == name]
+        mine = [r for r in rows if r["task"]["optimizer"] == name]
         rates = sorted({r["rate"] for r in mine})
         axes.plot(rates, [_mean(mine, rate) for rate in rates], marker="o", label=name)
     axes.set(xscale="log", yscale="log", xlabel="step × 1/(1-μ)", ylabel="largest drift")
@@ -83,7 +83,7 @@ def _mean(rows: list[Row], rate: float) -> float:
 
 def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     """Halving the step halves the drift of gradient descent, and does not that of Adam."""
-    by = {name: [r for r in rows if r["task"]["optimiser"] == name] for name in OPTIMISERS}
+    by = {name: [r for r in rows if r["task"]["optimizer"] == name] for name in OPTIMISERS}
     rates = sorted({r["rate"] for r in rows}, reverse=True)
     ratios = {
         name: [_mean(mine, a) / _mean(mine, b) for a, b in pairwise(rates)]
@@ -92,7 +92,7 @@ def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     said = lambda name: ", ".join(f"{v:.3f}" for v in ratios[name])
     followed = [r for name, mine in by.items() if name != "Adam" for r in mine]
     yield Claim(
-        "the exact identities explain the drift of every optimiser but Adam",
+        "the exact identities explain the drift of every optimizer but Adam",
         f"largest residual {max(r['residual'] for r in followed):.1e}",
         max(r["residual"] for r in followed) < 1e-10
         and {v for r in followed for v in r["verdicts"]} == {"holds"},

@@ -40,13 +40,13 @@ def row(task: Task, _: Path | None) -> Row:
     walk = descend(
         net, lambda: logistic(net, x, y), steps=task["steps"], rate=0.2, pace=PACE.get(kind, 0.2)
     )
-    for step, loss, optimiser in walk:
+    for step, loss, optimizer in walk:
         if step == 0:
-            ledger.watching(optimiser)
+            ledger.watching(optimizer)
         if step in at:
             looks.append(_look(net, x, step, loss, first, balances, budget))
         grads = [p.grad for p in net.parameters() if p.grad is not None]
-        rate = optimiser.param_groups[0]["lr"]
+        rate = optimizer.param_groups[0]["lr"]
         budget += rate**2 * sum(float(g.square().sum()) for g in grads)
     with torch.no_grad():
         end = float(logistic(net, x, y))

@@ -41,9 +41,9 @@ def row(task: Task, folder: Path | None) -> Row:
         residual=KINDS[task["kind"]],
         generator=start,
     )
-    optimiser = torch.optim.SGD(model.parameters(), lr=task["rate"])
+    optimizer = torch.optim.SGD(model.parameters(), lr=task["rate"])
     curve = [
-        epoch(model, data, optimiser, batch=64, generator=start) for _ in range(task["epochs"])
+        epoch(model, data, optimizer, batch=64, generator=start) for _ in range(task["epochs"])
     ]
     found: Row = {"loss": curve[-1][0], "accuracy": curve[-1][1]}
     for name, training in (("batch", True), ("running", False)):

@@ -97,7 +97,7 @@ def test_strict_ends_with_1_where_there_is_an_error(diagnose):
     assert diagnose("train.py:program", "--samples", "64", "--strict")[0] == 1
 
 
-def test_without_an_optimiser_nothing_is_said_of_training(diagnose):
+def test_without_an_optimizer_nothing_is_said_of_training(diagnose):
     code, out, _ = diagnose("train.py:untrained", "--samples", "64")
     assert code == 0
     assert "\nTraining\n" not in out
@@ -113,7 +113,7 @@ def test_without_an_optimiser_nothing_is_said_of_training(diagnose):
         (("train.py:raises",), "`train.py:raises` raised FileNotFoundError: pixels.npy"),
         (("train.py:nothing",), "got NoneType"),
         (("train.py:odd",), "`model` and `data` must be there; got model, net"),
-        (("train.py:untrained", "--cure"), "name an optimiser"),
+        (("train.py:untrained", "--cure"), "name an optimizer"),
         (("train.py:program", "--html", "nowhere/a.html"), "mkdir -p nowhere"),
         (("train.py:program", "--samples", "0"), "--samples"),
     ],

@@ -58,13 +58,13 @@ def test_one_fault_is_the_first_cause(change, cause):
         ({"optimizer": lambda ps: torch.optim.SGD([*ps][-2:], 0.1), "lr": None},
          "untrained-weights"),
         ({"optimizer": torch.optim.Adam(network().parameters(), 0.01), "lr": None},
-         "foreign-optimiser"),
+         "foreign-optimizer"),
         ({"optimizer": "sgd", "lr": 0.1, "clip": 1e-6}, "strong-clipping"),
         ({"lr": 0.0}, "rate-too-low"),
         ({"optimizer": lambda ps: torch.optim.Adam(ps, lr=0.0), "lr": None}, "rate-too-low"),
     ],
 )  # fmt: skip
-def test_settings_of_the_optimiser(change, cause):
+def test_settings_of_the_optimizer(change, cause):
     whole = {"model": network(), "data": (X, Y), "loss": "cross_entropy", "optimizer": "sgd",
              "lr": 0.1, "batch": 20, "epochs": 40, **change}  # fmt: skip
     found = ss.diagnose(whole)
@@ -184,5 +184,5 @@ def test_two_diagnoses_are_the_same():
 def test_what_is_no_program_is_refused():
     with pytest.raises(Refusal, match="A program must be"):
         ss.diagnose(7)
-    with pytest.raises(Refusal, match="no optimiser `adamm`"):
+    with pytest.raises(Refusal, match="no optimizer `adamm`"):
         ss.diagnose(network(), (X, Y), optimizer="adamm")

@@ -84,11 +84,11 @@ def test_no_progress_is_laid_to_the_likeliest_cause():
     assert grouped([made("no-progress", "error")])[0].follows == ""
 
 
-def test_another_optimiser_is_no_cause_beside_an_option_that_is_too_strong():
-    found = grouped([made("other-optimiser"), made("strong-weight-decay")])
+def test_another_optimizer_is_no_cause_beside_an_option_that_is_too_strong():
+    found = grouped([made("other-optimizer"), made("strong-weight-decay")])
     assert [(f.name, f.follows) for f in found] == [
         ("strong-weight-decay", ""),
-        ("other-optimiser", "strong-weight-decay"),
+        ("other-optimizer", "strong-weight-decay"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Programs that train get no error, whatever their outputs, losses and optimisers."""
+"""Programs that train get no error, whatever their outputs, losses and optimizers."""
 
 import random
 
@@ -66,13 +66,13 @@ def made(seed):
     torch.manual_seed(seed)
     hold, take = HOLDERS[draw.choice([*HOLDERS])]
     name = [*LOSSES][seed % len(LOSSES)]
-    optimiser = draw.choice([*OPTIMISERS]) if name != "scaled" else "Adam"
+    optimizer = draw.choice([*OPTIMISERS]) if name != "scaled" else "Adam"
     model = Two(draw.choice([nn.ReLU, nn.Tanh, nn.GELU, nn.SiLU]), hold)
     return {
         "model": model,
         "data": inputs(draw),
         "loss": lambda o, y: LOSSES[name](*take(o), y),
-        "optimizer": OPTIMISERS[optimiser](model.parameters()),
+        "optimizer": OPTIMISERS[optimizer](model.parameters()),
         "batch_size": draw.choice([16, 32, 64]),
         "epochs": 30,
     }

@@ -46,7 +46,7 @@ def test_pairs_follow_where_no_single_one_is_enough():
         diagnosis.remedies.QuietOutput,
         diagnosis.remedies.SkipConnections,
     )
-    found, _ = tried(*kinds, depth=40, optimiser="sgd")
+    found, _ = tried(*kinds, depth=40, optimizer="sgd")
     names = [t.remedy.name for t in found]
     singles = [n for n in names if "+" not in n]
     best = max(

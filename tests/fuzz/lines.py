@@ -76,7 +76,7 @@ def commands(files):
         "--outputs": numbers("2", "16"), "--memory": of(some("1GB", "8 GiB", "100MB")),
         "--loss": of(some("cross_entropy", "mse"), some("m.py:plain", "l1_loss", "no.py:f", "sum")),
         "--device": of(some("cpu"), some("cuda", "cuda:99", "meta", "cpu:1", "privateuseone")),
-        "--optimiser": of(some("adam", "sgd")), "--folder": of(some("folder", "nowhere")),
+        "--optimizer": of(some("adam", "sgd")), "--folder": of(some("folder", "nowhere")),
     }  # fmt: skip
     json = {"--json": place}
     budget = {"--budget": of(some("60s", "2min", "0.01s"), some("0", "-1", "abc", "1e9h"))}

@@ -25,7 +25,7 @@ def fresh():
 
 
 def train(run=None, *, epochs=2, start=None, model=None, bad_at=None, log_with=None, **of):
-    """The model as it was, and how many steps the optimiser made."""
+    """The model as it was, and how many steps the optimizer made."""
     accelerator = accelerate.Accelerator(cpu=True, log_with=log_with, **of)
     if log_with is not None:
         accelerator.init_trackers("a")
@@ -60,7 +60,7 @@ def train(run=None, *, epochs=2, start=None, model=None, bad_at=None, log_with=N
 @pytest.mark.parametrize(
     "of", [{}, {"gradient_accumulation_steps": 4}, {"mixed_precision": "bf16"}], ids=str
 )
-def test_training_is_bitwise_the_same_and_steps_are_the_optimisers(tmp_path, fresh, of):
+def test_training_is_bitwise_the_same_and_steps_are_the_optimizers(tmp_path, fresh, of):
     plain, _ = train(**of)
     watched, made = train(tmp_path / "a.run", **of)
     assert trainings.same(plain.state_dict(), watched.state_dict())

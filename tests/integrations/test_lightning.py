@@ -46,7 +46,7 @@ class Module(pl.LightningModule):
 
 
 class Manual(Module):
-    """Two optimisers, the second at every other batch."""
+    """Two optimizers, the second at every other batch."""
 
     def __init__(self):
         super().__init__()

@@ -14,7 +14,7 @@ from tests.integrations.looks import BEGINS
 pytest.importorskip("trackio")
 
 
-def test_looks_are_rows_at_steps_of_the_optimiser(tmp_path, monkeypatch):
+def test_looks_are_rows_at_steps_of_the_optimizer(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))  # which is read at its import
     code = (
         "import trackio\nfrom sigmascope.integrations.trackio import Trackio\n"

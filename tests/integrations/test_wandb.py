@@ -78,13 +78,13 @@ def test_looks_are_rows_with_an_axis_of_their_own(offline, tmp_path):
     sink.close()
     offline.finish()
     rows, axes = history(tmp_path)
-    assert [row["optimiser step"] for row in rows] == [3, 9]
+    assert [row["optimizer step"] for row in rows] == [3, 9]
     for name, value in numbers(BEGINS).items():
         assert rows[0][name] == value
     assert rows[1]["alarm/rank-collapse/blocks.3"] == 0.0
     assert rows[0]["alarm/rank-collapse/blocks.3/says"] == "rank-collapse at blocks.3."
     assert sum(rows[0]["singular values - matrix/a.values"]) == 8
-    assert axes["gradient norm/*"] == axes["alarm/*"] == "optimiser step"
+    assert axes["gradient norm/*"] == axes["alarm/*"] == "optimizer step"
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -103,7 +103,7 @@ def test_what_training_logs_itself_is_kept(offline, tmp_path, named):
     rows, _ = history(tmp_path)
     for own in "ab":
         assert [row[own] for row in rows if own in row] == [1, 2, 3, 4, 5, 6, 7]
-    told = [(row["optimiser step"], row["loss/(loss)"]) for row in rows if "loss/(loss)" in row]
+    told = [(row["optimizer step"], row["loss/(loss)"]) for row in rows if "loss/(loss)" in row]
     assert told == [(i, float(i)) for i in range(1, 8)] + [(i, 10.0 + i) for i in (5, 6, 7, 8)]
 
 

@@ -239,7 +239,7 @@ def test_frozen_weights_beside_adapters_are_left_alone():
     assert "spectral norm" in read(same(Adapted, adapters, plain))
 
 
-def test_two_optimisers_that_play_against_each_other_are_watched():
+def test_two_optimizers_that_play_against_each_other_are_watched():
     class Game(nn.Module):
         def __init__(self):
             super().__init__()

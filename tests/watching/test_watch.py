@@ -43,7 +43,7 @@ def test_two_lines_are_enough_and_looks_are_filed(tmp_path):
     assert filed.keys() >= {1, 20}
 
 
-def test_steps_are_those_of_the_optimiser_whatever_the_loop_calls():
+def test_steps_are_those_of_the_optimizer_whatever_the_loop_calls():
     model, optimizer = made()
     x, y = task()
     with watch(model, optimizer) as watching:
@@ -55,7 +55,7 @@ def test_steps_are_those_of_the_optimiser_whatever_the_loop_calls():
     assert watching.steps == 4
 
 
-def test_of_several_optimisers_the_last_is_counted_and_all_are_read():
+def test_of_several_optimizers_the_last_is_counted_and_all_are_read():
     torch.manual_seed(0)
     model = stack(5, 8, 3).double()
     one = torch.optim.SGD(model[0].parameters(), lr=0.1)
@@ -175,11 +175,11 @@ def test_a_run_goes_on_after_a_restart(tmp_path):
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_what_is_no_optimiser_or_no_share_is_refused():
+def test_what_is_no_optimizer_or_no_share_is_refused():
     model, optimizer = made()
-    with pytest.raises(Refusal, match="optimisers of torch, got a Sequential"):
+    with pytest.raises(Refusal, match="optimizers of torch, got a Sequential"):
         watch(model, model)
-    with pytest.raises(Refusal, match="at least one optimiser"):
+    with pytest.raises(Refusal, match="at least one optimizer"):
         watch(model)
     for budget in (0, -0.1, 1.5, math.nan, "2%"):
         with pytest.raises(Refusal, match="share of the training time"):

@@ -138,7 +138,7 @@ def _attribute(site: str) -> str:
 
 
 def _with(program: Program, **changed: Any) -> Program:
-    """The same program with something else; its optimiser is made anew for another model."""
+    """The same program with something else; its optimizer is made anew for another model."""
     return replace(program, **{"optimizer": program.recipe(), "lr": None, "options": {}, **changed})
 
 
@@ -197,7 +197,7 @@ def _clip_at_one(program: Program, _: Opened) -> ProgramChange:
 
 
 def _all_parameters(program: Program, _: Opened) -> ProgramChange:
-    """The optimiser at its rate, of all that requires gradients."""
+    """The optimizer at its rate, of all that requires gradients."""
     made = require_recipe(program).make(duplicate(program.model))
     kind, group, takes = type(made), made.param_groups[0], signature(type(made)).parameters
     options = {k: v for k, v in group.items() if k in takes and k != "params"}
@@ -492,7 +492,7 @@ def require_recipe(program: Program) -> Recipe:
     """
     recipe = program.recipe()
     if recipe is None:
-        raise Refusal("Cures are trained as the user trains: name an optimiser.")
+        raise Refusal("Cures are trained as the user trains: name an optimizer.")
     return recipe
 
 
@@ -530,7 +530,7 @@ CHANGES: tuple[DeclaredChange, ...] = (  # of several for one finding, the sures
     DeclaredChange("less-momentum", (STRONG_MOMENTUM,), _option("momentum", 0.9)),
     DeclaredChange("clip-at-one", (STRONG_CLIPPING, EXPLODING_THROUGH_TIME), _clip_at_one),
     DeclaredChange("all-parameters", (UNTRAINED_WEIGHTS, FOREIGN_OPTIMISER), _all_parameters),
-    DeclaredChange("other-optimiser", (OTHER_OPTIMISER, STUCK_TRAINING, NO_PROGRESS), _other),
+    DeclaredChange("other-optimizer", (OTHER_OPTIMISER, STUCK_TRAINING, NO_PROGRESS), _other),
     DeclaredChange("lower-rate", (RATE_TOO_HIGH, STUCK_TRAINING, NO_PROGRESS), _rate(0.1)),
     DeclaredChange("much-lower-rate", (RATE_TOO_HIGH,), _rate(0.01)),
     DeclaredChange("more-epochs", (FEW_STEPS,), _longer),
@@ -544,6 +544,6 @@ SECOND: tuple[tuple[str, Maker], ...] = (  # behind a first cure, where it is no
     ("much-lower-rate", _rate(0.01)),
     ("higher-rate", _rate(10.0)),
     ("more-epochs", _longer),
-    ("other-optimiser", _other),
+    ("other-optimizer", _other),
     ("standardise-inputs", of_network(StandardiseInputs())),
 )

@@ -192,7 +192,7 @@ class _Editor:
             if re.search(r"\bmodel\b", text):
                 text = re.sub(r"\bmodel\b", self._model(), text)
             self._set(field, text)
-            # a rate goes with the name of an optimiser, and none with one that is made
+            # a rate goes with the name of an optimizer, and none with one that is made
             if field == "optimizer" and "lr" in self._fields:
                 self._replace(self._fields["lr"], "None")
         elif re.match(r"model[\[.]", line) and "batch" not in line:

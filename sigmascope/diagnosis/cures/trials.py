@@ -1,6 +1,6 @@
 """Remedies of a whole program: each changes it, is trained as the user trains, and is compared.
 
-A remedy of a network (`remedies`) knows no loss, no targets and no optimiser. What cures a program
+A remedy of a network (`remedies`) knows no loss, no targets and no optimizer. What cures a program
 may change any of them, so that a cure is a function from a program to a program (`changes`).
 """
 
@@ -88,7 +88,7 @@ def cured(
 ) -> Cures:
     """Try cures of a program on copies, trained as the user trains.
 
-    Where none is enough, the first of them and the best go on with another rate, optimiser or plan.
+    Where none is enough, the first of them and the best go on with another rate, optimizer or plan.
 
     Args:
         program: Left as it is.
@@ -102,7 +102,7 @@ def cured(
         models; scores within 0.03 stand in the order of causes. Nothing where nothing was found.
 
     Raises:
-        Refusal: If the program names no optimiser.
+        Refusal: If the program names no optimizer.
 
     Cost: for each of up to eight cures 8 passes over the samples, more for small models; up to
     twelve more where none is enough.
@@ -244,7 +244,7 @@ def _trained_as_one(program: Program, known: Opened, budget: Budget) -> Training
     """The same of a model that gives what its loss reads as one tensor."""
     recipe = program.recipe()
     if recipe is None or not isinstance(known.targets, Tensor):
-        raise Refusal("A cure is trained, which needs an optimiser and targets.")
+        raise Refusal("A cure is trained, which needs an optimizer and targets.")
     data = data_of(program, known)
     with budget.counting(), still(program.model), as_found(program.loss):
         steps = steps_for(work_of(program.model, data), data, known.planned)

@@ -1,4 +1,4 @@
-"""What a user trains: model, data, loss, optimiser and how long."""
+"""What a user trains: model, data, loss, optimizer and how long."""
 
 from sigmascope.diagnosis.programs.losses import fitting_loss, loss_of
 from sigmascope.diagnosis.programs.optimizers import Recipe, family_of, recipe_of

@@ -24,14 +24,14 @@ ALIKE = 1e-5  # relative difference of two losses that are one
 
 
 def parts_of(module: Any, data: Any) -> dict[str, Any]:
-    """Loader, loss, optimiser and plan of a Lightning module, as fields of a `Program`.
+    """Loader, loss, optimizer and plan of a Lightning module, as fields of a `Program`.
 
     Args:
         module: Left as it is, but for what its own hooks do.
         data: The data module, or the module itself where it has its loader.
 
     Raises:
-        Refusal: If it configures no optimiser.
+        Refusal: If it configures no optimizer.
     """
     for name, asked in (("prepare_data", ()), ("setup", ("fit",))):
         if hasattr(data, name):
@@ -44,7 +44,7 @@ def parts_of(module: Any, data: Any) -> dict[str, Any]:
         found = found.get("optimizer") if isinstance(found, Mapping) else found[0]
     if not isinstance(found, Optimizer):
         raise Refusal(
-            "`configure_optimizers` must give an optimiser, a list of them or a mapping, got "
+            "`configure_optimizers` must give an optimizer, a list of them or a mapping, got "
             f"{type(found).__name__}."
         )
     return {

@@ -1,4 +1,4 @@
-"""How a user's optimiser is made again for a copy of the model, at another rate."""
+"""How a user's optimizer is made again for a copy of the model, at another rate."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from sigmascope.gate import Refusal
 
-PLAIN = ("sgd", "asgd")  # optimisers that take the gradient as it is
+PLAIN = ("sgd", "asgd")  # optimizers that take the gradient as it is
 # torch's own; of others 1e-3
 DEFAULT_RATES = {
     "sgd": 0.01, "adagrad": 0.01, "adadelta": 1.0, "rmsprop": 0.01, "rprop": 0.01, "lbfgs": 1.0,
@@ -23,7 +23,7 @@ DEFAULT_RATES = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """An optimiser, as it can be made for any copy of a model.
+    """An optimizer, as it can be made for any copy of a model.
 
     Attributes:
         name: Of its class, in lower case.
@@ -38,11 +38,11 @@ class Recipe:
 
     @property
     def family(self) -> Literal["sgd", "adam"]:
-        """Plain, or of Adam's kind, as all optimisers that adapt rates."""
+        """Plain, or of Adam's kind, as all optimizers that adapt rates."""
         return family_of(self.name)
 
     def make(self, model: nn.Module) -> Optimizer:
-        """The optimiser for a copy.
+        """The optimizer for a copy.
 
         Args:
             model: A copy of the user's model.
@@ -99,7 +99,7 @@ class Recipe:
 
 
 def family_of(name: str | None) -> Literal["sgd", "adam"]:
-    """At whose usual rates an optimiser is probed; Adam's where there is none."""
+    """At whose usual rates an optimizer is probed; Adam's where there is none."""
     return "sgd" if name in PLAIN else "adam"
 
 
@@ -107,17 +107,17 @@ Spec = str | Optimizer | Recipe | type[Optimizer] | Callable[[Iterator[nn.Parame
 
 
 def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: Any) -> Recipe:
-    """What makes the user's optimiser again.
+    """What makes the user's optimizer again.
 
     Args:
-        optimizer: A name of `torch.optim` in lower case (`adam`, `sgd`, `rmsprop`), an optimiser
+        optimizer: A name of `torch.optim` in lower case (`adam`, `sgd`, `rmsprop`), an optimizer
             that was made for the model, or a function that makes one of parameters.
         model: The user's.
         lr: The learning rate that goes with a name; torch's own where there is none.
         options: What else goes with a name: `momentum`, `weight_decay` and so on.
 
     Raises:
-        Refusal: If there is no such optimiser, or it takes no such option.
+        Refusal: If there is no such optimizer, or it takes no such option.
     """
     if isinstance(optimizer, Recipe):
         return optimizer
@@ -139,7 +139,7 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
         return Recipe(name, rate, MappingProxyType(dict(options)))
     if lr is not None or options:
         raise Refusal(
-            "A rate and options go with the name of an optimiser, got them beside one that has "
+            "A rate and options go with the name of an optimizer, got them beside one that has "
             "its own. Leave them out."
         )
     if not isinstance(optimizer, Optimizer):
@@ -147,7 +147,7 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
         made = maker(iter([p for p in model.parameters() if p.requires_grad]))
         if not isinstance(made, Optimizer):
             raise Refusal(
-                "`optimizer` must be a name, an optimiser, or a function that makes one of "
+                "`optimizer` must be a name, an optimizer, or a function that makes one of "
                 f"parameters, got one that makes {type(made).__name__}."
             )
         again = lambda copy: maker(copy.parameters())
@@ -165,7 +165,7 @@ def _class(name: str) -> Callable[..., Optimizer]:
         close = get_close_matches(name, kinds, n=1)
         hint = f" Did you mean `{close[0]}`?" if close else ""
         raise Refusal(
-            f"There is no optimiser `{name}`; there are {', '.join(sorted(kinds))}.{hint}"
+            f"There is no optimizer `{name}`; there are {', '.join(sorted(kinds))}.{hint}"
         )
     return kinds[name]
 
@@ -186,21 +186,21 @@ def _begun(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unfollowed(optimizer: Any, model: nn.Module) -> Iterator[tuple[str, str]]:
-    """What of a user's own optimiser copies are trained without, and why, in words."""
+    """What of a user's own optimizer copies are trained without, and why, in words."""
     if not isinstance(optimizer, Optimizer):
         return
     bases = [float(g["initial_lr"]) for g in optimizer.param_groups if "initial_lr" in g]
     if bases:
         why = (
             f"copies are trained at the rate that it starts from, {max(bases):.3g}, for sigmascope "
-            "sees the optimiser and not what changes its rate"
+            "sees the optimizer and not what changes its rate"
         )
         yield "schedule of the rate", why
     own = {id(p) for p in model.parameters()}
     held = [id(p) in own for g in optimizer.param_groups for p in g["params"]]
     if any(held) and not all(held):
         why = (
-            f"{held.count(False)} weights of the optimiser are not the model's (a loss may have "
+            f"{held.count(False)} weights of the optimizer are not the model's (a loss may have "
             "weights of its own), and copies are trained with these as they are: make them a part "
             "of the model if the program trains them"
         )

@@ -12,7 +12,7 @@ from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, recipe_of
 from sigmascope.gate import Refusal
 
-OPTIONS = ("momentum", "weight_decay")  # of an optimiser, that stand beside it
+OPTIONS = ("momentum", "weight_decay")  # of an optimizer, that stand beside it
 WORDS = {"optimiser": "optimizer", "batch": "batch_size", "rate": "lr", "learning_rate": "lr"}
 
 
@@ -30,7 +30,7 @@ class Program:
         lr: The learning rate that goes with a name.
         batch_size: Samples in a step; that of the loader, else 32.
         epochs: For which training is planned.
-        options: What else goes with the name of an optimiser: `momentum`, `weight_decay`, ….
+        options: What else goes with the name of an optimizer: `momentum`, `weight_decay`, ….
         clip: Norm to which gradients are clipped.
         total: How many samples there are in all, where `data` are some of them.
         unread: What of a script could not be read, in words, and what stands in for it.
@@ -55,7 +55,7 @@ class Program:
                 raise Refusal(f"`{name}` must be above 0, got {value}.")
 
     def recipe(self) -> Recipe | None:
-        """How its optimiser is made again; None where it names none."""
+        """How its optimizer is made again; None where it names none."""
         if self.optimizer is None:
             return None
         return recipe_of(self.optimizer, self.model, self.lr, **self.options)
@@ -121,7 +121,7 @@ def _of_mapping(made: Mapping[str, Any]) -> Program:
 
 
 def _of_trainer(trainer: Any) -> Program:
-    """Model, data, optimiser and plan of a Trainer of Hugging Face; nothing of it is run."""
+    """Model, data, optimizer and plan of a Trainer of Hugging Face; nothing of it is run."""
     args = trainer.args
     kind, options = trainer.get_optimizer_cls_and_kwargs(args)
     options = {k: v for k, v in options.items() if k != "optimizer_dict"}

@@ -119,14 +119,14 @@ class RankPretraining(Remedy):
         last = list(named.values())[-1:]
         for weight in weights:
             weight.requires_grad_(True)
-        optimiser = torch.optim.Adam(weights, lr=self.step, maximize=True)
+        optimizer = torch.optim.Adam(weights, lr=self.step, maximize=True)
         for step in range(self.steps):
             H = read_after(model, batches[step % len(batches)], last)
             if H is None:
                 break
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             _ratio(H).backward()
-            optimiser.step()
+            optimizer.step()
         for weight in weights:
             weight.requires_grad_(False)
             weight.grad = None

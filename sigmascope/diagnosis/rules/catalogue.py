@@ -26,7 +26,7 @@ from sigmascope.diagnosis.rules import (
 from sigmascope.records import SPEAKS, Kind, Profile, Rule, kinds_of
 
 RULES: tuple[Rule[Profile], ...] = (
-    steps.foreign_optimiser,
+    steps.foreign_optimizer,
     data.alike_inputs,
     data.repeated_inputs,
     outputs.constant_output,
@@ -99,7 +99,7 @@ RULES: tuple[Rule[Profile], ...] = (
     training.rate_too_high,
     training.rate_too_low,
     training.few_steps,
-    training.other_optimiser,
+    training.other_optimizer,
     training.large_batch,
     training.stuck,
 )
@@ -158,7 +158,7 @@ def _why(profile: Profile, need: str) -> str:
     if any(r.view == need for r in profile.readings):
         return ""
     if need == "training" and need not in profile.views:
-        return "no optimiser was given"
+        return "no optimizer was given"
     if need not in profile.views:
         return f"the view `{need}` was not asked for"
     return reason(need, "nothing of it could be read")

@@ -103,7 +103,7 @@ def outweighed(profile: Profile) -> Iterator[Finding]:
 
 UNTRAINED_WEIGHTS = Kind(
     "untrained-weights",
-    "the optimiser does not hold all parameters that require gradients",
+    "the optimizer does not hold all parameters that require gradients",
     ARITHMETIC,
     brings=TRAINING,
 )
@@ -111,7 +111,7 @@ UNTRAINED_WEIGHTS = Kind(
 
 @rule("training", UNTRAINED_WEIGHTS)
 def untrained_weights(profile: Profile) -> Iterator[Finding]:
-    """Weights to be trained that the optimiser does not hold, though it holds others."""
+    """Weights to be trained that the optimizer does not hold, though it holds others."""
     held = {r.site: r.estimate.value for r in profile.series(q.WEIGHTS_HELD)}
     for r in profile.series(q.WEIGHTS_LEFT_OUT):
         if held.get(r.site) != 0:
@@ -119,9 +119,9 @@ def untrained_weights(profile: Profile) -> Iterator[Finding]:
                 "(training)",
                 "warning",
                 (r,),
-                f"{r.estimate.value:.0f} parameters require gradients, and the optimiser does not "
+                f"{r.estimate.value:.0f} parameters require gradients, and the optimizer does not "
                 "hold them: no step changes them.",
-                ("Give the optimiser `model.parameters()`, or freeze what is not to be trained.",),
+                ("Give the optimizer `model.parameters()`, or freeze what is not to be trained.",),
             )
 
 
@@ -160,8 +160,8 @@ def unregistered(profile: Profile) -> Iterator[Finding]:
 
 
 FOREIGN_OPTIMISER = Kind(
-    "foreign-optimiser",
-    "the optimiser holds no parameter of the model",
+    "foreign-optimizer",
+    "the optimizer holds no parameter of the model",
     ARITHMETIC,
     proven=True,
     brings=TRAINING,
@@ -169,8 +169,8 @@ FOREIGN_OPTIMISER = Kind(
 
 
 @rule("training", FOREIGN_OPTIMISER)
-def foreign_optimiser(profile: Profile) -> Iterator[Finding]:
-    """An optimiser that was made for another model."""
+def foreign_optimizer(profile: Profile) -> Iterator[Finding]:
+    """An optimizer that was made for another model."""
     held = {r.site: r.estimate.value for r in profile.series(q.WEIGHTS_HELD)}
     for r in profile.series(q.WEIGHTS_LEFT_OUT):
         if held.get(r.site) == 0:
@@ -178,8 +178,8 @@ def foreign_optimiser(profile: Profile) -> Iterator[Finding]:
                 "(training)",
                 "error",
                 (r, *profile.series(q.WEIGHTS_HELD)),
-                "The optimiser holds no parameter of the model, which has "
+                "The optimizer holds no parameter of the model, which has "
                 f"{r.estimate.value:.0f} to be trained: it was made for another model, or the "
                 "model was made anew behind it. No step changes anything.",
-                ("Make the optimiser behind the model, of `model.parameters()`.",),
+                ("Make the optimizer behind the model, of `model.parameters()`.",),
             )

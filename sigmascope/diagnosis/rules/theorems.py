@@ -131,7 +131,7 @@ def unaligned_layers(profile: Profile) -> Iterator[Finding]:
                 "do this; something broke their balance.",
                 (
                     "Look for what breaks the balance with ss.watch(..., probe_batch=x, "
-                    'views=["balances"]): an adaptive optimiser, different learning rates, a '
+                    'views=["balances"]): an adaptive optimizer, different learning rates, a '
                     "frozen layer.",
                 ),
             )

@@ -1,4 +1,4 @@
-"""Rules on how a program trains: its rate, its optimiser, its batches, how long."""
+"""Rules on how a program trains: its rate, its optimizer, its batches, how long."""
 
 import math
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from sigmascope.diagnosis.trainability.model import likely_to_fit, probability
 from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, rule
 
 # names of the runs beside the user's, as readings have them in their form
-PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
+PLANNED, OTHER, BATCH = "as planned", "other optimizer", "smaller batch"
 FORM = {0.01: "rate x 0.01", 0.1: "rate x 0.1", 10.0: "rate x 10", 100.0: "rate x 100"}
 USUAL_LOWER, USUAL_HIGHER = "usual rate, lower", "usual rate, higher"
 LOWER = (FORM[0.1], FORM[0.01], USUAL_LOWER)
@@ -178,7 +178,7 @@ def large_batch(profile: Profile) -> Iterator[Finding]:
 
 
 OTHER_OPTIMISER = Kind(
-    "other-optimiser",
+    "other-optimizer",
     "no rate from a hundredth to a hundred times yours learns, and the other family at its usual "
     "rate leaves half or less",
     BOTTOU,
@@ -187,8 +187,8 @@ OTHER_OPTIMISER = Kind(
 
 
 @rule("training", OTHER_OPTIMISER)
-def other_optimiser(profile: Profile) -> Iterator[Finding]:
-    """An optimiser that learns at no rate, where another does at its usual one."""
+def other_optimizer(profile: Profile) -> Iterator[Finding]:
+    """An optimizer that learns at no rate, where another does at its usual one."""
     runs = RunsTold.of(profile)
     left = runs.left()
     if not left >= BETTER or runs.falling or not runs.better(OTHER):
@@ -200,7 +200,7 @@ def other_optimiser(profile: Profile) -> Iterator[Finding]:
         "warning",
         runs.evidence(OTHER),
         f"{runs.says()}, and no rate from a hundredth to a hundred times yours does better; the "
-        f"other family of optimisers leaves {runs.left(OTHER):.0%} after fewer.",
+        f"other family of optimizers leaves {runs.left(OTHER):.0%} after fewer.",
         ("Take Adam at 0.001 in place of SGD, or SGD with momentum in place of Adam.",),
     )
 
@@ -392,7 +392,7 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     left, whole = runs.left(), runs.whole
     if not left >= STUCK or runs.falling or not (whole or runs.steps >= LONG):
         return
-    named = (rate_too_high, rate_too_low, other_optimiser, large_batch, strong_options)
+    named = (rate_too_high, rate_too_low, other_optimizer, large_batch, strong_options)
     if any(any(find(profile)) for find in named):
         return
     tried = [f for f in (*RATES, OTHER, BATCH, REMEMBERING) if not math.isnan(runs.left(f))]
@@ -413,7 +413,7 @@ def _beside(runs: RunsTold, tried: list[str], *, fits: bool) -> str:
         best = min(better, key=runs.left)
         return f"; with another setting ({best}) {runs.left(best):.0%}."
     fault = "" if fits else ": what is trained is at fault, not how"
-    return f", and no other rate, optimiser or batch that was tried learns more{fault}."
+    return f", and no other rate, optimizer or batch that was tried learns more{fault}."
 
 
 def _too_few(runs: RunsTold, chance: Reading) -> Finding:

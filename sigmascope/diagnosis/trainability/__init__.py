@@ -1,6 +1,6 @@
 """The probability that plain training fits, from a few steps on copies."""
 
-from sigmascope.diagnosis.trainability.copies import RATES, Optimiser, optimiser_of
+from sigmascope.diagnosis.trainability.copies import RATES, Optimizer, optimizer_of
 from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining
 from sigmascope.diagnosis.trainability.forecasts import (
     Example,
@@ -24,7 +24,7 @@ __all__ = [
     "EarlyTraining",
     "Example",
     "ForecastModel",
-    "Optimiser",
+    "Optimizer",
     "Probing",
     "ScoreModel",
     "TrainabilityModel",
@@ -33,7 +33,7 @@ __all__ = [
     "fit_trainability",
     "forecast",
     "foretold",
-    "optimiser_of",
+    "optimizer_of",
     "probability",
     "probe",
     "trainability",

@@ -30,7 +30,7 @@ from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, class_dim,
 # What tensors hold, put into a temporary file for as long as nothing computes with them.
 #
 # Of several trainings that take turns, one is in memory: its weights, its gradients and what its
-# optimiser remembers. The others keep their modules and tensors, whose memory is given back; their
+# optimizer remembers. The others keep their modules and tensors, whose memory is given back; their
 # bytes are in a file that has no name, so that nothing is left of it whatever ends the process.
 
 
@@ -162,7 +162,7 @@ class Turn:
 
     Attributes:
         model: The copy.
-        by: Its optimiser.
+        by: Its optimizer.
         begun: Whether there is one yet.
     """
 
@@ -558,19 +558,19 @@ def minibatches(
 # Training of a copy at one rate, round by round, and what it shows.
 
 
-Optimiser = Literal["sgd", "adam"]
-RATES: dict[Optimiser, tuple[float, ...]] = {
+Optimizer = Literal["sgd", "adam"]
+RATES: dict[Optimizer, tuple[float, ...]] = {
     "sgd": (1e-3, 1e-2, 1e-1, 1.0),
     "adam": (3e-4, 1e-3, 3e-3, 1e-2),
 }
-MOMENTS: dict[Optimiser, int] = {"sgd": 1, "adam": 2}  # tensors that it keeps for each weight
+MOMENTS: dict[Optimizer, int] = {"sgd": 1, "adam": 2}  # tensors that it keeps for each weight
 
 
 class RateRun(Turn):
     """Training of a copy at one rate, which can go on."""
 
-    def __init__(self, optimiser: Optimiser, rate: float, suits: Callable[[Tensor], None]) -> None:
-        super().__init__(lambda parameters: optimiser_of(parameters, optimiser, rate))
+    def __init__(self, optimizer: Optimizer, rate: float, suits: Callable[[Tensor], None]) -> None:
+        super().__init__(lambda parameters: optimizer_of(parameters, optimizer, rate))
         self._suits = suits  # raises unless the targets suit the first output
         self.rate = rate
         self.batches: Iterator[tuple[Batch, Any]] | None = None
@@ -624,16 +624,16 @@ class RateRun(Turn):
         for group in self.by.param_groups:
             for p in group["params"]:
                 if p.grad is not None and p.grad.layout != p.layout == torch.strided:
-                    p.grad = p.grad.to_dense()  # which plain optimisers want
+                    p.grad = p.grad.to_dense()  # which plain optimizers want
         self.by.step()
 
 
-def optimiser_of(
-    parameters: Sequence[nn.Parameter], optimiser: Optimiser, rate: float
+def optimizer_of(
+    parameters: Sequence[nn.Parameter], optimizer: Optimizer, rate: float
 ) -> torch.optim.Optimizer:
     """Adam, or SGD with momentum 0.9: what is meant by plain training."""
     plain = all(p.is_floating_point() for p in parameters)  # fused steps take no complex numbers
-    if optimiser == "adam":
+    if optimizer == "adam":
         return torch.optim.Adam(parameters, lr=rate, fused=plain)
     return torch.optim.SGD(parameters, lr=rate, momentum=0.9, fused=plain)
 

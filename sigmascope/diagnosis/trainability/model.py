@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float64
 from torch import Tensor, nn
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis.trainability.copies import Optimiser
+from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.short_runs import MOST, probe
 from sigmascope.gate import Budget, Mark, Refusal, write_text
 from sigmascope.probes.execution import as_found, in_words
@@ -144,7 +144,7 @@ def trainability(
     *,
     targets: Tensor,
     loss: Loss,
-    optimiser: Optimiser = "adam",
+    optimizer: Optimizer = "adam",
     by: TrainabilityModel | None = None,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
@@ -162,7 +162,7 @@ def trainability(
         batch: Samples of the data; 256 of them are used.
         targets: Theirs: classes, or values.
         loss: What training minimises.
-        optimiser: Heavy-ball SGD or Adam, whose learning rate will be tuned.
+        optimizer: Heavy-ball SGD or Adam, whose learning rate will be tuned.
         by: Another model, from `fit_trainability`.
         batch_dim: Where the batch has its samples.
         generator: Chooses samples where there are more.
@@ -183,7 +183,7 @@ def trainability(
     what a step computes, and for models of more than 1 MiB up to nine times in temporary files.
     """
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
-    how: Any = {"optimiser": optimiser, "batch_dim": batch_dim, "budget": budget}
+    how: Any = {"optimizer": optimizer, "batch_dim": batch_dim, "budget": budget}
     with as_found(loss):
         found = probe(model, batch, targets=targets, loss=loss, **how)
     return (by or default_model()).probability(found.features())
@@ -223,7 +223,7 @@ def foretold(
     *,
     targets: Any = None,
     loss: Loss | None = None,
-    optimiser: Optimiser = "adam",
+    optimizer: Optimizer = "adam",
     batch_dim: int = 0,
     budget: Budget | float | None = Budget.USUAL,
 ) -> Profile:
@@ -238,7 +238,7 @@ def foretold(
         batch: What was measured.
         targets: Its targets.
         loss: What training minimises.
-        optimiser: As for `trainability`.
+        optimizer: As for `trainability`.
         batch_dim: Where the batch has its samples.
         budget: As for `trainability`; past it the probability is left out, which is said too.
 
@@ -247,7 +247,7 @@ def foretold(
     try:
         if loss is None or not isinstance(targets, Tensor):
             raise Refusal("no targets and loss were given")
-        how: Any = {"optimiser": optimiser, "batch_dim": batch_dim, "budget": budget}
+        how: Any = {"optimizer": optimizer, "batch_dim": batch_dim, "budget": budget}
         estimate = trainability(model, batch, targets=targets, loss=loss, **how)
     except Exception as error:  # noqa: BLE001 (a training step may fail in every way)
         return not_foretold(profile, in_words(error))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from sigmascope.diagnosis.trainability.copies import (
     MOMENTS,
     RATES,
-    Optimiser,
+    Optimizer,
     Pace,
     RateRun,
     Turns,
@@ -42,7 +42,7 @@ def probe(
     *,
     targets: Any,
     loss: Loss,
-    optimiser: Optimiser = "adam",
+    optimizer: Optimizer = "adam",
     rates: Sequence[float] | None = None,
     batch_dim: int = 0,
     budget: Budget | float | None = None,
@@ -62,8 +62,8 @@ def probe(
         batch: Up to 256 samples.
         targets: Theirs.
         loss: What is minimised.
-        optimiser: Heavy-ball SGD or Adam.
-        rates: Learning rates to try; the usual four of the optimiser if not given.
+        optimizer: Heavy-ball SGD or Adam.
+        rates: Learning rates to try; the usual four of the optimizer if not given.
         batch_dim: Where the batch has its samples.
         budget: Seconds that it may take, kept to within a step; None for as long as it takes.
 
@@ -80,7 +80,7 @@ def probe(
         batch,
         targets=targets,
         loss=loss,
-        optimiser=optimiser,
+        optimizer=optimizer,
         rates=rates,
         batch_dim=batch_dim,
         budget=budget,
@@ -101,7 +101,7 @@ class Probing:
 
     Copies take turns. Of a small model all stay in memory; of a larger one that whose turn it is,
     and the others wait in temporary files (`parked`), so that at most the copy's weights, their
-    gradients, the one or two moments of the optimiser and what holds the model still (`still`) are
+    gradients, the one or two moments of the optimizer and what holds the model still (`still`) are
     there beside the model: five times the bytes of its parameters. Nothing is computed twice, and
     every reading has the bits that it would have if all were there at once.
 
@@ -117,7 +117,7 @@ class Probing:
         *,
         targets: Any,
         loss: Loss,
-        optimiser: Optimiser = "adam",
+        optimizer: Optimizer = "adam",
         rates: Sequence[float] | None = None,
         batch_dim: int = 0,
         budget: Budget | float | None = None,
@@ -125,13 +125,13 @@ class Probing:
         what: str = WHAT,
         among: int = 1,
     ) -> None:
-        count = _require(batch, targets, optimiser, rates, batch_dim)
+        count = _require(batch, targets, optimizer, rates, batch_dim)
         ready, targets = prepared(model, batch), beside(model, targets)
         targets = targets.clone() if isinstance(targets, Tensor) else targets
         self.model, self.loss, self.passes = model, loss, 0
         suits = lambda out: require_task(out, targets, loss, count=count, batch_dim=batch_dim)
-        self.runs = [RateRun(optimiser, rate, suits) for rate in rates or RATES[optimiser]]
-        self._turns = Turns(model, len(self.runs), MOMENTS[optimiser])
+        self.runs = [RateRun(optimizer, rate, suits) for rate in rates or RATES[optimizer]]
+        self._turns = Turns(model, len(self.runs), MOMENTS[optimizer])
         self.pace = Pace(Budget.of(budget), what, rounds, self._turns.words, among)
         with self.pace.budget.counting(), still(model):
             self.data = minibatches(model, ready, targets, loss, count=count, batch_dim=batch_dim)
@@ -209,11 +209,11 @@ class Probing:
 
 
 def _require(
-    batch: Batch, targets: Any, optimiser: str, rates: Sequence[float] | None, batch_dim: int
+    batch: Batch, targets: Any, optimizer: str, rates: Sequence[float] | None, batch_dim: int
 ) -> int:
     """How many samples there are, of a probe that can be made."""
-    if optimiser not in RATES:
-        raise Refusal(f"`optimiser` must be one of {', '.join(RATES)}, got {optimiser!r}.")
+    if optimizer not in RATES:
+        raise Refusal(f"`optimizer` must be one of {', '.join(RATES)}, got {optimizer!r}.")
     if rates is not None and not (len(rates) and all(0 < r < math.inf for r in rates)):
         raise Refusal(f"`rates` must be one or more finite numbers above 0, got {rates!r}.")
     count = sample_count(batch, batch_dim=batch_dim)

@@ -49,7 +49,7 @@ def training_items(
     Args:
         model: At its initial weights; left as it is.
         data: Samples at hand.
-        recipe: The user's optimiser.
+        recipe: The user's optimizer.
         planned: Steps that the user means to make; None if it is not known.
         clip: Norm to which gradients are clipped.
         ends: The least losses of all outputs and of a constant; searched for if not given.
@@ -128,8 +128,8 @@ def _readings(trials: Trials, data: TrainingSamples, planned: int | None) -> Ite
 
 
 def _handed_over(run: TrainingRun) -> tuple[int, int]:
-    """Parameters that require gradients: those that the optimiser holds, and the others."""
-    held = {id(p) for g in run.optimiser.param_groups for p in g["params"]}
+    """Parameters that require gradients: those that the optimizer holds, and the others."""
+    held = {id(p) for g in run.optimizer.param_groups for p in g["params"]}
     trained = [id(p) in held for p in run.model.parameters() if p.requires_grad]
     return sum(trained), len(trained) - sum(trained)
 

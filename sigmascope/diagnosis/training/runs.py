@@ -30,7 +30,7 @@ WINDOW = 5  # steps over which a loss is smoothed, at least
 
 
 class StepFailed(Exception):
-    """A training step of the user's raised: the model, the loss, its derivative or the optimiser.
+    """A training step of the user's raised: the model, the loss, its derivative or the optimizer.
 
     What else goes wrong in a trial is a limit of this package, and is told as that.
     """
@@ -103,7 +103,7 @@ class TrainingRun:
     """Training of a copy at some settings.
 
     Attributes:
-        recipe: Makes the optimiser.
+        recipe: Makes the optimizer.
         size: Samples in a step.
         losses: Before every step.
         finite: Whether every loss was.
@@ -122,8 +122,8 @@ class TrainingRun:
 
     def rest(self) -> None:
         """No step will follow: what only steps need is let go, gradients and moments."""
-        self.optimiser.zero_grad()
-        self.optimiser.state.clear()
+        self.optimizer.zero_grad()
+        self.optimizer.state.clear()
 
     def forget(self) -> None:
         """Nothing but the losses will be asked for: the copy is let go too."""
@@ -135,7 +135,7 @@ class TrainingRun:
         return len(self.losses)
 
     @property
-    def optimiser(self) -> torch.optim.Optimizer:
+    def optimizer(self) -> torch.optim.Optimizer:
         """Of the copy."""
         if self._by is None:
             self._by = self.recipe.make(self.model)
@@ -160,27 +160,27 @@ class TrainingRun:
 
     @property
     def evaluations(self) -> int:
-        """Of the loss in a step, at most: one, but of optimisers that search along a line."""
-        group = self.optimiser.param_groups[0]
+        """Of the loss in a step, at most: one, but of optimizers that search along a line."""
+        group = self.optimizer.param_groups[0]
         return int(group.get("max_iter", 1)) if self._searches else 1
 
     @property
     def _searches(self) -> bool:
-        """Whether the optimiser evaluates the loss itself, as LBFGS does."""
-        closure = inspect.signature(self.optimiser.step).parameters.get("closure")
+        """Whether the optimizer evaluates the loss itself, as LBFGS does."""
+        closure = inspect.signature(self.optimizer.step).parameters.get("closure")
         return closure is not None and closure.default is closure.empty
 
     def _step(self, loss: Loss, batch: Batch, targets: Tensor) -> None:
         value = self._evaluated(loss, batch, targets)
         if self.finite:
             self.losses.append(value.item())
-            step: Any = self.optimiser.step
+            step: Any = self.optimizer.step
             with users_own():
                 step(*(partial(self._evaluated, loss, batch, targets),) if self._searches else ())
 
     def _evaluated(self, loss: Loss, batch: Batch, targets: Tensor) -> Tensor:
-        """The loss, whose gradients are made as the optimiser wants them."""
-        self.optimiser.zero_grad()
+        """The loss, whose gradients are made as the optimizer wants them."""
+        self.optimizer.zero_grad()
         with users_own():
             value = loss(as_tensor(run(self.model, batch))[0], targets)
         if not value.requires_grad:

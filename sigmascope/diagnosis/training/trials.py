@@ -1,4 +1,4 @@
-"""The user's run and those beside it: other rates, another optimiser, smaller batches."""
+"""The user's run and those beside it: other rates, another optimizer, smaller batches."""
 
 import math
 from collections.abc import Iterator
@@ -176,7 +176,7 @@ def tried(
     _changed(bench, trials, recipe, fewer)
     beside = (*_far(recipe, trials), *_elsewhere(model, data, recipe, clip))
     for form, other, size in beside:
-        with suppress(Exception):  # another optimiser may take no such gradients: it tells nothing
+        with suppress(Exception):  # another optimizer may take no such gradients: it tells nothing
             bench.beside(trials, form, other, size, fewer * data.size // size)
     return replace(trials, scale=_reached(trials, room)) if open_ended else trials
 
@@ -225,7 +225,7 @@ def _changed(bench: "_Bench", trials: Trials, recipe: Recipe, steps: int) -> Non
         lasting = LongMemory().apply(model, data.batch)
         bench.beside(trials, REMEMBERING, recipe, data.size, steps, model=lasting)
     if any(not p.requires_grad and p.is_floating_point() for p in model.parameters()):
-        with suppress(Exception):  # an optimiser of some parameters may hold no others
+        with suppress(Exception):  # an optimizer of some parameters may hold no others
             thawed = duplicate(model).requires_grad_()
             bench.beside(trials, UNFROZEN, recipe.of_all(), data.size, steps, model=thawed)
     if trials.loose:
@@ -436,7 +436,7 @@ def at_usual(recipe: Recipe) -> Recipe:
 def _elsewhere(
     model: nn.Module, data: TrainingSamples, recipe: Recipe, clip: float | None
 ) -> Iterator[tuple[str, Recipe, int]]:
-    """Another family of optimisers at its usual rate, and smaller batches where there are few."""
+    """Another family of optimizers at its usual rate, and smaller batches where there are few."""
     group = recipe.make(duplicate(model)).param_groups[0]
     if group.get("weight_decay", 0.0) > DECAY:
         yield DECAYLESS, recipe.having(weight_decay=0.0), data.size

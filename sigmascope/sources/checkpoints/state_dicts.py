@@ -59,7 +59,7 @@ def state_dict(content: Any, location: str) -> StateDict:
     """Every array of a file by its name, and all that is none.
 
     Weights that are kept under `state_dict`, `model` and the like are found; what lies beside them
-    is left out, one entry for each key, as is the state of an optimiser.
+    is left out, one entry for each key, as is the state of an optimizer.
 
     Args:
         content: What the file holds.
@@ -75,12 +75,12 @@ def state_dict(content: Any, location: str) -> StateDict:
             f"`{printable(location)}` must hold a state dict (names and tensors), got "
             f"{kind(content)}: save `model.state_dict()`."
         )
-    if _is_optimiser(content):
+    if _is_optimizer(content):
         raise Refusal(
-            f"`{printable(location)}` must hold weights, got the state of an optimiser: name the "
+            f"`{printable(location)}` must hold weights, got the state of an optimizer: name the "
             "file of `model.state_dict()`."
         )
-    holds = lambda value: isinstance(value, Mapping) and value and not _is_optimiser(value)
+    holds = lambda value: isinstance(value, Mapping) and value and not _is_optimizer(value)
     holder = next((k for k in HOLDERS if holds(content.get(k))), "")
     found = StateDict({}, [], [], holder)
     seen: set[int] = set()
@@ -101,8 +101,8 @@ def state_dict(content: Any, location: str) -> StateDict:
             why = f"Not a tensor but {kind(value)}."
             if isinstance(value, Note) and value.name in ODD:
                 why = f"No array of numbers, but {ODD[value.name]}."
-        elif _is_optimiser(value):
-            why = "The state of an optimiser, not weights."
+        elif _is_optimizer(value):
+            why = "The state of an optimizer, not weights."
         elif id(value) in seen or depth > DEEPEST:
             why = "A mapping that is in the file under another name, or too deep."
         else:
@@ -142,7 +142,7 @@ def key_of(key: Any) -> str:
     return str(key) if isinstance(key, int) and abs(key) < 1 << 64 else kind(key)
 
 
-def _is_optimiser(value: Any) -> bool:
+def _is_optimizer(value: Any) -> bool:
     """Whether a value is what `torch.optim.Optimizer.state_dict` gives, whatever its key."""
     return (
         isinstance(value, Mapping)

@@ -86,13 +86,13 @@ def settle(
                 "these samples out, or fill the values."
             )
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimiser = torch.optim.Adam(parameters, lr=rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=1e-6)
+    optimizer = torch.optim.Adam(parameters, lr=rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps, eta_min=1e-6)
     cost = torch.zeros(())
     with _flushing():
         for chosen in islice(_batches(len(inputs), batch_size, generator), steps):
             x, y = inputs[chosen], targets[chosen]
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             penalty = sum((p.square().sum() for p in parameters), torch.zeros(()))
             # mean squared error of outputs and targets of one shape, neither spread over the other
             output = model(x)
@@ -103,7 +103,7 @@ def settle(
                 )
             cost = (output - y).square().mean() + ridge * penalty
             cost.backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
     if not bool(cost.isfinite()):
         raise Refusal(

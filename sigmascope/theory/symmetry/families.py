@@ -331,7 +331,7 @@ def _learnable(model: nn.Module) -> dict[str, nn.Parameter]:
     if not trained:
         raise Refusal(
             "`model` must have parameters that are trained, got none that need a gradient. "
-            "Call requires_grad_() on those that the optimiser changes."
+            "Call requires_grad_() on those that the optimizer changes."
         )
     require_real(trained, "What is conserved")
     return trained

@@ -603,7 +603,7 @@ RULES: tuple[AlarmRule, ...] = (
         "weights are 3 times as large as usual while the loss rises",
         "warning", frozenset({q.FROBENIUS_NORM}),
         "Andriushchenko et al. 2023, Sec. 2",
-        ("Lower the learning rate, or look at what changes these weights besides the optimiser.",),
+        ("Lower the learning rate, or look at what changes these weights besides the optimizer.",),
         quantity=q.FROBENIUS_NORM, up=True, usual=3.0, score=5.0, patience=1,
         words="the weights are {times} times as large as usual, and the loss rises",
     ),
@@ -623,7 +623,7 @@ RULES: tuple[AlarmRule, ...] = (
         "at once",
         "warning", frozenset({q.UPDATE_NORM, q.RATE}),
         "arithmetic",
-        ("Look at the learning rate's schedule and at what the optimiser is handed.",),
+        ("Look at the learning rate's schedule and at what the optimizer is handed.",),
     ),
     PlasticityLoss(
         "plasticity-loss",

@@ -58,7 +58,7 @@ class _Pair:
 class Balances(Probe):
     """Imbalance of neighbouring layers that decay at different speeds, and how much decay moved it.
 
-    Nothing is read of layers that decay alike, and nothing of an optimiser whose decay is not known
+    Nothing is read of layers that decay alike, and nothing of an optimizer whose decay is not known
     here: balances that Adam's steps move are none of this.
 
     Args:

@@ -21,7 +21,7 @@ Sharing = Generator[Tensor, Tensor, None]
 class Probe(ABC):
     """Something that is read at one step now and then.
 
-    A probe is opened before a step, told when gradients are there and when the optimiser has
+    A probe is opened before a step, told when gradients are there and when the optimizer has
     stepped, asked for its part of what is summed over processes, and read from the sum. Only the
     first process reads. None sends anything to another process by itself, but behind a `yield` of
     `agree`, where all are known to have come: one that failed elsewhere would wait for ever.
@@ -110,10 +110,10 @@ class Probe(ABC):
         """The step that follows is read."""
 
     def before(self, optimizer: Optimizer) -> None:  # noqa: B027 (most need not)
-        """Gradients are there, and this optimiser has not stepped."""
+        """Gradients are there, and this optimizer has not stepped."""
 
     def stepped(self, optimizer: Optimizer) -> None:  # noqa: B027 (most need not)
-        """This optimiser has stepped."""
+        """This optimizer has stepped."""
 
     def agree(self) -> Sharing:
         """What all processes must know before they can hand in parts that fit.

@@ -19,7 +19,7 @@ from sigmascope.watching.processes import Processes, added_up, is_partial, part,
 # Squared norms of all trained parameters at once, and of whatever has their shapes.
 #
 # Whatever one layer costs in Python is paid for every layer at every look, so that all parameters
-# of an optimiser go through one call of torch, in groups of one precision.
+# of an optimizer go through one call of torch, in groups of one precision.
 
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -29,7 +29,7 @@ FOREACH: Any = torch  # its fused operations on lists have no public names
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Parameters of one optimiser whose squares are added up in one precision."""
+    """Parameters of one optimizer whose squares are added up in one precision."""
 
     at: list[int]
     dtype: torch.dtype
@@ -68,7 +68,7 @@ class Squares:
     def add(
         self, out: Tensor, optimizer: Optimizer, tensors: Callable[[int], Tensor | None]
     ) -> None:
-        """Put squared norms into `out`, those of an optimiser's parameters that have a tensor."""
+        """Put squared norms into `out`, those of an optimizer's parameters that have a tensor."""
         for group in self._groups.get(optimizer, ()):
             found = {i: t for i in group.at if (t := tensors(i)) is not None}
             if len(found) == len(self.sizes):
@@ -92,7 +92,7 @@ class Squares:
         return found
 
     def of(self, optimizer: Optimizer) -> list[int]:
-        """The numbers of an optimiser's parameters."""
+        """The numbers of an optimizer's parameters."""
         return [i for group in self._groups.get(optimizer, ()) for i in group.at]
 
     def _grouped(self, optimizer: Optimizer) -> list[_Group]:
@@ -133,7 +133,7 @@ COPIED = 2**24  # entries whose values before a step are kept at once
 class Gradients(Probe):
     """Norm of the gradient of every trained layer, and the learning rates.
 
-    The gradient is what the optimiser is handed: accumulated, clipped, and without the scale of a
+    The gradient is what the optimizer is handed: accumulated, clipped, and without the scale of a
     gradient scaler.
 
     Args:
@@ -298,7 +298,7 @@ KEPT = 64  # losses since the last look, at most
 class Losses(Probe):
     """The last loss and the largest since the last look, in the mean over processes.
 
-    A look is taken within a step of the optimiser, where its own loss is not handed in yet: each
+    A look is taken within a step of the optimizer, where its own loss is not handed in yet: each
     goes with the step that it is of.
     """
 

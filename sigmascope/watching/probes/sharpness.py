@@ -18,7 +18,7 @@ from sigmascope.watching.parameters import Place
 from sigmascope.watching.probes.base import Found, Probe, nothing
 
 # ------------------------------------------------------------------------------
-# Learning rates as optimisers apply them: per coordinate, and what momentum makes of them.
+# Learning rates as optimizers apply them: per coordinate, and what momentum makes of them.
 #
 # A step of plain descent on a quadratic grows where the rate is above `2 / λ`. With heavy-ball
 # momentum `β` that is `2 (1 + β) / λ`; Adam's averaged gradient makes it `2 (1 + β₁) / ((1 - β₁)
@@ -43,7 +43,7 @@ class Rate:
 
 
 def rate_of(optimizer: Optimizer, group: dict[str, Any], parameter: Tensor) -> Rate | None:
-    """The rate of a parameter; None of an optimiser whose steps are not known here.
+    """The rate of a parameter; None of an optimizer whose steps are not known here.
 
     Args:
         optimizer: Of torch.

@@ -11,11 +11,11 @@ def trained():
     data = sources.open_data("digits", samples=1500)
     g = torch.Generator().manual_seed(0)
     model = mlp(inputs=64, outputs=10, depth=3, width=96, generator=g)
-    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     x, y = data.inputs.float(), data.targets
     for _ in range(200):
         rows = torch.randint(1000, (64,), generator=g)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         F.cross_entropy(model(x[rows]), y[rows]).backward()
-        optimiser.step()
+        optimizer.step()
     return model, x, y

@@ -60,11 +60,11 @@ def test_rates(finding, name, times, kind):
     assert change.patch == (f"lr={0.2 * times:.3g}  # in place of 0.2",)
 
 
-def test_epochs_batches_and_optimisers():
+def test_epochs_batches_and_optimizers():
     whole = program(network())
     assert changed("few-steps", "more-epochs", whole).program.epochs == 30
     assert changed("large-batch", "smaller-batch", whole).program.batch_size == 2
-    other = changed("other-optimiser", "other-optimiser", whole)
+    other = changed("other-optimizer", "other-optimizer", whole)
     assert other.program.recipe().says() == "adam at 0.001"
     assert other.patch == ("optimizer = torch.optim.Adam(model.parameters(), lr=0.001)",)
 
@@ -133,7 +133,7 @@ def test_what_is_meant_for_a_finding_comes_the_surest_first():
 
 @pytest.mark.parametrize("name", ["Adam", "SGD", "RMSprop"])
 @pytest.mark.parametrize("held", ["the last layer", "another model"])
-def test_an_optimiser_of_all_parameters(name, held):
+def test_an_optimizer_of_all_parameters(name, held):
     torch.manual_seed(0)
     model, old = (nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)) for _ in range(2))
     kind = getattr(torch.optim, name)
@@ -141,7 +141,7 @@ def test_an_optimiser_of_all_parameters(name, held):
     options = {"lr": 0.02, "weight_decay": 0.1}
     program = Program(model, (torch.ones(8, 3), torch.zeros(8)), None, kind(some, **options))
     known = opened(program, samples=8)
-    finding = "untrained-weights" if held == "the last layer" else "foreign-optimiser"
+    finding = "untrained-weights" if held == "the last layer" else "foreign-optimizer"
     (change,) = (make(program, known) for _, make in changes_for(of_kind(finding)))
     made = change.program.recipe().make(change.program.model)
     mine = {id(p) for p in change.program.model.parameters()}

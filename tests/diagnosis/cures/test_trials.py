@@ -45,7 +45,7 @@ def test_a_cure_that_there_is_no_time_for_is_declined():
 
 def test_a_rate_is_lowered():
     found = best(network(), CLASSES, "cross_entropy", optimizer="sgd", lr=1e3)
-    assert "rate" in found.tried[0].name or "optimiser" in found.tried[0].name
+    assert "rate" in found.tried[0].name or "optimizer" in found.tried[0].name
     assert found.tried[0].after > 0.8
 
 
@@ -73,8 +73,8 @@ def test_the_model_is_left_as_it_is():
     assert isinstance(model[3], nn.Softmax)
 
 
-def test_without_an_optimiser_it_is_refused():
-    with pytest.raises(Refusal, match="name an optimiser"):
+def test_without_an_optimizer_it_is_refused():
+    with pytest.raises(Refusal, match="name an optimizer"):
         cured(ss.Program(network(), (X, CLASSES)))
 
 

@@ -112,10 +112,10 @@ def test_a_softmax_in_the_step_is_found(module):
     assert "softmax-in-the-loss" in names
 
 
-def test_without_an_optimiser_it_is_refused(module):
+def test_without_an_optimizer_it_is_refused(module):
     class Without(module):
         def configure_optimizers(self):
             return []
 
-    with pytest.raises(Refusal, match="must give an optimiser"):
+    with pytest.raises(Refusal, match="must give an optimizer"):
         program_of((Without(READ["as it is"]), data()))

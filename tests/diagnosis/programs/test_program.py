@@ -21,7 +21,7 @@ class Mine:
     model: object = MODEL
     data: object = (X, Y)
     loss: str = "mse"
-    optimiser: str = "sgd"
+    optimizer: str = "sgd"
     learning_rate: float = 0.3
     batch: int = 8
     epochs: int = 4
@@ -45,7 +45,7 @@ def test_ways_to_say_the_same(made):
     assert program.planned(40, 8) == 20
 
 
-def test_momentum_goes_to_the_optimiser():
+def test_momentum_goes_to_the_optimizer():
     made = {"model": MODEL, "data": X, "optimizer": "sgd", "lr": 1, "momentum": 0.9}
     assert program_of(made).recipe().says() == "sgd at 1, momentum 0.9"
 

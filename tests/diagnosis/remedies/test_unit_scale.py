@@ -110,7 +110,7 @@ def test_two_in_turn_are_better_than_either():
     model = nn.Sequential(*layers, nn.Linear(64, 10))
     for p in model.parameters():
         p.data.mul_(0.1)
-    options = {"targets": data.targets, "loss": F.cross_entropy, "optimiser": "sgd"}
+    options = {"targets": data.targets, "loss": F.cross_entropy, "optimizer": "sgd"}
     chance = lambda m: diagnosis.trainability.trainability(m, x, **options).value
     both = diagnosis.remedies.remedy("standardise-inputs+unit-scale")
     assert both.name == "standardise-inputs+unit-scale"

@@ -69,11 +69,11 @@ def test_silent_on_a_residual_network():
 
 def test_silent_on_a_trained_network(digits):
     model = network(3)
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(60):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         F.cross_entropy(model(digits.inputs), digits.targets).backward()
-        optimiser.step()
+        optimizer.step()
     assert told(model, digits) == {}
 
 
@@ -310,7 +310,7 @@ def test_a_model_alone_says_what_it_lacks():
     silent = needs(survey.profile(three_classes(), X))
     assert silent["task"] == "no targets and loss were given that could be compared"
     assert silent["gradients"] == "no targets and loss were given"
-    assert silent["training"] == "no optimiser was given"
+    assert silent["training"] == "no optimizer was given"
     assert silent["balances"] == "the view `balances` was not asked for"
     assert {"representations", "features", "setup", "weights"}.isdisjoint(silent)
 
@@ -329,7 +329,7 @@ def test_targets_that_do_not_fit_are_the_reason():
 def test_the_text_names_them():
     text = report.text(survey.profile(three_classes(), X))
     count = sum(rule.reads == "training" for rule in RULES)
-    says = f"{count} rules on how the program trains could not speak: no optimiser was given"
+    says = f"{count} rules on how the program trains could not speak: no optimizer was given"
     assert says in " ".join(text.split())
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sigmascope.diagnosis.rules.steps import (
     failing_training,
-    foreign_optimiser,
+    foreign_optimizer,
     untrained_weights,
 )
 from sigmascope.records import Profile, Skipped
@@ -13,7 +13,7 @@ from tests.diagnosis.readings import reading, said
 PLANNED = "as planned"
 
 
-def test_weights_that_the_optimiser_lacks():
+def test_weights_that_the_optimizer_lacks():
     fact = reading("weights left out", 2, "(training)", "training", PLANNED)
     assert said(untrained_weights, fact) == {"untrained-weights": "warning"}
     assert said(untrained_weights) == {}
@@ -30,10 +30,10 @@ def test_steps_that_raise():
     assert [*failing_training(without)] == []
 
 
-def test_an_optimiser_of_another_model():
+def test_an_optimizer_of_another_model():
     lacks = reading("weights left out", 4, "(training)", "training", PLANNED)
     held = lambda count: reading("weights held", count, "(training)", "training", PLANNED)
-    assert said(foreign_optimiser, lacks, held(0)) == {"foreign-optimiser": "error"}
+    assert said(foreign_optimizer, lacks, held(0)) == {"foreign-optimizer": "error"}
     assert said(untrained_weights, lacks, held(1)) == {"untrained-weights": "warning"}
 
 

@@ -9,7 +9,7 @@ from sigmascope.diagnosis.rules.training import (
     few_steps,
     large_batch,
     left_words,
-    other_optimiser,
+    other_optimizer,
     rate_too_high,
     rate_too_low,
     strong_options,
@@ -20,7 +20,7 @@ from sigmascope.diagnosis.rules.training import (
 from sigmascope.records import Estimate
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
 
-PLANNED, OTHER, BATCH = "as planned", "other optimiser", "smaller batch"
+PLANNED, OTHER, BATCH = "as planned", "other optimizer", "smaller batch"
 
 
 def runs(left, *others, fall=0.0, steps=200, planned=None):
@@ -122,7 +122,7 @@ def test_the_usual_rate_counts_on_its_side(side):
         f"rate-too-{'high' if side == 'lower' else 'low'}": "warning"
     }
     assert said(other, *runs(1.0, there, planned=200)) == {}
-    assert said(other_optimiser, *runs(1.0, there, (OTHER, 0.3, 1.0))) == {}
+    assert said(other_optimizer, *runs(1.0, there, (OTHER, 0.3, 1.0))) == {}
 
 
 def test_a_rate_at_which_nothing_holds():
@@ -150,13 +150,13 @@ def test_a_plan_that_ends_too_soon(left, fall, planned, speaks):
     assert bool(said(few_steps, *runs(left, fall=fall, planned=planned))) is speaks
 
 
-def test_another_optimiser():
+def test_another_optimizer():
     other = (OTHER, 0.4, 1.0)
-    assert said(other_optimiser, *runs(0.9, other)) == {"other-optimiser": "warning"}
-    assert said(other_optimiser, *runs(0.9, other, ("rate x 0.1", 0.7, 1.0))) == {}
-    assert said(other_optimiser, *runs(0.9, (OTHER, 0.5 * ABOVE, 1.0))) == {}
-    assert said(other_optimiser, *runs(0.8 * BELOW, other)) == {}
-    assert said(other_optimiser, *runs(0.9, other, fall=0.2)) == {}
+    assert said(other_optimizer, *runs(0.9, other)) == {"other-optimizer": "warning"}
+    assert said(other_optimizer, *runs(0.9, other, ("rate x 0.1", 0.7, 1.0))) == {}
+    assert said(other_optimizer, *runs(0.9, (OTHER, 0.5 * ABOVE, 1.0))) == {}
+    assert said(other_optimizer, *runs(0.8 * BELOW, other)) == {}
+    assert said(other_optimizer, *runs(0.9, other, fall=0.2)) == {}
 
 
 def test_batches_that_are_too_large():
@@ -242,7 +242,7 @@ def test_whether_it_trains():
     assert not trains(profile())
 
 
-@pytest.mark.parametrize("rule", [rate_too_high, rate_too_low, few_steps, other_optimiser, stuck])
+@pytest.mark.parametrize("rule", [rate_too_high, rate_too_low, few_steps, other_optimizer, stuck])
 def test_without_training_all_are_silent(rule):
     assert said(rule, reading("loss of probabilities", 1.0, "(loss)", "setup")) == {}
 

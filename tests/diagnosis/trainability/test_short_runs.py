@@ -29,9 +29,9 @@ def probed(model, data, **options):
     return probe(model, data.inputs, targets=data.targets, loss=F.cross_entropy, **options)
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-def test_a_shallow_network_comes_further_than_a_dead_one(digits, optimiser):
-    good, bad = (probed(mlp(d), digits, optimiser=optimiser) for d in (2, 32))
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_shallow_network_comes_further_than_a_dead_one(digits, optimizer):
+    good, bad = (probed(mlp(d), digits, optimizer=optimizer) for d in (2, 32))
     assert good.curves[0].progress > -0.5 > -4 > bad.curves[0].progress
     assert good.features()["reached"] > 0 > -3 > bad.features()["reached"]
     assert good.constant == pytest.approx(math.log(10), abs=0.02)
@@ -136,7 +136,7 @@ def test_rates_that_overflow_are_left(digits):
     model = mlp(3)
     for p in model.parameters():
         p.data.mul_(300)
-    found = probed(model, digits, optimiser="sgd")
+    found = probed(model, digits, optimizer="sgd")
     assert not all(c.finite for c in found.curves)
     assert [c.progress for c in found.curves] == sorted(
         (c.progress for c in found.curves), reverse=True

@@ -92,15 +92,15 @@ def test_long_names_are_refused():
 
 def adam():
     model = torch.nn.Linear(3, 2)
-    optimiser = torch.optim.Adam(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 3)).sum().backward()
-    optimiser.step()
-    return optimiser.state_dict()
+    optimizer.step()
+    return optimizer.state_dict()
 
 
 @pytest.mark.parametrize("key", ["opt_G", "optimizer", "state", "model_ema_opt", "model"])
 @pytest.mark.parametrize("old", [False, True])
-def test_the_state_of_an_optimiser_is_no_weight_whatever_its_name(tmp_path, key, old):
+def test_the_state_of_an_optimizer_is_no_weight_whatever_its_name(tmp_path, key, old):
     content = {"gen": {"w": torch.eye(2)}, key: adam(), "list": [adam(), torch.eye(3)]}
     torch.save(content, tmp_path / "a.pt", _use_new_zipfile_serialization=not old)
     found = open_checkpoint(tmp_path / "a.pt")
@@ -110,7 +110,7 @@ def test_the_state_of_an_optimiser_is_no_weight_whatever_its_name(tmp_path, key,
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_a_file_of_nothing_but_an_optimiser_is_refused(tmp_path, old):
+def test_a_file_of_nothing_but_an_optimizer_is_refused(tmp_path, old):
     torch.save(adam(), tmp_path / "a.pt", _use_new_zipfile_serialization=not old)
-    with pytest.raises(Refusal, match=r"the state of an optimiser: name the file of `model"):
+    with pytest.raises(Refusal, match=r"the state of an optimizer: name the file of `model"):
         open_checkpoint(tmp_path / "a.pt")

@@ -64,7 +64,7 @@ def test_runs_of_one_seed_are_the_same_until_they_are_not(tmp_path):
 
 
 def test_what_never_varies_parts_at_once(tmp_path):
-    rate = lambda value: [(s, [reading("(optimiser)", "learning rate", value)]) for s in range(5)]
+    rate = lambda value: [(s, [reading("(optimizer)", "learning rate", value)]) for s in range(5)]
     a, b = filed(tmp_path / "a.run", rate(0.1)), filed(tmp_path / "b.run", rate(0.05))
     (parted,) = parting(a, b).parted
     assert (parted.step, parted.seen, parted.times) == (0, 1, math.inf)

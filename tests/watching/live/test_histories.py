@@ -41,7 +41,7 @@ def test_a_state_says_what_there_is(tmp_path):
     found = told(made(tmp_path / "a.run"))
     state = json.loads(json.dumps(found.state(), allow_nan=False))
     assert (state["name"], state["step"]) == ("a.run", 59)
-    assert state["about"] == {"optimiser": "AdamW"}
+    assert state["about"] == {"optimizer": "AdamW"}
     panels = {p["quantity"]: p["rows"] for p in state["panels"]}
     assert panels == {"loss": 60, "gradient norm": 60 * len(SITES), "watched share": 60}
     assert [state["depths"][state["sites"].index(s)] for s in SITES] == [*range(len(SITES))]

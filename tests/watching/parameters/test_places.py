@@ -18,7 +18,7 @@ def test_places_are_modules_with_trained_parameters_in_the_order_of_the_model():
     assert [len(p.parameters) for p in found] == [2, 2]
 
 
-def test_each_place_knows_its_optimiser_and_frozen_ones_have_none():
+def test_each_place_knows_its_optimizer_and_frozen_ones_have_none():
     model = stack(3, 4, 4, 2)
     one = torch.optim.SGD(model[0].parameters(), lr=0.1)
     other = torch.optim.Adam(model[4].parameters())
@@ -32,7 +32,7 @@ def test_parameters_of_the_model_itself_are_at_the_model():
     assert [p.site for p in found] == [WHOLE]
 
 
-def test_an_optimiser_of_another_model_is_refused():
+def test_an_optimizer_of_another_model_is_refused():
     optimizer = torch.optim.SGD(stack(3, 2).parameters(), lr=0.1)
     with pytest.raises(Refusal, match="2 parameters of others"):
         places(stack(3, 2), [optimizer])

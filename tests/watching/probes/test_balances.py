@@ -15,7 +15,7 @@ NAMES = ("layer imbalance", "imbalance moved", "imbalance moved by decay")
 
 
 def lopsided(model, decay=0.3, kind=torch.optim.SGD, **options):
-    """An optimiser that decays every second weight."""
+    """An optimizer that decays every second weight."""
     weights = [p for p in model.parameters() if p.ndim > 1]
     ids = {id(p) for p in weights[1::2]}
     sides = [[p for p in model.parameters() if (id(p) in ids) == side] for side in (True, False)]

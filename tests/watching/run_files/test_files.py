@@ -30,7 +30,7 @@ def test_looks_come_back_with_layers_and_circumstances(tmp_path):
         ]
         words = {w.name: w.value for w in run.about()}
     assert words["model"] == "Sequential, 26 parameters"
-    assert "lr=0.25" in words["optimiser"]
+    assert "lr=0.25" in words["optimizer"]
 
 
 def test_a_file_that_exists_goes_on_and_names_its_layers_once(tmp_path):

@@ -24,7 +24,7 @@ class Heard(Alarms):
 
 
 class Stepped:
-    """An optimiser, as far as it is heard."""
+    """An optimizer, as far as it is heard."""
 
     def __init__(self):
         self.param_groups = [{"lr": 0.1}]
@@ -207,12 +207,12 @@ def test_losses_without_steps_are_told_once(caplog, tensors):
     loss = torch.tensor(1.0) if tensors else 1.0
     for _ in range(40):
         loop.step(loss)
-    for _ in range(1000):  # another optimiser steps
+    for _ in range(1000):  # another optimizer steps
         if loop.hearing.loss(loss):
             loop.hear()
     said = [r.getMessage() for r in caplog.records]
     assert len(said) == 1
-    assert "since step 40 and no step of the optimiser" in said[0]
+    assert "since step 40 and no step of the optimizer" in said[0]
 
 
 def test_accumulation_over_many_batches_is_no_such_thing(caplog):

@@ -68,7 +68,7 @@ def advance(
     Args:
         account: Changed in place.
         gradients: That the step used, by name; without those of tensors that it did not move.
-        group: Options of the optimiser for these tensors.
+        group: Options of the optimizer for these tensors.
         buffers: Momentum buffers after the step, by name.
         sums: Of the squares of all that moved: buffers where there is momentum, else gradients.
 
@@ -316,13 +316,13 @@ LOOK = 64  # steps between looks at the weights themselves
 
 @final
 class Ledger(Closing):
-    """Records the steps of optimisers and says which balances kept to them.
+    """Records the steps of optimizers and says which balances kept to them.
 
     For a step `θ₊ = θ - η g` a balance changes by exactly `η² gᵀSg`; heavy-ball and decayed steps
     have exact recursions of their own. Whatever else it changes by is no discretisation error.
 
     Args:
-        model: Whose parameters the optimisers step.
+        model: Whose parameters the optimizers step.
         invariants: From `invariants`, for the weights as they are now.
         blocks: Whether to follow pairs of units that may be mixed too, whose products cost more
             than a small network's step, and not only each unit by itself.
@@ -356,7 +356,7 @@ class Ledger(Closing):
         return Account(invariant, start, start.clone(), torch.zeros_like(start))
 
     def watching(self, *optimizers: Optimizer) -> "Ledger":
-        """Record every step of some optimisers until `close`.
+        """Record every step of some optimizers until `close`.
 
         Args:
             optimizers: Plain SGD with any learning rate, momentum and weight decay is followed
@@ -367,7 +367,7 @@ class Ledger(Closing):
         return self
 
     def resume(self, *optimizers: Optimizer) -> None:
-        """Begin with optimisers whose steps are handed in by `stepped`, and not heard by a hook.
+        """Begin with optimizers whose steps are handed in by `stepped`, and not heard by a hook.
 
         Args:
             optimizers: Whose momentum of earlier steps is taken over.
@@ -426,7 +426,7 @@ class Ledger(Closing):
 
     @torch.no_grad()
     def stepped(self, optimizer: Optimizer, *_: Any) -> None:
-        """Record a step that an optimiser has just made, whose gradients are still there."""
+        """Record a step that an optimizer has just made, whose gradients are still there."""
         names = {p: n for n, p in self._parameters.items()}
         groups: dict[str, Group] = {
             names[p]: group
@@ -463,7 +463,7 @@ class Ledger(Closing):
                 group.get("momentum", 0) or group.get("weight_decay", 0)
             ):
                 account.declines = account.declines or (
-                    "its tensors belong to optimisers with momentum or weight decay of their own"
+                    "its tensors belong to optimizers with momentum or weight decay of their own"
                 )
             advance(
                 account, {n: gradients[n] for n in here if n in gradients}, group, buffers, sums
@@ -504,7 +504,7 @@ class Ledger(Closing):
 
 
 def _unfollowed(optimizer: Optimizer) -> str:
-    """Why the steps of an optimiser have no exact identity; empty if they have."""
+    """Why the steps of an optimizer have no exact identity; empty if they have."""
     if type(optimizer) is not SGD:
         kind = type(optimizer).__name__
         return f"{kind} rescales gradients entry by entry, or steps in a way that is not known"

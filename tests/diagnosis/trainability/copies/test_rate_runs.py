@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.diagnosis.trainability.copies import Minibatches, Pace, RateRun, optimiser_of
+from sigmascope.diagnosis.trainability.copies import Minibatches, Pace, RateRun, optimizer_of
 from sigmascope.gate import Budget
 
 G = torch.Generator().manual_seed(0)
@@ -29,7 +29,7 @@ def test_it_is_what_a_plain_loop_does():
     run, pace = going(0.01, model)
     assert run.go_on(DATA, F.cross_entropy, 2, pace) == 2
     assert run.go_on(DATA, F.cross_entropy, 3, pace) == 3  # it goes on where it stopped
-    by = optimiser_of([*model.parameters()], "adam", 0.01)
+    by = optimizer_of([*model.parameters()], "adam", 0.01)
     losses = []
     for _ in range(5):
         by.zero_grad()
@@ -52,6 +52,6 @@ def test_a_loss_that_is_lost_ends_it():
 
 @pytest.mark.parametrize(("name", "kind"), [("adam", torch.optim.Adam), ("sgd", torch.optim.SGD)])
 def test_plain_training_is_one_of_two(name, kind):
-    by = optimiser_of([*network().parameters()], name, 0.1)
+    by = optimizer_of([*network().parameters()], name, 0.1)
     assert type(by) is kind
     assert by.param_groups[0].get("momentum", 0.9) == 0.9

@@ -103,21 +103,21 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_copies_that_take_turns_read_bit_for_bit_as_copies_at_once(kind, optimiser, monkeypatch):
+def test_copies_that_take_turns_read_bit_for_bit_as_copies_at_once(kind, optimizer, monkeypatch):
     def seen(large):
         monkeypatch.setattr(copies, "LARGE", large)
         torch.manual_seed(5)
         model = KINDS[kind]()
         before = {k: v.clone() for k, v in model.state_dict().items()}
-        found = probe(model, X[:16], targets=Y[:16], loss=F.cross_entropy, optimiser=optimiser)
+        found = probe(model, X[:16], targets=Y[:16], loss=F.cross_entropy, optimizer=optimizer)
         assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
         return found
 
     at_once, in_turn = seen(1 << 60), seen(0)
     assert repr(at_once) == repr(in_turn)  # every digit, also of what is not finite
-    if kind == "rates that are lost" and optimiser == "sgd":
+    if kind == "rates that are lost" and optimizer == "sgd":
         assert not all(c.finite for c in in_turn.curves)
 
 
@@ -138,9 +138,9 @@ def test_models_of_every_kind_take_turns(name, monkeypatch):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize(("optimiser", "most"), [("adam", 5.0), ("sgd", 4.0)])
-def test_at_most_five_times_the_parameters_are_held(optimiser, most):
-    """A copy, its gradients, what the optimiser keeps, and what holds the model still."""
+@pytest.mark.parametrize(("optimizer", "most"), [("adam", 5.0), ("sgd", 4.0)])
+def test_at_most_five_times_the_parameters_are_held(optimizer, most):
+    """A copy, its gradients, what the optimizer keeps, and what holds the model still."""
     sizes = []
 
     class Weighed(nn.Module):
@@ -159,7 +159,7 @@ def test_at_most_five_times_the_parameters_are_held(optimiser, most):
     assert size > copies.LARGE
     gc.collect()
     before = held()
-    probe(model, X[:8], targets=Y[:8], loss=F.cross_entropy, optimiser=optimiser)
+    probe(model, X[:8], targets=Y[:8], loss=F.cross_entropy, optimizer=optimizer)
     assert len(sizes) == 42
     assert most - 1 < (max(sizes) - before) / size < most + 0.1  # and what a step computes
 

@@ -47,7 +47,7 @@ def test_a_run_that_rests_keeps_its_weights_and_no_moments():
     output = run.output(data)
     run.rest()
     assert torch.equal(run.output(data), output)
-    assert not run.optimiser.state
+    assert not run.optimizer.state
     assert all(p.grad is None for p in run.model.parameters())
     run.forget()
     assert (run.steps, [*run.model.parameters()]) == (3, [])
@@ -118,7 +118,7 @@ def test_work_is_counted_in_multiplications(model, batch, work):
     assert work_of(model, TrainingSamples(batch, Y, F.mse_loss, 4)) == work
 
 
-def test_an_optimiser_that_searches_evaluates_the_loss_itself():
+def test_an_optimizer_that_searches_evaluates_the_loss_itself():
     model, copy = network(), network()
     run = started(model, recipe_of("lbfgs", model, 0.5, max_iter=3), 40)
     assert run.evaluations == 3
@@ -150,14 +150,14 @@ class Spread(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 @pytest.mark.parametrize("name", ["sgd", "adagrad"])
-def test_sparse_gradients_are_what_some_optimisers_take(name):
+def test_sparse_gradients_are_what_some_optimizers_take(name):
     """Another family takes none of them, which takes nothing of what the user's run tells."""
     ids = torch.randint(20, (64, 5), generator=G)
     model, data = Spread(), TrainingSamples(ids, (ids == 3).any(1).long(), F.cross_entropy, 16)
     recipe = recipe_of(name, model, 1e-4)
     forms = {r.form for r in training_items(model, data, recipe, planned=40)}
     assert {"as planned", "rate x 10"} <= forms
-    assert ("other optimiser" in forms) is (name == "adagrad")
+    assert ("other optimizer" in forms) is (name == "adagrad")
 
 
 def test_a_last_single_sample_is_left_out_unless_all_are_single():

@@ -114,7 +114,7 @@ def test_training_is_the_same_to_the_last_bit_and_no_hook_is_left(kind):
     assert not optimizer._optimizer_step_pre_hooks
 
 
-def test_two_optimisers_are_both_followed():
+def test_two_optimizers_are_both_followed():
     model, _ = made()
     two = [torch.optim.SGD(half.parameters(), lr=0.05) for half in (model[:2], model[2:])]
     with followed(model, *two) as watching:

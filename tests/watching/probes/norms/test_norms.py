@@ -1,4 +1,4 @@
-"""Norms of gradients, weights and updates as the optimiser makes them."""
+"""Norms of gradients, weights and updates as the optimizer makes them."""
 
 import math
 
@@ -43,7 +43,7 @@ def test_norms_of_a_step_are_those_of_what_it_did(kind):
             assert found[name, site, ""].value == pytest.approx(value, rel=1e-12), name
 
 
-def test_gradients_are_read_as_the_optimiser_is_handed_them():
+def test_gradients_are_read_as_the_optimizer_is_handed_them():
     model = stack(5, 4, 3).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     shelf = Shelf()
@@ -71,8 +71,8 @@ def test_rates_are_those_of_each_group():
     model = stack(5, 4, 3).double()
     groups = [{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters()}]
     found = watched(model, torch.optim.SGD(groups, lr=0.5))
-    assert found["rate", "(optimiser)", "0.0"].value == 0.1
-    assert found["rate", "(optimiser)", "0.1"].value == 0.5
+    assert found["rate", "(optimizer)", "0.0"].value == 0.1
+    assert found["rate", "(optimizer)", "0.1"].value == 0.5
 
 
 def test_frozen_layers_have_no_norm():

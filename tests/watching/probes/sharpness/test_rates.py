@@ -44,7 +44,7 @@ def test_adam_is_scaled_by_its_second_moments():
     assert rate.borne == pytest.approx(38.0)
 
 
-def test_of_other_optimisers_nothing_is_said():
+def test_of_other_optimizers_nothing_is_said():
     x = nn.Parameter(torch.ones(1))
     optimizer = torch.optim.RMSprop([x])
     assert rate_of(optimizer, optimizer.param_groups[0], x) is None

@@ -68,7 +68,7 @@ def test_of_adam_it_is_that_in_its_own_coordinates():
     assert found["rate times sharpness", WHOLE].value == pytest.approx(true / 38, rel=1e-2)
 
 
-def test_of_an_optimiser_that_is_not_known_only_the_sharpness_is_read():
+def test_of_an_optimizer_that_is_not_known_only_the_sharpness_is_read():
     torch.manual_seed(0)
     model = stack(5, 4, 3, activation=nn.Tanh).double()
     x, y = task()

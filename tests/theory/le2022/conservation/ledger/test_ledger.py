@@ -263,7 +263,7 @@ def test_adam_is_inapplicable_and_its_drift_is_reported():
         assert d.drift > 0.01
 
 
-def test_two_optimisers_share_a_balance():
+def test_two_optimizers_share_a_balance():
     net = network(0, nn.Identity)
     mine = torch.optim.SGD(net[:3].parameters(), lr=0.1)
     other = torch.optim.SGD(net[3:].parameters(), lr=0.1)

@@ -1,4 +1,4 @@
-"""A user's optimiser is made again for a copy, at any rate."""
+"""A user's optimizer is made again for a copy, at any rate."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def test_options_go_with_a_name():
 
 
 @pytest.mark.parametrize("kind", ["instance", "function"])
-def test_an_optimiser_of_its_own_keeps_its_groups(kind):
+def test_an_optimizer_of_its_own_keeps_its_groups(kind):
     model, copy = network(), network()
     groups = lambda m: [
         {"params": m[0].parameters(), "lr": 0.1},
@@ -61,17 +61,17 @@ def test_weights_that_a_change_brought_are_trained_too():
     ("words", "options", "why"),
     [
         ("adm", {}, "Did you mean `adam`"),
-        ("lbfg", {}, "no optimiser `lbfg`"),
+        ("lbfg", {}, "no optimizer `lbfg`"),
         ("adam", {"momentum": 0.9}, "takes no momentum"),
         (lambda ps: [*ps], {}, "makes list"),
     ],
 )
-def test_what_is_no_optimiser_is_refused(words, options, why):
+def test_what_is_no_optimizer_is_refused(words, options, why):
     with pytest.raises(Refusal, match=why):
         recipe_of(words, network(), None, **options)
 
 
-def test_a_rate_beside_an_optimiser_is_refused():
+def test_a_rate_beside_an_optimizer_is_refused():
     model = network()
     with pytest.raises(Refusal, match="Leave them out"):
         recipe_of(torch.optim.Adam(model.parameters()), model, 0.1)
@@ -87,7 +87,7 @@ def test_nothing_to_train_is_refused():
 
 @pytest.mark.parametrize("name", ["Adam", "SGD", "LBFGS", "RMSprop"])
 def test_one_that_was_made_for_another_model_moves_nothing(name):
-    """As where the model is made anew behind the optimiser, or frozen behind it."""
+    """As where the model is made anew behind the optimizer, or frozen behind it."""
     model, old = network(), network()
     recipe = recipe_of(getattr(torch.optim, name)(old.parameters(), lr=0.1), model, None)
     copy = network()
