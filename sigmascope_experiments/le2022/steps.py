@@ -13,7 +13,7 @@ from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, gen
 from sigmascope_experiments.le2022.nets import logistic, separable, tailed
 
 FRICTION = 0.9
-OPTIMISERS: Mapping[str, Callable[[Any, float], torch.optim.Optimizer]] = MappingProxyType(
+OPTIMIZERS: Mapping[str, Callable[[Any, float], torch.optim.Optimizer]] = MappingProxyType(
     {
         "gradient descent": lambda p, rate: torch.optim.SGD(p, lr=rate),
         "minibatches": lambda p, rate: torch.optim.SGD(p, lr=rate),
@@ -30,7 +30,7 @@ def tasks(config: Config) -> list[Task]:
     """Every optimizer at every step length, over the same time."""
     return [
         {"optimizer": name, "steps": config["steps"] * 2**k, "time": config["time"], "seed": seed}
-        for name in OPTIMISERS
+        for name in OPTIMIZERS
         for k in range(config["halvings"] + 1)
         for seed in range(config["seeds"])
     ]
@@ -44,7 +44,7 @@ def row(task: Task, _: Path | None) -> Row:
             p *= 4  # far enough from zero to move
     x, y = separable("linear", task["seed"])
     rate = task["time"] / task["steps"]
-    optimizer = OPTIMISERS[task["optimizer"]](net.parameters(), rate)
+    optimizer = OPTIMIZERS[task["optimizer"]](net.parameters(), rate)
     g = generator_of({"seed": task["seed"]})
     with le2022.conservation.Ledger(net, le2022.conservation.invariants(net, x)).watching(
         optimizer
@@ -68,7 +68,7 @@ def row(task: Task, _: Path | None) -> Row:
 def plot(rows: list[Row], canvas: Any) -> None:
     """Drift against the length of a step."""
     axes = canvas.add_subplot()
-    for name in OPTIMISERS:
+    for name in OPTIMIZERS:
         mine = [r for r in rows if r["task"]["optimizer"] == name]
         rates = sorted({r["rate"] for r in mine})
         axes.plot(rates, [_mean(mine, rate) for rate in rates], marker="o", label=name)
@@ -83,7 +83,7 @@ def _mean(rows: list[Row], rate: float) -> float:
 
 def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     """Halving the step halves the drift of gradient descent, and does not that of Adam."""
-    by = {name: [r for r in rows if r["task"]["optimizer"] == name] for name in OPTIMISERS}
+    by = {name: [r for r in rows if r["task"]["optimizer"] == name] for name in OPTIMIZERS}
     rates = sorted({r["rate"] for r in rows}, reverse=True)
     ratios = {
         name: [_mean(mine, a) / _mean(mine, b) for a, b in pairwise(rates)]

@@ -52,7 +52,7 @@ LOSSES = {
     "agreement": lambda a, b, y: (a - y).abs().mean() + (1 - F.cosine_similarity(b, y)).mean(),
     "scaled": lambda a, b, y: 1000 * (F.mse_loss(a, y) + F.mse_loss(b, -y)),
 }
-OPTIMISERS = {
+OPTIMIZERS = {
     "Adam": lambda p: torch.optim.Adam(p, 3e-3),
     "AdamW": lambda p: torch.optim.AdamW(p, 3e-3, weight_decay=0.01),
     "momentum": lambda p: torch.optim.SGD(p, 0.02, momentum=0.9),
@@ -66,13 +66,13 @@ def made(seed):
     torch.manual_seed(seed)
     hold, take = HOLDERS[draw.choice([*HOLDERS])]
     name = [*LOSSES][seed % len(LOSSES)]
-    optimizer = draw.choice([*OPTIMISERS]) if name != "scaled" else "Adam"
+    optimizer = draw.choice([*OPTIMIZERS]) if name != "scaled" else "Adam"
     model = Two(draw.choice([nn.ReLU, nn.Tanh, nn.GELU, nn.SiLU]), hold)
     return {
         "model": model,
         "data": inputs(draw),
         "loss": lambda o, y: LOSSES[name](*take(o), y),
-        "optimizer": OPTIMISERS[optimizer](model.parameters()),
+        "optimizer": OPTIMIZERS[optimizer](model.parameters()),
         "batch_size": draw.choice([16, 32, 64]),
         "epochs": 30,
     }
