@@ -10,7 +10,7 @@ from sigmascope.watching.comparing import (
     alarm_spans,
     part,
 )
-from sigmascope.watching.looks import LOSS, MEANS, OPTIMISER, OVER, OWN, WHOLE, Look, Sink
+from sigmascope.watching.sinks import LOSS, MEANS, OPTIMIZER, OVER, OWN, WHOLE, Look, Sink
 from sigmascope.watching.watch import Watch
 
 watch = Watch  # as it is called: `ss.watch(model, optimizer)`
@@ -19,7 +19,7 @@ __all__ = [
     "ALARMS",
     "LOSS",
     "MEANS",
-    "OPTIMISER",
+    "OPTIMIZER",
     "OVER",
     "OWN",
     "WHOLE",

@@ -1,6 +1,6 @@
 """When each probe is read: as soon as it has earned what it costs.
 
-Every probe has a purse. A step of training puts a share of its time into each, a turn takes out
+Every probe has a bucket. A step of training puts a share of its time into each, a turn takes out
 what it took. The invariant: what all turns have taken is never more than the budget's share of the
 time trained, but for the first turns of each probe, whose cost is a guess, and the last.
 """
@@ -16,14 +16,14 @@ from sigmascope.watching.probes import Probe
 KEPT = 0.75  # of the budget that is given out; the rest is for what a clock does not see
 MEMORY = 0.5  # weight of the last turn in what a turn is expected to take
 PAUSE = 5.0  # times the usual step: a longer one was a pause, or validation, and earns nothing
-FULLEST = 4.0  # turns that a purse may hold
+FULLEST = 4.0  # turns that a bucket may hold
 ADVANCE = 0.1  # seconds, in all, for the first looks: what is usual must be known before it is left
-LEFT = 0.15  # of what a step earns, for the purses, whatever else it pays for
+LEFT = 0.15  # of what a step earns, for the buckets, whatever else it pays for
 THINNER = 4  # in that time a probe is read at each so many-th of the steps made
 
 
 @dataclass(slots=True)
-class Purse:
+class TokenBucket:
     """What one probe has earned and what it costs.
 
     Attributes:
@@ -69,8 +69,8 @@ class Purse:
         return max(first, step + wait)
 
 
-class Purses:
-    """The purses of all probes.
+class Buckets:
+    """The buckets of all probes.
 
     Args:
         probes: All that there are.
@@ -80,8 +80,8 @@ class Purses:
     def __init__(self, probes: Sequence[Probe], budget: float) -> None:
         whole = sum(p.share for p in probes) or 1.0
         shares = [p.share / whole for p in probes]
-        self.purses = [
-            Purse(p, share, p.expected(), advance=ADVANCE * share)
+        self.buckets = [
+            TokenBucket(p, share, p.expected(), advance=ADVANCE * share)
             for p, share in zip(probes, shares, strict=True)
         ]
         self._budget = budget * KEPT
@@ -102,9 +102,9 @@ class Purses:
         earned = each * steps * self._budget
         self._left = max(1 - self._aside / earned, LEFT) if earned else self._left
         self._aside = 0.0
-        for purse in self.purses:
-            most = FULLEST * purse.cost
-            purse.held = min(purse.held + earned * self._left * purse.share, most)
+        for bucket in self.buckets:
+            most = FULLEST * bucket.cost
+            bucket.held = min(bucket.held + earned * self._left * bucket.share, most)
 
     def aside(self, seconds: float) -> None:
         """Something that is no probe's took so long, at every step; it is paid for first."""
@@ -114,21 +114,21 @@ class Purses:
     def pay(self, probe: Probe, seconds: float, step: int) -> None:
         """A probe's turn took so long."""
         self.spent += seconds
-        next(p for p in self.purses if p.probe is probe).pay(seconds, step)
+        next(p for p in self.buckets if p.probe is probe).pay(seconds, step)
 
     def drop(self, probe: Probe) -> None:
         """A probe is read no more; the others share what it would have had."""
-        self.purses = [p for p in self.purses if p.probe is not probe]
-        whole = sum(p.share for p in self.purses) or 1.0
-        for purse in self.purses:
-            purse.share /= whole
+        self.buckets = [p for p in self.buckets if p.probe is not probe]
+        whole = sum(p.share for p in self.buckets) or 1.0
+        for bucket in self.buckets:
+            bucket.share /= whole
 
     def plan(self, step: int) -> tuple[int, list[Probe]]:
         """The step of the next look, and what is read there."""
         rate = max(self.step_seconds, 1e-9) * self._budget * self._left
-        due = {id(p): p.due(step, rate) for p in self.purses if p.share or p.probe.every}
+        due = {id(p): p.due(step, rate) for p in self.buckets if p.share or p.probe.every}
         at = min(due.values(), default=step + max(1, step // THINNER))
-        return at, [p.probe for p in self.purses if due.get(id(p), at) <= at]
+        return at, [p.probe for p in self.buckets if due.get(id(p), at) <= at]
 
 
 def require_share(budget: Any) -> None:

@@ -13,7 +13,7 @@ from sigmascope import quantities as q
 from sigmascope.quantities import quantities
 from sigmascope.records import Estimate, Finding, Shown
 from sigmascope.store import COLUMNS, Row, Run
-from sigmascope.watching.looks import LOSS, MEANS, OVER, OWN
+from sigmascope.watching.sinks import LOSS, MEANS, OVER, OWN
 
 __all__ = ["AlarmSpan", "Parted", "Parting", "Setting", "alarm_spans", "part"]
 

@@ -18,9 +18,9 @@ from sigmascope.probes.execution import still
 from sigmascope.probes.samples import prepared, run
 from sigmascope.records import Skipped
 from sigmascope.watching.hooks import heard_by, hears, made_silent, silent
-from sigmascope.watching.looks import OWN, one_line
 from sigmascope.watching.probes import Probe, ProbeBatch
 from sigmascope.watching.processes import Processes, is_sharded
+from sigmascope.watching.sinks import OWN, one_line
 
 LOG = logging.getLogger("sigmascope")
 MISSED = 3  # steps in which the model was not called
@@ -37,7 +37,7 @@ class _Call:
     autocast: torch.dtype | None
 
 
-class Again:
+class EagerPass:
     """Catches a call of a compiled model, and makes it once more without compiled code.
 
     Args:
@@ -155,7 +155,7 @@ class Again:
 class _Keeper:
     """A hook of a module's calls; in copies of it and in files it does nothing."""
 
-    def __init__(self, again: Again) -> None:
+    def __init__(self, again: EagerPass) -> None:
         self._again = again
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -171,7 +171,7 @@ class _Keeper:
 class _InFront:
     """Stands in front of a module's compiled call for one step."""
 
-    def __init__(self, again: Again, compiled: Any) -> None:
+    def __init__(self, again: EagerPass, compiled: Any) -> None:
         self._again, self._compiled = again, compiled
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from sigmascope.gate import Refusal
 from sigmascope.records import Skipped
-from sigmascope.watching.looks import OWN, WHOLE
+from sigmascope.watching.sinks import OWN, WHOLE
 
 LOG = logging.getLogger("sigmascope")
 

@@ -13,9 +13,9 @@ from sigmascope.probes.execution import layers
 from sigmascope.quantities import WATCH
 from sigmascope.records import Check, Finding, Layer, Reading, SiteSpectrum, Skipped
 from sigmascope.store import Run
-from sigmascope.watching.budget import Purses
-from sigmascope.watching.looks import Column, Look, Sink, one_line
+from sigmascope.watching.budget import Buckets
 from sigmascope.watching.processes import Processes
+from sigmascope.watching.sinks import Column, Look, Sink, one_line
 from sigmascope.watching.steps import LossMeans
 
 # ------------------------------------------------------------------------------
@@ -92,10 +92,10 @@ class Filing:
         self._findings += findings
         self._skipped += skipped
 
-    def file_if_due(self, step: int, purses: Purses, *, must: bool = False) -> float:
+    def file_if_due(self, step: int, buckets: Buckets, *, must: bool = False) -> float:
         """Hand over what was kept, if it is its time or must be; the seconds it took."""
         start = self._clock()
-        paid = self.spent - self._lent + self._cost <= self._budget * purses.trained
+        paid = self.spent - self._lent + self._cost <= self._budget * buckets.trained
         early = not paid and self._lent + self._cost <= ADVANCE
         wait = max(1, step // (THINNER if early else POINTS))
         paid, apart = paid or early, self._last is None or step - self._last >= wait

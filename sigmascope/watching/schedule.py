@@ -14,9 +14,8 @@ from sigmascope.gate import Refusal, printable
 from sigmascope.quantities import View
 from sigmascope.records import Skipped
 from sigmascope.survey.profiling import wanted_views
-from sigmascope.watching.budget import Purse, Purses
-from sigmascope.watching.extra_passes import Again
-from sigmascope.watching.looks import OWN, one_line
+from sigmascope.watching.budget import Buckets, TokenBucket
+from sigmascope.watching.extra_passes import EagerPass
 from sigmascope.watching.parameters import Place
 from sigmascope.watching.probes import (
     Activations,
@@ -36,6 +35,7 @@ from sigmascope.watching.probes import (
 )
 from sigmascope.watching.probes.norms import Squares
 from sigmascope.watching.processes import Processes, is_sharded
+from sigmascope.watching.sinks import OWN, one_line
 
 # ------------------------------------------------------------------------------
 # Which probes a watch has.
@@ -159,7 +159,7 @@ JOINT = 5.0  # the same of several processes, which all wait for a turn
 LOG = logging.getLogger("sigmascope")
 
 
-class Rounds:
+class Scheduler:
     """Opens probes, reads them and settles when the next round is.
 
     Args:
@@ -173,7 +173,7 @@ class Rounds:
     Attributes:
         next: The step that is looked at next.
         opened: Whether the step that is being made is looked at.
-        purses: What each probe may still take.
+        buckets: What each probe may still take.
         dropped: Probes that have failed since they were last taken from here.
         must_file: Whether something was read whose steps were asked for.
     """
@@ -185,11 +185,11 @@ class Rounds:
         budget: float,
         clock: Callable[[], float],
         step: int,
-        again: Again | None = None,
+        again: EagerPass | None = None,
     ) -> None:
         self._again = again
         self._probes, self._processes, self._clock = list(probes), processes, clock
-        self.purses = Purses(probes, budget)
+        self.buckets = Buckets(probes, budget)
         self._due = [p for p in probes if p.first == 1 or p.every]
         for probe in probes:
             probe.clock = clock
@@ -244,10 +244,10 @@ class Rounds:
         own = self._around - self._inside + sum(p.seconds for p in self._due)
         for probe in self._probes:
             own += probe.beside
-            self.purses.spent += probe.beside
+            self.buckets.spent += probe.beside
             probe.beside = 0.0
         self.must_file = any(p.every for p in self._due)
-        self.purses.earn(self._start - self._mark - own, step - self._counted)
+        self.buckets.earn(self._start - self._mark - own, step - self._counted)
         self._counted, self.opened = step, False
         for probe in self._due:
             probe.step = step
@@ -294,13 +294,13 @@ class Rounds:
             if probe.idle:
                 self._drop(probe, "nothing of it is heard in this model", quietly=True)
             if probe in self._failed:
-                self.purses.drop(probe)
+                self.buckets.drop(probe)
             elif probe.share:
-                self.purses.pay(probe, BEHIND * (probe.seconds + rest), step)
+                self.buckets.pay(probe, BEHIND * (probe.seconds + rest), step)
             else:
-                self.purses.spent += probe.seconds if probe.every else 0.0
-        at, due = (math.inf, []) if over else self.purses.plan(step)
-        read = [p for p in self.purses.purses if p.probe in self._due and not p.probe.every]
+                self.buckets.spent += probe.seconds if probe.every else 0.0
+        at, due = (math.inf, []) if over else self.buckets.plan(step)
+        read = [p for p in self.buckets.buckets if p.probe in self._due and not p.probe.every]
         if again and at > step + APART and not self._owing(read):
             at, due = step + APART, [p.probe for p in read]
         size = self._agree(at, due, len(news))
@@ -329,7 +329,7 @@ class Rounds:
         """
         if self.opened or math.isinf(self.next) or (self.next <= step + 1 and not also):
             return False
-        cheap = [p for p in self.purses.purses if p.probe.first == 1 or p.probe.name == also]
+        cheap = [p for p in self.buckets.buckets if p.probe.first == 1 or p.probe.name == also]
         soon = step - max((p.last or 0 for p in cheap), default=step) < APART
         if not also and (soon or self._owing(cheap)):
             self._agree(self.next, self._due)
@@ -338,10 +338,10 @@ class Rounds:
             self._agree(step + 1, [*due, *(p.probe for p in cheap if p.probe not in due)])
         return self.next <= step + 1
 
-    def _owing(self, purses: Iterable[Purse]) -> bool:
+    def _owing(self, buckets: Iterable[TokenBucket]) -> bool:
         """Whether any of them has had too much."""
         debt = JOINT if self._processes.count > 1 else DEBT
-        return any(p.held < -debt * p.cost for p in purses)
+        return any(p.held < -debt * p.cost for p in buckets)
 
     def close(self) -> None:
         """Nothing is looked at any more."""

@@ -14,11 +14,11 @@ from sigmascope import quantities as q
 from sigmascope.probes.execution import layers
 from sigmascope.records import Estimate, Reading
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.budget import Purses
+from sigmascope.watching.budget import Buckets
 from sigmascope.watching.hooks import inaudible, listening, removed
-from sigmascope.watching.looks import LOSS, MEANS, Column, one_line
 from sigmascope.watching.probes import Losses, Probe
 from sigmascope.watching.processes import Processes, entries
+from sigmascope.watching.sinks import LOSS, MEANS, Column, one_line
 
 # ------------------------------------------------------------------------------
 # Losses of all steps, as means over blocks that are the same in every run.
@@ -125,12 +125,12 @@ class Inputs:
         glanced = READ_BY in {p.name for p in probes}
         return cls(model if glanced else None, alarms, **of)
 
-    def turn(self, step: int, purses: Purses, hurry: Callable[[int, str], bool]) -> bool:
+    def turn(self, step: int, buckets: Buckets, hurry: Callable[[int, str], bool]) -> bool:
         """Between two steps: begin a glance, or end one.
 
         Args:
             step: Made so far.
-            purses: Which pay for it.
+            buckets: Which pay for it.
             hurry: Asks for a look at the next step, at which a probe of that name is read.
 
         Returns:
@@ -141,12 +141,12 @@ class Inputs:
         start, looked = self.clock(), False
         if self._handles:
             self.close()
-            looked = self._ended(step, purses, hurry)
+            looked = self._ended(step, buckets, hurry)
         elif self._module is not None:
             self._handles = listening([(self._module, self._hear)], self)
             self.next = step + 2
         self.spent(self.clock() - start)
-        purses.aside(self._cost)
+        buckets.aside(self._cost)
         self._cost = 0.0
         return looked
 
@@ -168,7 +168,7 @@ class Inputs:
             rows = max(1, ENTRIES * len(x) // x.numel()) if x.ndim else 0
             self._size = x[:rows].double().square().mean()
 
-    def _ended(self, step: int, purses: Purses, hurry: Callable[[int, str], bool]) -> bool:
+    def _ended(self, step: int, buckets: Buckets, hurry: Callable[[int, str], bool]) -> bool:
         size, self._size = self._size, None
         if size is None or self.compiled or self._module is None:
             self._module, self.next = None, math.inf
@@ -178,14 +178,14 @@ class Inputs:
         self._alarms.glance(step, Column(q.MEAN_SQUARE, [self._site], [value]))
         self._count += 1
         far = self._count > KNOWN and abs(x - self._level) > FAR
-        self.next = step + 2 if far else step + 1 + self._apart(purses)
+        self.next = step + 2 if far else step + 1 + self._apart(buckets)
         if far and not hurry(step, READ_BY):
             return False
         self._level += (1.0 if far else max(WEIGHT, 1 / self._count)) * (x - self._level)
         return far
 
-    def _apart(self, purses: Purses) -> int:
-        paid = purses.step_seconds * self._budget
+    def _apart(self, buckets: Buckets) -> int:
+        paid = buckets.step_seconds * self._budget
         return min(max(EVERY, math.ceil(2 * self._cost / paid)), LEAST) if paid else EVERY
 
 
@@ -211,7 +211,7 @@ BUSY = 4.0  # times the usual note: a longer one was another process'
 AWAY = 8  # losses on a device that are brought to the host together
 
 
-class Hearing:
+class LossListener:
     """Notes losses and rates of this process, and lets the alarms hear them.
 
     Args:
@@ -305,11 +305,11 @@ class Hearing:
         self.skip = 0  # what looks like a rise is followed step by step
         return True
 
-    def hear(self, purses: Purses, *, look: bool = False) -> bool:
+    def hear(self, buckets: Buckets, *, look: bool = False) -> bool:
         """Let the alarms hear what was noted.
 
         Args:
-            purses: Which pay for it.
+            buckets: Which pay for it.
             look: Whether it is at a look, where several processes wait for one another.
 
         Returns:
@@ -331,9 +331,9 @@ class Hearing:
             noted.clear()
         self.wait(self._next)
         took = self._clock() - start
-        purses.aside(took + steps * CALLS * self._rate_note + count * self._loss_note)
+        buckets.aside(took + steps * CALLS * self._rate_note + count * self._loss_note)
         # at how many steps losses are noted: at as many as their share of the budget pays for
-        paid = purses.step_seconds * self._budget
+        paid = buckets.step_seconds * self._budget
         self._dense -= count
         if count and paid and self._dense <= 0:
             self._each = smoothed(self._each, self._loss_note + took / count)
@@ -342,9 +342,9 @@ class Hearing:
             self.apart = 1
         return hints
 
-    def rest(self, purses: Purses) -> Column | None:
+    def rest(self, buckets: Buckets) -> Column | None:
         """Let the alarms hear what was noted last; the last loss, where no look has read it."""
-        self.hear(purses)
+        self.hear(buckets)
         return self._into.rest()
 
     def _heard(self, rates: Sequence[float], losses: Sequence[tuple[int, float]]) -> bool:
@@ -510,12 +510,12 @@ class Exchange:
         )
 
 
-class HearingTogether(Hearing):
-    """Hearing in one of several processes: what all have noted, at steps that all know.
+class SharedLossListener(LossListener):
+    """A listener in one of several processes: what all have noted, at steps that all know.
 
     Args:
         processes: Those that train one model.
-        of: As of `Hearing`.
+        of: As of `LossListener`.
 
     Attributes:
         wished: Whether any process wishes for a look at the inputs.
@@ -576,7 +576,7 @@ class HearingTogether(Hearing):
             self._look_for_steps(len(self._rates))
         return False
 
-    def hear(self, purses: Purses, *, look: bool = False) -> bool:
+    def hear(self, buckets: Buckets, *, look: bool = False) -> bool:
         """Take what was sent, or send what was noted; at a look both, and all."""
         if self._over:
             self._before = self.steps
@@ -598,16 +598,16 @@ class HearingTogether(Hearing):
             self._meets = self.steps + (NEAREST if hints else apart)
         self.wait(self._next)
         took = self._clock() - start
-        purses.aside(took + steps * CALLS * self._rate_note + count * self._loss_note)
+        buckets.aside(took + steps * CALLS * self._rate_note + count * self._loss_note)
         self._seconds += took
         if not exchange.flying:
             self._each, self._seconds = smoothed(self._each, self._seconds), 0.0
-            paid = SHARE_FOR_OTHERS * purses.step_seconds * self._budget
+            paid = SHARE_FOR_OTHERS * buckets.step_seconds * self._budget
             wanted = math.ceil(self._each / paid) if paid else NEAREST
             self._wanted = min(max(wanted, NEAREST), FARTHEST)
         return hints
 
-    def rest(self, purses: Purses) -> Column | None:
+    def rest(self, buckets: Buckets) -> Column | None:
         """The last loss that all know of, where no look has read it; nobody is waited for."""
         if self._exchange.over:
             self._take()

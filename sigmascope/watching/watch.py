@@ -25,15 +25,15 @@ from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.budget import require_share
-from sigmascope.watching.extra_passes import Again
+from sigmascope.watching.extra_passes import EagerPass
 from sigmascope.watching.hooks import is_compiled, removed
-from sigmascope.watching.looks import OWN, Column, Sink, one_line
 from sigmascope.watching.parameters import Added, all_of_torch, places
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
 from sigmascope.watching.run_files import Filing, about_of, opened
-from sigmascope.watching.schedule import Rounds, chosen
-from sigmascope.watching.steps import READ_BY, Hearing, HearingTogether, Inputs, LossMeans
+from sigmascope.watching.schedule import Scheduler, chosen
+from sigmascope.watching.sinks import OWN, Column, Sink, one_line
+from sigmascope.watching.steps import READ_BY, Inputs, LossListener, LossMeans, SharedLossListener
 
 LOG = logging.getLogger("sigmascope")
 USUAL = 0.02  # of the training time
@@ -122,20 +122,20 @@ class Watch(Closing):
         about = about_of(inner, trained, budget=budget, processes=processes.count)
         files, step = opened(run, inner, about, processes, start)
         self._filing = Filing([*files, *sinks] if not processes.rank else (), budget, clock, means)
-        again, rest = Again(model, inner, probe, processes), self._filing.rest
-        self._rounds = Rounds(probes, processes, rest, clock, step, again)
+        again, rest = EagerPass(model, inner, probe, processes), self._filing.rest
+        self._scheduler = Scheduler(probes, processes, rest, clock, step, again)
         self._processes, self._clock = processes, clock
         timed: Any = {"budget": budget, "clock": clock, "step": step}
         heard: Any = (self._alarms, losses, means)
         hear: Any = {"turn": self._turn, **timed}
-        self._joint = HearingTogether(processes, *heard, **hear) if processes.count > 1 else None
-        self._hearing = self._joint or Hearing(*heard, **hear)
+        self._joint = SharedLossListener(processes, *heard, **hear) if processes.count > 1 else None
+        self._listener = self._joint or LossListener(*heard, **hear)
         self._trained, self._over, self._added = trained, False, Added(trained)
         self._inputs = Inputs.of(inner, self._alarms, probes, **timed)
         self._probes = probes
         for each in probes:  # after all that may refuse, and before the steps are counted
             each.follow(trained)
-        self._counting = trained[-1].register_step_post_hook(self._hearing.stepped)
+        self._counting = trained[-1].register_step_post_hook(self._listener.stepped)
         self._told = self._in_force = tuple[Finding, ...]()
         self._handles = list[RemovableHandle]()
         self._open()
@@ -150,9 +150,9 @@ class Watch(Closing):
             Alarms that began, and notes that one has ended; the same in all processes.
         """
         try:
-            if self._hearing.skip:
-                self._hearing.skip -= 1
-            elif loss is not None and not self._over and self._hearing.loss(loss):
+            if self._listener.skip:
+                self._listener.skip -= 1
+            elif loss is not None and not self._over and self._listener.loss(loss):
                 self._hear()
         except Exception as error:  # noqa: BLE001 (a loop may hand in anything)
             self._give_up(f"{type(error).__name__}: {error}")
@@ -162,7 +162,7 @@ class Watch(Closing):
     @property
     def steps(self) -> int:
         """Steps of the optimizer so far."""
-        return self._hearing.steps
+        return self._listener.steps
 
     @property
     def alarms(self) -> tuple[Finding, ...]:
@@ -172,8 +172,8 @@ class Watch(Closing):
     @property
     def share(self) -> float:
         """Of the training time so far, what watching has taken."""
-        purses = self._rounds.purses
-        return (purses.spent + self._filing.spent) / purses.trained if purses.trained else 0.0
+        buckets = self._scheduler.buckets
+        return (buckets.spent + self._filing.spent) / buckets.trained if buckets.trained else 0.0
 
     def drifts(self) -> tuple[Any, ...]:
         """With the view `"balances"`, each balance with its drift and a verdict; else none.
@@ -195,53 +195,53 @@ class Watch(Closing):
 
     def _end(self) -> None:
         self._over = True
-        self._rounds.close()
-        last = None if self._processes.rank else self._hearing.rest(self._rounds.purses)
+        self._scheduler.close()
+        last = None if self._processes.rank else self._listener.rest(self._scheduler.buckets)
         if self._joint:
             self._joint.stop()
-        self._filing.keep(self.steps, [last] if last else [], [], [], self._rounds.dropped)
+        self._filing.keep(self.steps, [last] if last else [], [], [], self._scheduler.dropped)
         self._filing.close(self.steps)
 
     def _open(self) -> None:
         """The step that follows is looked at: hooks are there for it alone."""
         start = self._clock()
-        self._rounds.open()
+        self._scheduler.open()
         for optimizer in self._trained:
             self._handles.append(optimizer.register_step_pre_hook(self._before))
             if optimizer is not self._trained[-1]:
                 self._handles.append(optimizer.register_step_post_hook(self._stepped))
-        self._hearing.wait(0)
-        self._rounds.took(start)
+        self._listener.wait(0)
+        self._scheduler.took(start)
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._rounds.opened and self._processes.ending:
+        if self._scheduler.opened and self._processes.ending:
             self._give_up(ENDING)
-        if self._rounds.opened:
+        if self._scheduler.opened:
             closure = any(callable(v) for v in (*args[1:], *kwargs.values()))
             with torch.no_grad():
-                self._rounds.before(optimizer, closure=closure)
+                self._scheduler.before(optimizer, closure=closure)
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
-        if self._rounds.opened:
+        if self._scheduler.opened:
             with torch.no_grad():
-                self._rounds.stepped(optimizer)
+                self._scheduler.stepped(optimizer)
 
     def _turn(self) -> None:
         """The last optimizer has stepped, and something is due."""
         removed(self._handles)  # here no list is gone through in which one of them is
-        if self._rounds.opened:
+        if self._scheduler.opened:
             self._stepped(self._trained[-1])
             self._look()
-        elif self._hearing.full:
+        elif self._listener.full:
             self._hear()
-        hurry = self._joint.wish if self._joint else self._rounds.hurry
-        looked = self._inputs.turn(self.steps, self._rounds.purses, hurry)
-        if looked or (not self._rounds.opened and self.steps + 1 >= self._rounds.next):
+        hurry = self._joint.wish if self._joint else self._scheduler.hurry
+        looked = self._inputs.turn(self.steps, self._scheduler.buckets, hurry)
+        if looked or (not self._scheduler.opened and self.steps + 1 >= self._scheduler.next):
             self._open()
-        elif not self._rounds.opened:
+        elif not self._scheduler.opened:
             if self._joint:
                 self._inputs.next = self._joint.just_before(self._inputs.next)
-            self._hearing.wait(min(self._rounds.next, self._inputs.next))
+            self._listener.wait(min(self._scheduler.next, self._inputs.next))
 
     def _give_up(self, why: str) -> None:
         LOG.warning("sigmascope watches no more: %s", one_line(why))
@@ -253,10 +253,10 @@ class Watch(Closing):
             if self._processes.ending:
                 self._give_up(ENDING)
                 return
-            hints = self._hearing.hear(self._rounds.purses)
+            hints = self._listener.hear(self._scheduler.buckets)
             wished = self._joint is not None and self._joint.wished
             also = READ_BY if wished or self._alarms.struck else ""
-            if hints and self._rounds.hurry(self.steps, also):
+            if hints and self._scheduler.hurry(self.steps, also):
                 self._open()
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._give_up(f"{type(error).__name__}: {error}")
@@ -264,8 +264,8 @@ class Watch(Closing):
     @torch.no_grad()
     def _look(self) -> None:
         try:
-            self._hearing.hear(self._rounds.purses, look=True)
-            found = self._rounds.read(self.steps)
+            self._listener.hear(self._scheduler.buckets, look=True)
+            found = self._scheduler.read(self.steps)
         except Exception as error:  # noqa: BLE001 (a process is gone: no other can be reached)
             self._give_up(f"{type(error).__name__}: {error}")
             return
@@ -279,13 +279,13 @@ class Watch(Closing):
         mine = alarms, self._alarms.in_force
         news = pickle.dumps(mine) if alarms and self._joint else b""
         again = self._alarms.waiting
-        news = self._rounds.settle(self.steps, elsewhere, over=over, again=again, news=news)
+        news = self._scheduler.settle(self.steps, elsewhere, over=over, again=again, news=news)
         told, in_force = mine
         if news and self._processes.rank:
             told, in_force = pickle.loads(news)
         if told:
             self._told, self._in_force = self._told + told, in_force
-        if self._joint and math.isinf(self._rounds.next):
+        if self._joint and math.isinf(self._scheduler.next):
             self._joint.stop()
 
     def _kept(self, found: list[Found]) -> tuple[float, tuple[Finding, ...]]:
@@ -294,7 +294,7 @@ class Watch(Closing):
         rest = [f for f in found if not isinstance(f, Column)]
         columns.append(Column(q.WATCHED_SHARE, [OWN], [min(self.share, 1.0)]))
         alarms = tuple(self._alarms.look(self.steps, columns))
-        skipped, self._rounds.dropped = [*self._rounds.dropped, *self._added.since()], []
+        skipped, self._scheduler.dropped = [*self._scheduler.dropped, *self._added.since()], []
         self._filing.keep(self.steps, columns, rest, alarms, skipped)
-        must = self._rounds.must_file
-        return self._filing.file_if_due(self.steps, self._rounds.purses, must=must), alarms
+        must = self._scheduler.must_file
+        return self._filing.file_if_due(self.steps, self._scheduler.buckets, must=must), alarms

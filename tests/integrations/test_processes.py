@@ -93,10 +93,10 @@ def test_the_interruption_of_a_person_is_for_the_one_who_asked():
 
 ASKS = """
 import os, time
-from sigmascope.integrations.processes import Processes
+from sigmascope.integrations.processes import WorkerProcesses
 from tests.integrations.test_processes import sleep
 if __name__ == "__main__":
-    for pid in Processes(2)(sleep, [0, 0, 60, 60]):
+    for pid in WorkerProcesses(2)(sleep, [0, 0, 60, 60]):
         print(pid, flush=True)
 """
 

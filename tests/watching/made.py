@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from sigmascope.watching import watch
-from sigmascope.watching.looks import Look
+from sigmascope.watching.sinks import Look
 
 
 class Shelf:

@@ -290,7 +290,7 @@ def test_hooks_are_there_only_for_steps_that_are_looked_at():
     with watch(model, optimizer, clock=clock) as watching:
         for _ in range(200):
             trained(model, *task(), optimizer, 1, watching)
-            quiet = not watching._rounds.opened
+            quiet = not watching._scheduler.opened
             free += quiet
             assert len(optimizer._optimizer_step_pre_hooks) == 1 + (not quiet)
             assert len(optimizer._optimizer_step_post_hooks) == 1
@@ -301,8 +301,8 @@ def test_a_look_is_opened_before_the_step_that_it_is_for_and_no_sooner():
     model, optimizer = made()
     with watch(model, optimizer, sinks=[Shelf()]) as watching:
         for at, opened in ((2, False), (1, True)):
-            watching._rounds.close()
+            watching._scheduler.close()
             watching._inputs.next = float("inf")
-            watching._rounds.next = watching.steps + at
+            watching._scheduler.next = watching.steps + at
             watching._turn()
-            assert watching._rounds.opened == opened
+            assert watching._scheduler.opened == opened

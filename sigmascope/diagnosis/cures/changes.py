@@ -47,7 +47,7 @@ from sigmascope.diagnosis.rules.outputs import (
 )
 from sigmascope.diagnosis.rules.sequences import EXPLODING_THROUGH_TIME
 from sigmascope.diagnosis.rules.steps import (
-    FOREIGN_OPTIMISER,
+    FOREIGN_OPTIMIZER,
     OUTWEIGHED_ERROR,
     UNREGISTERED_WEIGHTS,
     UNTRAINED_WEIGHTS,
@@ -55,7 +55,7 @@ from sigmascope.diagnosis.rules.steps import (
 from sigmascope.diagnosis.rules.training import (
     FEW_STEPS,
     LARGE_BATCH,
-    OTHER_OPTIMISER,
+    OTHER_OPTIMIZER,
     RATE_TOO_HIGH,
     RATE_TOO_LOW,
     STRONG_CLIPPING,
@@ -529,8 +529,8 @@ CHANGES: tuple[DeclaredChange, ...] = (  # of several for one finding, the sures
     DeclaredChange("less-weight-decay", (STRONG_WEIGHT_DECAY,), _option("weight_decay", 1e-4)),
     DeclaredChange("less-momentum", (STRONG_MOMENTUM,), _option("momentum", 0.9)),
     DeclaredChange("clip-at-one", (STRONG_CLIPPING, EXPLODING_THROUGH_TIME), _clip_at_one),
-    DeclaredChange("all-parameters", (UNTRAINED_WEIGHTS, FOREIGN_OPTIMISER), _all_parameters),
-    DeclaredChange("other-optimizer", (OTHER_OPTIMISER, STUCK_TRAINING, NO_PROGRESS), _other),
+    DeclaredChange("all-parameters", (UNTRAINED_WEIGHTS, FOREIGN_OPTIMIZER), _all_parameters),
+    DeclaredChange("other-optimizer", (OTHER_OPTIMIZER, STUCK_TRAINING, NO_PROGRESS), _other),
     DeclaredChange("lower-rate", (RATE_TOO_HIGH, STUCK_TRAINING, NO_PROGRESS), _rate(0.1)),
     DeclaredChange("much-lower-rate", (RATE_TOO_HIGH,), _rate(0.01)),
     DeclaredChange("more-epochs", (FEW_STEPS,), _longer),

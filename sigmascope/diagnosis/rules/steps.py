@@ -159,7 +159,7 @@ def unregistered(profile: Profile) -> Iterator[Finding]:
         )
 
 
-FOREIGN_OPTIMISER = Kind(
+FOREIGN_OPTIMIZER = Kind(
     "foreign-optimizer",
     "the optimizer holds no parameter of the model",
     ARITHMETIC,
@@ -168,13 +168,13 @@ FOREIGN_OPTIMISER = Kind(
 )
 
 
-@rule("training", FOREIGN_OPTIMISER)
+@rule("training", FOREIGN_OPTIMIZER)
 def foreign_optimizer(profile: Profile) -> Iterator[Finding]:
     """An optimizer that was made for another model."""
     held = {r.site: r.estimate.value for r in profile.series(q.WEIGHTS_HELD)}
     for r in profile.series(q.WEIGHTS_LEFT_OUT):
         if held.get(r.site) == 0:
-            yield FOREIGN_OPTIMISER.finding(
+            yield FOREIGN_OPTIMIZER.finding(
                 "(training)",
                 "error",
                 (r, *profile.series(q.WEIGHTS_HELD)),

@@ -177,7 +177,7 @@ def large_batch(profile: Profile) -> Iterator[Finding]:
     )
 
 
-OTHER_OPTIMISER = Kind(
+OTHER_OPTIMIZER = Kind(
     "other-optimizer",
     "no rate from a hundredth to a hundred times yours learns, and the other family at its usual "
     "rate leaves half or less",
@@ -186,7 +186,7 @@ OTHER_OPTIMISER = Kind(
 )
 
 
-@rule("training", OTHER_OPTIMISER)
+@rule("training", OTHER_OPTIMIZER)
 def other_optimizer(profile: Profile) -> Iterator[Finding]:
     """An optimizer that learns at no rate, where another does at its usual one."""
     runs = RunsTold.of(profile)
@@ -195,7 +195,7 @@ def other_optimizer(profile: Profile) -> Iterator[Finding]:
         return
     if runs.left(OTHER) > GOOD or any(runs.left(f) < BETTER for f in RATES):
         return
-    yield OTHER_OPTIMISER.finding(
+    yield OTHER_OPTIMIZER.finding(
         "(training)",
         "warning",
         runs.evidence(OTHER),
@@ -327,7 +327,7 @@ STRONG_WEIGHT_DECAY = Kind(
     f"without the weight decay, which is above 0.02, {BEYOND_YOURS}",
     BOTTOU,
     setting=True,
-    brings=(OTHER_OPTIMISER,),
+    brings=(OTHER_OPTIMIZER,),
 )
 
 
@@ -336,7 +336,7 @@ STRONG_MOMENTUM = Kind(
     f"at a momentum of 0.9 in place of yours, which is above 0.95, {BEYOND_YOURS}",
     BOTTOU,
     setting=True,
-    brings=(OTHER_OPTIMISER,),
+    brings=(OTHER_OPTIMIZER,),
 )
 
 
@@ -345,7 +345,7 @@ STRONG_CLIPPING = Kind(
     f"without clipping, which is at a norm below 0.01, {BEYOND_YOURS}",
     BOTTOU,
     setting=True,
-    brings=(OTHER_OPTIMISER,),
+    brings=(OTHER_OPTIMIZER,),
 )
 
 
@@ -368,7 +368,7 @@ def strong_options(profile: Profile) -> Iterator[Finding]:
             )
 
 
-TRAINING = (RATE_TOO_HIGH, RATE_TOO_LOW, FEW_STEPS, OTHER_OPTIMISER, LARGE_BATCH)
+TRAINING = (RATE_TOO_HIGH, RATE_TOO_LOW, FEW_STEPS, OTHER_OPTIMIZER, LARGE_BATCH)
 SETTINGS = (*TRAINING, STRONG_WEIGHT_DECAY, STRONG_MOMENTUM, STRONG_CLIPPING)
 
 

@@ -12,7 +12,7 @@ from sigmascope.quantities import WATCH
 from sigmascope.records import Estimate, Finding, Reading
 from sigmascope.watching.alarms.rules import RULES, AlarmRule, Sign
 from sigmascope.watching.alarms.tracks import Tracks
-from sigmascope.watching.looks import OVER, Column
+from sigmascope.watching.sinks import OVER, Column
 
 LOG = logging.getLogger("sigmascope")
 

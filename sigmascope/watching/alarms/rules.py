@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sigmascope import quantities as q
 from sigmascope.records import Kind, Severity
 from sigmascope.watching.alarms.tracks import TINY, YOUNG, Track, Tracks
-from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE
+from sigmascope.watching.sinks import LOSS, OPTIMIZER, WHOLE
 
 # ------------------------------------------------------------------------------
 # What a rule says of a look.
@@ -269,7 +269,7 @@ class RateJump(AlarmRule):
         if not rate.jumped or rate.base is None:
             return CALM
         says = f"The learning rate is {rate.rate:.3g}, and was {rate.base:.3g} at most before."
-        return Sign(True, False, OPTIMISER, says, ((q.RATE, OPTIMISER, ""),))
+        return Sign(True, False, OPTIMIZER, says, ((q.RATE, OPTIMIZER, ""),))
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ class Frozen(AlarmRule):
         """As `Rule.look`."""
         if tracks.rate.dropped:
             says = f"The learning rate has dropped to {tracks.rate.rate:.3g} within one step."
-            return Sign(True, False, OPTIMISER, says, ((q.RATE, OPTIMISER, ""),))
+            return Sign(True, False, OPTIMIZER, says, ((q.RATE, OPTIMIZER, ""),))
         rates = [t.last - t.level for _, by_site in tracks.forms(q.RATE)
                  for t in by_site.values() if t.last is not None]  # fmt: skip
         explained = min([0.0, *rates])

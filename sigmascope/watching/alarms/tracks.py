@@ -15,7 +15,7 @@ from statistics import median
 from typing import Literal
 
 from sigmascope.quantities import quantity
-from sigmascope.watching.looks import Column
+from sigmascope.watching.sinks import Column
 
 # ------------------------------------------------------------------------------
 # The loss, followed at every step where that costs nothing: the first that shows what went wrong.

@@ -12,9 +12,9 @@ from sigmascope import quantities as q
 from sigmascope.probes.execution import layers
 from sigmascope.records import Skipped
 from sigmascope.watching.hooks import Heard, listening, removed
-from sigmascope.watching.looks import OWN, Column
 from sigmascope.watching.probes.base import TRY, Found, Layout, Probe, Sharing
 from sigmascope.watching.processes import entries, features, sharded_kind
+from sigmascope.watching.sinks import OWN, Column
 
 ENDS: Mapping[type, tuple[float, float]] = {  # of the activations that saturate
     nn.Sigmoid: (0.0, 1.0), nn.Hardsigmoid: (0.0, 1.0), nn.Tanh: (-1.0, 1.0),

@@ -16,9 +16,9 @@ from torch.overrides import TorchFunctionMode
 
 from sigmascope import quantities as q
 from sigmascope.watching.hooks import hears, in_backward, made_silent, removed, silent, transformed
-from sigmascope.watching.looks import Column
 from sigmascope.watching.probes.base import Found, Layout, Probe, Sharing
 from sigmascope.watching.processes import entries, is_cut, sharded_kind
+from sigmascope.watching.sinks import Column
 
 # ------------------------------------------------------------------------------
 # Entropies of attention, from the arguments of the functions that make it.

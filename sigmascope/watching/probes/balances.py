@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from sigmascope import quantities as q
-from sigmascope.watching.looks import Column
 from sigmascope.watching.parameters import Place
 from sigmascope.watching.probes.base import Found, Probe
 from sigmascope.watching.probes.norms import FOREACH
 from sigmascope.watching.processes import Processes, is_sharded
+from sigmascope.watching.sinks import Column
 
 NEAR, APART = 1e-4, 1e-3  # of the norms' products: the gradients agree, or do not
 LARGE = 20 * NEAR  # and say something: both are zero where a normaliser hides the scale

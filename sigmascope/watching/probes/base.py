@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from sigmascope.records import Check, Reading, SiteSpectrum, Skipped
 from sigmascope.watching.hooks import inaudible
-from sigmascope.watching.looks import OWN, Column
+from sigmascope.watching.sinks import OWN, Column
 
 TRY = "a `probe_batch` is run as it is written"
 Found = Column | SiteSpectrum | Reading | Check

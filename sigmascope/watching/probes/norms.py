@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sigmascope import quantities as q
-from sigmascope.watching.looks import LOSS, OPTIMISER, Column
 from sigmascope.watching.parameters import Place
 from sigmascope.watching.probes.base import Found, Probe, Sharing
 from sigmascope.watching.processes import Processes, added_up, is_partial, part, sharded_kind
+from sigmascope.watching.sinks import LOSS, OPTIMIZER, Column
 
 # ------------------------------------------------------------------------------
 # Squared norms of all trained parameters at once, and of whatever has their shapes.
@@ -190,7 +190,7 @@ class Gradients(Probe):
             if "lr" in group
         ]
         for form, rate in rates:
-            yield Column(q.RATE, [OPTIMISER], [rate], form=form if len(rates) > 1 else "")
+            yield Column(q.RATE, [OPTIMIZER], [rate], form=form if len(rates) > 1 else "")
 
     def _gradient(self, i: int) -> Tensor | None:
         gradient = self._squares.parameters[i].grad

@@ -13,11 +13,11 @@ from sigmascope.quantities import View
 from sigmascope.records import Estimate, Reading
 from sigmascope.survey import profile
 from sigmascope.watching.hooks import listening, removed
-from sigmascope.watching.looks import Column
 from sigmascope.watching.probes.activations import channel_of
 from sigmascope.watching.probes.base import Found, Probe, Sharing, nothing
 from sigmascope.watching.probes.sharpness import ProbeBatch
 from sigmascope.watching.processes import Processes, is_sharded, sharded_kind
+from sigmascope.watching.sinks import Column
 
 POSITIONS = 16  # of a sample that are taken at most, evenly spaced
 ALIKE = 1e-20  # of the squared norm: below, rows differ by rounding only

@@ -13,9 +13,9 @@ from sigmascope.linalg.krylov import Operator
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Curvature
 from sigmascope.records import Estimate
-from sigmascope.watching.looks import WHOLE, Column
 from sigmascope.watching.parameters import Place
 from sigmascope.watching.probes.base import Found, Probe, nothing
+from sigmascope.watching.sinks import WHOLE, Column
 
 # ------------------------------------------------------------------------------
 # Learning rates as optimizers apply them: per coordinate, and what momentum makes of them.

@@ -21,9 +21,9 @@ from sigmascope.linalg import (
 from sigmascope.linalg.random_matrix import RandomSigns, noise
 from sigmascope.linalg.spectra import Moments, spectrum
 from sigmascope.records import Estimate, SiteSpectrum, Skipped, Spectrum
-from sigmascope.watching.looks import OWN, Column
 from sigmascope.watching.probes.base import Found, Probe, Sharing, nothing
 from sigmascope.watching.processes import Processes, is_cut, is_sharded, part, sharded_kind
+from sigmascope.watching.sinks import OWN, Column
 
 # ------------------------------------------------------------------------------
 # Singular values of a weight whose rows or columns lie on several processes, without gathering it.

@@ -4,7 +4,7 @@ from itertools import chain
 
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.alarms.rules import CALM, UNSURE, AlarmRule, Sign
-from sigmascope.watching.looks import Column
+from sigmascope.watching.sinks import Column
 
 SURE = Sign(True, False, "a", "It is there.", (("dead units", "a", ""),))
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from sigmascope.gate import Refusal
-from sigmascope.watching.looks import WHOLE
 from sigmascope.watching.parameters import places
+from sigmascope.watching.sinks import WHOLE
 from tests.watching.made import stack
 
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from sigmascope.records import Estimate, Finding, Reading, Skipped
-from sigmascope.watching.budget import Purses
-from sigmascope.watching.looks import Column
+from sigmascope.watching.budget import Buckets
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.run_files import POINTS, Filing
+from sigmascope.watching.sinks import Column
 from tests.watching.made import Shelf, Ticks
 
 ALARM = Finding("loss-spike", "a", "warning", (), "It rose.", "x")
@@ -17,9 +17,9 @@ def column(value, site="a"):
 
 
 def rich():
-    purses = Purses([Losses()], 0.02)
-    purses.earn(1e9, 1)
-    return purses
+    buckets = Buckets([Losses()], 0.02)
+    buckets.earn(1e9, 1)
+    return buckets
 
 
 def test_of_each_quantity_the_newest_is_filed_and_of_each_layer_whose_turn_it_was():
@@ -48,7 +48,7 @@ def test_looks_are_thinned_to_some_hundreds():
 def test_filing_waits_until_it_is_paid():
     shelf = Shelf()
     filing = Filing([shelf], 0.02, Ticks(1.0))
-    poor = Purses([Losses()], 0.02)
+    poor = Buckets([Losses()], 0.02)
     for step in range(1, 50):
         filing.keep(step, [column(1.0)], [], [], [])
         filing.file_if_due(step, poor)
@@ -58,7 +58,7 @@ def test_filing_waits_until_it_is_paid():
 def test_an_alarm_is_filed_at_once():
     shelf = Shelf()
     filing = Filing([shelf], 0.02, Ticks(1.0))
-    poor = Purses([Losses()], 0.02)
+    poor = Buckets([Losses()], 0.02)
     filing.keep(1, [column(1.0)], [], [], [])
     filing.file_if_due(1, poor)
     filing.keep(2, [], [], [ALARM], [Skipped("a", "b", "c")])
@@ -86,23 +86,23 @@ def test_a_sink_that_fails_is_dropped_with_one_line_and_the_others_go_on(caplog)
 
 
 def test_what_the_first_looks_took_in_advance_does_not_keep_later_ones_from_the_file():
-    shelf, clock, purses = Shelf(), Ticks(0.01), Purses([Losses()], 0.02)
+    shelf, clock, buckets = Shelf(), Ticks(0.01), Buckets([Losses()], 0.02)
     filing = Filing([shelf], 0.02, clock)
     for step in range(1, 2001):
-        purses.earn(0.1, 1)
+        buckets.earn(0.1, 1)
         filing.keep(step, [column(1.0)], [], [], [])
-        filing.file_if_due(step, purses)
+        filing.file_if_due(step, buckets)
     early = [look.step for look in shelf.looks if look.step <= 100]
     assert len(early) > 5
     assert 0.5 * 0.003 * 200 / 0.01 < len(shelf.looks) - len(early) < 0.003 * 200 / 0.01
 
 
 def test_what_must_be_filed_is_and_what_shares_a_place_is_filed_whole():
-    shelf, purses = Shelf(), Purses([Losses()], 0.02)
+    shelf, buckets = Shelf(), Buckets([Losses()], 0.02)
     filing = Filing([shelf], 0.02, Ticks(10.0))
     twins = [Reading("a ~ b", "balance drift", Estimate.exactly(v), "balances") for v in (1.0, 2.0)]
     for step in range(1, 5):
         filing.keep(step, [], twins, [], [])
-        filing.file_if_due(step, purses, must=step == 3)
+        filing.file_if_due(step, buckets, must=step == 3)
     assert [look.step for look in shelf.looks] == [1, 3]
     assert all(list(look.readings) == twins for look in shelf.looks)

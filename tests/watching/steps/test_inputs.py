@@ -8,7 +8,7 @@ from torch import nn
 
 from sigmascope.watching import watch
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.budget import Purses
+from sigmascope.watching.budget import Buckets
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.steps import EVERY, KNOWN, Inputs
 from tests.watching.made import Shelf, Ticks, stack, trained
@@ -20,7 +20,7 @@ class Loop:
     def __init__(self, model=None, **of):
         self.model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)) if model is None else model
         self.inputs = Inputs(self.model, Alarms(), budget=0.02, clock=Ticks(1e-6), **of)
-        self.purses, self.asked, self.step, self.granted = Purses([Losses()], 0.02), [], 0, True
+        self.buckets, self.asked, self.step, self.granted = Buckets([Losses()], 0.02), [], 0, True
         self.glances = 0
 
     def hurry(self, step, probe):
@@ -29,12 +29,12 @@ class Loop:
 
     def run(self, steps, scale=1.0):
         for _ in range(steps):
-            self.purses.earn(1.0, 1)
+            self.buckets.earn(1.0, 1)
             if self.inputs._handles:
                 self.glances += 1
             self.model(torch.full((8, 4), scale))
             self.step += 1
-            self.inputs.turn(self.step, self.purses, self.hurry)
+            self.inputs.turn(self.step, self.buckets, self.hurry)
         return self
 
 
@@ -67,7 +67,7 @@ def test_it_is_asked_for_again_until_it_is_granted():
 def test_glances_are_some_steps_apart_and_paid_for():
     loop = Loop().run(400)
     assert 400 / (EVERY + 4) <= loop.glances <= 400 / EVERY
-    assert loop.purses.spent > 0
+    assert loop.buckets.spent > 0
     assert not loop.model[0]._forward_hooks or loop.inputs._handles
 
 

@@ -149,7 +149,7 @@ def test_a_step_that_cannot_be_followed_is_one_line_and_nothing_more_is_said(mon
 def test_what_it_costs_is_no_part_of_the_budget_and_of_what_was_taken():
     model, optimizer = made()
     with at_leisure(model, optimizer, probe_batch=X, views=["balances"]) as watching:
-        spent = watching._rounds.purses
+        spent = watching._scheduler.buckets
         ledger, clock = (
             next(p for p in watching._probes if p.name == "conservation"),
             watching._clock,

@@ -4,7 +4,7 @@ import pytest
 
 from sigmascope.watching.alarms.rules import RULES, Deviation
 from sigmascope.watching.alarms.tracks import Tracks
-from sigmascope.watching.looks import Column
+from sigmascope.watching.sinks import Column
 
 
 def rule(**settings):

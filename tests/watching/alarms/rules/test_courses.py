@@ -9,7 +9,7 @@ from zoo import fresh
 
 from sigmascope.watching.alarms.rules import LATELY, RULES
 from sigmascope.watching.alarms.tracks import CALM, YOUNG, LossTrack, Tracks
-from sigmascope.watching.looks import LOSS, OPTIMISER, WHOLE, Column
+from sigmascope.watching.sinks import LOSS, OPTIMIZER, WHOLE, Column
 
 BY_NAME = {rule.name: rule for rule in RULES}
 
@@ -182,8 +182,8 @@ def test_a_jump_of_the_rate_says_from_where():
 
 def test_updates_that_stop_are_told_from_a_rate_that_falls_to_its_end():
     def rows(update, rate):
-        usual = [{"update norm": {"a": 1.0}, "rate": {OPTIMISER: 0.1}}] * 20
-        return [*usual, {"update norm": {"a": update}, "rate": {OPTIMISER: rate}}]
+        usual = [{"update norm": {"a": 1.0}, "rate": {OPTIMIZER: 0.1}}] * 20
+        return [*usual, {"update norm": {"a": update}, "rate": {OPTIMIZER: rate}}]
 
     rule = BY_NAME["frozen-weights"]
     assert rule.look(21, fed(rows(1e-5, 0.1))).sure

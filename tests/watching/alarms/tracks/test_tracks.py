@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from sigmascope.watching.alarms.tracks import KEPT, SETTLED, YOUNG, Track, Tracks
-from sigmascope.watching.looks import Column
+from sigmascope.watching.sinks import Column
 
 
 def fed(values, kind="log"):

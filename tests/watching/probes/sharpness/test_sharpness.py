@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, hessian
 
-from sigmascope.watching.looks import WHOLE
+from sigmascope.watching.sinks import WHOLE
 from tests.watching.made import Shelf, at_leisure, stack, task
 
 

@@ -65,7 +65,7 @@ class Column:
                 yield Reading(site, self.quantity, within, q.WATCH, self.form)
 
 
-LOSS, OPTIMISER, WHOLE, OWN = "(loss)", "(optimizer)", "(model)", "(watch)"  # sites of no layer
+LOSS, OPTIMIZER, WHOLE, OWN = "(loss)", "(optimizer)", "(model)", "(watch)"  # sites of no layer
 MEANS = "mean of steps"  # form of losses over blocks of steps that all runs have
 OVER = "-over"  # behind the name of an alarm: it has ended
 

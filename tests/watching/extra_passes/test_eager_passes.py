@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sigmascope.watching import Watch
-from sigmascope.watching.extra_passes import MISSED, Again, _own
+from sigmascope.watching.extra_passes import MISSED, EagerPass, _own
 from sigmascope.watching.processes import Processes
 from tests.watching.made import Shelf, at_leisure, task
 
@@ -82,13 +82,13 @@ def test_it_reads_what_a_pass_of_the_new_weights_on_the_same_batch_would():
 
 
 def test_it_keeps_no_tape(monkeypatch):
-    taped, made = [], Again._made
+    taped, made = [], EagerPass._made
 
     def told(self, call):
         taped.append(torch.is_grad_enabled())
         made(self, call)
 
-    monkeypatch.setattr(Again, "_made", told)
+    monkeypatch.setattr(EagerPass, "_made", told)
     trained(model := odd(), compiled(model))
     assert taped
     assert not any(taped)
@@ -214,14 +214,14 @@ def test_structures_are_kept_with_tensors_of_their_own():
 def test_one_process_does_not_run_what_waits_for_the_others(count, waits, runs):
     norm = nn.SyncBatchNorm(5) if waits else nn.BatchNorm1d(5)
     model = nn.Sequential(norm, nn.Linear(5, 3))
-    again = Again(model, model, None, Processes(count=count))
+    again = EagerPass(model, model, None, Processes(count=count))
     assert bool(again.of) == runs
     assert bool(again.why) != runs
 
 
 def test_where_calls_were_missed_often_enough_it_is_said_and_not_before():
     model = nn.Linear(5, 3)
-    again = Again(model, model, None, Processes())
+    again = EagerPass(model, model, None, Processes())
     for _ in range(MISSED - 1):
         assert again.run(()) == ()
     (told,) = again.run(())

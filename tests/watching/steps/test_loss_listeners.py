@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.budget import Purses
+from sigmascope.watching.budget import Buckets
 from sigmascope.watching.probes import Losses
-from sigmascope.watching.steps import CALLS, FEWEST, MOST, Hearing, LossMeans
+from sigmascope.watching.steps import CALLS, FEWEST, MOST, LossListener, LossMeans
 from tests.watching.made import Ticks
 
 
@@ -34,9 +34,9 @@ class Loop:
     """Steps that take so long each, heard when it is time."""
 
     def __init__(self, seconds, *, tick=1e-5, **options):
-        self.alarms, self.read, self.purses = Heard(), Losses(), Purses([Losses()], 0.02)
+        self.alarms, self.read, self.buckets = Heard(), Losses(), Buckets([Losses()], 0.02)
         self.means = LossMeans()
-        self.hearing = Hearing(
+        self.hearing = LossListener(
             self.alarms, self.read, self.means, 0.02, Ticks(tick), self.turn, **options
         )
         self.hearing.wait(math.inf)
@@ -48,10 +48,10 @@ class Loop:
             self.hear()
 
     def hear(self):
-        self.worth.append(self.hearing.hear(self.purses))
+        self.worth.append(self.hearing.hear(self.buckets))
 
     def step(self, loss=None):
-        self.purses.earn(self.seconds, 1)
+        self.buckets.earn(self.seconds, 1)
         self.hearing.stepped(self.optimizer)
         if self.hearing.skip:
             self.hearing.skip -= 1
@@ -168,7 +168,7 @@ def test_what_hearing_takes_is_paid_for():
     loop = Loop(1.0)
     for step in range(100):
         loop.step(usual(step))
-    assert loop.purses.spent >= 1e-5 * (len(loop.worth) + 2 * len(loop.alarms.losses))
+    assert loop.buckets.spent >= 1e-5 * (len(loop.worth) + 2 * len(loop.alarms.losses))
 
 
 def test_calls_that_note_no_loss_are_paid_for_too():
@@ -180,7 +180,7 @@ def test_calls_that_note_no_loss_are_paid_for_too():
     loop.hear()
     assert loop.hearing.apart == FEWEST
     notes = tick * len(loop.alarms.losses)
-    assert loop.purses.spent == pytest.approx(tick * (CALLS * steps + len(loop.worth)) + notes)
+    assert loop.buckets.spent == pytest.approx(tick * (CALLS * steps + len(loop.worth)) + notes)
 
 
 def test_losses_that_were_heard_are_read_at_the_next_look():

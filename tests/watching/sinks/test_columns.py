@@ -3,7 +3,7 @@
 import math
 
 from sigmascope.records import Estimate
-from sigmascope.watching.looks import Column
+from sigmascope.watching.sinks import Column
 
 
 def test_values_become_readings_with_what_rounding_can_have_moved():

@@ -2,7 +2,7 @@
 
 from sigmascope.records import Estimate, Reading
 from sigmascope.watching import LOSS, Look
-from sigmascope.watching.looks import one_line
+from sigmascope.watching.sinks import one_line
 
 
 def test_a_look_that_found_nothing_else_holds_readings_only():

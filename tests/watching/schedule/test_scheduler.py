@@ -4,10 +4,10 @@ import logging
 
 import torch
 
-from sigmascope.watching.looks import Column
 from sigmascope.watching.probes import Probe
 from sigmascope.watching.processes import Processes
-from sigmascope.watching.schedule import Rounds
+from sigmascope.watching.schedule import Scheduler
+from sigmascope.watching.sinks import Column
 from tests.watching.made import Ticks
 
 OPTIMIZER = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
@@ -41,7 +41,7 @@ class Made(Probe):
 
 def rounds(*probes):
     clock = Ticks(1e-6)
-    made = Rounds(probes, Processes(), 0.5, clock, 0)
+    made = Scheduler(probes, Processes(), 0.5, clock, 0)
     return made, clock
 
 
@@ -67,7 +67,7 @@ def test_the_next_round_is_when_its_turn_is_paid():
     made, clock = rounds(Made())
     one(made, clock, 1)
     assert made.next == 2
-    assert made.purses.spent < 1e-3
+    assert made.buckets.spent < 1e-3
 
 
 def test_what_fails_is_dropped_with_one_line_and_asked_no_more(caplog):
@@ -130,4 +130,4 @@ def test_what_is_asked_for_at_fixed_steps_is_read_there_alone_and_owes_nothing()
         assert made.next == step + 1
     assert asked.asked.count("open") == 3
     assert quick.asked.count("open") == 10
-    assert 9.0 < made.purses.spent < 10.0
+    assert 9.0 < made.buckets.spent < 10.0
