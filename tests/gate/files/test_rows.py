@@ -127,7 +127,7 @@ def test_a_full_disk_takes_no_half_row(file, monkeypatch):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from sigmascope.gate import Rows
+from sigmascope.gate import RowFile
 calls, at = 0, int(sys.argv[2])
 def dying(call):
     def made(*a, **k):
@@ -142,7 +142,7 @@ def dying(call):
 write = os.write
 for name in ("open", "close", "fsync", "replace", "write", "lseek", "stat"):
     setattr(os, name, dying(getattr(os, name)))
-with Rows(Path(sys.argv[1]), kind="sweep", recipe={"a": 1}) as rows:
+with RowFile(Path(sys.argv[1]), kind="sweep", recipe={"a": 1}) as rows:
     for n in range(len(rows.rows), 5):
         rows.add({"n": n})
 """
