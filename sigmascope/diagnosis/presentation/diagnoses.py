@@ -9,12 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis import Diagnosis, Treatment, remedies
+from sigmascope.diagnosis import remedies
 from sigmascope.diagnosis.compression import Compression, Truncation
 from sigmascope.diagnosis.cures import Cure, Cures
+from sigmascope.diagnosis.diagnoses import Diagnosis
 from sigmascope.diagnosis.ranking import Ranked
 from sigmascope.diagnosis.remedies import NormalisationEffect
 from sigmascope.diagnosis.trainability import probability
+from sigmascope.diagnosis.treatments import Treatment
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Profile
 from sigmascope.records.encoding import encoded

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis import judge
+from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.presentation.schema import VERSION
 from sigmascope.diagnosis.presentation.summaries import (
     COLUMNS,
