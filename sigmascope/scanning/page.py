@@ -1,35 +1,62 @@
 """The interactive page of a scan."""
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sigmascope import quantities as q
 from sigmascope.gate import printable
-from sigmascope.quantities import quantities
 from sigmascope.records import Finding, Reading
-from sigmascope.records.encoding import encoded
 from sigmascope.records.scans import Matrix, Scan
-from sigmascope.report.findings import folded, headline, reasons
+from sigmascope.report import console
+from sigmascope.report.findings import headline, reasons
 from sigmascope.report.pages.html import Places, packed, packed_places, packed_spectrum, write_page
-from sigmascope.scanning.rows import Columns, ends, outliers, pairs, seen
+from sigmascope.report.pages.pieces import (
+    Html,
+    Piece,
+    cards,
+    compact,
+    element,
+    facts,
+    joined,
+    named,
+    options,
+    plural,
+    reasons as missing,
+    severities,
+    table,
+    tile,
+)
+from sigmascope.scanning.rows import Columns, Outlier, ends, outliers, pairs, seen
 
 # In the order in which they build on one another; joined into one script.
 _SCRIPTS = (
     "words.js",
-    "theme.js",
-    "parts.js",
     "packed.js",
-    "columns.js",
-    "drawing.js",
+    "page.js",
+    "scales.js",
+    "marks.js",
+    "chart.js",
     "grid.js",
     "matrices.js",
-    "multiples.js",
+    "overdepth.js",
     "spectra.js",
     "scan.js",
 )
 _ABOUT = ("kind", "dtype", "effort", "form")  # words that many matrices share
 _OUTLIERS = 24
+_MOST = 4  # matrices that are compared, as in `matrices.js`
+_SHOWN = (  # columns of the table at first
+    q.SPECTRAL_NORM,
+    q.STABLE_RANK,
+    q.EFFECTIVE_RANK,
+    q.SPIKES,
+    q.NOISE_DISTANCE,
+    q.POWER_LAW_EXPONENT,
+    q.RELATIVE_CHANGE,
+)
 
 Routes = Places[tuple[str, float, str]]  # how numbers were found, their risk, their form
 
@@ -57,6 +84,7 @@ def scan_page(path: str | os.PathLike[str], scan: Scan, findings: Sequence[Findi
         path,
         title=printable(scan.plan.source),
         data=payload(scan, tuple(findings)),
+        pieces=pieces(scan, tuple(findings)),
         template="scan.html",
         scripts=_SCRIPTS,
         styles=("page.css", "grid.css", "scan.css"),
@@ -65,54 +93,157 @@ def scan_page(path: str | os.PathLike[str], scan: Scan, findings: Sequence[Findi
 
 def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
     """Columns of what was read, what they mean, thinned spectra, and what is missing."""
-    met, plan, routes = pairs(scan), scan.plan, Routes()
+    met, routes = pairs(scan), Routes()
     at = {m.site: i for i, m in enumerate(scan.matrices)}
     between = [*dict.fromkeys(site for sites in met.values() for site in sites)]
+    odd = outliers(scan)
+    leads = [_lead(finding, at) for finding in findings]
+    starts = [place for lead in leads for place in lead["matrices"]]
+    starts += [at[o.matrix.site] for o in odd[:1]]
     return {
-        "source": plan.source,
-        "about": {**plan.about, **scan.about},
-        "tensors": plan.tensors,
-        "bytes": plan.bytes,
-        "matrices": _matrices(scan.matrices),
-        "columns": _columns(seen(scan), [m.site for m in scan.matrices], routes),
+        "matrices": _matrices(scan),
+        "columns": _columns(_ordered(seen(scan)), [m.site for m in scan.matrices], routes),
         "pairs": {
             "site": [ends(site, at) or site for site in between],
             "columns": _columns(met, between, routes),
         },
-        "spectra": _spectra(scan, at, routes),
-        **_found(scan, findings, at),
+        "spectra": _spectra(scan, at),
+        "findings": leads,
+        "start": (*starts, 0)[0],
         "skipped": _skipped(scan, at),
-        "left": [[what, why, sites] for (what, why), sites in reasons(plan.skipped).items()],
         "routes": [*routes],  # last, when all are known
     }
 
 
-def _found(scan: Scan, findings: tuple[Finding, ...], at: Mapping[str, int]) -> dict[str, Any]:
-    """Findings, which of them follow from others, and matrices that stick out."""
-    forms = zip(encoded(findings), findings, strict=True)
+def pieces(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Html]:
+    """HTML of the head, findings, outliers, what is missing, and the words."""
+    at = {m.site: i for i, m in enumerate(scan.matrices)}
+    plan, between = scan.plan, pairs(scan)
+    columns = {**seen(scan), **between}
+    means = {name: _means(_quantity(read)) for name, read in columns.items()}
+    gone = reasons(plan.skipped)
+    left = sum(map(len, gone.values()))
+    words = f"{plan.tensors} {plural(plan.tensors, 'tensor')}{f'; {left} left out' if left else ''}"
+    odd = outliers(scan)[:_OUTLIERS]
+    kinds = dict.fromkeys(m.kind for m in scan.matrices)
     return {
-        "findings": [_placed(form, finding, at) for form, finding in forms],
-        "cards": [{"cause": cause, "follow": rest} for cause, rest in folded(findings).items()],
-        "headline": headline(findings) if findings else "",
-        "outliers": [
-            [at[o.matrix.site], o.reading.quantity, o.reading.estimate.value, o.usual, o.far]
-            for o in outliers(scan)[:_OUTLIERS]
-        ],
+        "source": joined([plan.source]),
+        "coverage": joined([f"{words}. {headline(findings) if findings else 'No findings.'}"]),
+        "tiles": joined(_tiles(scan, findings)),
+        "cards": joined(
+            cards(
+                findings,
+                "No findings.",
+                meant=lambda quantity: means.get(quantity, ""),
+                way=lambda place: _way(_lead(findings[place], at)["matrices"], place),
+            )
+        ),
+        "unusual": Html("" if odd else "hidden"),
+        "outliers": _unusual(odd, at),
+        "quantities": options((name, name) for name in _ordered(seen(scan))),
+        "all": joined([f"Show all {len(kinds)} kinds"]),
+        "kinds": options((str(i), kind) for i, kind in enumerate(kinds)),
+        "columns": joined(
+            _box(name, shown=name in _SHOWN) for name in ("dtype", "effort", *_ordered(seen(scan)))
+        ),
+        "between": Html("" if between else "hidden"),
+        "left": missing(gone, "No tensor was left out."),
+        "skipped": missing(reasons(scan.skipped), "Everything that was to be measured was."),
+        "about": facts(
+            (f"{key[:1].upper()}{key[1:]}", value)
+            for key, value in {**plan.about, **scan.about}.items()
+        ),
     }
 
 
-def _matrices(matrices: Sequence[Matrix]) -> dict[str, Any]:
+def _box(column: str, *, shown: bool) -> Html:
+    """Says whether the table has a column; what the column means is said by `scan.js`."""
+    checked = {"checked": ""} if shown else {}
+    box = element("input", type="checkbox", data_column=column, **checked)
+    return element("label", box, column)
+
+
+def _ordered(read: Columns) -> Columns:
+    """Columns, those that are shown at first before all others."""
+    return {name: read[name] for name in dict.fromkeys((*_SHOWN, *read)) if name in read}
+
+
+def _quantity(read: Mapping[str, Reading]) -> q.Quantity:
+    """The quantity of a column."""
+    return q.quantities()[next(iter(read.values())).quantity]
+
+
+def _means(of: q.Quantity) -> str:
+    """What a quantity is, in one line."""
+    healthy = "" if "representations" in of.views else of.healthy  # that is said of layers
+    unit = of.unit and f"unit: {of.unit}"
+    parts = (of.says, of.range, unit, healthy and f"healthy: {healthy}", of.source)
+    return " · ".join(filter(None, parts))
+
+
+def _tiles(scan: Scan, findings: tuple[Finding, ...]) -> Iterator[Html]:
+    """Counts of findings and of what was read, and how long it took."""
+    yield from severities(findings)
+    yield tile(plural(len(scan.matrices), "matrix", "matrices"), f"{len(scan.matrices):,}")
+    yield tile("parameters", compact(sum(m.rows * m.cols for m in scan.matrices)))
+    yield tile("read", console.sized(scan.plan.bytes))
+    try:
+        seconds = float({**scan.plan.about, **scan.about}.get("seconds", "nan"))
+    except ValueError:
+        return
+    if math.isfinite(seconds):
+        short = seconds < 90
+        spent = compact(seconds if short else seconds / 60, digits=3)
+        yield tile("seconds" if short else "minutes", spent)
+
+
+def _way(matrices: Sequence[int], place: int) -> Piece:
+    """To the matrices that a finding is of."""
+    if not matrices:
+        return None
+    some = f"first {_MOST} " if len(matrices) > _MOST else ""
+    words = f"Show the {some}matrices" if len(matrices) > 1 else "Show the matrix"
+    return element("button", words, type="button", class_="button", data_finding=str(place))
+
+
+def _unusual(found: Sequence[Outlier], at: Mapping[str, int]) -> Html:
+    """Matrices that stick out, each of which can be opened."""
+
+    def row(o: Outlier) -> list[str]:
+        site, sign = o.matrix.site, "+" if o.far > 0 else "−"
+        opens = {"type": "button", "class_": "link", "data_open": str(at[site])}
+        sizes = (compact(x, digits=3) for x in (o.reading.estimate.value, o.usual))
+        what = element("td", o.reading.quantity)
+        far = f"{sign}{compact(abs(o.far), digits=3)}"
+        return [element("button", named(site), **opens), what, *sizes, far]
+
+    heads = ("matrix", "quantity", "value", "usual", "deviations")
+    return table(heads, map(row, found), words=2)
+
+
+def _matrices(scan: Scan) -> dict[str, Any]:
     """A column for each field; words that are shared stand once, with their places."""
+    matrices = scan.matrices
     found: dict[str, Any] = {
-        name: [getattr(m, name) for m in matrices]
-        for name in ("site", "depth", "rows", "cols", "bytes")
+        name: [getattr(m, name) for m in matrices] for name in ("site", "depth", "rows", "cols")
     }
-    for name in _ABOUT:
-        words = list(dict.fromkeys(getattr(m, name) for m in matrices))
-        place = {word: i for i, word in enumerate(words)}
-        found[name] = {"words": words, "at": [place[getattr(m, name)] for m in matrices]}
-    several = {i: list(m.tensors) for i, m in enumerate(matrices) if m.tensors != (m.site,)}
-    return {**found, "tensors": several}
+    how = {s.site: s.spectrum.how for s in reversed(scan.spectra)}
+    shared = {name: [getattr(m, name) for m in matrices] for name in _ABOUT}
+    shared["says"] = [_says(m, how.get(m.site, "")) for m in matrices]
+    for name, every in shared.items():
+        place = {word: i for i, word in enumerate(dict.fromkeys(every))}
+        found[name] = {"words": [*place], "at": [place[word] for word in every]}
+    return found
+
+
+def _says(m: Matrix, how: str) -> str:
+    """A matrix in one line, but for its depth: so that many are told by the same words."""
+    form = "" if m.form == "matrix" else f", as {m.form}"
+    spectrum = f"{m.effort} spectrum{f' ({how})' if how else ''}"
+    parts = "" if m.tensors == (m.site,) else f"; read from {', '.join(m.tensors)}"
+    shape = f"{m.rows} × {m.cols}"
+    size = console.sized(m.bytes)
+    return f"{m.kind}, {shape}{form}, {m.dtype}, {size}, {spectrum}{parts}"
 
 
 def _columns(read: Columns, sites: Sequence[str], routes: Routes) -> list[dict[str, Any]]:
@@ -123,41 +254,39 @@ def _column(
     name: str, read: Mapping[str, Reading], sites: Sequence[str], routes: Routes
 ) -> dict[str, Any]:
     """One quantity: what it means, its numbers, and by which route each was found."""
-    q = quantities()[next(iter(read.values())).quantity]
+    of = _quantity(read)
     place = {r.site: routes[r.estimate.how, r.estimate.risk, r.form] for r in read.values()}
     only, *others = dict.fromkeys(place.values())
     here = [read.get(site) for site in sites]
-    words = ("says", "unit", "scale", "range", "source")
     return {
-        "name": name,
-        **{word: getattr(q, word) for word in words},
-        "healthy": "" if "representations" in q.views else q.healthy,  # that is said of layers
+        **{"name": name, "unit": of.unit, "scale": of.scale, "means": _means(of)},
+        "shown": name in _SHOWN,
         "route": packed_places([place.get(s, 0) for s in sites]) if others else only,
         **packed([None if r is None else r.estimate for r in here]),
     }
 
 
-def _spectra(scan: Scan, at: Mapping[str, int], routes: Routes) -> dict[int, list[Any]]:
+def _spectra(scan: Scan, at: Mapping[str, int]) -> dict[int, list[Any]]:
     """Thinned, by the place of their matrix; the first where there are several of one."""
     found: dict[int, list[Any]] = {}
     for s in scan.spectra:
         place = at.get(s.site)
         text = None if place is None or place in found else packed_spectrum(s.spectrum.sigma)
         if place is not None and text is not None:
-            route = routes[s.spectrum.how, s.spectrum.risk, s.form]
             own = s.spectrum.shape == scan.matrices[place].shape
             shape = () if own else s.spectrum.shape
-            found[place] = [len(s.spectrum.sigma), text, route, *shape]
+            found[place] = [len(s.spectrum.sigma), text, *shape]
     return found
 
 
-def _placed(form: dict[str, Any], finding: Finding, at: Mapping[str, int]) -> dict[str, Any]:
-    """A finding with the places of the matrices that it is of, or whose readings show it."""
+def _lead(finding: Finding, at: Mapping[str, int]) -> dict[str, Any]:
+    """The places of the matrices that a finding is of, or whose readings show it."""
     sites = dict.fromkeys((finding.site, *(r.site for r in finding.evidence)))
     both = (ends(site, at) for site in sites if site not in at)
     places = [at[site] for site in sites if site in at]
     places += [place for each in both if each for place in (each[0], each[2])]
-    return {**form, "matrices": list(dict.fromkeys(places))}
+    read = [r.quantity for r in finding.evidence]
+    return {"matrices": list(dict.fromkeys(places)), "quantities": read}
 
 
 def _skipped(scan: Scan, at: Mapping[str, int]) -> list[list[Any]]:

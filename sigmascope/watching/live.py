@@ -19,9 +19,10 @@ import numpy as np
 import torch
 
 from sigmascope.gate import Closing, Refusal
-from sigmascope.quantities import quantities
+from sigmascope.quantities import Quantity, quantities
 from sigmascope.records.encoding import encoded
 from sigmascope.report.pages.html import (
+    legible,
     packed_doubles,
     packed_numbers,
     packed_places,
@@ -29,7 +30,7 @@ from sigmascope.report.pages.html import (
 )
 from sigmascope.store import Fresh, Position, Replaced, since
 from sigmascope.watching import alarm_spans
-from sigmascope.watching.page import live_text, run_page
+from sigmascope.watching.page import Told, key_of, live_text, pieces, run_page
 
 __all__ = ["Feed", "History", "Server", "history", "written"]
 
@@ -41,7 +42,6 @@ POINTS = 60_000  # of a panel, as many as a screen draws in a blink
 LEAST, MOST = 128, 1024  # of one curve
 ALARMS = 200  # listed, the latest
 SPECTRA = 200  # of one matrix, evenly over time
-_MEANS = ("says", "unit", "scale", "healthy", "source")
 
 PanelKey = tuple[str, str, str]  # quantity, view, form
 
@@ -174,19 +174,64 @@ class History:
         return {
             **{name: getattr(self, name) for name in ("name", "rows", "step", "time", "about")},
             "sites": list(self.sites),
-            "depths": [self.layers.get(site) for site in self.sites],
-            "panels": [
-                {"quantity": q, "view": view, "form": form, "rows": len(panel.series)}
-                for (q, view, form), panel in self.panels.items()
-            ],
-            "meanings": {q: _meaning(q) for q, *_ in self.panels},
+            "ranks": [self._rank(site, i) for site, i in self.sites.items()],
+            "panels": [_panel(key, panel) for key, panel in self.panels.items()],
+            "first": self._first(),
             "spectra": [
-                {"site": site, "view": view, "form": form, "rows": len(found)}
-                for (site, view, form), found in self.spectra.items()
+                {"key": key_of(*key), "site": key[0], "rows": len(found)}
+                for key, found in self.spectra.items()
             ],
             "alarms": [{"begin": s.begin, "end": s.end, **encoded(s.finding)} for s in spans],
             "skipped": [[*cells, step] for cells, step in self.skipped.items()],
         }
+
+    def _rank(self, site: str, place: int) -> int:
+        """Where a place stands: by its depth, or after all layers; what is no layer last."""
+        return self.layers.get(site, 10**6 + place) if site[:1] != "(" else 10**9 + place
+
+    def _order(self, key: tuple[str, str, str]) -> int:
+        return self._rank(key[0], self.sites.get(key[0], len(self.sites)))
+
+    def _first(self) -> str | None:
+        """What is looked at first: the gradient norm, or what is read most; last the loss."""
+        usual = lambda key: (
+            key[0] == "gradient norm",
+            key[0] != "loss",
+            len(self.panels[key].series),
+        )
+        return key_of(*max(self.panels, key=usual)) if self.panels else None
+
+    def told(self, *, note: str = "", trouble: str = "", reading: bool = False) -> Told:
+        """What is said of the run above its curves.
+
+        Args:
+            note: What became of the file.
+            trouble: What is wrong with it.
+            reading: Whether more of it is left.
+        """
+        losses = [(form, panel) for (q, _, form), panel in self.panels.items() if q == "loss"]
+        panel = next(
+            (panel for form, panel in losses if not form), losses[0][1] if losses else None
+        )
+        layers = sum(site in self.layers for site in self.sites)
+        return Told(
+            **{name: getattr(self, name) for name in ("name", "step", "time", "rows")},
+            about=dict(self.about),  # as it is now: the history goes on
+            places=layers or sum(not site.startswith("(") for site in self.sites),
+            layers=layers > 0,
+            loss=(panel.steps[-1], panel.numbers[-3]) if panel else None,
+            sites=frozenset(self.sites),
+            alarms=alarm_spans(self.findings)[-ALARMS:],
+            skipped=dict(self.skipped),
+            note=note,
+            trouble=trouble,
+            reading=reading,
+            panels={key_of(*key): _panel_title(*key) for key in self.panels},
+            spectra={
+                key_of(*key): (key[0], " ".join(key[1:]).strip())
+                for key in sorted(self.spectra, key=self._order)
+            },
+        )
 
     def numbers(self, place: int, after: int = 0) -> dict[str, Any]:
         """The readings of a panel by its place in `state`."""
@@ -220,9 +265,30 @@ def names(paths: Sequence[Path]) -> list[str]:
     return short if len({*short}) == len(short) else [str(path) for path in paths]
 
 
-def _meaning(quantity: str) -> Mapping[str, str]:
+def _panel(key: PanelKey, panel: Panel) -> dict[str, Any]:
+    """One quantity with its words."""
+    quantity, _, form = key
     known = quantities().get(quantity)
-    return {} if known is None else {name: getattr(known, name) for name in _MEANS}
+    return {
+        **{"key": key_of(*key), "quantity": quantity, "form": form, "rows": len(panel.series)},
+        "title": _panel_title(*key),
+        "unit": known.unit if known else "",
+        "log": known is not None and known.scale == "log",
+        "means": _means(known) if known else "",
+    }
+
+
+def _panel_title(quantity: str, view: str, form: str) -> str:
+    """Panels of one quantity are told apart by form and view."""
+    other = ", ".join(filter(None, (form, "" if view == "watch" else view)))
+    return f"{quantity} ({other})" if other else quantity
+
+
+def _means(known: Quantity) -> str:
+    says = known.says[:1].upper() + known.says[1:]
+    unit = known.unit and f"Unit: {known.unit}"
+    usual = known.healthy and f"Usual: {known.healthy}"
+    return " ".join(f"{part}." for part in (says, unit, usual, known.source) if part)
 
 
 # ------------------------------------------------------------------------------
@@ -279,6 +345,12 @@ class Feed:
                 return short
             words = {"reading": self._more, "note": self._said[0], "trouble": self._said[1]}
             return {**short, **words, **self.history.state()}
+
+    def told(self) -> Told:
+        """What is said of the run above its curves."""
+        with self._lock:
+            note, trouble = self._said
+            return self.history.told(note=note, trouble=trouble, reading=self._more)
 
     def panel(self, place: int, after: int, generation: int) -> dict[str, Any]:
         """Readings of a panel; of another generation none."""
@@ -340,7 +412,8 @@ def written(html: str | os.PathLike[str], runs: Sequence[Path]) -> Path:
         Refusal: If it cannot be written, or something else is there; what was there is as it was.
     """
     named = zip(runs, names(runs), strict=True)
-    return run_page(html, [_form(history(path, name)) for path, name in named])
+    found = [history(path, name) for path, name in named]
+    return run_page(html, [*map(_form, found)], [run.told() for run in found])
 
 
 def _form(run: History) -> dict[str, Any]:
@@ -473,11 +546,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, path: str, query: Mapping[str, str]) -> Any:
         number = lambda name: _count(query[name])
         if path == "/":
-            return live_text([feed.history.name for feed in self.feeds])
+            return live_text([feed.told() for feed in self.feeds])
         if path == "/state":
             seen = [int(query.get(f"seen{i}", -1)) for i in range(len(self.feeds))]
             both = zip(self.feeds, seen, strict=True)
-            return {"runs": [feed.state(version) for feed, version in both]}
+            runs = [feed.state(version) for feed, version in both]
+            told = [feed.told() for feed in self.feeds]
+            return legible({"runs": runs, "pieces": pieces(told, live=True)})
         feed = self.feeds[number("run")]
         if path == "/panel":
             return feed.panel(number("place"), number("after"), number("generation"))

@@ -126,7 +126,7 @@ def test_spectra_come_back_with_their_places(shown):
     whole = BEFORE.spectra[PLACE[ODD]].spectrum.sigma.tolist()
     assert found["count"] == len(whole)
     assert (found["rows"], found["cols"]) == (256, 256)
-    assert found["sigma"] == pytest.approx([whole[k] for k in found["at"]], rel=2e-4)
+    assert found["sigma"] == pytest.approx([whole[k - 1] for k in found["rank"]], rel=2e-4)
 
 
 def test_shares_of_a_spectrum_add_up_and_the_law_has_mass_one(shown):
@@ -195,6 +195,8 @@ def test_columns_are_chosen_and_say_what_they_are(shown):
     assert "largest entry" not in js(shown, heads)
     js(shown, "document.querySelector('[data-column=\"largest entry\"]').click()")
     assert "largest entry" in js(shown, heads)
+    box = "document.querySelector('[data-column=\"largest entry\"]')"
+    assert "absolute entry" in js(shown, f"return {box}.parentElement.title")
     js(shown, "document.querySelector('[data-column=\"spectral norm\"]').click()")
     assert "spectral norm" not in js(shown, heads)
     title = js(shown, "return document.querySelector('[data-field=\"stable rank\"]').title")
@@ -275,8 +277,7 @@ def test_the_charts_can_be_walked_by_keys(shown):
     chart = "#charts figure:nth-child(2) canvas"
     for name in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
         key(shown, chart, name)
-    says = text_of(shown, "#charts figure:nth-child(2) .says")
-    assert says.startswith("blocks.1.attention_query.weight ")
+    assert text_of(shown, "#tip strong") == "blocks.1.attention_query.weight"
     key(shown, chart, "Enter")
     assert js(shown, "return SITES[chosen[0]]") == "blocks.1.attention_query.weight"
 
@@ -309,18 +310,19 @@ def test_every_quantity_can_be_drawn(shown):
 
 
 def test_pairs_are_listed_and_open(shown):
-    put(shown, "pairs", "copy cosine", "change")
-    assert text_of(shown, "#met") == "embed.weight = head.weight0.999"
-    js(shown, "document.querySelectorAll('#met .link')[0].click()")
-    js(shown, "document.querySelectorAll('#met .link')[1].click()")
+    js(shown, "document.querySelector('#pairs [data-field=\"copy cosine\"]').click()")
+    assert text_of(shown, "#pairs .row").startswith("embed.weight = head.weight")
+    assert "0.999" in text_of(shown, "#pairs .row")
+    js(shown, "document.querySelector('#pairs .row').click()")
     assert js(shown, "return chosen") == [0, len(PLACE) - 1]
+    js(shown, "document.querySelector('#facts [data-open]').click()")
+    assert js(shown, "return chosen") == [PLACE["blocks.0.attention_query.weight"]]
 
 
 def test_what_was_left_out_is_listed_by_reason(shown):
     assert count(shown, "#left details") == 2
-    js(shown, "document.querySelector('#left details').open = true")
-    js(shown, "document.querySelector('#left details').dispatchEvent(new Event('toggle'))")
-    assert count(shown, "#left li") == 24
+    names = text_of(shown, "#left .names").split("\n")
+    assert names == [f"blocks.{i}.norm.weight" for i in range(24)]
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 400)])
@@ -408,5 +410,5 @@ def test_odd_numbers_and_leading_values_are_shown(browser, tmp_path):
         put(browser, "quantity", quantity, "change")
     js(browser, "document.getElementById('log').click()")
     assert "1 not above zero" in text_of(browser, "#charts")
-    assert text_of(browser, "#met").startswith("(model)")
+    assert text_of(browser, "#pairs .row").startswith("(model)")
     assert browser.get_log("browser") == []

@@ -7,12 +7,12 @@ import pytest
 
 from sigmascope.store import Run
 from sigmascope.watching import live
-from sigmascope.watching.page import live_text
+from sigmascope.watching.page import Told, live_text
 from tests.diagnosis.presentation.profile_page.test_profile import inked
 from tests.report.pages.in_browser import count, js, key, text_of
 from tests.runs_made import HOSTILE, SITES, alarm, begin, looks, made, over, reading, spectrum
 
-GRADIENTS = 'JSON.stringify(["gradient norm", "watch", ""])'
+GRADIENTS = '\'["gradient norm", "watch", ""]\''
 
 
 def until(browser, code, seconds=30):
@@ -88,12 +88,12 @@ def test_curves_map_and_alarms_grow_while_the_run_does(browser, tmp_path):
         until(browser, "tracks[0].state.step === 39")
         says(browser, "status", "Step 39")
         until(browser, "scrub.key && spectraOf(tracks[0]).length === 4")
-        assert inked(browser, "#timeline") > 500
+        assert count(browser, ".timeline i") == 1
+        assert text_of(browser, ".timeline li").endswith(f"{SITES[4]} · step 25 to 35")
         assert text_of(browser, "#tiles dd") == "39"
         says(browser, "at", "step 0 (1 of 4)")  # what was chosen stays
         assert (
-            js(browser, f"return tracks[0].of({GRADIENTS}).lines.get('{SITES[5]}').steps.at(-1)")
-            == 39
+            js(browser, f"return tracks[0].of({GRADIENTS}).lines.get('{SITES[5]}').x.at(-1)") == 39
         )
         assert text_of(browser, "#troubles") == ""
         thread.join()
@@ -108,8 +108,8 @@ def test_two_runs_lie_over_each_other(shown):
     assert text_of(shown, "h1") == "a.run and b.run"
     assert count(shown, "#maps figure:not([hidden])") == 2
     assert count(shown, "#loss-keys .line") == 2
-    assert js(shown, "return curveLines().length") == 2 * len(SITES)
-    assert js(shown, "return curveLines().filter((l) => l.dash.length).length") == len(SITES)
+    assert js(shown, "return curveMarks().length") == 2 * len(SITES)
+    assert js(shown, "return curveMarks().filter((l) => l.dash.length).length") == len(SITES)
     assert inked(shown, "#loss", "--c0") > 100
     assert inked(shown, "#loss", "--c1") > 100
     assert count(shown, "#cards > .card.warning") == 2
@@ -122,11 +122,11 @@ def test_a_quantity_and_its_layers_are_chosen(shown):
     js(shown, "document.getElementById('none').click()")
     assert text_of(shown, "#chosen") == f"Layers: 0 of {len(SITES)}"
     js(shown, "document.querySelectorAll('#boxes input')[2].click()")
-    assert js(shown, "return curveLines().map((l) => l.line.site)") == [SITES[2]] * 2
+    assert js(shown, "return curveMarks().map((l) => l.site)") == [SITES[2]] * 2
     js(shown, "const f = document.getElementById('filter'); f.value = 'blocks.5';"
        "f.dispatchEvent(new Event('input'))")  # fmt: skip
     assert count(shown, "#boxes input") == 1
-    choose(shown, "#quantity", js(shown, "return lossKey()"))
+    choose(shown, "#quantity", js(shown, "return lossKeys().single"))
     until(shown, "document.getElementById('curve-title').textContent === 'loss'")
     assert "Loss" not in text_of(shown, "#map-says")
 
@@ -135,7 +135,9 @@ def test_looking_closer_shows_the_same_steps_everywhere(shown):
     key(shown, "#loss", "+")
     low, high = js(shown, "return [state.range.low, state.range.high]")
     assert 10 < low < high < 50
-    assert js(shown, "return maps[0].x") == {"low": low, "high": high}
+    assert js(shown, "return [maps[0].x.low, maps[0].x.high]") == [low, high]
+    at = "return getComputedStyle(document.querySelector('.timeline li')).getPropertyValue('--low')"
+    assert float(js(shown, at)) == pytest.approx(low)
     assert not js(shown, "return document.getElementById('whole').hidden")
     key(shown, "#curve", "Escape")
     assert js(shown, "return state.range") is None
@@ -220,7 +222,7 @@ def test_hostile_names_do_nothing(browser, tmp_path):
 
 
 def test_the_live_page_may_ask_its_own_server_alone():
-    text = live_text(["<b>.run"])
+    text = live_text([Told(name="<b>.run")])
     assert "&lt;b&gt;.run" in text
     assert "default-src 'none'" in text
     assert "connect-src 'self'" in text

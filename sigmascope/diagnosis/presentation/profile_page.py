@@ -1,21 +1,46 @@
 """The interactive page of a profile."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis.presentation.summaries import COLUMNS, LEFT, chances, depths, facts, runs
+from sigmascope.diagnosis.presentation.summaries import (
+    COLUMNS,
+    LEFT,
+    Chance,
+    chances,
+    coverage,
+    depths,
+    facts as facts_of,
+    no_findings,
+    runs,
+)
 from sigmascope.gate import printable
 from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
-from sigmascope.records.encoding import encoded
 from sigmascope.references import references
 from sigmascope.report.findings import folded, headline, reasons
-from sigmascope.report.forms import json_form
 from sigmascope.report.pages.html import Places, packed, packed_spectrum, shared, write_page
+from sigmascope.report.pages.pieces import (
+    Html,
+    Piece,
+    cards,
+    compact,
+    element,
+    facts,
+    joined,
+    measured,
+    options,
+    plural,
+    prose,
+    reasons as missing,
+    severities,
+    table,
+    tile,
+)
 
 # ------------------------------------------------------------------------------
 # What the page is given to draw.
@@ -36,38 +61,96 @@ _BOUNDED: Mapping[str, Curve] = MappingProxyType(
         "gradient-collinearity": ("gradients", "", q.MINIMUM_COS),
     }
 )
+_SILENT = frozenset({Verdict.VACUOUS, Verdict.INAPPLICABLE})
+# What has one form only goes with every form: a linear layer's matrix beside the operators of
+# convolutions, and what is no matrix at all.
+_COMMON = ("", "matrix")
+_FIRST = ("samples", "operator")  # forms that are shown first
 
 
 def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    """Findings and layers, readings and checks by column, thinned spectra, what is drawn of them.
+    """Readings and checks by column, thinned spectra, and what is drawn of them where.
 
     Sites are places in `sites`; numbers are packed, which rounds them to seven digits and widens
     no interval by more than a hundredth of it.
     """
-    form, depth, sites = (
-        json_form(replace(profile, spectra=()), findings),
-        depths(profile),
-        Places[str](),
-    )
-    panels = [{"title": t, "quantities": names} for t, names in q.families().items()]
+    depth, sites = depths(profile), Places[str]()
+    views = [*_views(profile.readings, depth)]
+    leads = [_lead(finding, depth, {view["view"] for view in views}) for finding in findings]
+    layers = [*_layers(profile, depth)]
+    places = [layer["depth"] for layer in layers]
+    starts = (lead["depth"] for lead in leads if lead["depth"] in places)
     found = {
-        **{name: form[name] for name in ("about", "coverage", "findings", "layers")},
         "readings": _readings(profile.readings, sites),
         "theorems": list(_theorems(profile.checks, sites)),
         "spectra": _spectra(profile.spectra, sites),
-        "skipped": [
-            [what, why, [sites[site] for site in some]]
-            for (what, why), some in reasons(profile.skipped).items()
-        ],
-        **{"views": q.EVERY, "families": panels, "bounds": list(_bounds(profile))},
-        "usual": list(_usual(profile)),
-        "cards": [{"cause": cause, "follow": rest} for cause, rest in folded(findings).items()],
-        "headline": headline(findings) if findings else "",
-        "chances": encoded(chances(profile)),
-        "training": _training(profile),
-        "meanings": {r.quantity: q.quantities()[r.quantity].says for r in _shown(findings)},
+        **{"views": views, "layers": layers, "findings": leads},
+        **{"bounds": list(_bounds(profile)), "usual": list(_usual(profile))},
+        "start": next(starts, places[0] if places else None),
     }
     return {**found, "sites": list(sites), "depths": [depth.get(site) for site in sites]}
+
+
+def _lead(finding: Finding, depth: Mapping[str, int], drawn: set[str]) -> dict[str, Any]:
+    """Where a finding begins, which curve shows it at which layer, and on which ones it rests."""
+    first = finding.evidence[0] if finding.evidence else None
+    own = depth.get(finding.site)
+    shows = first is not None and first.view in drawn and first.site in depth
+    return {
+        **{"name": finding.name, "severity": finding.severity, "depth": own},
+        "rest": [(r.view, r.quantity) for r in finding.evidence],
+        "at": own if own is not None or first is None else depth.get(first.site),
+        "shows": (first.view, first.form, first.quantity) if first and shows else None,
+    }
+
+
+def _layers(profile: Profile, depth: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """What has readings at a depth: a layer, or else the site of the first; with its spectra."""
+    known = {layer.depth: layer for layer in profile.layers}
+    at: dict[int, list[str]] = {}
+    for r in profile.readings:
+        if r.site in depth:
+            at.setdefault(depth[r.site], []).append(r.site)
+    spectra: dict[str, list[int]] = {}
+    for place, s in enumerate(profile.spectra):
+        spectra.setdefault(s.site, []).append(place)
+    for place, sites in sorted(at.items()):
+        layer = known.get(place)
+        own = {layer.site, *layer.parameters} if layer else {*sites}
+        yield {
+            **{"depth": place, "kind": layer.kind if layer else ""},
+            "spectra": sorted(i for site in own for i in spectra.get(site, ())),
+        }
+
+
+def _views(readings: Sequence[Reading], depth: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Each view that has curves, in each of its forms, by panels."""
+    for view in q.EVERY:
+        own = [r for r in readings if r.view == view]
+        if placed := [r for r in own if r.site in depth]:
+            forms = _forms(r.form for r in own)
+            panels = ({"form": form, "panels": [*_panels(placed, form)]} for form in forms)
+            yield {"view": view, "forms": list(panels)}
+
+
+def _forms(forms: Iterable[str]) -> list[str]:
+    every = list(dict.fromkeys(forms))
+    own = [form for form in every if form not in _COMMON]
+    return sorted(own, key=lambda form: form not in _FIRST) or every[:1]
+
+
+def _panels(readings: Sequence[Reading], form: str) -> Iterator[dict[str, Any]]:
+    """Quantities in one unit share a panel, each other has its own."""
+    there = dict.fromkeys(r.quantity for r in readings if r.form in (form, *_COMMON))
+    families = {
+        title: here
+        for title, names in q.families().items()
+        if len(here := [name for name in names if name in there]) > 1
+    }
+    joined = {name for names in families.values() for name in names}
+    alone = {name[0].upper() + name[1:]: [name] for name in there if name not in joined}
+    for title, names in [*families.items(), *alone.items()]:
+        yield {"title": title, "quantities": names}
 
 
 def _readings(readings: Sequence[Reading], sites: Places[str]) -> dict[str, Any]:
@@ -78,44 +161,27 @@ def _readings(readings: Sequence[Reading], sites: Places[str]) -> dict[str, Any]
         **{name: shared(getattr(r, name) for r in readings) for name in _SAME},
         "how": shared(e.how for e in estimates),
         "risk": shared(e.risk for e in estimates),
-        **packed(estimates),
+        "estimate": packed(estimates),
     }
 
 
 def _theorems(checks: Sequence[Check], sites: Places[str]) -> Iterator[dict[str, Any]]:
-    """Each theorem with where it was checked, and what came of it there."""
+    """Where each theorem was checked, and what came of it there."""
     for name in dict.fromkeys(c.theorem for c in checks):
         own = [c for c in checks if c.theorem == name]
         yield {
-            **{"theorem": name, "source": own[0].source, "statement": own[0].statement},
             "site": [sites[c.site] for c in own],
             "sense": shared(c.sense for c in own),
             "verdict": shared(str(c.verdict) for c in own),
-            "assumptions": shared(tuple((a.says, a.met) for a in c.assumptions) for c in own),
+            "assumptions": shared(map(_assumed, own)),
             "measured": packed([c.measured for c in own]),
             "limit": packed([c.limit for c in own]),
         }
 
 
-def _shown(findings: tuple[Finding, ...]) -> Iterator[Reading]:
-    """The evidence whose meaning is told: of quantities that have one."""
-    return (r for f in findings for r in f.evidence if r.quantity in q.quantities())
-
-
-def _training(profile: Profile) -> dict[str, Any]:
-    """The runs by column, what else was read of training, and what the columns mean."""
-    cells = lambda run: [
-        encoded(run.numbers[quantity]) if quantity in run.numbers else None for quantity in COLUMNS
-    ]
-    return {
-        "columns": [{"title": t, "says": q.quantities()[name].says} for name, t in COLUMNS.items()],
-        "runs": [{"form": run.form, "cells": cells(run)} for run in runs(profile)],
-        "facts": [
-            {"title": r.quantity, "says": q.quantities()[r.quantity].says, **encoded(r.estimate)}
-            for r in facts(profile)
-        ],
-        "scale": LEFT,
-    }
+def _assumed(check: Check) -> str:
+    met = {None: "cannot be told", True: "met", False: "not met"}
+    return "; ".join(f"{a.says}: {met[a.met]}" for a in check.assumptions)
 
 
 def _spectra(spectra: Sequence[SiteSpectrum], sites: Places[str]) -> list[list[Any]]:
@@ -131,16 +197,34 @@ def _spectra(spectra: Sequence[SiteSpectrum], sites: Places[str]) -> list[list[A
 
 
 def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
-    """Each theorem that bounds a measured quantity, and the curve it bounds."""
+    """Each theorem that bounds a measured quantity, the curve it bounds, and its own."""
     readings: dict[str, list[Reading]] = {}
     for r in profile.readings:
         readings.setdefault(r.site, []).append(r)
-    for theorem in dict.fromkeys(c.theorem for c in profile.checks):
-        checks = [c for c in profile.checks if c.theorem == theorem]
-        speaking = [c for c in checks if c.verdict not in (Verdict.VACUOUS, Verdict.INAPPLICABLE)]
-        curve = _BOUNDED.get(theorem) or _bounded(speaking, readings)
-        if speaking and curve is not None:
-            yield {"theorem": theorem, "curve": curve}
+    depth = depths(profile)
+    every = sorted({depth[r.site] for r in profile.readings if r.site in depth})
+    for place, theorem in enumerate(dict.fromkeys(c.theorem for c in profile.checks)):
+        own = [c for c in profile.checks if c.theorem == theorem]
+        checks = [c for c in own if c.verdict not in _SILENT]
+        curve = _BOUNDED.get(theorem) or _bounded(checks, readings)
+        if checks and curve is not None:
+            points = {
+                depth[c.site]: i
+                for i, c in enumerate(own)
+                if c.verdict not in _SILENT and c.site in depth and c.limit is not None
+            }
+            yield {
+                **{"theorem": theorem, "curve": curve, "sense": checks[0].sense},
+                **{"says": checks[0].statement, "place": place},
+                "points": _points(points, every),
+            }
+
+
+def _points(checks: Mapping[int, int], every: Sequence[int]) -> list[int | None]:
+    """Checks in the order of depth; None, which is a gap, for layers between without one."""
+    line = [checks.get(depth) for depth in sorted({*every, *checks})]
+    gap = lambda i: line[i] is None and (i == 0 or line[i - 1] is None)
+    return [check for i, check in enumerate(line) if not gap(i)]
 
 
 def _usual(profile: Profile) -> Iterator[dict[str, Any]]:
@@ -148,8 +232,9 @@ def _usual(profile: Profile) -> Iterator[dict[str, Any]]:
     drawn = {(r.view, r.form, r.quantity) for r in profile.readings}
     for r in references():
         if r.curve in drawn:
-            ends = {"low": r.p05, "high": r.p95, "networks": r.networks}
-            yield {"curve": r.curve, "stage": r.stage, **ends}
+            when = "at the start" if r.stage == "start" else "trained"
+            says = f"{compact(r.p05)} to {compact(r.p95)} {when} ({r.networks} networks)"
+            yield {"curve": r.curve, "low": r.p05, "high": r.p95, "says": says}
 
 
 def _bounded(checks: list[Check], readings: dict[str, list[Reading]]) -> Curve | None:
@@ -169,21 +254,161 @@ def _bounded(checks: list[Check], readings: dict[str, list[Reading]]) -> Curve |
     return next(iter(common)) if common and len(common) == 1 else None
 
 
+# ------------------------------------------------------------------------------
+# What stands on the page as it is.
+
+
+def pieces(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Html]:
+    """HTML of the head, the findings, training, the theorems, what is missing and the words."""
+    seen, about = coverage(profile), profile.about
+    depth, meanings = depths(profile), q.quantities()
+    drawn = [view["view"] for view in _views(profile.readings, depth)]
+    read = {r.view for r in profile.readings}
+    found = cards(
+        findings,
+        no_findings(seen),
+        meant=lambda quantity: meanings[quantity].says if quantity in meanings else "",
+        way=lambda place: _way(findings[place], place, depth, drawn),
+    )
+    if seen.unseen:
+        unseen = prose(f"Not looked at: {'; '.join(seen.unseen)}.")
+        found.append(element("p", unseen, class_="empty unseen"))
+    at = {place: site for site, place in reversed(depth.items())}
+    at |= {layer.depth: layer.site for layer in profile.layers}
+    return {
+        "model": joined([about.get("name", about.get("model", "Profile"))]),
+        "coverage": joined([seen.says]),
+        "chances": joined(map(_chance, chances(profile))),
+        "tiles": joined(_tiles(profile, findings)),
+        "headline": joined([headline(findings) if findings else ""]),
+        "cards": joined(found),
+        **_training(profile),
+        "tabs": joined(
+            element("button", view.capitalize(), type="button", data_view=view) for view in drawn
+        ),
+        "layers": options(
+            (str(d), " · ".join(filter(None, (str(d), at[d], layer["kind"]))))
+            for layer in _layers(profile, depth)
+            for d in [layer["depth"]]
+        ),
+        "views": options(
+            (view, view or "all") for view in ("", *(v for v in q.EVERY if v in read))
+        ),
+        "theorems": _theorem_table(profile.checks),
+        "skipped": missing(reasons(profile.skipped), "Everything that was asked for was measured."),
+        "about": facts((f"{key[:1].upper()}{key[1:]}", value) for key, value in about.items()),
+    }
+
+
+def _way(finding: Finding, place: int, depth: Mapping[str, int], drawn: Sequence[str]) -> Piece:
+    """To where the evidence can be seen: in the curves, or among the runs of training."""
+    first = finding.evidence[0] if finding.evidence else None
+    if first and first.view == "training":
+        return element("a", "Show the runs", class_="button", href="#training")
+    seen = first.view in drawn and first.site in depth if first else finding.site in depth
+    words = {"type": "button", "class_": "button", "data_finding": str(place)}
+    return element("button", "Show in the curves", **words) if seen else None
+
+
+def _chance(found: Chance) -> Html:
+    value, high = found.estimate.value, found.estimate.high
+    tone = "good" if value >= 0.5 else "error" if high < 0.5 else "warning"
+    return tile(found.name, compact(value, digits=2), f"chance {tone}", found.says)
+
+
+def _tiles(profile: Profile, findings: tuple[Finding, ...]) -> Iterator[Html]:
+    """Counts; a theorem that holds is no praise of the network, so that none is green."""
+    yield from severities(findings)
+    causes, layers, readings = len(folded(findings)), len(profile.layers), len(profile.readings)
+    if more := len(findings) - causes:
+        verb = plural(more, "finding follows", "findings follow")
+        yield tile(f"{verb} from {plural(causes, 'it', 'them')}", str(more))
+    yield tile(plural(layers, "layer"), str(layers))
+    yield tile(plural(readings, "reading"), str(readings))
+    spoke: dict[str, set[Verdict]] = {}
+    for c in profile.checks:
+        spoke.setdefault(c.theorem, set()).add(c.verdict)
+    said = [some for some in spoke.values() if some - _SILENT]
+    if spoke and not said:
+        yield tile("theorems apply to this model", "none")
+    elif said:
+        broken = sum(Verdict.VIOLATED in some for some in said)
+        words = plural(len(said), "theorem that applies is", "theorems that apply are")
+        held = f"{len(said) - broken} of {len(said)}"
+        yield tile(f"{words} upheld", held, "error" if broken else "")
+
+
+def _training(profile: Profile) -> dict[str, Html]:
+    """The runs, and what else was read of training; hidden where there is neither."""
+    made, also, settings = runs(profile), facts_of(profile), profile.about.get("training")
+    if not made and not also:
+        return {"trained": Html("hidden")}
+    says = [q.quantities()[quantity].says for quantity in COLUMNS]
+    row = lambda run: [
+        run.form,
+        *(measured(run.numbers[c]) if c in run.numbers else "–" for c in COLUMNS),
+    ]
+    lines = table(["run", *COLUMNS.values()], map(row, made), says=["", *says])
+    scroll = {"class_": "panel scroll", "tabindex": "0", "aria_label": "Runs of training"}
+    words = f"Your settings: {settings}. All runs were made on copies." if settings else ""
+    told = lambda r: tile(r.quantity, measured(r.estimate), hint=q.quantities()[r.quantity].says)
+    return {
+        "settings": joined([words]),
+        "runs": element("div", lines, **scroll) if made else Html(),
+        "scale": joined([LEFT if made else ""]),
+        "also": joined(map(told, also)),
+    }
+
+
+def _theorem_table(checks: Sequence[Check]) -> Html:
+    """Each theorem, those that spoke first; its table is made by `tables.js` when it is opened."""
+    names = [*dict.fromkeys(c.theorem for c in checks)]
+    own = {name: [c for c in checks if c.theorem == name] for name in names}
+    silent = lambda name: all(c.verdict in _SILENT for c in own[name])
+    each = (_theorem(own[name], names.index(name)) for name in sorted(names, key=silent))
+    return joined(each) or element("p", "No theorem was checked.", class_="empty")
+
+
+def _theorem(checks: Sequence[Check], place: int) -> Html:
+    first = checks[0]
+    found = Counter(str(c.verdict) for c in checks)
+    counts = (
+        element("span", f"{verdict} at {found[verdict]}", class_=f"verdict {verdict}")
+        for verdict in _VERDICTS
+        if found[verdict]
+    )
+    title = element("strong", first.theorem)
+    grid = {"role": "grid", "tabindex": "0", "data_theorem": str(place)}
+    where = element(
+        "div",
+        id=f"theorem-{place}",
+        class_="table",
+        **grid,
+        aria_label=f"Checks of {first.theorem}",
+    )
+    return element(
+        "details",
+        element("summary", title, element("span", first.statement, class_="statement"), *counts),
+        element("p", first.source, class_="hint"),
+        where,
+    )
+
+
+_VERDICTS = ("violated", "holds", "consistent", "vacuous", "inapplicable")  # as they are counted
 # In the order in which they build on one another; joined into one script.
 _SCRIPTS = (
     "words.js",
-    "theme.js",
-    "parts.js",
     "packed.js",
-    "facts.js",
-    "drawing.js",
-    "lines.js",
-    "curves.js",
-    "layers.js",
+    "page.js",
+    "scales.js",
+    "marks.js",
+    "chart.js",
     "grid.js",
+    "readings.js",
+    "curves.js",
+    "layer.js",
     "tables.js",
-    "training.js",
-    "main.js",
+    "profile.js",
 )
 
 
@@ -213,6 +438,7 @@ def page(profile: Profile, findings: tuple[Finding, ...], path: str | os.PathLik
         path,
         title=title,
         data=payload(profile, findings),
+        pieces=pieces(profile, findings),
         template="page.html",
         scripts=_SCRIPTS,
         styles=("page.css", "grid.css"),

@@ -7,17 +7,19 @@ import html
 import json
 import math
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
 
-from sigmascope.gate import Mark, Refusal, write_text
+from sigmascope.gate import Mark, Refusal, printable, write_text
 from sigmascope.records import Estimate
 from sigmascope.records.encoding import strict
 
@@ -131,6 +133,7 @@ def _text(array: np.ndarray) -> str:
     return base64.b64encode(array.tobytes()).decode("ascii")
 
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 MARK = Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n")
 
 
@@ -141,6 +144,7 @@ def write_page(
     data: dict,
     template: str,
     scripts: tuple[str, ...],
+    pieces: Mapping[str, str] = _NONE,
     styles: tuple[str, ...] = ("page.css",),
     plots: bool = False,
 ) -> Path:
@@ -150,7 +154,8 @@ def write_page(
         path: The file; it appears complete or not at all.
         title: Of the window; printable.
         data: What the scripts draw, as strict JSON.
-        template: An asset with places for all of these.
+        template: An asset with places for all of these, and for `pieces`.
+        pieces: HTML for the other places of the template, where it has some.
         scripts: Assets that are joined into one script, in this order.
         styles: Assets that say what it looks like, in this order.
         plots: Whether plotly is there, packed to 2 MB; the template has a place for it then, and
@@ -160,10 +165,8 @@ def write_page(
         Refusal: If there is no folder for it, something that is not such a page is there, or the
             disk is full; what was there is then as it was.
     """
-    text = page_text(
-        title=title, data=data, template=template, scripts=scripts, styles=styles, plots=plots
-    )
-    return write_text(path, text, mark=MARK)
+    how = {"template": template, "scripts": scripts, "styles": styles, "plots": plots}
+    return write_text(path, page_text(title=title, data=data, pieces=pieces, **how), mark=MARK)
 
 
 def page_text(
@@ -172,13 +175,15 @@ def page_text(
     data: dict,
     template: str,
     scripts: tuple[str, ...],
+    pieces: Mapping[str, str] = _NONE,
     styles: tuple[str, ...] = ("page.css",),
     plots: bool = False,
     live: bool = False,
 ) -> str:
     """The text of a page; one that is `live` may ask the server it came from, and nobody else."""
     script = "\n".join(map(_asset, scripts))
-    places = {"title": html.escape(title), "data": _harmless(data), "script": script}
+    places = defaultdict(str, pieces)  # what there is nothing for stays empty
+    places |= {"title": html.escape(title), "data": _harmless(data), "script": script}
     places["style"] = "\n".join(map(_asset, styles))
     allowed = [script]
     if plots:
@@ -189,7 +194,8 @@ def page_text(
         packed = gzip.compress(allowed[0].encode(), mtime=0)
         places["plotly"] = base64.b64encode(packed).decode()
     policy = _policy(*allowed) + ("; connect-src 'self'" if live else "")
-    return Template(_asset(template)).substitute(places, policy=policy)
+    places["policy"] = policy
+    return Template(_asset(template)).substitute(places)
 
 
 def require_plots() -> None:
@@ -209,9 +215,20 @@ def _asset(name: str) -> str:
     return resources.files("sigmascope.report.pages").joinpath("assets", name).read_text("utf-8")
 
 
+def legible(data: Any) -> Any:
+    """The same with every text in it printable, as scripts take it for granted."""
+    if isinstance(data, str):
+        return printable(data)
+    if isinstance(data, Mapping):
+        return {key: legible(value) for key, value in data.items()}
+    return [*map(legible, data)] if isinstance(data, list | tuple) else data
+
+
 def _harmless(data: dict) -> str:
     """JSON that cannot end the element it stands in, nor open another."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # ASCII: U+2028 is escaped
+    text = json.dumps(
+        legible(data), allow_nan=False, separators=(",", ":")
+    )  # ASCII: U+2028 is escaped
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -1,10 +1,8 @@
 """How well conditioned learning is, the curvature of the loss, and slices through it."""
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +18,6 @@ from sigmascope.records import Estimate
 from sigmascope.records.encoding import encoded, strict
 from sigmascope.report.console import Part, compact, matters, sparkline
 from sigmascope.report.forms import form, json_form, some
-from sigmascope.report.pages.html import write_page
 from sigmascope.report.screens import Screen, grid, parts, section
 from sigmascope.report.tables import columns, row_columns
 from sigmascope.theory import riedi2022
@@ -414,45 +411,3 @@ def _landscape_columns(found: Landscape) -> dict[str, list[Any]]:
 @columns.register
 def _curvature_columns(bends: Bends) -> dict[str, list[Any]]:
     return row_columns(Bend, bends.parts)
-
-
-# ------------------------------------------------------------------------------
-# The interactive page.
-
-
-_SCRIPTS = ("words.js", "theme.js", "plots.js", "scenes.js", "landscape.js")
-
-
-def landscape_page(
-    found: Sequence[Landscape],
-    path: str | os.PathLike[str],
-    *,
-    scenery: Scenery | None = None,
-    loss: str = "",
-    about: Mapping[str, str] | None = None,
-) -> Path:
-    """Write conditioning, curvature, loss surface and regions as one interactive HTML file.
-
-    Args:
-        found: The model as it is, and variants of it.
-        path: The file to write; it appears complete or not at all.
-        scenery: What else was measured.
-        loss: Name of the loss; squared error if none is given.
-        about: Words about the measurement; `name` is the title.
-
-    Returns:
-        `path`.
-
-    Raises:
-        Refusal: If it cannot be written, or something else is there; what was there is as it was.
-    """
-    words = dict(about or {})
-    data = {
-        **json_form(found[0], found[1:], scenery=scenery, loss=loss),
-        "about": words,
-        "columns": [[t, t.replace(" ", "_"), says] for t, says in LAYER_NUMBERS.items()],
-    }
-    title = printable(words.get("name", "landscape"))
-    return write_page(
-        path, title=title, data=data, template="landscape.html", scripts=_SCRIPTS, plots=True
-    )

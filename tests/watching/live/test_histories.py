@@ -44,15 +44,42 @@ def test_a_state_says_what_there_is(tmp_path):
     assert state["about"] == {"optimizer": "AdamW"}
     panels = {p["quantity"]: p["rows"] for p in state["panels"]}
     assert panels == {"loss": 60, "gradient norm": 60 * len(SITES), "watched share": 60}
-    assert [state["depths"][state["sites"].index(s)] for s in SITES] == [*range(len(SITES))]
+    assert [state["ranks"][state["sites"].index(s)] for s in SITES] == [*range(len(SITES))]
     assert [(a["site"], a["begin"], a["end"]) for a in state["alarms"]] == [
         (SITES[1], 20, 30),
         (SITES[4], 40, None),
     ]
     assert state["alarms"][1]["evidence"][0]["quantity"] == "gradient norm"
-    assert state["meanings"]["gradient norm"]["scale"] == "log"
+    (gradients,) = [p for p in state["panels"] if p["quantity"] == "gradient norm"]
+    assert gradients["log"]
+    assert state["first"] == gradients["key"]
     assert [s["rows"] for s in state["spectra"]] == [4, 4]
     assert [row[0] for row in found.scrubbed(0)] == [0, 16, 32, 48]
+
+
+def test_what_is_told_of_a_run_stays_while_the_run_goes_on(tmp_path):
+    found = told(made(tmp_path / "a.run"))
+    said = found.told(note="n")
+    assert (said.name, said.step, said.note, said.places) == ("a.run", 59, "n", len(SITES))
+    assert said.layers
+    assert said.loss is not None
+    assert said.loss[0] == 59
+    assert [s.finding.site for s in said.alarms] == [SITES[1], SITES[4]]
+    assert list(said.panels.values()) == ["loss", "gradient norm", "watched share"]
+    assert [site for site, _ in said.spectra.values()] == [*SITES[:2]]
+    found.about["more"], found.skipped["fc", "rank", "why"] = "yes", 3
+    assert "more" not in said.about
+    assert not said.skipped
+
+
+def test_panels_of_one_quantity_are_told_apart(tmp_path):
+    path = tmp_path / "a.run"
+    with Run(path) as run:
+        rows = [reading("(loss)", "loss", 1.0), reading("(loss)", "loss", 1.1, "mean of steps")]
+        run.add(step=0, readings=rows)
+    state = told(path).state()
+    assert [p["title"] for p in state["panels"]] == ["loss", "loss (mean of steps)"]
+    assert state["first"] in [p["key"] for p in state["panels"]]
 
 
 def test_what_is_new_comes_alone(tmp_path):

@@ -10,35 +10,32 @@ function ranksOf(words) {
   return Float64Array.from(words, (text) => places.get(text));
 }
 
-// The words of a search box, each of which has to occur.
-function searchWords(id) {
-  return byId(id).value.toLowerCase().split(/\s+/).filter(Boolean);
-}
-
 class Grid {
-  // A row is a number. Each of fields() is {name, title, width, text(row), keys()} and may be
-  // numeric, grow, start at its largest (down), and have words for its head (says, unit), a
-  // tooltip(row) or what to fill(row) a cell with. A click and Enter open a row, the space bar marks it.
+  // A row is a number. Each of fields() is {name, width, text(row), keys()} and may have another
+  // title, be numeric, grow, start at its largest (down), and have words for its head (says, unit),
+  // a tooltip(row) or what to fill(row) a cell with. A click and Enter open a row, space marks it.
   constructor(root, { fields, open, mark = open, chosen = () => false }) {
-    Object.assign(this, { root, fields, open, mark, chosen, sort: null, down: false, active: 0, kept: [], order: [] });
+    Object.assign(this, { root, fields, open, mark, chosen, sort: null, down: false });
+    Object.assign(this, { active: 0, kept: [], order: [] });
     this.head = element("div", { class: "line", role: "row" });
     this.body = element("div", { class: "rows", role: "rowgroup" });
-    root.replaceChildren(element("div", { class: "line-group", role: "rowgroup" }, this.head), this.body);
-    this.drawRows = this.drawRows.bind(this);
-    root.addEventListener("scroll", once(this.drawRows), { passive: true });
-    root.addEventListener("keydown", (event) => this.walk(event));
-    new ResizeObserver(once(this.drawRows)).observe(root);
+    const head = element("div", { class: "line-group", role: "rowgroup" }, this.head);
+    root.replaceChildren(head, this.body);
+    const again = once(() => this.drawRows());
+    root.addEventListener("scroll", again, { passive: true });
+    root.addEventListener("keydown", (event) => event.target === root && this.walk(event));
+    new ResizeObserver(again).observe(root);
   }
 
   // Show these rows from the top, in the order wanted; what was not read stands last.
   show(kept) {
-    this.kept = kept;
-    this.order = kept;
+    Object.assign(this, { kept, order: kept });
     if (this.sort) {
       const [keys, sign] = [this.sort.keys(), this.down ? -1 : 1];
-      const known = kept.filter((i) => !Number.isNaN(keys[i]));
-      const rest = kept.filter((i) => Number.isNaN(keys[i]));
-      this.order = [...known.sort((a, b) => sign * (keys[a] === keys[b] ? 0 : keys[a] < keys[b] ? -1 : 1) || a - b), ...rest];
+      const unread = (is) => kept.filter((i) => Number.isNaN(keys[i]) === is);
+      const [known, rest] = [unread(false), unread(true)];
+      const by = (a, b) => (keys[a] === keys[b] ? a - b : keys[a] < keys[b] ? -sign : sign);
+      this.order = [...known.sort(by), ...rest];
     }
     this.active = Math.min(this.active, Math.max(0, this.order.length - 1));
     this.root.scrollTop = 0;
@@ -49,22 +46,26 @@ class Grid {
     this.down = this.sort === field ? !this.down : Boolean(field.down);
     this.sort = field;
     this.show(this.kept);
-    this.head.querySelector(`[data-field="${CSS.escape(field.name)}"]`).focus({ preventScroll: true });
+    const place = `[data-field="${CSS.escape(field.name)}"]`;
+    this.head.querySelector(place).focus({ preventScroll: true });
   }
 
   headCell(field) {
+    const { name, title = name, unit, says, numeric } = field;
     const order = this.sort !== field ? "none" : this.down ? "descending" : "ascending";
-    const unit = field.unit ? element("span", { class: "unit" }, field.unit) : null;
-    const options = { type: "button", "data-field": field.name, title: field.says || `sort by ${field.title}`, onclick: () => this.sortBy(field) };
-    const button = element("button", options, element("span", { class: "title" }, field.title), unit);
-    return element("div", { role: "columnheader", "aria-sort": order, class: field.numeric ? "n" : field.name }, button);
+    const words = { title: says || `sort by ${title}`, onclick: () => this.sortBy(field) };
+    const more = unit ? [element("span", { class: "unit" }, unit)] : [];
+    const inside = [element("span", { class: "title" }, title), ...more];
+    const button = element("button", { type: "button", "data-field": name, ...words }, ...inside);
+    const options = { role: "columnheader", "aria-sort": order, class: numeric ? "n" : name };
+    return element("div", options, button);
   }
 
   draw() {
-    const fields = this.fields();
+    const [fields, { style }] = [this.fields(), this.root];
     const columns = fields.map((f) => (f.grow ? `minmax(${f.width}, 1fr)` : f.width));
-    this.root.style.setProperty("--columns", columns.join(" "));
-    this.root.style.setProperty("--wide", `calc(${fields.map((f) => f.width).join(" + ")})`);
+    style.setProperty("--columns", columns.join(" "));
+    style.setProperty("--wide", `calc(${fields.map((f) => f.width).join(" + ")})`);
     this.head.replaceChildren(...fields.map((f) => this.headCell(f)));
     this.root.setAttribute("aria-rowcount", String(this.order.length + 1));
     this.root.setAttribute("aria-colcount", String(fields.length));
@@ -75,49 +76,45 @@ class Grid {
   drawRows() {
     const { root, order } = this;
     const from = Math.max(0, Math.floor(root.scrollTop / ROW) - BEYOND);
-    const to = Math.min(order.length, Math.ceil((root.scrollTop + root.clientHeight) / ROW) + BEYOND);
+    const to = Math.ceil((root.scrollTop + root.clientHeight) / ROW) + BEYOND;
     const fields = this.fields();
-    this.body.replaceChildren(...Array.from({ length: Math.max(0, to - from) }, (_, k) => this.row(from + k, fields)));
+    const made = order.slice(from, to).map((i, k) => this.row(i, from + k, fields));
+    this.body.replaceChildren(...made);
     if (order.length > 0) root.setAttribute("aria-activedescendant", `${root.id}-${this.active}`);
   }
 
-  row(place, fields) {
-    const i = this.order[place];
-    const states = [place === this.active ? "active" : "", this.chosen(i) ? "chosen" : ""].join(" ");
-    const open = () => {
+  row(i, place, fields) {
+    const [active, chosen] = [place === this.active, this.chosen(i)];
+    const looks = `row${active ? " active" : ""}${chosen ? " chosen" : ""}`;
+    const onclick = () => {
       this.active = place;
       this.open(i);
     };
-    const options = { role: "row", class: `row ${states}`, id: `${this.root.id}-${place}`, "aria-rowindex": String(place + 2), "aria-selected": String(this.chosen(i)), onclick: open };
-    const made = element("div", options, ...fields.map((f) => this.cell(f, i)));
-    made.style.top = `${place * ROW}px`;
-    return made;
-  }
-
-  cell(field, i) {
-    const options = { role: field.name === "site" ? "rowheader" : "gridcell", class: field.numeric ? "n" : field.name };
-    const title = field.tooltip ? field.tooltip(i) : field.fill ? "" : field.text(i);
-    if (title) options.title = title;
-    return element("div", options, ...(field.fill ? field.fill(i) : [field.text(i)]));
+    const options = { role: "row", class: looks, id: `${this.root.id}-${place}`, onclick };
+    const states = { "aria-rowindex": String(place + 2), "aria-selected": String(chosen) };
+    const top = { style: `top: ${place * ROW}px` };
+    const cells = fields.map(({ name, numeric, fill, text, tooltip = fill ? () => "" : text }) => {
+      const role = { role: name === "site" ? "rowheader" : "gridcell", title: tooltip(i) };
+      const inside = fill ? fill(i) : [text(i)];
+      return element("div", { ...role, class: numeric ? "n" : name }, ...inside);
+    });
+    return element("div", { ...options, ...states, ...top }, ...cells);
   }
 
   // Arrows walk through the rows.
   walk(event) {
-    if (event.target !== this.root) return;
     const { root, order } = this;
     const page = Math.max(1, Math.floor(root.clientHeight / ROW) - 2);
-    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -order.length, End: order.length }[event.key];
-    const i = order[this.active];
-    if (step !== undefined) {
-      this.active = Math.max(0, Math.min(order.length - 1, this.active + step));
-      const top = this.active * ROW;
-      const seen = root.clientHeight - this.head.offsetHeight - ROW;
-      if (top < root.scrollTop) root.scrollTop = top;
-      else if (top > root.scrollTop + seen) root.scrollTop = top - seen;
-      this.drawRows();
-    } else if (event.key === "Enter" && i !== undefined) this.open(i);
-    else if (event.key === " " && i !== undefined) this.mark(i);
-    else return;
+    const lines = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page };
+    const step = { ...lines, Home: -order.length, End: order.length }[event.key];
+    const act = { Enter: this.open, " ": this.mark }[event.key];
+    if (order.length === 0 || (step === undefined && !act)) return;
     event.preventDefault();
+    if (act) return act(order[this.active]);
+    this.active = Math.max(0, Math.min(order.length - 1, this.active + step));
+    const top = this.active * ROW;
+    const seen = root.clientHeight - this.head.offsetHeight - ROW;
+    root.scrollTop = Math.min(top, Math.max(root.scrollTop, top - seen));
+    this.drawRows();
   }
 }

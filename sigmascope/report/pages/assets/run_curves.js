@@ -1,262 +1,81 @@
-// Curves over steps: the loss, and one quantity at the layers chosen, of one run or two.
+// Curves over steps: the loss, and one quantity at the layers chosen, of one run or two; and a map
+// of that quantity at every layer, one for each run.
 
-const state = { key: null, chosen: null, range: null, log: false, marks: true };
 const FEW = 7; // lines that have a colour each; more are shaded by their place in the model
-const DOTS = 80; // readings of a line that are marked
-const NEAR = 3; // pixels between two that can be pointed at
-const WALKED = 5000; // spots that arrow keys walk from left to right
-
-const SHADES = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
-
-// A colour of the scale from dark violet to yellow, at 0 to 1.
-function shadeAt(t) {
-  const x = Math.min(Math.max(t, 0), 1) * (SHADES.length - 1);
-  const i = Math.min(Math.floor(x), SHADES.length - 2);
-  return SHADES[i].map((c, k) => Math.round(c + (x - i) * (SHADES[i + 1][k] - c)));
-}
 
 // Within what is legible on the card: yellow is not on white, nor violet on black.
-function shadeOf(place, count) {
+function coloursOf(sites) {
   const dark = document.documentElement.dataset.theme === "dark";
-  const t = count > 1 ? place / (count - 1) : 0;
-  return `rgb(${shadeAt(dark ? 0.28 + 0.72 * t : 0.82 * t).join(" ")})`;
+  const at = (i) => (dark ? 0.28 + 0.72 * i : 0.82 * i);
+  const many = sites.length > FEW;
+  const colour = (i) => (many ? shade(at(i / (sites.length - 1))) : tone(i));
+  return new Map(sites.map((site, i) => [site, colour(i)]));
 }
 
-function panelName({ quantity, form, view }) {
-  const other = view === "watch" ? "" : `, ${view}`;
-  return form || other ? `${quantity} (${form || "all"}${other})`.replace("(all, ", "(") : quantity;
-}
-
-class Spot {
-  constructor(x, y, line, i) {
-    Object.assign(this, { x, y, line, i });
-  }
-
-  says() {
-    const { line, i } = this;
-    const row = { value: line.values[i], low: line.low[i], high: line.high[i] };
-    return [
-      shortened(line.site, 60),
-      `${shown(line.name)}: ${measured(row)}${line.unit ? ` ${line.unit}` : ""}`,
-      `step ${compact(line.steps[i])}${tracks.length > 1 ? `, ${runName(line.track)}` : ""}`,
-    ];
-  }
-}
-
-function wholeSteps() {
-  const last = lastStep();
-  const first = Math.min(last, ...tracks.flatMap((t) => [...t.curves.values()].flatMap((c) => [...c.lines.values()].map((l) => l.steps[0]))));
-  const room = 0.01 * (last - first) || 0.5;
-  return { low: first - room, high: last + room };
-}
-
-// Where a line enters and leaves the steps looked at, with a neighbour on both sides.
-function inSight({ steps }, { low, high }) {
-  const cut = (value) => {
-    let [a, b] = [0, steps.length];
-    while (a < b) {
-      const middle = (a + b) >> 1;
-      if (steps[middle] < value) a = middle + 1;
-      else b = middle;
-    }
-    return a;
-  };
-  return [Math.max(0, cut(low) - 1), Math.min(steps.length, cut(high) + 1)];
-}
-
-function endsOf(lines, x, log) {
-  let [least, most] = [Infinity, -Infinity];
-  for (const { line } of lines) {
-    const [from, to] = inSight(line, x);
-    for (let i = from; i < to; i += 1) {
-      const v = line.values[i];
-      if (!Number.isFinite(v) || (log && v <= 0)) continue;
-      if (v < least) least = v;
-      if (v > most) most = v;
-    }
-  }
-  return ends([least, most], log);
-}
-
-// One line; adds what of it can be pointed at to the spots.
-function trace(drawn, one, x, spots) {
-  const { context, px, py, box } = drawn;
-  const { line, colour, dash = [], width = 1.75 } = one; // of width 1 many lines are drawn four times as fast
-  const [from, to] = inSight(line, x);
-  Object.assign(context, { strokeStyle: colour, lineWidth: width, lineJoin: width > 1 ? "round" : "bevel" });
-  context.setLineDash(dash);
-  context.beginPath();
-  let [pen, last] = [false, -Infinity];
-  const dots = [];
-  for (let i = from; i < to; i += 1) {
-    const [a, b] = [px(line.steps[i]), py(line.values[i])];
-    const here = Number.isFinite(b);
-    if (here) context[pen && one.joined !== false ? "lineTo" : "moveTo"](a, b);
-    pen = here;
-    if (!here || a < box.left - 1 || a > box.right + 1) continue;
-    dots.push([a, b]);
-    if (a - last >= NEAR || i === to - 1) {
-      spots.push(new Spot(a, b, line, i));
-      last = a;
-    }
-  }
-  context.stroke();
-  context.setLineDash([]);
-  if (one.dots !== false && (dots.length <= DOTS || dots.length === 1 || one.joined === false)) for (const [a, b] of dots) dot(context, a, b, dots.length < 3 ? 4 : 2.4, colour);
-}
-
-function drawBands(drawn, lines, x) {
-  for (const { line, colour } of lines) {
-    const [from, to] = inSight(line, x);
-    const row = (i) => ({ value: line.values[i], low: line.low[i], high: line.high[i] });
-    const places = Array.from({ length: to - from }, (_, k) => from + k);
-    if (places.some((i) => matters(row(i)))) band(drawn, places.map((i) => [line.steps[i], line.low[i], line.high[i]]), colour);
-  }
-}
-
-function alarmTone({ severity }) {
-  return ink(`--${severity}`);
-}
-
-// Where alarms begin, as dotted uprights.
-function drawBegins({ context, px, box }, of) {
-  context.save();
-  context.setLineDash([2, 3]);
-  for (const track of tracks) {
-    for (const alarm of track.state.alarms.filter(of)) {
-      const x = px(alarm.begin);
-      if (x < box.left || x > box.right) continue;
-      Object.assign(context, { strokeStyle: alarmTone(alarm), lineWidth: 1.5, globalAlpha: track.index ? 0.5 : 0.9 });
-      context.beginPath();
-      context.moveTo(x, box.top);
-      context.lineTo(x, box.bottom);
-      context.stroke();
-    }
-  }
-  context.restore();
-}
-
-function drawLines(one, lines, { log, title, about }) {
-  const x = { ...(state.range || wholeSteps()), title: "step" };
-  const drawn = chart(one.canvas, x, { ...endsOf(lines, x, log), title });
-  if (state.marks) drawBegins(drawn, about);
-  const spots = [];
-  within(drawn, () => {
-    if (lines.length <= FEW) drawBands(drawn, lines, x);
-    for (const each of lines) trace(drawn, each, x, spots);
+// The lines of a panel, of one run, each with its looks.
+function linesOf(track, key, looks) {
+  const panel = there("panels").get(key);
+  return [...track.of(key).lines.values()].map((line) => {
+    const how = { kind: "line", says: sayOf(line, track, panel), width: 1.75 };
+    return { ...line, ...how, ...looks(line) };
   });
-  one.spots = spots.length > WALKED ? spots : spots.sort((a, b) => a.x - b.x || a.y - b.y);
-  if (spots.length === 0) {
-    drawn.context.textAlign = "center";
-    const why = lines.length === 0 ? "nothing was read here yet" : log ? "nothing above zero in sight" : "nothing in sight";
-    drawn.context.fillText(why, (drawn.box.left + drawn.box.right) / 2, (drawn.box.top + drawn.box.bottom) / 2);
-  }
-  return drawn;
 }
 
-function lossKey() {
-  const found = [...panelsThere()].filter(([, panel]) => panel.quantity === "loss");
-  return (found.find(([, panel]) => panel.form === "") || found[0] || [null])[0];
+// The keys of the loss, and of its means over blocks of steps, which leave out no step.
+function lossKeys() {
+  const losses = [...there("panels").values()].filter(({ quantity }) => quantity === "loss");
+  const formed = (form) => losses.find((panel) => panel.form === form)?.key;
+  return { single: formed("") ?? losses[0]?.key, means: formed("mean of steps") };
 }
 
-function dressed(line, track, key) {
-  const { quantity } = panelsThere().get(key);
-  return Object.assign(line, { track, name: quantity, unit: meaningOf(quantity).unit });
-}
-
-// Means over blocks of steps, where a run has them: they leave out no step.
-function meansKey() {
-  const found = [...panelsThere()].find(([, panel]) => panel.quantity === "loss" && panel.form === "mean of steps");
-  return found ? found[0] : null;
-}
-
-function linesOf(track, key, more) {
-  if (key === null) return [];
-  return [...track.of(key).lines.values()].map((line) => ({ line: dressed(line, track, key), colour: ink(INKS[track.index]), ...more }));
-}
-
-// Single losses are dots beside their means, for what lies between them was another; alone they are a curve.
-function lossLines() {
-  const [key, means] = [lossKey(), meansKey()];
+// Single losses are dots beside their means, for what lies between them was another; alone they
+// are a curve.
+function lossMarks() {
+  const { single, means } = lossKeys();
   return tracks.flatMap((track) => {
-    const drawn = means === key ? [] : linesOf(track, means, { dots: false });
-    return [...drawn, ...linesOf(track, key, drawn.length > 0 ? { joined: false } : {})];
+    const colour = tone(track.index);
+    const drawn = means === single ? [] : linesOf(track, means, () => ({ colour, dots: false }));
+    return [...drawn, ...linesOf(track, single, () => ({ colour, joined: drawn.length === 0 }))];
   });
 }
 
 // Places at which the quantity chosen was read, by any run.
 function sitesHere() {
-  return sitesInOrder(new Set(tracks.flatMap((track) => [...track.of(state.key).lines.keys()])));
+  return inOrder(tracks.flatMap((track) => [...track.of(state.key).lines.keys()]));
 }
 
 function sitesShown() {
-  const here = sitesHere();
-  return state.chosen === null ? here : here.filter((site) => state.chosen.has(site));
+  return sitesHere().filter((site) => state.chosen === null || state.chosen.has(site));
 }
 
-function coloursOf(sites) {
-  return new Map(sites.map((site, i) => [site, sites.length <= FEW ? ink(INKS[i]) : shadeOf(i, sites.length)]));
-}
-
-function curveLines() {
+function curveMarks() {
   const colours = coloursOf(sitesShown());
-  const many = colours.size > FEW;
-  return tracks.flatMap((track) =>
-    [...colours].flatMap(([site, colour]) => {
-      const line = track.of(state.key).lines.get(site);
-      if (!line) return [];
-      return [{ line: dressed(line, track, state.key), colour, dash: track.index ? [5, 4] : [], width: many ? 1 : 1.75, dots: !many }];
-    })
-  );
-}
-
-function keyLine(words, colour, dashed = false) {
-  return element("span", { class: dashed ? "line dashed" : "line", style: `--tone: ${colour}` }, words);
-}
-
-function scaleKey(first, last, colours) {
-  return element("span", { class: "scale" }, first, element("i", { style: `background: linear-gradient(to right, ${colours.join(", ")})` }), last);
-}
-
-function fillKeys() {
-  const colours = coloursOf(sitesShown());
-  const sites = [...colours.keys()];
-  const tones = [...colours.values()];
-  const room = document.documentElement.clientWidth < 500 ? 12 : 24;
-  const places = sites.length > FEW ? [scaleKey(shortened(sites[0], room), shortened(sites[sites.length - 1], room), tones)] : sites.map((site) => keyLine(shortened(site, 32), colours.get(site)));
-  const runs = tracks.length > 1 ? tracks.map((track) => keyLine(runName(track), ink("--soft"), track.index > 0)) : [];
-  byId("keys").replaceChildren(...places, ...runs);
-  byId("loss-keys").replaceChildren(...(tracks.length > 1 ? tracks.map((track) => keyLine(runName(track), ink(INKS[track.index]))) : []));
-}
-
-function fillBoxes() {
-  const words = searchWords(byId("filter").value);
-  const here = sitesHere();
-  const boxes = here.filter((site) => words.every((word) => site.toLowerCase().includes(word))).map((site) => {
-    const box = element("input", { type: "checkbox", onchange: () => toggleSite(site) });
-    box.checked = state.chosen === null || state.chosen.has(site);
-    return element("label", {}, box, named(shortened(site, 48)));
+  const many = colours.size > FEW; // of width 1 many lines are drawn four times as fast
+  return tracks.flatMap((track) => {
+    const looks = { dash: track.index ? [5, 4] : [], dots: !many, width: many ? 1 : 1.75 };
+    const toned = ({ site }) => ({ ...looks, colour: colours.get(site) });
+    return linesOf(track, state.key, toned).filter(({ colour }) => colour);
   });
-  byId("boxes").replaceChildren(...boxes);
-  const count = sitesShown().length;
-  byId("chosen").textContent = `Layers: ${count === here.length ? `all ${here.length}` : `${count} of ${here.length}`}`;
 }
 
-function searchWords(text) {
-  return text.toLowerCase().split(/\s+/).filter(Boolean);
-}
-
-function toggleSite(site) {
-  const chosen = state.chosen === null ? new Set(sitesHere()) : state.chosen;
-  if (!chosen.delete(site)) chosen.add(site);
-  chooseSites(chosen);
-}
-
-function chooseSites(chosen) {
-  const here = sitesHere();
-  state.chosen = chosen === null || here.every((site) => chosen.has(site)) ? null : chosen;
-  fillBoxes();
-  drawCurves();
+// The axes, where alarms begin, intervals and lines.
+function specOfLines(lines, { log, title, about = () => true }) {
+  const begins = tracks.flatMap(({ state: { alarms }, index }) =>
+    alarms.filter(about).map(({ begin, severity }) => {
+      const how = { colour: ink(`--${severity}`), dash: [2, 3], alpha: index ? 0.5 : 0.9 };
+      return { kind: "uprights", x: [begin], ...how };
+    }),
+  );
+  const wide = ({ y, low, high }) =>
+    y.some((value, i) => matters({ value, low: low[i], high: high[i] }));
+  const bands = lines.length > FEW ? [] : lines.filter(wide);
+  const areas = bands.map(({ x, low, high, colour }) => {
+    return { kind: "band", x, low, high, colour, alpha: 0.16 };
+  });
+  const none = log === true ? "nothing above zero in sight" : "nothing in sight";
+  const empty = lines.length === 0 ? "nothing was read here yet" : none;
+  const marks = [...(state.marks ? begins : []), ...areas, ...lines];
+  return { x: steps(), y: { log, title }, marks, empty };
 }
 
 // All charts look at the same steps.
@@ -266,62 +85,149 @@ function lookAt(range) {
   drawOverSteps();
 }
 
-const lossPlot = plotOn(byId("loss"), {
-  draw: (one) => drawLines(one, lossLines(), { log: spansDecades(lossLines().flatMap(({ line }) => line.values)), title: "", about: () => true }),
-  open: () => {},
-  look: lookAt,
-  whole: wholeSteps,
+function specOfCurve() {
+  const { quantity, unit } = there("panels").get(state.key);
+  const about = ({ evidence }) =>
+    evidence.length === 0 || evidence.some((r) => r.quantity === quantity);
+  return specOfLines(curveMarks(), { log: state.log, title: unit, about });
+}
+
+const looks = { look: lookAt, whole: wholeSteps };
+const lossChart = new Chart(byId("loss"), () => specOfLines(lossMarks(), { log: "auto" }), looks);
+const curveChart = new Chart(byId("curve"), specOfCurve, {
+  ...looks,
+  open: ({ mark, i }) => openSite(mark.site, mark.x[i]),
 });
-const curvePlot = plotOn(byId("curve"), {
-  draw: (one) => {
-    const panel = panelsThere().get(state.key);
-    const shows = (alarm) => alarm.evidence.length === 0 || alarm.evidence.some((r) => panel && r.quantity === panel.quantity);
-    return drawLines(one, curveLines(), { log: state.log, title: panel ? meaningOf(panel.quantity).unit : "", about: shows });
-  },
-  open: (spot) => openSite(spot.line.site, spot.line.steps[spot.i]),
-  look: lookAt,
-  whole: wholeSteps,
-});
+
+function keyLine(words, colour, dashed) {
+  const looks = { class: dashed ? "line dashed" : "line", style: `--tone: ${colour}` };
+  return element("span", looks, words);
+}
+
+function scaleKey(first, last, colours) {
+  const style = `background: linear-gradient(to right, ${colours.join(", ")})`;
+  return element("span", { class: "scale" }, first, element("i", { style }), last);
+}
+
+function fillKeys() {
+  const colours = [...coloursOf(sitesShown())];
+  const room = document.documentElement.clientWidth < 500 ? 12 : 24;
+  const ends = () => [colours[0], colours.at(-1)].map(([site]) => shortened(site, room));
+  const places =
+    colours.length > FEW
+      ? [scaleKey(...ends(), colours.map(([, colour]) => colour))]
+      : colours.map(([site, colour]) => keyLine(shortened(site, 32), colour));
+  const runs = (colour) =>
+    several ? tracks.map((track) => keyLine(track.name, ...colour(track.index))) : [];
+  byId("keys").replaceChildren(...places, ...runs((i) => ["var(--soft)", i > 0]));
+  byId("loss-keys").replaceChildren(...runs((i) => [`var(--c${i})`]));
+}
 
 function drawCurves() {
-  const loss = lossLines();
-  const panel = panelsThere().get(state.key);
-  byId("loss-figure").hidden = loss.length === 0;
+  const panel = there("panels").get(state.key);
+  byId("loss-figure").hidden = lossMarks().length === 0;
   byId("curve-figure").hidden = !panel;
-  fillKeys();
-  if (loss.length > 0) lossPlot.draw();
+  lossChart.draw();
   if (!panel) return;
-  byId("curve-title").textContent = shown(panelName(panel));
-  const below = state.log ? curveLines().reduce((count, { line }) => count + line.values.filter((v) => v <= 0).length, 0) : 0;
+  fillKeys();
+  byId("curve-title").textContent = panel.title;
+  const values = state.log ? curveMarks().flatMap(({ y }) => y) : [];
+  const below = values.filter((v) => v <= 0).length;
+  const words = `not above zero ${below === 1 ? "has" : "have"} no place on a log scale.`;
   byId("nothing").hidden = below === 0;
-  byId("nothing").textContent = `${plural(below, "reading")} not above zero ${below === 1 ? "has" : "have"} no place on a log scale.`;
-  curvePlot.draw();
+  byId("nothing").textContent = `${plural(below, "reading")} ${words}`;
+  curveChart.draw();
 }
 
-function fillQuantities() {
-  const found = [...panelsThere()];
-  const wanted = found.map(([key, panel]) => element("option", { value: key }, shown(panelName(panel))));
-  const select = byId("quantity");
-  if (select.options.length !== wanted.length || [...select.options].some((o, i) => o.value !== found[i][0])) select.replaceChildren(...wanted);
-  if (found.length === 0) return;
-  if (!found.some(([key]) => key === state.key)) useQuantity(firstQuantity(found));
-  select.value = state.key;
+// Boxes for the layers that the filter finds.
+function fillBoxes() {
+  const [here, holds] = [sitesHere(), search("filter")];
+  const boxes = here.filter((site) => holds(site.toLowerCase())).map((site) => {
+    const box = element("input", { type: "checkbox", onchange: () => toggleSite(site) });
+    box.checked = state.chosen === null || state.chosen.has(site);
+    return element("label", {}, box, named(shortened(site, 48)));
+  });
+  byId("boxes").replaceChildren(...boxes);
+  const count = sitesShown().length;
+  const of = count === here.length ? `all ${count}` : `${count} of ${here.length}`;
+  byId("chosen").textContent = `Layers: ${of}`;
 }
 
-// The gradient norm, or else what has most readings, but for the loss, which has its own chart.
-function firstQuantity(found) {
-  const other = found.filter(([, panel]) => panel.quantity !== "loss");
-  const usual = other.find(([, panel]) => panel.quantity === "gradient norm");
-  const [most] = [...other].sort(([, a], [, b]) => b.rows - a.rows);
-  return (usual || most || found[0])[0];
+function toggleSite(site) {
+  const chosen = state.chosen ?? new Set(sitesHere());
+  if (!chosen.delete(site)) chosen.add(site);
+  chooseSites(chosen);
+}
+
+function chooseSites(chosen) {
+  state.chosen = chosen && sitesHere().every((site) => chosen.has(site)) ? null : chosen;
+  fillBoxes();
+  drawCurves();
 }
 
 function useQuantity(key) {
-  state.key = key;
-  const { quantity } = panelsThere().get(key);
-  const meaning = meaningOf(quantity);
-  state.log = meaning.scale === "log";
-  byId("log").checked = state.log;
-  const words = [meaning.says && `${titled(meaning.says)}.`, meaning.unit && `Unit: ${meaning.unit}.`, meaning.healthy && `Usual: ${meaning.healthy}.`, meaning.source && `${meaning.source}.`];
-  byId("meaning").textContent = shown(words.filter(Boolean).join(" "));
+  const { means, log } = there("panels").get(key);
+  Object.assign(state, { key, log });
+  byId("log").checked = log;
+  byId("meaning").textContent = means;
+}
+
+// What the colours of the maps tell: all of them have the same.
+function mapped() {
+  const lines = tracks.flatMap((track) => [...track.of(state.key).lines.values()]);
+  const values = lines.flatMap(({ x, y }) => y.slice(...sight(x, steps())));
+  return extent(values.filter((v) => Number.isFinite(v) && (!state.log || v > 0)));
+}
+
+const maps = tracks.map((track) => {
+  const canvas = element("canvas", { class: "map", tabindex: "0", role: "img" });
+  const [title, keys] = [element("h3"), element("div", { class: "legend" })];
+  const caption = element("figcaption", {}, title, keys);
+  const figure = element("figure", { class: "panel", hidden: "" }, caption, canvas);
+  const one = { track, figure, title, keys, lines: [] };
+  const open = ({ mark, row, i }) => openSite(mark.rows[row].site, mark.rows[row].x[i]);
+  const chart = new Chart(canvas, (width) => specOfMap(one, width), { open });
+  return Object.assign(chart, { one });
+});
+byId("maps").replaceChildren(...maps.map(({ one }) => one.figure));
+
+function specOfMap({ track, lines }, width) {
+  const [low, high] = mapped();
+  const place = scale({ low, high: high === low ? low + 1 : high, log: state.log }, 0, 1);
+  const grey = ink("--grid");
+  const colours = Array.from({ length: 256 }, (_, i) => shade(i / 255));
+  const at = (v) => Math.round(255 * Math.min(Math.max(place(v), 0), 1));
+  const colour = (v) => (Number.isNaN(v) ? grey : colours[state.log && v <= 0 ? 0 : at(v)]);
+  const says = (i, row) => sayOf(lines[row], track, there("panels").get(state.key))(i);
+  const names = lines.map(({ site }) => shortened(site, width < 500 ? 14 : 30));
+  const cells = { kind: "cells", rows: lines, shade: colour, says };
+  return { x: steps(), y: { rows: names }, marks: [cells] };
+}
+
+function drawMaps() {
+  const panel = there("panels").get(state.key);
+  const sites = sitesHere();
+  const log = state.log ? "in logarithms, " : "";
+  byId("map-says").textContent =
+    sites.length === 0
+      ? "Nothing was read of a layer yet."
+      : `The quantity chosen above at every layer, ${log}from the first layer at the top; each ` +
+        "place has the last reading before it. Choose one to see its layer alone.";
+  for (const chart of maps) {
+    const { track, figure, title, keys } = chart.one;
+    const lines = sites.map((site) => track.of(state.key).lines.get(site)).filter(Boolean);
+    chart.one.lines = lines;
+    figure.hidden = lines.length === 0;
+    if (figure.hidden) continue;
+    const [low, high] = mapped().map((v) => compact(v, 3));
+    title.textContent = `${panel.title}${several ? `, ${track.name}` : ""}`;
+    const colours = [0, 0.25, 0.5, 0.75, 1].map(shade);
+    keys.replaceChildren(scaleKey(low, `${high} ${panel.unit}`.trim(), colours));
+    chart.canvas.style.height = `${Math.min(Math.max(lines.length * 18, 90), 560) + 40}px`;
+    const ends = [lines[0], lines.at(-1)].map(({ site }) => shortened(site, 40)).join(" to ");
+    const words = `Map of ${plural(lines.length, "layer")} over steps, from ${ends}`;
+    const range = `colours from ${low} to ${high}; arrow keys walk, Enter chooses`;
+    chart.canvas.setAttribute("aria-label", `${words}, ${range}`);
+    chart.draw();
+  }
 }

@@ -1,17 +1,18 @@
-// Tables: readings, theorems, what was not measured, the circumstances.
+// Tables of a profile: its readings, and the checks of each theorem.
 
-// A field of rows that have a name and a text in it, or a number of their own to sort by.
+// A field of rows with a text in it, or a number to sort by.
 function field(list, name, width, more = {}) {
-  const text = more.text || ((i) => shown(list[i][name]));
-  const key = more.key || ((row) => row[name]);
+  const { text = (i) => String(list[i][name] ?? ""), key = (row) => row[name] } = more;
   const numbers = () => Float64Array.from(list, (row) => key(row) ?? NaN);
   const words = () => ranksOf(list.map((_, i) => text(i)));
-  return { name, title: name, width, text, keys: kept(more.numeric ? numbers : words), ...more };
+  return { name, width, text, keys: kept(more.numeric ? numbers : words), ...more };
 }
 
 function siteField(list, title) {
-  const name = (i) => element("bdi", { class: list[i].depth === null ? "still name" : "name" }, shown(list[i].site));
-  return field(list, "site", "min(var(--site), 13rem)", { title, grow: true, fill: (i) => [name(i)], tooltip: (i) => shown(list[i].site) });
+  const looks = (i) => (list[i].depth === null ? "still name" : "name");
+  const fill = (i) => [element("bdi", { class: looks(i) }, list[i].site)];
+  const more = { title, grow: true, fill, tooltip: (i) => list[i].site };
+  return field(list, "site", "min(var(--site), 13rem)", more);
 }
 
 // Rows lead to their layer.
@@ -21,74 +22,61 @@ function gridOf(root, list, fields) {
     choose(list[i].depth);
     byId("layer").scrollIntoView();
   };
-  return new Grid(root, { fields: () => fields, open });
+  return new Grid(root, { fields: () => [siteField(list), ...fields], open });
 }
 
-const READ = [
-  siteField(rows, "site"),
-  field(rows, "depth", "5rem", { numeric: true, text: (i) => String(rows[i].depth ?? "") }),
+const numeric = true;
+const table = gridOf(byId("rows"), rows, [
+  field(rows, "depth", "5rem", { numeric }),
   field(rows, "view", "8.5rem"),
   field(rows, "form", "6rem"),
   field(rows, "quantity", "13rem"),
-  field(rows, "value", "6rem", { numeric: true, text: (i) => compact(rows[i].value), tooltip: (i) => told(rows[i]) }),
-  field(rows, "interval", "9.5rem", { numeric: true, text: (i) => interval(rows[i]), key: (row) => row.low }),
+  field(rows, "value", "6rem", {
+    numeric,
+    text: (i) => compact(rows[i].value),
+    tooltip: (i) => told(rows[i]),
+  }),
+  field(rows, "interval", "9.5rem", {
+    numeric,
+    text: (i) => interval(rows[i]),
+    key: (row) => row.low,
+  }),
   field(rows, "how", "9rem", { grow: true }),
-  field(rows, "risk", "4rem", { numeric: true, text: (i) => (rows[i].risk ? compact(rows[i].risk, 2) : "") }),
-];
-const table = gridOf(byId("rows"), rows, READ);
-const searched = kept(() => rows.map((row) => `${shown(row.site)} ${row.quantity} ${row.form}`.toLowerCase()));
+  field(rows, "risk", "4rem", {
+    numeric,
+    text: (i) => (rows[i].risk ? compact(rows[i].risk, 2) : ""),
+  }),
+]);
+const searched = kept(() =>
+  rows.map((row) => `${row.site} ${row.quantity} ${row.form}`.toLowerCase()),
+);
 
 function refresh() {
-  const [words, view] = [searchWords("filter"), byId("only").value];
-  const passes = (row, i) => (!view || row.view === view) && words.every((word) => searched()[i].includes(word));
+  const [holds, view] = [search("filter"), byId("only").value];
+  const passes = (row, i) => (!view || row.view === view) && holds(searched()[i]);
   table.show(rows.flatMap((row, i) => (passes(row, i) ? [i] : [])));
   byId("count").textContent = plural(table.order.length, "reading");
 }
 
-function fillTable() {
-  const options = ["", ...VIEWS].map((view) => element("option", { value: view }, view || "all"));
-  byId("only").replaceChildren(...options);
-  for (const id of ["filter", "only"]) byId(id).addEventListener("input", refresh);
-  refresh();
-}
-
-function assumed(check) {
-  const met = (is) => (is === null ? "cannot be told" : is ? "met" : "not met");
-  return check.assumptions.map(([says, is]) => `${shown(says)}: ${met(is)}`).join("; ");
-}
-
 // The table of a theorem is made when it is opened.
-function theorem({ theorem: name, statement, source, checks }, place) {
-  const counts = ["violated", "holds", "consistent", "vacuous", "inapplicable"]
-    .map((verdict) => [verdict, checks.filter((check) => check.verdict === verdict).length])
-    .filter(([, count]) => count > 0)
-    .map(([verdict, count]) => element("span", { class: `verdict ${verdict}` }, `${verdict} at ${count}`));
-  const root = element("div", { id: `theorem-${place}`, class: "table", role: "grid", tabindex: "0", "aria-label": `Checks of ${shown(name)}` });
-  const title = element("summary", {}, element("strong", {}, shown(name)), element("span", { class: "statement" }, shown(statement)), ...counts);
-  const whole = element("details", {}, title, element("p", { class: "hint" }, shown(source)), root);
+function fillTheorem({ target }) {
+  const root = target.querySelector?.("[data-theorem]:empty");
+  if (!root) return;
+  const checks = CHECKS[root.dataset.theorem]();
   // a theorem that does not apply was asked for no number
-  const sides = (i) => (checks[i].measured && checks[i].limit ? `${estimate(checks[i].measured)} ${checks[i].sense} ${estimate(checks[i].limit)}` : "");
-  const verdict = (i) => [element("span", { class: `verdict ${checks[i].verdict}` }, checks[i].verdict)];
-  const fields = [
-    siteField(checks, "layer"),
-    field(checks, "measured", "22rem", { title: "measured and limit", text: sides, numeric: true, key: (check) => check.measured?.value }),
+  const sides = (i) => {
+    const { measured: left, limit, sense } = checks[i];
+    return left && limit ? `${measured(left)} ${sense} ${measured(limit)}` : "";
+  };
+  const verdict = (i) => {
+    return [element("span", { class: `verdict ${checks[i].verdict}` }, checks[i].verdict)];
+  };
+  const key = (check) => check.measured?.value;
+  const title = "measured and limit";
+  const grid = gridOf(root, checks, [
+    field(checks, "measured", "22rem", { title, text: sides, numeric, key }),
     field(checks, "verdict", "8rem", { fill: verdict }),
-    field(checks, "assumptions", "28rem", { text: (i) => assumed(checks[i]) }),
-  ];
-  whole.addEventListener("toggle", () => gridOf(root, checks, fields).show(checks.map((_, i) => i)), { once: true });
-  return whole;
-}
-
-function fillTheorems() {
-  const spoken = [...THEOREMS].sort((a, b) => Number(b.spoke.length > 0) - Number(a.spoke.length > 0));
-  const none = element("p", { class: "empty" }, "No theorem was checked.");
-  byId("checks").replaceChildren(...(spoken.length > 0 ? spoken.map(theorem) : [none]));
-}
-
-function fillRest() {
-  reasons("skipped", data.skipped, SITES, "Everything that was asked for was measured.");
-  const words = Object.entries(data.about).map(([key, value]) =>
-    [element("dt", {}, titled(shown(key))), element("dd", {}, shown(value))]
-  );
-  byId("words").replaceChildren(element("dl", { class: "facts" }, ...words.flat()));
+    field(checks, "assumptions", "28rem"),
+  ]);
+  grid.show(checks.map((_, i) => i));
 }

@@ -1,29 +1,16 @@
 "use strict";
-// Words and numbers as a reader sees them, and the only way in which elements are made.
-
-// Characters that would act on the reader: control, text direction, zero width, line ends.
-const ACTING = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]/gu;
-
-function shown(name) {
-  const written = (c) => "\\u" + c.codePointAt(0).toString(16).padStart(4, "0");
-  return String(name).replace(ACTING, written);
-}
+// Words and numbers as a reader sees them, and the only way in which scripts make elements. Names
+// in the page's data have nothing in them that acts on a screen: pages/html.py writes that out.
 
 function shortened(text, width) {
-  const letters = Array.from(shown(text));
-  if (letters.length <= width) return letters.join("");
+  const letters = Array.from(text);
+  if (letters.length <= width) return text;
   const tail = Math.floor(width / 2);
-  return letters.slice(0, width - tail - 1).join("") + "…" + letters.slice(-tail).join("");
-}
-
-// JSON has no infinities; they come as words.
-function number(cell) {
-  return typeof cell === "string" ? Number(cell) : cell;
+  return `${letters.slice(0, width - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
 }
 
 function compact(x, digits = 4) {
-  if (Number.isNaN(x)) return "nan";
-  if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
+  if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x > 0 ? "∞" : "−∞";
   const size = Math.abs(x);
   if (Number.isInteger(x) && size < 1e5) return String(x).replace("-", "−");
   const plain = size >= 1e-3 && size < 1e5;
@@ -34,8 +21,8 @@ function compact(x, digits = 4) {
 }
 
 // Narrower than a thousandth, an interval says nothing that the digits do not.
-function matters(row) {
-  return !(row.high - row.low <= 1e-3 * Math.abs(row.value));
+function matters({ value, low, high }) {
+  return !(high - low <= 1e-3 * Math.abs(value));
 }
 
 function interval(row) {
@@ -51,18 +38,10 @@ function chance(risk) {
 }
 
 // What a reading is, its interval and how it was found: for a tooltip.
-function told(row) {
-  const exact = row.low === row.high ? "" : ` in [${compact(row.low, 6)}, ${compact(row.high, 6)}]`;
-  const risk = row.risk ? `; ${chance(row.risk)}` : "";
-  return `${compact(row.value, 6)}${exact}; ${shown(row.how)}${row.form ? `, ${shown(row.form)}` : ""}${risk}`;
-}
-
-function estimate(e) {
-  return measured({ value: number(e.value), low: number(e.low), high: number(e.high) });
-}
-
-function titled(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+function told({ value, low, high, how, form, risk }) {
+  const exact = low === high ? "" : ` in [${compact(low, 6)}, ${compact(high, 6)}]`;
+  const found = form ? `${how}, ${form}` : how;
+  return `${compact(value, 6)}${exact}; ${found}${risk ? `; ${chance(risk)}` : ""}`;
 }
 
 function plural(count, word) {
@@ -73,43 +52,41 @@ function plural(count, word) {
 function element(tag, options = {}, ...children) {
   const made = document.createElement(tag);
   for (const [key, value] of Object.entries(options)) {
-    if (key === "class") made.className = value;
-    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else made.setAttribute(key, value);
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
+  made.append(...children);
   return made;
 }
 
-// Text in which `code` is marked by backticks.
-function prose(text) {
-  const part = (words, i) => (i % 2 === 1 ? element("code", {}, words) : words);
-  return shown(text).split("`").map(part);
-}
-
 function named(site) {
-  return element("bdi", { class: "name" }, shown(site));
+  return element("bdi", { class: "name" }, site);
 }
 
 function byId(id) {
   return document.getElementById(id);
 }
 
+function listen(event, ids, heard) {
+  for (const id of ids) byId(id).addEventListener(event, heard);
+}
+
+// Buttons that are told apart by a word in their data, those to come among them.
+function pressed(word, heard) {
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest(`[data-${word}]`);
+    if (button) heard(button.dataset[word], event);
+  });
+}
+
+// The words of a search box, each of which has to occur in what it finds.
+function search(id) {
+  const words = byId(id).value.toLowerCase().split(/\s+/).filter(Boolean);
+  return (text) => words.every((word) => text.includes(word));
+}
+
 // What a function finds, looked for once, when it is first wanted.
 function kept(find) {
   let found;
   return () => (found ??= find());
-}
-
-// Draws are asked for often and done once, before the next picture.
-function once(draw) {
-  let asked = false;
-  return () => {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => {
-      asked = false;
-      draw();
-    });
-  };
 }

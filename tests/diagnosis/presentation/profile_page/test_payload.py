@@ -1,10 +1,13 @@
 import base64
+import re
 from dataclasses import replace
+from html import escape
 
 import torch
 
-from sigmascope.diagnosis.presentation.profile_page import POINTS, payload
-from sigmascope.records import Estimate, Profile, SiteSpectrum, Skipped, Spectrum
+from sigmascope.diagnosis.presentation.profile_page import POINTS, payload, pieces
+from sigmascope.quantities import quantities
+from sigmascope.records import Estimate, Profile, SiteSpectrum, Skipped, Spectrum, Verdict
 from sigmascope.references import references
 
 
@@ -45,34 +48,67 @@ def test_long_spectra_are_thinned_and_keep_what_is_said_of_them():
 
 
 def test_each_reason_stands_once_with_its_sites(profile):
-    skipped = tuple(Skipped(site, "rank", "all rows are equal") for site in ("a", "b"))
-    data = payload(replace(profile, skipped=skipped), ())
-    ((what, why, places),) = data["skipped"]
-    assert (what, why) == ("rank", "all rows are equal")
-    assert [data["sites"][place] for place in places] == ["a", "b"]
+    skipped = tuple(Skipped(site, "rank", "all rows are equal") for site in ("a", "<b>"))
+    given = pieces(replace(profile, skipped=skipped), ())["skipped"]
+    assert given.count("<details>") == 1
+    assert "<strong>2</strong><span>rank</span>" in given
+    assert ">a\n&lt;b&gt;</pre>" in given
+    many = tuple(Skipped(str(i), "rank", "all rows are equal") for i in range(1003))
+    given = pieces(replace(profile, skipped=many), ())["skipped"]
+    assert given.endswith("999\nand 3 more, which the JSON form has</pre></details>")
+
+
+def test_a_bound_has_a_gap_where_its_theorem_does_not_apply(profile):
+    silent = replace(profile.checks[7], verdict=Verdict.INAPPLICABLE)
+    checks = (*profile.checks[:7], silent, *profile.checks[8:])
+    (bound,) = payload(replace(profile, checks=checks), ())["bounds"]
+    assert bound["points"] == [*range(7), None, *range(8, 33), None]
 
 
 def test_causes_training_and_probabilities_are_given(trained, findings):
     under = replace(findings[1], follows=findings[0].name)
-    given = payload(trained, (findings[0], under, findings[2]))
-    assert given["cards"] == [{"cause": 0, "follow": (1,)}, {"cause": 2, "follow": ()}]
+    found = (findings[0], under, findings[2])
+    given = pieces(trained, found)
+    assert [given["cards"].count(f'class="{kind}') for kind in ("card ", "consequence ")] == [2, 1]
     assert given["headline"].startswith("2 causes")
-    assert [c["name"] for c in given["chances"]] == [
-        "probability of fitting",
-        "probability at your settings",
-    ]
-    assert [run["form"] for run in given["training"]["runs"]] == [
-        "as planned",
-        "rate x 10",
-        "rate x 100",
-    ]
-    assert set(given["meanings"]) == {r.quantity for f in findings for r in f.evidence}
+    titles = re.findall("<dt>(probability[^<]*)<", given["chances"])
+    assert titles == ["probability of fitting", "probability at your settings"]
+    rows = re.findall('<th scope="row">([^<]*)</th>', given["runs"])
+    assert rows == ["as planned", "rate x 10", "rate x 100"]
+    meanings = [quantities()[r.quantity].says for f in findings for r in f.evidence]
+    assert meanings
+    assert all(escape(says) in given["cards"] for says in meanings)
 
 
 def test_without_findings_or_training_these_are_empty():
-    given = payload(Profile(readings=()), ())
-    assert (given["cards"], given["headline"], given["chances"]) == ([], "", [])
-    assert given["training"]["runs"] == given["training"]["facts"] == []
+    given = pieces(Profile(readings=()), ())
+    assert (given["headline"], given["chances"]) == ("", "")
+    assert "card " not in given["cards"]
+    assert "runs" not in given
+    assert given["trained"] == "hidden"
+
+
+def test_quantities_of_one_unit_share_a_panel_and_each_form_has_its_own(profile):
+    """What is no matrix goes with every form."""
+    other = [
+        replace(r, form="channels")
+        for r in profile.readings
+        if r.quantity == "matrix rank" and r.site == profile.layers[3].site
+    ]
+    given = payload(replace(profile, readings=(*other, *profile.readings)), ())
+    (seen,) = (v["forms"] for v in given["views"] if v["view"] == "representations")
+    assert [form["form"] for form in seen] == ["samples", "channels"]
+    titles = [[panel["title"] for panel in form["panels"]] for form in seen]
+    assert "Dead units" in titles[0]
+    assert titles[1] == ["Matrix rank", "Dead units"]
+    assert {"matrix rank", "soft rank"} <= {*seen[0]["panels"][0]["quantities"]}
+
+
+def test_a_finding_leads_to_its_layer_and_its_curve(profile, findings):
+    given = payload(profile, findings)
+    first = given["findings"][0]
+    assert first["shows"] == ("representations", "samples", "participation ratio")
+    assert (first["depth"], first["at"], given["start"]) == (9, 9, 9)
 
 
 def test_usual_ranges_are_of_the_curves_that_are_drawn(profile):
@@ -80,5 +116,6 @@ def test_usual_ranges_are_of_the_curves_that_are_drawn(profile):
     drawn = {(r.view, r.form, r.quantity) for r in profile.readings}
     assert {tuple(u["curve"]) for u in found} == {r.curve for r in references()} & drawn
     one = next(r for r in references() if r.curve in drawn)
-    ends = {"low": one.p05, "high": one.p95, "networks": one.networks}
-    assert {"curve": one.curve, "stage": one.stage, **ends} in found
+    (given,) = [u for u in found if u["curve"] == one.curve and u["low"] == one.p05]
+    assert given["high"] == one.p95
+    assert f"({one.networks} networks)" in given["says"]

@@ -93,7 +93,7 @@ def test_coverage_findings_and_curves_are_on_the_page(shown):
     )
     assert count(shown, ".card") == 3
     assert inked(shown, "#panels canvas") > 5000
-    assert js(shown, "return stage.panels[0].plot.spots.length") > 100
+    assert js(shown, "return panels[0].chart.spots.length") > 100
     assert [inked(shown, "#spectrum", tone) > 100 for tone in ("--c0", "--c1")] == [True, True]
     assert js(shown, "return document.title") == "mlp?depth=32&width=128&norm=none · sigmascope"
 
@@ -253,7 +253,10 @@ def test_numbers_come_back_as_they_were_measured(shown, profile):
         assert high is None or high >= e.high - slack
     spectrum = next(s for s in profile.spectra if s.site == "hidden.3.linear").spectrum
     found = js(shown, "return spectraOf(3)[0]")
-    assert (found["count"], found["at"]) == (len(spectrum.sigma), [*range(len(spectrum.sigma))])
+    assert (found["count"], found["rank"]) == (
+        len(spectrum.sigma),
+        [*range(1, 1 + len(spectrum.sigma))],
+    )
     assert found["sigma"] == pytest.approx(spectrum.sigma.tolist(), rel=2e-3)
 
 
@@ -261,14 +264,14 @@ def test_points_are_told_of_and_open_their_layer(shown):
     first = "#panels canvas"
     for name in ("Home", "ArrowRight", "ArrowRight"):
         key(shown, first, name)
-    spot = "const one = stage.panels[0].plot, spot = one.spots[2]"
+    spot = "const one = panels[0].chart, spot = one.spots[2]"
     assert text_of(shown, "#tip strong") == "hidden.0.linear (Linear)"
-    assert js(shown, f"{spot}; return spot.says()[1]") in text_of(shown, "#tip")
+    assert js(shown, f"{spot}; return spot.mark.says(spot.i)[1]") in text_of(shown, "#tip")
     js(shown, "document.activeElement.blur()")
     assert js(shown, "return document.getElementById('tip').hidden")
     js(
         shown,
-        "const one = stage.panels[0].plot, spot = one.spots.at(-1);"
+        "const one = panels[0].chart, spot = one.spots.at(-1);"
         "const box = one.canvas.getBoundingClientRect();"
         "for (const name of ['pointermove', 'click']) one.canvas.dispatchEvent(new MouseEvent("
         "name, { clientX: box.left + spot.x + 1, clientY: box.top + spot.y }))",
@@ -313,7 +316,8 @@ def test_a_finding_leads_to_its_place_in_the_curves(shown):
 
 
 def test_what_has_no_form_is_drawn_with_every_form(shown):
-    assert js(shown, "return formsOf('representations')") == ["samples"]
+    forms = "return data.views.find((v) => v.view === 'representations').forms.map((f) => f.form)"
+    assert js(shown, forms) == ["samples"]
     titles = "return [...document.querySelectorAll('#panels h3')].map((h) => h.textContent)"
     assert "Dead units" in js(shown, titles)
     js(shown, "document.querySelectorAll('.card .button')[2].click()")
@@ -323,7 +327,8 @@ def test_what_has_no_form_is_drawn_with_every_form(shown):
 def test_views_can_be_switched_quickly(shown):
     js(
         shown,
-        "for (const v of [...VIEWS, ...VIEWS]) document.querySelector(`[data-view=${v}]`).click();"
+        "const names = data.views.map((v) => v.view);"
+        "for (const v of [...names, ...names]) document.querySelector(`[data-view=${v}]`).click();"
         "document.getElementById('log').click(); document.getElementById('theme').click();"
         "document.getElementById('next').click()",
     )
@@ -332,7 +337,7 @@ def test_views_can_be_switched_quickly(shown):
 
 
 def test_the_bound_is_drawn_and_can_be_hidden(shown):
-    spots = "return stage.panels[0].plot.spots.length"
+    spots = "return panels[0].chart.spots.length"
     assert count(shown, ".legend .bound") == 1
     drawn = js(shown, spots)
     js(shown, "document.getElementById('bounds').click()")
@@ -356,7 +361,7 @@ def test_all_panels_look_closer_at_what_is_dragged_over(shown):
     move.move_by_offset(140, 4).release().perform()
     low, high = js(shown, "return [state.range.low, state.range.high]")
     assert 10 < low < 20 < high < 25
-    seen = "return stage.panels.filter((p) => p.plot).map((p) => p.plot.drawn.ax.low)"
+    seen = "return panels.filter((p) => p.chart).map((p) => p.chart.x.low)"
     assert set(js(shown, seen)) == {low}
     assert js(shown, "return state.depth") == before  # the end of a drag is no click
     js(shown, "document.getElementById('whole').click()")
@@ -367,8 +372,8 @@ def test_all_panels_look_closer_at_what_is_dragged_over(shown):
 @pytest.mark.parametrize("plot", ["#panels canvas", "#spectrum"])
 def test_keys_look_closer_and_back(shown, plot):
     ends = (
-        "const one = arguments[0] === '#spectrum' ? spectrum : stage.panels[0].plot;"
-        "return one.drawn.ax.high - one.drawn.ax.low"
+        "const one = arguments[0] === '#spectrum' ? spectrum : panels[0].chart;"
+        "return one.x.high - one.x.low"
     )
     whole = js(shown, ends, plot)
     key(shown, plot, "+")
@@ -382,12 +387,15 @@ def test_keys_look_closer_and_back(shown, plot):
 
 def test_a_quantity_can_be_hidden_and_the_scale_chosen(shown):
     drawn = inked(shown, "#panels canvas", "--c2")
-    js(shown, "document.querySelectorAll('.legend button')[2].click()")
+    js(
+        shown,
+        "const b = document.querySelectorAll('.legend button')[2]; b.focus(); b.click()",
+    )
     assert inked(shown, "#panels canvas", "--c2") < drawn / 10
     assert js(shown, "return document.activeElement.getAttribute('aria-pressed')") == "false"
-    before = js(shown, "return stage.panels[0].plot.spots[0].y")
+    before = js(shown, "return panels[0].chart.spots[0].y")
     js(shown, "document.getElementById('log').click()")
-    assert js(shown, "return stage.panels[0].plot.spots[0].y") != before
+    assert js(shown, "return panels[0].chart.spots[0].y") != before
 
 
 def test_every_control_has_a_name(shown):
@@ -408,7 +416,7 @@ def test_hostile_names_do_nothing(browser, tmp_path, hostile, hostile_findings):
     js(browser, "document.querySelector('.card .button').click()")
     for depth in range(5):
         js(browser, "choose(arguments[0])", depth)
-        js(browser, "const p = stage.panels[0].plot; p.at = 7 * arguments[0]; p.draw()", depth)
+        js(browser, "const p = panels[0].chart; p.at = 7 * arguments[0]; p.draw()", depth)
         assert count(browser, "#tip a, #tip b, #tip [onerror]") == 0
     js(browser, "for (const d of document.querySelectorAll('details')) d.open = true")
     assert count(browser, "img") == 0
@@ -435,7 +443,7 @@ def test_usual_ranges_are_drawn_and_told_and_can_be_hidden(shown):
     assert js(shown, picture) == before  # of several curves they would lie on one another
     js(shown, "document.getElementById('usual').click()")
     for hidden in ("centred participation ratio", "matrix rank", "soft rank", "effective rank"):
-        js(shown, f"document.querySelector(`[data-key='representations|{hidden}']`).click()")
+        js(shown, f"document.querySelector(`[data-line='representations|{hidden}']`).click()")
     before = js(shown, picture)
     js(shown, "document.getElementById('usual').click()")
     assert js(shown, picture) != before

@@ -10,10 +10,10 @@ from sigmascope.records import Verdict
 from sigmascope.report import pages
 from sigmascope.report.pages.html import page_text, write_page
 from sigmascope.scanning import page as scans
-from sigmascope.theory.presentation import landscapes
+from sigmascope.theory.presentation import landscape_html as landscapes
 from sigmascope.watching import page as runs
 
-ASSETS = {"template": "page.html", "scripts": ("words.js", "theme.js")}
+ASSETS = {"template": "page.html", "scripts": ("words.js", "page.js")}
 
 
 def test_data_cannot_leave_the_element_they_stand_in(tmp_path):
@@ -23,7 +23,7 @@ def test_data_cannot_leave_the_element_they_stand_in(tmp_path):
     assert text.startswith("<!doctype html>\n<!-- a page of sigmascope -->\n")
     assert "<title>&lt;t&gt;" in text
     held = re.search(r"<script[^>]*application/json[^>]*>(.*?)</script>", text, re.DOTALL)[1]
-    assert json.loads(held) == data
+    assert json.loads(held) == {"name": "</script><script>alert(1)</script>&\\u2028"}
     assert "alert(1)</script>" not in text
 
 
@@ -62,6 +62,12 @@ def test_no_two_scripts_of_a_page_give_one_name_to_two_things(page):
     assert {name for name in names if names.count(name) > 1} == set()
 
 
+def test_every_script_is_of_some_page():
+    folder = Path(pages.__file__).parent / "assets"
+    of_pages = {name for page in (landscapes, profiles, runs, scans) for name in page._SCRIPTS}
+    assert {path.name for path in folder.glob("*.js")} == of_pages
+
+
 def test_another_file_is_left_alone(tmp_path):
     mine = tmp_path / "a.html"
     mine.write_text("<p>mine</p>")
@@ -72,9 +78,7 @@ def test_another_file_is_left_alone(tmp_path):
 
 def test_every_verdict_has_its_colour_and_its_count():
     assets = Path(pages.__file__).parent / "assets"
-    style, tables = (
-        (assets / name).read_text(encoding="utf-8") for name in ("page.css", "tables.js")
-    )
+    style = (assets / "page.css").read_text(encoding="utf-8")
+    assert set(profiles._VERDICTS) == {*map(str, Verdict)}
     for verdict in Verdict:
         assert f".verdict.{verdict}" in style
-        assert f'"{verdict}"' in tables
