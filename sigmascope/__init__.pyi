@@ -53,6 +53,10 @@ from .report import (
 from .scanning import (
     scan as scan,
 )
+from .scripts import (
+    diagnose_script as diagnose_script,
+    observe as observe,
+)
 from .sources import (
     open_data as open_data,
     open_model as open_model,

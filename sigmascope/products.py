@@ -26,6 +26,7 @@ VIEWS = (
 # Each lists in `KINDS` what may be found of a model or a program, and the `RULES` that find it.
 FINDINGS = (
     "sigmascope.diagnosis.rules.catalogue",
+    "sigmascope.scripts.rules",
     "sigmascope.theory.le2022.conservation.broken",
 )
 # The same of a checkpoint.
@@ -44,6 +45,7 @@ PRESENTATIONS = (
     "sigmascope.scanning.presentation",
     "sigmascope.watching.presentation",
     "sigmascope.diagnosis.presentation",
+    "sigmascope.scripts.presentation",
     "sigmascope.theory.presentation",
 )
 SHOWS = "sigmascope.report"  # what results ask to be shown

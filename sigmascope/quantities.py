@@ -29,13 +29,15 @@ View = Literal[
     "training",
     "scan",
     "watch",
+    "script",
 ]
 ALL: Final[tuple[View, ...]] = ("representations", "weights", "features", "gradients", "setup")
 TRAINING: Final[View] = "training"  # read of training, not of a model: `diagnosis` adds it
 SCAN: Final[View] = "scan"  # read of checkpoints, without a model
 WATCH: Final[View] = "watch"  # read while a model trains, of its own batches
+SCRIPT: Final[View] = "script"  # read of a training script that runs as it is
 EVERY: Final[tuple[View, ...]] = tuple(  # of a model, `ALL` first
-    v for v in get_args(View) if v not in (TRAINING, SCAN, WATCH)
+    v for v in get_args(View) if v not in (TRAINING, SCAN, WATCH, SCRIPT)
 )
 
 
@@ -1008,6 +1010,20 @@ LOSS_LEFT_BY_THEN: Final = Quantity(
     "loss left by then",
     ("training",),
     "the same at the user's settings after as many samples as the run of this `form` has seen",
+)
+SHARE_OF_STEPS: Final = Quantity(
+    "share of steps",
+    ("script",),
+    "in how many of the steps of a script that were watched something was so",
+    most=1,
+)
+LOSS_AVOIDED: Final = Quantity(
+    "loss avoided",
+    ("script",),
+    "how much lower the loss of a script ended with one thing done otherwise, over what it began "
+    "with; a paired interval over seeds, `form` says what was done",
+    least=-math.inf,
+    range="any",
 )
 BROKE_AT_STEP: Final = Quantity(
     "broke at step",

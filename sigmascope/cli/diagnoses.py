@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope import gate
 from sigmascope.cli.options import BUDGET, Count, Device, Loss, budget_of, loss_of, moved, seeded
-from sigmascope.cli.outputs import finish, progress_bar, require_targets, wrote
+from sigmascope.cli.outputs import finish, note, progress_bar, require_targets, wrote
 from sigmascope.gate import Refusal
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 def diagnose(
     program: str,
     /,
-    *,
+    *arguments: str,
     samples: Count = 128,
     loss: Loss = None,
     device: Device = None,
@@ -27,15 +31,28 @@ def diagnose(
     seed: int = 0,
     budget: str = BUDGET,
     strict: bool = False,
+    steps: Annotated[int, Parameter(validator=Number(gte=8, lte=10_000))] = 60,
+    seconds: float = 60.0,
+    module: Annotated[bool, Parameter(name=("-m", "--module"))] = False,
+    scratch: Path | None = None,
+    write: Path | None = None,
 ) -> int:
-    """Say what is wrong with a training program: its network, its task and how it trains.
+    """Say what is wrong with a training script or program: network, task, loop and settings.
 
-    PROGRAM is `train.py:program` or `package.module:program`: a function (or what it returns) that
-    gives a mapping or an object with `model`, `data` (a batch, a data set or a loader), `loss`,
-    `optimizer`, `lr`, `batch_size` and `epochs`; or a Lightning module with its data module; or a
-    Trainer of Hugging Face. Nothing of it is trained but copies.
+    PROGRAM is a training script as it is, `train.py`, with its own arguments behind `--`; with `-m`
+    a module that `python -m` runs. It is run for its first steps in a process of its own, and again
+    with one thing changed, to prove what is wrong. What it writes is its own business: files that
+    it would write, it writes (`--scratch` is a folder to run it in).
+
+    Or PROGRAM is `train.py:program` or `package.module:program`: a function (or what it returns)
+    that gives a mapping or an object with `model`, `data` (a batch, a data set or a loader),
+    `loss`, `optimizer`, `lr`, `batch_size` and `epochs`; or a Lightning module with its data
+    module; or a Trainer of Hugging Face. Nothing of it is trained but copies.
 
     Examples:
+        # what is wrong with a script, run as it is
+        sigmascope diagnose train.py -- --epochs 3
+
         # what is wrong with a program
         sigmascope diagnose train.py:program
 
@@ -44,6 +61,7 @@ def diagnose(
 
     Args:
         program: What to diagnose.
+        arguments: Of the script, behind `--`.
         samples: On how many samples of its data.
         loss: In the place of the program's.
         device: Where to compute.
@@ -55,7 +73,20 @@ def diagnose(
         budget: How long copies may be trained, e.g. `60s`, `10min`, once for the diagnosis and once
             for the cures; what there is no time for is left out, which is said.
         strict: End with exit code 1 if a finding is of severity error.
+        steps: Of a script, that each run has.
+        seconds: Of a script, for all its runs.
+        module: PROGRAM is a module, as `python -m` runs it.
+        scratch: A folder in which the script is run; made if it is not there.
+        write: Write the script with its first change here, a file that is not there yet.
     """
+    if module or (program.endswith(".py") and ":" not in program):
+        how = {"steps": steps, "seconds": seconds, "scratch": scratch, "write": write}
+        return _script(program, arguments, module=module, json=json, strict=strict, **how)
+    if arguments:
+        raise Refusal(
+            f"Arguments belong to a script, `train.py`, got `{' '.join(arguments)}` for "
+            f"`{program}`. Leave them out."
+        )
     from sigmascope import diagnosis, sources
     from sigmascope.diagnosis import presentation
 
@@ -75,6 +106,43 @@ def diagnose(
     code = finish(found, *(() if cures is None else (cures,)), json=json, failed=failed)
     if html is not None:
         wrote(presentation.page(found.profile, found.findings, html))
+    return code
+
+
+def _script(
+    target: str,
+    arguments: tuple[str, ...],
+    *,
+    module: bool,
+    steps: int,
+    seconds: float,
+    scratch: Path | None,
+    write: Path | None,
+    json: str | None,
+    strict: bool,
+) -> int:
+    """The diagnosis of a script that is run as it is."""
+    from sigmascope import scripts
+    from sigmascope.scripts.patches import first_change
+
+    require_targets(json=json, inputs=() if module else (target,))
+    if write is not None and write.exists():
+        raise Refusal(f"`--write` must name a file that is not there, got {write}. Name another.")
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+    named = target if module else str(Path(target).resolve())
+    started = scripts.Script(named, arguments, str((scratch or Path()).resolve()))
+    with progress_bar() as progress:
+        found = scripts.diagnose_script(started, steps=steps, seconds=seconds, progress=progress)
+    failed = strict and any(f.severity == "error" for f in found.findings)
+    code = finish(found, json=json, failed=failed)
+    if write is not None:
+        changed = first_change(found.run, found.findings)
+        if changed is None:
+            note("Nothing was written: no finding has lines to change.")
+        else:
+            gate.write_text(write, changed, mark=gate.Mark(b"(?!)"))  # never over a file
+            wrote(write)
     return code
 
 

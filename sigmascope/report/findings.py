@@ -75,7 +75,7 @@ _EVIDENCE = 4  # readings shown with a finding; the rest are counted
 def told(findings: Sequence[Finding], screen: Screen) -> Iterator[Part]:
     """How many there are, then each cause with what follows from it."""
     more = f"; `sigmascope explain {printable(findings[0].name)}` says more of a name"
-    yield from (Text.assemble((headline(findings), "bold"), (more, "dim")), "")
+    yield from (Text.assemble((headline(findings).rstrip("."), "bold"), (more, "dim")), "")
     for i, (cause, rest) in enumerate(folded(findings).items()):
         yield from [""] if i else []
         yield from parts(findings[cause], screen)

@@ -1,0 +1,384 @@
+"""What is wrong with a training script, and what proves it: the same run with one thing changed.
+
+A suspicion comes from what happened in the first run (`rules`), or from the network and batches
+that were seen in it (`diagnosis`). It is proved where the script, run again from its start with the
+same seeds and one thing done otherwise, ends lower: the gain is paired over seeds, with an
+interval. A run that comes less than half as far as a cured one is an error; what is not proved is
+none.
+"""
+
+import math
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from sigmascope import quantities as q
+from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
+from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW
+from sigmascope.gate import Refusal
+from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
+from sigmascope.scripts.interventions import (
+    HoldRate,
+    Intervention,
+    NoClipping,
+    NoDecay,
+    Rate,
+    Standardised,
+)
+from sigmascope.scripts.patches import diffs_of
+from sigmascope.scripts.rules import CURES, FEW, KINDS, found_in
+from sigmascope.scripts.running import Job, Outcome, Runner, Script
+from sigmascope.scripts.seen import ScriptRun
+
+STEPS, SECONDS, SEEDS = 60, 60.0, 3
+TAIL = 0.2  # of a run, over which its last loss is a mean
+PROMISING = 0.02  # of the first loss, which one seed must gain before others are asked
+T = MappingProxyType({2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132})  # one-sided 95 % of Student's t
+RISK = 0.05
+HALF = 0.5  # of what a cured run comes to
+ORDER: tuple[Severity, ...] = ("error", "warning", "note")
+# what is tried where a script does not come far and nothing says why
+GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
+    (RATE_TOO_HIGH, lambda: Rate(factor=0.1)),
+    (RATE_TOO_LOW, lambda: Rate(factor=10.0)),
+    (RATE_TOO_HIGH, lambda: Rate(factor=0.01)),
+    (RATE_TOO_LOW, lambda: Rate(factor=100.0)),
+    (UNSCALED_INPUTS, Standardised),
+)
+BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType(
+    {
+        **{kind.name: (cure,) for kind, cure in CURES.items()},
+        RATE_TOO_HIGH.name: (lambda: Rate(factor=0.1), lambda: Rate(factor=0.01)),
+        RATE_TOO_LOW.name: (lambda: Rate(factor=10.0), lambda: Rate(factor=100.0)),
+        UNSCALED_INPUTS.name: (Standardised,),
+        OFFSET_INPUTS.name: (Standardised,),
+    }
+)
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The script with one thing done otherwise.
+
+    Attributes:
+        name: Of the intervention.
+        says: What was done.
+        before: The last loss of the script as it is, for each seed.
+        after: The last loss with it.
+        first: The first loss.
+        avoided: How much lower the loss ended, over the first; paired over seeds.
+        values: Losses with it, of the first seed.
+    """
+
+    name: str
+    says: str
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    first: float
+    avoided: Estimate
+    values: tuple[float, ...] = ()
+
+    @property
+    def helps(self) -> bool:
+        """Whether that is no chance."""
+        return self.avoided.low > 0
+
+    @property
+    def halves(self) -> bool:
+        """Whether the script as it is comes less than half as far."""
+        far = [self.first - b for b in self.before]
+        cured = [self.first - a for a in self.after]
+        pairs = [(f, c) for f, c in zip(far, cured, strict=True) if math.isfinite(c)]
+        return bool(pairs) and all(not f >= HALF * c and c > 0 for f, c in pairs)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScriptDiagnosis(Shown):
+    """What a training script does, what is wrong with it, and what was tried.
+
+    Attributes:
+        script: As it was started.
+        run: What was seen in the first run.
+        findings: The surest first.
+        attempts: What was done otherwise, the most helpful first.
+        unlooked: What was not looked at, and why.
+        untried: Interventions for which there was no time.
+        diffs: By the name of a finding, the lines of the script to change.
+    """
+
+    script: Script
+    run: ScriptRun
+    findings: tuple[Finding, ...]
+    attempts: tuple[Attempt, ...] = ()
+    unlooked: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    diffs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cures(self) -> tuple[Attempt, ...]:
+        """What helped, the most first."""
+        return tuple(a for a in self.attempts if a.helps)
+
+
+def diagnose_script(
+    script: Script | str,
+    *,
+    steps: int = STEPS,
+    seconds: float = SECONDS,
+    seeds: int = SEEDS,
+    output: str = "",
+    progress: Progress | None = None,
+) -> ScriptDiagnosis:
+    """Run a training script as it is for some steps, say what is wrong, and prove it.
+
+    Args:
+        script: A file of Python, or how it is started.
+        steps: Of its optimizer that each run has, 8 or more.
+        seconds: For everything; the script as it is has a quarter of it.
+        seeds: From which a gain is told from chance, 2 to 5.
+        output: File for what the script prints in its first run; where this process prints if not
+            given. What it prints in other runs is not kept.
+        progress: Called with words, what is done, and of how much.
+
+    Raises:
+        Refusal: If the script is not there, or never trains, with how far it came.
+    """
+    script = Script(script) if isinstance(script, str) else script
+    _require(script, steps, seconds, seeds)
+    script = (
+        replace(script, target=str(Path(script.target).resolve())) if script.is_file else script
+    )
+    tell = progress or (lambda *_: None)
+    started = time.monotonic()
+    with Runner() as runner:
+        tell("the script as it is", 0, 3)
+        budget = seconds / 4
+        first = runner.run(Job(script, steps, budget, network=budget, output=output))
+        _require_trained(first, script)
+        tell("what is changed", 1, 3)
+        bench = _Bench(runner, script, first, steps, budget, started + seconds, seeds)
+        found = [*found_in(first.run), *first.findings]
+        attempts = bench.tried(_asked(first, found)) if first.run.steps >= FEW else {}
+        tell("done", 3, 3)
+    findings = tuple(_judged(found, attempts, first.run))
+    unread = (f"network and task: {first.unread}",) if first.unread else ()
+    late = ("what comes later than these steps",) if first.run.stopped else ()
+    few = f"habits of the loop, for it made {first.run.steps} steps"
+    late = (few,) if first.run.steps < FEW else late
+    return ScriptDiagnosis(
+        script,
+        first.run,
+        findings,
+        tuple(sorted(bench.attempts, key=lambda a: -a.avoided.value)),
+        (*unread, *late),
+        tuple(bench.untried),
+        diffs_of(first.run, findings),
+    )
+
+
+def _require(script: Script, steps: int, seconds: float, seeds: int) -> None:
+    if script.is_file and not Path(script.target).is_file():
+        raise Refusal(
+            f"A script must be a file that is there, got `{script.target}`. Check its name."
+        )
+    if steps < FEW:
+        raise Refusal(
+            f"`steps` must be {FEW} or more, got {steps}: fewer show no habit. Ask for more."
+        )
+    if not seconds > 0:
+        raise Refusal(f"`seconds` must be above 0, got {seconds:g}. Allow about a minute.")
+    if seeds not in T:
+        raise Refusal(f"`seeds` must be 2 to 5, got {seeds}. Three are usual.")
+
+
+def _require_trained(first: Outcome, script: Script) -> None:
+    run, name = first.run, Path(script.target).name
+    if run.steps or run.backwards:
+        return
+    if run.error is not None:
+        kind, says, trace = run.error
+        places = re.findall(r'File "([^"]+)", line (\d+)', trace)
+        where = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
+        hint = (
+            "It asks for input, of which there is none here: give it arguments behind `--`."
+            if kind == "EOFError"
+            else "This error is the script's own: it comes without sigmascope, too."
+        )
+        raise Refusal(
+            f"{name} must train to be diagnosed, and ended before its first backward pass with "
+            f"{kind}{where}: {says.rstrip('.')}. {hint}"
+        )
+    how = "was ended" if first.late or run.stopped else "ended"
+    raise Refusal(
+        f"{name} must train with torch in its own process to be diagnosed; it {how} after "
+        f"{run.seconds:.0f} s, in which no optimizer of torch stepped and nothing was passed back"
+        f"{'' if run.modules else ', nor any module called with gradients'}. Name the script that "
+        "trains, or allow more time (`--seconds`)."
+    )
+
+
+def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[Kind | None, Intervention]]:
+    """What is worth a run: cures of what was found, then what helps where nothing says why."""
+    kinds = {kind.name: kind for kind in (*KINDS, RATE_TOO_HIGH, RATE_TOO_LOW)}
+    seen = set[str]()
+    for finding in found:
+        for made in BY_NAME.get(finding.name, ()):
+            one = made()
+            if one.name not in seen:
+                seen.add(one.name)
+                yield kinds.get(finding.name), one
+    run = first.run
+    if (
+        run.clipped
+        and sum(norm > 10 * limit for _, limit, norm in run.clipped) > len(run.clipped) / 2
+    ):
+        yield None, NoClipping()
+    main = run.main
+    if main is not None and main.options.get("weight_decay", 0.0) * main.rates[0] > 1e-3:
+        yield None, NoDecay()
+    if run.scheduled and "constant-rate" not in seen:
+        yield None, HoldRate()
+    if not learned(run):
+        for kind, made in GENERIC:
+            one = made()
+            if one.name not in seen:
+                yield kind, one
+
+
+def learned(run: ScriptRun) -> bool:
+    """Whether the loss of a run fell by a tenth or more."""
+    first, last = ends(run)
+    return last < first - 0.1 * abs(first)
+
+
+def ends(run: ScriptRun) -> tuple[float, float]:
+    """The loss before any step, and the last, as a mean over a fifth of the run."""
+    values = run.loss.values if run.loss else []
+    if not values:
+        return math.nan, math.nan
+    count = max(3, round(TAIL * len(values)))
+    tail = values[-count:]
+    return values[0], statistics.fmean(tail) if all(map(math.isfinite, tail)) else math.inf
+
+
+class _Bench:
+    """Runs a script with one thing done otherwise, as long as there is time."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        script: Script,
+        first: Outcome,
+        steps: int,
+        budget: float,
+        until: float,
+        seeds: int,
+    ) -> None:
+        self._runner, self._script, self._until, self._seeds = runner, script, until, seeds
+        self._steps, self._budget = min(steps, max(first.run.steps, 1)), budget
+        self._own = {0: first.run}
+        self._cost = first.run.seconds + 0.5
+        self.attempts, self.untried = list[Attempt](), list[str]()
+
+    def tried(self, asked: Iterator[tuple[Kind | None, Intervention]]) -> dict[str, list[Attempt]]:
+        """Each intervention, by the name of the kind that it is meant for."""
+        found: dict[str, list[Attempt]] = {}
+        for kind, one in asked:
+            if self._late(1):
+                self.untried.append(one.says)
+                continue
+            attempt = self._attempt(one)
+            self.attempts.append(attempt)
+            if kind is not None:
+                found.setdefault(kind.name, []).append(attempt)
+        return found
+
+    def _attempt(self, one: Intervention) -> Attempt:
+        runs = {0: self._run(one, 0)}
+        if self._gain(self._own[0], runs[0]) > PROMISING:
+            for seed in range(1, self._seeds):
+                if self._late(1 + (seed not in self._own)):
+                    break
+                if seed not in self._own:
+                    self._own[seed] = self._run(Intervention(), seed)
+                runs[seed] = self._run(one, seed)
+        gains = [self._gain(self._own[s], run) for s, run in runs.items()]
+        values = tuple(runs[0].loss.values) if runs[0].loss else ()
+        before = tuple(ends(self._own[s])[1] for s in runs)
+        after = tuple(ends(run)[1] for run in runs.values())
+        return Attempt(
+            one.name, one.says, before, after, ends(self._own[0])[0], _paired(gains), values
+        )
+
+    def _run(self, one: Intervention, seed: int) -> ScriptRun:
+        job = Job(self._script, self._steps, self._budget, seed, one, output="/dev/null")
+        return self._runner.run(job).run
+
+    def _gain(self, own: ScriptRun, run: ScriptRun) -> float:
+        first, before = ends(own)
+        after = ends(run)[1]
+        if not math.isfinite(after):
+            return -1.0
+        return min((before - after) / max(abs(first), 1e-12), 1.0) if math.isfinite(before) else 1.0
+
+    def _late(self, runs: int) -> bool:
+        return time.monotonic() + runs * self._cost > self._until
+
+
+def _paired(gains: Sequence[float]) -> Estimate:
+    """The mean gain with its interval, one-sided in each direction."""
+    mean, count = statistics.fmean(gains), len(gains)
+    if count < 2:
+        return Estimate(mean, -math.inf, math.inf, "one seed tells no chance from a cure")
+    half = T[count] * statistics.stdev(gains) / math.sqrt(count)
+    how = f"paired over {count} seeds, Student's t"
+    return Estimate(mean, mean - half, mean + half, how, RISK)
+
+
+def _judged(
+    found: Sequence[Finding], attempts: Mapping[str, Sequence[Attempt]], run: ScriptRun
+) -> Iterator[Finding]:
+    """Findings by what proves them; of two alike the one that was proved first."""
+    own = {kind.name: kind for kind in KINDS}
+    told = [_proved(f, attempts.get(f.name, ()), own.get(f.name)) for f in found]
+    names = {f.name for f in found}
+    for name, made in attempts.items():
+        best = max((a for a in made if a.helps and a.halves), default=None, key=_gain_of)
+        if name not in names and best is not None:
+            kind = next(k for k, _ in GENERIC if k.name == name)
+            says = f"With {best.says} the script comes farther in as many steps: the loss ends at "
+            says += f"{best.after[0]:.3g}, and as it is at {best.before[0]:.3g}."
+            place = run.main.place if run.main else None
+            where = place.says if place else "(script)"
+            told.append(kind.finding(where, "error", (_evidence(best),), says))
+    proved = {a.name for made in attempts.values() for a in made if a.helps}
+    rank = lambda f: (ORDER.index(f.severity), f.name not in own and not proved)
+    yield from sorted(told, key=rank)
+
+
+def _gain_of(attempt: Attempt) -> float:
+    return attempt.avoided.value
+
+
+def _proved(finding: Finding, made: Sequence[Attempt], kind: Kind | None) -> Finding:
+    """A finding as severe as what proves it."""
+    if not made or (kind is not None and kind.proven):
+        return finding
+    best = max(made, key=_gain_of)
+    if best.helps:
+        words = f" With {best.says} the loss ends at {best.after[0]:.3g}, not {best.before[0]:.3g}."
+        severity: Severity = "error" if best.halves else "warning"
+    else:
+        words = f" With {best.says} the script comes no farther in as many steps."
+        severity = "warning" if kind is not None else "note"
+    evidence = (*finding.evidence, _evidence(best))
+    return replace(finding, severity=severity, says=finding.says + words, evidence=evidence)
+
+
+def _evidence(attempt: Attempt) -> Reading:
+    return Reading("(script)", q.LOSS_AVOIDED, attempt.avoided, "script", attempt.name)

@@ -1,0 +1,203 @@
+"""One thing that a script does otherwise while it is watched, from hooks and without its knowledge.
+
+Each cures one mistake of a loop if it is there, and changes nothing else: schedulers see the rates
+that they set, the script its own objects.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+
+
+@dataclass
+class Intervention:
+    """Nothing is done otherwise; the base of those that do.
+
+    Attributes:
+        name: By which it is asked for.
+        says: What is done, in words.
+    """
+
+    name: str = ""
+    says: str = "as it is"
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        """A model is called with gradients; other arguments may be given back."""
+        return None
+
+    def before_backward(self, old: Iterable[Tensor]) -> None:
+        """A backward pass begins, and these parameters have gradients from before the last step."""
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        """An optimizer steps."""
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        """An optimizer has stepped."""
+
+    def left_out(self, optimizer: Optimizer, parameters: list[nn.Parameter]) -> None:
+        """Before the first step: what no optimizer has."""
+
+    def iterated(self, loader: DataLoader) -> None:
+        """A loader begins."""
+
+    def skips_zeroing(self) -> bool:
+        """Whether the script's own emptying of gradients is left out."""
+        return False
+
+    def holds_rate(self) -> bool:
+        """Whether schedulers do nothing."""
+        return False
+
+    def unclips(self) -> bool:
+        """Whether gradients are not clipped."""
+        return False
+
+
+@dataclass
+class ZeroGradients(Intervention):
+    """Old gradients are dropped before a backward pass adds to them."""
+
+    name: str = "zero-gradients"
+    says: str = "gradients emptied before each backward pass that follows a step"
+
+    def before_backward(self, old: Iterable[Tensor]) -> None:
+        for p in [*old]:
+            p.grad = None
+
+
+@dataclass
+class KeepGradients(Intervention):
+    """Gradients are emptied behind a step, and at no other time."""
+
+    name: str = "keep-gradients"
+    says: str = "gradients emptied behind the step, and not before it"
+
+    def skips_zeroing(self) -> bool:
+        return True
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                p.grad = None
+
+
+@dataclass
+class TrainingMode(Intervention):
+    """Models train in training mode."""
+
+    name: str = "training-mode"
+    says: str = "the model in training mode whenever it is called with gradients"
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        if not module.training:
+            module.train()
+
+
+@dataclass
+class Rate(Intervention):
+    """The learning rate, times a factor."""
+
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.name, self.says = f"rate x {self.factor:g}", f"the learning rate times {self.factor:g}"
+        self._own: dict[int, float] = {}
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            self._own[id(group)] = group["lr"]
+            group["lr"] = group["lr"] * self.factor
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = self._own.pop(id(group), group["lr"])
+
+
+@dataclass
+class HoldRate(Intervention):
+    """The rate stays what it is at first."""
+
+    name: str = "constant-rate"
+    says: str = "the learning rate as it is at first, without its scheduler"
+
+    def holds_rate(self) -> bool:
+        return True
+
+
+@dataclass
+class AllParameters(Intervention):
+    """What no optimizer has is given to the first one that steps."""
+
+    name: str = "all-parameters"
+    says: str = "all parameters of the model given to the optimizer"
+
+    def left_out(self, optimizer: Optimizer, parameters: list[nn.Parameter]) -> None:
+        if parameters:
+            optimizer.add_param_group({"params": parameters})
+
+
+@dataclass
+class NoDecay(Intervention):
+    """Weights do not decay."""
+
+    name: str = "no-decay"
+    says: str = "no weight decay"
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            if "weight_decay" in group:
+                group["weight_decay"] = 0.0
+
+
+@dataclass
+class NoClipping(Intervention):
+    """Gradients are as large as they are."""
+
+    name: str = "no-clipping"
+    says: str = "gradients not clipped"
+
+    def unclips(self) -> bool:
+        return True
+
+
+@dataclass
+class Shuffled(Intervention):
+    """Loaders that go through the samples in order draw them at random."""
+
+    name: str = "shuffled"
+    says: str = "samples drawn at random"
+
+    def iterated(self, loader: DataLoader) -> None:
+        batches = getattr(loader, "batch_sampler", None)
+        if isinstance(getattr(batches, "sampler", None), SequentialSampler):
+            g = torch.Generator().manual_seed(0)
+            batches.sampler = RandomSampler(loader.dataset, generator=g)  # pyright: ignore
+
+
+@dataclass
+class Standardised(Intervention):
+    """Inputs of the first call decide shift and scale of all."""
+
+    name: str = "standardised-inputs"
+    says: str = "inputs shifted and scaled to mean 0 and spread 1"
+
+    def __post_init__(self) -> None:
+        self._scale: tuple[Tensor, Tensor] | None = None
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        if not args or not isinstance(args[0], Tensor) or not args[0].is_floating_point():
+            return None
+        x = args[0].detach()
+        if self._scale is None:
+            axes = tuple(i for i in range(x.ndim) if i != 1) if x.ndim > 1 else (0,)
+            spread = x.std(axes, keepdim=True)
+            # features that are constant in this batch are left as they are
+            self._scale = x.mean(axes, keepdim=True), torch.where(spread > 0, spread, 1.0)
+        if any(s.ndim != x.ndim for s in self._scale):
+            return None
+        return ((args[0] - self._scale[0]) / self._scale[1], *args[1:])

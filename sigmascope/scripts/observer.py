@@ -1,0 +1,542 @@
+"""What a training script does, seen from torch's own hooks while it runs as it is.
+
+Nothing of the script is read or rewritten. Modules are heard by torch's global hooks, optimizers by
+theirs; `backward`, `zero_grad`, schedulers, loaders, clipping, losses and `load_state_dict` where
+they are called. The invariant: numbers that the script computes are the same to the last bit with
+and without an observer, unless an intervention is asked for.
+
+Whether a gradient is old is a matter of state, not of calls: a gradient is old if what lies in
+`grad` at the next `backward` is the tensor, in the version, that the last step of its optimizer
+left, and if nobody empties it before that optimizer steps again. That covers `zero_grad` by any
+means, accumulation over batches, several optimizers and closures.
+"""
+
+import sys
+import sysconfig
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim import Optimizer
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from sigmascope.gate import Closing
+from sigmascope.scripts.interventions import Intervention
+from sigmascope.scripts.seen import (
+    BatchSeen,
+    Called,
+    Loaded,
+    LoaderSeen,
+    LossSeen,
+    OptimizerSeen,
+    Place,
+    ScriptRun,
+)
+
+FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
+KEPT = 16  # batches of which inputs and targets are kept
+LARGEST = 1 << 22  # numbers of a batch that is kept
+NODES = 20_000  # of a graph, at which counting ends
+COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
+LOSSES = (
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+    "triplet_margin_loss",
+    "cosine_embedding_loss",
+    "hinge_embedding_loss",
+    "gaussian_nll_loss",
+    "poisson_nll_loss",
+)
+BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
+
+
+class Stopped(BaseException):
+    """Enough was seen: ends a script at the boundary of a step, as Ctrl-C would."""
+
+
+@dataclass(slots=True)
+class _Gradient:
+    """What is known of the gradient of one parameter that is followed."""
+
+    parameter: weakref.ref[Tensor]
+    left: tuple[weakref.ref[Tensor], int] | None = None  # by the last step, with its version
+    old: weakref.ref[Tensor] | None = None  # what was not emptied since
+    given: bool = False  # whether a backward pass gave to it since the last step
+    by: Place | None = None  # where the last one did
+
+    @property
+    def now(self) -> Tensor | None:
+        p = self.parameter()
+        return None if p is None else p.grad
+
+    def is_left(self, grad: Tensor) -> bool:
+        return self.left is not None and self.left[0]() is grad and self.left[1] == grad._version
+
+    def leave(self) -> None:
+        grad = self.now
+        self.left = None if grad is None else (weakref.ref(grad), grad._version)
+
+    def look(self) -> None:
+        """Before a backward pass: whether what is there is old, or was emptied."""
+        grad = self.now
+        if grad is not None and self.is_left(grad) and _any(grad):
+            self.old = weakref.ref(grad)
+        elif self.old is not None and not self.is_old():
+            self.old = None
+
+    def is_dropped(self, where: Place | None) -> bool:
+        """Whether what the same pass gave since the last step was emptied."""
+        grad = self.now
+        return self.given and self.by == where and (grad is None or not _any(grad))
+
+    def is_old(self) -> bool:
+        grad = self.now
+        return self.old is not None and grad is not None and self.old() is grad and _any(grad)
+
+
+@dataclass(slots=True)
+class _Followed:
+    """One optimizer while it is followed."""
+
+    seen: OptimizerSeen
+    gradients: list[_Gradient]
+    stepping: bool = False
+    backwards: int = 0  # that gave something to it since its last step
+    forward_since: bool = False  # whether a model ran with gradients since then
+    dropped: bool = False  # whether a pass since then was for nothing
+    kept: list[Tensor] = field(default_factory=list)  # parameters before a step
+
+
+class Observer(Closing):
+    """Watches whatever trains between `__enter__` and `__exit__`.
+
+    Args:
+        steps: Of optimizers, after which `Stopped` is raised; None for as many as there are.
+        seconds: The same, in time.
+        intervention: One thing that is done otherwise.
+        own: Whether a file is the user's; all that lie outside of the installation if not given.
+    """
+
+    def __init__(
+        self,
+        *,
+        steps: int | None = None,
+        seconds: float | None = None,
+        intervention: Intervention | None = None,
+        own: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.run = ScriptRun()
+        self.intervention = intervention or Intervention()
+        self._steps, self._seconds = steps, seconds
+        self._own = own or _is_own
+        self._optimizers = weakref.WeakKeyDictionary[Optimizer, _Followed]()
+        self._depth, self._undo, self._start = 0, ExitStack(), time.perf_counter()
+        self._outputs: list[tuple[Tensor, Any]] = []  # of roots, with what they were given
+        self._roots = weakref.WeakKeyDictionary[nn.Module, Called]()
+        self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
+        self._last = time.perf_counter()
+
+    # --------------------------------------------------------------------------
+    # Beginning and end.
+
+    def __enter__(self) -> "Observer":
+        undo = self._undo
+        undo.callback(register_module_forward_pre_hook(self._called).remove)
+        undo.callback(register_module_forward_hook(self._returned, always_call=True).remove)
+        undo.callback(register_optimizer_step_pre_hook(self._stepping).remove)
+        undo.callback(register_optimizer_step_post_hook(self._stepped).remove)
+        for owner, name, around in self._patched():
+            self._wrap(owner, name, around)
+        self._start = self._last = time.perf_counter()
+        return self
+
+    def close(self) -> None:
+        """Take every hook away, and read what was only kept."""
+        self._undo.close()
+        for seen, value in self._pending:
+            with suppress(RuntimeError):
+                seen.values.append(float(value))
+        self._pending.clear()
+        self.run.seconds = time.perf_counter() - self._start
+
+    def _patched(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
+        yield torch.autograd, "backward", self._backward
+        yield Optimizer, "__init__", self._made
+        yield Optimizer, "zero_grad", self._zeroed
+        yield nn.Module, "zero_grad", self._zeroed
+        yield nn.Module, "load_state_dict", self._loaded
+        yield nn.Module, "eval", self._evaluated
+        yield torch.utils.data.DataLoader, "__iter__", self._iterated
+        yield torch.optim.lr_scheduler.LRScheduler, "step", self._scheduled
+        for owner in (nn.utils, nn.utils.clip_grad):
+            for name in ("clip_grad_norm_", "clip_grad_value_"):
+                yield owner, name, self._clipped
+        for name in LOSSES:
+            yield F, name, self._loss(name)
+
+    def _wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+        """Let `around(own, args, named)` take the place of a function, until the end."""
+        own = getattr(owner, name)
+
+        @wraps(own)
+        def instead(*args: Any, **named: Any) -> Any:
+            return around(own, args, named)
+
+        setattr(owner, name, instead)
+        self._undo.callback(setattr, owner, name, own)
+
+    # --------------------------------------------------------------------------
+    # Modules.
+
+    def _called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        self._depth += 1
+        if self._depth > 1 or _is_loss(module) or not torch.is_grad_enabled():
+            return None
+        seen = self._roots.get(module)
+        if seen is None:
+            seen = self._roots[module] = Called(type(module).__name__, self._place())
+            seen.parameters = sum(p.numel() for p in module.parameters())
+            seen.minds_mode = any(isinstance(m, BY_MODE) for m in module.modules())
+            self.run.modules.append(seen)
+        if not any(p.requires_grad for p in module.parameters()):
+            return None
+        seen.in_training += module.training
+        seen.in_evaluation += not module.training
+        if not module.training and seen.first_evaluation is None:
+            seen.first_evaluation = self.run.steps
+        return self.intervention.called(module, args)
+
+    def _returned(self, module: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+        self._depth = max(self._depth - 1, 0)
+        if self._depth or _is_loss(module) or not torch.is_grad_enabled():
+            return
+        for each in self._optimizers.values():
+            each.forward_since = True
+        seen = self._roots.get(module)
+        tensors = [t for t in _tensors(out) if t.requires_grad]
+        if seen is not None and tensors:
+            seen.shapes = (
+                tuple(tuple(t.shape) for t in _tensors(args)),
+                tuple(tuple(t.shape) for t in tensors),
+            )
+            self._keep(module, args, tensors)
+
+    def _keep(self, module: nn.Module, args: tuple[Any, ...], tensors: list[Tensor]) -> None:
+        """The first inputs, for the diagnosis of the network."""
+        run = self.run
+        if run.model is None and run.steps == 0 and any(True for _ in module.parameters()):
+            with suppress(Exception):  # what cannot be copied is not looked at, which is said
+                run.model, run.model_type = deepcopy(module), type(module).__name__
+                self._model = weakref.ref(module)
+        inputs = [*_tensors(args)]
+        small = sum(t.numel() for t in inputs) <= LARGEST
+        own = getattr(self, "_model", lambda: None)() is module
+        given = args if small and own and len(run.batches) < KEPT and inputs else None
+        self._outputs = [*self._outputs[-3:], *((t, given) for t in tensors)]
+
+    # --------------------------------------------------------------------------
+    # Losses and backward passes.
+
+    def _loss(self, name: str) -> Callable[..., Any]:
+        def around(own: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            found = own(*args, **named)
+            if self._depth <= 1 and len(args) > 1 and torch.is_grad_enabled():
+                with suppress(Exception):  # nothing that is watched may stop training
+                    self._compared(name, args, named)
+            return found
+
+        return around
+
+    def _compared(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        out, targets = args[0], args[1]
+        if not (isinstance(out, Tensor) and isinstance(targets, Tensor) and out.requires_grad):
+            return
+        node = "" if out.grad_fn is None else out.grad_fn.name()
+        shapes = tuple(out.shape), tuple(targets.shape)
+        where = self._place()
+        self.run.comparisons[name, node, shapes, where] += 1
+        given = next((g for t, g in self._outputs if t is out and g is not None), None)
+        if given is not None and len(self.run.batches) < KEPT:
+            kept = tuple(t.detach().clone() if isinstance(t, Tensor) else t for t in given)
+            options = {k: v for k, v in named.items() if k != "reduction"}
+            batch = BatchSeen(kept, targets.detach().clone(), name, options)
+            self.run.batches.append(batch)
+            self._outputs = [(t, None if g is given else g) for t, g in self._outputs]
+
+    def _backward(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        tensors = args[0] if args else named.get("tensors")
+        given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors or ())
+        first = next(iter(given), None)
+        where = self._place()
+        self.run.backwards += 1
+        for each in self._optimizers.values():
+            each.dropped |= any(g.is_dropped(where) for g in each.gradients)
+            for g in each.gradients:
+                g.look()
+        self.intervention.before_backward(self._old())
+        before = {id(g): _key(g.now) for e in self._optimizers.values() for g in e.gradients}
+        self._looked_at(first, where)
+        found = own(*args, **named)
+        for each in self._optimizers.values():
+            changed = [g for g in each.gradients if _key(g.now) != before[id(g)]]
+            for g in changed:
+                g.given, g.by = True, where
+                if each.stepping:  # in a closure the next pass must find it empty again
+                    g.leave()
+            if changed:
+                each.backwards += 1
+                each.forward_since = False
+                each.seen.backward = where
+        limit = None if self._steps is None else 4 * self._steps
+        if limit is not None and self.run.backwards > limit and not self.run.steps:
+            self._end()
+        return found
+
+    def _old(self) -> Iterator[Tensor]:
+        """Parameters of optimizers whose gradients are older than the last step."""
+        for optimizer, each in self._optimizers.items():
+            if any(g.is_old() for g in each.gradients):
+                yield from (p for group in optimizer.param_groups for p in group["params"])
+
+    def _looked_at(self, loss: Tensor | None, where: Place | None) -> None:
+        if loss is None or loss.numel() != 1:
+            return
+        seen = self.run.losses.setdefault(where, LossSeen(where))
+        self._pending.append((seen, loss.detach().clone()))
+        seen.steps.append(self.run.steps)
+        seen.leaves += loss.grad_fn is None
+        known = seen.nodes[-1][0] if seen.nodes else -1
+        if self.run.steps in COUNTED and known != self.run.steps:
+            seen.nodes.append((self.run.steps, _count(loss)))
+        if len(self._pending) > 64:
+            kept, self._pending = self._pending, []
+            for each, value in kept:
+                each.values.append(float(value))
+
+    # --------------------------------------------------------------------------
+    # Optimizers.
+
+    def _made(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        found = own(*args, **named)
+        self._follow(args[0], self._place())
+        return found
+
+    def _follow(self, optimizer: Optimizer, where: Place | None) -> _Followed:
+        every = [p for group in optimizer.param_groups for p in group["params"]]
+        trained = [p for p in every if p.requires_grad]
+        middle = sorted(trained, key=Tensor.numel)[: FOLLOWED // 2]
+        chosen = {id(p): p for p in (*middle, *trained[: FOLLOWED // 2])}
+        seen = OptimizerSeen(type(optimizer).__name__, where, len(every))
+        group = optimizer.param_groups[0] if optimizer.param_groups else {}
+        seen.options = {k: v for k, v in group.items() if isinstance(v, int | float) and k != "lr"}
+        gradients = [_Gradient(weakref.ref(p)) for p in chosen.values()]
+        followed = self._optimizers[optimizer] = _Followed(seen, gradients)
+        return followed
+
+    def _zeroed(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        where = self._place()
+        if self.intervention.skips_zeroing():
+            return None
+        found = own(*args, **named)
+        for each in self._optimizers.values():
+            for g in each.gradients:
+                if g.old is not None and not g.is_old():
+                    g.old = None
+            each.seen.zeroed = where or each.seen.zeroed
+        return found
+
+    def _stepping(self, optimizer: Optimizer, args: Any, named: Any) -> None:
+        each = self._optimizers.get(optimizer) or self._follow(optimizer, None)
+        seen = each.seen
+        closure = (*args[1:], named.get("closure"))[0] is not None  # behind the optimizer itself
+        if not seen.steps:
+            self.run.optimizers.append(seen)
+            self._left_out(optimizer)
+        seen.place = self._place() or seen.place
+        each.stepping = closure
+        self.intervention.before_step(optimizer)
+        seen.rates.append(float(optimizer.param_groups[0]["lr"]))
+        if not closure:
+            self._judged(each)
+        if seen.steps < 3 or seen.steps % 16 == 0:
+            params = [g.parameter() for g in each.gradients]
+            each.kept = [p.detach().clone() for p in params if p is not None]
+
+    def _judged(self, each: _Followed) -> None:
+        """Whether what this step is made of is of its own backward pass."""
+        seen, grads = each.seen, [g.now for g in each.gradients]
+        there = [g for g in grads if g is not None]
+        empty = not there or not any(_any(g) for g in there)
+        given = any(g.given for g in each.gradients)
+        seen.old += any(g.is_old() for g in each.gradients)
+        seen.dropped += each.dropped
+        if empty and given:
+            seen.emptied += 1
+            seen.ahead += each.forward_since
+        elif empty:
+            seen.empty += 1
+        elif not each.backwards:
+            seen.unfed += 1
+
+    def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
+        each = self._optimizers[optimizer]
+        if each.stepping and any(g.is_old() for g in each.gradients):
+            each.seen.old += 1
+        self.intervention.after_step(optimizer)
+        if each.kept:
+            params = [p for g in each.gradients if (p := g.parameter()) is not None]
+            pairs = [*zip(params, each.kept, strict=False)]
+            moved = (float((p.detach() - k).norm()) / (float(k.norm()) or 1.0) for p, k in pairs)
+            each.seen.moved.append(max(moved, default=0.0))
+            each.kept = []
+        for g in each.gradients:
+            g.leave()
+            g.given, g.old = False, None
+        each.stepping = each.forward_since = each.dropped = False
+        each.backwards = 0
+        each.seen.steps += 1
+        run, now = self.run, time.perf_counter()
+        run.steps += 1
+        run.step_seconds.append(now - self._last)
+        self._last = now
+        if self._steps is not None and run.steps >= self._steps * max(1, len(run.optimizers)):
+            self._end()
+        if self._seconds is not None and now - self._start > self._seconds:
+            self._end()
+
+    def _end(self) -> None:
+        self.run.stopped = True
+        raise Stopped
+
+    def _left_out(self, optimizer: Optimizer) -> None:
+        """At the first step: what of models that ran no optimizer has."""
+        held = {
+            id(p) for o in self._optimizers for group in o.param_groups for p in group["params"]
+        }
+        for module, seen in self._roots.items():
+            own = [*module.named_parameters()]
+            seen.frozen = sum(p.numel() for _, p in own if not p.requires_grad)
+            outside = [(n, p) for n, p in own if p.requires_grad and id(p) not in held]
+            seen.outside = tuple(n for n, _ in outside)
+            seen.outside_numbers = sum(p.numel() for _, p in outside)
+            seen.outside_given = sum(p.grad is not None for _, p in outside)
+            self.intervention.left_out(optimizer, [p for _, p in outside])
+
+    # --------------------------------------------------------------------------
+    # What else is called.
+
+    def _loaded(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        found = own(*args, **named)
+        keys = len(args[1] if len(args) > 1 else named.get("state_dict", ()))
+        wanted = len(args[0].state_dict())
+        missing = len(getattr(found, "missing_keys", ()))
+        self.run.loaded.append(Loaded(self._place(), keys, wanted, wanted - missing))
+        return found
+
+    def _evaluated(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        seen = self._roots.get(args[0])
+        if seen is not None and (where := self._place()) is not None:
+            seen.evaluated = where
+        return own(*args, **named)
+
+    def _iterated(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        loader = args[0]
+        self.intervention.iterated(loader)
+        sampler = type(getattr(loader, "sampler", None)).__name__
+        count = len(loader) if hasattr(loader.dataset, "__len__") else None
+        where = self._place()
+        seen = self.run.loaders.setdefault(id(loader), LoaderSeen(where, count, sampler))
+        seen.begun += 1
+        seen.at.append(self.run.steps)
+        return own(*args, **named)
+
+    def _scheduled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        kind, where = type(args[0]).__name__, self._place()
+        if where is not None:  # the first one is made by its own `__init__`
+            self.run.scheduled[kind, where] += 1
+        return None if self.intervention.holds_rate() else own(*args, **named)
+
+    def _clipped(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        limit = args[1] if len(args) > 1 else named.get("max_norm", named.get("clip_value"))
+        before = own(args[0], float("inf")) if self.intervention.unclips() else None
+        found = own(*args, **named) if before is None else before
+        if isinstance(found, Tensor) and found.numel() == 1:
+            self.run.clipped.append((self._place(), float(limit or 0.0), float(found)))
+        return found
+
+    def _place(self) -> Place | None:
+        """The line of the user's own code that is being run; the innermost."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if self._own(name):
+                return Place(name, frame.f_lineno)
+            frame = frame.f_back
+        return None
+
+
+@cache
+def _is_own(file: str) -> bool:
+    """Whether a file is neither installed, nor of Python or of this package, nor made up."""
+    if file.startswith("<"):
+        return file.startswith("<ipython") or file.startswith("<stdin")
+    path = str(Path(file).resolve())
+    roots = {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+    roots.add(str(Path(__file__).parents[1]))
+    return "site-packages" not in path and not any(path.startswith(f"{r}/") for r in roots)
+
+
+def _is_loss(module: nn.Module) -> bool:
+    return isinstance(module, nn.modules.loss._Loss)
+
+
+def _any(grad: Tensor) -> bool:
+    dense = grad.coalesce().values() if grad.is_sparse else grad
+    return bool(torch.count_nonzero(dense.detach()))
+
+
+def _key(grad: Tensor | None) -> tuple[int, int] | None:
+    return None if grad is None else (id(grad), grad._version)
+
+
+def _tensors(found: Any) -> Iterator[Tensor]:
+    if isinstance(found, Tensor):
+        yield found
+    elif isinstance(found, tuple | list):
+        for each in found:
+            yield from _tensors(each)
+    elif isinstance(found, dict):
+        for each in found.values():
+            yield from _tensors(each)
+
+
+def _count(loss: Tensor) -> int:
+    """Nodes of a graph, up to a limit."""
+    seen, left = set(), [loss.grad_fn]
+    while left and len(seen) < NODES:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        left += [n for n, _ in node.next_functions]
+    return len(seen)

@@ -1,0 +1,472 @@
+"""Mistakes of a training loop, each told from what happened while it ran.
+
+A rule is silent where nothing speaks against a loop, and never reads its text. What a rule finds is
+a suspicion until something proves it: arithmetic (`proven`), or an intervention that cures the
+script (`scripts.diagnosing`), which its kind names in `CURES`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from types import MappingProxyType
+
+from sigmascope import quantities as q
+from sigmascope.records import Estimate, Finding, Kind, Reading, Rule, rule
+from sigmascope.scripts.interventions import (
+    AllParameters,
+    HoldRate,
+    Intervention,
+    KeepGradients,
+    Shuffled,
+    TrainingMode,
+    ZeroGradients,
+)
+from sigmascope.scripts.seen import Place, ScriptRun
+
+SOURCE = "What autograd and optimizers of torch do, watched"
+MANY = 0.5  # of the steps, from which something is not by chance
+FEW = 8  # steps, below which nothing is said of a habit
+GROWN = 1.5  # times the nodes of the graph at first
+DWINDLED = 0.01  # of the first rate
+
+
+def _where(place: Place | None) -> str:
+    return "(script)" if place is None else place.says
+
+
+def _share(count: int, of: int) -> tuple[Reading, ...]:
+    share = Estimate.exactly(count / max(of, 1))
+    return (Reading("(script)", q.SHARE_OF_STEPS, share, "script"),)
+
+
+GRADIENTS_NOT_ZEROED = Kind(
+    "gradients-not-zeroed",
+    "an optimizer steps by gradients that still hold those of the steps before",
+    SOURCE,
+)
+
+
+@rule("script", GRADIENTS_NOT_ZEROED)
+def old_gradients(run: ScriptRun) -> Iterator[Finding]:
+    """Gradients of all steps so far are added up."""
+    for o in run.optimizers:
+        later = max(o.steps - 1, 1)  # the first step has nothing before it
+        if o.steps >= FEW and o.old >= MANY * later:
+            yield GRADIENTS_NOT_ZEROED.finding(
+                _where(o.backward or o.place),
+                "warning",
+                _share(o.old, later),
+                f"{o.kind} steps by gradients that were never emptied: in {o.old} of {later} steps "
+                "the backward pass added to those of the steps before.",
+                (f"Call `optimizer.zero_grad()` before the backward pass ({_where(o.backward)}).",),
+            )
+
+
+ZEROED_BEFORE_STEP = Kind(
+    "zeroed-before-step",
+    "gradients are emptied between the backward pass and the step, which then does nothing",
+    SOURCE,
+    proven=True,
+)
+STEP_BEFORE_BACKWARD = Kind(
+    "step-before-backward",
+    "an optimizer steps before the backward pass of its loss, when gradients are empty",
+    SOURCE,
+    proven=True,
+)
+
+
+@rule("script", ZEROED_BEFORE_STEP, STEP_BEFORE_BACKWARD)
+def emptied_gradients(run: ScriptRun) -> Iterator[Finding]:
+    """The optimizer finds nothing where a backward pass has left something."""
+    for o in run.optimizers:
+        if o.steps < FEW or o.emptied < MANY * o.steps:
+            continue
+        if o.ahead >= MANY * o.steps:
+            yield STEP_BEFORE_BACKWARD.finding(
+                _where(o.place),
+                "error",
+                _share(o.ahead, o.steps),
+                f"{o.kind} steps ({_where(o.place)}) before the backward pass of its loss "
+                f"({_where(o.backward)}), and gradients are empty then: no step changes anything.",
+                ("Put the step behind the backward pass.",),
+            )
+        else:
+            yield ZEROED_BEFORE_STEP.finding(
+                _where(o.zeroed or o.place),
+                "error",
+                _share(o.emptied, o.steps),
+                f"Gradients are emptied ({_where(o.zeroed)}) between the backward pass "
+                f"({_where(o.backward)}) and the step ({_where(o.place)}): nothing is changed.",
+                ("Empty gradients before the backward pass, or behind the step.",),
+            )
+
+
+ZEROED_BETWEEN_BATCHES = Kind(
+    "zeroed-between-batches",
+    "several backward passes are made for a step, and gradients are emptied between them",
+    SOURCE,
+)
+
+
+@rule("script", ZEROED_BETWEEN_BATCHES)
+def emptied_between(run: ScriptRun) -> Iterator[Finding]:
+    """Gradients that were to be accumulated, of which the last batch alone is left."""
+    for o in run.optimizers:
+        if o.steps >= FEW and o.dropped >= MANY * o.steps and o.emptied < MANY * o.steps:
+            yield ZEROED_BETWEEN_BATCHES.finding(
+                _where(o.zeroed or o.place),
+                "warning",
+                _share(o.dropped, o.steps),
+                f"{o.kind} steps once for several backward passes ({_where(o.backward)}), and "
+                f"gradients are emptied between them ({_where(o.zeroed)}): the last alone counts.",
+                ("Empty gradients behind the step, and not for each batch.",),
+            )
+
+
+NO_GRADIENTS_ARRIVE = Kind(
+    "no-gradients-arrive",
+    "no backward pass gives anything to the parameters of an optimizer that steps",
+    SOURCE,
+    proven=True,
+)
+REBUILT_LOSS = Kind(
+    "rebuilt-loss",
+    "`backward` is called on a number that no computation led to",
+    SOURCE,
+    proven=True,
+    brings=(NO_GRADIENTS_ARRIVE,),
+)
+NO_BACKWARD = Kind(
+    "no-backward",
+    "an optimizer steps and no backward pass is made at all",
+    SOURCE,
+    proven=True,
+    brings=(NO_GRADIENTS_ARRIVE,),
+)
+NO_STEP = Kind(
+    "no-step",
+    "backward passes are made, and no optimizer steps",
+    SOURCE,
+    proven=True,
+)
+OTHER_PARAMETERS = Kind(
+    "other-parameters",
+    "no parameter of the models that are called is in any optimizer",
+    SOURCE,
+    proven=True,
+    brings=(NO_GRADIENTS_ARRIVE,),
+)
+LEFT_OUT_PARAMETERS = Kind(
+    "left-out-parameters",
+    "parameters of a model that is called, which take gradients, are in no optimizer",
+    SOURCE,
+)
+
+
+@rule("script", REBUILT_LOSS, NO_BACKWARD, NO_STEP)
+def cut_off(run: ScriptRun) -> Iterator[Finding]:
+    """What the model computed never reaches the optimizer."""
+    for loss in run.losses.values():
+        if loss.values and loss.leaves >= MANY * len(loss.values):
+            yield REBUILT_LOSS.finding(
+                _where(loss.place),
+                "error",
+                _share(loss.leaves, len(loss.values)),
+                f"`backward` at {_where(loss.place)} is called on a number that was made anew: it "
+                "has no history, and no parameter receives a gradient.",
+                ("Call it on the loss itself, not on a tensor built from its value.",),
+            )
+    main = run.main
+    if main is not None and main.steps >= FEW and not run.backwards:
+        yield NO_BACKWARD.finding(
+            _where(main.place),
+            "error",
+            _share(main.empty, main.steps),
+            f"{main.kind} has stepped {main.steps} times, and no backward pass was made.",
+            ("Call `loss.backward()` before the step.",),
+        )
+    if main is None and run.backwards >= FEW:
+        loss = run.loss
+        yield NO_STEP.finding(
+            _where(loss.place if loss else None),
+            "error",
+            _share(0, run.backwards),
+            f"{run.backwards} backward passes were made, and no optimizer has stepped.",
+            ("Call `optimizer.step()` behind the backward pass.",),
+        )
+
+
+@rule("script", OTHER_PARAMETERS, LEFT_OUT_PARAMETERS)
+def left_out(run: ScriptRun) -> Iterator[Finding]:
+    """Parameters that train in no optimizer."""
+    main = run.main
+    called = [m for m in run.modules if m.parameters and m.in_training + m.in_evaluation >= FEW]
+    if main is None or main.steps < FEW or not called:
+        return
+    free = [m for m in called if m.parameters > m.frozen]
+    outside = [m for m in free if m.outside]
+    if free and all(m.outside_numbers >= m.parameters - m.frozen for m in free):
+        yield OTHER_PARAMETERS.finding(
+            _where(main.made or main.place),
+            "error",
+            _share(main.empty, main.steps),
+            f"{main.kind} ({_where(main.made)}) holds no parameter of what is called "
+            f"({', '.join(dict.fromkeys(m.kind for m in free))}): it was made for another model, "
+            "or the model was made anew behind it.",
+            ("Make the optimizer behind the model, of its `parameters()`.",),
+        )
+        return
+    for m in outside:
+        if not m.outside_given and run.backwards:
+            continue  # they take none, as of a model that is called and not trained
+        names = ", ".join(f"`{n}`" for n in m.outside[:3])
+        more = f" and {len(m.outside) - 3} more" if len(m.outside) > 3 else ""
+        yield LEFT_OUT_PARAMETERS.finding(
+            _where(main.made or main.place),
+            "warning",
+            _share(main.steps, main.steps),
+            f"No optimizer has {names}{more} of {m.kind}: {m.outside_numbers:,} of its "
+            f"{m.parameters:,} numbers receive gradients and never change.",
+            ("Give the optimizer all parameters; keep layers in `nn.ModuleList`, not in a list.",),
+        )
+
+
+@rule("script", NO_GRADIENTS_ARRIVE)
+def nothing_arrives(run: ScriptRun) -> Iterator[Finding]:
+    """Steps for which no backward pass gave anything."""
+    for o in run.optimizers:
+        if o.steps >= FEW and o.empty >= 0.9 * o.steps and run.backwards:
+            yield NO_GRADIENTS_ARRIVE.finding(
+                _where(o.place),
+                "error",
+                _share(o.empty, o.steps),
+                f"In {o.empty} of {o.steps} steps {o.kind} found no gradient in what it holds: no "
+                "backward pass reaches its parameters.",
+                (
+                    "Look for `detach()`, `.data`, `.item()`, `no_grad()` or a new tensor between "
+                    "the model and the loss.",
+                ),
+            )
+
+
+EVALUATION_MODE = Kind(
+    "evaluation-mode",
+    "a model with dropout or batch normalisation is called in evaluation mode while it trains",
+    SOURCE,
+)
+
+
+@rule("script", EVALUATION_MODE)
+def evaluation_mode(run: ScriptRun) -> Iterator[Finding]:
+    """A model that trains as if it was asked."""
+    main = run.main
+    for m in run.modules:
+        calls = m.in_training + m.in_evaluation
+        if main is None or calls < FEW or not m.minds_mode or m.in_evaluation < MANY * calls:
+            continue
+        if m.outside_numbers >= m.parameters - m.frozen:
+            continue  # of another's, as a teacher or a frozen base
+        since = f"after step {m.first_evaluation}" if m.first_evaluation else "from the start"
+        yield EVALUATION_MODE.finding(
+            _where(m.evaluated or m.place),
+            "warning",
+            _share(m.in_evaluation, calls),
+            f"{m.kind} is in evaluation mode {since} while it is trained ({m.in_evaluation} of "
+            f"{calls} calls): dropout does nothing, and batch normalisation keeps old statistics.",
+            ("Call `model.train()` before the loop, and again behind each validation.",),
+        )
+
+
+GROWING_GRAPH = Kind(
+    "growing-graph",
+    "the graph behind the loss has more operations from step to step",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", GROWING_GRAPH)
+def growing_graph(run: ScriptRun) -> Iterator[Finding]:
+    """What is computed hangs on to all that was computed before."""
+    for loss in run.losses.values():
+        counts = [n for _, n in loss.nodes]
+        rising = all(b > a for a, b in pairwise(counts))
+        if len(counts) >= 4 and rising and counts[-1] >= GROWN * counts[0]:
+            steps = [s for s, _ in loss.nodes]
+            yield GROWING_GRAPH.finding(
+                _where(loss.place),
+                "warning",
+                _share(len(counts), len(counts)),
+                f"The graph behind the loss at {_where(loss.place)} grows: {counts[0]} operations "
+                f"at step {steps[0]}, {counts[-1]} at step {steps[-1]}. Each step computes "
+                "through all before it.",
+                (
+                    "Detach what is carried from step to step, as a hidden state; add up losses by "
+                    "`loss.item()`.",
+                ),
+            )
+
+
+DWINDLING_RATE = Kind(
+    "dwindling-rate",
+    "a scheduler that steps with every step has brought the rate to a hundredth within the run",
+    SOURCE,
+)
+
+
+@rule("script", DWINDLING_RATE)
+def dwindling_rate(run: ScriptRun) -> Iterator[Finding]:
+    """A scheduler that was meant for epochs."""
+    for o in run.optimizers:
+        stepped = [
+            (kind, place) for (kind, place), n in run.scheduled.items() if n >= MANY * o.steps
+        ]
+        if o.steps < FEW or not stepped or not o.rates[0] > 0:
+            continue
+        low = next((i for i, r in enumerate(o.rates) if r <= DWINDLED * o.rates[0]), None)
+        if low is not None:
+            kind, place = stepped[0]
+            yield DWINDLING_RATE.finding(
+                _where(place),
+                "warning",
+                _share(len(o.rates) - low, len(o.rates)),
+                f"{kind} steps at each step of training ({_where(place)}): the rate has fallen "
+                f"from {o.rates[0]:.2g} to {o.rates[-1]:.2g} by step {len(o.rates)}.",
+                ("Step it once an epoch, or give it the number of steps that there are.",),
+            )
+
+
+REPEATED_BATCH = Kind(
+    "repeated-batch",
+    "a loader is begun anew for each step, and its first batch is all that is seen",
+    SOURCE,
+)
+
+
+@rule("script", REPEATED_BATCH)
+def repeated_batch(run: ScriptRun) -> Iterator[Finding]:
+    """`next(iter(loader))` in a loop."""
+    for loader in run.loaders.values():
+        steps = max(run.steps, 1)
+        ordered = loader.sampler == "SequentialSampler"
+        if loader.begun >= max(FEW, MANY * steps) and (loader.count or 0) > 1 and ordered:
+            yield REPEATED_BATCH.finding(
+                _where(loader.place),
+                "warning",
+                _share(min(loader.begun, steps), steps),
+                f"The loader at {_where(loader.place)} is begun anew {loader.begun} times in "
+                f"{steps} steps, without shuffling: of its {loader.count} batches the first is "
+                "seen again and again.",
+                ("Go through the loader: `for batch in loader`.",),
+            )
+
+
+NOTHING_LOADED = Kind(
+    "nothing-loaded",
+    "`load_state_dict(strict=False)` finds no tensor of the model in the file",
+    SOURCE,
+    proven=True,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", NOTHING_LOADED)
+def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
+    """Names in a file that no parameter has."""
+    for loaded in run.loaded:
+        if loaded.keys and loaded.wanted and not loaded.met:
+            yield NOTHING_LOADED.finding(
+                _where(loaded.place),
+                "error",
+                _share(0, loaded.wanted),
+                f"`load_state_dict` at {_where(loaded.place)} took nothing: none of {loaded.keys} "
+                f"names in the file is one of the {loaded.wanted} of the model.",
+                ("Rename the keys (a prefix as `module.` is often all), and pass `strict=True`.",),
+            )
+
+
+SOFTMAX_TWICE = Kind(
+    "softmax-twice",
+    "what cross-entropy is given has been through a softmax, or a sigmoid where it takes logits",
+    SOURCE,
+    proven=True,
+)
+SPREAD_SHAPES = Kind(
+    "spread-shapes",
+    "output and targets of a loss have shapes that are spread over one another",
+    SOURCE,
+    proven=True,
+)
+TWICE: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "cross_entropy": ("Softmax", "Sigmoid"),
+        "binary_cross_entropy_with_logits": ("Sigmoid", "Softmax"),
+    }
+)
+
+
+@rule("script", SOFTMAX_TWICE, SPREAD_SHAPES)
+def misread_losses(run: ScriptRun) -> Iterator[Finding]:
+    """Losses that are given what they do not take."""
+    for (name, node, shapes, place), count in run.comparisons.items():
+        squashed = next((w for w in TWICE.get(name, ()) if node.startswith(w)), None)
+        if squashed and count >= FEW:
+            yield SOFTMAX_TWICE.finding(
+                _where(place),
+                "error",
+                _share(count, count),
+                f"`{name}` at {_where(place)} takes logits, and is given what comes out of a "
+                f"{squashed.lower()}: its gradient fades where the model is wrong.",
+                (f"Give `{name}` the output before the {squashed.lower()}.",),
+            )
+        out, targets = shapes
+        spread = out != targets and _spreads(out, targets)
+        if name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss") and spread:
+            yield SPREAD_SHAPES.finding(
+                _where(place),
+                "error",
+                _share(count, count),
+                f"`{name}` at {_where(place)} compares {list(out)} with {list(targets)}: each "
+                "output is compared with the targets of all samples.",
+                ("Give both one shape, by `squeeze(-1)` or `view_as`.",),
+            )
+
+
+def _spreads(out: tuple[int, ...], targets: tuple[int, ...]) -> bool:
+    longest = max(len(out), len(targets))
+    a, b = ((1,) * (longest - len(s)) + s for s in (out, targets))
+    return any(x != y for x, y in zip(a, b, strict=True))
+
+
+RULES: tuple[Rule[ScriptRun], ...] = (
+    cut_off,
+    emptied_gradients,
+    emptied_between,
+    left_out,
+    nothing_arrives,
+    misread_losses,
+    old_gradients,
+    evaluation_mode,
+    repeated_batch,
+    dwindling_rate,
+    growing_graph,
+    nothing_loaded,
+)
+KINDS: tuple[Kind, ...] = tuple(dict.fromkeys(k for r in RULES for k in r.kinds))
+CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
+    {
+        GRADIENTS_NOT_ZEROED: ZeroGradients,
+        ZEROED_BEFORE_STEP: KeepGradients,
+        ZEROED_BETWEEN_BATCHES: KeepGradients,
+        LEFT_OUT_PARAMETERS: AllParameters,
+        OTHER_PARAMETERS: AllParameters,
+        EVALUATION_MODE: TrainingMode,
+        DWINDLING_RATE: HoldRate,
+        REPEATED_BATCH: Shuffled,
+    }
+)
+
+
+def found_in(run: ScriptRun) -> tuple[Finding, ...]:
+    """What all rules say of a run, in their order."""
+    return tuple(f for each in RULES for f in each(run))

@@ -1,0 +1,376 @@
+"""Scripts in processes of their own: each is forked from one that has imported torch.
+
+`Runner` starts a process of Python that waits for jobs. A fork for each of
+them costs what the script's own start costs, and torch is imported once. Every job leads a group of
+processes, so that whatever a script starts ends with it. Files that a script writes are its own
+business.
+"""
+
+import contextlib
+import os
+import pickle
+import random
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from sigmascope.gate import Closing, Refusal
+from sigmascope.records import Finding
+from sigmascope.scripts.interventions import Intervention
+from sigmascope.scripts.seen import ScriptRun
+
+GRACE = 10.0  # seconds that a script has to end, once it is asked to
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script as it is started.
+
+    Attributes:
+        target: A file of Python, or the name of a module that `python -m` runs.
+        arguments: Its own.
+        folder: Where it is run; the present one if not given.
+    """
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    folder: str = ""
+
+    @property
+    def is_file(self) -> bool:
+        return self.target.endswith(".py")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a script.
+
+    Attributes:
+        script: Which.
+        steps: After which it is stopped.
+        seconds: The same, in time.
+        seed: Added to every seed that the script sets itself.
+        intervention: What is done otherwise.
+        network: Seconds for the diagnosis of the network that was seen; 0 for none.
+        output: File that takes what the script prints; that of this process if not given.
+    """
+
+    script: Script
+    steps: int
+    seconds: float
+    seed: int = 0
+    intervention: Intervention = field(default_factory=Intervention)
+    network: float = 0.0
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job.
+
+    Attributes:
+        run: What was seen, without the model and its batches.
+        findings: Of the network and its task.
+        unread: Why nothing is said of them; empty where it is.
+        late: Whether the script had to be ended from outside.
+    """
+
+    run: ScriptRun
+    findings: tuple[Finding, ...] = ()
+    unread: str = ""
+    late: bool = False
+
+
+class Runner(Closing):
+    """Runs jobs, one at a time.
+
+    Raises:
+        Refusal: If the process that runs them ends, with what it said.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sigmascope-script-")
+        words = [sys.executable, "-c", "from sigmascope.scripts import running; running.serve()"]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._count = 0
+
+    def close(self) -> None:
+        """End what runs, and forget its files."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE)
+        if self._process.poll() is None:
+            self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._folder.cleanup()
+
+    def run(self, job: Job) -> Outcome:
+        """Run one job to its end.
+
+        Args:
+            job: What is run.
+        """
+        self._count += 1
+        given, made = (Path(self._folder.name) / f"{self._count}.{w}" for w in ("job", "outcome"))
+        given.write_bytes(pickle.dumps(job))
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{given}\t{made}\n")
+            self._process.stdin.flush()
+            said = self._process.stdout.readline().strip()
+        except BrokenPipeError:
+            said = ""
+        if not said:
+            raise Refusal(
+                "The process that runs scripts has ended before its time; the script may have "
+                "taken all memory. Try fewer steps (`--steps`)."
+            )
+        late = said == "late"
+        if not made.exists():
+            run = ScriptRun(error=("killed", said, "")) if not late else ScriptRun()
+            return Outcome(run, late=late)
+        return replace(pickle.loads(made.read_bytes()), late=late)
+
+
+# ------------------------------------------------------------------------------
+# In the process that waits for jobs, and in those that are forked from it.
+
+
+def serve() -> None:
+    """Run jobs that are named on standard input, until it ends."""
+    import sigmascope.diagnosis
+    import sigmascope.scripts.observer  # noqa: F401
+
+    says = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what scripts print goes where words to the person go
+    for line in sys.stdin:
+        given, made = line.rstrip("\n").split("\t")
+        job: Job = pickle.loads(Path(given).read_bytes())
+        says.write(f"{_apart(job, made)}\n")
+        says.flush()
+
+
+def _apart(job: Job, made: str) -> str:
+    """Run a job in a fork; `done`, `late`, or how it ended."""
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)
+        try:
+            _watched(job, made)
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+    ends = time.monotonic() + job.seconds + job.network + GRACE
+    told = False
+    previous = signal.signal(signal.SIGTERM, partial(_end_all, pid))
+    try:
+        while True:
+            gone, status = os.waitpid(pid, os.WNOHANG)
+            if gone:
+                _kill(pid, signal.SIGKILL)  # what it has started and left
+                return _ended(status, late=told)
+            if time.monotonic() > ends:
+                _kill(pid, signal.SIGKILL if told else signal.SIGINT)
+                told, ends = True, time.monotonic() + GRACE
+            time.sleep(0.01)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _ended(status: int, *, late: bool) -> str:
+    if late:
+        return "late"
+    if os.WIFSIGNALED(status):
+        return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
+    return "done"
+
+
+def _end_all(pid: int, *_: int | FrameType | None) -> None:
+    _kill(pid, signal.SIGKILL)
+    os._exit(1)
+
+
+def _kill(pid: int, how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, how)
+
+
+def _watched(job: Job, made: str) -> None:
+    """Run a script under an observer, and write down what was seen."""
+    if job.script.folder:
+        os.chdir(job.script.folder)
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if job.output:
+        fd = os.open(job.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(fd, 1), os.dup2(fd, 2)
+    outcome = Outcome(run_here(job))
+    if job.network:
+        outcome = _with_network(outcome, job.network)
+    outcome.run.model, outcome.run.batches = None, []
+    file = Path(f"{made}.part")
+    file.write_bytes(pickle.dumps(outcome))
+    file.rename(made)
+
+
+def run_here(job: Job) -> ScriptRun:
+    """Run a script in this process, under an observer.
+
+    Args:
+        job: Which, and for how long.
+    """
+    from sigmascope.scripts.observer import Observer, Stopped
+
+    script = job.script
+    before = sys.argv, sys.path[:]
+    sys.argv = [script.target, *script.arguments]
+    watch = Observer(steps=job.steps, seconds=job.seconds, intervention=job.intervention)
+    try:
+        with seeded(job.seed), watch:
+            if script.is_file:
+                sys.path.insert(0, str(Path(script.target).resolve().parent))
+                runpy.run_path(script.target, run_name="__main__")
+            else:
+                sys.path.insert(0, str(Path.cwd()))
+                runpy.run_module(script.target, run_name="__main__", alter_sys=True)
+    except Stopped:
+        pass
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            watch.run.error = ("SystemExit", str(error.code), "")
+    except KeyboardInterrupt:
+        watch.run.stopped = True
+    except BaseException as error:  # noqa: BLE001 (theirs, whatever it is: told as theirs)
+        watch.run.error = (type(error).__name__, str(error), _theirs(error))
+    finally:
+        sys.argv, sys.path[:] = before
+    return watch.run
+
+
+def _theirs(error: BaseException) -> str:
+    """A traceback without the lines of what runs the script."""
+    own = str(Path(__file__).parent)
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [f for f in frames if own not in f.filename and "runpy" not in f.filename]
+    lines = traceback.format_list(inside) + traceback.format_exception_only(error)
+    return "".join(lines)
+
+
+@contextlib.contextmanager
+def seeded(offset: int) -> Iterator[None]:
+    """Random numbers from a known start, and seeds that the script sets moved by an offset."""
+    import numpy as np
+    import torch
+
+    random.seed(offset), np.random.seed(offset), torch.manual_seed(offset)
+    if not offset:
+        yield
+        return
+    places: list[tuple[Any, str]] = [(random, "seed"), (np.random, "seed")]
+    places += [(torch, "manual_seed"), (torch.random, "manual_seed")]
+    places += [(np.random, "default_rng")]
+    own = [(owner, name, getattr(owner, name)) for owner, name in places]
+    for owner, name, function in own:
+        setattr(owner, name, _moved(function, offset))
+    try:
+        yield
+    finally:
+        for owner, name, function in own:
+            setattr(owner, name, function)
+
+
+def _moved(function: Callable[..., Any], offset: int) -> Callable[..., Any]:
+    @wraps(function)
+    def instead(*args: Any, **named: Any) -> Any:
+        moved = [a + offset if type(a) is int else a for a in args]
+        return function(*moved, **{k: v + offset if k == "seed" else v for k, v in named.items()})
+
+    return instead
+
+
+def _with_network(outcome: Outcome, seconds: float) -> Outcome:
+    """The diagnosis of the model on the batches that were seen; or why there is none."""
+    from sigmascope.diagnosis import diagnose
+
+    try:
+        program = program_of_run(outcome.run)
+        found = diagnose(program, samples=128, budget=seconds)
+    except Refusal as reason:
+        return replace(outcome, unread=str(reason))
+    except Exception as error:  # noqa: BLE001 (a limit of ours, told as ours)
+        return replace(outcome, unread=f"{type(error).__name__}: {error}")
+    return replace(outcome, findings=found.findings)
+
+
+def program_of_run(run: ScriptRun) -> Any:
+    """The mapping form of what was seen: model, batches, loss, optimizer.
+
+    Args:
+        run: With its model and batches.
+
+    Raises:
+        Refusal: If the script's model, or what its output is compared with, was not seen.
+    """
+    import torch
+    from torch.nn import functional as F
+
+    from sigmascope.diagnosis import Program
+
+    if run.model is None or not run.batches:
+        raise Refusal(
+            "the loss is not one of torch's on the model's own output, so that network and task "
+            "were not looked at"
+            if run.model is not None
+            else "no model was seen that can be copied"
+        )
+    first = run.batches[0]
+    shape = lambda b: ([t.shape[1:] for t in _tensors(b.inputs)], b.targets.shape[1:])
+    alike = [b for b in run.batches if b.loss == first.loss and shape(b) == shape(first)]
+    columns = zip(*(b.inputs for b in alike), strict=True)
+    if not all(isinstance(t, torch.Tensor) for t in first.inputs):
+        raise Refusal("the model is called with more than tensors, which was not looked at")
+    inputs = tuple(torch.cat([*c]) for c in columns)
+    targets = torch.cat([b.targets for b in alike])
+    loss = (
+        partial(getattr(F, first.loss), **first.options)
+        if first.options
+        else getattr(F, first.loss)
+    )
+    main = run.main
+    known: dict[str, Any] = {}
+    if main is not None and main.kind.lower() in ("sgd", "adam", "adamw", "rmsprop"):
+        keep = ("momentum", "weight_decay")
+        options = {k: v for k, v in main.options.items() if k in keep and v}
+        known = {"optimizer": main.kind.lower(), "lr": main.rates[0], "options": options}
+    size = len(first.targets)
+    return Program(
+        run.model,
+        (inputs[0] if len(inputs) == 1 else inputs, targets),
+        loss,
+        batch_size=size,
+        **known,
+    )
+
+
+def _tensors(found: Sequence[Any]) -> list[Any]:
+    return [t for t in found if hasattr(t, "shape")]

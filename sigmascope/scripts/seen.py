@@ -1,0 +1,217 @@
+"""What was seen of a training script, as plain records that a file can hold."""
+
+import linecache
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+
+    @property
+    def text(self) -> str:
+        """The line as it is written, without the space around it."""
+        return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def says(self) -> str:
+        """`train.py:34`."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}"
+
+
+@dataclass(slots=True)
+class OptimizerSeen:
+    """One optimizer.
+
+    Attributes:
+        kind: Its class.
+        made: Where it was made.
+        held: How many parameters it was given.
+        place: Where it steps.
+        zeroed: Where gradients are emptied.
+        backward: Where the pass is that gives to it.
+        steps: It has made.
+        rates: At each of them, of its first group.
+        options: Other numbers of its first group.
+        old: Steps made of gradients that hold what was there before the last one.
+        emptied: Steps whose gradients were emptied behind the backward pass.
+        ahead: Those of them that come before the backward pass of their own loss.
+        dropped: Steps before which a backward pass was made whose gradients were emptied, and the
+            same pass once more.
+        empty: Steps for which no backward pass gave anything.
+        unfed: Steps made once more of what the step before was made of.
+        moved: Largest change of a parameter that is followed over its size, now and then.
+    """
+
+    kind: str
+    made: Place | None
+    held: int
+    place: Place | None = None
+    zeroed: Place | None = None
+    backward: Place | None = None
+    steps: int = 0
+    rates: list[float] = field(default_factory=list)
+    options: dict[str, float] = field(default_factory=dict)
+    old: int = 0
+    emptied: int = 0
+    ahead: int = 0
+    dropped: int = 0
+    empty: int = 0
+    unfed: int = 0
+    moved: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Called:
+    """A module that the script calls itself, with gradients.
+
+    Attributes:
+        kind: Its class.
+        place: Where it was called first.
+        parameters: Numbers that it has.
+        minds_mode: Whether dropout or batch normalisation is in it.
+        in_training: Calls in training mode.
+        in_evaluation: Calls in evaluation mode.
+        first_evaluation: Steps made before the first of these.
+        evaluated: Where it was last put into evaluation mode.
+        frozen: Numbers that take no gradient.
+        outside: Parameters that no optimizer has, at the first step.
+        outside_numbers: How many numbers these are.
+        outside_given: How many of them have a gradient all the same.
+        shapes: Of what goes in and of what comes out.
+    """
+
+    kind: str
+    place: Place | None
+    parameters: int = 0
+    minds_mode: bool = False
+    in_training: int = 0
+    in_evaluation: int = 0
+    first_evaluation: int | None = None
+    evaluated: Place | None = None
+    frozen: int = 0
+    outside: tuple[str, ...] = ()
+    outside_numbers: int = 0
+    outside_given: int = 0
+    shapes: tuple[Any, Any] = ((), ())
+
+
+@dataclass(slots=True)
+class LossSeen:
+    """What one call of `backward` is made on.
+
+    Attributes:
+        place: Where.
+        values: One a pass.
+        steps: Steps made before each.
+        leaves: Passes on a number that no computation led to.
+        nodes: Steps made, and nodes of the graph, now and then.
+    """
+
+    place: Place | None
+    values: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    leaves: int = 0
+    nodes: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LoaderSeen:
+    """A `DataLoader`.
+
+    Attributes:
+        place: Where it was iterated first.
+        count: Batches it has; None where it does not say.
+        sampler: Its class.
+        begun: How often it was begun.
+        at: Steps made before each beginning.
+    """
+
+    place: Place | None
+    count: int | None
+    sampler: str
+    begun: int = 0
+    at: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A call of `load_state_dict`: keys in the file, keys of the model, and those that met."""
+
+    place: Place | None
+    keys: int
+    wanted: int
+    met: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSeen:
+    """What a model was given, and what its output was compared with, by which loss."""
+
+    inputs: tuple[Any, ...]
+    targets: Tensor
+    loss: str
+    options: dict[str, Any]
+
+
+@dataclass(slots=True)
+class ScriptRun:
+    """A script while it trained, as far as it was watched.
+
+    Attributes:
+        steps: Of all optimizers.
+        backwards: Backward passes.
+        seconds: It ran.
+        step_seconds: From one step to the next.
+        stopped: Whether it was ended because enough was seen.
+        error: What it raised: the name of the class, the message, and its traceback.
+        modules: That it calls itself, in the order of their first calls.
+        optimizers: In the order of their first steps.
+        losses: By the place of their backward pass.
+        comparisons: Losses of torch that were called: name, operation that made the output,
+            shapes of output and targets, place; how often.
+        loaders: By identity.
+        scheduled: Schedulers that stepped, by class and place.
+        clipped: Place, limit and norm before, of each clipping.
+        loaded: State dicts.
+        batches: The first ones of the model.
+        model: A copy of the first model with parameters, as it was before the first step.
+        model_type: Its class.
+    """
+
+    steps: int = 0
+    backwards: int = 0
+    seconds: float = 0.0
+    step_seconds: list[float] = field(default_factory=list)
+    stopped: bool = False
+    error: tuple[str, str, str] | None = None
+    modules: list[Called] = field(default_factory=list)
+    optimizers: list[OptimizerSeen] = field(default_factory=list)
+    losses: dict[Place | None, LossSeen] = field(default_factory=dict)
+    comparisons: Counter[Any] = field(default_factory=Counter)
+    loaders: dict[int, LoaderSeen] = field(default_factory=dict)
+    scheduled: Counter[Any] = field(default_factory=Counter)
+    clipped: list[tuple[Place | None, float, float]] = field(default_factory=list)
+    loaded: list[Loaded] = field(default_factory=list)
+    batches: list[BatchSeen] = field(default_factory=list)
+    model: nn.Module | None = None
+    model_type: str = ""
+
+    @property
+    def main(self) -> OptimizerSeen | None:
+        """The optimizer that makes most steps, the first of these."""
+        return max(self.optimizers, key=lambda o: o.steps, default=None)
+
+    @property
+    def loss(self) -> LossSeen | None:
+        """The loss that is followed: that of the main optimizer."""
+        main = self.main
+        own = self.losses.get(main.backward) if main else None
+        return own or max(self.losses.values(), key=lambda seen: len(seen.values), default=None)

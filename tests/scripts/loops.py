@@ -1,0 +1,145 @@
+"""Loops that people write, and the same with one mistake, as code of a script."""
+
+BASE = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+X = torch.randn(256, 8)
+Y = (X[:, 0] + X[:, 1] > 0).long()
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+opt = torch.optim.SGD(model.parameters(), lr=0.5)
+data = torch.utils.data.TensorDataset(X, Y)
+loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
+# setup
+for epoch in range(4):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+"""
+ZERO, BACK, STEP = (f"        {w}\n" for w in ("opt.zero_grad()", "loss.backward()", "opt.step()"))
+LOADER = "    for x, y in loader:\n"
+SETUP = "# setup"
+LOSS = "nn.functional.cross_entropy(model(x), y)"
+RATES = "sched = torch.optim.lr_scheduler.ExponentialLR(opt, 0.7)"
+BY_HAND = "[p.grad.zero_() for p in model.parameters() if p.grad is not None]"
+NOW_AND_THEN = """\
+        count += 1
+        if count % 4 == 0:
+            opt.step()
+"""
+FAULTY = {  # what is written otherwise, by the finding that tells it
+    "gradients-not-zeroed": ((ZERO, ""),),
+    "zeroed-before-step": ((ZERO, ""), (BACK, BACK + ZERO)),
+    "zeroed-between-batches": (
+        (SETUP, "count = 0"), (STEP, NOW_AND_THEN), ("range(4)", "range(8)"),
+    ),
+    "step-before-backward": ((BACK + STEP, STEP + BACK),),
+    "no-step": ((STEP, ""),),
+    "no-backward": ((BACK, ""),),
+    "rebuilt-loss": (
+        ("loss.backward()", "torch.tensor(loss.item(), requires_grad=True).backward()"),
+    ),
+    "other-parameters": ((SETUP, "model = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 2))"),),
+    "left-out-parameters": (("model.parameters()", "model[2].parameters()"),),
+    "no-gradients-arrive": (("model(x)", "model(x).detach().requires_grad_()"),),
+    "evaluation-mode": (("nn.ReLU()", "nn.BatchNorm1d(16), nn.ReLU()"), (SETUP, "model.eval()")),
+    "repeated-batch": (
+        (LOADER, "    for _ in range(16):\n        x, y = next(iter(loader))\n"),
+        ("shuffle=True", "shuffle=False"),
+    ),
+    "dwindling-rate": ((SETUP, RATES), (STEP, f"{STEP}        sched.step()\n")),
+    "growing-graph": (
+        (SETUP, "w, state = torch.ones(2, requires_grad=True), torch.zeros(2)"),
+        (LOSS, "nn.functional.cross_entropy(model(x) + 0 * state, y); state = state + w"),
+        ("loss.backward()", "loss.backward(retain_graph=True)"),
+    ),
+    "nothing-loaded": (
+        (SETUP, "model.load_state_dict({'a.b': torch.zeros(1)}, strict=False)"),
+    ),
+    "softmax-twice": (("model(x), y)", "model(x).softmax(1), y)"),),
+    "spread-shapes": ((LOSS, "nn.functional.mse_loss(model(x)[:, :1], y.float())"),),
+}  # fmt: skip
+CLOSURE = """\
+        def closure():
+            opt.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+        opt.step(closure)
+"""
+TWO_PASSES = """\
+        (loss / 2).backward(retain_graph=True)
+        (loss / 2).backward()
+"""
+CRITIC = """\
+        other.zero_grad()
+        (critic(x).mean() + model(x).detach().mean()).square().backward()
+        other.step()
+"""
+ADVERSARY = """\
+        other.zero_grad()
+        nn.functional.cross_entropy(model(made(torch.randn(16, 4))), y).backward()
+        other.step()
+"""
+ASKED = """\
+    model.eval()
+    with torch.no_grad():
+        model(X)
+    model.train()
+"""
+SCALED = """\
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+"""
+HEALTHY = {
+    "plain": (),
+    "zero behind the step": ((ZERO, ""), (STEP, STEP + ZERO)),
+    "zero in place": (("opt.zero_grad()", "opt.zero_grad(set_to_none=False)"),),
+    "zero by hand": (("opt.zero_grad()", BY_HAND),),
+    "none by hand": (("opt.zero_grad()", "for p in model.parameters(): p.grad = None"),),
+    "model.zero_grad": (("opt.zero_grad()", "model.zero_grad()"),),
+    "accumulation": (
+        (SETUP, "count = 0"), (ZERO, ""), (STEP, f"{NOW_AND_THEN}            opt.zero_grad()\n"),
+    ),
+    "two passes": ((BACK, TWO_PASSES),),
+    "closure": (
+        ("torch.optim.SGD(", "torch.optim.LBFGS("), ("lr=0.5", "max_iter=4"),
+        (ZERO + BACK + STEP, CLOSURE),
+    ),
+    "two optimizers": (
+        (SETUP, "critic = nn.Linear(8, 1)\nother = torch.optim.Adam(critic.parameters())"),
+        (STEP, STEP + CRITIC),
+    ),
+    "adversaries": (
+        (SETUP, "made = nn.Linear(4, 8)\nother = torch.optim.Adam(made.parameters())"),
+        (STEP, STEP + ADVERSARY),
+    ),
+    "validation between": ((LOADER, ASKED + LOADER), ("nn.ReLU()", "nn.Dropout(0.1)")),
+    "scheduler of epochs": ((SETUP, RATES), (STEP, f"{STEP}    sched.step()\n")),
+    "clipping": ((STEP, f"        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n{STEP}"),),
+    "autocast and scaler": (
+        (SETUP, "scaler = torch.amp.GradScaler('cpu')"), (BACK + STEP, SCALED),
+    ),
+    "frozen base": (
+        (SETUP, "[p.requires_grad_(False) for p in model[0].parameters()]"),
+        ("model.parameters(), lr", "model[2].parameters(), lr"),
+    ),
+    "teacher in evaluation mode": (
+        (SETUP, "teacher = nn.Sequential(nn.Linear(8, 2), nn.Dropout(0.5)).eval()"),
+        ("(model(x), y)", "(model(x) + 0 * teacher(x).detach(), y)"),
+    ),
+    "everything loaded": ((SETUP, "model.load_state_dict(model.state_dict())"),),
+}  # fmt: skip
+
+
+def code(*changes):
+    """The loop with something written otherwise."""
+    text = BASE
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text

@@ -1,0 +1,159 @@
+"""What is seen of a loop, and that it is the same loop."""
+
+import contextlib
+import gc
+import random
+import warnings
+
+import pytest
+import torch
+from hypothesis import given, strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from sigmascope.scripts.observer import Observer, Stopped
+from tests.scripts.loops import FAULTY, HEALTHY, code
+from tests.scripts.test_rules import run
+
+
+def weights(text, *, watched):
+    names = {"__name__": "__main__"}
+    watching = Observer() if watched else contextlib.nullcontext()
+    with warnings.catch_warnings(), torch.random.fork_rng(), watching:
+        warnings.simplefilter("ignore")
+        exec(compile(text, "<loop>", "exec"), names)
+    return [p.detach().clone() for p in names["model"].parameters()]
+
+
+@pytest.mark.parametrize("name", [*HEALTHY, *(n for n in FAULTY if n != "other-parameters")])
+def test_a_loop_is_the_same_to_the_last_bit(name):
+    text = code(*{**HEALTHY, **FAULTY}[name])
+    pairs = zip(weights(text, watched=False), weights(text, watched=True), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_nothing_of_torch_is_left_changed():
+    before = torch.autograd.backward, F.cross_entropy, nn.Module.zero_grad, nn.utils.clip_grad_norm_
+    hooks = len(nn.modules.module._global_forward_hooks)
+    with pytest.raises(ZeroDivisionError), Observer():
+        raise ZeroDivisionError
+    after = torch.autograd.backward, F.cross_entropy, nn.Module.zero_grad, nn.utils.clip_grad_norm_
+    assert before == after
+    assert len(nn.modules.module._global_forward_hooks) == hooks
+
+
+def test_a_loop_is_stopped_at_the_boundary_of_a_step_and_its_blocks_are_left():
+    left = []
+    text = code().replace("for epoch in range(4):", "try:\n  for epoch in range(4):")
+    lines = text.splitlines()
+    at = next(i for i, line in enumerate(lines) if "for epoch" in line)
+    body = [f"  {line}" for line in lines[at + 1 :]]
+    text = "\n".join([*lines[: at + 1], *body, "finally:", "  left.append(True)"])
+    with pytest.raises(Stopped), Observer(steps=5) as watching:
+        exec(compile(text, "<loop>", "exec"), {"__name__": "__main__", "left": left})
+    assert watching.run.steps == 5
+    assert watching.run.stopped
+    assert left == [True]
+
+
+def test_what_happens_in_a_step_is_seen():
+    found = run(code())
+    (model,), (optimizer,) = found.modules, found.optimizers
+    assert (model.kind, model.parameters, model.in_training) == ("Sequential", 178, 40)
+    assert model.shapes == (((16, 8),), ((16, 2),))
+    assert (optimizer.kind, optimizer.steps, set(optimizer.rates)) == ("SGD", 40, {0.5})
+    text = code().splitlines()
+    for place, word in (
+        (optimizer.place, "opt.step"), (optimizer.zeroed, "opt.zero_grad"),
+        (optimizer.backward, "loss.backward"), (optimizer.made, "torch.optim.SGD"),
+    ):  # fmt: skip
+        assert word in text[place.line - 1]
+    assert len(found.loss.values) == 40
+    assert found.loss.values[-1] < found.loss.values[0]
+
+
+def test_losses_are_those_that_the_script_has():
+    text = code().replace("loss.backward()", "losses.append(loss.item()); loss.backward()")
+    losses = []
+    with torch.random.fork_rng(), Observer() as watching:
+        exec(compile(text, "<loop>", "exec"), {"losses": losses})
+    assert watching.run.loss.values == losses
+
+
+def test_of_the_first_batches_inputs_and_targets_are_kept():
+    found = run(code())
+    batch = found.batches[0]
+    assert len(found.batches) == 16
+    assert (batch.loss, batch.inputs[0].shape, batch.targets.shape) == (
+        "cross_entropy", (16, 8), (16,),
+    )  # fmt: skip
+    assert torch.equal(batch.targets, (batch.inputs[0][:, :2].sum(1) > 0).long())
+
+
+def test_models_and_tensors_of_the_script_are_not_held():
+    import weakref
+
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with Observer() as watching:
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(torch.randn(4, 3)).square().mean().backward()
+            optimizer.step()
+    alive = weakref.ref(net), weakref.ref(optimizer)
+    watching._outputs.clear()
+    del net, optimizer
+    gc.collect()
+    assert [each() for each in alive] == [None, None]
+
+
+ACTIONS = {
+    "forward": "        loss = nn.functional.cross_entropy(model(x), y)\n",
+    "zero": "        opt.zero_grad()\n",
+    "backward": "        loss.backward()\n",
+    "step": "        opt.step()\n",
+}
+
+
+@given(order=st.permutations(["zero", "backward", "step"]), seed=st.integers(0, 3))
+def test_of_all_orders_those_that_train_are_told_from_those_that_do_not(order, seed):
+    """An oracle that knows nothing of hooks: whether weights move, and by which gradients."""
+    from sigmascope.scripts.rules import found_in
+
+    body = "".join(ACTIONS[a] for a in ("forward", *order))
+    text = code().replace("manual_seed(0)", f"manual_seed({seed})")
+    head, _, _ = text.partition("        loss = ")
+    if order == ["step", "zero", "backward"]:  # of weights that have moved, which autograd refuses
+        with pytest.raises(RuntimeError, match="inplace"):
+            run(head + body)
+        return
+    names = {f.name for f in found_in(run(head + body))}
+    between = order == ["backward", "zero", "step"]
+    ahead = order in (["zero", "step", "backward"], ["step", "backward", "zero"])
+    assert ("zeroed-before-step" in names) == between
+    assert ("step-before-backward" in names) == ahead
+    assert "gradients-not-zeroed" not in names
+
+
+@given(every=st.integers(1, 5), skipped=st.booleans(), none=st.booleans())
+def test_accumulation_over_any_number_of_batches_is_no_mistake(every, skipped, none):
+    from sigmascope.scripts.rules import found_in
+
+    body = "        nn.functional.cross_entropy(model(x), y).div(2).backward()\n        n += 1\n"
+    body += f"        if n % {every} == 0:\n            opt.step()\n"
+    body += "" if skipped else f"            opt.zero_grad(set_to_none={none})\n"
+    head, _, _ = code(("# setup", "n = 0")).partition("        loss = ")
+    found = run(head.replace("range(4)", "range(12)") + body)
+    names = {f.name for f in found_in(found)}
+    assert ("gradients-not-zeroed" in names) == (skipped and found.steps >= 8)
+
+
+def test_random_numbers_are_drawn_as_without():
+    torch.manual_seed(3), random.seed(3)
+    net = nn.Linear(3, 1)
+    with Observer():
+        net(torch.randn(2, 3)).sum().backward()
+    found = torch.rand(1), random.random()
+    torch.manual_seed(3), random.seed(3)
+    nn.Linear(3, 1), torch.randn(2, 3)
+    assert found == (torch.rand(1), random.random())

@@ -1,0 +1,48 @@
+"""Each mistake of a loop is told by its name, and loops without one are left in peace."""
+
+import contextlib
+import warnings
+
+import pytest
+import torch
+
+from sigmascope.scripts.observer import Observer, Stopped
+from sigmascope.scripts.rules import KINDS, found_in
+from tests.scripts.loops import FAULTY, HEALTHY, code
+
+
+def run(text, **how):
+    """What is seen of a loop in this process."""
+    watching = Observer(steps=40, own=lambda name: name == "<loop>", **how)
+    with warnings.catch_warnings(), torch.random.fork_rng(), contextlib.suppress(Stopped), watching:
+        warnings.simplefilter("ignore")
+        exec(compile(text, "<loop>", "exec"), {"__name__": "__main__"})
+    return watching.run
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_mistake_is_told_by_its_name(name):
+    found = [f.name for f in found_in(run(code(*FAULTY[name])))]
+    assert found[:1] == [name] or name in found[:2]
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_loop_without_one_is_left_in_peace(name):
+    assert [(f.name, f.says) for f in found_in(run(code(*HEALTHY[name])))] == []
+
+
+def test_every_kind_that_is_declared_has_a_loop_that_has_it():
+    assert {kind.name for kind in KINDS} == set(FAULTY)
+
+
+def test_a_finding_leads_to_the_line_where_it_is():
+    text = code(*FAULTY["zeroed-before-step"])
+    (found,) = found_in(run(text))
+    at = int(found.site.rpartition(":")[2])
+    assert "zero_grad" in text.splitlines()[at - 1]
+
+
+def test_of_a_few_steps_nothing_is_said_that_is_a_habit():
+    text = code(*FAULTY["gradients-not-zeroed"]).replace("range(4)", "range(1)")
+    text = text.replace("batch_size=16", "batch_size=64")
+    assert found_in(run(text)) == ()
