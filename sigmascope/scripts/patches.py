@@ -21,6 +21,7 @@ from sigmascope.scripts.seen import Place, ScriptRun
 
 STEP = re.compile(r"^([A-Za-z_][\w.\[\]'\"]*)\.step\(")
 CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
+OTHERS = frozenset({"F", "torch", "nn", "criterion", "float", "len", "print"})  # no model
 Lines = list[str]
 
 
@@ -134,8 +135,9 @@ def _train(run: ScriptRun) -> tuple[Path, Lines, Lines] | None:
         return None
     file, lines = read
     at = seen.place.line - 1
-    called = CALL.search(lines[at].partition("=")[2] or lines[at])
-    if called is None or called[1].split(".")[0] in ("F", "torch", "nn", "self", "loss"):
+    names = CALL.findall(lines[at].partition("=")[2] or lines[at])
+    called = [n for n in names if n.split(".")[0] not in OTHERS and not n.startswith("loss")]
+    if len(called) != 1:
         return None
-    new = f"{_indent(lines[at])}{called[1]}.train()\n"
+    new = f"{_indent(lines[at])}{called[0]}.train()\n"
     return file, lines, [*lines[:at], new, *lines[at:]]

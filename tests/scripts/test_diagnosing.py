@@ -1,0 +1,104 @@
+"""What proves a mistake is the same script with one thing changed."""
+
+import json
+import math
+
+import pytest
+
+from sigmascope import report
+from sigmascope.gate import Refusal
+from sigmascope.scripts import Attempt, diagnose_script
+from sigmascope.scripts.diagnosing import _paired
+from tests.scripts.loops import FAULTY, code
+
+
+def diagnosed(tmp_path, text, **how):
+    (tmp_path / "train.py").write_text(text)
+    return diagnose_script(str(tmp_path / "train.py"), output="/dev/null", **{"seconds": 40, **how})
+
+
+@pytest.fixture(scope="module")
+def modes(tmp_path_factory):
+    """Batch normalisation with old statistics, of inputs that are far from them."""
+    changes = (*FAULTY["evaluation-mode"], ("torch.randn(256, 8)", "50 * torch.randn(256, 8)"))
+    return diagnosed(tmp_path_factory.mktemp("modes"), code(*changes))
+
+
+def test_a_cause_that_an_intervention_cures_is_told_with_how_far_it_came(modes):
+    found = next(f for f in modes.findings if f.name == "evaluation-mode")
+    (attempt,) = (a for a in modes.attempts if a.name == "training-mode")
+    assert attempt.helps == (attempt.avoided.low > 0)
+    assert found.evidence[-1].estimate == attempt.avoided
+    assert f"{attempt.after[0]:.3g}" in found.says
+
+
+def test_a_loop_that_learns_has_no_error(tmp_path):
+    found = diagnosed(tmp_path, code())
+    assert not [f for f in found.findings if f.severity != "note"]
+    assert found.attempts == ()
+
+
+def test_a_rate_at_fault_is_proved_by_another(tmp_path):
+    found = diagnosed(tmp_path, code(("lr=0.5", "lr=1e-3")))
+    assert found.findings[0].name == "rate-too-low"
+    assert found.cures[0].name == "rate x 100"
+    assert found.cures[0].halves
+
+
+def test_text_json_and_rows_have_what_was_found(modes):
+    text = report.text(modes)
+    for words in ("evaluation-mode", "What the script does in a step", "with one thing changed"):
+        assert words in text
+    form = json.loads(json.dumps(report.json_form(modes), allow_nan=False))
+    assert form["schema"] == "sigmascope/script/1"
+    assert form["attempts"][0]["name"] == modes.attempts[0].name
+    assert [f["name"] for f in form["findings"]] == report.table(modes)["name"]
+
+
+def test_lines_to_change_are_a_diff_of_the_script(tmp_path):
+    found = diagnosed(tmp_path, code(*FAULTY["zeroed-before-step"]), seconds=20)
+    (diff,) = found.diffs.values()
+    assert diff.startswith("--- a/train.py")
+    assert "+        opt.zero_grad()" in diff
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import nothing_of_that_name\n", "ModuleNotFoundError.*script's own"),
+        ("input('name? ')\n", "input.*behind `--`"),
+        ("print('no training')\n", "no optimizer of torch stepped"),
+        ("raise SystemExit(3)\n", "SystemExit"),
+        ("this is no python\n", "SyntaxError"),
+    ],
+)
+def test_a_script_that_does_not_train_is_refused_with_how_far_it_came(tmp_path, text, words):
+    with pytest.raises(Refusal, match=f"(?s)train.py.*{words}"):
+        diagnosed(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "how", [{"steps": 3}, {"seconds": 0.0}, {"seeds": 1}, {"seeds": 9}, {"seconds": math.nan}]
+)
+def test_numbers_that_make_no_sense_are_refused(tmp_path, how):
+    with pytest.raises(Refusal, match=next(iter(how))):
+        diagnosed(tmp_path, code(), **how)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(Refusal, match=r"nowhere\.py"):
+        diagnose_script(str(tmp_path / "nowhere.py"))
+
+
+def test_one_seed_proves_nothing_and_gains_that_differ_are_no_cure():
+    assert _paired([0.5]).low == -math.inf
+    assert _paired([0.5, 0.5, 0.5]).low == pytest.approx(0.5)
+    assert _paired([0.5, -0.4, 0.6]).low < 0 < _paired([0.5, 0.45, 0.6]).low
+
+
+def test_less_than_half_as_far_is_told_from_nearly_as_far():
+    how = _paired([0.5, 0.5])
+    assert Attempt("a", "b", (2.0, 1.9), (0.1, 0.1), 2.3, how).halves
+    assert Attempt("a", "b", (math.inf,), (0.1,), 2.3, how).halves
+    assert not Attempt("a", "b", (0.3, 0.4), (0.1, 0.1), 2.3, how).halves
+    assert not Attempt("a", "b", (2.5,), (2.4,), 2.3, how).halves

@@ -1,0 +1,42 @@
+"""The lines that are changed make a script without the mistake."""
+
+import pytest
+
+from sigmascope.scripts.patches import diffs_of, first_change
+from sigmascope.scripts.rules import found_in
+from sigmascope.scripts.running import Job, Script, run_here
+from tests.scripts.loops import FAULTY, code
+
+CHANGED = (
+    "gradients-not-zeroed",
+    "zeroed-before-step",
+    "step-before-backward",
+    "dwindling-rate",
+    "evaluation-mode",
+)
+
+
+def ran(path):
+    import torch
+
+    with torch.random.fork_rng():
+        return run_here(Job(Script(str(path)), 40, 30))
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_the_changed_script_has_it_no_more(name, tmp_path):
+    (tmp_path / "train.py").write_text(code(*FAULTY[name]))
+    run = ran(tmp_path / "train.py")
+    found = found_in(run)
+    assert name in {f.name for f in found}
+    assert set(diffs_of(run, found)) == {name}
+    (tmp_path / "cured.py").write_text(first_change(run, found))
+    assert found_in(ran(tmp_path / "cured.py")) == ()
+    assert (tmp_path / "train.py").read_text() == code(*FAULTY[name])
+
+
+def test_where_no_line_is_known_nothing_is_written(tmp_path):
+    (tmp_path / "train.py").write_text(code(*FAULTY["no-step"]))
+    run = ran(tmp_path / "train.py")
+    assert diffs_of(run, found_in(run)) == {}
+    assert first_change(run, found_in(run)) is None
