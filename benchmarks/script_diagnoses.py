@@ -21,9 +21,11 @@ CAUSES: Mapping[str, frozenset[str]] = {
     for fault, names in {
         "attached-target": "attached-target",
         "batch-of-one": "batch-of-one",
+        "ema-overwrites": "overwritten-weights",
+        "recreated-optimizer": "recreated-optimizer",
         "bounded-output": "out-of-reach bounded-output",
         "broadcast-loss": "spread-shapes spread-targets",
-        "cut-graph": "no-gradients-arrive rebuilt-loss cut-weights cut-loss left-out-parameters",
+        "cut-graph": "no-gradients-arrive rebuilt-loss cut-weights no-gradient left-out-parameters",
         "dead-units": "dead-units",
         "double-sigmoid": "softmax-twice double-softmax",
         "double-softmax": "softmax-twice double-softmax",
@@ -48,8 +50,8 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "scheduler-too-fast": "dwindling-rate",
         "softmax-dimension": "mixed-samples unsuited-closing",
         "step-before-backward": "step-before-backward",
-        "strong-clipping": "strong-clipping strong-options",
-        "strong-decay": "strong-decay strong-options",
+        "strong-clipping": "strong-clipping",
+        "strong-decay": "strong-weight-decay",
         "summed-loss": "rate-too-high",
         "too-deep": "rank-collapse layer-gain no-progress adjoint-size signal-size",
         "unregistered-layers": "left-out-parameters unregistered-weights",
@@ -57,7 +59,7 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "unscaled-targets": "unscaled-targets",
         "unshuffled-classes": "sorted-samples",
         "zero-weights": "zero-weights equal-units stuck-weights",
-        "zeroed-before-step": "zeroed-before-step",
+        "zeroed-before-step": "zeroed-before-step zeroed-between-batches",
     }.items()
 }
 

@@ -18,13 +18,12 @@ from types import MappingProxyType
 
 from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
-from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW
+from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, STRONG_WEIGHT_DECAY
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
     HoldRate,
     Intervention,
-    NoClipping,
     NoDecay,
     Rate,
     Standardised,
@@ -54,6 +53,8 @@ BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType
         **{kind.name: (cure,) for kind, cure in CURES.items()},
         RATE_TOO_HIGH.name: (lambda: Rate(factor=0.1), lambda: Rate(factor=0.01)),
         RATE_TOO_LOW.name: (lambda: Rate(factor=10.0), lambda: Rate(factor=100.0)),
+        STRONG_WEIGHT_DECAY.name: (NoDecay,),
+        STRONG_WEIGHT_DECAY.name: (NoDecay,),
         UNSCALED_INPUTS.name: (Standardised,),
         OFFSET_INPUTS.name: (Standardised,),
     }
@@ -198,7 +199,7 @@ def _require(script: Script, steps: int, seconds: float, seeds: int) -> None:
 
 def _require_trained(first: Outcome, script: Script) -> None:
     run, name = first.run, Path(script.target).name
-    if run.steps or run.backwards:
+    if run.steps or run.backwards or found_in(run):
         return
     if run.error is not None:
         kind, says, trace = run.error
@@ -222,32 +223,25 @@ def _require_trained(first: Outcome, script: Script) -> None:
     )
 
 
-def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[Kind | None, Intervention]]:
-    """What is worth a run: cures of what was found, then what helps where nothing says why."""
-    kinds = {kind.name: kind for kind in (*KINDS, RATE_TOO_HIGH, RATE_TOO_LOW)}
-    seen = set[str]()
-    for finding in found:
-        for made in BY_NAME.get(finding.name, ()):
-            one = made()
-            if one.name not in seen:
-                seen.add(one.name)
-                yield kinds.get(finding.name), one
-    run = first.run
-    if (
-        run.clipped
-        and sum(norm > 10 * limit for _, limit, norm in run.clipped) > len(run.clipped) / 2
-    ):
-        yield None, NoClipping()
-    main = run.main
-    if main is not None and main.options.get("weight_decay", 0.0) * main.rates[0] > 1e-3:
-        yield None, NoDecay()
-    if run.scheduled and "constant-rate" not in seen:
-        yield None, HoldRate()
-    if not learned(run):
-        for kind, made in GENERIC:
-            one = made()
-            if one.name not in seen:
-                yield kind, one
+def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[str, Intervention]]:
+    """What is worth a run, and which finding it would prove: cures of what was found, then others.
+
+    Where several optimizers have losses of their own, none of these tells how far they came, and
+    nothing is tried that no finding asks for.
+    """
+    run, seen = first.run, set[str]()
+    asked = [(f.name, made()) for f in found for made in BY_NAME.get(f.name, ())]
+    if len(run.optimizers) == 1:
+        if run.optimizers[0].options.get("weight_decay", 0.0) * run.optimizers[0].rates[0] > 1e-3:
+            asked.append(("", NoDecay()))
+        if run.scheduled:
+            asked.append(("", HoldRate()))
+        if not learned(run):
+            asked += [(kind.name, made()) for kind, made in GENERIC]
+    for name, one in asked:
+        if one.name not in seen:
+            seen.add(one.name)
+            yield name, one
 
 
 def learned(run: ScriptRun) -> bool:
@@ -285,17 +279,17 @@ class _Bench:
         self._cost = first.run.seconds + 0.5
         self.attempts, self.untried = list[Attempt](), list[str]()
 
-    def tried(self, asked: Iterator[tuple[Kind | None, Intervention]]) -> dict[str, list[Attempt]]:
-        """Each intervention, by the name of the kind that it is meant for."""
+    def tried(self, asked: Iterator[tuple[str, Intervention]]) -> dict[str, list[Attempt]]:
+        """Each intervention, by the name of the finding that it would prove."""
         found: dict[str, list[Attempt]] = {}
-        for kind, one in asked:
+        for name, one in asked:
             if self._late(1):
                 self.untried.append(one.says)
                 continue
             attempt = self._attempt(one)
             self.attempts.append(attempt)
-            if kind is not None:
-                found.setdefault(kind.name, []).append(attempt)
+            if name:
+                found.setdefault(name, []).append(attempt)
         return found
 
     def _attempt(self, one: Intervention) -> Attempt:

@@ -67,6 +67,19 @@ LOSSES = (
     "gaussian_nll_loss",
     "poisson_nll_loss",
 )
+LAID_OUT = (  # operations that lay numbers out otherwise
+    "Squeeze",
+    "View",
+    "Unsqueeze",
+    "UnsafeView",
+    "Reshape",
+    "Alias",
+    "ToCopy",
+    "Clone",
+    "Select",
+)
+    ["Squeeze", "View", "Unsqueeze", "UnsafeView", "Reshape", "Alias", "ToCopy", "Clone", "Select"]
+)
 BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 
@@ -84,6 +97,8 @@ class _Gradient:
     given: bool = False  # whether a backward pass gave to it since the last step
     by: Place | None = None  # where the last one did
 
+    stepped: tuple[int, int] | None = None  # the parameter's version and place, by the last step
+
     @property
     def now(self) -> Tensor | None:
         p = self.parameter()
@@ -92,8 +107,14 @@ class _Gradient:
     def is_left(self, grad: Tensor) -> bool:
         return self.left is not None and self.left[0]() is grad and self.left[1] == grad._version
 
+    def is_overwritten(self) -> bool:
+        """Whether the parameter was written to since the last step of its optimizer."""
+        p = self.parameter()
+        return p is not None and self.stepped not in (None, (p._version, p.data_ptr()))
+
     def leave(self) -> None:
-        grad = self.now
+        grad, p = self.now, self.parameter()
+        self.stepped = None if p is None else (p._version, p.data_ptr())
         self.left = None if grad is None else (weakref.ref(grad), grad._version)
 
     def look(self) -> None:
@@ -155,6 +176,7 @@ class Observer(Closing):
         self._roots = weakref.WeakKeyDictionary[nn.Module, Called]()
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last = time.perf_counter()
+        self._known: dict[tuple[str, Place | None], OptimizerSeen] = {}
 
     # --------------------------------------------------------------------------
     # Beginning and end.
@@ -271,15 +293,20 @@ class Observer(Closing):
         out, targets = args[0], args[1]
         if not (isinstance(out, Tensor) and isinstance(targets, Tensor) and out.requires_grad):
             return
-        node = "" if out.grad_fn is None else out.grad_fn.name()
+        node = _made_by(out)
+        if not targets.is_floating_point() and targets.numel() <= LARGEST:
+            self.run.classes.append((len(targets), len(targets.unique()), out.shape[-1]))
         shapes = tuple(out.shape), tuple(targets.shape)
         where = self._place()
         self.run.comparisons[name, node, shapes, where] += 1
-        given = next((g for t, g in self._outputs if t is out and g is not None), None)
-        if given is not None and len(self.run.batches) < KEPT:
+        whole, given = next(
+            ((t, g) for t, g in self._outputs if g is not None and _is_view(out, t)), (None, None)
+        )
+        if whole is not None and given is not None and len(self.run.batches) < KEPT:
             kept = tuple(t.detach().clone() if isinstance(t, Tensor) else t for t in given)
             options = {k: v for k, v in named.items() if k != "reduction"}
-            batch = BatchSeen(kept, targets.detach().clone(), name, options)
+            shape = None if whole.shape == out.shape else tuple(out.shape[1:])
+            batch = BatchSeen(kept, targets.detach().clone(), name, options, shape)
             self.run.batches.append(batch)
             self._outputs = [(t, None if g is given else g) for t, g in self._outputs]
 
@@ -338,7 +365,10 @@ class Observer(Closing):
 
     def _made(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         found = own(*args, **named)
-        self._follow(args[0], self._place())
+        where = self._place()
+        if where is not None:
+            self.run.made[where] += 1
+        self._follow(args[0], where)
         return found
 
     def _follow(self, optimizer: Optimizer, where: Place | None) -> _Followed:
@@ -346,7 +376,10 @@ class Observer(Closing):
         trained = [p for p in every if p.requires_grad]
         middle = sorted(trained, key=Tensor.numel)[: FOLLOWED // 2]
         chosen = {id(p): p for p in (*middle, *trained[: FOLLOWED // 2])}
-        seen = OptimizerSeen(type(optimizer).__name__, where, len(every))
+        key = type(optimizer).__name__, where
+        again = self.run.made[where] > 1 and key in self._known  # made anew, as in a loop
+        seen = self._known[key] if again else OptimizerSeen(*key, len(every))
+        self._known[key] = seen
         group = optimizer.param_groups[0] if optimizer.param_groups else {}
         seen.options = {k: v for k, v in group.items() if isinstance(v, int | float) and k != "lr"}
         gradients = [_Gradient(weakref.ref(p)) for p in chosen.values()]
@@ -371,7 +404,7 @@ class Observer(Closing):
         closure = (*args[1:], named.get("closure"))[0] is not None  # behind the optimizer itself
         if not seen.steps:
             self.run.optimizers.append(seen)
-            self._left_out(optimizer)
+        seen.overwritten += any(g.is_overwritten() for g in each.gradients)
         seen.place = self._place() or seen.place
         each.stepping = closure
         self.intervention.before_step(optimizer)
@@ -403,6 +436,8 @@ class Observer(Closing):
         if each.stepping and any(g.is_old() for g in each.gradients):
             each.seen.old += 1
         self.intervention.after_step(optimizer)
+        if not each.seen.steps:  # behind the step, for in a closure models run within it
+            self._left_out(optimizer)
         if each.kept:
             params = [p for g in each.gradients if (p := g.parameter()) is not None]
             pairs = [*zip(params, each.kept, strict=False)]
@@ -419,7 +454,7 @@ class Observer(Closing):
         run.steps += 1
         run.step_seconds.append(now - self._last)
         self._last = now
-        if self._steps is not None and run.steps >= self._steps * max(1, len(run.optimizers)):
+        if self._steps is not None and each.seen.steps >= self._steps:
             self._end()
         if self._seconds is not None and now - self._start > self._seconds:
             self._end()
@@ -504,6 +539,20 @@ def _is_own(file: str) -> bool:
     roots = {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
     roots.add(str(Path(__file__).parents[1]))
     return "site-packages" not in path and not any(path.startswith(f"{r}/") for r in roots)
+
+
+def _made_by(out: Tensor) -> str:
+    """The operation that an output is made by, behind those that only lay it out otherwise."""
+    node = out.grad_fn
+    while node is not None and node.name().startswith(LAID_OUT) and node.next_functions:
+        node = node.next_functions[0][0]
+    return "" if node is None else node.name()
+
+
+def _is_view(out: Tensor, whole: Tensor) -> bool:
+    """Whether one tensor is the other, or lies where all of it lies, sample by sample."""
+    alike = out.numel() == whole.numel() and out.data_ptr() == whole.data_ptr()
+    return out is whole or (alike and len(out) == len(whole))
 
 
 def _is_loss(module: nn.Module) -> bool:

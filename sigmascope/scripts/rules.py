@@ -5,8 +5,10 @@ a suspicion until something proves it: arithmetic (`proven`), or an intervention
 script (`scripts.diagnosing`), which its kind names in `CURES`.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from statistics import median
 from types import MappingProxyType
 
 from sigmascope import quantities as q
@@ -16,6 +18,7 @@ from sigmascope.scripts.interventions import (
     HoldRate,
     Intervention,
     KeepGradients,
+    NoClipping,
     Shuffled,
     TrainingMode,
     ZeroGradients,
@@ -205,13 +208,15 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
         return
     free = [m for m in called if m.parameters > m.frozen]
     outside = [m for m in free if m.outside]
-    if free and all(m.outside_numbers >= m.parameters - m.frozen for m in free):
+    idle = any(o.empty + o.emptied >= 0.9 * o.steps for o in run.optimizers)
+    whole = [m for m in outside if m.outside_numbers >= m.parameters - m.frozen]
+    if whole and (len(whole) == len(free) or (idle and any(m.outside_given for m in whole))):
         yield OTHER_PARAMETERS.finding(
             _where(main.made or main.place),
             "error",
             _share(main.empty, main.steps),
             f"{main.kind} ({_where(main.made)}) holds no parameter of what is called "
-            f"({', '.join(dict.fromkeys(m.kind for m in free))}): it was made for another model, "
+            f"({', '.join(dict.fromkeys(m.kind for m in whole))}): it was made for another model, "
             "or the model was made anew behind it.",
             ("Make the optimizer behind the model, of its `parameters()`.",),
         )
@@ -361,6 +366,144 @@ def repeated_batch(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+STRONG_CLIPPING = Kind(
+    "strong-clipping",
+    "gradients are clipped to less than a tenth of their norm in most steps",
+    SOURCE,
+)
+
+
+@rule("script", STRONG_CLIPPING)
+def strong_clipping(run: ScriptRun) -> Iterator[Finding]:
+    """A limit that is the rate in truth."""
+    cut = [(place, limit, norm) for place, limit, norm in run.clipped if norm > 10 * limit > 0]
+    if len(run.clipped) >= FEW and len(cut) >= 0.9 * len(run.clipped):
+        place, limit, _ = cut[-1]
+        usual = median(norm for *_, norm in cut)
+        yield STRONG_CLIPPING.finding(
+            _where(place),
+            "warning",
+            _share(len(cut), len(run.clipped)),
+            f"Gradients are clipped to a norm of {limit:g} ({_where(place)}), and have one of "
+            f"{usual:.3g}: each step is {usual / limit:.2g} times as short as the rate says.",
+            ("Clip what is unusual: at several times the usual norm.",),
+        )
+
+
+SORTED_CLASSES = Kind(
+    "sorted-samples",
+    "most batches hold one class alone, of the several that the output has",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", SORTED_CLASSES)
+def sorted_classes(run: ScriptRun) -> Iterator[Finding]:
+    """Samples in the order of their classes."""
+    large = [(one, many) for size, one, many in run.classes if size >= 8 and many > 2]
+    alone = sum(one == 1 for one, _ in large)
+    if len(large) >= FEW and alone >= 0.75 * len(large):
+        place = next((loader.place for loader in run.loaders.values()), None)
+        yield SORTED_CLASSES.finding(
+            _where(place),
+            "warning",
+            _share(alone, len(large)),
+            f"{alone} of {len(large)} batches hold one class alone, of {large[0][1]}: samples come "
+            "in the order of their classes, and each step forgets the others.",
+            ("Shuffle: `DataLoader(..., shuffle=True)`.",),
+        )
+
+
+RECREATED_OPTIMIZER = Kind(
+    "recreated-optimizer",
+    "an optimizer is made anew for each step, and forgets what it has gathered",
+    SOURCE,
+)
+
+
+@rule("script", RECREATED_OPTIMIZER)
+def recreated_optimizer(run: ScriptRun) -> Iterator[Finding]:
+    """Momentum and moments that start again with each step."""
+    main = run.main
+    if main is None or main.steps < FEW:
+        return
+    for place, count in run.made.items():
+        if count >= MANY * main.steps and place == main.made:
+            yield RECREATED_OPTIMIZER.finding(
+                _where(place),
+                "warning",
+                _share(min(count, main.steps), main.steps),
+                f"{main.kind} is made anew {count} times in {main.steps} steps ({_where(place)}): "
+                "momentum and step sizes start again with each.",
+                ("Make it once, before the loop.",),
+            )
+
+
+OVERWRITTEN_WEIGHTS = Kind(
+    "overwritten-weights",
+    "something else writes to the weights between the steps of their optimizer; a note",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", OVERWRITTEN_WEIGHTS)
+def overwritten_weights(run: ScriptRun) -> Iterator[Finding]:
+    """Averages that are copied back, or weights that are clamped."""
+    for o in run.optimizers:
+        if o.steps >= FEW and o.overwritten >= MANY * o.steps and run.made[o.made] <= 1:
+            yield OVERWRITTEN_WEIGHTS.finding(
+                _where(o.place),
+                "note",
+                _share(o.overwritten, o.steps),
+                f"Between the steps of {o.kind} ({_where(o.place)}) something else writes to its "
+                f"weights ({o.overwritten} of {o.steps} times), as clamping or an average does.",
+                ("If it is an average that is copied back, keep it in a model of its own.",),
+            )
+
+
+GRAPH_USED_TWICE = Kind(
+    "graph-used-twice",
+    "a backward pass goes through the graph of a step before, which autograd refuses",
+    SOURCE,
+    proven=True,
+)
+CUT_LOSS = Kind(
+    "cut-loss",
+    "`backward` is called on what has no history, which autograd refuses",
+    SOURCE,
+    proven=True,
+)
+
+
+@rule("script", GRAPH_USED_TWICE, CUT_LOSS)
+def refused_backward(run: ScriptRun) -> Iterator[Finding]:
+    """What autograd itself has said before the script ended."""
+    kind, says, trace = run.error or ("", "", "")
+    places = re.findall(r'File "([^"]+)", line (\d+)', trace)
+    own = [Place(file, int(line)) for file, line in places if "site-packages" not in file]
+    where = _where(own[-1] if own else None)
+    if kind == "RuntimeError" and "backward through the graph a second time" in says:
+        yield GRAPH_USED_TWICE.finding(
+            where,
+            "error",
+            _share(0, 1),
+            f"The backward pass at {where} goes through the graph of an earlier step, whose values "
+            "are gone: something is carried from step to step with its history.",
+            ("Detach what is carried, as a hidden state, before it is used again.",),
+        )
+    if kind == "RuntimeError" and "does not require grad" in says:
+        yield CUT_LOSS.finding(
+            where,
+            "error",
+            _share(0, 1),
+            f"The loss at {where} has no history: between the parameters and it something was "
+            "detached, or computed without gradients.",
+            ("Look for `detach()`, `.data`, `.item()` or `no_grad()` before it.",),
+        )
+
+
 NOTHING_LOADED = Kind(
     "nothing-loaded",
     "`load_state_dict(strict=False)` finds no tensor of the model in the file",
@@ -439,6 +582,7 @@ def _spreads(out: tuple[int, ...], targets: tuple[int, ...]) -> bool:
 
 
 RULES: tuple[Rule[ScriptRun], ...] = (
+    refused_backward,
     cut_off,
     emptied_gradients,
     emptied_between,
@@ -449,8 +593,12 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     evaluation_mode,
     repeated_batch,
     dwindling_rate,
+    strong_clipping,
+    sorted_classes,
+    recreated_optimizer,
     growing_graph,
     nothing_loaded,
+    overwritten_weights,
 )
 KINDS: tuple[Kind, ...] = tuple(dict.fromkeys(k for r in RULES for k in r.kinds))
 CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
@@ -463,6 +611,8 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         EVALUATION_MODE: TrainingMode,
         DWINDLING_RATE: HoldRate,
         REPEATED_BATCH: Shuffled,
+        STRONG_CLIPPING: NoClipping,
+        SORTED_CLASSES: Shuffled,
     }
 )
 

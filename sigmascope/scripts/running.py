@@ -351,11 +351,11 @@ def program_of_run(run: ScriptRun) -> Any:
         raise Refusal("the model is called with more than tensors, which was not looked at")
     inputs = tuple(torch.cat([*c]) for c in columns)
     targets = torch.cat([b.targets for b in alike])
-    loss = (
-        partial(getattr(F, first.loss), **first.options)
-        if first.options
-        else getattr(F, first.loss)
-    )
+    loss = getattr(F, first.loss)
+    loss = partial(loss, **first.options) if first.options else loss
+    if first.shape is not None:
+        own, laid_out = loss, first.shape
+        loss = lambda out, y: own(out.reshape(len(out), *laid_out), y)
     main = run.main
     known: dict[str, Any] = {}
     if main is not None and main.kind.lower() in ("sgd", "adam", "adamw", "rmsprop"):

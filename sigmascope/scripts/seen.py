@@ -47,6 +47,7 @@ class OptimizerSeen:
             same pass once more.
         empty: Steps for which no backward pass gave anything.
         unfed: Steps made once more of what the step before was made of.
+        overwritten: Steps before which something else had written to a parameter that is followed.
         moved: Largest change of a parameter that is followed over its size, now and then.
     """
 
@@ -65,6 +66,7 @@ class OptimizerSeen:
     dropped: int = 0
     empty: int = 0
     unfed: int = 0
+    overwritten: int = 0
     moved: list[float] = field(default_factory=list)
 
 
@@ -153,12 +155,21 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class BatchSeen:
-    """What a model was given, and what its output was compared with, by which loss."""
+    """What a model was given, and what its output was compared with, by which loss.
+
+    Attributes:
+        inputs: Its arguments.
+        targets: Of the loss.
+        loss: Its name in `torch.nn.functional`.
+        options: It was called with.
+        shape: Of a sample of the output as the loss is given it, where that is another one.
+    """
 
     inputs: tuple[Any, ...]
     targets: Tensor
     loss: str
     options: dict[str, Any]
+    shape: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -177,6 +188,8 @@ class ScriptRun:
         losses: By the place of their backward pass.
         comparisons: Losses of torch that were called: name, operation that made the output,
             shapes of output and targets, place; how often.
+        classes: Of targets that are classes: samples, different classes, and columns of the output.
+        made: How often optimizers were made, by place.
         loaders: By identity.
         scheduled: Schedulers that stepped, by class and place.
         clipped: Place, limit and norm before, of each clipping.
@@ -196,6 +209,8 @@ class ScriptRun:
     optimizers: list[OptimizerSeen] = field(default_factory=list)
     losses: dict[Place | None, LossSeen] = field(default_factory=dict)
     comparisons: Counter[Any] = field(default_factory=Counter)
+    classes: list[tuple[int, int, int]] = field(default_factory=list)
+    made: Counter[Any] = field(default_factory=Counter)
     loaders: dict[int, LoaderSeen] = field(default_factory=dict)
     scheduled: Counter[Any] = field(default_factory=Counter)
     clipped: list[tuple[Place | None, float, float]] = field(default_factory=list)

@@ -56,6 +56,19 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (LOSS, "nn.functional.cross_entropy(model(x) + 0 * state, y); state = state + w"),
         ("loss.backward()", "loss.backward(retain_graph=True)"),
     ),
+    "strong-clipping": (
+        (STEP, f"        nn.utils.clip_grad_norm_(model.parameters(), 1e-4)\n{STEP}"),
+    ),
+    "sorted-samples": (
+        ("nn.Linear(16, 2)", "nn.Linear(16, 4)"), ("shuffle=True", "shuffle=False"),
+        ("(X[:, 0] + X[:, 1] > 0).long()", "torch.arange(256) // 64"),
+    ),
+    "recreated-optimizer": (
+        (LOADER, f"{LOADER}        opt = torch.optim.SGD(model.parameters(), lr=0.5)\n"),
+    ),
+    "overwritten-weights": (
+        (STEP, f"{STEP}        with torch.no_grad(): model[0].weight.mul_(0.99)\n"),
+    ),
     "nothing-loaded": (
         (SETUP, "model.load_state_dict({'a.b': torch.zeros(1)}, strict=False)"),
     ),

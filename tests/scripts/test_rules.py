@@ -8,6 +8,7 @@ import torch
 
 from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.rules import KINDS, found_in
+from sigmascope.scripts.running import Job, Script, run_here
 from tests.scripts.loops import FAULTY, HEALTHY, code
 
 
@@ -32,7 +33,26 @@ def test_a_loop_without_one_is_left_in_peace(name):
 
 
 def test_every_kind_that_is_declared_has_a_loop_that_has_it():
-    assert {kind.name for kind in KINDS} == set(FAULTY)
+    assert {kind.name for kind in KINDS} == {*FAULTY, *REFUSED}
+
+
+REFUSED = {  # what autograd refuses is told in its place
+    "graph-used-twice": (
+        ("# setup", "w, state = torch.ones(2, requires_grad=True), torch.ones(2)"),
+        ("nn.functional.cross_entropy(model(x), y)",
+         "nn.functional.cross_entropy(model(x) * state, y); state = state * w"),
+    ),
+    "cut-loss": (("loss.backward()", "loss.detach().backward()"),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_autograd_refuses_is_told_as_a_mistake_with_its_line(name, tmp_path):
+    (tmp_path / "train.py").write_text(code(*REFUSED[name]))
+    with torch.random.fork_rng():
+        found = found_in(run_here(Job(Script(str(tmp_path / "train.py")), 40, 30)))
+    assert [f.name for f in found] == [name]
+    assert found[0].site.startswith("train.py:")
 
 
 def test_a_finding_leads_to_the_line_where_it_is():
