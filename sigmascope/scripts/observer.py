@@ -78,8 +78,6 @@ LAID_OUT = (  # operations that lay numbers out otherwise
     "Clone",
     "Select",
 )
-    ["Squeeze", "View", "Unsqueeze", "UnsafeView", "Reshape", "Alias", "ToCopy", "Clone", "Select"]
-)
 BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 
