@@ -22,6 +22,8 @@ import sigmascope
 import sigmascope_experiments
 from sigmascope import diagnosis, quantities, records, theory, watching
 from sigmascope.cli import COMMANDS, UNDER, app, examples
+from sigmascope.scripts import rules as script_rules
+from sigmascope.theory.le2022.conservation import broken
 
 HERE = Path(__file__).parent
 INSIDE = ("cli", "integrations", "__main__")  # which nobody imports from
@@ -266,6 +268,8 @@ KINDS = {
     "rules": diagnosis.rules.KINDS,
     "checkpoints": diagnosis.checkpoints.KINDS,
     "alarms": watching.alarms.KINDS,
+    "scripts": script_rules.KINDS,
+    "broken": broken.KINDS,
 }
 
 
@@ -422,7 +426,7 @@ PAGES = {
     "measurements.md": measurements,
     **{
         page: partial(findings_of, page, KINDS)
-        for page in ("findings.md", "scan.md", "watching.md")
+        for page in ("findings.md", "scan.md", "watching.md", "scripts.md")
     },
     "theorems.md": theorems,
     "cli.md": commands,

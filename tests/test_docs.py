@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import sigmascope
-from sigmascope import diagnosis, linalg, survey, theory, watching
+from sigmascope import diagnosis, linalg, products, survey, theory
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -43,8 +43,8 @@ def test_every_command_is_documented():
 def test_every_theorem_and_every_finding_is_documented():
     for theorem in theory.THEOREMS:
         assert f"## {theorem.name}" in everything
-    rules = diagnosis.rules.KINDS, diagnosis.checkpoints.KINDS, watching.alarms.KINDS
-    for kind in (kind for kinds in rules for kind in kinds):
+    rules = (*products.FINDINGS, *products.CHECKPOINT_FINDINGS, *products.ALARMS)
+    for kind in (kind for module in products.modules(rules) for kind in module.KINDS):
         assert f"`{kind.name}`" in everything, kind.name
 
 
@@ -114,7 +114,7 @@ def test_python_that_is_shown_runs(page, capsys, tmp_path, monkeypatch):
         "rank-collapse|chain-participation-ratio holds|worst layer|unexplained|inner dimension"
         "|lower rank"
         "|probability|energy-of-rank|alarms in force|double-softmax"
-        "|1 matrix, 2048 parameters|trained .* networks"
+        "|1 matrix, 2048 parameters|trained .* networks|gradients-not-zeroed"
     )
     assert re.search(told, capsys.readouterr().out)
 
@@ -128,7 +128,7 @@ def test_commands_that_are_shown_exist(page):
         r"`(sigmascope [^`]+)`", page.read_text("utf-8")
     )
     for line in lines:
-        name, *words = line.removeprefix("$ ").split()[1:] or [""]
+        name, *words = line.removeprefix("$ ").partition(" -- ")[0].split()[1:] or [""]
         if line.removeprefix("$ ").startswith("sigmascope ") and name.islower():
             below = " ".join((name, *words[:1]))  # a command of a command
             name = below if below in options else name

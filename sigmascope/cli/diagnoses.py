@@ -124,6 +124,8 @@ def _script(
     """The diagnosis of a script that is run as it is."""
     from sigmascope import scripts
     from sigmascope.scripts.patches import first_change
+    from sigmascope.sources.callables import candidates
+    from sigmascope.sources.refusals import listed
 
     require_targets(json=json, inputs=() if module else (target,))
     if write is not None and write.exists():
@@ -132,8 +134,15 @@ def _script(
         scratch.mkdir(parents=True, exist_ok=True)
     named = target if module else str(Path(target).resolve())
     started = scripts.Script(named, arguments, str((scratch or Path()).resolve()))
-    with progress_bar() as progress:
-        found = scripts.diagnose_script(started, steps=steps, seconds=seconds, progress=progress)
+    try:
+        with progress_bar() as progress:
+            found = scripts.diagnose_script(
+                started, steps=steps, seconds=seconds, progress=progress
+            )
+    except Refusal as reason:
+        own = [] if module or not Path(target).is_file() else candidates(Path(target))
+        has = f" As a program `{target}` has {listed(own)}." if own else ""
+        raise Refusal(f"{reason}{has}") from reason
     failed = strict and any(f.severity == "error" for f in found.findings)
     code = finish(found, json=json, failed=failed)
     if write is not None:

@@ -238,10 +238,17 @@ def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[str, Inte
             asked.append(("", HoldRate()))
         if not learned(run):
             asked += [(kind.name, made()) for kind, made in GENERIC]
+        if _rises(run):  # a rate that is warming up is low now, and is not meant to stay so
+            asked = [(name, one) for name, one in asked if name != RATE_TOO_LOW.name]
     for name, one in asked:
         if one.name not in seen:
             seen.add(one.name)
             yield name, one
+
+
+def _rises(run: ScriptRun) -> bool:
+    rates = run.main.rates if run.main else []
+    return bool(rates) and max(rates) > 1.5 * rates[0]
 
 
 def learned(run: ScriptRun) -> bool:

@@ -94,6 +94,7 @@ class _Gradient:
     old: weakref.ref[Tensor] | None = None  # what was not emptied since
     given: bool = False  # whether a backward pass gave to it since the last step
     by: Place | None = None  # where the last one did
+    gave: tuple[weakref.ref[Tensor], int] | None = None  # what it left, with its version
 
     stepped: tuple[int, int] | None = None  # the parameter's version and place, by the last step
 
@@ -123,10 +124,23 @@ class _Gradient:
         elif self.old is not None and not self.is_old():
             self.old = None
 
+    def take(self, where: Place | None) -> None:
+        """A backward pass has given to it."""
+        grad = self.now
+        self.given, self.by = True, where
+        self.gave = None if grad is None else (weakref.ref(grad), grad._version)
+
+    def is_emptied(self) -> bool:
+        """Whether what was given is gone: written over by zeros, or taken away."""
+        grad = self.now
+        if grad is None or self.gave is None:
+            return self.given
+        same = self.gave[0]() is grad and self.gave[1] == grad._version
+        return self.given and not same and not _any(grad)
+
     def is_dropped(self, where: Place | None) -> bool:
         """Whether what the same pass gave since the last step was emptied."""
-        grad = self.now
-        return self.given and self.by == where and (grad is None or not _any(grad))
+        return self.by == where and self.is_emptied()
 
     def is_old(self) -> bool:
         grad = self.now
@@ -325,7 +339,7 @@ class Observer(Closing):
         for each in self._optimizers.values():
             changed = [g for g in each.gradients if _key(g.now) != before[id(g)]]
             for g in changed:
-                g.given, g.by = True, where
+                g.take(where)
                 if each.stepping:  # in a closure the next pass must find it empty again
                     g.leave()
             if changed:
@@ -418,13 +432,12 @@ class Observer(Closing):
         seen, grads = each.seen, [g.now for g in each.gradients]
         there = [g for g in grads if g is not None]
         empty = not there or not any(_any(g) for g in there)
-        given = any(g.given for g in each.gradients)
         seen.old += any(g.is_old() for g in each.gradients)
         seen.dropped += each.dropped
-        if empty and given:
+        if empty and any(g.is_emptied() for g in each.gradients):
             seen.emptied += 1
             seen.ahead += each.forward_since
-        elif empty:
+        elif empty and not each.backwards:
             seen.empty += 1
         elif not each.backwards:
             seen.unfed += 1

@@ -170,7 +170,7 @@ LEFT_OUT_PARAMETERS = Kind(
 def cut_off(run: ScriptRun) -> Iterator[Finding]:
     """What the model computed never reaches the optimizer."""
     for loss in run.losses.values():
-        if loss.values and loss.leaves >= MANY * len(loss.values):
+        if len(loss.values) >= FEW and loss.leaves >= MANY * len(loss.values):
             yield REBUILT_LOSS.finding(
                 _where(loss.place),
                 "error",
@@ -367,7 +367,7 @@ def repeated_batch(run: ScriptRun) -> Iterator[Finding]:
 
 
 STRONG_CLIPPING = Kind(
-    "strong-clipping",
+    "clipped-steps",
     "gradients are clipped to less than a tenth of their norm in most steps",
     SOURCE,
 )
@@ -391,7 +391,7 @@ def strong_clipping(run: ScriptRun) -> Iterator[Finding]:
 
 
 SORTED_CLASSES = Kind(
-    "sorted-samples",
+    "one-class-batches",
     "most batches hold one class alone, of the several that the output has",
     SOURCE,
     even_if_it_learns=True,

@@ -361,7 +361,7 @@ def program_of_run(run: ScriptRun) -> Any:
     if main is not None and main.kind.lower() in ("sgd", "adam", "adamw", "rmsprop"):
         keep = ("momentum", "weight_decay")
         options = {k: v for k, v in main.options.items() if k in keep and v}
-        known = {"optimizer": main.kind.lower(), "lr": main.rates[0], "options": options}
+        known = {"optimizer": main.kind.lower(), "lr": max(main.rates), "options": options}
     size = len(first.targets)
     return Program(
         run.model,

@@ -56,10 +56,10 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (LOSS, "nn.functional.cross_entropy(model(x) + 0 * state, y); state = state + w"),
         ("loss.backward()", "loss.backward(retain_graph=True)"),
     ),
-    "strong-clipping": (
+    "clipped-steps": (
         (STEP, f"        nn.utils.clip_grad_norm_(model.parameters(), 1e-4)\n{STEP}"),
     ),
-    "sorted-samples": (
+    "one-class-batches": (
         ("nn.Linear(16, 2)", "nn.Linear(16, 4)"), ("shuffle=True", "shuffle=False"),
         ("(X[:, 0] + X[:, 1] > 0).long()", "torch.arange(256) // 64"),
     ),

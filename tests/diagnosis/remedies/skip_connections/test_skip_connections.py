@@ -91,7 +91,13 @@ def test_a_module_that_is_called_twice_ends_no_block():
     torch.default_generator.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
     new = SkipConnections().apply(model, torch.randn(9, 8))
-    assert [type(part).__name__ for part in new] == ["Linear", "ReLU", "SkipConnection", "ReLU", "Linear"]
+    assert [type(part).__name__ for part in new] == [
+        "Linear",
+        "ReLU",
+        "SkipConnection",
+        "ReLU",
+        "Linear",
+    ]
 
 
 def test_what_was_in_evaluation_mode_inside_a_block_stays_in_it():

@@ -1,0 +1,75 @@
+"""Each does one thing otherwise, and gives back what it borrowed."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, RandomSampler
+
+from sigmascope.scripts.interventions import (
+    AllParameters,
+    HoldRate,
+    NoClipping,
+    NoDecay,
+    Rate,
+    Shuffled,
+    Standardised,
+    TrainingMode,
+)
+from tests.scripts.loops import FAULTY, code
+from tests.scripts.test_rules import run
+
+
+def test_a_rate_is_changed_for_the_step_alone():
+    p = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([p], lr=0.5)
+    p.grad = torch.ones(2)
+    change = Rate(factor=0.1)
+    change.before_step(optimizer)
+    optimizer.step()
+    change.after_step(optimizer)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+    assert p.tolist() == pytest.approx([0.95, 0.95])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "cured"),
+    [
+        ("left-out-parameters", AllParameters, lambda run: run.loss.values[-1] < 0.4),
+        ("dwindling-rate", HoldRate, lambda run: set(run.main.rates) == {0.5}),
+        ("clipped-steps", NoClipping, lambda run: run.loss.values[-1] < 0.4),
+        ("evaluation-mode", TrainingMode, lambda run: run.modules[0].in_evaluation <= 1),
+    ],
+)
+def test_it_cures_what_it_is_meant_for(name, change, cured):
+    text = code(*FAULTY[name])
+    assert not cured(run(text))
+    assert cured(run(text, intervention=change()))
+
+
+def test_decay_is_taken_away():
+    optimizer = torch.optim.AdamW([nn.Parameter(torch.ones(2))], weight_decay=3.0)
+    NoDecay().before_step(optimizer)
+    assert optimizer.param_groups[0]["weight_decay"] == 0.0
+
+
+def test_a_loader_in_order_is_shuffled_and_others_stay():
+    x = torch.arange(64)
+    ordered, drawn = DataLoader(x, 8), DataLoader(x, 8, shuffle=True)
+    for loader in (ordered, drawn):
+        Shuffled().iterated(loader)
+    assert isinstance(drawn.sampler, RandomSampler)
+    batches = torch.cat([*ordered])
+    assert not torch.equal(batches, x)
+    assert torch.equal(batches.sort().values, x)
+
+
+def test_inputs_are_scaled_by_the_first_batch_and_constant_features_stay():
+    x = torch.stack((torch.linspace(0, 1e4, 16), torch.ones(16)), 1)
+    (found,) = Standardised().called(nn.Identity(), (x,))
+    assert found[:, 0].std().item() == pytest.approx(1)
+    assert found[:, 1].abs().max().item() == 0
+
+
+def test_inputs_that_are_no_numbers_are_left_alone():
+    assert Standardised().called(nn.Identity(), (torch.arange(3),)) is None
+    assert Standardised().called(nn.Identity(), ("text",)) is None
