@@ -37,7 +37,7 @@ def scale(
         condition: The largest condition number that is wanted.
         activation: Of the trained layer.
         slope: That of a leaky one below zero.
-        probability: Finite with which Gaussian weights should keep to it.
+        probability: Chance with which Gaussian weights should keep to it.
         law: What bounds their norm: `concentration` is proved at every width, `tracy-widom` is
             sharper and right for wide layers.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
