@@ -1,7 +1,9 @@
 """Measures the singular values of deep networks and says what they mean.
 
-`import sigmascope as ss` has the doors of every room (`ss.profile`, `ss.diagnose`, `ss.treat`) and
-the rooms (`ss.linalg`). Each is imported when it is first asked for; `__init__.pyi` lists them.
+`import sigmascope as ss` has the doors that most need (`ss.profile`, `ss.diagnose`, `ss.treat`) and
+some rooms: `ss.diagnosis`, `ss.linalg`, `ss.networks`, `ss.probes`, `ss.records`, `ss.report`,
+`ss.survey` and `ss.theory`. Each is imported when it is first asked for; `__init__.pyi` lists them.
+The other rooms are imported by name, as `from sigmascope import watching`.
 """
 
 import lazy_loader

@@ -171,6 +171,18 @@ def test_results_that_the_page_on_notebooks_names_show_themselves():
         assert issubclass(returned, Shown), door
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda p: p.name)
+def test_what_a_page_takes_from_the_package_is_there_in_a_fresh_interpreter(page):
+    taken = set(re.findall(r"\bss\.(\w+)", page.read_text("utf-8")))
+    assert taken <= set(sigmascope.__all__)
+
+
+def test_the_package_says_which_rooms_it_has():
+    rooms = {p.parent.name for p in Path(sigmascope.__file__).parent.glob("*/__init__.py")}
+    said = set(re.findall(r"`ss\.(\w+)`", sigmascope.__doc__)) & rooms
+    assert said == set(sigmascope.__all__) & rooms
+
+
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda p: p.name)
 def test_every_page_has_a_next_step(page):
     if page.name == "index.md":
