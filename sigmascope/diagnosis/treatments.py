@@ -10,7 +10,13 @@ from torch import nn
 from sigmascope import quantities as q, survey
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
-from sigmascope.diagnosis.remedies.catalogue import REMEDIES, Together, every_remedy, informed
+from sigmascope.diagnosis.remedies.catalogue import (
+    REMEDIES,
+    Together,
+    every_remedy,
+    informed,
+    remedy as remedy_named,
+)
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
 from sigmascope.gate import Budget, Refusal
@@ -97,7 +103,7 @@ class Treatment(Shown):
 def treat(
     model: nn.Module,
     batch: Batch,
-    remedy: Remedy,
+    remedy: Remedy | str,
     *,
     batches: Batches | None = None,
     before: Profile | None = None,
@@ -110,7 +116,7 @@ def treat(
     Args:
         model: Stays as it is.
         batch: What both profiles are measured on.
-        remedy: From `REMEDIES`, or one of your own.
+        remedy: By its name, from `REMEDIES`, or one of your own.
         batches: What the remedy works with; `batch` if not given.
         before: From `assess`, if the model was measured on this batch already.
         optimizer: With which both are probed.
@@ -119,9 +125,10 @@ def treat(
 
     Raises:
         Inapplicable: If the remedy does nothing for this model.
-        Refusal: If the model or the batch cannot be measured.
+        Refusal: If the model or the batch cannot be measured, or there is no remedy of that name.
     """
     how: Any = {"optimizer": optimizer, "budget": Budget.of(budget), **options}
+    remedy = remedy_named(remedy) if isinstance(remedy, str) else remedy
     before = before or assess(model, batch, **how)
     remedy = informed(remedy, options.get("targets"))
     changed = remedy.apply(model, batch if batches is None else batches)
@@ -134,7 +141,7 @@ def trial(
     model: nn.Module,
     batch: Batch,
     *,
-    remedies: Iterable[Remedy] | None = None,
+    remedies: Iterable[Remedy | str] | None = None,
     batches: Batches | None = None,
     progress: Progress | None = None,
     generator: torch.Generator | None = None,
@@ -146,7 +153,7 @@ def trial(
     Args:
         model: Stays as it is.
         batch: What every copy is measured on.
-        remedies: All of `REMEDIES` if not given; of a single one no pairs are made.
+        remedies: As for `treat`; all of `REMEDIES` if not given, of a single one no pairs are made.
         batches: What remedies work with; `batch` if not given.
         progress: Called with a name, the trials done and the trials in all.
         generator: As for `survey.profile`; every profile draws the same from it.
@@ -161,7 +168,8 @@ def trial(
         Refusal: If the model or the batch cannot be measured.
     """
     targets, options["budget"] = options.get("targets"), Budget.of(budget)
-    queue: list[Remedy] = every_remedy(targets) if remedies is None else [*remedies]
+    given = every_remedy(targets) if remedies is None else remedies
+    queue = [remedy_named(each) if isinstance(each, str) else each for each in given]
     tell = progress or (lambda *_: None)
     tell("as it is", 0, len(queue) + 1)
     state = (generator or torch.Generator().manual_seed(0)).get_state()

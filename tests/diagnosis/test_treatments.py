@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import diagnosis, networks, report, sources
+from sigmascope.gate import Refusal
 
 KINDS = (
     diagnosis.remedies.RescaleResidual,
@@ -71,6 +74,21 @@ def test_of_a_single_remedy_no_pairs_are_made():
     assert told == [("as it is", 0, 2), ("reinitialise", 1, 2)]
     assert [t.remedy.name for t in found] == ["reinitialise"]
     assert set(found[0].cured).isdisjoint(found[0].new)
+
+
+def test_a_remedy_goes_by_its_name():
+    x = sources.open_data("digits", samples=32).inputs
+    model = networks.mlp(inputs=64, outputs=10, depth=3, norm="none")
+    named = diagnosis.treat(model, x, "batch-norm", budget=None)
+    given = diagnosis.treat(model, x, diagnosis.remedies.BatchNormalisation(), budget=None)
+    assert named.remedy == given.remedy
+    both, _ = diagnosis.trial(model, x, remedies=["layer-norm+quiet-output"], budget=None)
+    assert [t.remedy.name for t in both] == ["layer-norm+quiet-output"]
+
+
+def test_a_name_of_no_remedy_is_refused_with_the_nearest():
+    with pytest.raises(Refusal, match=r"no remedy `batchnorm`; there are .* mean `batch-norm`"):
+        diagnosis.treat(nn.Linear(2, 2), torch.ones(3, 2), "batchnorm")
 
 
 def test_without_a_new_probability_nothing_that_rests_on_it_is_cured():

@@ -24,6 +24,7 @@ from sigmascope.diagnosis.remedies.skip_connections import (
     ZeroBranches,
 )
 from sigmascope.diagnosis.remedies.unit_scale import QuietOutput, StandardiseInputs, UnitScale
+from sigmascope.gate import Refusal
 from sigmascope.probes.samples import Batch
 from sigmascope.records import Finding, Kind, Profile
 
@@ -138,7 +139,7 @@ def remedy(name: str, **options: Any) -> Remedy:
     """A remedy by its name, with options of its own; `"a+b"` is one after the other.
 
     Raises:
-        ValueError: If there is no such remedy.
+        Refusal: If there is no such remedy; with those that are nearest.
         TypeError: If it has no such option.
     """
     if "+" in name:
@@ -147,9 +148,9 @@ def remedy(name: str, **options: Any) -> Remedy:
         if kind.name == name:
             return kind(**options)
     names = [kind.name for kind in REMEDIES]
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f" Did you mean `{close[0]}`?" if close else ""
-    raise ValueError(f"There is no remedy `{name}`; there are {', '.join(names)}.{hint}")
+    close = get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
+    raise Refusal(f"There is no remedy `{name}`; there are {', '.join(names)}.{hint}")
 
 
 def remedies_for(finding: Finding, profile: Profile | None = None) -> tuple[Remedy, ...]:
