@@ -6,18 +6,14 @@ default, so that a field of tomorrow is tested as soon as it is declared.
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
-from enum import StrEnum
 from itertools import count
-from types import MappingProxyType, UnionType
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 import pytest
 import torch
 
 from sigmascope.diagnosis.presentation import SCHEMA
-from sigmascope.quantities import quantities
 from sigmascope.records import (
     Assumption,
     Check,
@@ -29,51 +25,15 @@ from sigmascope.records import (
     SiteSpectrum,
     Skipped,
 )
-from sigmascope.records.encoding import built, columns, encoded, is_array, wide
+from sigmascope.records.encoding import built, columns, encoded, wide
 from sigmascope.report import json_form, table
 from sigmascope.store import Run
 from sigmascope.theory.presentation import Checks
+from tests.made_results import made, sample
 
 jsonschema = pytest.importorskip("jsonschema")
 KINDS = (Estimate, Reading, Layer, Skipped, Assumption, Check, Finding, SiteSpectrum)
 NOT_IN_JSON = {"views"}  # said by what they leave out, under `coverage`
-
-
-def sample(hint, numbers):
-    """A value of a type, unlike every other."""
-    n, args = next(numbers), get_args(hint)
-    if hint is Estimate:
-        ends = {"value": n + 0.5, "low": n - 0.25, "high": math.inf}
-        return Estimate(**fields_of(Estimate, numbers) | ends)
-    if dataclasses.is_dataclass(hint):
-        return hint(**fields_of(hint, numbers))
-    if is_array(hint):
-        return torch.tensor([n + 0.75, n + 0.125, 5e-324], dtype=torch.float64)
-    if get_origin(hint) is tuple:
-        one, other = args[0], args[0] if args[1] is Ellipsis else args[1]
-        return sample(one, numbers), sample(other, numbers)
-    if get_origin(hint) is Mapping:
-        return MappingProxyType({f"name {n}": sample(args[1], numbers)})
-    if get_origin(hint) is UnionType:
-        return sample(args[0], numbers)
-    if get_origin(hint) is Literal:
-        return args[n % len(args)]
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return list(hint)[n % len(hint)]
-    return {str: f"word {n}", int: n, float: n + 0.5, bool: True}[hint]
-
-
-def fields_of(kind, numbers):
-    hints = get_type_hints(kind)
-    found = {f.name: sample(hints[f.name], numbers) for f in dataclasses.fields(kind)}
-    if kind is Reading:  # a profile takes those of the table alone
-        known = list(quantities().values())[next(numbers) % len(quantities())]
-        found |= {"quantity": known.name, "view": known.views[0]}
-    return found
-
-
-def made(kind):
-    return sample(kind, count(1))
 
 
 def same(before, after, name=""):

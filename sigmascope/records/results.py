@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sigmascope import products
 from sigmascope.quantities import View, quantity
+from sigmascope.records.values import ByValue
 
 # ------------------------------------------------------------------------------
 # A measured number together with the interval it is defended on.
@@ -274,7 +275,7 @@ def _exp(x: float) -> float:
 LINES = 32  # of a screen
 
 
-class Shown:
+class Shown(ByValue):
     """A result that prints as its command prints it, and is a card in a notebook.
 
     Records know nothing of how they look: whoever shows results is found by the list of products,
@@ -318,15 +319,11 @@ def _report() -> Any:
 
 
 # ------------------------------------------------------------------------------
-# What a survey yields: numbers at places, and the places where there was no number.
-
-
-# ------------------------------------------------------------------------------
 # The singular values of one matrix.
 
 
-@dataclass(frozen=True, slots=True)
-class Spectrum:
+@dataclass(frozen=True, slots=True, eq=False)
+class Spectrum(ByValue):
     """The singular values of one matrix, largest first, each with its interval.
 
     Attributes:
@@ -428,6 +425,10 @@ def _smaller_exceeds(check: Check) -> bool:
     return small.exceeds(large)
 
 
+# ------------------------------------------------------------------------------
+# What a survey yields: numbers at places, and the places where there was no number.
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One quantity at one place of a model.
@@ -436,7 +437,7 @@ class Reading:
         site: The layer (`"blocks.3.linear"`), or the parameter (`"blocks.3.linear.weight"`).
         quantity: What was measured, e.g. `"participation ratio"`.
         estimate: The number, with its interval.
-        view: Which of the four views it belongs to.
+        view: Which view it belongs to.
         form: Which matrix of that view: `"samples"` or `"channels"` for representations,
             `"matrix"`, `"kernel"` or `"operator"` for weights, `""` where there is one only.
     """
@@ -487,7 +488,7 @@ class SiteSpectrum:
 Item = Reading | Skipped | SiteSpectrum
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Profile(Shown):
     """Everything measured in one pass over a model.
 
@@ -531,10 +532,6 @@ class Profile(Shown):
             for r in self.readings
             if r.quantity == name and view in (None, r.view) and form in (None, r.form)
         )
-
-
-# ------------------------------------------------------------------------------
-# What is said of measurements: findings, their kinds, and the rules that find them.
 
 
 # ------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Matrix:
         return self.rows, self.cols
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ScanPlan(Shown):
     """What a scan will do, from headers alone.
 
@@ -83,7 +83,7 @@ class ScanPlan(Shown):
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Scan(Shown):
     """Everything measured of the matrices of a checkpoint.
 

@@ -19,6 +19,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from sigmascope.records.values import ByValue
 from sigmascope.store.files import Replaced, Snapshot, sound
 from sigmascope.store.schema import COLUMNS, STEPS, Table, insertion, selection, tables
 
@@ -28,8 +29,8 @@ Span = tuple[int, int, str]  # number of the first row, how many, and their chec
 _KINDS = {"TEXT": str, "INTEGER": int, "REAL": float, "BLOB": bytes}
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+@dataclass(frozen=True, slots=True, eq=False)
+class Position(ByValue):
     """How far a run file has been read.
 
     Attributes:

@@ -23,7 +23,7 @@ VIEWS: tuple[View, ...] = ("representations", "weights", "balances")
 
 
 @final
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Comparison(Shown):
     """What changed between two states.
 

@@ -66,7 +66,7 @@ class Cure(Shown):
     others: float = math.nan
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Cures(Shown):
     """What was tried to cure a program.
 

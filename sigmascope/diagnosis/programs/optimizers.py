@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from sigmascope.gate import Refusal
+from sigmascope.records.values import ByValue
 
 PLAIN = ("sgd", "asgd")  # optimizers that take the gradient as it is
 # torch's own; of others 1e-3
@@ -21,8 +22,8 @@ DEFAULT_RATES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+@dataclass(frozen=True, slots=True, eq=False)
+class Recipe(ByValue):
     """An optimizer, as it can be made for any copy of a model.
 
     Attributes:

@@ -11,13 +11,14 @@ from sigmascope.diagnosis.programs.lightning import parts_of
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, recipe_of
 from sigmascope.gate import Refusal
+from sigmascope.records.values import ByValue
 
 OPTIONS = ("momentum", "weight_decay")  # of an optimizer, that stand beside it
 WORDS = {"optimiser": "optimizer", "batch": "batch_size", "rate": "lr", "learning_rate": "lr"}
 
 
-@dataclass(frozen=True)
-class Program:
+@dataclass(frozen=True, eq=False)
+class Program(ByValue):
     """What a user trains, as a training script says it.
 
     Attributes:

@@ -22,6 +22,7 @@ from sigmascope.linalg.refusals import (
     require_symmetric,
 )
 from sigmascope.records import Estimate
+from sigmascope.records.values import ByValue
 
 # ------------------------------------------------------------------------------
 # What quadratic forms at random vectors prove of a trace, whatever the eigenvalues are.
@@ -134,8 +135,8 @@ class Chances:
 ROUNDINGS = 1024  # of a sum of weights, which are squares of entries of eigenvectors
 
 
-@dataclass(frozen=True, slots=True)
-class Density:
+@dataclass(frozen=True, slots=True, eq=False)
+class Density(ByValue):
     """The distribution of the eigenvalues of an `n`-dimensional symmetric map.
 
     Attributes:

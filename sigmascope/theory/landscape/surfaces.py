@@ -20,7 +20,7 @@ from sigmascope.theory.piecewise_affine import Partition, partition
 Plane = Literal["random", "hessian"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Surface(Shown):
     """The loss on a plane, or on a line, through the weights.
 
@@ -195,7 +195,7 @@ def _of_the_hessian(
 SHOWN = 0.6  # of the half side of the square: how far out the farthest of the samples lies
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Regions(Shown):
     """The regions around three samples.
 

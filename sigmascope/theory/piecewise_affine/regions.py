@@ -14,6 +14,7 @@ from sigmascope.gate import Refusal
 from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.state import still
 from sigmascope.probes.samples import as_tensor
+from sigmascope.records.values import ByValue
 from sigmascope.theory.piecewise_affine.segments import (
     CHUNK,
     ROUNDINGS,
@@ -553,8 +554,8 @@ SLIVER = 1e-14  # of the whole area: below this a piece is rounding
 Cuts = list[tuple[np.ndarray, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition(ByValue):
     """The regions that a plane through input space meets.
 
     Attributes:

@@ -21,12 +21,13 @@ from sigmascope.probes.execution.refusals import (
 )
 from sigmascope.probes.execution.state import alive
 from sigmascope.probes.samples import Batch, Loss, as_tensor, beside, prepared, tensors
+from sigmascope.records.values import ByValue
 from sigmascope.theory.symmetry.scales import Frame, Passed, Shadows, Side, mixed
 from sigmascope.theory.symmetry.symbolic_run import SymbolicTrace, zero_sums
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+@dataclass(frozen=True, slots=True, eq=False)
+class Part(ByValue):
     """The share of one parameter in a family of units.
 
     Attributes:
@@ -63,8 +64,8 @@ class Part:
         return slabs[torch.from_numpy(self.index)].flatten(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Symmetry:
+@dataclass(frozen=True, slots=True, eq=False)
+class Symmetry(ByValue):
     """Units of one kind whose weights may be rescaled, and which of them may be mixed.
 
     `Σ factor * (slab of unit u) · (slab of unit v)` over the parts is conserved by gradient flow

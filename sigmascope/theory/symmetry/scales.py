@@ -34,6 +34,9 @@ class Frame:
     rows: int = 0
     columns: int = 0
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.shape))  # the unknowns are numbered later
+
     @property
     def counts(self) -> tuple[int, int]:
         """How many rows and columns there are; a convolution has its groups' columns in turn."""

@@ -12,6 +12,7 @@ from torch.optim import SGD, Optimizer
 
 from sigmascope.gate import Closing
 from sigmascope.records import Assumption, Estimate, Sense, Verdict
+from sigmascope.records.values import ByValue
 from sigmascope.theory.bounds import Bound
 from sigmascope.theory.le2022.conservation.invariants import SLACKS, SOURCE, Invariant, Tensors
 from sigmascope.theory.symmetry import StepSums, StillSum
@@ -141,8 +142,8 @@ ROOM = 8.0  # times the rounding of one step, for steps that add up like a rando
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Drift(Bound):
+@dataclass(frozen=True, slots=True, eq=False)
+class Drift(Bound, ByValue):
     """A balance changes by what its discrete steps say, up to rounding.
 
     Attributes:
