@@ -15,7 +15,7 @@ from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
 from sigmascope.gate import Budget, OverBudget, Refusal, printable
 from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import Estimate
+from sigmascope.records import Estimate, Shown
 
 __all__ = ["Entry", "Ranked", "looked", "rank", "ranked_entries"]
 
@@ -139,8 +139,8 @@ class Entry:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Ranked:
+@dataclass(frozen=True, slots=True, repr=False)
+class Ranked(Shown):
     """A design in its place.
 
     Attributes:

@@ -7,11 +7,14 @@ from sigmascope.report.explanations import Explanation, Explanations, every_name
 from sigmascope.report.findings import folded, headline
 from sigmascope.report.forms import json_form
 from sigmascope.report.screens import html, text
+from sigmascope.report.several import Findings, Results
 from sigmascope.report.tables import table
 
 __all__ = [
     "Explanation",
     "Explanations",
+    "Findings",
+    "Results",
     "every_name",
     "explain",
     "folded",

@@ -5,11 +5,13 @@ Numbers are written in full. JSON has no infinities: they are the strings `"Infi
 is infinite where nothing is known on that side.
 """
 
+import re
+from contextlib import suppress
 from typing import Any
 
 from sigmascope.records.encoding import encoded
 from sigmascope.report.explanations import Explanation, Explanations
-from sigmascope.report.registry import by_kind, refused
+from sigmascope.report.registry import by_kind, is_record_of_ours, refused
 
 
 def json_form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
@@ -17,12 +19,12 @@ def json_form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
 
     Args:
         result: A profile, which is then valid against `diagnosis.presentation.SCHEMA`, or another
-            result of this library.
+            result of this library; or several of one kind.
         beside: What it is shown with, as the findings of a profile or a comparison.
         more: The same by name.
 
     Raises:
-        TypeError: If it has no such form.
+        TypeError: If it is no result of this library.
 
     Example:
         >>> from sigmascope.records import Profile
@@ -35,6 +37,10 @@ def json_form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
 @by_kind
 def form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
     """What `json_form` gives, as the product that a result belongs to has registered it."""
+    if is_record_of_ours(result):
+        name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(result).__name__).lower()
+        with suppress(TypeError):  # what holds a model is none of plain values
+            return {"schema": f"sigmascope/{name}/1", **encoded(result)}
     raise refused(result)
 
 

@@ -5,10 +5,12 @@
 """
 
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from functools import singledispatch, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from sigmascope import products
+from sigmascope.records import Shown
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,6 +43,14 @@ class ByKind(Generic[P, T]):
 def by_kind(otherwise: Callable[P, T]) -> ByKind[P, T]:
     """As a decorator of what is done with results of which no product knows."""
     return ByKind(otherwise)
+
+
+def is_record_of_ours(result: Any) -> bool:
+    """Whether a value is a record of this library, or a result that a user derived from one."""
+    if isinstance(result, Shown):
+        return True
+    ours = type(result).__module__.partition(".")[0] == Shown.__module__.partition(".")[0]
+    return ours and is_dataclass(result) and not isinstance(result, type)
 
 
 def refused(result: Any) -> TypeError:

@@ -46,7 +46,8 @@ def text(
     """A result as its command prints it.
 
     Args:
-        result: A profile, a finding, a check, a comparison or another result of this library.
+        result: A profile, a finding, a check, a comparison or another result of this library; or
+            several of one kind, as `judge` and `check` give them.
         beside: What it is shown with, as the findings of a profile or of a comparison.
         colour: Whether to colour it with escape sequences; never needed to understand it.
         width: Columns of the terminal.

@@ -5,7 +5,7 @@ from typing import Any
 
 from sigmascope.records.encoding import wide
 from sigmascope.report.explanations import Explanation, Explanations
-from sigmascope.report.registry import by_kind
+from sigmascope.report.registry import by_kind, is_record_of_ours, refused
 
 _FIRST = ("site", "depth", "view", "form", "quantity")  # who and what, then numbers
 
@@ -13,11 +13,17 @@ _FIRST = ("site", "depth", "view", "form", "quantity")  # who and what, then num
 def table(result: Any) -> dict[str, list[Any]]:
     """The rows of a result as equally long columns: readings of a profile, changes, layers.
 
+    Args:
+        result: A result of this library, another of its records, or several of one kind.
+
     Returns:
         The fields of the records, numbers as `value, low, high, how, risk`. Readings of a profile
         have a `depth` besides, the order of the layer that is, or applies, the site; one past the
         last for the network's output; None where the site belongs to no layer. A scan has a row
         for each matrix, and a column for each quantity.
+
+    Raises:
+        TypeError: If it is no record of this library.
 
     Example:
         >>> from sigmascope.records import Estimate, Profile, Reading
@@ -31,6 +37,8 @@ def table(result: Any) -> dict[str, list[Any]]:
 @by_kind
 def columns(result: Any) -> dict[str, list[Any]]:
     """What `table` gives, as the product that a result belongs to has registered it."""
+    if not is_record_of_ours(result):
+        raise refused(result)
     return row_columns(type(result), (result,))
 
 

@@ -54,8 +54,19 @@ def check(
         only: Names of the theorems wanted; all when None.
         theorems: Which there are; the catalogue's, to which you may add your own.
 
+    Returns:
+        Check by check, as they are asked for; `sigmascope.text` shows them all.
+
     Raises:
         ValueError: If a name is not in the catalogue, or of a theorem that is not about models.
+
+    Example:
+        >>> import torch
+        >>> from sigmascope import text
+        >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2))
+        >>> shown = text(check(Subject(net, torch.eye(2)), only=["rank-participation"]))
+        >>> shown.splitlines()[0]
+        'rank-participation: 1 holds'
     """
     names = [theorem.name for theorem in theorems]
     unknown = sorted(set(only or ()) - set(names))

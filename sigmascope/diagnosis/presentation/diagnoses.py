@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 from rich.table import Table
@@ -18,11 +19,12 @@ from sigmascope.diagnosis.remedies import NormalisationEffect
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.diagnosis.treatments import Treatment
 from sigmascope.gate import printable
-from sigmascope.records import Finding, Profile
+from sigmascope.records import Finding, Profile, Shown
 from sigmascope.records.encoding import encoded
 from sigmascope.report.console import Code, Part, compact, measured, shortened, sparkline
 from sigmascope.report.forms import form, json_form, some
 from sigmascope.report.screens import Screen, grid, parts, section
+from sigmascope.report.several import together
 from sigmascope.report.tables import columns, row_columns
 from sigmascope.survey import Change, changes
 
@@ -34,8 +36,8 @@ CURVES: tuple[tuple[str, str, str], ...] = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RemedyTrials:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class RemedyTrials(Shown):
     """Every remedy that was tried.
 
     Attributes:
@@ -49,8 +51,8 @@ class RemedyTrials:
     normalisation: NormalisationEffect | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+@dataclass(frozen=True, slots=True, repr=False)
+class Ranking(Shown):
     """Designs in order.
 
     Attributes:
@@ -58,6 +60,21 @@ class Ranking:
     """
 
     designs: tuple[Ranked, ...]
+
+
+@together.register
+def _trials_of(first: Treatment, several: tuple[Any, ...]) -> RemedyTrials:
+    return RemedyTrials(several, MappingProxyType({}))
+
+
+@together.register
+def _cures_of(first: Cure, several: tuple[Any, ...]) -> Cures:
+    return Cures(several, MappingProxyType({}))
+
+
+@together.register
+def _ranking_of(first: Ranked, several: tuple[Any, ...]) -> Ranking:
+    return Ranking(several)
 
 
 def layer_values(profile: Profile, quantity: str, form: str) -> list[float]:
@@ -242,6 +259,11 @@ def _ranking(found: Ranking, _: Screen) -> Iterator[Part]:
         yield Text(f"{r.place:>3}  {printable(r.why)}", "dim")
 
 
+@parts.register
+def _ranked(found: Ranked, screen: Screen) -> Iterator[Part]:
+    yield from parts(Ranking((found,)), screen)
+
+
 # ------------------------------------------------------------------------------
 # Layers of lower rank.
 
@@ -279,16 +301,20 @@ def _diagnosis_form(found: Diagnosis, cures: Cures | None = None) -> dict[str, A
 
 @form.register
 def _cures_form(found: Cures) -> dict[str, Any]:
+    tried = [_cure_fields(cure) for cure in found.tried]
+    return {"schema": "sigmascope/cures/1", "tried": tried, **some(found, "declined")}
+
+
+@form.register
+def _cure_form(found: Cure) -> dict[str, Any]:
+    return {"schema": "sigmascope/cure/1", **_cure_fields(found)}
+
+
+def _cure_fields(found: Cure) -> dict[str, Any]:
+    """All but the program; a score that there is not is null."""
     names = ("name", "cause", "patch", "diff", "after", "steps")
     known = lambda score: None if math.isnan(score) else score
-    return {
-        "schema": "sigmascope/cures/1",
-        "tried": [
-            {**some(c, *names), "before": known(c.before), "others": known(c.others)}
-            for c in found.tried
-        ],
-        **some(found, "declined"),
-    }
+    return {**some(found, *names), "before": known(found.before), "others": known(found.others)}
 
 
 @form.register
@@ -315,6 +341,7 @@ def _trials_form(found: RemedyTrials) -> dict[str, Any]:
 @form.register
 def _treatment_form(found: Treatment) -> dict[str, Any]:
     return {
+        "schema": "sigmascope/treatment/1",
         "remedy": found.remedy.name,
         **some(found.remedy, "says", "source"),
         **some(found, "cured", "new"),
@@ -346,6 +373,27 @@ def _cures_columns(found: Cures) -> dict[str, list[Any]]:
 @columns.register
 def _compression_columns(found: Compression) -> dict[str, list[Any]]:
     return row_columns(Truncation, found.layers)
+
+
+@columns.register
+def _ranking_columns(found: Ranking) -> dict[str, list[Any]]:
+    return row_columns(Ranked, found.designs)
+
+
+@columns.register
+def _trials_columns(found: RemedyTrials) -> dict[str, list[Any]]:
+    """A row a remedy: what it cured, what it brought, what is left, and how likely training is."""
+    chance = lambda profile: r.estimate.value if (r := probability(profile)) else None
+    burdens = [t.burden for t in found.treatments]
+    return {
+        "remedy": [t.remedy.name for t in found.treatments],
+        "cured": [t.cured for t in found.treatments],
+        "new": [t.new for t in found.treatments],
+        "errors": [errors for errors, _ in burdens],
+        "warnings": [warnings for _, warnings in burdens],
+        "probability_before": [chance(t.before) for t in found.treatments],
+        "probability_after": [chance(t.after) for t in found.treatments],
+    }
 
 
 @columns.register

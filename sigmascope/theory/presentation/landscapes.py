@@ -364,12 +364,12 @@ def _curvature_form(bends: Bends) -> dict[str, Any]:
         {**encoded(p), "density": None if p.density is None else distribution(p.density)}
         for p in bends.parts
     ]
-    return {**encoded(bends), "title": MATRICES[bends.kind], "parts": parts}
-
-
-@form.register
-def _surface_form(surface: Surface) -> dict[str, Any]:
-    return encoded(surface)
+    return {
+        "schema": "sigmascope/curvature/1",
+        **encoded(bends),
+        "title": MATRICES[bends.kind],
+        "parts": parts,
+    }
 
 
 @form.register
@@ -380,6 +380,7 @@ def _regions_form(regions: Regions) -> dict[str, Any]:
     classes = found.outputs.argmax(1) if many else (found.outputs[:, 0] > 0).long()
     rounded = lambda each: [[round(v, 6) for v in x.flatten().tolist()] for x in each]
     return {
+        "schema": "sigmascope/regions/1",
         **some(regions, "samples", "at", "half"),
         **some(found, "counts", "by"),
         "activations": list(found.names),

@@ -9,17 +9,18 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
-from sigmascope.records import Check, Verdict
+from sigmascope.records import Check, Shown, Verdict
 from sigmascope.records.encoding import encoded
 from sigmascope.report.console import Part, measured, rendered
 from sigmascope.report.forms import form
 from sigmascope.report.screens import Screen, parts
+from sigmascope.report.several import together
 from sigmascope.report.tables import columns, row_columns
 from sigmascope.theory.bounds import Bound
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+@dataclass(frozen=True, slots=True, repr=False)
+class Checks(Shown):
     """Theorems that were checked on one model.
 
     Attributes:
@@ -34,6 +35,11 @@ def theorems_text(
 ) -> str:
     """The catalogue: name, statement, source, and what the docstring says."""
     return rendered(_list_of_theorems(theorems), colour=colour, width=width)
+
+
+@together.register
+def _together(first: Check, several: tuple[Any, ...]) -> Checks:
+    return Checks(several)
 
 
 @parts.register
