@@ -7,13 +7,13 @@ from typing import Any
 # file under sigmascope/, its line, what is there after the change -> why
 SAME: dict[tuple[str, str, str], str] = {
     (
-        "theory/daneshmand2020/exponents.py",
+        "theory/daneshmand2020/chains.py",
         "SUMMED = 1e-9  # relative error of the probabilities, summed",
         "1.01e-09",
     ): "an allowance for rounding, a hundredth wider: every interval it makes is still true",
     (
         "theory/daneshmand2020/chains.py",
-        "return Estimate.rounded(self.chain.width**1.5 / 2, ulps=2) * _regular(self.chain, -0.5)",
+        "return Estimate.rounded(share * chain.width**1.5, ulps=2) * _regular(chain, -0.5)",
         "3",
     ): "one rounding more is allowed for: every interval it makes is still true",
     (
@@ -22,22 +22,22 @@ SAME: dict[tuple[str, str, str], str] = {
         "2.02",
     ): "an allowance for rounding: 38 units in the last place in the place of 64",
     (
-        "theory/le2022/conserved.py",
+        "theory/le2022/conservation/rates.py",
         "tuple(i for i in measured if i.rate <= i.tolerance),",
         "(i.rate < i.tolerance)",
     ): "a rate of 0 has a tolerance above it; equal numbers would be a coincidence of rounding",
     (
-        "theory/le2022/conserved.py",
+        "theory/le2022/conservation/rates.py",
         "tuple(i for i in measured if not i.rate <= i.tolerance),",
         "(i.rate < i.tolerance)",
     ): "as the line before it",
     (
-        "linalg/batches.py",
+        "linalg/spectra.py",
         "TASK = 2**20  # entries; small matrices of one shape are solved together up to this many",
         "(2 * 20)",
     ): "how many matrices are solved at once, which is a matter of time",
     (
-        "linalg/subspaces.py",
+        "linalg/spectra.py",
         "return torch.where(cos > 0.7, sin.asin(), cos.acos()).cpu()"
         "  # each where it keeps its digits",
         "(cos >= 0.7)",
@@ -48,32 +48,32 @@ SAME: dict[tuple[str, str, str], str] = {
         "5",
     ): "one rounding more is allowed for: every interval it makes is still true",
     (
-        "linalg/lanczos.py",
-        "return 8 * (math.sqrt(n) + k) * self.precision * size",
+        "linalg/krylov/eigenvalues.py",
+        "return 8 * (math.sqrt(n) + k) * self.precision * size + lost",
         "9",
     ): "one rounding in eight more is allowed for: every interval it makes is still true",
     (
-        "linalg/inertia.py",
+        "linalg/spectra.py",
         "rows = (order < 0).numpy().nonzero()[0]  # both rows of a block of size 2 are marked",
         "1",
     ): "LAPACK counts rows from 1: none of its pivots is 0",
     (
-        "probes/affine.py",
+        "theory/piecewise_affine/segments.py",
         "if A.shape[0] * A.shape[1] <= DENSE:",
         "(A.shape[0] * A.shape[1] < DENSE)",
     ): "the same map either way, written out or not: a matter of memory",
     (
-        "probes/layers.py",
+        "probes/execution/layers.py",
         "return 1 if convolves and value.ndim > 2 else value.ndim - 1",
         "1",
     ): "of two dimensions the second is the last",
     (
-        "probes/mixing.py",
+        "probes/jacobian/samples.py",
         "first, second = order[: (count + 1) // 2], order[(count + 1) // 2 :]",
         "0",
     ): "the middle sample may stand in either half",
     (
-        "diagnosis/trainability.py",
+        "diagnosis/trainability/model.py",
         "found = LogisticRegression(C=1.0, max_iter=1000).fit((X - mean) / spread, y)",
         "1001",
     ): "the fit converges in some ten iterations",
