@@ -20,7 +20,7 @@ import cyclopts
 
 import sigmascope
 import sigmascope_experiments
-from sigmascope import diagnosis, quantities, records, theory, watching
+from sigmascope import diagnosis, products, quantities, records, theory, watching
 from sigmascope.cli import COMMANDS, UNDER, app, examples
 from sigmascope.scripts import rules as script_rules
 from sigmascope.theory.le2022.conservation import broken
@@ -273,6 +273,22 @@ KINDS = {
 }
 
 
+def remedies() -> str:
+    """The page on remedies, its table filled from what they declare."""
+    rows = [
+        "| remedy | what it does | does not apply where | meant for | source |",
+        "|---|---|---|---|---|",
+    ]
+    for module in products.modules(products.REMEDIES):
+        for kind in module.REMEDIES:
+            meant = ", ".join(f"`{cured.name}`" for cured in kind.cures)
+            cells = f"`{kind.name}`", kind.says, kind.unless, meant, kind.source
+            rows.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    table = "\n".join(("<!-- remedies -->", *rows, "<!-- end -->"))
+    text = (HERE / "remedies.md").read_text(encoding="utf-8")
+    return re.sub(r"<!-- remedies -->\n.*?<!-- end -->", lambda _: table, text, flags=re.DOTALL)
+
+
 def measurements() -> str:
     """The page on measurements, its tables filled from the table of quantities."""
     page = (HERE / "measurements.md").read_text(encoding="utf-8")
@@ -424,6 +440,7 @@ PAGES = {
     "gallery.md": gallery,
     "peers.md": peers,
     "measurements.md": measurements,
+    "remedies.md": remedies,
     **{
         page: partial(findings_of, page, KINDS)
         for page in ("findings.md", "scan.md", "watching.md", "scripts.md")

@@ -101,6 +101,7 @@ def _every() -> Iterator[Explanation]:
             "remedy of a network",
             ("does", remedy.says),
             ("for", _names(remedy.cures)),
+            ("not where", remedy.unless),
             ("needs", f"a reading of `{remedy.needs}`" if remedy.needs else ""),
             ("try it", f"sigmascope remedy MODEL --apply {remedy.name}"),
             ("source", remedy.source),

@@ -73,6 +73,7 @@ class Remedy(ABC):
             place where it is said; what findings advise is derived from it.
         says: What it does, in one sentence.
         source: Author, year and number.
+        unless: Where it does nothing, in words.
         needs: A quantity without which it does nothing; empty if there is none.
         rebuilds: Whether the new model has other modules than the old one, so that its weights do
             not fit the old code.
@@ -82,6 +83,7 @@ class Remedy(ABC):
     cures: ClassVar[tuple[Kind, ...]]
     says: ClassVar[str]
     source: ClassVar[str]
+    unless: ClassVar[str] = ""
     needs: ClassVar[str] = ""
     rebuilds: ClassVar[bool] = False
 

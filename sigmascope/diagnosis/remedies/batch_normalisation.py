@@ -76,6 +76,7 @@ class BatchNormalisation(Remedy):
         VANISHING_ADJOINTS,
     )
     says: ClassVar[str] = "Normalise the output of each hidden layer over the batch."
+    unless: ClassVar[str] = "a normaliser reads it already; sequences; shared layers"
     source: ClassVar[str] = "Daneshmand et al. 2020, Theorem 2"
     rebuilds: ClassVar[bool] = True
 
@@ -118,6 +119,7 @@ class LayerNormalisation(Remedy):
         LOUD_OUTPUT,
     )
     says: ClassVar[str] = "Normalise the output of each hidden layer over its features."
+    unless: ClassVar[str] = "a normaliser reads it already"
     source: ClassVar[str] = "Ba, Kiros & Hinton 2016, Sec. 3; Wu & He 2018 (one group)"
     rebuilds: ClassVar[bool] = True
 

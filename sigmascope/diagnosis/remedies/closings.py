@@ -159,6 +159,7 @@ class EndInLinear(EndIn):
         SPREAD_TARGETS,
     )
     says: ClassVar[str] = "Leave out the last operation: end in the linear layer."
+    unless: ClassVar[str] = "the model does already, or what it ends in is written in `forward`"
 
 
 @final
@@ -174,6 +175,7 @@ class EndInSigmoid(EndIn):
         SHARED_CLASSES,
     )
     says: ClassVar[str] = "End in a sigmoid."
+    unless: ClassVar[str] = "the model does already, or what it ends in is written in `forward`"
     closing: ClassVar[type[nn.Module] | None] = nn.Sigmoid
 
 
@@ -185,6 +187,9 @@ class EndInSoftmax(EndIn):
     name: ClassVar[str] = "end-in-softmax"
     cures: ClassVar[tuple[Kind, ...]] = (RAW_OUTPUT, UNSUITED_CLOSING)
     says: ClassVar[str] = "End in a softmax over the classes."
+    unless: ClassVar[str] = (
+        "the model does already, or what it ends in is written in `forward`; there is one output"
+    )
     closing: ClassVar[type[nn.Module] | None] = nn.Softmax
 
 
@@ -214,6 +219,7 @@ class StandardiseTargets(Remedy):
     name: ClassVar[str] = "standardise-targets"
     cures: ClassVar[tuple[Kind, ...]] = (UNSCALED_TARGETS, LOUD_OUTPUT)
     says: ClassVar[str] = "Learn targets less their mean, over their spread."
+    unless: ClassVar[str] = "targets are classes, or of another shape; no layer ends the model"
     source: ClassVar[str] = "LeCun et al. 1998, Sec. 4.5"
     needs: ClassVar[str] = q.TARGET_SIZE
     rebuilds: ClassVar[bool] = True

@@ -36,6 +36,7 @@ class LongMemory(Remedy):
         "Draw recurrent weights orthogonal, and open the gates that keep a state for as long as "
         "the sequences are."
     )
+    unless: ClassVar[str] = "no recurrent layer (RNN, LSTM, GRU) is called"
     source: ClassVar[str] = "Saxe et al. 2014; Le et al. 2015; Tallec & Ollivier 2018, Sec. 3"
     needs: ClassVar[str] = q.STEP_FACTOR
 

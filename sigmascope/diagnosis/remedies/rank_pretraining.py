@@ -64,6 +64,7 @@ class RankPretraining(Remedy):
         "Before training, change the initial weights of each layer so that what it passes on uses "
         "as many directions as it can on a batch."
     )
+    unless: ClassVar[str] = "there is no hidden layer with a plain weight"
     source: ClassVar[str] = "Daneshmand et al. 2020, Algorithm 1, as ascent"
 
     steps: int = 25

@@ -25,6 +25,7 @@ class RecentreWeights(Remedy):
     name: ClassVar[str] = "recentre-weights"
     cures: ClassVar[tuple[Kind, ...]] = (ASYMMETRIC_WEIGHTS,)
     says: ClassVar[str] = "Subtract from every weight matrix the mean of its entries."
+    unless: ClassVar[str] = "no mean shift exceeds 2"
     source: ClassVar[str] = "Daneshmand et al. 2020, Definition 1 and Sec. 5"
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
@@ -62,6 +63,7 @@ class Reinitialise(Remedy):
     says: ClassVar[str] = (
         "Draw the weights again from a law that keeps the size of signals and derivatives."
     )
+    unless: ClassVar[str] = "there is no plain weight"
     source: ClassVar[str] = "He et al. 2015, Sec. 2.2; Saxe et al. 2014"
 
     scheme: Scheme = "orthogonal"

@@ -68,6 +68,7 @@ class SkipConnections(Remedy):
         ILL_CONDITIONED_LAYER,
     )
     says: ClassVar[str] = "Add a scaled skip connection around every block that keeps its shape."
+    unless: ClassVar[str] = "there are residual branches already; no block keeps its shape"
     source: ClassVar[str] = "He et al. 2016b, Sec. 2; Riedi et al. 2022, Theorem 22"
     rebuilds: ClassVar[bool] = True
 
@@ -108,6 +109,7 @@ class ZeroBranches(Remedy):
         LOUD_OUTPUT,
     )
     says: ClassVar[str] = "Set the last weight of every residual branch to zero."
+    unless: ClassVar[str] = "there is no branch, or none ends in a weight"
     source: ClassVar[str] = "Goyal et al. 2017, Sec. 5.1; Zhang et al. 2019"
     needs: ClassVar[str] = q.BRANCH_STRENGTH
 
@@ -214,6 +216,7 @@ class RescaleResidual(Remedy):
         EXPLODING_ADJOINTS,
     )
     says: ClassVar[str] = "Scale every residual branch by one over the root of their number."
+    unless: ClassVar[str] = "there is no branch, or none ends in a weight"
     source: ClassVar[str] = "Daneshmand et al. 2020, Lemma 3, for small gamma"
     needs: ClassVar[str] = q.BRANCH_STRENGTH
 

@@ -78,6 +78,7 @@ class UnitScale(Remedy):
     says: ClassVar[str] = (
         "Draw orthogonal weights and scale each layer so that its outputs vary by one."
     )
+    unless: ClassVar[str] = "there is no plain weight"
     source: ClassVar[str] = "Mishkin & Matas 2016, Algorithm 1; Saxe et al. 2014"
 
     generator: torch.Generator | None = field(default=None, repr=False)
@@ -117,6 +118,7 @@ class QuietOutput(Remedy):
     name: ClassVar[str] = "quiet-output"
     cures: ClassVar[tuple[Kind, ...]] = (LOUD_OUTPUT,)
     says: ClassVar[str] = "Scale the last layer down so that the first outputs hardly differ."
+    unless: ClassVar[str] = "the outputs vary by less than 0.1"
     source: ClassVar[str] = "Zhang et al. 2019, Sec. 2 (zero-initialised classification layer)"
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
@@ -172,6 +174,7 @@ class StandardiseInputs(Remedy):
         LOUD_OUTPUT,
     )
     says: ClassVar[str] = "Standardise what the first layer reads."
+    unless: ClassVar[str] = "inputs are of unit scale; the first layer reads tokens"
     source: ClassVar[str] = "LeCun et al. 1998, Sec. 4.3"
     rebuilds: ClassVar[bool] = True
 

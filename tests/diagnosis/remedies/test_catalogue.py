@@ -1,5 +1,7 @@
 """Each remedy cures what it claims and leaves the given model alone; all are found by name."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from sigmascope.diagnosis.remedies import REMEDIES, RankPretraining
 from sigmascope.diagnosis.remedies.catalogue import informed
 from tests.diagnosis.remedies.networks import network, treated
 
+ROOT = Path(__file__).parents[3]
 CURES = {
     "standardise-inputs": {"shift": 100.0, "depth": 3},
     "unit-scale": {},
@@ -120,3 +123,10 @@ def test_a_remedy_that_is_named_gets_the_targets_of_the_task():
     ((one,), declined) = diagnosis.trial(model, x, remedies=[named], **task)
     assert one.remedy.name == "standardise-targets"
     assert declined == {}
+
+
+@pytest.mark.parametrize("kind", REMEDIES, ids=lambda kind: kind.name)
+def test_each_says_where_it_does_nothing_and_is_on_its_page(kind):
+    assert kind.unless
+    page = (ROOT / "docs/remedies.md").read_text("utf-8")
+    assert f"| `{kind.name}` | {kind.says} | {kind.unless} |" in page
