@@ -11,7 +11,7 @@ import pkgutil
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,8 @@ def theorems() -> str:
     """Every theorem of the catalogue by paper and question, with an index at the top."""
     known = {theorem.name: theorem for theorem in theory.THEOREMS}
     papers = tomllib.loads((HERE / "theorems.toml").read_text(encoding="utf-8"))["paper"]
+    if untold := [*_untold(known, papers)]:
+        raise ValueError(f"Every theorem must be told of, but {'; '.join(untold)}.")
     index, sections = [], []
     for paper in papers:
         index.append(f"\n**{paper['title']}**\n\n| theorem | in one line | source |\n|---|---|---|")
@@ -99,6 +101,20 @@ def theorems() -> str:
                 index.append(_in_one_line(known[name], told, paper["authors"]))
                 sections.append(_theorem(known[name], told, paper["page"]))
     return "\n".join((NOTE, THEOREMS, *index, "", *sections, THEOREMS_NEXT))
+
+
+def _untold(known: Collection[str], papers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What is missing of theorems in `theorems.toml`, and on the pages of their papers."""
+    told = {name: p["page"] for p in papers for q in p["question"] for name in q["theorems"]}
+    for name in sorted({*known, *told}):
+        if name not in told:
+            yield f"`{name}` has no entry in docs/theorems.toml"
+        elif name not in known:
+            yield f"`{name}` of docs/theorems.toml is none of `theory.THEOREMS`"
+        else:
+            page = HERE / f"theory/{told[name]}.md"
+            if f"](../theorems.md#{name})" not in page.read_text(encoding="utf-8"):
+                yield f"docs/theory/{page.name} has no link to theorems.md#{name}"
 
 
 def _whether_it_holds(paper: Mapping[str, Any]) -> str:

@@ -7,7 +7,6 @@ result looks. A module is imported when it is first asked for, so that what nobo
 loaded. To add a thing is to write its module and one line here.
 """
 
-from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -52,6 +51,6 @@ SHOWS = "sigmascope.report"  # what results ask to be shown
 
 
 @cache
-def modules(names: Iterable[str]) -> tuple[ModuleType, ...]:
+def modules(names: tuple[str, ...]) -> tuple[ModuleType, ...]:
     """The modules of one of these lists, imported."""
     return tuple(import_module(name) for name in names)

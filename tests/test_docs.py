@@ -7,6 +7,7 @@ import inspect
 import re
 import shutil
 import subprocess
+import tomllib
 import typing
 import warnings
 from operator import attrgetter
@@ -27,6 +28,19 @@ everything = "\n".join(p.read_text(encoding="utf-8") for p in DOCS.glob("*.md"))
 PAPERS = sorted((DOCS / "theory").glob("*.md"))  # what they print: tests/test_theory_pages.py
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))  # the rest of them: tests/test_tutorials.py
 SHOWN = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
+
+
+def test_a_theorem_that_no_page_tells_of_is_named():
+    papers = tomllib.loads((DOCS / "theorems.toml").read_text("utf-8"))["paper"]
+    known = [theorem.name for theorem in theory.THEOREMS]
+    assert not [*generate._untold(known, papers)]
+    (first, *_) = generate._untold([*known, "a-new-one"], papers)
+    assert first == "`a-new-one` has no entry in docs/theorems.toml"
+    papers[0]["question"][0]["theorems"]["a-new-one"] = {}
+    (first, *_) = generate._untold([*known, "a-new-one"], papers)
+    assert first == "docs/theory/daneshmand2020.md has no link to theorems.md#a-new-one"
+    (first, *_) = generate._untold(known, papers)
+    assert first.startswith("`a-new-one` of docs/theorems.toml is none of")
 
 
 def test_generated_pages_are_not_stale():

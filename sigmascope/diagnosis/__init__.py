@@ -13,7 +13,7 @@ from sigmascope.diagnosis import (
 )
 from sigmascope.diagnosis.diagnoses import Diagnosis, diagnose
 from sigmascope.diagnosis.engine import judge
-from sigmascope.diagnosis.learning_rates import layer_rates
+from sigmascope.diagnosis.layer_rates import layer_rates
 from sigmascope.diagnosis.programs import Program
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.diagnosis.treatments import (

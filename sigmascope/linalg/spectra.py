@@ -415,7 +415,7 @@ def spectrum(
 
     Source:
         Golub & Kahan 1965 for both the exact and the free route; intervals by Weyl 1912, Cauchy
-        interlacing, and Kuczyński & Woźniakowski 1992, Theorem 4.2 (see `krylov.py`).
+        interlacing, and Kuczyński & Woźniakowski 1992, Theorem 4.2 (see `krylov`).
 
     Example:
         >>> spectrum(torch.diag(torch.tensor([3.0, -4.0]))).sigma.round(decimals=6)

@@ -136,6 +136,10 @@ GATES = {"LSTM": "ifgo", "GRU": "rzn", "LSTMCell": "ifgo", "GRUCell": "rzn"}
 OPERATOR_WORK = 4e9  # flops that a convolution's operator spectrum may cost before it is declined
 
 
+# ------------------------------------------------------------------------------
+# Every weight of a model as a matrix.
+
+
 @dataclass(frozen=True, slots=True)
 class Weight:
     """One weight as a matrix.

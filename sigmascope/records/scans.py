@@ -9,10 +9,6 @@ from sigmascope.records.results import Reading, Shown, SiteSpectrum, Skipped
 
 __all__ = ["Effort", "Matrix", "Scan", "ScanPlan"]
 
-# ------------------------------------------------------------------------------
-# What a scan of a checkpoint yields: its matrices, and numbers of each.
-
-
 Effort = Literal["full", "leading"]
 
 

@@ -210,7 +210,3 @@ def _size(outlier: Outlier) -> float:
 
 def _others(rest: Sequence[Outlier]) -> tuple[str, ...]:
     return tuple(q.quantity(each.reading.quantity).name for each in rest)
-
-
-# ------------------------------------------------------------------------------
-# Scans as strict JSON.

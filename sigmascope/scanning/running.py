@@ -368,7 +368,7 @@ def scan(
         spectra: Whether singular values are kept.
         memory: Bytes that a process may take; what needs more is left out by name.
         workers: Processes that `mapper` has, for the time that is expected.
-        mapper: What shares the work out: `map`, `integrations.processes.Processes`, or
+        mapper: What shares the work out: `map`, `integrations.processes.WorkerProcesses`, or
             `integrations.ray.RayMap`. Results are the same with all of them.
         seed: Of everything that is drawn.
         told: Called with each result as it comes, with those of the run file first.

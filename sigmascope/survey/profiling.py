@@ -102,6 +102,10 @@ def _shortened(t: Tensor, count: int, most: int) -> Tensor:
 Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
 
 
+# ------------------------------------------------------------------------------
+# All views of a model in one pass.
+
+
 @cache
 def profile_views() -> Mapping[View, ProfileView]:
     """Every view that there is, by name."""
@@ -130,8 +134,8 @@ def profile(
         targets: What `loss` compares the output with.
         loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped. What a
             module keeps in itself is as it was afterwards.
-        views: Which of `"representations"`, `"weights"`, `"features"`, `"gradients"`, `"setup"`,
-            and on request `"balances"`, `"bottleneck"` and `"conditioning"`.
+        views: Which of `quantities.View`, or of `quantities.EVERY`; the usual ones, `ALL`, if not
+            given. The others are read on request, for they cost more.
         outputs: How many columns of the output to differentiate, or which; as many random mixtures
             of all where there are more. 16 if not given, or 8 mixtures, with wider intervals, where
             a sample has more than 65536 outputs, as vocabularies give.

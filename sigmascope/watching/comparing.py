@@ -344,7 +344,7 @@ def part(first: Run, second: Run) -> Parting:
 
     A difference leaves what the runs' own step-to-step variation explains where its mean over the
     last readings (16 at most) is more standard errors from zero than chance allows at any step of
-    any trajectory, as `variations` has it. Where intervals of two readings overlap they do not
+    any trajectory, as `limit` has it. Where intervals of two readings overlap they do not
     differ; quantities of many decades are compared by their logarithms. What the watch reads of
     itself is left out.
 

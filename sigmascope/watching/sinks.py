@@ -70,6 +70,10 @@ MEANS = "mean of steps"  # form of losses over blocks of steps that all runs hav
 OVER = "-over"  # behind the name of an alarm: it has ended
 
 
+# ------------------------------------------------------------------------------
+# One look at training, and where looks go.
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """What was read at one step of training, and which alarms began or ended there.

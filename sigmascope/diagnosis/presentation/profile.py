@@ -173,10 +173,6 @@ def _sizes(profile: Profile) -> dict[str, int]:
 
 
 # ------------------------------------------------------------------------------
-# Theorems and their checks.
-
-
-# ------------------------------------------------------------------------------
 # What stands at the end of a report: theorems, contradictions, what was not measured.
 
 

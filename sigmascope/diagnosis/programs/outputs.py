@@ -360,11 +360,3 @@ def joint_in(model: nn.Module) -> Joint | None:
     """What joins the outputs of a model while it is measured; None where nothing does."""
     hooks = (h for m in model.modules() for h in m._forward_hooks.values())
     return next((h for h in hooks if isinstance(h, Joint) and h.active), None)
-
-
-def without_joints(model: nn.Module) -> nn.Module:
-    """The same model without the hooks that joined its outputs while it was measured."""
-    for module in model.modules():
-        for key in [k for k, h in module._forward_hooks.items() if isinstance(h, Joint)]:
-            del module._forward_hooks[key]
-    return model

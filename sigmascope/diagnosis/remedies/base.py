@@ -60,6 +60,10 @@ Batches = Batch | Iterable[Any]
 MOST = 8  # batches that are taken of a loader
 
 
+# ------------------------------------------------------------------------------
+# What a remedy is, and what remedies share.
+
+
 class Inapplicable(Refusal):
     """A remedy that does nothing for this model, and why."""
 

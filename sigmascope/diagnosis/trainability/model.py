@@ -65,6 +65,10 @@ MODEL, FITTING = "(model)", q.PROBABILITY_OF_FITTING
 FLOOR = 0.005  # from 0 and 1: what a few hundred networks can tell
 
 
+# ------------------------------------------------------------------------------
+# The probability, fitted and foretold.
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class TrainabilityModel(Kept):

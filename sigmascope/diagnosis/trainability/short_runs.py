@@ -100,7 +100,7 @@ class Probing:
     """A probe that can go on; the arguments are those of `probe`.
 
     Copies take turns. Of a small model all stay in memory; of a larger one that whose turn it is,
-    and the others wait in temporary files (`parked`), so that at most the copy's weights, their
+    and the others wait in temporary files (`Parking`), so that at most the copy's weights, their
     gradients, the one or two moments of the optimizer and what holds the model still (`still`) are
     there beside the model: five times the bytes of its parameters. Nothing is computed twice, and
     every reading has the bits that it would have if all were there at once.

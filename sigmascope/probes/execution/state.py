@@ -1,4 +1,4 @@
-"""Settings of the whole process that a forward pass may change."""
+"""Running a model so that nothing of it, nor of the process, is changed."""
 
 import copy
 import io
@@ -769,8 +769,8 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
     Inside the block every module is in evaluation mode, except batch normalisers found in training
     mode, which go on using the statistics of the batch. Afterwards everything a forward pass can
     reach is as it was, bit for bit and also after an error or Ctrl-C: modules, their modes, hooks
-    and attributes, what those hold (see `reachable_state`), parameters and buffers with what is in
-    them (`tensor_state`) and their gradients, random states of torch, NumPy and Python, and
+    and attributes, what those hold (see `Reach`), parameters and buffers with what is in
+    them (`Keepsake`) and their gradients, random states of torch, NumPy and Python, and
     settings of the process (`settings`). Measurements in several threads take turns here.
 
     Args:

@@ -135,7 +135,7 @@ def linear_pairs(model: nn.Module, batch: Batch, calls: Sequence[Call]) -> tuple
     are factors by design, and tensors that were transposed in between are left out.
 
     On a batch on which no unit is off, a ReLU leaves every number as it is. So a pair counts only
-    if it is one with planted numbers of both signs too (see `planted_numbers`).
+    if it is one with planted numbers of both signs too (see `planted`).
 
     Args:
         model: Which somebody holds still.
@@ -398,7 +398,7 @@ def stack_of(
     """The stack that a model is; or why it is none.
 
     Args:
-        model: Which somebody holds still; it is run again, as `planted_numbers` says.
+        model: Which somebody holds still; it is run again, as `planted` says.
         calls: Of its layers, one after the other; what each reads is compared with the activation
             of what the one before wrote.
         batch: What the model was run on.

@@ -137,6 +137,10 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 MARK = Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n")
 
 
+# ------------------------------------------------------------------------------
+# A page in one file: its words, data and scripts, and nothing from outside.
+
+
 def write_page(
     path: str | os.PathLike[str],
     *,
@@ -159,7 +163,7 @@ def write_page(
         scripts: Assets that are joined into one script, in this order.
         styles: Assets that say what it looks like, in this order.
         plots: Whether plotly is there, packed to 2 MB; the template has a place for it then, and
-            `plots.js` unpacks it.
+            `landscape.js` unpacks it.
 
     Raises:
         Refusal: If there is no folder for it, something that is not such a page is there, or the

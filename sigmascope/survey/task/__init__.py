@@ -1,7 +1,7 @@
 """What outputs, targets and a loss ask of one another, from first principles."""
 
 from sigmascope.survey.task.fits import TaskFit, fit_of, least_losses
-from sigmascope.survey.task.losses import (
+from sigmascope.survey.task.loss_recognition import (
     UNBOUNDED,
     Coupling,
     Kind,

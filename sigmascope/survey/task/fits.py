@@ -13,7 +13,7 @@ from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import IGNORED, Loss, tensors
 from sigmascope.probes.structure import Tail
-from sigmascope.survey.task.losses import (
+from sigmascope.survey.task.loss_recognition import (
     UNBOUNDED,
     Labels,
     Needs,

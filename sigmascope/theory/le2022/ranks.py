@@ -86,6 +86,10 @@ EPS = 2.0**-52
 SHARP, PRINTED = 2, 8  # what a residual block costs, in Lemma 11 as it is sharp and as printed
 
 
+# ------------------------------------------------------------------------------
+# How near to rank one the layers before the last are.
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class InnerLayer:

@@ -93,6 +93,10 @@ def _root(x: float) -> float:
     return math.sqrt(x) if x > 0 else 0.0
 
 
+# ------------------------------------------------------------------------------
+# The theorems, of facts about weights.
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """The facts: how large the weights are, and the singular values of what they make.

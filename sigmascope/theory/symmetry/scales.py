@@ -1,4 +1,4 @@
-"""A learnable parameter as a grid of rows and columns, each of which may be rescaled."""
+"""Which rescalings of units a network does not notice: unknowns, equations, and their solution."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """One run of a model, with the rule of every operation applied as it happens.
 
 The idea: beside the numbers of a run go labels, one for each number, that say which unit's scale
-multiplies it (`scaled_tensors`); an operation is known by what it does to labels (`op_rules`) and
-which equations it imposes on them (`scale_equations`). The invariant: an operation without a rule
+multiplies it (`scales`); an operation is known by what it does to labels (`operations`) and
+which equations it imposes on them (`scales`). The invariant: an operation without a rule
 lets nothing that it reads be rescaled, so that a gap loses an invariant and never claims one.
 
 Source: Le & Jegelka 2022, Sec. 4, for dense layers; the rules for all else are derived by hand.
@@ -210,6 +210,10 @@ WORDS = {
     "mkldnn_rnn_layer": "a fused recurrent layer",
     "lstm": "a fused recurrent layer",
 }
+
+
+# ------------------------------------------------------------------------------
+# The run itself.
 
 
 class SymbolicTrace(DispatchMode):

@@ -72,6 +72,10 @@ RELATIVE = 0.1  # of a Jacobian's singular value, beside its largest
 POINTS = 64  # samples whose Jacobian is read
 
 
+# ------------------------------------------------------------------------------
+# What the view reads of a model.
+
+
 def bottleneck_items(subject: Subject) -> Iterator[Item]:
     """Ranks of weights, representations and Jacobians, and what the norm leaves unexplained."""
     yield from _weights(subject)

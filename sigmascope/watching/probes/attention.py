@@ -138,6 +138,10 @@ ENTROPIES: Mapping[Any, Callable[..., Tensor | None]] = MappingProxyType(
 SILENT = 3  # turns without any attention: there is none
 
 
+# ------------------------------------------------------------------------------
+# The probe that listens to a model for them.
+
+
 class Attention(Probe):
     """Entropy of attention, over that of equal attention to all keys in sight.
 

@@ -67,6 +67,10 @@ PRODUCTS = 3  # a turn
 FLOOR = 1e-30
 
 
+# ------------------------------------------------------------------------------
+# The probe of sharpness.
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeBatch:
     """What is measured on, besides the training batches.

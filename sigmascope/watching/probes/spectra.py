@@ -139,6 +139,10 @@ FEWEST = 8  # of the smaller side, for a bulk
 SIGNS = 1 << 20  # entries of a matrix whose noise edge is looked for, at most
 
 
+# ------------------------------------------------------------------------------
+# The probe of weights.
+
+
 class WeightSpectra(Probe):
     """Norms, ranks and noise edge of one trained weight.
 

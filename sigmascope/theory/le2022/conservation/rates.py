@@ -61,7 +61,7 @@ class TrialGradient:
 
         Args:
             subject: With its targets and loss.
-            pull: As for `theory.symmetry.trial_gradients`.
+            pull: As for `probes.trial_gradients`.
             nudged: How many runs with changed parameters.
         """
         parameters = {n: p for n, p in subject.model.named_parameters() if p.requires_grad}

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from sigmascope.survey.task import constant_loss, free_starts, labels_of, least_loss, room_of
-from sigmascope.survey.task.losses import _constants
+from sigmascope.survey.task.loss_recognition import _constants
 
 N, K = 60, 3
 G = torch.Generator().manual_seed(0)

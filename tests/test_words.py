@@ -1,0 +1,72 @@
+"""What docstrings, comments and pages name is there, and headers have something under them."""
+
+import importlib
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = [
+    file
+    for room in ("sigmascope", "sigmascope_experiments", "benchmarks", "tests", "docs")
+    for file in sorted((ROOT / room).rglob("*"))
+    if file.suffix in (".py", ".md", ".toml") and "_build" not in file.parts
+]
+ROOMS = sorted(p.parent.name for p in (ROOT / "sigmascope").glob("*/__init__.py"))
+NAMES = re.compile(rf"`(?:ss\.|sigmascope\.)?((?:{'|'.join(ROOMS)})(?:\.\w+)+)[`(]")
+RULE = re.compile(r"# -{20,}$")
+
+
+def is_there(name):
+    """Whether a dotted name is a module, or something in one, fields of classes included."""
+    words = name.split(".")
+    for k in range(len(words), -1, -1):
+        try:
+            found = importlib.import_module(".".join(("sigmascope", *words[:k])))
+        except ImportError:
+            continue
+        for word in words[k:]:
+            if word in getattr(found, "__annotations__", ()):
+                return True
+            if not hasattr(found, word):
+                return False
+            found = getattr(found, word)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_what_a_file_names_of_the_package_is_there(file):
+    names = {n for n in NAMES.findall(file.read_text("utf-8")) if not n.endswith((".py", ".md", ".toml"))}
+    assert not sorted(n for n in names if not is_there(n))
+
+
+def test_what_is_not_there_is_noticed():
+    assert is_there("linalg.spectral_norm")
+    assert is_there("records.Profile.readings")
+    assert not is_there("linalg.spectral_nrom")
+    assert not is_there("probes.execution.reaches")
+
+
+def empty_headers(text):
+    """The words of headers with another header, or the end, right under them."""
+    lines = [line.strip() for line in text.split("\n")]
+    heads = [k for k, line in enumerate(lines) if RULE.match(line)]
+    for head, following in pairwise((*heads, len(lines))):
+        if all(not line or line.startswith("#") for line in lines[head:following]):
+            yield lines[head + 1]
+
+
+@pytest.mark.parametrize(
+    "file", [f for f in FILES if f.suffix == ".py"], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_every_header_has_something_under_it(file):
+    assert not [*empty_headers(file.read_text("utf-8"))]
+
+
+def test_an_empty_header_is_noticed():
+    rule = "# " + "-" * 78
+    assert [*empty_headers(f"{rule}\n# One.\n\n\n{rule}\n# Two.\n\nx = 1\n")] == ["# One."]
+    assert [*empty_headers(f"x = 1\n\n{rule}\n# Last.\n")] == ["# Last."]
