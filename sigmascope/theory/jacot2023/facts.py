@@ -1,8 +1,8 @@
 """A stack at one of the samples, as the theorems of this paper need it.
 
 Everything is computed from float64 copies of the weights, and carries what rounding did to it: the
-Jacobian through a running error bound (`probes.structure.operations.Errors`), its singular values by
-Weyl 1912, what is computed from them by the arithmetic of estimates. The theorems hold for any
+Jacobian through a running error bound (`probes.structure.operations.Errors`), its singular values
+by Weyl 1912, what is computed from them by the arithmetic of estimates. The theorems hold for any
 number k of the largest singular values, so that only those are counted that rounding cannot have
 made.
 """
