@@ -30,15 +30,15 @@ optimizer = torch.optim.Adam([*encoder.parameters(), *projector.parameters()], l
 
 
 def nt_xent(a, b):
-    a, b = F.normalize(a, dim=0), F.normalize(b, dim=0)
+    a, b = F.normalize(a, dim=1), F.normalize(b, dim=1)
     logits = a @ b.t() / TEMPERATURE
     target = torch.arange(len(a))
     return (F.cross_entropy(logits, target) + F.cross_entropy(logits.t(), target)) / 2
 
 
 for step in range(STEPS):
-    x = base[torch.randint(0, len(base), (BATCH,))]
-    loss = nt_xent(projector(encoder(augment(x))), projector(encoder(augment(x))))
+    first, second = (augment(base[torch.randint(0, len(base), (BATCH,))]) for _ in range(2))
+    loss = nt_xent(projector(encoder(first)), projector(encoder(second)))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -37,8 +37,9 @@ def nt_xent(a, b):
 
 
 for step in range(STEPS):
-    x = base[torch.randint(0, len(base), (BATCH,))]
-    loss = nt_xent(projector(encoder(augment(x))), projector(encoder(augment(x))))
+    picked = torch.randint(0, len(base), (BATCH,))
+    first, second = (augment(base[picked]) for _ in range(2))
+    loss = nt_xent(projector(encoder(first)), projector(encoder(second)))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

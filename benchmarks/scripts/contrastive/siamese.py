@@ -38,7 +38,7 @@ def main():
     random.seed(40)
     np.random.seed(40)
     d = load_digits()
-    x = torch.tensor(d.images / 16, dtype=torch.float32).unsqueeze(1) + 0.35 * torch.randn(1797, 1, 8, 8)
+    x = torch.tensor(d.images / 16, dtype=torch.float32).unsqueeze(1) + 0.1 * torch.randn(1797, 1, 8, 8)
     y = torch.tensor(d.target)
     p = torch.randperm(1797)
     x, y = x[p], y[p]
