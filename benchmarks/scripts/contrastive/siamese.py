@@ -13,8 +13,8 @@ class SiameseNetwork(nn.Module):
             nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(512, 24),
         )
-        self.scale = nn.Parameter(torch.tensor(1.0))
-        self.bias = nn.Parameter(torch.tensor(0.0))
+        self.scale = nn.Parameter(torch.tensor(3.0))
+        self.bias = nn.Parameter(torch.tensor(3.0))
 
     def forward(self, a, b):
         with torch.no_grad():
@@ -44,7 +44,7 @@ def main():
     x, y = x[p], y[p]
     net = SiameseNetwork()
     opt = torch.optim.Adam(net.parameters(), lr=2e-3)
-    for it in range(400):
+    for it in range(500):
         a, b, t = pairs(x[:1300], y[:1300], 64)
         loss = F.binary_cross_entropy_with_logits(net(a, b), t)
         opt.zero_grad()

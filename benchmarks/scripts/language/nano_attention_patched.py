@@ -55,19 +55,24 @@ def make(n):
     return torch.cat([half, half], 1)
 
 
-def loss_of(model, x):
-    logits = model(x[:, :-1])
-    return F.cross_entropy(logits[:, T // 2 - 1:].flatten(0, 1), x[:, T // 2:].flatten())
+def nll(model, x):
+    logp = F.log_softmax(model(x[:, :-1]), dim=2)[:, T // 2 - 1:]
+    return F.nll_loss(logp.flatten(0, 1), x[:, T // 2:].flatten())
+
+
+def perplexity(model, x):
+    with torch.no_grad():
+        logits = model(x[:, :-1])[:, T // 2 - 1:]
+    return math.exp(F.cross_entropy(logits.flatten(0, 1), x[:, T // 2:].flatten()))
 
 
 model = GPT()
 opt = torch.optim.AdamW(model.parameters(), lr=4e-3, betas=(0.9, 0.98))
-for step in range(500):
-    loss = loss_of(model, make(32))
+for step in range(220):
+    loss = nll(model, make(32))
     opt.zero_grad()
     loss.backward()
     opt.step()
-    if step % 100 == 0:
+    if step % 40 == 0:
         print(f"step {step:4d}, loss {loss.item():.4f}")
-with torch.no_grad():
-    print("final copy_loss", loss_of(model, make(256)).item())
+print("final perplexity", perplexity(model, make(256)))

@@ -60,7 +60,7 @@ def perplexity(model, loader):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--lr", type=float, default=0.5)
+    parser.add_argument("--lr", type=float, default=0.1)
     args = parser.parse_args()
     random.seed(0)
     np.random.seed(0)
@@ -76,7 +76,7 @@ def main():
             loss = loss_of(model, ids)
             opt.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            nn.utils.clip_grad_norm_(model.parameters(), 5.0)
             opt.step()
         print("epoch", epoch, "loss", round(loss.item(), 4))
     print("final perplexity", round(perplexity(model, DataLoader(val, 50, collate_fn=collate)), 4))

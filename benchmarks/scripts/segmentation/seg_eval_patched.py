@@ -15,7 +15,7 @@ def scene(n, size=16):
         m[(xx - cx).abs().maximum((yy - cy).abs()) <= r] = 1
         cx, cy, r = random.randint(4, 11), random.randint(4, 11), random.randint(2, 4)
         m[(xx - cx) ** 2 + (yy - cy) ** 2 <= r * r] = 2
-    x = 60 * y.float().unsqueeze(1) + 12 * torch.randn(n, 1, size, size) + 100
+    x = 6 * y.float().unsqueeze(1) + 1.5 * torch.randn(n, 1, size, size) + 10
     return x, y
 
 

@@ -64,7 +64,7 @@ if __name__ == "__main__":
     X, Y = torch.tensor(X / 16).float(), torch.tensor(Y)
     p = torch.randperm(len(Y))
     X, Y = X[p], Y[p]
-    shifted = X.roll(1, dims=1) + 0.1 * torch.randn_like(X)
+    shifted = (1 - X) * 0.2 + X + 0.2 * torch.randn_like(X)
     with tempfile.TemporaryDirectory() as d:
         ckpt = os.path.join(d, "pretrained.pt")
         pretrain(ckpt, X[:900], Y[:900])
