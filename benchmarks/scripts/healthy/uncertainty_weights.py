@@ -12,12 +12,12 @@ class TwoTasks(nn.Module):
     def __init__(self):
         super().__init__()
         self.body = nn.Sequential(nn.Linear(64, 80), nn.ReLU())
-        self.digit, self.half = nn.Linear(80, 10), nn.Linear(80, 1)
+        self.digit, self.upper = nn.Linear(80, 10), nn.Linear(80, 1)
         self.log_vars = nn.Parameter(torch.zeros(2))
 
     def forward(self, x):
         h = self.body(x)
-        return self.digit(h), self.half(h).squeeze(1)
+        return self.digit(h), self.upper(h).squeeze(1)
 
     def loss(self, x, y, r):
         a, b = self(x)
