@@ -1,10 +1,13 @@
 """Profiles in, findings and remedies out."""
 
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from sigmascope.diagnosis import (
     checkpoints,
     compression,
     cures,
-    presentation,
     programs,
     ranking,
     remedies,
@@ -23,6 +26,9 @@ from sigmascope.diagnosis.treatments import (
     treat,
     trial,
 )
+
+if TYPE_CHECKING:
+    from sigmascope.diagnosis import presentation
 
 __all__ = [
     "Diagnosis",
@@ -46,3 +52,10 @@ __all__ = [
     "treat",
     "trial",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """How results look is loaded when one is shown, and not by whoever measures."""
+    if name == "presentation":
+        return import_module("sigmascope.diagnosis.presentation")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -629,7 +629,11 @@ class Kind:
 
 Measured = TypeVar("Measured")
 # what a rule may read besides a view
-SPEAKS = {"task": "outputs, targets and loss", "training": "how the program trains"}
+SPEAKS = {
+    "task": "outputs, targets and loss",
+    "training": "how the program trains",
+    "script": "what a training script does, as it runs",
+}
 
 
 class Rule(Generic[Measured]):

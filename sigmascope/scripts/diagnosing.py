@@ -25,8 +25,8 @@ from sigmascope.scripts.interventions import (
     HoldRate,
     Intervention,
     NoDecay,
-    Rate,
-    Standardised,
+    ScaledRate,
+    StandardisedInputs,
 )
 from sigmascope.scripts.patches import diffs_of
 from sigmascope.scripts.rules import CURES, FEW, KINDS, found_in
@@ -42,21 +42,21 @@ HALF = 0.5  # of what a cured run comes to
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 # what is tried where a script does not come far and nothing says why
 GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
-    (RATE_TOO_HIGH, lambda: Rate(factor=0.1)),
-    (RATE_TOO_LOW, lambda: Rate(factor=10.0)),
-    (RATE_TOO_HIGH, lambda: Rate(factor=0.01)),
-    (RATE_TOO_LOW, lambda: Rate(factor=100.0)),
-    (UNSCALED_INPUTS, Standardised),
+    (RATE_TOO_HIGH, lambda: ScaledRate(factor=0.1)),
+    (RATE_TOO_LOW, lambda: ScaledRate(factor=10.0)),
+    (RATE_TOO_HIGH, lambda: ScaledRate(factor=0.01)),
+    (RATE_TOO_LOW, lambda: ScaledRate(factor=100.0)),
+    (UNSCALED_INPUTS, StandardisedInputs),
 )
 BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType(
     {
         **{kind.name: (cure,) for kind, cure in CURES.items()},
-        RATE_TOO_HIGH.name: (lambda: Rate(factor=0.1), lambda: Rate(factor=0.01)),
-        RATE_TOO_LOW.name: (lambda: Rate(factor=10.0), lambda: Rate(factor=100.0)),
+        RATE_TOO_HIGH.name: (lambda: ScaledRate(factor=0.1), lambda: ScaledRate(factor=0.01)),
+        RATE_TOO_LOW.name: (lambda: ScaledRate(factor=10.0), lambda: ScaledRate(factor=100.0)),
         STRONG_WEIGHT_DECAY.name: (NoDecay,),
         STRONG_WEIGHT_DECAY.name: (NoDecay,),
-        UNSCALED_INPUTS.name: (Standardised,),
-        OFFSET_INPUTS.name: (Standardised,),
+        UNSCALED_INPUTS.name: (StandardisedInputs,),
+        OFFSET_INPUTS.name: (StandardisedInputs,),
     }
 )
 Progress = Callable[[str, int, int], None]

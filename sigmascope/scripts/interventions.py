@@ -99,7 +99,7 @@ class TrainingMode(Intervention):
 
 
 @dataclass
-class Rate(Intervention):
+class ScaledRate(Intervention):
     """The learning rate, times a factor."""
 
     factor: float = 1.0
@@ -180,7 +180,7 @@ class Shuffled(Intervention):
 
 
 @dataclass
-class Standardised(Intervention):
+class StandardisedInputs(Intervention):
     """Inputs of the first call decide shift and scale of all."""
 
     name: str = "standardised-inputs"

@@ -38,11 +38,11 @@ from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.seen import (
     BatchSeen,
     Called,
+    Line,
     Loaded,
     LoaderSeen,
     LossSeen,
     OptimizerSeen,
-    Place,
     ScriptRun,
 )
 
@@ -93,7 +93,7 @@ class _Gradient:
     left: tuple[weakref.ref[Tensor], int] | None = None  # by the last step, with its version
     old: weakref.ref[Tensor] | None = None  # what was not emptied since
     given: bool = False  # whether a backward pass gave to it since the last step
-    by: Place | None = None  # where the last one did
+    by: Line | None = None  # where the last one did
     gave: tuple[weakref.ref[Tensor], int] | None = None  # what it left, with its version
 
     stepped: tuple[int, int] | None = None  # the parameter's version and place, by the last step
@@ -124,7 +124,7 @@ class _Gradient:
         elif self.old is not None and not self.is_old():
             self.old = None
 
-    def take(self, where: Place | None) -> None:
+    def take(self, where: Line | None) -> None:
         """A backward pass has given to it."""
         grad = self.now
         self.given, self.by = True, where
@@ -138,7 +138,7 @@ class _Gradient:
         same = self.gave[0]() is grad and self.gave[1] == grad._version
         return self.given and not same and not _any(grad)
 
-    def is_dropped(self, where: Place | None) -> bool:
+    def is_dropped(self, where: Line | None) -> bool:
         """Whether what the same pass gave since the last step was emptied."""
         return self.by == where and self.is_emptied()
 
@@ -188,7 +188,7 @@ class Observer(Closing):
         self._roots = weakref.WeakKeyDictionary[nn.Module, Called]()
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last = time.perf_counter()
-        self._known: dict[tuple[str, Place | None], OptimizerSeen] = {}
+        self._known: dict[tuple[str, Line | None], OptimizerSeen] = {}
 
     # --------------------------------------------------------------------------
     # Beginning and end.
@@ -357,7 +357,7 @@ class Observer(Closing):
             if any(g.is_old() for g in each.gradients):
                 yield from (p for group in optimizer.param_groups for p in group["params"])
 
-    def _looked_at(self, loss: Tensor | None, where: Place | None) -> None:
+    def _looked_at(self, loss: Tensor | None, where: Line | None) -> None:
         if loss is None or loss.numel() != 1:
             return
         seen = self.run.losses.setdefault(where, LossSeen(where))
@@ -383,7 +383,7 @@ class Observer(Closing):
         self._follow(args[0], where)
         return found
 
-    def _follow(self, optimizer: Optimizer, where: Place | None) -> _Followed:
+    def _follow(self, optimizer: Optimizer, where: Line | None) -> _Followed:
         every = [p for group in optimizer.param_groups for p in group["params"]]
         trained = [p for p in every if p.requires_grad]
         middle = sorted(trained, key=Tensor.numel)[: FOLLOWED // 2]
@@ -530,13 +530,13 @@ class Observer(Closing):
             self.run.clipped.append((self._place(), float(limit or 0.0), float(found)))
         return found
 
-    def _place(self) -> Place | None:
+    def _place(self) -> Line | None:
         """The line of the user's own code that is being run; the innermost."""
         frame = sys._getframe(1)
         while frame is not None:
             name = frame.f_code.co_filename
             if self._own(name):
-                return Place(name, frame.f_lineno)
+                return Line(name, frame.f_lineno)
             frame = frame.f_back
         return None
 

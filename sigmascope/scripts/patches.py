@@ -17,7 +17,7 @@ from sigmascope.scripts.rules import (
     STEP_BEFORE_BACKWARD,
     ZEROED_BEFORE_STEP,
 )
-from sigmascope.scripts.seen import Place, ScriptRun
+from sigmascope.scripts.seen import Line, ScriptRun
 
 STEP = re.compile(r"^([A-Za-z_][\w.\[\]'\"]*)\.step\(")
 CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
@@ -62,7 +62,7 @@ def _diff(file: Path, before: Lines, after: Lines) -> str:
     return "".join(lines)
 
 
-def _read(place: Place | None) -> tuple[Path, Lines] | None:
+def _read(place: Line | None) -> tuple[Path, Lines] | None:
     if place is None or not Path(place.file).is_file():
         return None
     lines = Path(place.file).read_text(encoding="utf-8").splitlines(keepends=True)

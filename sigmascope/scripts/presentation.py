@@ -19,7 +19,7 @@ from sigmascope.report.screens import Screen, grid, parts, section
 from sigmascope.report.tables import columns, row_columns
 from sigmascope.scripts.diagnosing import Attempt, ScriptDiagnosis, ends, learned
 from sigmascope.scripts.observing import Observation
-from sigmascope.scripts.seen import Called, LossSeen, OptimizerSeen, Place, ScriptRun
+from sigmascope.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
 
 LINE = 40  # columns of a line's text
 WIDE = 28  # columns of a curve
@@ -54,7 +54,7 @@ def steps_of(run: ScriptRun) -> Iterator[tuple[str, str, str]]:
         yield "time", "", f"{compact(usual, digits=3)} ms from one step to the next"
 
 
-def _at(place: Place | None) -> str:
+def _at(place: Line | None) -> str:
     return "" if place is None else printable(place.says)
 
 

@@ -23,7 +23,7 @@ from sigmascope.scripts.interventions import (
     TrainingMode,
     ZeroGradients,
 )
-from sigmascope.scripts.seen import Place, ScriptRun
+from sigmascope.scripts.seen import Line, ScriptRun
 
 SOURCE = "What autograd and optimizers of torch do, watched"
 MANY = 0.5  # of the steps, from which something is not by chance
@@ -32,7 +32,7 @@ GROWN = 1.5  # times the nodes of the graph at first
 DWINDLED = 0.01  # of the first rate
 
 
-def _where(place: Place | None) -> str:
+def _where(place: Line | None) -> str:
     return "(script)" if place is None else place.says
 
 
@@ -482,7 +482,7 @@ def refused_backward(run: ScriptRun) -> Iterator[Finding]:
     """What autograd itself has said before the script ended."""
     kind, says, trace = run.error or ("", "", "")
     places = re.findall(r'File "([^"]+)", line (\d+)', trace)
-    own = [Place(file, int(line)) for file, line in places if "site-packages" not in file]
+    own = [Line(file, int(line)) for file, line in places if "site-packages" not in file]
     where = _where(own[-1] if own else None)
     if kind == "RuntimeError" and "backward through the graph a second time" in says:
         yield GRAPH_USED_TWICE.finding(

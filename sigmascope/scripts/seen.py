@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Line:
     """A line of the user's code."""
 
     file: str
@@ -52,11 +52,11 @@ class OptimizerSeen:
     """
 
     kind: str
-    made: Place | None
+    made: Line | None
     held: int
-    place: Place | None = None
-    zeroed: Place | None = None
-    backward: Place | None = None
+    place: Line | None = None
+    zeroed: Line | None = None
+    backward: Line | None = None
     steps: int = 0
     rates: list[float] = field(default_factory=list)
     options: dict[str, float] = field(default_factory=dict)
@@ -91,13 +91,13 @@ class Called:
     """
 
     kind: str
-    place: Place | None
+    place: Line | None
     parameters: int = 0
     minds_mode: bool = False
     in_training: int = 0
     in_evaluation: int = 0
     first_evaluation: int | None = None
-    evaluated: Place | None = None
+    evaluated: Line | None = None
     frozen: int = 0
     outside: tuple[str, ...] = ()
     outside_numbers: int = 0
@@ -117,7 +117,7 @@ class LossSeen:
         nodes: Steps made, and nodes of the graph, now and then.
     """
 
-    place: Place | None
+    place: Line | None
     values: list[float] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     leaves: int = 0
@@ -136,7 +136,7 @@ class LoaderSeen:
         at: Steps made before each beginning.
     """
 
-    place: Place | None
+    place: Line | None
     count: int | None
     sampler: str
     begun: int = 0
@@ -147,7 +147,7 @@ class LoaderSeen:
 class Loaded:
     """A call of `load_state_dict`: keys in the file, keys of the model, and those that met."""
 
-    place: Place | None
+    place: Line | None
     keys: int
     wanted: int
     met: int
@@ -207,13 +207,13 @@ class ScriptRun:
     error: tuple[str, str, str] | None = None
     modules: list[Called] = field(default_factory=list)
     optimizers: list[OptimizerSeen] = field(default_factory=list)
-    losses: dict[Place | None, LossSeen] = field(default_factory=dict)
+    losses: dict[Line | None, LossSeen] = field(default_factory=dict)
     comparisons: Counter[Any] = field(default_factory=Counter)
     classes: list[tuple[int, int, int]] = field(default_factory=list)
     made: Counter[Any] = field(default_factory=Counter)
     loaders: dict[int, LoaderSeen] = field(default_factory=dict)
     scheduled: Counter[Any] = field(default_factory=Counter)
-    clipped: list[tuple[Place | None, float, float]] = field(default_factory=list)
+    clipped: list[tuple[Line | None, float, float]] = field(default_factory=list)
     loaded: list[Loaded] = field(default_factory=list)
     batches: list[BatchSeen] = field(default_factory=list)
     model: nn.Module | None = None

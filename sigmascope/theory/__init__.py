@@ -1,5 +1,9 @@
 """What four papers prove: facts in, verdicts out; and all that is measured because of them."""
 
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from sigmascope.theory import (
     bottleneck,
     daneshmand2020,
@@ -8,7 +12,6 @@ from sigmascope.theory import (
     le2022,
     neuron_graph,
     piecewise_affine,
-    presentation,
     random_chains,
     riedi2022,
     symmetry,
@@ -17,6 +20,9 @@ from sigmascope.theory import (
 from sigmascope.theory.bounds import Bound, OfFacts, OfModels
 from sigmascope.theory.catalogue import OF_MODELS, THEOREMS, check, check_chain
 from sigmascope.theory.comparing import Comparison, compare
+
+if TYPE_CHECKING:
+    from sigmascope.theory import presentation
 
 __all__ = [
     "OF_MODELS",
@@ -41,3 +47,10 @@ __all__ = [
     "symmetry",
     "views",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """How results look is loaded when one is shown, and not by whoever measures."""
+    if name == "presentation":
+        return import_module("sigmascope.theory.presentation")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

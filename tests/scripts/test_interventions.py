@@ -10,9 +10,9 @@ from sigmascope.scripts.interventions import (
     HoldRate,
     NoClipping,
     NoDecay,
-    Rate,
+    ScaledRate,
     Shuffled,
-    Standardised,
+    StandardisedInputs,
     TrainingMode,
 )
 from tests.scripts.loops import FAULTY, code
@@ -23,7 +23,7 @@ def test_a_rate_is_changed_for_the_step_alone():
     p = nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([p], lr=0.5)
     p.grad = torch.ones(2)
-    change = Rate(factor=0.1)
+    change = ScaledRate(factor=0.1)
     change.before_step(optimizer)
     optimizer.step()
     change.after_step(optimizer)
@@ -65,11 +65,11 @@ def test_a_loader_in_order_is_shuffled_and_others_stay():
 
 def test_inputs_are_scaled_by_the_first_batch_and_constant_features_stay():
     x = torch.stack((torch.linspace(0, 1e4, 16), torch.ones(16)), 1)
-    (found,) = Standardised().called(nn.Identity(), (x,))
+    (found,) = StandardisedInputs().called(nn.Identity(), (x,))
     assert found[:, 0].std().item() == pytest.approx(1)
     assert found[:, 1].abs().max().item() == 0
 
 
 def test_inputs_that_are_no_numbers_are_left_alone():
-    assert Standardised().called(nn.Identity(), (torch.arange(3),)) is None
-    assert Standardised().called(nn.Identity(), ("text",)) is None
+    assert StandardisedInputs().called(nn.Identity(), (torch.arange(3),)) is None
+    assert StandardisedInputs().called(nn.Identity(), ("text",)) is None
