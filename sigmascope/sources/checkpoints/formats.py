@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from sigmascope.gate import Refusal, printable
+from sigmascope.sources.checkpoints import gguf, safetensors, torch_files
 from sigmascope.sources.checkpoints.adapters import paired
 from sigmascope.sources.checkpoints.arrays import Array, InMemory
 from sigmascope.sources.checkpoints.distributed import METADATA, read_distributed
-from sigmascope.sources.checkpoints.gguf import MAGIC, read_gguf
 from sigmascope.sources.checkpoints.locations import (
     digest,
     is_file,
@@ -32,18 +32,17 @@ from sigmascope.sources.checkpoints.locations import (
     stamp,
 )
 from sigmascope.sources.checkpoints.quantization import assembled
-from sigmascope.sources.checkpoints.safetensors import read_header
-from sigmascope.sources.checkpoints.state_dicts import PREFIXES, kind, state_dict
-from sigmascope.sources.checkpoints.tensors import Checkpoint, LeftOut, Stored
-from sigmascope.sources.checkpoints.torch_files import read_torch
+from sigmascope.sources.checkpoints.state_dicts import PREFIXES, kind
+from sigmascope.sources.checkpoints.tensors import Checkpoint, FileFormat, LeftOut, Stored
 from sigmascope.sources.refusals import listed, nearest, shown
 
 CONFIG = "config.json"
 ADAPTER = "adapter_config.json"
 INDEX = ".index.json"
-TORCH = (".bin", ".pt", ".pth", ".ckpt")
 BESIDE = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "random_states")
 BESIDE += ("rng_state", "scaler.pt")
+# Asked in this order what a file is; the last takes what no other does.
+FORMATS: tuple[FileFormat, ...] = (gguf.FORMAT, safetensors.FORMAT, torch_files.FORMAT)
 AT_ONCE = 16  # headers of files that are far away
 T = TypeVar("T")
 
@@ -52,13 +51,13 @@ class Files(NamedTuple):
     """The files of a checkpoint.
 
     Attributes:
-        kind: "safetensors", "torch.save" or "GGUF".
+        kind: Their format.
         locations: In order.
         where: What an index says of them: in which file each tensor is; empty without one.
         documents: The index, where there is one.
     """
 
-    kind: str
+    kind: FileFormat
     locations: tuple[str, ...]
     where: Mapping[str, str] = {}
     documents: tuple[str, ...] = ()
@@ -162,18 +161,15 @@ def _file(name: str, location: str) -> Checkpoint:
         raise Refusal(f"There is no checkpoint `{printable(name)}`.{guess}")
     folder = location.rpartition("/")[0] if is_remote(location) else str(path.parent)
     if location.endswith(INDEX):
-        of = "safetensors" if location.endswith(f".safetensors{INDEX}") else "torch.save"
+        known = (f for f in FORMATS if f.sharded and location.endswith(f.sharded + INDEX))
+        of = next(known, FORMATS[-1])
         return _files(name, folder, by_index(location, folder, of))
     begins = read_bytes(location, 0, min(size_of(location), 16))
     if not begins:
         raise Refusal(f"`{printable(name)}` is empty: it has no bytes.")
     if name_of(location) == METADATA:
         return _distributed(name, folder)
-    if begins[:4] == MAGIC or location.endswith(".gguf"):
-        of = "GGUF"
-    else:
-        headed = begins[8:9] == b"{" or location.endswith(".safetensors")
-        of = "safetensors" if headed else "torch.save"
+    of = next(f for f in FORMATS if f.is_one(begins, location))
     return _files(name, folder, Files(of, (location,)), alone=True)
 
 
@@ -196,10 +192,8 @@ def files_of(folder: str, names: list[str]) -> Files:
             )
         return found[0]
 
-    for ending, usual, of in (
-        (".safetensors", "model.safetensors", "safetensors"),
-        (".bin", "pytorch_model.bin", "torch.save"),
-    ):
+    for of in (f for f in FORMATS if f.sharded):
+        ending, usual = of.sharded, of.weights
         indices = [n for n in names if n.endswith(ending + INDEX)]
         if indices:
             first = usual + INDEX if usual + INDEX in indices else only(indices)
@@ -209,13 +203,12 @@ def files_of(folder: str, names: list[str]) -> Files:
             found = [usual if usual in found else "adapter_model" + ending]
         if found:
             return Files(of, tuple(joined(folder, n) for n in found))
-    found = [n for n in names if n.endswith(".gguf")]
-    if found:
-        parts = found if all("-of-" in n for n in found) else [only(found)]
-        return Files("GGUF", tuple(joined(folder, n) for n in parts))
-    found = [n for n in names if n.endswith(TORCH) and not n.startswith(BESIDE)]
-    if found:
-        return Files("torch.save", (joined(folder, only(found)),))
+    for of in FORMATS:
+        found = [n for n in names if n.endswith(of.endings) and not n.startswith(BESIDE)]
+        if found:
+            split = of.parts and all(of.parts in n for n in found)
+            parts = found if split else [only(found)]
+            return Files(of, tuple(joined(folder, n) for n in parts))
     inside = f"it holds {listed(map(printable, names))}" if names else "it holds no files"
     raise Refusal(
         f"`{printable(folder)}` must hold a checkpoint (.safetensors, .bin, .gguf, or a .metadata "
@@ -223,7 +216,7 @@ def files_of(folder: str, names: list[str]) -> Files:
     )
 
 
-def by_index(index: str, folder: str, kind: str) -> Files:
+def by_index(index: str, folder: str, kind: FileFormat) -> Files:
     """The files that an index names, in the order in which it first names them.
 
     Raises:
@@ -248,12 +241,12 @@ def _files(name: str, folder: str, files: Files, *, alone: bool = False) -> Chec
     if is_file(beside):
         with suppress(*((Refusal,) if alone else ())):  # a damaged one does not keep a file shut
             config = read_json(beside)
-    found = _gguf(files) if files.kind == "GGUF" else _declared(files, config)
+    found = _declared(files, config)
     documents = (*files.documents, *((beside,) if config else ()))
     count = len(files.locations)
     return Checkpoint(
         name,
-        files.kind if count == 1 else f"{files.kind}, {count} shards",
+        files.kind.name if count == 1 else f"{files.kind.name}, {count} shards",
         tuple(found.tensors),
         tuple(found.left_out),
         found.config,
@@ -268,9 +261,10 @@ def _fingerprint(locations: Iterable[str], header: str) -> str:
 
 def _declared(files: Files, config: Mapping[str, Any]) -> Declarations:
     """The tensors of all files together: the scales of a weight may be in the next one."""
+    if (read := files.kind.arrays) is None:
+        return _whole(files)
     arrays: dict[str, Array] = {}
     left, hashes = [], []
-    read = read_header if files.kind == "safetensors" else _torch
     every = _each(read, files.locations)
     for location, (found, odd, said) in zip(files.locations, every, strict=True):
         both = [n for n in found if n in arrays]
@@ -300,24 +294,18 @@ def _each(read: Callable[[str], T], locations: Sequence[str]) -> Iterator[T]:
         )
 
 
-def _torch(location: str) -> tuple[dict[str, Array], list[LeftOut], str]:
-    if is_remote(location):
-        raise Refusal(
-            f"`{printable(location)}` is not a .safetensors or .gguf file, and others are not read "
-            "from afar: download it, or save it as safetensors."
-        )
-    found = state_dict(read_torch(location), location)
-    return found.arrays, found.left_out, ""
-
-
-def _gguf(files: Files) -> Declarations:
-    parts = [read_gguf(location) for location in files.locations]
-    tensors = [t for part in parts for t in part.tensors]
-    left = [t for part in parts for t in part.left_out]
+def _whole(files: Files) -> Declarations:
+    """The tensors of all parts, each of which stands for itself."""
+    assert files.kind.tensors is not None
+    parts = [files.kind.tensors(location) for location in files.locations]
+    tensors = [t for found, _, _, _ in parts for t in found]
+    left = [t for _, odd, _, _ in parts for t in odd]
     names = [t.name for t in (*tensors, *left)]
     if len(set(names)) != len(names):
-        raise Refusal("Parts of a split GGUF must have different tensors, got one twice.")
-    return Declarations(tensors, left, parts[0].config, digest(*(part.hash for part in parts)))
+        raise Refusal(
+            f"Parts of a split {files.kind.name} must have different tensors, got one twice."
+        )
+    return Declarations(tensors, left, parts[0][2], digest(*(said for _, _, _, said in parts)))
 
 
 def _adapter(name: str, folder: str, inside: list[str]) -> Checkpoint:

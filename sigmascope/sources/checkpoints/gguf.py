@@ -31,7 +31,7 @@ from sigmascope.sources.checkpoints.arrays import (
 from sigmascope.sources.checkpoints.decoders import Decoder, Plain, Shape
 from sigmascope.sources.checkpoints.locations import Stream, digest
 from sigmascope.sources.checkpoints.quantization import why_not
-from sigmascope.sources.checkpoints.tensors import LeftOut, Stored
+from sigmascope.sources.checkpoints.tensors import FileFormat, LeftOut, Stored
 from sigmascope.sources.refusals import shown
 
 MAGIC = b"GGUF"
@@ -259,3 +259,12 @@ def _kind(
         )
     row = shape[-1] // numbers * size
     return kind.name, Blocks(entry.kind), torch.uint8, (*shape[:-1], row)
+
+
+FORMAT = FileFormat(
+    "GGUF",
+    (".gguf",),
+    lambda begins, name: begins[:4] == MAGIC or name.endswith(".gguf"),
+    tensors=read_gguf,
+    parts="-of-",
+)

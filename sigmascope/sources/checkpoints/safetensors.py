@@ -17,7 +17,7 @@ from sigmascope import gate
 from sigmascope.gate import Refusal, printable
 from sigmascope.sources.checkpoints.arrays import Array, InFile, require_apart, require_shape
 from sigmascope.sources.checkpoints.locations import digest, read_bytes, size_of
-from sigmascope.sources.checkpoints.tensors import LeftOut
+from sigmascope.sources.checkpoints.tensors import FileFormat, LeftOut
 from sigmascope.sources.refusals import shown, told
 
 LONGEST = 100_000_000  # bytes of a header, as the format allows
@@ -142,3 +142,12 @@ def _parsed(data: bytes, location: str) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise Refusal(f"`{printable(location)}` is no .safetensors file: its header is no object.")
     return header
+
+
+FORMAT = FileFormat(
+    "safetensors",
+    (".safetensors",),
+    lambda begins, name: begins[8:9] == b"{" or name.endswith(".safetensors"),
+    arrays=read_header,
+    weights="model.safetensors",
+)

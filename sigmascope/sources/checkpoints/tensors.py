@@ -108,6 +108,41 @@ class Adapter:
     shifted: str = ""
 
 
+# What the headers of a file declare: arrays by name, what is left out, a hash of them.
+Header = tuple[dict[str, Array], list[LeftOut], str]
+# The same with tensors that stand for themselves, and what is said of all of them.
+Parsed = tuple[list[Stored], list[LeftOut], dict[str, Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A format of files, declared once, beside what reads its headers.
+
+    Attributes:
+        name: In words, as a checkpoint has it.
+        endings: Of the names of its files.
+        is_one: Whether a file is one, by its first sixteen bytes and its name.
+        arrays: Reads the header of one file, whose arrays may be parts of a tensor.
+        tensors: Reads that of one whose tensors are whole; one of the two is there.
+        weights: What its file is called in a folder of Hugging Face, where it has a name there;
+            its shards end as that does.
+        parts: What the name of every part of a file has in it, where files are split by name.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    is_one: Callable[[bytes, str], bool]
+    arrays: Callable[[str], Header] | None = None
+    tensors: Callable[[str], Parsed] | None = None
+    weights: str = ""
+    parts: str = ""
+
+    @property
+    def sharded(self) -> str:
+        """How shards end that an index names; empty where no index does."""
+        return self.weights[self.weights.index(".") :] if self.weights else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """What the headers of a checkpoint declare; every name in them is in one of the three lists.

@@ -22,13 +22,16 @@ from sigmascope import gate
 from sigmascope.gate import Refusal, printable
 from sigmascope.sources.checkpoints.arrays import (
     LARGEST,
+    Array,
     InFile,
     contiguous,
     extent,
     require_shape,
 )
-from sigmascope.sources.checkpoints.locations import Stream, read_bytes
+from sigmascope.sources.checkpoints.locations import Stream, is_remote, read_bytes
 from sigmascope.sources.checkpoints.pickles import SEVERAL, WEIGHT, Name, Note, read_pickle
+from sigmascope.sources.checkpoints.state_dicts import state_dict
+from sigmascope.sources.checkpoints.tensors import FileFormat, LeftOut
 from sigmascope.sources.refusals import told
 
 MEMBERS = 1_000_000
@@ -249,3 +252,22 @@ BUILDS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_parameter": lambda value, *_: value,
     "torch._utils._rebuild_parameter_with_state": lambda value, *_: value,
 }
+
+
+def _arrays(location: str) -> tuple[dict[str, Array], list[LeftOut], str]:
+    if is_remote(location):
+        raise Refusal(
+            f"`{printable(location)}` is not a .safetensors or .gguf file, and others are not read "
+            "from afar: download it, or save it as safetensors."
+        )
+    found = state_dict(read_torch(location), location)
+    return found.arrays, found.left_out, ""
+
+
+FORMAT = FileFormat(
+    "torch.save",
+    (".bin", ".pt", ".pth", ".ckpt"),
+    lambda *_: True,
+    arrays=_arrays,
+    weights="pytorch_model.bin",
+)

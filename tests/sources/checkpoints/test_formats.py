@@ -9,8 +9,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 from sigmascope.gate import Refusal
-from sigmascope.sources.checkpoints import open_checkpoint
+from sigmascope.sources.checkpoints import formats, open_checkpoint
+from sigmascope.sources.checkpoints.arrays import InMemory
 from sigmascope.sources.checkpoints.formats import files_of
+from sigmascope.sources.checkpoints.tensors import FileFormat
 from tests.sources.checkpoints.checks import by_name, numbers, opens, raw_names
 from tests.sources.checkpoints.test_quantization import gptq
 
@@ -134,7 +136,7 @@ def test_a_terabyte_opens_at_once_and_reads_a_tensor_at_a_time(tmp_path):
 
 def kinds(*names):
     files = files_of("f", sorted(names))
-    return files.kind, [p.removeprefix("f/") for p in files.locations]
+    return files.kind.name, [p.removeprefix("f/") for p in files.locations]
 
 
 def test_which_files_are_the_checkpoint():
@@ -268,3 +270,20 @@ def test_a_model_of_transformers_tells_its_configuration_and_others_tell_none():
     assert open_checkpoint(nn.Linear(3, 4)).config == {}
     Told.config = {"model_type": "gpt2"}
     assert open_checkpoint(Told(3, 4)).config == {}
+
+
+def test_a_format_that_is_listed_is_read_alone_and_from_a_folder(tmp_path, monkeypatch):
+    """It is one declaration: nothing else knows the formats by name."""
+    told = lambda location: ({"w": InMemory(torch.ones(2, 3))}, [], "a hash")
+    own = FileFormat("plain", (".plain",), lambda begins, _: begins[:5] == b"PLAIN", arrays=told)
+    monkeypatch.setattr(formats, "FORMATS", (own, *formats.FORMATS))
+    (tmp_path / "a.plain").write_bytes(b"PLAIN numbers")
+    for source in (tmp_path / "a.plain", tmp_path):
+        found = open_checkpoint(source)
+        assert (found.format, [t.name for t in found.tensors]) == ("plain", ["w"])
+
+
+def test_every_format_reads_arrays_or_tensors_and_the_last_takes_what_no_other_does():
+    assert all((f.arrays is None) != (f.tensors is None) for f in formats.FORMATS)
+    assert len({f.name for f in formats.FORMATS}) == len(formats.FORMATS)
+    assert formats.FORMATS[-1].is_one(b"", "")
