@@ -1,6 +1,6 @@
 """A checkpoint as its headers declare it: tensors that can be read one at a time, anywhere."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Self
