@@ -54,7 +54,6 @@ from .scanning import (
     scan as scan,
 )
 from .scripts import (
-    diagnose_script as diagnose_script,
     observe as observe,
 )
 from .sources import (

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import math
 import pkgutil
+from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 from itertools import count
@@ -64,12 +65,20 @@ def sample(hint, numbers):
         return tuple(sample(each, numbers) for each in args)
     if get_origin(hint) is Mapping:
         return MappingProxyType({f"name {n}": sample(args[1], numbers)})
+    if get_origin(hint) is list:
+        return [sample(args[0], numbers)]
+    if get_origin(hint) is dict:
+        return {}
+    if hint is Counter or get_origin(hint) is Counter:
+        return Counter()
     if get_origin(hint) in (UnionType, Union):
         return sample(args[0], numbers)
     if get_origin(hint) is Literal:
         return args[n % len(args)]
     if isinstance(hint, type) and issubclass(hint, Enum):
         return list(hint)[n % len(hint)]
+    if hint is torch.Tensor:
+        return torch.full((SIDE,), n + 0.5)
     if hint is nn.Module:
         return MODEL
     if isinstance(hint, type) and issubclass(hint, tuple):  # with names

@@ -51,12 +51,9 @@ def diagnose(
 
     Examples:
         # what is wrong with a script, run as it is
-        sigmascope diagnose train.py -- --epochs 3
+        sigmascope diagnose loop.py --steps 40 --seconds 20
 
-        # what is wrong with a program
-        sigmascope diagnose train.py:program
-
-        # cures too, tried on copies, as lines to change
+        # of a program cures too, tried on copies, as lines to change
         sigmascope diagnose train.py:program --cure --html report.html
 
     Args:

@@ -1,7 +1,7 @@
 """Records that hold tensors and mappings: compared by value, and sent to another process."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -44,7 +44,7 @@ def _rebuilt(kind: type, held: dict[str, Any], sealed: tuple[str, ...]) -> Any:
 
 
 def _values(record: Any) -> tuple[Hashable, ...]:
-    return tuple(_value(getattr(record, f.name)) for f in fields(record))
+    return tuple(_value(getattr(record, f.name)) for f in fields(record) if f.compare)
 
 
 def _value(held: Any) -> Hashable:
@@ -53,4 +53,6 @@ def _value(held: Any) -> Hashable:
         return held.dtype, held.shape, tuple(held.reshape(-1).tolist())
     if isinstance(held, Mapping):
         return frozenset((key, _value(each)) for key, each in held.items())
+    if is_dataclass(held) and type(held).__hash__ is None:  # one that grows while it is filled
+        return type(held), _values(held)
     return tuple(map(_value, held)) if isinstance(held, tuple | list) else held

@@ -98,7 +98,7 @@ class Attempt:
         return bool(pairs) and all(not f >= HALF * c and c > 0 for f, c in pairs)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ScriptDiagnosis(Shown):
     """What a training script does, what is wrong with it, and what was tried.
 

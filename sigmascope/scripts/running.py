@@ -24,6 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from sigmascope import gate
 from sigmascope.gate import Closing, Refusal
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
@@ -127,7 +128,7 @@ class Runner(Closing):
         """
         self._count += 1
         given, made = (Path(self._folder.name) / f"{self._count}.{w}" for w in ("job", "outcome"))
-        given.write_bytes(pickle.dumps(job))
+        _file(given, job)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -228,9 +229,13 @@ def _watched(job: Job, made: str) -> None:
     if job.network:
         outcome = _with_network(outcome, job.network)
     outcome.run.model, outcome.run.batches = None, []
-    file = Path(f"{made}.part")
-    file.write_bytes(pickle.dumps(outcome))
-    file.rename(made)
+    _file(Path(made), outcome)
+
+
+def _file(path: Path, what: Any) -> None:
+    """One of our own for the other process, whole or not at all."""
+    with gate.replacing(path, mark=gate.Mark(b"\x80")) as fresh, fresh.open("wb") as out:
+        pickle.dump(what, out)
 
 
 def run_here(job: Job) -> ScriptRun:

@@ -7,6 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from sigmascope.records.values import ByValue
+
+Shapes = tuple[tuple[int, ...], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -102,7 +106,7 @@ class Called:
     outside: tuple[str, ...] = ()
     outside_numbers: int = 0
     outside_given: int = 0
-    shapes: tuple[Any, Any] = ((), ())
+    shapes: tuple[Shapes, Shapes] = ((), ())
 
 
 @dataclass(slots=True)
@@ -153,8 +157,8 @@ class Loaded:
     met: int
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSeen:
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchSeen(ByValue):
     """What a model was given, and what its output was compared with, by which loss.
 
     Attributes:
@@ -215,8 +219,8 @@ class ScriptRun:
     scheduled: Counter[Any] = field(default_factory=Counter)
     clipped: list[tuple[Line | None, float, float]] = field(default_factory=list)
     loaded: list[Loaded] = field(default_factory=list)
-    batches: list[BatchSeen] = field(default_factory=list)
-    model: nn.Module | None = None
+    batches: list[BatchSeen] = field(default_factory=list, compare=False)
+    model: nn.Module | None = field(default=None, compare=False)
     model_type: str = ""
 
     @property

@@ -77,7 +77,7 @@ def test_results_of_two_kinds_are_refused(way):
 def test_findings_stand_under_their_headline_each_with_what_follows():
     several = (finding("cause"), finding("effect", "cause"))
     said = report.text(several)
-    assert said.startswith("1 cause: 1 error; 1 finding follows from it.")
+    assert said.startswith("1 cause: 1 error; 1 finding follows from it; ")
     assert said == report.text(Findings(several)) == report.text(list(several))
     form = report.json_form(several)
     assert [f["follows"] for f in form["findings"]] == ["", "cause"]

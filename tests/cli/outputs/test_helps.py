@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from sigmascope.cli import COMMANDS, UNDER, app
 from sigmascope.cli.outputs import examples
 from tests.runs_made import made
+from tests.scripts.loops import code
 
 DOCS = Path(__file__).parents[3] / "docs"
 NAMES = {
@@ -59,6 +60,7 @@ LONG = {  # minutes as they stand: what makes them small enough for a test
 def build(home):
     (home / "net.py").write_text(NET)
     (home / "train.py").write_text(TRAIN)
+    (home / "loop.py").write_text(code())
     g = torch.Generator().manual_seed(0)
     x = torch.randn(96, 6, generator=g)
     np.savez(home / "set.npz", x=x.numpy(), y=torch.randint(3, (96,), generator=g).numpy())
