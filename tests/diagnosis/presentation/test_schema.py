@@ -1,7 +1,7 @@
 import pytest
 
 from sigmascope.diagnosis.presentation import SCHEMA
-from sigmascope.quantities import SCAN, TRAINING, WATCH
+from sigmascope.quantities import SCAN, SCRIPT, TRAINING, WATCH
 from sigmascope.records import EVERY, Profile
 from sigmascope.report import json_form
 from sigmascope.scanning.presentation import SCAN_SCHEMA
@@ -39,7 +39,13 @@ def test_version_1_has_these_fields_and_no_others(name, fields):
 
 
 def test_words_that_may_stand_in_a_field_are_listed():
-    assert DEFINITIONS["reading"]["properties"]["view"]["enum"] == [*EVERY, TRAINING, SCAN, WATCH]
+    assert DEFINITIONS["reading"]["properties"]["view"]["enum"] == [
+        *EVERY,
+        TRAINING,
+        SCAN,
+        WATCH,
+        SCRIPT,
+    ]
     assert DEFINITIONS["finding"]["properties"]["severity"]["enum"] == ["error", "warning", "note"]
     assert "violated" in DEFINITIONS["check"]["properties"]["verdict"]["enum"]
 

@@ -39,7 +39,7 @@ def test_a_finding_has_evidence_source_and_remedy(profile, findings):
 def test_causes_are_counted_and_what_follows_is_under_its_cause(profile, findings):
     first, second, third = findings
     said = text(profile, (first, replace(second, follows=first.name), third))
-    assert "2 causes: 1 error, 1 note; 1 finding follows from them." in said
+    assert "2 causes: 1 error, 1 note; 1 finding follows from them; " in said
     assert "└ warning  vanishing-adjoints at hidden.2.linear  follows from rank-collapse" in said
     assert said.index("2 causes") < said.index("ERROR") < said.index("└ warning")
     assert said.index("└ warning") < said.index("NOTE")
@@ -47,7 +47,7 @@ def test_causes_are_counted_and_what_follows_is_under_its_cause(profile, finding
 
 def test_what_follows_from_nothing_that_is_shown_stands_alone(profile, findings):
     said = text(profile, (replace(findings[1], follows="rank-collapse"),))
-    assert "1 cause: 1 warning." in said
+    assert "1 cause: 1 warning; " in said
     assert "WARNING  vanishing-adjoints" in said
     assert "  follows   from rank-collapse" in said
     assert "└" not in said.partition("Over depth")[0]
