@@ -27,7 +27,7 @@ def test_a_scan_that_does_not_say_how_long_it_took_says_nothing_of_it():
 
 
 def test_findings_are_told_as_those_of_a_profile():
-    assert "2 causes: 1 error, 1 warning; 1 finding follows from them." in SAID
+    assert "2 causes: 1 error, 1 warning; 1 finding follows from them; " in SAID
     assert f"ERROR  outlying-norm at {ODD}" in SAID
     assert f"{ODD}: spectral norm 6.961" in SAID
     assert "└ note  old-format  follows from outlying-norm" in SAID
