@@ -431,7 +431,7 @@ class SubjectRuns(Observed):
         output.
         """
         self._share("adjoints")
-        self._require_apart("adjoints")
+        self.require_apart("adjoints")
 
         def alone() -> Sweep:
             try:
@@ -442,7 +442,15 @@ class SubjectRuns(Observed):
 
         return self._asked("adjoints", alone)
 
-    def _require_apart(self, asked: str) -> None:
+    def require_apart(self, asked: str) -> None:
+        """Refuse what is asked of single samples where the model mixes them.
+
+        Args:
+            asked: What is asked.
+
+        Raises:
+            Refusal: If it does.
+        """
         if self.mixing:
             raise Refusal(MIXED.format(asked, self.mixing))
 
@@ -748,7 +756,7 @@ class Subject(SubjectRuns):
             Refusal: If a layer has gradients that no formula covers, or is used more than once, so
                 that gradients add up before they are squared; or if samples mix.
         """
-        self._require_apart("ntk_trace")
+        self.require_apart("ntk_trace")
         require_separate(self.model, [c.site for c in self.calls], self._uncovered)
         rest = self.leftovers
         every = range(self.output.numel() // self.count)
@@ -793,7 +801,7 @@ class Subject(SubjectRuns):
 
         One forward pass, and one backward pass for each output.
         """
-        self._require_apart("conditioning")
+        self.require_apart("conditioning")
         return conditioning(self._scene)
 
     def curvature(
@@ -826,7 +834,7 @@ class Subject(SubjectRuns):
 
         One forward pass, and one backward pass for each output, or 64 of mixtures of many.
         """
-        self._require_apart("jacobians")
+        self.require_apart("jacobians")
         return jacobians(self._scene, self._generator)
 
     def tangent_kernel(self, *, layers: Sequence[str] | None = None) -> Operator:
@@ -840,7 +848,7 @@ class Subject(SubjectRuns):
 
         Cost: two forward and three backward passes for each product, on 64 samples at a time.
         """
-        self._require_apart("tangent_kernel")
+        self.require_apart("tangent_kernel")
         columns = self.output.numel() // self.count
         owned = chosen_parameters(self.model, layers)
         return tangent_kernel(self._scene, owned, outputs=columns)

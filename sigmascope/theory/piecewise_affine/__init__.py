@@ -12,6 +12,7 @@ from sigmascope.theory.piecewise_affine.segments import (
     activation_patterns,
     jacobian,
     local_affine,
+    sample_affine,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "partition",
     "region_distance",
     "regions_along",
+    "sample_affine",
 ]

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode, enable_reentrant_dispatch
 
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import Operator
+from sigmascope.probes import Subject
 from sigmascope.probes.execution.gradients import pushforward
 from sigmascope.probes.execution.refusals import called, explaining, require_model
 from sigmascope.probes.execution.state import duplicate, still, uses_batch_statistics
@@ -1165,3 +1166,29 @@ def jacobian(
                 "model without it."
             )
         return A
+
+
+def sample_affine(
+    subject: Subject, index: int = 0, *, start: str | None = None, stop: str | None = None
+) -> AffineMap:
+    """The affine map around one sample of a subject whose batch is a tensor; see `local_affine`.
+
+    Args:
+        subject: A model that treats every sample by itself.
+        index: Which sample.
+        start: As for `local_affine`.
+        stop: As for `local_affine`.
+
+    Raises:
+        Refusal: If there is no such sample, samples are mixed, or the network is not piecewise
+            affine.
+    """
+    batch = subject.batch
+    if not isinstance(batch, Tensor) or not 0 <= index < subject.count or subject.batch_dim:
+        raise Refusal(
+            f"The affine map is that around one of the samples of a tensor, got sample {index} "
+            f"of {subject.count} in a {type(batch).__name__}. Use "
+            "`theory.piecewise_affine.local_affine`."
+        )
+    subject.require_apart("local_affine")
+    return local_affine(subject.model, batch[index : index + 1], start, stop)

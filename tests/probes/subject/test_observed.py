@@ -5,6 +5,7 @@ from torch.nn import functional as F
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import OUTPUT, Subject
+from sigmascope.theory.symmetry import symmetries_of
 
 
 def drawn(*shape, seed=0):
@@ -93,4 +94,5 @@ def test_a_plain_stack_is_told_from_what_is_none():
         "neither a linear layer nor a convolution"
         in Subject(Words(), torch.ones(2, 5).long()).stack
     )
-    assert [s.units for s in Subject(net, x, drawn(5, 2), F.mse_loss).symmetries.scalings] == [4]
+    subject = Subject(net, x, drawn(5, 2), F.mse_loss)
+    assert [s.units for s in symmetries_of(subject).scalings] == [4]

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
+from sigmascope.theory.piecewise_affine import sample_affine
 
 
 def drawn(*shape, seed=0):
@@ -72,10 +73,10 @@ def test_what_mixes_samples_is_asked_nothing_of_single_ones(asked):
 def test_the_map_around_a_sample_needs_a_batch_of_one_tensor():
     net, x = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double(), drawn(5, 3)
     with pytest.raises(Refusal, match="got sample 0 of 5 in a tuple"):
-        Subject(net, (x,)).local_affine(0)
+        sample_affine(Subject(net, (x,)))
     with pytest.raises(Refusal, match="got sample -1 of 5 in a Tensor"):
-        Subject(net, x).local_affine(-1)
-    found = Subject(net, x).local_affine(2, stop="0")
+        sample_affine(Subject(net, x), -1)
+    found = sample_affine(Subject(net, x), 2, stop="0")
     assert torch.equal(found.matrix.dense(), net[0].weight)
 
 

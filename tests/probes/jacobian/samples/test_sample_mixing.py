@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from sigmascope import probes, survey
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
+from sigmascope.theory import piecewise_affine
 from tests.models_zoo import MODELS
 
 
@@ -49,7 +50,7 @@ ASKED = {
     "jacobians": lambda s: s.jacobians,
     "conditioning": lambda s: s.conditioning,
     "tangent_kernel": lambda s: s.tangent_kernel(),
-    "local_affine": lambda s: s.local_affine(0),
+    "local_affine": piecewise_affine.sample_affine,
 }
 
 

@@ -4,9 +4,11 @@ from affine_zoo import NETWORKS, D, built
 from torch import nn
 
 from sigmascope.gate import Refusal
+from sigmascope.probes import Subject
 from sigmascope.theory.piecewise_affine import (
     jacobian,
     local_affine,
+    sample_affine,
     region_distance,
     regions_along,
 )
@@ -102,3 +104,11 @@ def test_the_model_is_left_as_it_was():
     assert [m.training for m in model.modules()] == modes
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_the_map_of_a_subject_is_that_of_its_sample():
+    model, x, y = built("relu")
+    s = Subject(model, torch.cat([x, y]))
+    assert torch.equal(sample_affine(s, 1).matrix.dense(), local_affine(model, y).matrix.dense())
+    with pytest.raises(Refusal, match="got sample 2 of 2 in a Tensor"):
+        sample_affine(s, 2)
