@@ -1,8 +1,8 @@
 """Profiles in, findings and remedies out."""
 
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
+
+import lazy_loader
 
 from sigmascope.diagnosis import (
     checkpoints,
@@ -53,9 +53,5 @@ __all__ = [
     "trial",
 ]
 
-
-def __getattr__(name: str) -> ModuleType:
-    """How results look is loaded when one is shown, and not by whoever measures."""
-    if name == "presentation":
-        return import_module("sigmascope.diagnosis.presentation")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# how results look is loaded when one is shown, and not by whoever measures
+__getattr__, _, _ = lazy_loader.attach(__name__, submodules=["presentation"])

@@ -1,8 +1,8 @@
 """What four papers prove: facts in, verdicts out; and all that is measured because of them."""
 
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
+
+import lazy_loader
 
 from sigmascope.theory import (
     bottleneck,
@@ -48,9 +48,5 @@ __all__ = [
     "views",
 ]
 
-
-def __getattr__(name: str) -> ModuleType:
-    """How results look is loaded when one is shown, and not by whoever measures."""
-    if name == "presentation":
-        return import_module("sigmascope.theory.presentation")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# how results look is loaded when one is shown, and not by whoever measures
+__getattr__, _, _ = lazy_loader.attach(__name__, submodules=["presentation"])

@@ -8,9 +8,9 @@ from sigmascope.probes import Subject
 from sigmascope.theory.piecewise_affine import (
     jacobian,
     local_affine,
-    sample_affine,
     region_distance,
     regions_along,
+    sample_affine,
 )
 
 
