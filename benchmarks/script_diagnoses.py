@@ -9,13 +9,13 @@ the name of the first finding is one by which a reader would know the patch: `CA
 
 import argparse
 import time
-import tomllib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent / "scripts"
+from benchmarks.scripts_check import entries, paths
+
 CAUSES: Mapping[str, frozenset[str]] = {
     fault: frozenset(names.split())
     for fault, names in {
@@ -67,16 +67,11 @@ CAUSES: Mapping[str, frozenset[str]] = {
 
 def scripts(kinds: list[str], split: str) -> Iterator[tuple[Path, dict[str, Any], str]]:
     """Files with their entries in the index, and which of three roles they play."""
-    index = tomllib.loads((HERE / "index.toml").read_text(encoding="utf-8"))
-    for entry in index["script"]:
-        if (kinds and entry["kind"] not in kinds) or (split and entry["split"] != split):
-            continue
-        folder = HERE / ("healthy" if not entry["fault"] else entry["kind"])
-        if not entry["fault"]:
-            yield folder / f"{entry['name']}.py", entry, "healthy"
-        else:
-            yield folder / f"{entry['name']}.py", entry, "faulty"
-            yield folder / f"{entry['name']}_patched.py", entry, "patched"
+    for entry in entries():
+        if (not kinds or entry["kind"] in kinds) and (not split or entry["split"] == split):
+            for metric, file in paths(entry).items():
+                role = metric.removeprefix("metric_") if entry["fault"] else "healthy"
+                yield file, entry, role
 
 
 def said_of(job: tuple[Path, dict[str, Any], str, float]) -> tuple[str, str, Any]:

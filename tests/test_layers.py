@@ -18,7 +18,7 @@ ROOMS = {  # what each room may import besides itself
     "probes": {*FLOOR, "linalg", "networks"},
     "survey": {*FLOOR, "linalg", "networks", "probes"},
     "diagnosis": {*FLOOR, "linalg", "networks", "probes", "report", "survey"},
-    "scripts": {*FLOOR, "diagnosis", "report"},
+    "scripts": {*FLOOR, "diagnosis", "probes", "report"},
     "theory": {*FLOOR, "linalg", "networks", "probes", "report", "survey", "watching"},
     "report": FLOOR,
     "store": FLOOR,

@@ -8,7 +8,6 @@ none.
 """
 
 import math
-import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +52,6 @@ BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType
         **{kind.name: (cure,) for kind, cure in CURES.items()},
         RATE_TOO_HIGH.name: (lambda: ScaledRate(factor=0.1), lambda: ScaledRate(factor=0.01)),
         RATE_TOO_LOW.name: (lambda: ScaledRate(factor=10.0), lambda: ScaledRate(factor=100.0)),
-        STRONG_WEIGHT_DECAY.name: (NoDecay,),
         STRONG_WEIGHT_DECAY.name: (NoDecay,),
         UNSCALED_INPUTS.name: (StandardisedInputs,),
         OFFSET_INPUTS.name: (StandardisedInputs,),
@@ -168,9 +166,10 @@ def diagnose_script(
         tell("done", 3, 3)
     findings = tuple(_judged(found, attempts, first.run))
     unread = (f"network and task: {first.unread}",) if first.unread else ()
-    late = ("what comes later than these steps",) if first.run.stopped else ()
-    few = f"habits of the loop, for it made {first.run.steps} steps"
-    late = (few,) if first.run.steps < FEW else late
+    if first.run.steps < FEW:
+        late = (f"habits of the loop, for it made {first.run.steps} steps",)
+    else:
+        late = ("what comes later than these steps",) if first.run.stopped else ()
     return ScriptDiagnosis(
         script,
         first.run,
@@ -202,9 +201,9 @@ def _require_trained(first: Outcome, script: Script) -> None:
     if run.steps or run.backwards or found_in(run):
         return
     if run.error is not None:
-        kind, says, trace = run.error
-        places = re.findall(r'File "([^"]+)", line (\d+)', trace)
-        where = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
+        kind, says, _ = run.error
+        at = run.raised
+        where = f" ({Path(at.file).name}, line {at.line})" if at else ""
         hint = (
             "It asks for input, of which there is none here: give it arguments behind `--`."
             if kind == "EOFError"

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -34,6 +34,7 @@ from torch.optim.optimizer import (
 )
 
 from sigmascope.gate import Closing
+from sigmascope.probes.samples import tensors
 from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.seen import (
     BatchSeen,
@@ -85,17 +86,19 @@ class Stopped(BaseException):
     """Enough was seen: ends a script at the boundary of a step, as Ctrl-C would."""
 
 
+_Mark = tuple[weakref.ref[Tensor], int]  # a tensor in the version that it had
+
+
 @dataclass(slots=True)
 class _Gradient:
     """What is known of the gradient of one parameter that is followed."""
 
     parameter: weakref.ref[Tensor]
-    left: tuple[weakref.ref[Tensor], int] | None = None  # by the last step, with its version
+    left: _Mark | None = None  # by the last step
     old: weakref.ref[Tensor] | None = None  # what was not emptied since
     given: bool = False  # whether a backward pass gave to it since the last step
     by: Line | None = None  # where the last one did
-    gave: tuple[weakref.ref[Tensor], int] | None = None  # what it left, with its version
-
+    gave: _Mark | None = None  # what it left
     stepped: tuple[int, int] | None = None  # the parameter's version and place, by the last step
 
     @property
@@ -103,40 +106,34 @@ class _Gradient:
         p = self.parameter()
         return None if p is None else p.grad
 
-    def is_left(self, grad: Tensor) -> bool:
-        return self.left is not None and self.left[0]() is grad and self.left[1] == grad._version
-
     def is_overwritten(self) -> bool:
         """Whether the parameter was written to since the last step of its optimizer."""
         p = self.parameter()
         return p is not None and self.stepped not in (None, (p._version, p.data_ptr()))
 
     def leave(self) -> None:
-        grad, p = self.now, self.parameter()
+        p = self.parameter()
         self.stepped = None if p is None else (p._version, p.data_ptr())
-        self.left = None if grad is None else (weakref.ref(grad), grad._version)
+        self.left = _marked(self.now)
 
     def look(self) -> None:
         """Before a backward pass: whether what is there is old, or was emptied."""
         grad = self.now
-        if grad is not None and self.is_left(grad) and _any(grad):
+        if grad is not None and _is_same(grad, self.left) and _any(grad):
             self.old = weakref.ref(grad)
         elif self.old is not None and not self.is_old():
             self.old = None
 
     def take(self, where: Line | None) -> None:
         """A backward pass has given to it."""
-        grad = self.now
-        self.given, self.by = True, where
-        self.gave = None if grad is None else (weakref.ref(grad), grad._version)
+        self.given, self.by, self.gave = True, where, _marked(self.now)
 
     def is_emptied(self) -> bool:
         """Whether what was given is gone: written over by zeros, or taken away."""
         grad = self.now
         if grad is None or self.gave is None:
             return self.given
-        same = self.gave[0]() is grad and self.gave[1] == grad._version
-        return self.given and not same and not _any(grad)
+        return self.given and not _is_same(grad, self.gave) and not _any(grad)
 
     def is_dropped(self, where: Line | None) -> bool:
         """Whether what the same pass gave since the last step was emptied."""
@@ -185,6 +182,7 @@ class Observer(Closing):
         self._optimizers = weakref.WeakKeyDictionary[Optimizer, _Followed]()
         self._depth, self._undo, self._start = 0, ExitStack(), time.perf_counter()
         self._outputs: list[tuple[Tensor, Any]] = []  # of roots, with what they were given
+        self._model: weakref.ref[nn.Module] | None = None  # of which a copy is kept
         self._roots = weakref.WeakKeyDictionary[nn.Module, Called]()
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last = time.perf_counter()
@@ -267,26 +265,22 @@ class Observer(Closing):
         for each in self._optimizers.values():
             each.forward_since = True
         seen = self._roots.get(module)
-        tensors = [t for t in _tensors(out) if t.requires_grad]
-        if seen is not None and tensors:
-            seen.shapes = (
-                tuple(tuple(t.shape) for t in _tensors(args)),
-                tuple(tuple(t.shape) for t in tensors),
-            )
-            self._keep(module, args, tensors)
+        outputs = [t for t in tensors(out) if t.requires_grad]
+        if seen is not None and outputs:
+            seen.shapes = _shapes(tensors(args)), _shapes(outputs)
+            self._keep(module, args, outputs)
 
-    def _keep(self, module: nn.Module, args: tuple[Any, ...], tensors: list[Tensor]) -> None:
+    def _keep(self, module: nn.Module, args: tuple[Any, ...], outputs: list[Tensor]) -> None:
         """The first inputs, for the diagnosis of the network."""
         run = self.run
         if run.model is None and run.steps == 0 and any(True for _ in module.parameters()):
             with suppress(Exception):  # what cannot be copied is not looked at, which is said
-                run.model, run.model_type = deepcopy(module), type(module).__name__
-                self._model = weakref.ref(module)
-        inputs = [*_tensors(args)]
+                run.model, self._model = deepcopy(module), weakref.ref(module)
+        inputs = [*tensors(args)]
         small = sum(t.numel() for t in inputs) <= LARGEST
-        own = getattr(self, "_model", lambda: None)() is module
+        own = self._model is not None and self._model() is module
         given = args if small and own and len(run.batches) < KEPT and inputs else None
-        self._outputs = [*self._outputs[-3:], *((t, given) for t in tensors)]
+        self._outputs = [*self._outputs[-3:], *((t, given) for t in outputs)]
 
     # --------------------------------------------------------------------------
     # Losses and backward passes.
@@ -323,9 +317,7 @@ class Observer(Closing):
             self._outputs = [(t, None if g is given else g) for t, g in self._outputs]
 
     def _backward(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
-        tensors = args[0] if args else named.get("tensors")
-        given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors or ())
-        first = next(iter(given), None)
+        first = next(tensors(args[0] if args else named.get("tensors")), None)
         where = self._place()
         self.run.backwards += 1
         for each in self._optimizers.values():
@@ -333,11 +325,11 @@ class Observer(Closing):
             for g in each.gradients:
                 g.look()
         self.intervention.before_backward(self._old())
-        before = {id(g): _key(g.now) for e in self._optimizers.values() for g in e.gradients}
+        before = {id(g): _marked(g.now) for e in self._optimizers.values() for g in e.gradients}
         self._looked_at(first, where)
         found = own(*args, **named)
         for each in self._optimizers.values():
-            changed = [g for g in each.gradients if _key(g.now) != before[id(g)]]
+            changed = [g for g in each.gradients if not _is_same(g.now, before[id(g)])]
             for g in changed:
                 g.take(where)
                 if each.stepping:  # in a closure the next pass must find it empty again
@@ -362,7 +354,6 @@ class Observer(Closing):
             return
         seen = self.run.losses.setdefault(where, LossSeen(where))
         self._pending.append((seen, loss.detach().clone()))
-        seen.steps.append(self.run.steps)
         seen.leaves += loss.grad_fn is None
         known = seen.nodes[-1][0] if seen.nodes else -1
         if self.run.steps in COUNTED and known != self.run.steps:
@@ -403,10 +394,7 @@ class Observer(Closing):
         if self.intervention.skips_zeroing():
             return None
         found = own(*args, **named)
-        for each in self._optimizers.values():
-            for g in each.gradients:
-                if g.old is not None and not g.is_old():
-                    g.old = None
+        for each in self._optimizers.values():  # whether they are empty is seen later, by state
             each.seen.zeroed = where or each.seen.zeroed
         return found
 
@@ -439,8 +427,6 @@ class Observer(Closing):
             seen.ahead += each.forward_since
         elif empty and not each.backwards:
             seen.empty += 1
-        elif not each.backwards:
-            seen.unfed += 1
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
         each = self._optimizers[optimizer]
@@ -513,7 +499,6 @@ class Observer(Closing):
         where = self._place()
         seen = self.run.loaders.setdefault(id(loader), LoaderSeen(where, count, sampler))
         seen.begun += 1
-        seen.at.append(self.run.steps)
         return own(*args, **named)
 
     def _scheduled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
@@ -552,6 +537,10 @@ def _is_own(file: str) -> bool:
     return "site-packages" not in path and not any(path.startswith(f"{r}/") for r in roots)
 
 
+def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(t.shape) for t in of)
+
+
 def _made_by(out: Tensor) -> str:
     """The operation that an output is made by, behind those that only lay it out otherwise."""
     node = out.grad_fn
@@ -575,19 +564,15 @@ def _any(grad: Tensor) -> bool:
     return bool(torch.count_nonzero(dense.detach()))
 
 
-def _key(grad: Tensor | None) -> tuple[int, int] | None:
-    return None if grad is None else (id(grad), grad._version)
+def _marked(grad: Tensor | None) -> _Mark | None:
+    return None if grad is None else (weakref.ref(grad), grad._version)
 
 
-def _tensors(found: Any) -> Iterator[Tensor]:
-    if isinstance(found, Tensor):
-        yield found
-    elif isinstance(found, tuple | list):
-        for each in found:
-            yield from _tensors(each)
-    elif isinstance(found, dict):
-        for each in found.values():
-            yield from _tensors(each)
+def _is_same(grad: Tensor | None, mark: _Mark | None) -> bool:
+    """Whether it is the tensor that was marked, and nobody has written to it since."""
+    if grad is None or mark is None:
+        return grad is mark
+    return mark[0]() is grad and mark[1] == grad._version
 
 
 def _count(loss: Tensor) -> int:

@@ -5,7 +5,6 @@ a suspicion until something proves it: arithmetic (`proven`), or an intervention
 script (`scripts.diagnosing`), which its kind names in `CURES`.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from statistics import median
@@ -480,10 +479,8 @@ CUT_LOSS = Kind(
 @rule("script", GRAPH_USED_TWICE, CUT_LOSS)
 def refused_backward(run: ScriptRun) -> Iterator[Finding]:
     """What autograd itself has said before the script ended."""
-    kind, says, trace = run.error or ("", "", "")
-    places = re.findall(r'File "([^"]+)", line (\d+)', trace)
-    own = [Line(file, int(line)) for file, line in places if "site-packages" not in file]
-    where = _where(own[-1] if own else None)
+    kind, says, _ = run.error or ("", "", "")
+    where = _where(run.raised)
     if kind == "RuntimeError" and "backward through the graph a second time" in says:
         yield GRAPH_USED_TWICE.finding(
             where,

@@ -1,9 +1,8 @@
 """Scripts in processes of their own: each is forked from one that has imported torch.
 
-`Runner` starts a process of Python that waits for jobs. A fork for each of
-them costs what the script's own start costs, and torch is imported once. Every job leads a group of
-processes, so that whatever a script starts ends with it. Files that a script writes are its own
-business.
+`Runner` starts a process of Python that waits for jobs. A fork for each of them costs what the
+script's own start costs, and torch is imported once. Every job leads a group of processes, so that
+whatever a script starts ends with it. Files that a script writes are its own business.
 """
 
 import contextlib
@@ -17,17 +16,23 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
+import torch
+from torch.nn import functional as F
+
 from sigmascope import gate
+from sigmascope.diagnosis import Program, diagnose
 from sigmascope.gate import Closing, Refusal
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
+from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.seen import ScriptRun
 
 GRACE = 10.0  # seconds that a script has to end, once it is asked to
@@ -155,9 +160,6 @@ class Runner(Closing):
 
 def serve() -> None:
     """Run jobs that are named on standard input, until it ends."""
-    import sigmascope.diagnosis
-    import sigmascope.scripts.observer  # noqa: F401
-
     says = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what scripts print goes where words to the person go
     for line in sys.stdin:
@@ -244,8 +246,6 @@ def run_here(job: Job) -> ScriptRun:
     Args:
         job: Which, and for how long.
     """
-    from sigmascope.scripts.observer import Observer, Stopped
-
     script = job.script
     before = sys.argv, sys.path[:]
     sys.argv = [script.target, *script.arguments]
@@ -284,9 +284,6 @@ def _theirs(error: BaseException) -> str:
 @contextlib.contextmanager
 def seeded(offset: int) -> Iterator[None]:
     """Random numbers from a known start, and seeds that the script sets moved by an offset."""
-    import numpy as np
-    import torch
-
     random.seed(offset), np.random.seed(offset), torch.manual_seed(offset)
     if not offset:
         yield
@@ -315,8 +312,6 @@ def _moved(function: Callable[..., Any], offset: int) -> Callable[..., Any]:
 
 def _with_network(outcome: Outcome, seconds: float) -> Outcome:
     """The diagnosis of the model on the batches that were seen; or why there is none."""
-    from sigmascope.diagnosis import diagnose
-
     try:
         program = program_of_run(outcome.run)
         found = diagnose(program, samples=128, budget=seconds)
@@ -327,7 +322,7 @@ def _with_network(outcome: Outcome, seconds: float) -> Outcome:
     return replace(outcome, findings=found.findings)
 
 
-def program_of_run(run: ScriptRun) -> Any:
+def program_of_run(run: ScriptRun) -> Program:
     """The mapping form of what was seen: model, batches, loss, optimizer.
 
     Args:
@@ -336,11 +331,6 @@ def program_of_run(run: ScriptRun) -> Any:
     Raises:
         Refusal: If the script's model, or what its output is compared with, was not seen.
     """
-    import torch
-    from torch.nn import functional as F
-
-    from sigmascope.diagnosis import Program
-
     if run.model is None or not run.batches:
         raise Refusal(
             "the loss is not one of torch's on the model's own output, so that network and task "
@@ -349,11 +339,11 @@ def program_of_run(run: ScriptRun) -> Any:
             else "no model was seen that can be copied"
         )
     first = run.batches[0]
-    shape = lambda b: ([t.shape[1:] for t in _tensors(b.inputs)], b.targets.shape[1:])
+    if not all(isinstance(t, torch.Tensor) for b in run.batches for t in b.inputs):
+        raise Refusal("the model is called with more than tensors, which was not looked at")
+    shape = lambda b: ([t.shape[1:] for t in b.inputs], b.targets.shape[1:])
     alike = [b for b in run.batches if b.loss == first.loss and shape(b) == shape(first)]
     columns = zip(*(b.inputs for b in alike), strict=True)
-    if not all(isinstance(t, torch.Tensor) for t in first.inputs):
-        raise Refusal("the model is called with more than tensors, which was not looked at")
     inputs = tuple(torch.cat([*c]) for c in columns)
     targets = torch.cat([b.targets for b in alike])
     loss = getattr(F, first.loss)
@@ -375,7 +365,3 @@ def program_of_run(run: ScriptRun) -> Any:
         batch_size=size,
         **known,
     )
-
-
-def _tensors(found: Sequence[Any]) -> list[Any]:
-    return [t for t in found if hasattr(t, "shape")]

@@ -1,6 +1,7 @@
 """What was seen of a training script, as plain records that a file can hold."""
 
 import linecache
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,7 +51,6 @@ class OptimizerSeen:
         dropped: Steps before which a backward pass was made whose gradients were emptied, and the
             same pass once more.
         empty: Steps for which no backward pass gave anything.
-        unfed: Steps made once more of what the step before was made of.
         overwritten: Steps before which something else had written to a parameter that is followed.
         moved: Largest change of a parameter that is followed over its size, now and then.
     """
@@ -69,7 +69,6 @@ class OptimizerSeen:
     ahead: int = 0
     dropped: int = 0
     empty: int = 0
-    unfed: int = 0
     overwritten: int = 0
     moved: list[float] = field(default_factory=list)
 
@@ -116,14 +115,12 @@ class LossSeen:
     Attributes:
         place: Where.
         values: One a pass.
-        steps: Steps made before each.
         leaves: Passes on a number that no computation led to.
         nodes: Steps made, and nodes of the graph, now and then.
     """
 
     place: Line | None
     values: list[float] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
     leaves: int = 0
     nodes: list[tuple[int, int]] = field(default_factory=list)
 
@@ -137,14 +134,12 @@ class LoaderSeen:
         count: Batches it has; None where it does not say.
         sampler: Its class.
         begun: How often it was begun.
-        at: Steps made before each beginning.
     """
 
     place: Line | None
     count: int | None
     sampler: str
     begun: int = 0
-    at: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +195,6 @@ class ScriptRun:
         loaded: State dicts.
         batches: The first ones of the model.
         model: A copy of the first model with parameters, as it was before the first step.
-        model_type: Its class.
     """
 
     steps: int = 0
@@ -221,7 +215,14 @@ class ScriptRun:
     loaded: list[Loaded] = field(default_factory=list)
     batches: list[BatchSeen] = field(default_factory=list, compare=False)
     model: nn.Module | None = field(default=None, compare=False)
-    model_type: str = ""
+
+    @property
+    def raised(self) -> Line | None:
+        """The line of the script's own code at which it ended with an error."""
+        trace = self.error[2] if self.error else ""
+        places = re.findall(r'File "([^"]+)", line (\d+)', trace)
+        own = [Line(file, int(at)) for file, at in places if "site-packages" not in file]
+        return own[-1] if own else None
 
     @property
     def main(self) -> OptimizerSeen | None:
