@@ -66,7 +66,7 @@ def check(
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2))
         >>> shown = text(check(Subject(net, torch.eye(2)), only=["rank-participation"]))
         >>> shown.splitlines()[0]
-        'rank-participation: 1 holds'
+        'rank-participation: 2 holds'
     """
     names = [theorem.name for theorem in theorems]
     unknown = sorted(set(only or ()) - set(names))

@@ -67,10 +67,11 @@ def test_the_line_to_a_checkpoint_and_the_curvature_of_layers(sigmascope, tmp_pa
     code, out, _ = sigmascope(
         "landscape", "mlp?depth=2&width=8", "--samples", "20", "--surface",
         str(tmp_path / "other.pt"), "--curvature", "gauss-newton", "--layers", "hidden.1.linear",
-        "readout", "--json", "-",
+        "readout", "--points", "5", "--json", "-",
     )  # fmt: skip
     assert code == 0
     form = json.loads(out)
     assert [p["site"] for p in form["curvature"]["parts"]] == ["hidden.1.linear", "readout"]
     assert form["surface"]["along"] == ""
+    assert len(form["surface"]["losses"][0]) == 11  # five on each side, and the middle
     assert form["regions"] is None

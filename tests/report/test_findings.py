@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope.records import Finding, Skipped
+from sigmascope import report
+from sigmascope.records import Estimate, Finding, Reading, Skipped
 from sigmascope.report.findings import folded, headline, reasons
 
 
@@ -80,3 +81,12 @@ def test_reasons_that_differ_in_numbers_are_one_with_their_ranges():
     }
     apart = [Skipped("a", "x", "tied to h.0.fc1"), Skipped("b", "x", "tied to h.1.fc1")]
     assert len(reasons(apart)) == 2  # a number within a name is no number
+
+
+@pytest.mark.parametrize(("count", "more"), [(4, ""), (5, "and 1 more"), (9, "and 5 more")])
+def test_four_readings_are_shown_and_the_rest_is_counted(count, more):
+    reading = Reading("fc", "stable rank", Estimate.exactly(3.0), "weights", "matrix")
+    said = report.text(replace(finding("a"), evidence=(reading,) * count))
+    assert said.count("fc: stable rank") == min(count, 4)
+    assert said.count(" more") == bool(more)
+    assert more in said

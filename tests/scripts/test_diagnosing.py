@@ -8,7 +8,9 @@ import pytest
 from sigmascope import report
 from sigmascope.gate import Refusal
 from sigmascope.scripts import Attempt, diagnose_script
-from sigmascope.scripts.diagnosing import _paired
+from sigmascope.scripts.diagnosing import _asked, _paired
+from sigmascope.scripts.running import Outcome
+from sigmascope.scripts.seen import Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.scripts.loops import FAULTY, code
 
 
@@ -92,6 +94,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 
 def test_one_seed_proves_nothing_and_gains_that_differ_are_no_cure():
     assert _paired([0.5]).low == -math.inf
+    assert _paired([0.5, 0.5]).low == pytest.approx(0.5)
     assert _paired([0.5, 0.5, 0.5]).low == pytest.approx(0.5)
     assert _paired([0.5, -0.4, 0.6]).low < 0 < _paired([0.5, 0.45, 0.6]).low
 
@@ -102,3 +105,13 @@ def test_less_than_half_as_far_is_told_from_nearly_as_far():
     assert Attempt("a", "b", (math.inf,), (0.1,), 2.3, how).halves
     assert not Attempt("a", "b", (0.3, 0.4), (0.1, 0.1), 2.3, how).halves
     assert not Attempt("a", "b", (2.5,), (2.4,), 2.3, how).halves
+
+
+@pytest.mark.parametrize(("later", "judged"), [(0.1, True), (0.15, True), (0.16, False)])
+def test_a_rate_that_warms_up_is_not_judged_to_be_low(later, judged):
+    place = Line("a.py", 1)
+    main = OptimizerSeen("SGD", None, 1, backward=place, steps=9, rates=[0.1, later])
+    run = ScriptRun(optimizers=[main], losses={place: LossSeen(place, [1.0] * 9)})
+    names = [one.name for _, one in _asked(Outcome(run), ())]
+    assert ("rate x 10" in names) == ("rate x 100" in names) == judged
+    assert "rate x 0.1" in names

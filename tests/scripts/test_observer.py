@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import random
+import time
 import warnings
 
 import pytest
@@ -54,6 +55,17 @@ def test_a_loop_is_stopped_at_the_boundary_of_a_step_and_its_blocks_are_left():
     assert watching.run.steps == 5
     assert watching.run.stopped
     assert left == [True]
+
+
+def test_a_loop_is_stopped_at_the_first_step_behind_its_time():
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with contextlib.suppress(Stopped), Observer(seconds=0.2) as watching:
+        for pause in (0.0, 0.0, 0.3, 0.0):
+            net(torch.randn(2, 3)).sum().backward()
+            time.sleep(pause)
+            optimizer.step()
+    assert (watching.run.steps, watching.run.stopped) == (3, True)
 
 
 def test_what_happens_in_a_step_is_seen():

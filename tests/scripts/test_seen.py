@@ -19,4 +19,6 @@ def test_the_main_optimizer_steps_most_and_its_loss_is_followed():
     run.losses = {here: LossSeen(here, [1.0] * 9), there: LossSeen(there, [2.0])}
     assert run.main is most
     assert run.loss is run.losses[there]
+    most.backward = None  # of whose loss nothing is known
+    assert run.loss is run.losses[here]
     assert ScriptRun().main is ScriptRun().loss is None

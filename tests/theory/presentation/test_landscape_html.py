@@ -8,6 +8,8 @@ from torch.nn import functional as F
 from sigmascope import networks, theory
 from sigmascope.cli import app
 from sigmascope.gate import Refusal
+from sigmascope.report import json_form
+from sigmascope.theory.presentation.landscape_html import _map
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +122,11 @@ def test_without_plotly_it_says_how_to_get_it_before_anything_is_measured(tmp_pa
         app(["landscape", "mlp?depth=2&width=8", "--data", "digits", "--html", str(path)])
     assert not measured
     assert not path.exists()
+
+
+def test_edges_are_named_by_their_activation_counted_from_one(measured):
+    form = json_form(measured[1].regions)
+    names = [trace["name"] for trace in _map(form)["data"]]
+    assert [n for n in names if n.startswith("activation")] == [
+        f"activation {k + 1}" for k in range(max(form["by"]), -1, -1)
+    ]
