@@ -17,7 +17,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from pathlib import Path
@@ -36,8 +35,8 @@ from torch.optim.optimizer import (
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import tensors
 from sigmascope.scripts.interventions import Intervention
+from sigmascope.scripts.replay import LOSSES, Inside, Recorder, Step
 from sigmascope.scripts.seen import (
-    BatchSeen,
     Called,
     Line,
     Loaded,
@@ -48,26 +47,10 @@ from sigmascope.scripts.seen import (
 )
 
 FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
-KEPT = 16  # batches of which inputs and targets are kept
-LARGEST = 1 << 22  # numbers of a batch that is kept
+KEPT = 16  # batches that are kept
+LARGEST = 1 << 22  # numbers of targets whose classes are counted
 NODES = 20_000  # of a graph, at which counting ends
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
-LOSSES = (
-    "cross_entropy",
-    "nll_loss",
-    "mse_loss",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "kl_div",
-    "triplet_margin_loss",
-    "cosine_embedding_loss",
-    "hinge_embedding_loss",
-    "gaussian_nll_loss",
-    "poisson_nll_loss",
-)
 LAID_OUT = (  # operations that lay numbers out otherwise
     "Squeeze",
     "View",
@@ -165,6 +148,7 @@ class Observer(Closing):
         seconds: The same, in time.
         intervention: One thing that is done otherwise.
         own: Whether a file is the user's; all that lie outside of the installation if not given.
+        recorded: Whether steps are recorded, so that `run.step` can be computed again.
     """
 
     def __init__(
@@ -174,6 +158,7 @@ class Observer(Closing):
         seconds: float | None = None,
         intervention: Intervention | None = None,
         own: Callable[[str], bool] | None = None,
+        recorded: bool = False,
     ) -> None:
         self.run = ScriptRun()
         self.intervention = intervention or Intervention()
@@ -181,8 +166,11 @@ class Observer(Closing):
         self._own = own or _is_own
         self._optimizers = weakref.WeakKeyDictionary[Optimizer, _Followed]()
         self._depth, self._undo, self._start = 0, ExitStack(), time.perf_counter()
-        self._outputs: list[tuple[Tensor, Any]] = []  # of roots, with what they were given
-        self._model: weakref.ref[nn.Module] | None = None  # of which a copy is kept
+        self._recorder = Recorder(self._place) if recorded else None
+        self._recorded: dict[Line | None, Step] = {}
+        self._inside: Inside | None = None  # the last loss that a model computed itself
+        self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None  # by a scaler, and before
+        self._heard = False  # whether the recorder heard, before a module was called
         self._roots = weakref.WeakKeyDictionary[nn.Module, Called]()
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last = time.perf_counter()
@@ -194,11 +182,15 @@ class Observer(Closing):
     def __enter__(self) -> "Observer":
         undo = self._undo
         undo.callback(register_module_forward_pre_hook(self._called).remove)
-        undo.callback(register_module_forward_hook(self._returned, always_call=True).remove)
+        after = register_module_forward_hook(self._returned, with_kwargs=True, always_call=True)
+        undo.callback(after.remove)
         undo.callback(register_optimizer_step_pre_hook(self._stepping).remove)
         undo.callback(register_optimizer_step_post_hook(self._stepped).remove)
         for owner, name, around in self._patched():
             self._wrap(owner, name, around)
+        if self._recorder is not None:
+            undo.callback(self._recorder.end)
+            self._recorder.begin()
         self._start = self._last = time.perf_counter()
         return self
 
@@ -209,6 +201,8 @@ class Observer(Closing):
             with suppress(RuntimeError):
                 seen.values.append(float(value))
         self._pending.clear()
+        if self.run.loss is not None:
+            self.run.step = self._recorded.get(self.run.loss.place)
         self.run.seconds = time.perf_counter() - self._start
 
     def _patched(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
@@ -220,6 +214,8 @@ class Observer(Closing):
         yield nn.Module, "eval", self._evaluated
         yield torch.utils.data.DataLoader, "__iter__", self._iterated
         yield torch.optim.lr_scheduler.LRScheduler, "step", self._scheduled
+        yield torch.amp.GradScaler, "scale", self._scaled
+        yield torch, "compile", self._compiled
         for owner in (nn.utils, nn.utils.clip_grad):
             for name in ("clip_grad_norm_", "clip_grad_value_"):
                 yield owner, name, self._clipped
@@ -234,6 +230,7 @@ class Observer(Closing):
         def instead(*args: Any, **named: Any) -> Any:
             return around(own, args, named)
 
+        instead.observed = own  # pyright: ignore[reportAttributeAccessIssue]
         setattr(owner, name, instead)
         self._undo.callback(setattr, owner, name, own)
 
@@ -241,8 +238,14 @@ class Observer(Closing):
     # Modules.
 
     def _called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        if not self._depth and next(module.parameters(), None) is None:
+            return None  # what it computes is as if it was written out
         self._depth += 1
-        if self._depth > 1 or _is_loss(module) or not torch.is_grad_enabled():
+        if self._depth > 1:
+            return None
+        if self._recorder is not None:
+            self._heard = self._recorder.pause()
+        if not torch.is_grad_enabled():
             return None
         seen = self._roots.get(module)
         if seen is None:
@@ -258,29 +261,24 @@ class Observer(Closing):
             seen.first_evaluation = self.run.steps
         return self.intervention.called(module, args)
 
-    def _returned(self, module: nn.Module, args: tuple[Any, ...], out: Any) -> None:
-        self._depth = max(self._depth - 1, 0)
-        if self._depth or _is_loss(module) or not torch.is_grad_enabled():
+    def _returned(self, module: nn.Module, args: Any, named: dict[str, Any], out: Any) -> None:
+        if not self._depth:
+            return
+        self._depth -= 1
+        if self._depth:
+            return
+        if self._recorder is not None and self._heard:
+            self._recorder.resume()
+        if not torch.is_grad_enabled():
             return
         for each in self._optimizers.values():
             each.forward_since = True
         seen = self._roots.get(module)
         outputs = [t for t in tensors(out) if t.requires_grad]
         if seen is not None and outputs:
-            seen.shapes = _shapes(tensors(args)), _shapes(outputs)
-            self._keep(module, args, outputs)
-
-    def _keep(self, module: nn.Module, args: tuple[Any, ...], outputs: list[Tensor]) -> None:
-        """The first inputs, for the diagnosis of the network."""
-        run = self.run
-        if run.model is None and run.steps == 0 and any(True for _ in module.parameters()):
-            with suppress(Exception):  # what cannot be copied is not looked at, which is said
-                run.model, self._model = deepcopy(module), weakref.ref(module)
-        inputs = [*tensors(args)]
-        small = sum(t.numel() for t in inputs) <= LARGEST
-        own = self._model is not None and self._model() is module
-        given = args if small and own and len(run.batches) < KEPT and inputs else None
-        self._outputs = [*self._outputs[-3:], *((t, given) for t in outputs)]
+            seen.shapes = _shapes(tensors((args, named))), _shapes(outputs)
+            if self._recorder is not None:
+                self._recorder.called(module, args, named, out, fresh=not self.run.steps)
 
     # --------------------------------------------------------------------------
     # Losses and backward passes.
@@ -305,16 +303,8 @@ class Observer(Closing):
         shapes = tuple(out.shape), tuple(targets.shape)
         where = self._place()
         self.run.comparisons[name, node, shapes, where] += 1
-        whole, given = next(
-            ((t, g) for t, g in self._outputs if g is not None and _is_view(out, t)), (None, None)
-        )
-        if whole is not None and given is not None and len(self.run.batches) < KEPT:
-            kept = tuple(t.detach().clone() if isinstance(t, Tensor) else t for t in given)
-            options = {k: v for k, v in named.items() if k != "reduction"}
-            shape = None if whole.shape == out.shape else tuple(out.shape[1:])
-            batch = BatchSeen(kept, targets.detach().clone(), name, options, shape)
-            self.run.batches.append(batch)
-            self._outputs = [(t, None if g is given else g) for t, g in self._outputs]
+        if self._depth and self._recorder is not None:
+            self._inside = Inside(name, dict(named), targets.detach().clone())
 
     def _backward(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         first = next(tensors(args[0] if args else named.get("tensors")), None)
@@ -327,6 +317,8 @@ class Observer(Closing):
         self.intervention.before_backward(self._old())
         before = {id(g): _marked(g.now) for e in self._optimizers.values() for g in e.gradients}
         self._looked_at(first, where)
+        if self._recorder is not None and first is not None:
+            self._record(self._recorder, first, where)
         found = own(*args, **named)
         for each in self._optimizers.values():
             changed = [g for g in each.gradients if not _is_same(g.now, before[id(g)])]
@@ -362,6 +354,32 @@ class Observer(Closing):
             kept, self._pending = self._pending, []
             for each, value in kept:
                 each.values.append(float(value))
+
+    def _record(self, recorder: Recorder, loss: Tensor, where: Line | None) -> None:
+        """Keep the step that led to a loss, and the batches of others that are like it."""
+        if self._unscaled is not None and self._unscaled[0]() is loss:
+            loss = self._unscaled[1]
+        known = self._recorded.get(where)
+        if known is None or len(known.batches) < KEPT:
+            with suppress(Exception):  # nothing that is watched may stop training
+                step = recorder.step(loss)
+                if step is not None and known is not None and step.form == known.form:
+                    known.batches += step.batches
+                elif step is not None and known is None and not self.run.steps:
+                    self._recorded[where], step.inside = step, self._inside
+        self._unscaled = None
+        recorder.forget()
+
+    def _scaled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        found = own(*args, **named)
+        if isinstance(found, Tensor):
+            self._unscaled = weakref.ref(found), args[1]
+        return found
+
+    def _compiled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        if self._recorder is not None:
+            self._recorder.end()
+        return own(*args, **named)
 
     # --------------------------------------------------------------------------
     # Optimizers.
@@ -449,6 +467,9 @@ class Observer(Closing):
         each.seen.steps += 1
         run, now = self.run, time.perf_counter()
         run.steps += 1
+        if self._recorder is not None and run.steps >= KEPT:
+            self.run.spreads.update(self._recorder.spreads)
+            self._recorder.end()  # here, for within a backward pass it is not on top
         run.step_seconds.append(now - self._last)
         self._last = now
         if self._steps is not None and each.seen.steps >= self._steps:
@@ -547,16 +568,6 @@ def _made_by(out: Tensor) -> str:
     while node is not None and node.name().startswith(LAID_OUT) and node.next_functions:
         node = node.next_functions[0][0]
     return "" if node is None else node.name()
-
-
-def _is_view(out: Tensor, whole: Tensor) -> bool:
-    """Whether one tensor is the other, or lies where all of it lies, sample by sample."""
-    alike = out.numel() == whole.numel() and out.data_ptr() == whole.data_ptr()
-    return out is whole or (alike and len(out) == len(whole))
-
-
-def _is_loss(module: nn.Module) -> bool:
-    return isinstance(module, nn.modules.loss._Loss)
 
 
 def _any(grad: Tensor) -> bool:

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 from sigmascope import gate
 from sigmascope.diagnosis import Program, diagnose
@@ -33,6 +32,7 @@ from sigmascope.gate import Closing, Refusal
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.observer import Observer, Stopped
+from sigmascope.scripts.replay import program_of_step
 from sigmascope.scripts.seen import ScriptRun
 
 GRACE = 10.0  # seconds that a script has to end, once it is asked to
@@ -230,7 +230,7 @@ def _watched(job: Job, made: str) -> None:
     outcome = Outcome(run_here(job))
     if job.network:
         outcome = _with_network(outcome, job.network)
-    outcome.run.model, outcome.run.batches = None, []
+    outcome.run.step = None
     _file(Path(made), outcome)
 
 
@@ -249,7 +249,8 @@ def run_here(job: Job) -> ScriptRun:
     script = job.script
     before = sys.argv, sys.path[:]
     sys.argv = [script.target, *script.arguments]
-    watch = Observer(steps=job.steps, seconds=job.seconds, intervention=job.intervention)
+    limits = {"steps": job.steps, "seconds": job.seconds}
+    watch = Observer(**limits, intervention=job.intervention, recorded=job.network > 0)
     try:
         with seeded(job.seed), watch:
             if script.is_file:
@@ -326,42 +327,18 @@ def program_of_run(run: ScriptRun) -> Program:
     """The mapping form of what was seen: model, batches, loss, optimizer.
 
     Args:
-        run: With its model and batches.
+        run: With the step that was recorded.
 
     Raises:
-        Refusal: If the script's model, or what its output is compared with, was not seen.
+        Refusal: If what led from the batch to the loss was not heard as a whole.
     """
-    if run.model is None or not run.batches:
-        raise Refusal(
-            "the loss is not one of torch's on the model's own output, so that network and task "
-            "were not looked at"
-            if run.model is not None
-            else "no model was seen that can be copied"
-        )
-    first = run.batches[0]
-    if not all(isinstance(t, torch.Tensor) for b in run.batches for t in b.inputs):
-        raise Refusal("the model is called with more than tensors, which was not looked at")
-    shape = lambda b: ([t.shape[1:] for t in b.inputs], b.targets.shape[1:])
-    alike = [b for b in run.batches if b.loss == first.loss and shape(b) == shape(first)]
-    columns = zip(*(b.inputs for b in alike), strict=True)
-    inputs = tuple(torch.cat([*c]) for c in columns)
-    targets = torch.cat([b.targets for b in alike])
-    loss = getattr(F, first.loss)
-    loss = partial(loss, **first.options) if first.options else loss
-    if first.shape is not None:
-        own, laid_out = loss, first.shape
-        loss = lambda out, y: own(out.reshape(len(out), *laid_out), y)
-    main = run.main
-    known: dict[str, Any] = {}
-    if main is not None and main.kind.lower() in ("sgd", "adam", "adamw", "rmsprop"):
-        keep = ("momentum", "weight_decay")
-        options = {k: v for k, v in main.options.items() if k in keep and v}
-        known = {"optimizer": main.kind.lower(), "lr": max(main.rates), "options": options}
-    size = len(first.targets)
-    return Program(
-        run.model,
-        (inputs[0] if len(inputs) == 1 else inputs, targets),
-        loss,
-        batch_size=size,
-        **known,
-    )
+    if len(run.optimizers) > 1:
+        raise Refusal("several optimizers train by losses of their own, beside or against another")
+    if run.step is None:
+        raise Refusal("what leads from the batch to the loss was not heard as a whole")
+    program, main = program_of_step(run.step), run.main
+    if main is None or main.kind.lower() not in ("sgd", "adam", "adamw", "rmsprop"):
+        return program
+    keep = ("momentum", "weight_decay")
+    options = {k: v for k, v in main.options.items() if k in keep and v}
+    return replace(program, optimizer=main.kind.lower(), lr=max(main.rates), options=options)

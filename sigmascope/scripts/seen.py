@@ -6,9 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor, nn
-
-from sigmascope.records.values import ByValue
+from sigmascope.scripts.replay import Step
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -152,25 +150,6 @@ class Loaded:
     met: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BatchSeen(ByValue):
-    """What a model was given, and what its output was compared with, by which loss.
-
-    Attributes:
-        inputs: Its arguments.
-        targets: Of the loss.
-        loss: Its name in `torch.nn.functional`.
-        options: It was called with.
-        shape: Of a sample of the output as the loss is given it, where that is another one.
-    """
-
-    inputs: tuple[Any, ...]
-    targets: Tensor
-    loss: str
-    options: dict[str, Any]
-    shape: tuple[int, ...] | None = None
-
-
 @dataclass(slots=True)
 class ScriptRun:
     """A script while it trained, as far as it was watched.
@@ -193,8 +172,9 @@ class ScriptRun:
         scheduled: Schedulers that stepped, by class and place.
         clipped: Place, limit and norm before, of each clipping.
         loaded: State dicts.
-        batches: The first ones of the model.
-        model: A copy of the first model with parameters, as it was before the first step.
+        spreads: Operations between output and loss that spread an output over targets of another
+            rank: name, both shapes, place; how often in the steps that were recorded.
+        step: The one of the main optimizer, if it was recorded.
     """
 
     steps: int = 0
@@ -213,8 +193,8 @@ class ScriptRun:
     scheduled: Counter[Any] = field(default_factory=Counter)
     clipped: list[tuple[Line | None, float, float]] = field(default_factory=list)
     loaded: list[Loaded] = field(default_factory=list)
-    batches: list[BatchSeen] = field(default_factory=list, compare=False)
-    model: nn.Module | None = field(default=None, compare=False)
+    spreads: Counter[Any] = field(default_factory=Counter)
+    step: Step | None = field(default=None, compare=False)
 
     @property
     def raised(self) -> Line | None:

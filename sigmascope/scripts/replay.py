@@ -1,0 +1,701 @@
+"""A step of a script, from its batch to its loss, recorded so that it can be computed again.
+
+What a script computes itself, outside of modules with parameters, is heard by a function mode of
+torch; a call of such a module is heard as one. From the loss of a backward pass one goes back along
+what was heard, to the calls of modules and to the tensors that came from the batch. What lies
+before or between calls of modules is the model; what lies behind them is the loss. So a loss that
+is written out, of two outputs, of several modules or of a module called twice is a program like
+another: a model, a batch, and a function of output and targets.
+
+The invariant: the loss computed again from what the modules gave is the loss that was, to rounding;
+where it is not, there is no step. Nothing is heard inside of modules, where a function mode would
+turn fast paths of torch off, and nothing at all once anything is compiled.
+"""
+
+import inspect
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+
+from sigmascope.diagnosis import Program
+from sigmascope.diagnosis.programs import fitting_loss
+from sigmascope.gate import Refusal, random_states
+from sigmascope.probes.execution import called, still
+from sigmascope.probes.samples import mapped, tensors
+
+BEFORE = 64  # calls that are kept before a module is called: what is made of the batch
+BEHIND = 2048  # calls behind it, beyond which a step is not recorded
+SMALL = 1 << 20  # numbers of a tensor that is kept before a module is called
+ALIKE = 1e-4  # relative difference of a loss that is computed again
+LARGEST = 1 << 26  # numbers that are held at once, beyond which a step is not recorded
+DRAWN = ("rand", "dropout", "normal", "bernoulli", "multinomial", "gumbel", "exponential_")
+SHAPED = ("view", "reshape")
+SAMPLES = 128  # that a diagnosis takes
+LOSSES = (
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+    "triplet_margin_loss",
+    "cosine_embedding_loss",
+    "hinge_embedding_loss",
+    "gaussian_nll_loss",
+    "poisson_nll_loss",
+)
+ELEMENTWISE = ("sub", "add", "mul", "div", "pow", "subtract", "multiply", "divide", "true_divide")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a tensor stands among those of a step."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One function of torch, or one module, that was called with what stands in slots.
+
+    Attributes:
+        function: Of torch; None for a module.
+        root: Which module of the step; None for a function.
+        args: With slots in the place of tensors.
+        named: The same.
+        out: Slots of the tensors that came out, in their order.
+        inner: Whether a module is called with what comes of it.
+    """
+
+    function: Callable[..., Any] | None
+    root: int | None
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
+    out: tuple[int, ...]
+    inner: bool
+
+    @property
+    def name(self) -> str:
+        """Of the function, without underscores."""
+        return _name(self.function) if self.function else ""
+
+    def again(self, held: dict[int, Any], modules: Sequence[nn.Module]) -> Any:
+        """The same with what is held now, which then holds what came out."""
+        args, named = (_filled(part, held) for part in (self.args, self.named))
+        if self.root is not None:
+            found = modules[self.root](*args, **named)
+        elif self.name == "setitem":
+            found = args[0].clone()
+            found[args[1]] = args[2]
+        else:
+            found = self._computed(args, named)
+        for slot, value in zip(self.out, tensors(found), strict=True):
+            held[slot] = value
+        return found
+
+    def _computed(self, args: Any, named: Any) -> Any:
+        assert self.function is not None
+        if self.name not in SHAPED:
+            return self.function(*args, **named)
+        try:
+            return self.function(*args, **named)
+        except RuntimeError:  # sizes of another batch were written into it
+            sizes = args[1] if isinstance(args[1], tuple | list) else args[1:]
+            return args[0].reshape(-1, *sizes[1:])
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """From the batch to the loss.
+
+    Attributes:
+        calls: In their order.
+        modules: Copies of those that are called, as they were before the first step.
+        consts: What is neither of the batch nor computed, by slot.
+        batches: Tensors of the batch, by slot; one mapping for each batch that was seen.
+        loss: Slot of the loss.
+        rows: Samples of a batch.
+        form: By which it is known again: what was called, with which shapes.
+        inside: The loss of torch that its module computed itself.
+    """
+
+    calls: tuple[Call, ...]
+    modules: tuple[nn.Module, ...]
+    consts: dict[int, Any]
+    batches: list[dict[int, Tensor]]
+    loss: int
+    rows: int
+    form: tuple[Any, ...] = ()
+    inside: "Inside | None" = None
+
+    @property
+    def model_calls(self) -> tuple[Call, ...]:
+        """Calls of modules, and what is computed for them."""
+        return tuple(c for c in self.calls if c.root is not None or c.inner)
+
+    @property
+    def loss_calls(self) -> tuple[Call, ...]:
+        """What is computed behind the last module that each of them needs."""
+        return tuple(c for c in self.calls if c.root is None and not c.inner)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Slots of the batch that the model reads."""
+        return self._read(self.model_calls)
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """Slots of the batch that the loss reads."""
+        return self._read(self.loss_calls)
+
+    def _read(self, calls: Sequence[Call]) -> tuple[int, ...]:
+        slots = (s for c in calls for s in _slots((c.args, dict(c.named))))
+        return tuple(dict.fromkeys(s for s in slots if s in self.batches[0]))
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Slots of what the loss reads of the model."""
+        made = {s for c in self.model_calls for s in c.out}
+        read = [s for c in self.loss_calls for s in _slots((c.args, dict(c.named)))]
+        return tuple(dict.fromkeys(s for s in (*read, self.loss) if s in made))
+
+    @property
+    def single(self) -> Call | None:
+        """The one call of the one module that is called with tensors of the batch as they are.
+
+        With tensors in their order, or by their names; numbers that go beside names are left out.
+        """
+        calls = self.model_calls
+        if len(calls) != 1:
+            return None
+        call, batch = calls[0], self.batches[0]
+        own = lambda part: isinstance(part, Slot) and part.index in batch
+        spare = lambda part: (
+            part is None
+            or (isinstance(part, Slot) and getattr(self.consts.get(part.index), "ndim", 1) == 0)
+        )
+        in_order = bool(call.args) and not call.named and all(map(own, call.args))
+        by_name = not call.args and any(map(own, call.named.values()))
+        by_name = by_name and all(own(p) or spare(p) for p in call.named.values())
+        return call if in_order or by_name else None
+
+    def given(self, batch: Mapping[int, Tensor]) -> Any:
+        """What `model()` is called with, of a batch."""
+        single = self.single
+        if single is not None and not single.args:
+            named = {k: p.index for k, p in single.named.items() if isinstance(p, Slot)}
+            return {k: batch[s] for k, s in named.items() if s in batch}
+        slots = self.inputs if single is None else [p.index for p in single.args]
+        found = tuple(batch[s] for s in slots)
+        return found[0] if len(found) == 1 else found
+
+    def wanted(self, batch: Mapping[int, Tensor]) -> Any:
+        """What `lost` takes beside an output, of a batch; None where it takes nothing."""
+        found = tuple(batch[s] for s in self.targets)
+        return found[0] if len(found) == 1 else found or None
+
+    def model(self) -> nn.Module:
+        """The module that is called, or all of them and what is between them as one."""
+        single = self.single
+        return self.modules[0] if single is not None else Steps(self)
+
+    def lost(self, output: Any, targets: Any) -> Tensor:
+        """The loss of an output of the model.
+
+        Args:
+            output: Of `model()`.
+            targets: Tensors of the batch that the loss reads; one that is alone is no tuple.
+        """
+        held = dict(self.consts)
+        slots = self.single.out if self.single is not None else self.outputs
+        held.update(zip(slots, tensors(output), strict=True))
+        given = (targets,) if isinstance(targets, Tensor) else tuple(targets or ())
+        held.update(zip(self.targets, given, strict=True))
+        for call in self.loss_calls:
+            call.again(held, ())
+        return held[self.loss]
+
+
+class Steps(nn.Module):
+    """Several modules, and what a script computes between them, as one."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__()
+        self.step = step
+        self.names = []
+        for module in step.modules:
+            word = type(module).__name__.lower()
+            name = word if word not in self.names else f"{word}_{len(self.names)}"
+            self.add_module(name, module)
+            self.names.append(name)
+
+    def forward(self, *given: Tensor) -> Any:
+        """What the loss reads, of the tensors of the batch that modules read."""
+        step = self.step
+        held = {**step.consts, **dict(zip(step.inputs, given, strict=True))}
+        modules = [getattr(self, name) for name in self.names]
+        for call in step.model_calls:
+            call.again(held, modules)
+        found = tuple(held[s] for s in step.outputs)
+        return found[0] if len(found) == 1 else found
+
+
+@dataclass(slots=True, eq=False)
+class _Heard:
+    function: Callable[..., Any] | None
+    module: nn.Module | None
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
+    out: Any
+
+
+class Recorder(TorchFunctionMode):
+    """Hears what a script computes outside of its modules, until a backward pass asks for it.
+
+    Args:
+        place: The line of the script that is being run.
+
+    Attributes:
+        spreads: Operations that spread an output over targets of another rank, and these over it:
+            name, both shapes, place; how often.
+    """
+
+    def __init__(self, place: Callable[[], Any]) -> None:
+        self.spreads = Counter[tuple[str, tuple[int, ...], tuple[int, ...], Any]]()
+        self._place = place
+        self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
+        self._live = self._ended = False
+        self._copies: dict[int, tuple[nn.Module, nn.Module]] = {}
+
+    # --------------------------------------------------------------------------
+    # Hearing.
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        func = getattr(func, "observed", func)  # a loss that is observed is called once
+        found = func(*args, **(kwargs or {}))
+        if torch.is_grad_enabled() and not self._ended:
+            self._hear(_Heard(func, None, args, kwargs or {}, found))
+        return found
+
+    def begin(self) -> None:
+        """Hear what follows."""
+        if not self._ended:
+            self.__enter__()
+
+    def pause(self) -> bool:
+        """Hear nothing until `resume`; whether it did hear."""
+        if not self._ended and _get_current_function_mode() is self:
+            self.__exit__(None, None, None)
+            return True
+        return False
+
+    def resume(self) -> None:
+        """Hear again what follows."""
+        if not self._ended:
+            self.__enter__()
+
+    def end(self) -> None:
+        """Hear nothing any more."""
+        self.pause()
+        self._ended = True
+        self.forget()
+        self._copies.clear()
+
+    def forget(self) -> None:
+        """What was heard so far, as behind a backward pass."""
+        self._heard, self._size, self._live = deque(maxlen=BEFORE), 0, False
+
+    def called(self, module: nn.Module, args: Any, named: Any, out: Any, *, fresh: bool) -> None:
+        """A module with parameters was called.
+
+        Args:
+            module: Which.
+            args: With what.
+            named: With what.
+            out: What it gave.
+            fresh: Whether no optimizer has stepped so far.
+        """
+        if self._ended:
+            return
+        if fresh and id(module) not in self._copies:
+            with suppress(Exception):  # what cannot be copied is not looked at, which is said
+                self._copies[id(module)] = module, deepcopy(module)
+        if not self._live:
+            self._heard, self._live = deque(self._heard, maxlen=BEHIND), True
+        self._hear(_Heard(None, module, args, named, out))
+
+    def _hear(self, heard: _Heard) -> None:
+        name = _name(heard.function) if heard.function else ""
+        if name == "setitem":
+            heard.out = heard.args[0]
+        found = [*tensors(heard.out)]
+        if not found or (not self._live and sum(t.numel() for t in found) > SMALL):
+            return
+        self._heard.append(heard)
+        if self._live:
+            self._size += sum(t.numel() for t in found)
+            if self._size > LARGEST:
+                self.forget()
+                return
+        if self._live and name in ELEMENTWISE and len(heard.args) > 1:
+            self._spread(name, heard.args[0], heard.args[1], found[0])
+
+    def _spread(self, name: str, a: Any, b: Any, out: Tensor) -> None:
+        """An output that is spread over targets of another rank, and they over it."""
+        if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
+            return
+        alone = a.requires_grad != b.requires_grad and a.ndim != b.ndim
+        if alone and out.numel() > max(a.numel(), b.numel()) and min(a.numel(), b.numel()) > 1:
+            mine, other = (a, b) if a.requires_grad else (b, a)
+            self.spreads[name, tuple(mine.shape), tuple(other.shape), self._place()] += 1
+
+    # --------------------------------------------------------------------------
+    # A step of what was heard.
+
+    def step(self, loss: Tensor) -> Step | None:
+        """What led to a loss; None where that cannot be told."""
+        if not self._live or len(self._heard) == BEHIND:
+            return None
+        try:
+            return _Slicing([*self._heard], self._copies).step(loss)
+        except _Untold:
+            return None
+
+
+class _Untold(Exception):
+    """Something on the way to the loss was not heard."""
+
+
+@dataclass(slots=True, eq=False)
+class _Slicing:
+    """Goes back from a loss along what was heard."""
+
+    heard: list[_Heard]
+    copies: Mapping[int, tuple[nn.Module, nn.Module]]
+    made: dict[int, list[int]] = field(default_factory=dict)  # by tensor: which calls gave it
+    slots: dict[tuple[int, int], int] = field(default_factory=dict)  # by tensor and call
+    needed: dict[int, None] = field(default_factory=dict)
+    batch: dict[int, Tensor] = field(default_factory=dict)
+    consts: dict[int, Any] = field(default_factory=dict)
+    values: dict[int, Tensor] = field(default_factory=dict)  # of what calls gave
+    rows: int = 0
+
+    def step(self, loss: Tensor) -> Step:
+        for k, heard in enumerate(self.heard):
+            for t in tensors(heard.out):
+                self.made.setdefault(id(t), []).append(k)
+        self.rows = self._rows()
+        end = self._slot(loss, len(self.heard))
+        order = sorted(self.needed)
+        roots = [m for k in order if (m := self.heard[k].module) is not None]
+        modules = [*{id(m): m for m in roots}.values()]
+        if not modules or any(id(m) not in self.copies for m in modules):
+            raise _Untold
+        inner = self._inner(order)
+        calls = [self._call(k, modules, k in inner) for k in order]
+        copies = tuple(self.copies[id(m)][1] for m in modules)
+        found = Step(tuple(calls), copies, self.consts, [self.batch], end, self.rows)
+        index = {id(m): i for i, m in enumerate(modules)}
+        found.form = tuple(
+            (c.name, index.get(id(self.heard[k].module)), c.out)
+            for k, c in zip(order, calls, strict=True)
+        ) + tuple((s, tuple(t.shape), t.dtype) for s, t in self.batch.items())
+        self._require_alike(found, loss)
+        return found
+
+    def _rows(self) -> int:
+        for heard in self.heard:
+            if heard.module is not None:
+                first = next(tensors((heard.args, dict(heard.named))), None)
+                if first is not None and first.ndim:
+                    return len(first)
+        raise _Untold
+
+    def _slot(self, t: Tensor, before: int) -> int:
+        """The slot of a tensor as it is read by the call at `before`."""
+        k = max((k for k in self.made.get(id(t), ()) if k < before), default=-1)
+        if (id(t), k) in self.slots:
+            return self.slots[id(t), k]
+        slot = self.slots[id(t), k] = len(self.slots)
+        heard = self.heard[k] if k >= 0 else None
+        drawn = heard is not None and any(w in _name(heard.function) for w in DRAWN)
+        if t.requires_grad:
+            if heard is None and t.grad_fn is None:
+                self.consts[slot] = t.detach().clone()
+            elif heard is None or drawn:
+                raise _Untold
+            else:
+                self._need(k)
+        elif t.ndim and len(t) == self.rows > 1:
+            self.batch[slot] = t.detach().clone()
+        elif heard is None or drawn or not self._reads_batch(k):
+            self.consts[slot] = t.detach().clone()
+        else:
+            self._need(k)
+        if slot not in self.batch and slot not in self.consts:
+            self.values[slot] = t.detach()
+        return slot
+
+    def _reads_batch(self, k: int) -> bool:
+        """Whether a call without gradients is made of what comes from the batch, at last."""
+        heard = self.heard[k]
+        for t in tensors((heard.args, dict(heard.named))):
+            if t.ndim and len(t) == self.rows > 1:
+                return True
+            earlier = max((j for j in self.made.get(id(t), ()) if j < k), default=-1)
+            if earlier >= 0 and self._reads_batch(earlier):
+                return True
+        return False
+
+    def _need(self, k: int) -> None:
+        if k not in self.needed:
+            self.needed[k] = None
+            heard = self.heard[k]
+            for t in tensors((heard.args, dict(heard.named))):
+                self._slot(t, k)
+
+    def _inner(self, order: Sequence[int]) -> set[int]:
+        """Calls of functions that a call of a module needs."""
+        left = [k for k in order if self.heard[k].module is not None]
+        found: set[int] = set()
+        while left:
+            k = left.pop()
+            heard = self.heard[k]
+            for t in tensors((heard.args, dict(heard.named))):
+                j = max((j for j in self.made.get(id(t), ()) if j < k), default=-1)
+                if j in self.needed and j not in found:
+                    found.add(j)
+                    left.append(j)
+        return found
+
+    def _call(self, k: int, modules: Sequence[nn.Module], inner: bool) -> Call:
+        heard = self.heard[k]
+        to_slot = lambda t: Slot(self._slot(t, k))
+        args, named = (_with_slots(part, to_slot) for part in (heard.args, dict(heard.named)))
+        out = tuple(self.slots.setdefault((id(t), k), len(self.slots)) for t in tensors(heard.out))
+        root = None
+        if heard.module is not None:
+            root = next(i for i, m in enumerate(modules) if m is heard.module)
+        return Call(heard.function, root, args, named, out, inner)
+
+    def _require_alike(self, step: Step, loss: Tensor) -> None:
+        held: dict[int, Any] = {**self.values, **step.consts, **step.batches[0]}
+        with torch.no_grad():
+            try:
+                for call in step.loss_calls:
+                    call.again(held, ())
+                again = float(held[step.loss])
+            except Exception as error:
+                raise _Untold from error
+        was = float(loss.detach())
+        if math.isfinite(was) and not math.isclose(again, was, rel_tol=ALIKE, abs_tol=1e-7):
+            raise _Untold
+
+
+def _name(function: Any) -> str:
+    """Of a function of torch as one says it: `sub` for `__rsub__`, `view` for `view`."""
+    word = getattr(function, "__name__", "")
+    if word == "__get__":
+        word = getattr(getattr(function, "__self__", None), "__name__", word)
+    bare = word.strip("_")
+    return bare[1:] if word.startswith("__") and bare in ("rsub", "radd", "rmul", "rdiv") else bare
+
+
+def _with_slots(part: Any, to_slot: Callable[[Tensor], Slot]) -> Any:
+    return mapped(part, to_slot) if any(True for _ in tensors(part)) else part
+
+
+def _slots(part: Any) -> Iterator[int]:
+    if isinstance(part, Slot):
+        yield part.index
+    elif isinstance(part, Mapping):
+        for each in part.values():
+            yield from _slots(each)
+    elif isinstance(part, tuple | list):
+        for each in part:
+            yield from _slots(each)
+
+
+def _filled(part: Any, held: Mapping[int, Any]) -> Any:
+    if isinstance(part, Slot):
+        return held[part.index]
+    if isinstance(part, Mapping):
+        return {k: _filled(v, held) for k, v in part.items()}
+    if isinstance(part, tuple | list) and any(True for _ in _slots(part)):
+        return tuple(_filled(v, held) for v in part)
+    return part
+
+
+# ------------------------------------------------------------------------------
+# A step as a program.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inside:
+    """A loss of torch that a model computes itself.
+
+    Attributes:
+        name: In `torch.nn.functional`.
+        options: It was called with.
+        targets: It was called with.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+    targets: Tensor
+
+
+def program_of_step(step: Step) -> Program:
+    """Model, batches and loss of a step, as `diagnosis` takes them.
+
+    Args:
+        step: Its modules are taken as they are.
+
+    Raises:
+        Refusal: If the step is no such program, with why.
+    """
+    first, model = step.batches[0], step.model()
+    if all(s.ndim == 0 for s in _outputs_of(step, model)):
+        return _from_inside(step, model)
+    targets = step.wanted(first)
+    loss, whole = _named_loss(step), True
+    with still(model), torch.no_grad(), random_states():
+        model.eval()
+        output = called(model, step.given(first))
+        if targets is not None:
+            whole = _is_of_rows(step, output, targets)
+            loss = loss or _fitting(step, output, targets) or step.lost
+    size = step.rows
+    batches = step.batches if whole else step.batches[:1]
+    limit = max(1, SAMPLES // size) if not isinstance(targets, Tensor) else len(batches)
+    parts = [(step.given(b), step.wanted(b)) for b in batches[:limit]]
+    data = _joined(parts)
+    return Program(model, data if targets is not None else data[0], loss, batch_size=size)
+
+
+def _outputs_of(step: Step, model: nn.Module) -> tuple[Tensor, ...]:
+    """What the loss reads of the model, without gradients."""
+    with still(model), torch.no_grad(), random_states():
+        model.eval()
+        found = [*tensors(called(model, step.given(step.batches[0])))]
+    single = step.single
+    if single is None:
+        return tuple(found)
+    held = dict(zip(single.out, found, strict=False))
+    return tuple(held[s] for s in step.outputs if s in held)
+
+
+def _is_of_rows(step: Step, output: Any, targets: Any) -> bool:
+    """Whether the loss is a mean, or a sum, over samples."""
+    rows, half = step.rows, step.rows // 2
+    chosen = lambda t, rows: t[rows] if t.ndim and len(t) == step.rows else t
+    part = lambda what, rows: mapped(what, lambda t: chosen(t, rows))
+    try:
+        whole = float(step.lost(output, targets))
+        a, b = (
+            float(step.lost(part(output, r), part(targets, r)))
+            for r in (slice(0, half), slice(half, rows))
+        )
+    except Exception:  # noqa: BLE001 (what is written for a batch of its size fails in every way)
+        return False
+    mean = (a * half + b * (rows - half)) / rows
+    return any(math.isclose(whole, v, rel_tol=1e-3, abs_tol=1e-6) for v in (mean, a + b))
+
+
+def _named_loss(step: Step) -> Callable[..., Tensor] | None:
+    """The function of torch that the loss is, of an output and targets as they are."""
+    calls = step.loss_calls
+    if len(calls) != 1 or calls[0].name not in LOSSES or len(calls[0].args) < 2:
+        return None
+    out, targets = calls[0].args[:2]
+    function = getattr(F, calls[0].name)
+    usual = {k: p.default for k, p in inspect.signature(function).parameters.items()}
+    named = {k: v for k, v in calls[0].named.items() if v is not usual.get(k) and v != usual.get(k)}
+    known = isinstance(out, Slot) and isinstance(targets, Slot) and targets.index in step.batches[0]
+    if not known or any(True for _ in _slots(named)) or len(calls[0].args) > 2:
+        return None
+    if out.index not in step.outputs or (step.single and out.index != step.single.out[0]):
+        return None
+    return partial(function, **named) if named else function
+
+
+def _fitting(step: Step, output: Any, targets: Any) -> Callable[..., Tensor] | None:
+    """The loss that fits such targets, if it gives the same number."""
+    if not isinstance(output, Tensor) or not isinstance(targets, Tensor):
+        return None
+    try:
+        same = math.isclose(
+            float(fitting_loss(output, targets)), float(step.lost(output, targets)), rel_tol=ALIKE
+        )
+    except Exception:  # noqa: BLE001 (it fits no such targets)
+        return None
+    return fitting_loss if same else None
+
+
+def _joined(parts: Sequence[tuple[Any, Any]]) -> Any:
+    """Batches, one behind the other."""
+    trees = [*zip(*([*tensors(p)] for p in parts), strict=True)]
+    whole = iter([torch.cat(same) for same in trees])
+    return mapped(parts[0], lambda _: next(whole))
+
+
+def _from_inside(step: Step, model: nn.Module) -> Program:
+    """A model that gives its loss, as one that gives what the loss is made of."""
+    given = step.given(step.batches[0])
+    if isinstance(given, Mapping) and "labels" in given:
+        return Program(model, _joined([(step.given(b), ()) for b in step.batches])[0],
+                       batch_size=step.rows)  # fmt: skip
+    inside = step.inside
+    if inside is None or step.single is None:
+        raise Refusal("the model computes its loss itself, and not by one of torch's")
+    name, rows = inside.name, step.rows
+    model.forward = MethodType(partial(_compared, type(model).forward, name, rows), model)
+    targets, loss = _by_rows(inside.targets, rows), getattr(F, name)
+    if targets is None:
+        raise Refusal("the model compares other tensors than one for each sample within itself")
+    flat = lambda t: t.reshape(-1, *t.shape[2:]) if len(inside.targets) != rows else t
+    options = dict(inside.options)
+    lost = lambda out, y: loss(flat(out), flat(y), **options)
+    return Program(model, (given, targets), lost, batch_size=rows)
+
+
+def _by_rows(t: Tensor, rows: int) -> Tensor | None:
+    if not t.ndim or len(t) % rows:
+        return None
+    return t if len(t) == rows else t.reshape(rows, -1, *t.shape[1:])
+
+
+def _compared(forward: Any, name: str, rows: int, module: nn.Module, *given: Any) -> Tensor:
+    """What a model gives to a loss of torch within itself."""
+    kept: list[Tensor] = []
+    own = getattr(F, name)
+
+    def instead(out: Tensor, *args: Any, **named: Any) -> Tensor:
+        kept.append(out)
+        return own(out, *args, **named)
+
+    setattr(F, name, instead)
+    try:
+        forward(module, *given)
+    finally:
+        setattr(F, name, own)
+    samples = len(next(tensors(given)))
+    found = _by_rows(kept[-1], samples)
+    assert found is not None
+    return found
