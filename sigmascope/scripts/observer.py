@@ -365,6 +365,8 @@ class Observer(Closing):
                 step = recorder.step(loss)
                 if step is not None and known is not None and step.form == known.form:
                     known.batches += step.batches
+                elif step is None and known is None:
+                    self.run.unheard = recorder.unheard
                 elif step is not None and known is None and not self.run.steps:
                     self._recorded[where], step.inside = step, self._inside
         self._unscaled = None

@@ -14,6 +14,7 @@ turn fast paths of torch off, and nothing at all once anything is compiled.
 
 import inspect
 import math
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -35,11 +36,41 @@ from sigmascope.probes.execution import called, still
 from sigmascope.probes.samples import mapped, tensors
 
 BEFORE = 64  # calls that are kept before a module is called: what is made of the batch
-BEHIND = 2048  # calls behind it, beyond which a step is not recorded
+BEHIND = 1 << 14  # calls behind it, beyond which a step is not recorded
 SMALL = 1 << 20  # numbers of a tensor that is kept before a module is called
 ALIKE = 1e-4  # relative difference of a loss that is computed again
 LARGEST = 1 << 26  # numbers that are held at once, beyond which a step is not recorded
-DRAWN = ("rand", "dropout", "normal", "bernoulli", "multinomial", "gumbel", "exponential_")
+DRAWN = frozenset(
+    [
+        "rand",
+        "randn",
+        "randint",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "randperm",
+        "random",
+        "normal",
+        "uniform",
+        "bernoulli",
+        "multinomial",
+        "poisson",
+        "exponential",
+        "geometric",
+        "cauchy",
+        "log_normal",
+        "rrelu",
+        "gumbel_softmax",
+        "fractional_max_pool2d",
+        "dropout",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "alpha_dropout",
+        "feature_dropout",
+        "feature_alpha_dropout",
+    ]
+)
 SHAPED = ("view", "reshape")
 SAMPLES = 128  # that a diagnosis takes
 LOSSES = (
@@ -272,10 +303,12 @@ class Recorder(TorchFunctionMode):
     Attributes:
         spreads: Operations that spread an output over targets of another rank, and these over it:
             name, both shapes, place; how often.
+        unheard: Why the last step that was asked for could not be told.
     """
 
     def __init__(self, place: Callable[[], Any]) -> None:
         self.spreads = Counter[tuple[str, tuple[int, ...], tuple[int, ...], Any]]()
+        self.unheard = ""
         self._place = place
         self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
         self._live = self._ended = False
@@ -370,11 +403,14 @@ class Recorder(TorchFunctionMode):
 
     def step(self, loss: Tensor) -> Step | None:
         """What led to a loss; None where that cannot be told."""
-        if not self._live or len(self._heard) == BEHIND:
-            return None
         try:
+            if not self._live:
+                raise _Untold("no module with parameters was called for it, or too much was held")
+            if len(self._heard) == BEHIND:
+                raise _Untold(f"more than {BEHIND} operations lead to it")
             return _Slicing([*self._heard], self._copies).step(loss)
-        except _Untold:
+        except _Untold as reason:
+            self.unheard = str(reason)
             return None
 
 
@@ -390,23 +426,34 @@ class _Slicing:
     copies: Mapping[int, tuple[nn.Module, nn.Module]]
     made: dict[int, list[int]] = field(default_factory=dict)  # by tensor: which calls gave it
     slots: dict[tuple[int, int], int] = field(default_factory=dict)  # by tensor and call
-    needed: dict[int, None] = field(default_factory=dict)
+    needed: set[int] = field(default_factory=set)
+    read: list[bool] = field(default_factory=list)  # which calls are made of the batch, at last
     batch: dict[int, Tensor] = field(default_factory=dict)
     consts: dict[int, Any] = field(default_factory=dict)
     values: dict[int, Tensor] = field(default_factory=dict)  # of what calls gave
     rows: int = 0
 
     def step(self, loss: Tensor) -> Step:
+        self.rows = self._rows()
         for k, heard in enumerate(self.heard):
+            given = [*tensors((heard.args, dict(heard.named)))]
+            before = (self._last(t, k) for t in given)
+            read = any(map(self._is_of_batch, given)) or any(self.read[j] for j in before if j >= 0)
+            self.read.append(read)
             for t in tensors(heard.out):
                 self.made.setdefault(id(t), []).append(k)
-        self.rows = self._rows()
         end = self._slot(loss, len(self.heard))
+        for k in reversed(range(len(self.heard))):
+            if k in self.needed:
+                for t in tensors((self.heard[k].args, dict(self.heard[k].named))):
+                    self._slot(t, k)
         order = sorted(self.needed)
         roots = [m for k in order if (m := self.heard[k].module) is not None]
         modules = [*{id(m): m for m in roots}.values()]
-        if not modules or any(id(m) not in self.copies for m in modules):
-            raise _Untold
+        if not modules:
+            raise _Untold("no module with parameters leads to it")
+        if any(id(m) not in self.copies for m in modules):
+            raise _Untold("a module that leads to it was not copied before the first step")
         inner = self._inner(order)
         calls = [self._call(k, modules, k in inner) for k in order]
         copies = tuple(self.copies[id(m)][1] for m in modules)
@@ -425,50 +472,37 @@ class _Slicing:
                 first = next(tensors((heard.args, dict(heard.named))), None)
                 if first is not None and first.ndim:
                     return len(first)
-        raise _Untold
+        raise _Untold("no module is called with a tensor of samples")
+
+    def _is_of_batch(self, t: Tensor) -> bool:
+        return not t.requires_grad and t.ndim > 0 and len(t) == self.rows > 1
+
+    def _last(self, t: Tensor, before: int) -> int:
+        """The last call before one that gave a tensor, which may have been written to; or -1."""
+        calls = self.made.get(id(t), [])
+        at = bisect_left(calls, before)
+        return calls[at - 1] if at else -1
 
     def _slot(self, t: Tensor, before: int) -> int:
         """The slot of a tensor as it is read by the call at `before`."""
-        k = max((k for k in self.made.get(id(t), ()) if k < before), default=-1)
+        k = self._last(t, before)
         if (id(t), k) in self.slots:
             return self.slots[id(t), k]
         slot = self.slots[id(t), k] = len(self.slots)
-        heard = self.heard[k] if k >= 0 else None
-        drawn = heard is not None and any(w in _name(heard.function) for w in DRAWN)
-        if t.requires_grad:
-            if heard is None and t.grad_fn is None:
-                self.consts[slot] = t.detach().clone()
-            elif heard is None or drawn:
-                raise _Untold
-            else:
-                self._need(k)
-        elif t.ndim and len(t) == self.rows > 1:
+        drawn = k >= 0 and _name(self.heard[k].function) in DRAWN
+        if self._is_of_batch(t):
             self.batch[slot] = t.detach().clone()
-        elif heard is None or drawn or not self._reads_batch(k):
+        elif (not t.requires_grad and (k < 0 or drawn or not self.read[k])) or (
+            k < 0 and t.grad_fn is None
+        ):
             self.consts[slot] = t.detach().clone()
+        elif k < 0 or drawn:
+            what = "is drawn at random" if drawn else "was computed out of hearing"
+            raise _Untold(f"something of shape {[*t.shape]} that leads to it {what}")
         else:
-            self._need(k)
-        if slot not in self.batch and slot not in self.consts:
+            self.needed.add(k)
             self.values[slot] = t.detach()
         return slot
-
-    def _reads_batch(self, k: int) -> bool:
-        """Whether a call without gradients is made of what comes from the batch, at last."""
-        heard = self.heard[k]
-        for t in tensors((heard.args, dict(heard.named))):
-            if t.ndim and len(t) == self.rows > 1:
-                return True
-            earlier = max((j for j in self.made.get(id(t), ()) if j < k), default=-1)
-            if earlier >= 0 and self._reads_batch(earlier):
-                return True
-        return False
-
-    def _need(self, k: int) -> None:
-        if k not in self.needed:
-            self.needed[k] = None
-            heard = self.heard[k]
-            for t in tensors((heard.args, dict(heard.named))):
-                self._slot(t, k)
 
     def _inner(self, order: Sequence[int]) -> set[int]:
         """Calls of functions that a call of a module needs."""
@@ -478,7 +512,7 @@ class _Slicing:
             k = left.pop()
             heard = self.heard[k]
             for t in tensors((heard.args, dict(heard.named))):
-                j = max((j for j in self.made.get(id(t), ()) if j < k), default=-1)
+                j = self._last(t, k)
                 if j in self.needed and j not in found:
                     found.add(j)
                     left.append(j)
@@ -502,10 +536,10 @@ class _Slicing:
                     call.again(held, ())
                 again = float(held[step.loss])
             except Exception as error:
-                raise _Untold from error
+                raise _Untold(f"it cannot be computed again: {error}") from error
         was = float(loss.detach())
         if math.isfinite(was) and not math.isclose(again, was, rel_tol=ALIKE, abs_tol=1e-7):
-            raise _Untold
+            raise _Untold(f"computed again it is {again:.4g}, not {was:.4g}")
 
 
 def _name(function: Any) -> str:
@@ -547,6 +581,14 @@ def _filled(part: Any, held: Mapping[int, Any]) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """What a model is called with, and what its loss takes beside its output."""
+
+    inputs: Any
+    targets: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Inside:
     """A loss of torch that a model computes itself.
 
@@ -585,8 +627,8 @@ def program_of_step(step: Step) -> Program:
     batches = step.batches if whole else step.batches[:1]
     limit = max(1, SAMPLES // size) if not isinstance(targets, Tensor) else len(batches)
     parts = [(step.given(b), step.wanted(b)) for b in batches[:limit]]
-    data = _joined(parts)
-    return Program(model, data if targets is not None else data[0], loss, batch_size=size)
+    given, wanted = _joined(parts)
+    return Program(model, Samples(given, wanted), loss, batch_size=size)
 
 
 def _outputs_of(step: Step, model: nn.Module) -> tuple[Tensor, ...]:

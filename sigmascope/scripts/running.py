@@ -335,7 +335,8 @@ def program_of_run(run: ScriptRun) -> Program:
     if len(run.optimizers) > 1:
         raise Refusal("several optimizers train by losses of their own, beside or against another")
     if run.step is None:
-        raise Refusal("what leads from the batch to the loss was not heard as a whole")
+        why = f": {run.unheard}" if run.unheard else ""
+        raise Refusal(f"what leads to the loss was not heard as a whole{why}")
     program, main = program_of_step(run.step), run.main
     if main is None or main.kind.lower() not in ("sgd", "adam", "adamw", "rmsprop"):
         return program

@@ -175,6 +175,7 @@ class ScriptRun:
         spreads: Operations between output and loss that spread an output over targets of another
             rank: name, both shapes, place; how often in the steps that were recorded.
         step: The one of the main optimizer, if it was recorded.
+        unheard: Why not, if it was to be.
     """
 
     steps: int = 0
@@ -195,6 +196,7 @@ class ScriptRun:
     loaded: list[Loaded] = field(default_factory=list)
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)
+    unheard: str = ""
 
     @property
     def raised(self) -> Line | None:
