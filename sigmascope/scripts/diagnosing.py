@@ -26,9 +26,10 @@ from sigmascope.scripts.interventions import (
     NoDecay,
     ScaledRate,
     StandardisedInputs,
+    Unfrozen,
 )
 from sigmascope.scripts.patches import diffs_of
-from sigmascope.scripts.rules import CURES, FEW, KINDS, found_in
+from sigmascope.scripts.rules import CURES, FEW, FROZEN_LAYERS, KINDS, found_in
 from sigmascope.scripts.running import Job, Outcome, Runner, Script
 from sigmascope.scripts.seen import ScriptRun
 
@@ -37,6 +38,7 @@ TAIL = 0.2  # of a run, over which its last loss is a mean
 PROMISING = 0.02  # of the first loss, which one seed must gain before others are asked
 T = MappingProxyType({2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132})  # one-sided 95 % of Student's t
 RISK = 0.05
+CLEAR = 0.1  # of the first loss, from which a gain is more than a note
 HALF = 0.5  # of what a cured run comes to
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 # what is tried where a script does not come far and nothing says why
@@ -236,6 +238,8 @@ def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[str, Inte
         if run.scheduled:
             asked.append(("", HoldRate()))
         if not learned(run):
+            if any(m.frozen for m in run.modules):
+                asked.append((FROZEN_LAYERS.name, Unfrozen()))
             asked += [(kind.name, made()) for kind, made in GENERIC]
         if _rises(run):  # a rate that is warming up is low now, and is not meant to stay so
             asked = [(name, one) for name, one in asked if name != RATE_TOO_LOW.name]
@@ -345,20 +349,27 @@ def _judged(
 ) -> Iterator[Finding]:
     """Findings by what proves them; of two alike the one that was proved first."""
     own = {kind.name: kind for kind in KINDS}
+    by_name = {kind.name: kind for kind, _ in GENERIC}
     told = [_proved(f, attempts.get(f.name, ()), own.get(f.name)) for f in found]
     names = {f.name for f in found}
     for name, made in attempts.items():
-        best = max((a for a in made if a.helps and a.halves), default=None, key=_gain_of)
+        best = max((a for a in made if a.helps), default=None, key=_gain_of)
         if name not in names and best is not None:
-            kind = next(k for k, _ in GENERIC if k.name == name)
+            kind = FROZEN_LAYERS if name == FROZEN_LAYERS.name else by_name[name]
+            severity = "error" if best.halves else "warning" if _clear(best) else "note"
             says = f"With {best.says} the script comes farther in as many steps: the loss ends at "
             says += f"{best.after[0]:.3g}, and as it is at {best.before[0]:.3g}."
             place = run.main.place if run.main else None
             where = place.says if place else "(script)"
-            told.append(kind.finding(where, "error", (_evidence(best),), says))
+            told.append(kind.finding(where, severity, (_evidence(best),), says))
     proved = {a.name for made in attempts.values() for a in made if a.helps}
     rank = lambda f: (ORDER.index(f.severity), f.name not in own and not proved)
     yield from sorted(told, key=rank)
+
+
+def _clear(attempt: Attempt) -> bool:
+    """Whether it gains a tenth of the first loss, for sure."""
+    return attempt.avoided.low >= CLEAR
 
 
 def _gain_of(attempt: Attempt) -> float:

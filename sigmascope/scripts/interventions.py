@@ -53,6 +53,10 @@ class Intervention:
         """Whether schedulers do nothing."""
         return False
 
+    def keeps_graph(self) -> bool:
+        """Whether what the script itself detaches stays in the graph."""
+        return False
+
     def unclips(self) -> bool:
         """Whether gradients are not clipped."""
         return False
@@ -127,6 +131,49 @@ class HoldRate(Intervention):
 
     def holds_rate(self) -> bool:
         return True
+
+
+@dataclass
+class FullRate(Intervention):
+    """The rate is that which schedulers were given."""
+
+    name: str = "full-rate"
+    says: str = "the learning rate that the scheduler was given, from the start"
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = group.get("initial_lr", group["lr"])
+
+    def holds_rate(self) -> bool:
+        return True
+
+
+@dataclass
+class KeptGraph(Intervention):
+    """Nothing is detached by the script itself."""
+
+    name: str = "kept-graph"
+    says: str = "gradients through what the script detaches"
+
+    def keeps_graph(self) -> bool:
+        return True
+
+
+@dataclass
+class Unfrozen(Intervention):
+    """All parameters of the models take gradients, and train."""
+
+    name: str = "unfrozen"
+    says: str = "no parameter frozen"
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        for p in module.parameters():
+            if not p.requires_grad and p.is_floating_point():
+                p.requires_grad_()
+
+    def left_out(self, optimizer: Optimizer, parameters: list[nn.Parameter]) -> None:
+        if parameters:
+            optimizer.add_param_group({"params": parameters})
 
 
 @dataclass

@@ -15,10 +15,11 @@ import sys
 import sysconfig
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,10 @@ from torch.optim.optimizer import (
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import tensors
 from sigmascope.scripts.interventions import Intervention
-from sigmascope.scripts.replay import LOSSES, Inside, Recorder, Step
+from sigmascope.scripts.replay import LOSSES, Inside, Recorder, Step, leaves_of
 from sigmascope.scripts.seen import (
     Called,
+    CutSeen,
     Line,
     Loaded,
     LoaderSeen,
@@ -50,6 +52,7 @@ FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
 LARGEST = 1 << 22  # numbers of targets whose classes are counted
 NODES = 20_000  # of a graph, at which counting ends
+LOOKED = 3  # steps in which one looks for what is taken out of the graph
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
 LAID_OUT = (  # operations that lay numbers out otherwise
     "Squeeze",
@@ -62,6 +65,8 @@ LAID_OUT = (  # operations that lay numbers out otherwise
     "Clone",
     "Select",
 )
+TOGETHER = ("triplet_margin_loss", "cosine_embedding_loss")  # first arguments that are to be alike
+NORMS = (nn.modules.batchnorm._BatchNorm,)
 BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 
@@ -136,7 +141,7 @@ class _Followed:
     stepping: bool = False
     backwards: int = 0  # that gave something to it since its last step
     forward_since: bool = False  # whether a model ran with gradients since then
-    dropped: bool = False  # whether a pass since then was for nothing
+    dropped: set[Line | None] = field(default_factory=set)  # where a pass was for nothing
     kept: list[Tensor] = field(default_factory=list)  # parameters before a step
 
 
@@ -166,7 +171,9 @@ class Observer(Closing):
         self._own = own or _is_own
         self._optimizers = weakref.WeakKeyDictionary[Optimizer, _Followed]()
         self._depth, self._undo, self._start = 0, ExitStack(), time.perf_counter()
-        self._recorder = Recorder(self._place) if recorded else None
+        self._recorder, self._copies = Recorder(self._place), recorded
+        self._reached = set[int]()  # parameters that lead to a loss, by identity
+        self._without: dict[int, bool] = {}  # parameters that were looked at: still no gradient?
         self._recorded: dict[Line | None, Step] = {}
         self._inside: Inside | None = None  # the last loss that a model computed itself
         self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None  # by a scaler, and before
@@ -188,9 +195,8 @@ class Observer(Closing):
         undo.callback(register_optimizer_step_post_hook(self._stepped).remove)
         for owner, name, around in self._patched():
             self._wrap(owner, name, around)
-        if self._recorder is not None:
-            undo.callback(self._recorder.end)
-            self._recorder.begin()
+        undo.callback(self._recorder.end)
+        self._recorder.begin()
         self._start = self._last = time.perf_counter()
         return self
 
@@ -203,6 +209,7 @@ class Observer(Closing):
         self._pending.clear()
         if self.run.loss is not None:
             self.run.step = self._recorded.get(self.run.loss.place)
+        self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
         self.run.seconds = time.perf_counter() - self._start
 
     def _patched(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
@@ -216,6 +223,8 @@ class Observer(Closing):
         yield torch.optim.lr_scheduler.LRScheduler, "step", self._scheduled
         yield torch.amp.GradScaler, "scale", self._scaled
         yield torch, "compile", self._compiled
+        if self.intervention.keeps_graph():
+            yield Tensor, "detach", self._detached
         for owner in (nn.utils, nn.utils.clip_grad):
             for name in ("clip_grad_norm_", "clip_grad_value_"):
                 yield owner, name, self._clipped
@@ -241,22 +250,29 @@ class Observer(Closing):
         if not self._depth and next(module.parameters(), None) is None:
             return None  # what it computes is as if it was written out
         self._depth += 1
+        if self._recorder.looking and torch.is_grad_enabled():
+            self._recorder.fed(module, args)
         if self._depth > 1:
             return None
-        if self._recorder is not None:
-            self._heard = self._recorder.pause()
+        self._recorder.within = True
         if not torch.is_grad_enabled():
+            self._heard = self._recorder.pause()  # there are fast paths that it would turn off
             return None
+        if not self._recorder.looking:
+            self._heard = self._recorder.pause()
         seen = self._roots.get(module)
         if seen is None:
             seen = self._roots[module] = Called(type(module).__name__, self._place())
             seen.parameters = sum(p.numel() for p in module.parameters())
             seen.minds_mode = any(isinstance(m, BY_MODE) for m in module.modules())
+            seen.norms = any(isinstance(m, NORMS) for m in module.modules())
             self.run.modules.append(seen)
         if not any(p.requires_grad for p in module.parameters()):
             return None
         seen.in_training += module.training
         seen.in_evaluation += not module.training
+        first = next(tensors(args), None)
+        seen.alone += first is not None and first.ndim > 1 and len(first) == 1
         if not module.training and seen.first_evaluation is None:
             seen.first_evaluation = self.run.steps
         return self.intervention.called(module, args)
@@ -267,8 +283,10 @@ class Observer(Closing):
         self._depth -= 1
         if self._depth:
             return
-        if self._recorder is not None and self._heard:
+        self._recorder.within = False
+        if self._heard:
             self._recorder.resume()
+            self._heard = False
         if not torch.is_grad_enabled():
             return
         for each in self._optimizers.values():
@@ -277,8 +295,8 @@ class Observer(Closing):
         outputs = [t for t in tensors(out) if t.requires_grad]
         if seen is not None and outputs:
             seen.shapes = _shapes(tensors((args, named))), _shapes(outputs)
-            if self._recorder is not None:
-                self._recorder.called(module, args, named, out, fresh=not self.run.steps)
+            fresh = self._copies and not self.run.steps
+            self._recorder.called(module, args, named, out, fresh=fresh)
 
     # --------------------------------------------------------------------------
     # Losses and backward passes.
@@ -288,12 +306,14 @@ class Observer(Closing):
             found = own(*args, **named)
             if self._depth <= 1 and len(args) > 1 and torch.is_grad_enabled():
                 with suppress(Exception):  # nothing that is watched may stop training
-                    self._compared(name, args, named)
+                    self._compared(name, args, named, found)
             return found
 
         return around
 
-    def _compared(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _compared(
+        self, name: str, args: tuple[Any, ...], named: dict[str, Any], found: Tensor
+    ) -> None:
         out, targets = args[0], args[1]
         if not (isinstance(out, Tensor) and isinstance(targets, Tensor) and out.requires_grad):
             return
@@ -303,22 +323,37 @@ class Observer(Closing):
         shapes = tuple(out.shape), tuple(targets.shape)
         where = self._place()
         self.run.comparisons[name, node, shapes, where] += 1
-        if self._depth and self._recorder is not None:
+        if self.run.steps < KEPT:
+            found.register_hook(partial(self._directed, (name, where)))
+            same = out.shape == targets.shape and bool((out == targets).all())
+            self.run.identical[name, where] += name in TOGETHER and same
+        if self.run.steps < LOOKED and targets.requires_grad and name not in TOGETHER:
+            common = leaves_of(out) & leaves_of(targets)
+            self.run.attached[name, _made_by(targets), where] += bool(common)
+        if self._depth and self._copies:
             self._inside = Inside(name, dict(named), targets.detach().clone())
+
+    def _directed(self, key: Any, gradient: Tensor) -> None:
+        """A backward pass comes through a loss of torch, to make it smaller or larger."""
+        up, of = self.run.reversed.get(key, (0, 0))
+        self.run.reversed[key] = up + bool(gradient.sum() < 0), of + 1
 
     def _backward(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         first = next(tensors(args[0] if args else named.get("tensors")), None)
         where = self._place()
         self.run.backwards += 1
         for each in self._optimizers.values():
-            each.dropped |= any(g.is_dropped(where) for g in each.gradients)
+            if any(g.is_dropped(where) for g in each.gradients):
+                each.dropped.add(where)
             for g in each.gradients:
                 g.look()
         self.intervention.before_backward(self._old())
         before = {id(g): _marked(g.now) for e in self._optimizers.values() for g in e.gradients}
         self._looked_at(first, where)
-        if self._recorder is not None and first is not None:
-            self._record(self._recorder, first, where)
+        if first is not None:
+            if self._recorder.looking:
+                self._reached |= leaves_of(first)
+            self._record(first, where)
         found = own(*args, **named)
         for each in self._optimizers.values():
             changed = [g for g in each.gradients if not _is_same(g.now, before[id(g)])]
@@ -355,12 +390,13 @@ class Observer(Closing):
             for each, value in kept:
                 each.values.append(float(value))
 
-    def _record(self, recorder: Recorder, loss: Tensor, where: Line | None) -> None:
+    def _record(self, loss: Tensor, where: Line | None) -> None:
         """Keep the step that led to a loss, and the batches of others that are like it."""
+        recorder = self._recorder
         if self._unscaled is not None and self._unscaled[0]() is loss:
             loss = self._unscaled[1]
         known = self._recorded.get(where)
-        if known is None or len(known.batches) < KEPT:
+        if self._copies and (known is None or len(known.batches) < KEPT):
             with suppress(Exception):  # nothing that is watched may stop training
                 step = recorder.step(loss)
                 if step is not None and known is not None and step.form == known.form:
@@ -378,9 +414,13 @@ class Observer(Closing):
             self._unscaled = weakref.ref(found), args[1]
         return found
 
+    def _detached(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        whole = args[0].grad_fn is not None and args[0].numel() > 1
+        direct = self._own(sys._getframe(2).f_code.co_filename)
+        return args[0] if whole and direct else own(*args, **named)
+
     def _compiled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
-        if self._recorder is not None:
-            self._recorder.end()
+        self._recorder.end()
         return own(*args, **named)
 
     # --------------------------------------------------------------------------
@@ -431,6 +471,11 @@ class Observer(Closing):
         seen.rates.append(float(optimizer.param_groups[0]["lr"]))
         if not closure:
             self._judged(each)
+        if seen.steps < LOOKED or seen.steps in COUNTED:
+            for group in optimizer.param_groups:
+                for p in group["params"]:
+                    given = p.grad is not None and _any(p.grad)
+                    self._without[id(p)] = self._without.get(id(p), True) and not given
         if seen.steps < 3 or seen.steps % 16 == 0:
             params = [g.parameter() for g in each.gradients]
             each.kept = [p.detach().clone() for p in params if p is not None]
@@ -441,7 +486,7 @@ class Observer(Closing):
         there = [g for g in grads if g is not None]
         empty = not there or not any(_any(g) for g in there)
         seen.old += any(g.is_old() for g in each.gradients)
-        seen.dropped += each.dropped
+        seen.dropped += seen.backward in each.dropped
         if empty and any(g.is_emptied() for g in each.gradients):
             seen.emptied += 1
             seen.ahead += each.forward_since
@@ -464,13 +509,14 @@ class Observer(Closing):
         for g in each.gradients:
             g.leave()
             g.given, g.old = False, None
-        each.stepping = each.forward_since = each.dropped = False
+        each.stepping = each.forward_since = False
+        each.dropped.clear()
         each.backwards = 0
         each.seen.steps += 1
         run, now = self.run, time.perf_counter()
         run.steps += 1
-        if self._recorder is not None and run.steps >= KEPT:
-            self.run.spreads.update(self._recorder.spreads)
+        self._recorder.looking = each.seen.steps < LOOKED
+        if run.steps == KEPT:
             self._recorder.end()  # here, for within a backward pass it is not on top
         run.step_seconds.append(now - self._last)
         self._last = now
@@ -478,6 +524,20 @@ class Observer(Closing):
             self._end()
         if self._seconds is not None and now - self._start > self._seconds:
             self._end()
+
+    def _cuts(self) -> Iterator[CutSeen]:
+        """Where the graph was cut, with what never receives a gradient because of it."""
+        never = {key for key, still in self._without.items() if still} - self._reached
+        models = [m for m in self._roots if any(id(p) in never for p in m.parameters())]
+        own = [(n, p) for m in models for n, p in m.named_parameters()]
+        looked = max(1, min(LOOKED, self.run.steps))
+        for place, cut in self._recorder.cuts.items():
+            lost = [(n, p) for n, p in own if id(p) in never and id(p) in cut.behind]
+            numbers = sum(p.numel() for _, p in lost)
+            of = sum(p.numel() for _, p in own)
+            fed = cut.fed / looked if cut.largest > 1 else 0.0
+            if lost or fed:
+                yield CutSeen(place, cut.how, tuple(n for n, _ in lost), numbers, of, fed)
 
     def _end(self) -> None:
         self.run.stopped = True
@@ -488,6 +548,12 @@ class Observer(Closing):
         held = {
             id(p) for o in self._optimizers for group in o.param_groups for p in group["params"]
         }
+        several = Counter(
+            id(p)
+            for o in self._optimizers
+            for p in {id(p): p for g in o.param_groups for p in g["params"]}.values()
+        )
+        self.run.shared = sum(n > 1 for n in several.values())
         for module, seen in self._roots.items():
             own = [*module.named_parameters()]
             seen.frozen = sum(p.numel() for _, p in own if not p.requires_grad)
@@ -501,11 +567,17 @@ class Observer(Closing):
     # What else is called.
 
     def _loaded(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        given = args[1] if len(args) > 1 else named.get("state_dict", {})
+        before = args[0].state_dict()
+        met = [(v, given[k]) for k, v in before.items() if k in given and isinstance(v, Tensor)]
+        light = sum(v.numel() for v, _ in met) <= LARGEST
+        same = bool(met) and light and all(v.shape == g.shape and v.equal(g) for v, g in met)
         found = own(*args, **named)
-        keys = len(args[1] if len(args) > 1 else named.get("state_dict", ()))
-        wanted = len(args[0].state_dict())
+        keys, wanted = len(given), len(before)
         missing = len(getattr(found, "missing_keys", ()))
-        self.run.loaded.append(Loaded(self._place(), keys, wanted, wanted - missing))
+        self.run.loaded.append(
+            Loaded(self._place(), keys, wanted, wanted - missing, same, self.run.steps)
+        )
         return found
 
     def _evaluated(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
@@ -528,7 +600,20 @@ class Observer(Closing):
         kind, where = type(args[0]).__name__, self._place()
         if where is not None:  # the first one is made by its own `__init__`
             self.run.scheduled[kind, where] += 1
+        self._plan(args[0])
         return None if self.intervention.holds_rate() else own(*args, **named)
+
+    def _plan(self, scheduler: Any) -> None:
+        """What a scheduler says of its plan."""
+        each = self._optimizers.get(scheduler.optimizer)
+        if each is None:
+            return
+        rates = getattr(scheduler, "base_lrs", None)
+        each.seen.planned = float(rates[0]) if rates else None
+        for shape in getattr(scheduler, "lr_lambdas", ()):
+            said = getattr(shape, "keywords", {})
+            if {"num_warmup_steps", "num_training_steps"} <= said.keys():
+                each.seen.warm_up = said["num_warmup_steps"], said["num_training_steps"]
 
     def _clipped(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         limit = args[1] if len(args) > 1 else named.get("max_norm", named.get("clip_value"))

@@ -14,6 +14,7 @@ turn fast paths of torch off, and nothing at all once anything is compiled.
 
 import inspect
 import math
+import weakref
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,37 +41,15 @@ BEHIND = 1 << 14  # calls behind it, beyond which a step is not recorded
 SMALL = 1 << 20  # numbers of a tensor that is kept before a module is called
 ALIKE = 1e-4  # relative difference of a loss that is computed again
 LARGEST = 1 << 26  # numbers that are held at once, beyond which a step is not recorded
-DRAWN = frozenset(
-    [
-        "rand",
-        "randn",
-        "randint",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-        "randperm",
-        "random",
-        "normal",
-        "uniform",
-        "bernoulli",
-        "multinomial",
-        "poisson",
-        "exponential",
-        "geometric",
-        "cauchy",
-        "log_normal",
-        "rrelu",
-        "gumbel_softmax",
-        "fractional_max_pool2d",
-        "dropout",
-        "dropout1d",
-        "dropout2d",
-        "dropout3d",
-        "alpha_dropout",
-        "feature_dropout",
-        "feature_alpha_dropout",
-    ]
-)
+DRAWN = frozenset({
+    "rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "randperm", "random",
+    "normal", "uniform", "bernoulli", "multinomial", "poisson", "exponential", "geometric",
+    "cauchy", "log_normal", "rrelu", "gumbel_softmax", "dropout", "dropout1d", "dropout2d",
+    "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
+})  # fmt: skip
+CUTS = frozenset(("detach", "data", "item", "numpy", "tolist"))  # what leads out of the graph
+WALKS = 3  # graphs that are followed from one place
+NODES = 20_000  # of a graph, at which one stops
 SHAPED = ("view", "reshape")
 SAMPLES = 128  # that a diagnosis takes
 LOSSES = (
@@ -294,6 +273,27 @@ class _Heard:
     out: Any
 
 
+@dataclass(slots=True)
+class Cut:
+    """A place at which tensors are taken out of the graph.
+
+    Attributes:
+        how: The function that does it.
+        count: How often.
+        largest: Numbers of the largest of them.
+        behind: Parameters that lead to them, by identity.
+        fed: How often a module that led to one of them was called with it.
+        out: The last ones.
+    """
+
+    how: str
+    count: int = 0
+    largest: int = 0
+    behind: set[int] = field(default_factory=set)
+    fed: int = 0
+    out: list[weakref.ref[Tensor]] = field(default_factory=list)
+
+
 class Recorder(TorchFunctionMode):
     """Hears what a script computes outside of its modules, until a backward pass asks for it.
 
@@ -304,11 +304,16 @@ class Recorder(TorchFunctionMode):
         spreads: Operations that spread an output over targets of another rank, and these over it:
             name, both shapes, place; how often.
         unheard: Why the last step that was asked for could not be told.
+        cuts: What is taken out of the graph, by place, while one looks for that.
+        looking: Whether one does.
+        within: Whether a module with parameters is running, of which nothing else is heard.
     """
 
     def __init__(self, place: Callable[[], Any]) -> None:
         self.spreads = Counter[tuple[str, tuple[int, ...], tuple[int, ...], Any]]()
         self.unheard = ""
+        self.cuts = dict[Any, Cut]()
+        self.looking, self.within = True, False
         self._place = place
         self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
         self._live = self._ended = False
@@ -322,9 +327,37 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         func = getattr(func, "observed", func)  # a loss that is observed is called once
         found = func(*args, **(kwargs or {}))
-        if torch.is_grad_enabled() and not self._ended:
+        if self._ended or not torch.is_grad_enabled():
+            return found
+        if self.looking and _name(func) in CUTS:
+            self._cut(_name(func), args[0], found)
+        if not self.within:
             self._hear(_Heard(func, None, args, kwargs or {}, found))
         return found
+
+    def _cut(self, how: str, t: Any, found: Any) -> None:
+        """Something is taken out of the graph."""
+        place = self._place() if isinstance(t, Tensor) and t.grad_fn is not None else None
+        if place is None:
+            return
+        cut = self.cuts.setdefault(place, Cut(how))
+        cut.count += 1
+        cut.largest = max(cut.largest, t.numel())
+        if cut.count <= WALKS:
+            cut.behind |= leaves_of(t)
+        if isinstance(found, Tensor):
+            cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
+
+    def fed(self, module: nn.Module, args: Any) -> None:
+        """A module is called: whether with what it gave before, taken out of the graph."""
+        if not (self.looking and self.cuts):
+            return
+        given = {id(t) for t in tensors(args)}
+        for cut in self.cuts.values():
+            back = [ref for ref in cut.out if (t := ref()) is not None and id(t) in given]
+            if back and any(id(p) in cut.behind for p in module.parameters()):
+                cut.fed += 1
+                cut.out = [ref for ref in cut.out if ref not in back]
 
     def begin(self) -> None:
         """Hear what follows."""
@@ -477,6 +510,12 @@ class _Slicing:
     def _is_of_batch(self, t: Tensor) -> bool:
         return not t.requires_grad and t.ndim > 0 and len(t) == self.rows > 1
 
+    def _is_const(self, t: Tensor, k: int, *, drawn: bool) -> bool:
+        """Whether it is a parameter of no module, or a number that no batch has led to."""
+        if t.requires_grad:
+            return k < 0 and t.grad_fn is None
+        return k < 0 or drawn or not self.read[k]
+
     def _last(self, t: Tensor, before: int) -> int:
         """The last call before one that gave a tensor, which may have been written to; or -1."""
         calls = self.made.get(id(t), [])
@@ -492,9 +531,7 @@ class _Slicing:
         drawn = k >= 0 and _name(self.heard[k].function) in DRAWN
         if self._is_of_batch(t):
             self.batch[slot] = t.detach().clone()
-        elif (not t.requires_grad and (k < 0 or drawn or not self.read[k])) or (
-            k < 0 and t.grad_fn is None
-        ):
+        elif self._is_const(t, k, drawn=drawn):
             self.consts[slot] = t.detach().clone()
         elif k < 0 or drawn:
             what = "is drawn at random" if drawn else "was computed out of hearing"
@@ -540,6 +577,25 @@ class _Slicing:
         was = float(loss.detach())
         if math.isfinite(was) and not math.isclose(again, was, rel_tol=ALIKE, abs_tol=1e-7):
             raise _Untold(f"computed again it is {again:.4g}, not {was:.4g}")
+
+
+def leaves_of(t: Tensor) -> set[int]:
+    """Identities of the parameters that a tensor is computed of.
+
+    Args:
+        t: With a graph, of which some thousand nodes are followed.
+    """
+    seen, left, found = set[Any](), [t.grad_fn], set[int]()
+    while left and len(seen) < NODES:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            found.add(id(leaf))
+        left += [n for n, _ in node.next_functions]
+    return found
 
 
 def _name(function: Any) -> str:

@@ -14,9 +14,11 @@ from sigmascope import quantities as q
 from sigmascope.records import Estimate, Finding, Kind, Reading, Rule, rule
 from sigmascope.scripts.interventions import (
     AllParameters,
+    FullRate,
     HoldRate,
     Intervention,
     KeepGradients,
+    KeptGraph,
     NoClipping,
     Shuffled,
     TrainingMode,
@@ -27,6 +29,9 @@ from sigmascope.scripts.seen import Line, ScriptRun
 SOURCE = "What autograd and optimizers of torch do, watched"
 MANY = 0.5  # of the steps, from which something is not by chance
 FEW = 8  # steps, below which nothing is said of a habit
+CONSIDERABLE = 0.1  # of the numbers of a model
+THROUGH_TIME = 4  # calls with what was detached, in a step
+WON = 0.05  # of its first loss
 GROWN = 1.5  # times the nodes of the graph at first
 DWINDLED = 0.01  # of the first rate
 
@@ -131,6 +136,18 @@ NO_GRADIENTS_ARRIVE = Kind(
     SOURCE,
     proven=True,
 )
+CUT_GRAPH = Kind(
+    "cut-graph",
+    "parameters receive no gradient, for what they lead to is taken out of the graph",
+    SOURCE,
+    proven=True,
+    brings=(NO_GRADIENTS_ARRIVE,),
+)
+CUT_THROUGH_TIME = Kind(
+    "cut-through-time",
+    "a module is called with what it gave before, detached, several times in a step",
+    SOURCE,
+)
 REBUILT_LOSS = Kind(
     "rebuilt-loss",
     "`backward` is called on a number that no computation led to",
@@ -209,14 +226,16 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
     outside = [m for m in free if m.outside]
     idle = any(o.empty + o.emptied >= 0.9 * o.steps for o in run.optimizers)
     whole = [m for m in outside if m.outside_numbers >= m.parameters - m.frozen]
-    if whole and (len(whole) == len(free) or (idle and any(m.outside_given for m in whole))):
+    lost = (idle or run.shared) and any(m.outside_given for m in whole)
+    if whole and (len(whole) == len(free) or lost):
+        twice = f" Several optimizers hold the same {run.shared} tensors." if run.shared else ""
         yield OTHER_PARAMETERS.finding(
             _where(main.made or main.place),
             "error",
             _share(main.empty, main.steps),
             f"{main.kind} ({_where(main.made)}) holds no parameter of what is called "
             f"({', '.join(dict.fromkeys(m.kind for m in whole))}): it was made for another model, "
-            "or the model was made anew behind it.",
+            f"or the model was made anew behind it.{twice}",
             ("Make the optimizer behind the model, of its `parameters()`.",),
         )
         return
@@ -233,6 +252,36 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
             f"{m.parameters:,} numbers receive gradients and never change.",
             ("Give the optimizer all parameters; keep layers in `nn.ModuleList`, not in a list.",),
         )
+
+
+@rule("script", CUT_GRAPH, CUT_THROUGH_TIME)
+def cut_graph(run: ScriptRun) -> Iterator[Finding]:
+    """Tensors that leave the graph on their way to the loss."""
+    told = set[str]()
+    for cut in run.cuts:
+        if run.steps >= FEW and cut.names and not told.issuperset(cut.names):
+            told.update(cut.names)
+            names = ", ".join(f"`{n}`" for n in cut.names[:3])
+            more = f" and {len(cut.names) - 3} more" if len(cut.names) > 3 else ""
+            share = cut.numbers / max(cut.of, 1)
+            yield CUT_GRAPH.finding(
+                _where(cut.place),
+                "warning" if share >= CONSIDERABLE else "note",
+                _share(run.steps, run.steps),
+                f"{names}{more} ({cut.numbers:,} of {cut.of:,} numbers) receive no gradient in any "
+                f"step: what they lead to is taken out of the graph at {_where(cut.place)}, by "
+                f"`{cut.how}`.",
+                ("Keep the tensor itself on the way to the loss.",),
+            )
+        elif run.steps >= FEW and cut.fed >= THROUGH_TIME:
+            yield CUT_THROUGH_TIME.finding(
+                _where(cut.place),
+                "warning",
+                _share(run.steps, run.steps),
+                f"What is carried on is detached at {_where(cut.place)}, about {cut.fed:.0f} times "
+                "in a step: no gradient reaches what came before, and nothing is learned of it.",
+                ("Detach once for each backward pass, not with each element of a sequence.",),
+            )
 
 
 @rule("script", NO_GRADIENTS_ARRIVE)
@@ -253,6 +302,11 @@ def nothing_arrives(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+FROZEN_LAYERS = Kind(
+    "frozen-layers",
+    "a script that does not come far does with no parameter frozen",
+    SOURCE,
+)
 EVALUATION_MODE = Kind(
     "evaluation-mode",
     "a model with dropout or batch normalisation is called in evaluation mode while it trains",
@@ -503,7 +557,7 @@ def refused_backward(run: ScriptRun) -> Iterator[Finding]:
 
 NOTHING_LOADED = Kind(
     "nothing-loaded",
-    "`load_state_dict(strict=False)` finds no tensor of the model in the file",
+    "`load_state_dict(strict=False)` finds no tensor of the model in the file, or few",
     SOURCE,
     proven=True,
     even_if_it_learns=True,
@@ -514,15 +568,31 @@ NOTHING_LOADED = Kind(
 def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
     """Names in a file that no parameter has."""
     for loaded in run.loaded:
-        if loaded.keys and loaded.wanted and not loaded.met:
-            yield NOTHING_LOADED.finding(
-                _where(loaded.place),
-                "error",
-                _share(0, loaded.wanted),
-                f"`load_state_dict` at {_where(loaded.place)} took nothing: none of {loaded.keys} "
-                f"names in the file is one of the {loaded.wanted} of the model.",
-                ("Rename the keys (a prefix as `module.` is often all), and pass `strict=True`.",),
+        if not loaded.wanted or loaded.at:
+            continue
+        if not loaded.met:
+            says = (
+                f"took nothing: none of {loaded.keys} names in the file is one of the "
+                f"{loaded.wanted} of the model."
+                if loaded.keys
+                else f"took nothing: it was given no tensor, of the {loaded.wanted} that there are."
             )
+        elif loaded.met < loaded.wanted / 2 and loaded.met <= loaded.keys / 2:
+            says = (
+                f"took {loaded.met} of {loaded.keys} tensors in the file, and {loaded.wanted} are "
+                "those of the model: the others have names that it does not know."
+            )
+        elif loaded.same and loaded.met == loaded.wanted:
+            says = "changed nothing: what it was given are the weights that the model had before."
+        else:
+            continue
+        yield NOTHING_LOADED.finding(
+            _where(loaded.place),
+            "note" if loaded.same else "warning" if loaded.met or not loaded.keys else "error",
+            _share(loaded.met, loaded.wanted),
+            f"`load_state_dict` at {_where(loaded.place)} {says}",
+            ("Rename the keys (a prefix as `module.` is often all), and pass `strict=True`.",),
+        )
 
 
 SOFTMAX_TWICE = Kind(
@@ -572,6 +642,159 @@ def misread_losses(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+@rule("script", SPREAD_SHAPES)
+def spread_by_hand(run: ScriptRun) -> Iterator[Finding]:
+    """A loss that is written out, of shapes that are spread over one another."""
+    for (name, out, targets, place), count in run.spreads.items():
+        if run.steps >= FEW and count >= min(FEW, run.steps):
+            yield SPREAD_SHAPES.finding(
+                _where(place),
+                "error",
+                _share(count, count),
+                f"`{name}` at {_where(place)} takes {list(out)} with {list(targets)}: each output "
+                "meets the targets of all samples.",
+                ("Give both one shape, by `squeeze(-1)` or `view_as`.",),
+            )
+
+
+REVERSED_LOSS = Kind(
+    "reversed-loss",
+    "steps make a loss larger that is to be small, for its sign is turned",
+    SOURCE,
+    proven=True,
+    even_if_it_learns=True,
+)
+ATTACHED_TARGET = Kind(
+    "attached-target",
+    "the targets of a loss are sums with an output of the same weights, and follow its gradient",
+    SOURCE,
+)
+IDENTICAL_PAIR = Kind(
+    "identical-pair",
+    "a loss is to bring two tensors together, and is given the same one twice",
+    SOURCE,
+    proven=True,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", REVERSED_LOSS, ATTACHED_TARGET, IDENTICAL_PAIR)
+def turned_losses(run: ScriptRun) -> Iterator[Finding]:
+    """Losses that cannot do what they are for."""
+    for (name, place), (up, of) in run.reversed.items():
+        if of >= FEW and up >= 0.9 * of and len(run.optimizers) == 1:
+            yield REVERSED_LOSS.finding(
+                _where(place),
+                "error",
+                _share(up, of),
+                f"`{name}` at {_where(place)} goes into what is minimised with a minus: each step "
+                "makes it larger.",
+                (f"Minimise `{name}` itself.",),
+            )
+    for (name, node, place), count in run.attached.items():
+        if count >= 2 and node == "AddBackward0":
+            yield ATTACHED_TARGET.finding(
+                _where(place),
+                "warning",
+                _share(count, count),
+                f"The targets of `{name}` at {_where(place)} are a sum with what the same weights "
+                "give, and gradients go through them: they are moved towards the output.",
+                ("Compute targets under `torch.no_grad()`, or detach them.",),
+            )
+    for (name, place), count in run.identical.items():
+        if count >= FEW:
+            yield IDENTICAL_PAIR.finding(
+                _where(place),
+                "error",
+                _share(count, count),
+                f"`{name}` at {_where(place)} is given the same tensor twice: a pair that is alike "
+                "already teaches nothing of what belongs together.",
+                ("Give it two samples that belong together, or two views of one.",),
+            )
+
+
+LONG_WARM_UP = Kind(
+    "long-warm-up",
+    "a scheduler lets the rate rise for longer than there are steps",
+    SOURCE,
+)
+
+
+@rule("script", LONG_WARM_UP)
+def long_warm_up(run: ScriptRun) -> Iterator[Finding]:
+    """A rate that never comes to be what it was meant to be."""
+    for o in run.optimizers:
+        if o.steps < FEW or not o.planned:
+            continue
+        rising = all(b >= a for a, b in pairwise(o.rates)) and o.rates[-1] > o.rates[0]
+        ended = not run.stopped and rising and o.rates[-1] < MANY * o.planned
+        meant = o.warm_up is not None and o.warm_up[0] >= 0.9 * o.warm_up[1] > 0
+        if not (ended or meant):
+            continue
+        plan = "" if o.warm_up is None else " in {} of {} steps".format(*o.warm_up)
+        place = next((place for _, place in run.scheduled), None)
+        yield LONG_WARM_UP.finding(
+            _where(place or o.place),
+            "warning",
+            _share(len(o.rates), len(o.rates)),
+            f"The rate rises{plan} ({_where(place)}), and is {o.rates[-1]:.2g} after {o.steps}, of "
+            f"{o.planned:.2g} that it was meant to be: training ends before its warm-up does.",
+            ("Let it rise for a tenth of the steps that there are, or less.",),
+        )
+
+
+BATCH_OF_ONE = Kind(
+    "batch-of-one",
+    "a model with batch normalisation is trained on one sample at a time",
+    SOURCE,
+)
+
+
+@rule("script", BATCH_OF_ONE)
+def batch_of_one(run: ScriptRun) -> Iterator[Finding]:
+    """Statistics of a batch that is a single sample."""
+    for m in run.modules:
+        if m.norms and m.in_training >= FEW and m.alone >= 0.9 * m.in_training:
+            yield BATCH_OF_ONE.finding(
+                _where(m.place),
+                "warning",
+                _share(m.alone, m.in_training),
+                f"{m.kind} has batch normalisation and is called with one sample at a time "
+                f"({m.alone} of {m.in_training} calls): each is normalised by itself, and in "
+                "evaluation mode it is not.",
+                ("Use larger batches, or `nn.GroupNorm` in the place of batch normalisation.",),
+            )
+
+
+DISCRIMINATOR_WON = Kind(
+    "discriminator-won",
+    "of two losses of two optimizers one has fallen to nearly nothing, and the other one rises or fades",
+    SOURCE,
+)
+
+
+@rule("script", DISCRIMINATOR_WON)
+def discriminator_won(run: ScriptRun) -> Iterator[Finding]:
+    """An adversary that is always right, and teaches nothing any more."""
+    seen = [(o, run.losses.get(o.backward)) for o in run.optimizers if o.steps >= FEW]
+    long = [(o, loss.values) for o, loss in seen if loss and len(loss.values) >= 2 * FEW]
+    tails = [(o, v[0], median(v[-len(v) // 5 :]), min(v)) for o, v in long]
+    won = [o for o, first, last, low in tails if low >= 0 and last < WON * first]
+    # the other rises, or fades where it is one that saturates
+    lost = [t for t in tails if t[2] > 2 * abs(t[1]) or (t[3] < 0 and abs(t[2]) < WON * abs(t[1]))]
+    if won and lost:
+        o, first, last, _ = lost[0]
+        yield DISCRIMINATOR_WON.finding(
+            _where(won[0].backward),
+            "warning",
+            _share(o.steps, o.steps),
+            f"The loss at {_where(won[0].backward)} has fallen to next to nothing, and that at "
+            f"{_where(o.backward)} went from {first:.3g} to {last:.3g}: the one always wins, and "
+            "the other one learns nothing of it.",
+            ("Give the one that wins a lower rate or fewer steps.",),
+        )
+
+
 def _spreads(out: tuple[int, ...], targets: tuple[int, ...]) -> bool:
     longest = max(len(out), len(targets))
     a, b = ((1,) * (longest - len(s)) + s for s in (out, targets))
@@ -584,12 +807,18 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     emptied_gradients,
     emptied_between,
     left_out,
+    cut_graph,
     nothing_arrives,
     misread_losses,
+    spread_by_hand,
+    turned_losses,
     old_gradients,
     evaluation_mode,
     repeated_batch,
     dwindling_rate,
+    long_warm_up,
+    batch_of_one,
+    discriminator_won,
     strong_clipping,
     sorted_classes,
     recreated_optimizer,
@@ -597,7 +826,10 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     nothing_loaded,
     overwritten_weights,
 )
-KINDS: tuple[Kind, ...] = tuple(dict.fromkeys(k for r in RULES for k in r.kinds))
+KINDS: tuple[Kind, ...] = (
+    *dict.fromkeys(k for r in RULES for k in r.kinds),
+    FROZEN_LAYERS,  # which an intervention alone can tell
+)
 CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
     {
         GRADIENTS_NOT_ZEROED: ZeroGradients,
@@ -606,6 +838,8 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         LEFT_OUT_PARAMETERS: AllParameters,
         OTHER_PARAMETERS: AllParameters,
         EVALUATION_MODE: TrainingMode,
+        CUT_THROUGH_TIME: KeptGraph,
+        LONG_WARM_UP: FullRate,
         DWINDLING_RATE: HoldRate,
         REPEATED_BATCH: Shuffled,
         STRONG_CLIPPING: NoClipping,

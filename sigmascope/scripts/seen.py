@@ -42,6 +42,9 @@ class OptimizerSeen:
         backward: Where the pass is that gives to it.
         steps: It has made.
         rates: At each of them, of its first group.
+        planned: The rate that its schedulers were given; None where there are none.
+        warm_up: Steps in which a scheduler lets the rate rise, and steps it is planned for, where
+            it says so.
         options: Other numbers of its first group.
         old: Steps made of gradients that hold what was there before the last one.
         emptied: Steps whose gradients were emptied behind the backward pass.
@@ -61,6 +64,8 @@ class OptimizerSeen:
     backward: Line | None = None
     steps: int = 0
     rates: list[float] = field(default_factory=list)
+    planned: float | None = None
+    warm_up: tuple[int, int] | None = None
     options: dict[str, float] = field(default_factory=dict)
     old: int = 0
     emptied: int = 0
@@ -82,6 +87,8 @@ class Called:
         minds_mode: Whether dropout or batch normalisation is in it.
         in_training: Calls in training mode.
         in_evaluation: Calls in evaluation mode.
+        alone: Calls with a single sample.
+        norms: Whether batch normalisation is in it.
         first_evaluation: Steps made before the first of these.
         evaluated: Where it was last put into evaluation mode.
         frozen: Numbers that take no gradient.
@@ -97,6 +104,8 @@ class Called:
     minds_mode: bool = False
     in_training: int = 0
     in_evaluation: int = 0
+    alone: int = 0
+    norms: bool = False
     first_evaluation: int | None = None
     evaluated: Line | None = None
     frozen: int = 0
@@ -142,12 +151,40 @@ class LoaderSeen:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A call of `load_state_dict`: keys in the file, keys of the model, and those that met."""
+    """A call of `load_state_dict`: keys in the file, keys of the model, and those that met.
+
+    Attributes:
+        same: Whether all that met was there already.
+        at: Steps made before.
+    """
 
     place: Line | None
     keys: int
     wanted: int
     met: int
+    same: bool = False
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CutSeen:
+    """A place at which something is taken out of the graph, seen in the first steps.
+
+    Attributes:
+        place: Where.
+        how: The function that does it.
+        names: Parameters that lead there, are in an optimizer and never receive a gradient.
+        numbers: How many numbers these are.
+        of: Of how many of their models.
+        fed: How often a module is called with what was taken out, in a step.
+    """
+
+    place: Line | None
+    how: str
+    names: tuple[str, ...] = ()
+    numbers: int = 0
+    of: int = 0
+    fed: float = 0.0
 
 
 @dataclass(slots=True)
@@ -172,6 +209,14 @@ class ScriptRun:
         scheduled: Schedulers that stepped, by class and place.
         clipped: Place, limit and norm before, of each clipping.
         loaded: State dicts.
+        cuts: Where something is taken out of the graph.
+        reversed: How often a loss of torch was one that a backward pass makes larger, by name and
+            place; and how often it was one at all.
+        attached: How often the targets of a loss had gradients of the parameters of its output,
+            by name, operation that made them, and place.
+        identical: How often two tensors that a loss is to bring together were the same, by name
+            and place.
+        shared: Parameters that several optimizers hold.
         spreads: Operations between output and loss that spread an output over targets of another
             rank: name, both shapes, place; how often in the steps that were recorded.
         step: The one of the main optimizer, if it was recorded.
@@ -194,6 +239,11 @@ class ScriptRun:
     scheduled: Counter[Any] = field(default_factory=Counter)
     clipped: list[tuple[Line | None, float, float]] = field(default_factory=list)
     loaded: list[Loaded] = field(default_factory=list)
+    cuts: list[CutSeen] = field(default_factory=list)
+    reversed: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    attached: Counter[Any] = field(default_factory=Counter)
+    identical: Counter[Any] = field(default_factory=Counter)
+    shared: int = 0
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)
     unheard: str = ""
