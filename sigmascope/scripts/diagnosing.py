@@ -140,7 +140,8 @@ def diagnose_script(
     Args:
         script: A file of Python, or how it is started.
         steps: Of its optimizer that each run has, 8 or more.
-        seconds: For everything; the script as it is has a quarter of it.
+        seconds: For everything. The script as it is has half of it until it begins to train, and
+            then a quarter.
         seeds: From which a gain is told from chance, 2 to 5.
         output: File for what the script prints in its first run; where this process prints if not
             given. What it prints in other runs is not kept.
@@ -159,7 +160,8 @@ def diagnose_script(
     with Runner() as runner:
         tell("the script as it is", 0, 3)
         budget = seconds / 4
-        first = runner.run(Job(script, steps, budget, network=budget, output=output))
+        whole = {"network": budget, "output": output}
+        first = runner.run(Job(script, steps, budget, seconds / 2, **whole))
         _require_trained(first, script)
         tell("what is changed", 1, 3)
         bench = _Bench(runner, script, first, steps, budget, started + seconds, seeds)
@@ -320,7 +322,8 @@ class _Bench:
         )
 
     def _run(self, one: Intervention, seed: int) -> ScriptRun:
-        job = Job(self._script, self._steps, self._budget, seed, one, output="/dev/null")
+        how = {"seed": seed, "intervention": one, "output": "/dev/null"}
+        job = Job(self._script, self._steps, self._budget, self._budget * 2, **how)
         return self._runner.run(job).run
 
     def _gain(self, own: ScriptRun, run: ScriptRun) -> float:

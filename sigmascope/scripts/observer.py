@@ -150,7 +150,7 @@ class Observer(Closing):
 
     Args:
         steps: Of optimizers, after which `Stopped` is raised; None for as many as there are.
-        seconds: The same, in time.
+        seconds: The same, in time from the first call of a model on.
         intervention: One thing that is done otherwise.
         own: Whether a file is the user's; all that lie outside of the installation if not given.
         recorded: Whether steps are recorded, so that `run.step` can be computed again.
@@ -172,6 +172,7 @@ class Observer(Closing):
         self._optimizers = weakref.WeakKeyDictionary[Optimizer, _Followed]()
         self._depth, self._undo, self._start = 0, ExitStack(), time.perf_counter()
         self._recorder, self._copies = Recorder(self._place), recorded
+        self._names: dict[int, tuple[str, int]] = {}  # of parameters, and their numbers
         self._reached = set[int]()  # parameters that lead to a loss, by identity
         self._without: dict[int, bool] = {}  # parameters that were looked at: still no gradient?
         self._recorded: dict[Line | None, Step] = {}
@@ -180,7 +181,7 @@ class Observer(Closing):
         self._heard = False  # whether the recorder heard, before a module was called
         self._roots = weakref.WeakKeyDictionary[nn.Module, Called]()
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
-        self._last = time.perf_counter()
+        self._last, self._began = time.perf_counter(), 0.0
         self._known: dict[tuple[str, Line | None], OptimizerSeen] = {}
 
     # --------------------------------------------------------------------------
@@ -261,10 +262,12 @@ class Observer(Closing):
         if not self._recorder.looking:
             self._heard = self._recorder.pause()
         seen = self._roots.get(module)
+        self._began = self._began or time.perf_counter()
         if seen is None:
             seen = self._roots[module] = Called(type(module).__name__, self._place())
             seen.parameters = sum(p.numel() for p in module.parameters())
             seen.minds_mode = any(isinstance(m, BY_MODE) for m in module.modules())
+            self._names.update((id(p), (n, p.numel())) for n, p in module.named_parameters())
             seen.norms = any(isinstance(m, NORMS) for m in module.modules())
             self.run.modules.append(seen)
         if not any(p.requires_grad for p in module.parameters()):
@@ -277,7 +280,10 @@ class Observer(Closing):
             seen.first_evaluation = self.run.steps
         return self.intervention.called(module, args)
 
-    def _returned(self, module: nn.Module, args: Any, named: dict[str, Any], out: Any) -> None:
+    def _returned(self, module: nn.Module, args: Any, *rest: Any) -> None:
+        named, out = (
+            rest if len(rest) > 1 else ({}, *rest)
+        )  # where it raised, torch passes no names
         if not self._depth:
             return
         self._depth -= 1
@@ -522,19 +528,17 @@ class Observer(Closing):
         self._last = now
         if self._steps is not None and each.seen.steps >= self._steps:
             self._end()
-        if self._seconds is not None and now - self._start > self._seconds:
+        if self._seconds is not None and now - (self._began or self._start) > self._seconds:
             self._end()
 
     def _cuts(self) -> Iterator[CutSeen]:
         """Where the graph was cut, with what never receives a gradient because of it."""
         never = {key for key, still in self._without.items() if still} - self._reached
-        models = [m for m in self._roots if any(id(p) in never for p in m.parameters())]
-        own = [(n, p) for m in models for n, p in m.named_parameters()]
+        of = sum(count for _, count in self._names.values())
         looked = max(1, min(LOOKED, self.run.steps))
         for place, cut in self._recorder.cuts.items():
-            lost = [(n, p) for n, p in own if id(p) in never and id(p) in cut.behind]
-            numbers = sum(p.numel() for _, p in lost)
-            of = sum(p.numel() for _, p in own)
+            lost = [self._names[key] for key in self._names if key in never & cut.behind]
+            numbers = sum(count for _, count in lost)
             fed = cut.fed / looked if cut.largest > 1 else 0.0
             if lost or fed:
                 yield CutSeen(place, cut.how, tuple(n for n, _ in lost), numbers, of, fed)

@@ -128,7 +128,7 @@ class Call:
             return args[0].reshape(-1, *sizes[1:])
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Step:
     """From the batch to the loss.
 
@@ -329,11 +329,18 @@ class Recorder(TorchFunctionMode):
         found = func(*args, **(kwargs or {}))
         if self._ended or not torch.is_grad_enabled():
             return found
-        if self.looking and _name(func) in CUTS:
-            self._cut(_name(func), args[0], found)
-        if not self.within:
-            self._hear(_Heard(func, None, args, kwargs or {}, found))
+        with suppress(Exception):  # nothing that is heard may stop training
+            if self.looking:
+                self._look(_name(func), args, found)
+            if not self.within:
+                self._hear(_Heard(func, None, args, kwargs or {}, found))
         return found
+
+    def _look(self, name: str, args: Any, found: Any) -> None:
+        if name in CUTS:
+            self._cut(name, args[0], found)
+        elif self.cuts and isinstance(found, Tensor) and not found.requires_grad:
+            self._derive(args, found)
 
     def _cut(self, how: str, t: Any, found: Any) -> None:
         """Something is taken out of the graph."""
@@ -348,16 +355,26 @@ class Recorder(TorchFunctionMode):
         if isinstance(found, Tensor):
             cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
 
+    def _derive(self, args: Any, found: Tensor) -> None:
+        """What is computed of something that was taken out of the graph is out of it, too."""
+        given = {id(t) for t in tensors(args)}
+        for cut in self.cuts.values():
+            if any((t := ref()) is not None and id(t) in given for ref in cut.out):
+                cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
+
     def fed(self, module: nn.Module, args: Any) -> None:
         """A module is called: whether with what it gave before, taken out of the graph."""
         if not (self.looking and self.cuts):
             return
         given = {id(t) for t in tensors(args)}
+        if any(t.requires_grad for t in tensors(args)):
+            return  # something else, as a state beside an output, carries gradients on
         for cut in self.cuts.values():
-            back = [ref for ref in cut.out if (t := ref()) is not None and id(t) in given]
+            rest = [ref for ref in cut.out if (t := ref()) is not None and id(t) not in given]
+            back = len(rest) < sum(ref() is not None for ref in cut.out)
             if back and any(id(p) in cut.behind for p in module.parameters()):
                 cut.fed += 1
-                cut.out = [ref for ref in cut.out if ref not in back]
+                cut.out = rest
 
     def begin(self) -> None:
         """Hear what follows."""
@@ -503,6 +520,8 @@ class _Slicing:
         for heard in self.heard:
             if heard.module is not None:
                 first = next(tensors((heard.args, dict(heard.named))), None)
+                if first is not None and first.ndim == 1 and first.is_floating_point():
+                    raise _Untold("a module is called with one sample at a time")
                 if first is not None and first.ndim:
                     return len(first)
         raise _Untold("no module is called with a tensor of samples")

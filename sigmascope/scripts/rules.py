@@ -768,7 +768,7 @@ def batch_of_one(run: ScriptRun) -> Iterator[Finding]:
 
 DISCRIMINATOR_WON = Kind(
     "discriminator-won",
-    "of two losses of two optimizers one has fallen to nearly nothing, and the other one rises or fades",
+    "of the losses of two optimizers one is next to nothing, and the other one large or faded",
     SOURCE,
 )
 
@@ -779,16 +779,18 @@ def discriminator_won(run: ScriptRun) -> Iterator[Finding]:
     seen = [(o, run.losses.get(o.backward)) for o in run.optimizers if o.steps >= FEW]
     long = [(o, loss.values) for o, loss in seen if loss and len(loss.values) >= 2 * FEW]
     tails = [(o, v[0], median(v[-len(v) // 5 :]), min(v)) for o, v in long]
-    won = [o for o, first, last, low in tails if low >= 0 and last < WON * first]
-    # the other rises, or fades where it is one that saturates
-    lost = [t for t in tails if t[2] > 2 * abs(t[1]) or (t[3] < 0 and abs(t[2]) < WON * abs(t[1]))]
+    won = [(o, last) for o, first, last, low in tails if low >= 0 and last < WON * first]
+    least = max((last for _, last in won), default=0.0)
+    # the other one is far larger, or fades where it is one that saturates
+    faded = lambda first, last, low: low < 0 and abs(last) < WON * abs(first)
+    lost = [t for t in tails if t[2] > least / WON or faded(*t[1:])]
     if won and lost:
         o, first, last, _ = lost[0]
         yield DISCRIMINATOR_WON.finding(
-            _where(won[0].backward),
+            _where(won[0][0].backward),
             "warning",
             _share(o.steps, o.steps),
-            f"The loss at {_where(won[0].backward)} has fallen to next to nothing, and that at "
+            f"The loss at {_where(won[0][0].backward)} has fallen to next to nothing, and that at "
             f"{_where(o.backward)} went from {first:.3g} to {last:.3g}: the one always wins, and "
             "the other one learns nothing of it.",
             ("Give the one that wins a lower rate or fewer steps.",),

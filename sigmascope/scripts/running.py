@@ -28,6 +28,7 @@ import torch
 
 from sigmascope import gate
 from sigmascope.diagnosis import Program, diagnose
+from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
 from sigmascope.gate import Closing, Refusal
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
@@ -64,7 +65,8 @@ class Job:
     Attributes:
         script: Which.
         steps: After which it is stopped.
-        seconds: The same, in time.
+        seconds: The same, in time from the first call of a model on.
+        start: Seconds that it may take until then.
         seed: Added to every seed that the script sets itself.
         intervention: What is done otherwise.
         network: Seconds for the diagnosis of the network that was seen; 0 for none.
@@ -74,6 +76,7 @@ class Job:
     script: Script
     steps: int
     seconds: float
+    start: float = 60.0
     seed: int = 0
     intervention: Intervention = field(default_factory=Intervention)
     network: float = 0.0
@@ -182,7 +185,7 @@ def _apart(job: Job, made: str) -> str:
             os._exit(0)
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
-    ends = time.monotonic() + job.seconds + job.network + GRACE
+    ends = time.monotonic() + job.start + job.seconds + job.network + GRACE
     told = False
     previous = signal.signal(signal.SIGTERM, partial(_end_all, pid))
     try:
@@ -320,6 +323,9 @@ def _with_network(outcome: Outcome, seconds: float) -> Outcome:
         return replace(outcome, unread=str(reason))
     except Exception as error:  # noqa: BLE001 (a limit of ours, told as ours)
         return replace(outcome, unread=f"{type(error).__name__}: {error}")
+    unfit = next((f for f in found.findings if f.name == UNFIT_TARGETS.name), None)
+    if unfit is not None and getattr(program.loss, "__self__", None) is outcome.run.step:
+        return replace(outcome, unread=f"the loss could not be asked again: {unfit.says}")
     return replace(outcome, findings=found.findings)
 
 

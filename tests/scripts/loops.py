@@ -30,6 +30,19 @@ NOW_AND_THEN = """\
         if count % 4 == 0:
             opt.step()
 """
+THROUGH_TIME = """0
+        state = torch.zeros(len(x), 8)
+        for _ in range(6):
+            state = model[1](model[0](x + state.detach()))[:, :8]
+        loss = nn.functional.cross_entropy(model[2](torch.cat([state, state], 1)), y)"""
+FAKE = "(made(torch.randn(16, 4)) + 5)"
+WINS = f"""nn.functional.cross_entropy(model(x), 0 * y) + nn.functional.cross_entropy(
+            model({FAKE}.detach()), 0 * y + 1)"""
+LOSES = f"""\
+        other.zero_grad()
+        nn.functional.cross_entropy(model({FAKE}), 0 * y).backward()
+        other.step()
+"""
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "gradients-not-zeroed": ((ZERO, ""),),
     "zeroed-before-step": ((ZERO, ""), (BACK, BACK + ZERO)),
@@ -73,6 +86,27 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (SETUP, "model.load_state_dict({'a.b': torch.zeros(1)}, strict=False)"),
     ),
     "softmax-twice": (("model(x), y)", "model(x).softmax(1), y)"),),
+    "cut-graph": (("model(x)", "model[2](model[:2](x).detach())"),),
+    "cut-through-time": ((LOSS, THROUGH_TIME),),
+    "reversed-loss": (("loss.backward()", "(-loss / 4).backward()"),),
+    "attached-target": (
+        (LOSS, "nn.functional.mse_loss(model(x)[:, 0], y + 0.9 * model(x).amax(1))"),
+    ),
+    "identical-pair": (
+        (LOSS, "nn.functional.triplet_margin_loss(model(x), model(x), model(x.flip(0)))"),
+    ),
+    "long-warm-up": (
+        (SETUP, "sched = torch.optim.lr_scheduler.LambdaLR(opt, lambda t: (t + 1) / 1000)"),
+        (STEP, f"{STEP}        sched.step()\n"), ("range(4)", "range(2)"),
+    ),
+    "batch-of-one": (
+        ("nn.ReLU()", "nn.Unflatten(1, (4, 4)), nn.BatchNorm1d(4), nn.Flatten()"),
+        ("batch_size=16", "batch_size=1"), ("lr=0.5", "lr=0.001"),
+    ),
+    "discriminator-won": (
+        (SETUP, "made = nn.Linear(4, 8)\nother = torch.optim.Adam(made.parameters())"),
+        (LOSS, WINS), (STEP, STEP + LOSES),
+    ),
     "spread-shapes": ((LOSS, "nn.functional.mse_loss(model(x)[:, :1], y.float())"),),
 }  # fmt: skip
 CLOSURE = """\
@@ -145,7 +179,30 @@ HEALTHY = {
         (SETUP, "teacher = nn.Sequential(nn.Linear(8, 2), nn.Dropout(0.5)).eval()"),
         ("(model(x), y)", "(model(x) + 0 * teacher(x).detach(), y)"),
     ),
-    "everything loaded": ((SETUP, "model.load_state_dict(model.state_dict())"),),
+    "everything loaded": (
+        (SETUP, "model.load_state_dict({k: v + 0.01 for k, v in model.state_dict().items()})"),
+    ),
+    "losses looked at": (("loss.backward()", "loss.backward(); loss.item(); model(x).data"),),
+    "outputs fed back": (
+        (LOSS, THROUGH_TIME.replace("x + state.detach()", "x + state + state.detach()")),
+    ),
+    "carried from step to step": (
+        (SETUP, "state = torch.zeros(16, 8)"), ("model(x)", "model(x + 0 * state)"),
+        (STEP, STEP + "        state = model(x)[:, :1].detach().expand(16, 8)\n"),
+    ),
+    "targets of a teacher": (
+        (LOSS, "nn.functional.mse_loss(model(x), (y[:, None] + model(x)).detach())"),
+    ),
+    "entropy taken away": (
+        (LOSS, f"{LOSS} - 0.01 * (model(x).softmax(1) * model(x).log_softmax(1)).sum(1).mean()"),
+    ),
+    "warm-up": (
+        (SETUP, "sched = torch.optim.lr_scheduler.LinearLR(opt, 0.01, total_iters=10)"),
+        (STEP, f"{STEP}        sched.step()\n"),
+    ),
+    "outer product that is meant": (
+        (LOSS, "(model(x)[:, :1] - model(x)[:, :1].detach().T).square().mean()"),
+    ),
 }  # fmt: skip
 
 

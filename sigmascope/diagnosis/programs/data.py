@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
 from sigmascope.gate import Refusal, random_states
-from sigmascope.probes.samples import Batch, chosen, sample_count, tensors
+from sigmascope.probes.samples import Batch, chosen, mapped, sample_count, tensors
 
 LABELS = ("labels", "label", "targets", "target", "y")
 FEW = 2  # parts of an item that are inputs and targets
@@ -109,8 +109,8 @@ def _fewer(
     if count <= samples:
         return batch, targets
     rows = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:samples]
-    if isinstance(targets, Tensor):
-        targets = chosen(targets, rows.to(targets.device)) if len(targets) == count else targets
+    own = lambda t: chosen(t, rows.to(t.device)) if t.ndim and len(t) == count else t
+    targets = mapped(targets, own)
     return chosen(batch, rows, batch_dim=batch_dim), targets
 
 

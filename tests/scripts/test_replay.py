@@ -1,0 +1,279 @@
+"""A step that was recorded gives the loss that was, and is a program of what the script does."""
+
+import contextlib
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.overrides import _get_current_function_mode
+
+from sigmascope.diagnosis import diagnose
+from sigmascope.gate import Refusal
+from sigmascope.scripts.observer import Observer, Stopped
+from sigmascope.scripts.replay import program_of_step
+from sigmascope.scripts.running import program_of_run
+from tests.scripts.loops import code
+from tests.scripts.test_rules import run
+
+LOSS = "nn.functional.cross_entropy(model(x), y)"
+
+
+class Vae(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(8, 6), nn.Linear(3, 8)
+
+    def forward(self, x):
+        mu, log_var = self.encoder(x).chunk(2, 1)
+        return self.decoder(mu + torch.randn_like(mu) * (log_var / 2).exp()), mu, log_var
+
+
+class Language(nn.Module):
+    """Gives its loss beside its output, if it is given targets."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(11, 16), nn.Linear(16, 11)
+
+    def forward(self, ids, targets=None):
+        logits = self.out(self.embed(ids))
+        loss = (
+            F.cross_entropy(logits.reshape(-1, 11), targets.reshape(-1))
+            if targets is not None
+            else 0
+        )
+        return logits, loss
+
+
+def _evidence_bound(x, out):
+    rebuilt, mu, log_var = out
+    apart = -0.5 * (1 + log_var - mu.pow(2) - log_var.exp()).sum(1)
+    return (rebuilt - x).square().sum(1).add(apart).mean()
+
+
+def _pairs(a, b):
+    logits = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T / 0.1
+    return F.cross_entropy(logits, torch.arange(len(a)))
+
+
+def _contrast():
+    net, top = nn.Linear(8, 16), nn.Linear(16, 8)
+    return [net, top], lambda x: _pairs(top(net(x).relu()), top(net(x + 0.1).relu()))
+
+
+def _bound():
+    net = Vae()
+    return [net], lambda x: _evidence_bound(x, net(x))
+
+
+def _squares():
+    net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+    return [net], lambda x: ((net(x) - x[:, :1]) ** 2).mean()
+
+
+def _two_heads():
+    net, one, two = nn.Linear(8, 16), nn.Linear(16, 3), nn.Linear(16, 1)
+    weights = nn.Parameter(torch.zeros(2))
+
+    def loss(x):
+        h = net(x).relu()
+        kinds, size = x[:, :3].argmax(1), x.sum(1)
+        parts = F.cross_entropy(one(h), kinds), F.mse_loss(two(h).squeeze(1), size)
+        return sum(torch.exp(-w) * p + w for w, p in zip(weights, parts, strict=True))
+
+    return [net, one, two], loss
+
+
+def _recurrent():
+    cell, out = nn.GRUCell(2, 8), nn.Linear(8, 1)
+
+    def loss(x):
+        h = torch.zeros(len(x), 8)
+        for part in x.split(2, 1):
+            h = cell(part, h)
+        return F.smooth_l1_loss(out(h).squeeze(1), x.mean(1))
+
+    return [cell, out], loss
+
+
+def _masked():
+    net = nn.Linear(8, 4)
+
+    def loss(x):
+        out, mask = net(x), x[:, 0] > 0
+        return F.cross_entropy(out[mask], x[:, :4].argmax(1)[mask])
+
+    return [net], loss
+
+
+def _written_in_place():
+    net = nn.Linear(8, 8)
+
+    def loss(x):
+        out = net(x) * 1.0
+        out[:, 0] = 0.0
+        out += 1.0
+        return (out - x).abs().mean()
+
+    return [net], loss
+
+
+def _accumulated():
+    net = nn.Linear(8, 3)
+    return [net], lambda x: F.cross_entropy(net(x), x[:, :3].argmax(1), label_smoothing=0.1) / 4
+
+
+KINDS = {
+    "squares": _squares, "bound": _bound, "pairs": _contrast, "two heads": _two_heads,
+    "recurrent": _recurrent, "masked": _masked, "in place": _written_in_place,
+    "accumulated": _accumulated,
+}  # fmt: skip
+
+
+def trained(make, *, steps=4, rows=24, end=contextlib.nullcontext):
+    """A loop of some steps: what was seen, and its losses."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        modules, loss_of = make()
+        optimizer = torch.optim.SGD([p for m in modules for p in m.parameters()], lr=0.01)
+        losses = []
+        with Observer(recorded=True) as watching, end():
+            for _ in range(steps):
+                loss = loss_of(torch.randn(rows, 8))
+                losses.append(loss.item())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+    return watching.run, losses, modules
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_loss_is_computed_again_from_the_batch(name):
+    found, losses, _ = trained(KINDS[name])
+    step = found.step
+    assert step is not None, found.unheard
+    model, batch = step.model(), step.batches[0]
+    torch.manual_seed(0)
+    given = step.given(batch)
+    args = given if isinstance(given, tuple) else (given,)
+    again = float(step.lost(model(*args), step.wanted(batch)).detach())
+    if name != "bound":  # which draws
+        assert again == pytest.approx(losses[0], rel=1e-5)
+    assert again == pytest.approx(losses[0], rel=0.5)
+    assert len(step.batches) == 4
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_weights_are_the_same_to_the_last_bit(name):
+    _, seen, watched = trained(KINDS[name])
+
+    def blind(make):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            modules, loss_of = make()
+            optimizer = torch.optim.SGD([p for m in modules for p in m.parameters()], lr=0.01)
+            losses = []
+            for _ in range(4):
+                loss = loss_of(torch.randn(24, 8))
+                losses.append(loss.item())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        return losses, modules
+
+    losses, modules = blind(KINDS[name])
+    assert losses == seen
+    for a, b in zip(watched, modules, strict=True):
+        assert all(map(torch.equal, a.parameters(), b.parameters()))
+
+
+@pytest.mark.parametrize("name", ["squares", "bound", "two heads", "recurrent"])
+def test_a_step_is_a_program_that_can_be_diagnosed(name):
+    found, *_ = trained(KINDS[name])
+    program = program_of_run(found)
+    assert program.batch_size == 24
+    found = diagnose(program, samples=48, budget=0.5)
+    assert {r.view for r in found.profile.readings} >= {"representations", "gradients"}
+
+
+def test_a_loss_of_torch_is_known_by_its_name():
+    program = program_of_run(run(code(), recorded=True))
+    assert program.loss is F.cross_entropy
+    assert (program.optimizer, program.lr, program.batch_size) == ("sgd", 0.5, 16)
+    assert program.data.inputs.shape == (256, 8)
+    kept = (program.data.inputs[:, :2].sum(1) > 0).long()
+    assert torch.equal(program.data.targets, kept)
+
+
+def test_a_loss_that_a_model_computes_itself_is_one_of_its_output():
+    net = Language()
+    found, losses, _ = trained(lambda: ([net], lambda x: net(*_ids(x))[1]))
+    program = program_of_step(found.step)
+    out = program.model(*program.data[0]).detach()
+    assert out.shape == (24, 7, 11)
+    assert float(program.loss(out, program.data[1])) == pytest.approx(losses[0], rel=1e-5)
+
+
+def _ids(x):
+    ids = (x.abs() * 7).long() % 11
+    return ids[:, :-1], ids[:, 1:]
+
+
+def test_a_mean_over_pairs_is_not_joined_from_several_batches():
+    joined, apart = (
+        program_of_run(trained(KINDS[name])[0]).data.inputs for name in ("squares", "pairs")
+    )
+    assert len(joined) == 96
+    assert all(len(t) == 24 for t in (apart if isinstance(apart, tuple) else (apart,)))
+
+
+def test_one_sample_at_a_time_is_no_batch():
+    net = nn.Linear(8, 1)
+    found, *_ = trained(lambda: ([net], lambda x: sum(net(row).square().sum() for row in x)))
+    assert found.step is None
+    with pytest.raises(Refusal, match="one sample at a time"):
+        program_of_run(found)
+
+
+def test_dropout_in_the_loss_is_told_as_a_limit():
+    net = nn.Linear(8, 1)
+    found, *_ = trained(lambda: ([net], lambda x: F.dropout(net(x), 0.5).square().mean()))
+    with pytest.raises(Refusal, match="drawn at random"):
+        program_of_run(found)
+
+
+def test_of_several_optimizers_none_tells_how_far_a_script_comes():
+    from tests.scripts.loops import CRITIC, SETUP, STEP
+
+    made = "critic = nn.Linear(8, 1)\nother = torch.optim.Adam(critic.parameters())"
+    with pytest.raises(Refusal, match="several optimizers"):
+        program_of_run(run(code((SETUP, made), (STEP, STEP + CRITIC)), recorded=True))
+
+
+@pytest.mark.parametrize("leave", [None, Stopped, ValueError])
+def test_nothing_is_heard_when_watching_is_over(leave):
+    @contextlib.contextmanager
+    def end():
+        yield
+        if leave is not None:
+            raise leave
+
+    with contextlib.suppress(Stopped, ValueError):
+        trained(KINDS["squares"], end=end)
+    assert _get_current_function_mode() is None
+
+
+def test_a_module_that_raises_leaves_nothing_behind():
+    net = nn.Linear(8, 1)
+    with pytest.raises(RuntimeError), Observer(recorded=True):
+        net(torch.zeros(2, 3))
+    assert _get_current_function_mode() is None
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile")
+def test_nothing_is_heard_once_anything_is_compiled():
+    net, top = nn.Linear(8, 4), nn.Linear(4, 1)
+    made = lambda x: top(torch.compile(net, backend="eager")(x)).mean()
+    found, *_ = trained(lambda: ([net, top], made))
+    assert (found.steps, found.step) == (4, None)
