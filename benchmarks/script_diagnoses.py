@@ -24,7 +24,6 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "ema-overwrites": "overwritten-weights",
         "recreated-optimizer": "recreated-optimizer",
         "bounded-output": "out-of-reach bounded-output",
-        "misaligned-pairs": "unrelated-targets",
         "unnormalised-graph": "exploding-signal rate-too-high",
         "broadcast-loss": "spread-shapes spread-targets",
         "cut-graph": "cut-graph cut-through-time no-gradients-arrive rebuilt-loss no-gradient",

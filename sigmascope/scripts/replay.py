@@ -39,6 +39,8 @@ from sigmascope.probes.samples import mapped, tensors
 BEFORE = 64  # calls that are kept before a module is called: what is made of the batch
 BEHIND = 1 << 14  # calls behind it, beyond which a step is not recorded
 SMALL = 1 << 20  # numbers of a tensor that is kept before a module is called
+CALLS = 64  # of modules in a step, beyond which it is no batch
+LEAST = 16  # samples of which something is said
 ALIKE = 1e-4  # relative difference of a loss that is computed again
 LARGEST = 1 << 26  # numbers that are held at once, beyond which a step is not recorded
 DRAWN = frozenset({
@@ -502,6 +504,8 @@ class _Slicing:
         modules = [*{id(m): m for m in roots}.values()]
         if not modules:
             raise _Untold("no module with parameters leads to it")
+        if len(roots) > CALLS:
+            raise _Untold(f"modules are called {len(roots)} times for one backward pass")
         if any(id(m) not in self.copies for m in modules):
             raise _Untold("a module that leads to it was not copied before the first step")
         inner = self._inner(order)
@@ -529,6 +533,15 @@ class _Slicing:
     def _is_of_batch(self, t: Tensor) -> bool:
         return not t.requires_grad and t.ndim > 0 and len(t) == self.rows > 1
 
+    def _is_made(self, k: int) -> bool:
+        """Whether a call gave it of nothing, as `arange`, and not at random."""
+        if k < 0 or _name(self.heard[k].function) in DRAWN:
+            return False
+        heard = self.heard[k]
+        return heard.module is None and not any(
+            True for _ in tensors((heard.args, dict(heard.named)))
+        )
+
     def _is_const(self, t: Tensor, k: int, *, drawn: bool) -> bool:
         """Whether it is a parameter of no module, or a number that no batch has led to."""
         if t.requires_grad:
@@ -548,7 +561,7 @@ class _Slicing:
             return self.slots[id(t), k]
         slot = self.slots[id(t), k] = len(self.slots)
         drawn = k >= 0 and _name(self.heard[k].function) in DRAWN
-        if self._is_of_batch(t):
+        if self._is_of_batch(t) and not self._is_made(k):
             self.batch[slot] = t.detach().clone()
         elif self._is_const(t, k, drawn=drawn):
             self.consts[slot] = t.detach().clone()
@@ -688,6 +701,9 @@ def program_of_step(step: Step) -> Program:
         Refusal: If the step is no such program, with why.
     """
     first, model = step.batches[0], step.model()
+    step.batches = _distinct(step.batches)
+    if step.rows * len(step.batches) < LEAST:
+        raise Refusal(f"its batches have {step.rows * len(step.batches)} samples in all")
     if all(s.ndim == 0 for s in _outputs_of(step, model)):
         return _from_inside(step, model)
     targets = step.wanted(first)
@@ -716,6 +732,15 @@ def _outputs_of(step: Step, model: nn.Module) -> tuple[Tensor, ...]:
         return tuple(found)
     held = dict(zip(single.out, found, strict=False))
     return tuple(held[s] for s in step.outputs if s in held)
+
+
+def _distinct(batches: Sequence[dict[int, Tensor]]) -> list[dict[int, Tensor]]:
+    """Those that are not one that was there before, as all but one of a whole graph are."""
+    found: list[dict[int, Tensor]] = []
+    for batch in batches:
+        if not any(all(map(torch.equal, batch.values(), b.values())) for b in found):
+            found.append(batch)
+    return found
 
 
 def _is_of_rows(step: Step, output: Any, targets: Any) -> bool:
