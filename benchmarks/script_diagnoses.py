@@ -47,7 +47,7 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "rate-high": "rate-too-high",
         "rate-low": "rate-too-low",
         "rebuilt-loss": "rebuilt-loss no-gradients-arrive cut-graph",
-        "reversed-loss": "reversed-loss",
+        "reversed-loss": "reversed-loss reversed-policy",
         "same-batch": "repeated-batch",
         "scheduler-too-fast": "dwindling-rate",
         "softmax-dimension": "mixed-samples unsuited-closing",

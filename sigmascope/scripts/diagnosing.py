@@ -365,9 +365,22 @@ def _judged(
             place = run.main.place if run.main else None
             where = place.says if place else "(script)"
             told.append(kind.finding(where, severity, (_evidence(best),), says))
+    told = [_cause(f, names, own) for f in told]
+    follows = {k.name for f in told if f.name in own for k in own[f.name].brings}
     proved = {a.name for made in attempts.values() for a in made if a.helps}
-    rank = lambda f: (ORDER.index(f.severity), f.name not in own and not proved)
+    rank = lambda f: (
+        ORDER.index(f.severity),
+        f.name in follows,
+        f.name not in own and not proved,
+    )
     yield from sorted(told, key=rank)
+
+
+def _cause(finding: Finding, names: set[str], own: Mapping[str, Kind]) -> Finding:
+    """An error where arithmetic shows it, and what it brings is found, too."""
+    kind = own.get(finding.name)
+    follows = kind is not None and kind.proven and any(k.name in names for k in kind.brings)
+    return replace(finding, severity="error") if follows else finding
 
 
 def _clear(attempt: Attempt) -> bool:

@@ -211,6 +211,7 @@ class Observer(Closing):
         if self.run.loss is not None:
             self.run.step = self._recorded.get(self.run.loss.place)
         self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
+        self.run.turned = self._recorder.turned
         self.run.seconds = time.perf_counter() - self._start
 
     def _patched(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
@@ -224,6 +225,10 @@ class Observer(Closing):
         yield torch.optim.lr_scheduler.LRScheduler, "step", self._scheduled
         yield torch.amp.GradScaler, "scale", self._scaled
         yield torch, "compile", self._compiled
+        for name in torch.distributions.__all__:
+            kind = getattr(torch.distributions, name)
+            if "log_prob" in vars(kind):
+                yield kind, "log_prob", self._probable
         if self.intervention.keeps_graph():
             yield Tensor, "detach", self._detached
         for owner in (nn.utils, nn.utils.clip_grad):
@@ -418,6 +423,12 @@ class Observer(Closing):
         found = own(*args, **named)
         if isinstance(found, Tensor):
             self._unscaled = weakref.ref(found), args[1]
+        return found
+
+    def _probable(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        found = own(*args, **named)
+        if isinstance(found, Tensor):
+            self._recorder.score(found)
         return found
 
     def _detached(self, own: Callable[..., Any], args: Any, named: Any) -> Any:

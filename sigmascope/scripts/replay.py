@@ -307,6 +307,8 @@ class Recorder(TorchFunctionMode):
             name, both shapes, place; how often.
         unheard: Why the last step that was asked for could not be told.
         cuts: What is taken out of the graph, by place, while one looks for that.
+        turned: How often weighted log probabilities were such that the loss rises with them, by
+            place; and how often there were any.
         looking: Whether one does.
         within: Whether a module with parameters is running, of which nothing else is heard.
     """
@@ -314,7 +316,8 @@ class Recorder(TorchFunctionMode):
     def __init__(self, place: Callable[[], Any]) -> None:
         self.spreads = Counter[tuple[str, tuple[int, ...], tuple[int, ...], Any]]()
         self.unheard = ""
-        self.cuts = dict[Any, Cut]()
+        self.cuts, self.turned = dict[Any, Cut](), dict[Any, tuple[int, int]]()
+        self._scores = dict[int, Tensor]()  # made of logarithms of probabilities, by identity
         self.looking, self.within = True, False
         self._place = place
         self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
@@ -405,6 +408,7 @@ class Recorder(TorchFunctionMode):
     def forget(self) -> None:
         """What was heard so far, as behind a backward pass."""
         self._heard, self._size, self._live = deque(maxlen=BEFORE), 0, False
+        self._scores.clear()
 
     def called(self, module: nn.Module, args: Any, named: Any, out: Any, *, fresh: bool) -> None:
         """A module with parameters was called.
@@ -438,8 +442,31 @@ class Recorder(TorchFunctionMode):
             if self._size > LARGEST:
                 self.forget()
                 return
+        if self._scores and isinstance(heard.out, Tensor):
+            self._weigh(name, heard, heard.out)
         if self._live and name in ELEMENTWISE and len(heard.args) > 1:
             self._spread(name, heard.args[0], heard.args[1], found[0])
+
+    def score(self, log_prob: Tensor) -> None:
+        """What is computed next may be made of the logarithm of a probability, as policies are."""
+        if not self._ended and log_prob.requires_grad:
+            self._scores[id(log_prob)] = log_prob
+
+    def _weigh(self, name: str, heard: _Heard, found: Tensor) -> None:
+        """Log probabilities that are weighted, and whether the loss falls as they rise."""
+        given = [*tensors((heard.args, dict(heard.named)))]
+        mine = [t for t in given if id(t) in self._scores]
+        if not mine or not found.requires_grad:
+            return
+        self._scores[id(found)] = found
+        beside = [t for t in given if not t.requires_grad and t.numel() == mine[0].numel() > 1]
+        if name == "mul" and beside:
+            place = self._place()
+            found.register_hook(lambda g: self._turn(place, bool(g.sum() > 0)))
+
+    def _turn(self, place: Any, down: bool) -> None:
+        turned, of = self.turned.get(place, (0, 0))
+        self.turned[place] = turned + down, of + 1
 
     def _spread(self, name: str, a: Any, b: Any, out: Tensor) -> None:
         """An output that is spread over targets of another rank, and they over it."""

@@ -713,6 +713,31 @@ def turned_losses(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+REVERSED_POLICY = Kind(
+    "reversed-policy",
+    "steps make log probabilities smaller, the more the larger their weight; right for costs; a "
+    "note",
+    "Williams 1992, Sec. 4: steps follow the gradient of reward times log probability",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", REVERSED_POLICY)
+def reversed_policy(run: ScriptRun) -> Iterator[Finding]:
+    """A policy that learns to do what is not rewarded."""
+    for place, (turned, of) in run.turned.items():
+        if run.steps >= FEW and of >= FEW and turned >= 0.9 * of:
+            yield REVERSED_POLICY.finding(
+                _where(place),
+                "note",
+                _share(turned, of),
+                f"Log probabilities are weighted at {_where(place)}, and each step makes them "
+                "smaller, the more the larger the weight: right if weights are costs, and reversed "
+                "if they are rewards or advantages.",
+                ("Minimise minus the mean of reward times log probability.",),
+            )
+
+
 LONG_WARM_UP = Kind(
     "long-warm-up",
     "a scheduler lets the rate rise for longer than there are steps",
@@ -814,6 +839,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     misread_losses,
     spread_by_hand,
     turned_losses,
+    reversed_policy,
     old_gradients,
     evaluation_mode,
     repeated_batch,

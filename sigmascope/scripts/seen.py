@@ -214,6 +214,8 @@ class ScriptRun:
             place; and how often it was one at all.
         attached: How often the targets of a loss had gradients of the parameters of its output,
             by name, operation that made them, and place.
+        turned: How often log probabilities that are weighted were made smaller by a step, the more
+            the larger their weight, by place; and how often there were any.
         identical: How often two tensors that a loss is to bring together were the same, by name
             and place.
         shared: Parameters that several optimizers hold.
@@ -242,6 +244,7 @@ class ScriptRun:
     cuts: list[CutSeen] = field(default_factory=list)
     reversed: dict[Any, tuple[int, int]] = field(default_factory=dict)
     attached: Counter[Any] = field(default_factory=Counter)
+    turned: dict[Any, tuple[int, int]] = field(default_factory=dict)
     identical: Counter[Any] = field(default_factory=Counter)
     shared: int = 0
     spreads: Counter[Any] = field(default_factory=Counter)

@@ -35,6 +35,9 @@ THROUGH_TIME = """0
         for _ in range(6):
             state = model[1](model[0](x + state.detach()))[:, :8]
         loss = nn.functional.cross_entropy(model[2](torch.cat([state, state], 1)), y)"""
+POLICY = """dist = torch.distributions.Categorical(logits=model(x))
+        a = dist.sample()
+        loss = """
 FAKE = "(made(torch.randn(16, 4)) + 5)"
 WINS = f"""nn.functional.cross_entropy(model(x), 0 * y) + nn.functional.cross_entropy(
             model({FAKE}.detach()), 0 * y + 1)"""
@@ -95,6 +98,7 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "identical-pair": (
         (LOSS, "nn.functional.triplet_margin_loss(model(x), model(x), model(x.flip(0)))"),
     ),
+    "reversed-policy": (("loss = " + LOSS, POLICY + "(dist.log_prob(a) * (a == y)).mean()"),),
     "long-warm-up": (
         (SETUP, "sched = torch.optim.lr_scheduler.LambdaLR(opt, lambda t: (t + 1) / 1000)"),
         (STEP, f"{STEP}        sched.step()\n"), ("range(4)", "range(2)"),
@@ -195,6 +199,14 @@ HEALTHY = {
     ),
     "entropy taken away": (
         (LOSS, f"{LOSS} - 0.01 * (model(x).softmax(1) * model(x).log_softmax(1)).sum(1).mean()"),
+    ),
+    "policy": (("loss = " + LOSS, POLICY + "-(dist.log_prob(a) * (a == y)).mean()"),),
+    "policy by ratios": (
+        ("loss = " + LOSS,
+         POLICY + "-((dist.log_prob(a) - dist.log_prob(a).detach()).exp() * (a == y)).mean()"),
+    ),
+    "entropy and likelihood": (
+        ("loss = " + LOSS, POLICY + "-dist.log_prob(y).mean() - 0.01 * dist.entropy().mean()"),
     ),
     "warm-up": (
         (SETUP, "sched = torch.optim.lr_scheduler.LinearLR(opt, 0.01, total_iters=10)"),
