@@ -190,9 +190,9 @@ def _trained(
             unseen=unseen_of(program, known),
         )
         items += [*seen, *last_batch_items(program, known)]
-        if known.epoch is not None:
-            count = Estimate.exactly(known.epoch)
-            items.append(Reading("(training)", q.STEPS_OF_AN_EPOCH, count, "training"))
+    if known.epoch is not None:
+        count = Estimate.exactly(known.epoch)
+        items.append(Reading("(training)", q.STEPS_OF_AN_EPOCH, count, "training"))
     return replace(
         measured,
         readings=(*measured.readings, *(i for i in items if isinstance(i, Reading))),

@@ -51,6 +51,7 @@ from sigmascope.scripts.seen import (
 FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
 LARGEST = 1 << 22  # numbers of targets whose classes are counted
+SORTED = 64  # batches of which they are
 NODES = 20_000  # of a graph, at which counting ends
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
@@ -170,6 +171,7 @@ class Observer(Closing):
         self._steps, self._seconds = steps, seconds
         self._own = own or _is_own
         self._optimizers = weakref.WeakKeyDictionary[Optimizer, _Followed]()
+        self._live: tuple[_Followed, ...] = ()  # all of them
         self._depth, self._undo, self._start = 0, ExitStack(), time.perf_counter()
         self._recorder, self._copies = Recorder(self._place), recorded
         self._names: dict[int, tuple[str, int]] = {}  # of parameters, and their numbers
@@ -300,7 +302,7 @@ class Observer(Closing):
             self._heard = False
         if not torch.is_grad_enabled():
             return
-        for each in self._optimizers.values():
+        for each in self._live:
             each.forward_since = True
         seen = self._roots.get(module)
         outputs = [t for t in tensors(out) if t.requires_grad]
@@ -329,7 +331,8 @@ class Observer(Closing):
         if not (isinstance(out, Tensor) and isinstance(targets, Tensor) and out.requires_grad):
             return
         node = _made_by(out)
-        if not targets.is_floating_point() and targets.numel() <= LARGEST:
+        few = targets.numel() <= LARGEST and len(self.run.classes) < SORTED
+        if few and not targets.is_floating_point():
             self.run.classes.append((len(targets), len(targets.unique()), out.shape[-1]))
         shapes = tuple(out.shape), tuple(targets.shape)
         where = self._place()
@@ -353,20 +356,20 @@ class Observer(Closing):
         first = next(tensors(args[0] if args else named.get("tensors")), None)
         where = self._place()
         self.run.backwards += 1
-        for each in self._optimizers.values():
+        for each in self._live:
             if any(g.is_dropped(where) for g in each.gradients):
                 each.dropped.add(where)
             for g in each.gradients:
                 g.look()
         self.intervention.before_backward(self._old())
-        before = {id(g): _marked(g.now) for e in self._optimizers.values() for g in e.gradients}
+        before = {id(g): _marked(g.now) for e in self._live for g in e.gradients}
         self._looked_at(first, where)
         if first is not None:
             if self._recorder.looking:
                 self._reached |= leaves_of(first)
             self._record(first, where)
         found = own(*args, **named)
-        for each in self._optimizers.values():
+        for each in self._live:
             changed = [g for g in each.gradients if not _is_same(g.now, before[id(g)])]
             for g in changed:
                 g.take(where)
@@ -464,6 +467,7 @@ class Observer(Closing):
         seen.options = {k: v for k, v in group.items() if isinstance(v, int | float) and k != "lr"}
         gradients = [_Gradient(weakref.ref(p)) for p in chosen.values()]
         followed = self._optimizers[optimizer] = _Followed(seen, gradients)
+        self._live = (*self._optimizers.values(),)
         return followed
 
     def _zeroed(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
@@ -471,7 +475,7 @@ class Observer(Closing):
         if self.intervention.skips_zeroing():
             return None
         found = own(*args, **named)
-        for each in self._optimizers.values():  # whether they are empty is seen later, by state
+        for each in self._live:  # whether they are empty is seen later, by state
             each.seen.zeroed = where or each.seen.zeroed
         return found
 

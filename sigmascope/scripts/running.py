@@ -249,19 +249,11 @@ def run_here(job: Job) -> ScriptRun:
     Args:
         job: Which, and for how long.
     """
-    script = job.script
-    before = sys.argv, sys.path[:]
-    sys.argv = [script.target, *script.arguments]
     limits = {"steps": job.steps, "seconds": job.seconds}
     watch = Observer(**limits, intervention=job.intervention, recorded=job.network > 0)
     try:
         with seeded(job.seed), watch:
-            if script.is_file:
-                sys.path.insert(0, str(Path(script.target).resolve().parent))
-                runpy.run_path(script.target, run_name="__main__")
-            else:
-                sys.path.insert(0, str(Path.cwd()))
-                runpy.run_module(script.target, run_name="__main__", alter_sys=True)
+            started(job.script)
     except Stopped:
         pass
     except SystemExit as error:
@@ -271,9 +263,26 @@ def run_here(job: Job) -> ScriptRun:
         watch.run.stopped = True
     except BaseException as error:  # noqa: BLE001 (theirs, whatever it is: told as theirs)
         watch.run.error = (type(error).__name__, str(error), _theirs(error))
+    return watch.run
+
+
+def started(script: Script) -> None:
+    """Run a script to its end, as Python runs it.
+
+    Args:
+        script: With its arguments; its folder is not entered.
+    """
+    before = sys.argv, sys.path[:]
+    sys.argv = [script.target, *script.arguments]
+    try:
+        if script.is_file:
+            sys.path.insert(0, str(Path(script.target).resolve().parent))
+            runpy.run_path(script.target, run_name="__main__")
+        else:
+            sys.path.insert(0, str(Path.cwd()))
+            runpy.run_module(script.target, run_name="__main__", alter_sys=True)
     finally:
         sys.argv, sys.path[:] = before
-    return watch.run
 
 
 def _theirs(error: BaseException) -> str:
