@@ -88,7 +88,7 @@ def said_of(job: tuple[Path, dict[str, Any], str, float]) -> tuple[str, str, Any
     except Refusal as reason:
         return role, entry["name"], str(reason)
     names = [(f.severity, f.name, f.site) for f in found.findings]
-    cures = [a.name for a in found.cures]
+    cures = [a.name for a in found.cures()]
     return role, entry["name"], (names, cures, time.perf_counter() - start)
 
 

@@ -96,7 +96,7 @@ def diagnose(
         found = diagnosis.diagnose(whole, samples=samples, progress=progress, budget=allowed[0])
     cures = None
     if cure:
-        cures = diagnosis.cures.cured(whole, found, samples=samples, budget=allowed[1])
+        cures = found.cures(samples=samples, budget=allowed[1])
         again = lambda made: _asked(made, loss, device)
         cures = _with_diffs(cures, program, again, samples=samples, seed=seed)
     failed = strict and any(f.severity == "error" for f in found.findings)

@@ -1,8 +1,8 @@
 """The door: a whole program in, a diagnosis out."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -24,10 +24,13 @@ from sigmascope.diagnosis.rules.outputs import UNFIT
 from sigmascope.diagnosis.rules.sequences import COUNTED
 from sigmascope.diagnosis.trainability.model import foretold, not_foretold
 from sigmascope.diagnosis.training import TrainingSamples, training_items
-from sigmascope.gate import Budget
+from sigmascope.gate import Budget, Refusal
 from sigmascope.probes.execution import as_found
 from sigmascope.probes.samples import prepared
 from sigmascope.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped
+
+if TYPE_CHECKING:
+    from sigmascope.diagnosis.cures import Cures
 
 SAMPLES = 128  # that are measured
 ENDS = (q.LEAST_LOSS, q.LEAST_LOSS_OF_A_CONSTANT)  # between which training goes
@@ -46,16 +49,59 @@ class Diagnosis(Shown):
         profile: What was measured: the network, its task, and how it trains.
         findings: Causes first, each with what follows from it behind it.
         settings: How the program trains, in words; empty where it does not say.
+        program: What was diagnosed, for `cures`. It is no part of what was found: it is neither
+            compared nor filed, for a model may hold anything, and a diagnosis that comes from a
+            file, another process, a copy or a profile has none.
     """
 
     profile: Profile
     findings: tuple[Finding, ...]
     settings: str = ""
+    program: Program | None = field(default=None, compare=False)
 
     @property
     def causes(self) -> tuple[Finding, ...]:
         """Findings that follow from no other."""
         return tuple(f for f in self.findings if not f.follows)
+
+    def cures(
+        self, *, samples: int = SAMPLES, budget: Budget | float | None = Budget.USUAL
+    ) -> "Cures":
+        """Try cures of the program on copies, trained as the user trains.
+
+        Args:
+            samples: On how many samples.
+            budget: Seconds that all training may take, as for `diagnosis.cures.cured`.
+
+        Returns:
+            What was tried, the best first; nothing where nothing was found. Copies begin at the
+            weights that the model has now.
+
+        Raises:
+            Refusal: If the program names no optimizer, or this diagnosis knows no program.
+
+        Example:
+            >>> import torch
+            >>> x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+            >>> model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Softmax(-1))
+            >>> how = {"loss": "cross_entropy", "optimizer": "sgd", "lr": 0.1, "epochs": 4}
+            >>> found = diagnose(model, (x, (x[:, 0] > 0).long()), **how)
+            >>> "end-in-linear" in [cure.name for cure in found.cures(budget=20).tried]
+            True
+        """
+        if self.program is None:
+            raise Refusal(
+                "Cures are tried on the program that was diagnosed, and this diagnosis has none: "
+                "it was made of a profile, or comes from a file, another process or a copy. "
+                "Diagnose the program here, `sigmascope.diagnose(program).cures()`, or name it: "
+                "`diagnosis.cures.cured(program, found)`."
+            )
+        from sigmascope.diagnosis import cures  # they diagnose what they changed, and stand above
+
+        return cures.cured(self.program, self, samples=samples, budget=budget)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shown.__reduce__(replace(self, program=None))
 
 
 def diagnose(
@@ -105,8 +151,8 @@ def diagnose(
             belongs to the program (`clip`, and `total`, the number of all samples).
 
     Returns:
-        Findings, the profile they rest on, and the program's settings in words. The model, the
-        loss, their gradients and torch's random state are as they were.
+        Findings, the profile they rest on, and the program's settings in words; `cures()` of it
+        tries cures. The model, the loss, their gradients and torch's random state are as they were.
 
     Raises:
         Refusal: If the model or the data cannot be measured.
@@ -156,7 +202,7 @@ def _examined(
     about = {"loss": getattr(known.loss, "__name__", type(known.loss).__name__)}
     about = (about if "loss" in task else {}) | ({"training": settings} if settings else {})
     measured = survey.named(measured, {**measured.about, **about})
-    return Diagnosis(measured, judge(measured), settings)
+    return Diagnosis(measured, judge(measured), settings, program)
 
 
 def _settings(program: Program, known: Opened, recipe: Recipe | None) -> str:

@@ -120,9 +120,8 @@ class ScriptDiagnosis(Shown):
     untried: tuple[str, ...] = ()
     diffs: Mapping[str, str] = field(default_factory=dict)
 
-    @property
     def cures(self) -> tuple[Attempt, ...]:
-        """What helped, the most first."""
+        """What helped, the most first: it was tried already, to prove what is wrong."""
         return tuple(a for a in self.attempts if a.helps)
 
 

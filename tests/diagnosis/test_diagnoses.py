@@ -1,5 +1,8 @@
 """The door: a whole program in, a diagnosis out; nothing of the user's is changed."""
 
+import pickle
+from dataclasses import replace
+
 import pytest
 import torch
 from fingerprints import differences, fingerprint
@@ -186,3 +189,40 @@ def test_what_is_no_program_is_refused():
         ss.diagnose(7)
     with pytest.raises(Refusal, match="no optimizer `adamm`"):
         ss.diagnose(network(), (X, Y), optimizer="adamm")
+
+
+def probabilities(**how):
+    """A network whose output goes through a softmax twice, in a program that is no plain data."""
+    return ss.diagnose(network(nn.Softmax(-1)), (X, Y), loss=lambda out, y: F.cross_entropy(out, y),
+                       optimizer="sgd", lr=0.1, batch_size=20, epochs=4, **how)  # fmt: skip
+
+
+def test_cures_are_tried_on_the_program_that_was_diagnosed():
+    found = probabilities(samples=64)
+    before = fingerprint(model=found.program.model)
+    tried = found.cures(samples=64, budget=30).tried
+    again = ss.diagnosis.cures.cured(found.program, found, samples=64, budget=30).tried
+    assert differences(before, fingerprint(model=found.program.model)) == []
+    assert [(c.name, c.after) for c in tried] == [(c.name, c.after) for c in again] != []
+    assert {c.cause for c in tried} <= {f.name for f in found.findings}
+
+
+def test_time_for_cures_is_kept():
+    cures = probabilities(samples=64).cures(samples=64, budget=1e-4)
+    assert (cures.tried, [*cures.declined]) == ((), ["all cures"])
+
+
+def test_a_diagnosis_is_sent_without_its_program_and_refuses_cures_then():
+    found = probabilities(samples=64)
+    sent = pickle.loads(pickle.dumps(found))
+    assert sent == found
+    assert (sent.findings, sent.settings, sent.program) == (found.findings, found.settings, None)
+    assert replace(found, settings="").program is found.program
+    for without in (sent, ss.diagnose(found.profile)):
+        with pytest.raises(Refusal, match=r"this diagnosis has none.*cured\(program, found\)"):
+            without.cures()
+
+
+def test_without_an_optimizer_there_is_nothing_to_try_cures_with():
+    with pytest.raises(Refusal, match="optimizer"):
+        ss.diagnose(network(nn.Softmax(-1)), (X, Y), views=["setup"], fit=False).cures()

@@ -43,8 +43,8 @@ def test_a_loop_that_learns_has_no_error(tmp_path):
 def test_a_rate_at_fault_is_proved_by_another(tmp_path):
     found = diagnosed(tmp_path, code(("lr=0.5", "lr=1e-3")))
     assert found.findings[0].name == "rate-too-low"
-    assert found.cures[0].name == "rate x 100"
-    assert found.cures[0].halves
+    assert found.cures()[0].name == "rate x 100"
+    assert found.cures()[0].halves
 
 
 def test_text_json_and_rows_have_what_was_found(modes):
