@@ -1,10 +1,12 @@
 """How the diagnosis of a script looks: text, JSON and rows."""
 
+import ast
 import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
@@ -21,37 +23,87 @@ from sigmascope.scripts.diagnosing import Attempt, ScriptDiagnosis, ends, learne
 from sigmascope.scripts.observing import Observation
 from sigmascope.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
 
-LINE = 40  # columns of a line's text
 WIDE = 28  # columns of a curve
+# of a step, as most scripts have it
+USUAL = ("data", "zero_grad", "model", "loss", "backward", "clipping", "step", "scheduler", "time")
 
 
-def steps_of(run: ScriptRun) -> Iterator[tuple[str, str, str]]:
-    """What a script does in a step: a word, where it is, and what happens there."""
-    for m in run.modules:
-        if m.in_training + m.in_evaluation and m.parameters:
-            yield "model", _at(m.place), _model(m)
-    for (name, _, shapes, place), count in run.comparisons.most_common(3):
-        both = " and ".join(map(_shape, shapes))
-        yield "loss", _at(place), f"{name} of {both}, {count} x"
-    for loss in run.losses.values():
-        yield "backward", _at(loss.place), _loss(loss)
+class StepPart(NamedTuple):
+    """One thing that a script does in a step.
+
+    Attributes:
+        word: What it is; `time` stands for the whole.
+        place: Its line, where it is known.
+        says: What happens there.
+    """
+
+    word: str
+    place: Line | None
+    says: str
+
+
+def steps_of(run: ScriptRun) -> list[StepPart]:
+    """What a script does in a step, in the order of its lines; and how long that takes.
+
+    Lines of several functions have no order of their own: there it is the usual one (`in_order`).
+
+    Args:
+        run: What was seen of it.
+    """
+    found = sorted(_parts_of(run), key=lambda part: USUAL.index(part.word))
+    if in_order(run):  # of one line, the usual order again
+        found.sort(key=lambda part: math.inf if part.place is None else part.place.line)
+    return found
+
+
+def in_order(run: ScriptRun) -> bool:
+    """Whether all that is done in a step stands in one function, whose lines then tell the order.
+
+    Args:
+        run: What was seen of it.
+    """
+    places = {part.place for part in _parts_of(run) if part.place is not None}
+    files = {place.file for place in places}
+    if len(files) != 1:
+        return False
+    try:
+        tree = ast.parse(Path(*files).read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):  # it is gone, or was never a file
+        return False
+    own = (ast.FunctionDef, ast.AsyncFunctionDef)
+    spans = [(n.lineno, n.end_lineno or n.lineno) for n in ast.walk(tree) if isinstance(n, own)]
+    inner = {max((a for a, b in spans if a <= p.line <= b), default=0) for p in places}
+    return len(inner) == 1
+
+
+def _parts_of(run: ScriptRun) -> Iterator[StepPart]:
+    for loader in run.loaders.values():
+        size = "" if loader.count is None else f", {loader.count} batches"
+        yield StepPart("data", loader.place, f"{loader.sampler}{size}, begun {loader.begun} x")
     for o in run.optimizers:
         if o.zeroed is not None:
-            yield "zero_grad", _at(o.zeroed), "gradients emptied"
+            yield StepPart("zero_grad", o.zeroed, "gradients emptied")
+    for m in run.modules:
+        if m.in_training + m.in_evaluation and m.parameters:
+            yield StepPart("model", m.place, _model(m))
+    for (name, _, shapes, place), count in run.comparisons.most_common(3):
+        both = " and ".join(map(_shape, shapes))
+        yield StepPart("loss", place, f"{name} of {both}, {count} x")
+    for loss in run.losses.values():
+        yield StepPart("backward", loss.place, _loss(loss))
     for place, limit, _ in run.clipped[:1]:
         norms = [n for *_, n in run.clipped if math.isfinite(n)]
         usual = f", usually {compact(statistics.median(norms), digits=3)}" if norms else ""
-        yield "clipping", _at(place), f"norm to {limit:g}{usual}"
+        yield StepPart("clipping", place, f"norm to {limit:g}{usual}")
     for o in run.optimizers:
-        yield "step", _at(o.place), _optimizer(o)
+        yield StepPart("step", o.place, _optimizer(o))
     for (kind, place), count in run.scheduled.items():
-        yield "scheduler", _at(place), f"{kind}, {count} x"
-    for loader in run.loaders.values():
-        size = "" if loader.count is None else f", {loader.count} batches"
-        yield "data", _at(loader.place), f"{loader.sampler}{size}, begun {loader.begun} x"
+        if place is not None and f"{kind}(" in place.text:
+            continue  # the step that it makes when it is made
+        yield StepPart("scheduler", place, f"{kind}, {count} x")
     if run.step_seconds:
         usual = 1e3 * statistics.median(run.step_seconds)
-        yield "time", "", f"{compact(usual, digits=3)} ms from one step to the next"
+        yield StepPart("time", None, f"{compact(usual, digits=3)} ms from one step to the next")
 
 
 def _at(place: Line | None) -> str:
@@ -79,10 +131,12 @@ def _loss(loss: LossSeen) -> str:
 
 
 def _optimizer(o: OptimizerSeen) -> str:
-    low, high = (min(o.rates), max(o.rates)) if o.rates else (math.nan, math.nan)
-    rate = f"{low:g}" if low == high else f"{o.rates[0]:.3g} to {o.rates[-1]:.3g}"
+    rate = ""
+    if o.rates:
+        same = min(o.rates) == max(o.rates)
+        rate = f", rate {o.rates[0]:g}" if same else f", rate {o.rates[0]:.3g} to {o.rates[-1]:.3g}"
     moved = f", weights moved by {max(o.moved):.2g} of their size at most" if o.moved else ""
-    return f"{o.kind}, rate {rate}, {o.steps} x{moved}"
+    return f"{o.kind}{rate}, {o.steps} x{moved}"
 
 
 @parts.register
@@ -90,9 +144,8 @@ def _script(found: ScriptDiagnosis, screen: Screen) -> Iterator[Part]:
     """How far it came, what it does in a step, what is wrong, what was tried."""
     run = found.run
     name = printable(found.script.target.rpartition("/")[2])
-    end = "then it was stopped" if run.stopped else "then it ended by itself"
-    yield Text(f"{name}: {run.steps} steps in {run.seconds:.1f} s, {end}.", "bold")
-    yield Text(_course(run))
+    yield Text(f"{name}: {lasted(run)}", "bold")
+    yield Text(course(run))
     if run.error is not None:
         yield Text(f"It ended with an error of its own, {run.error[0]}:", "bold yellow")
         yield Code(printable_lines(run.error[2].rstrip()))
@@ -107,12 +160,23 @@ def _script(found: ScriptDiagnosis, screen: Screen) -> Iterator[Part]:
     yield from section("What the script does in a step", _table(run))
     if found.attempts:
         yield from section("The script again, with one thing changed", _attempts(found))
-    left = [*found.unlooked, *(f"for want of time: {says}" for says in found.untried)]
-    if left:
+    if left := left_out(found):
         yield from ("", Text(f"Not looked at: {printable('; '.join(left))}.", "dim"))
 
 
-def _course(run: ScriptRun) -> str:
+def lasted(run: ScriptRun) -> str:
+    """How far a script came, and how it ended."""
+    end = "then it was stopped" if run.stopped else "then it ended by itself"
+    return f"{run.steps} steps in {run.seconds:.1f} s, {end}."
+
+
+def left_out(found: ScriptDiagnosis) -> list[str]:
+    """What was not looked at, and what there was no time for."""
+    return [*found.unlooked, *(f"for want of time: {says}" for says in found.untried)]
+
+
+def course(run: ScriptRun) -> str:
+    """Where the loss went."""
     first, last = ends(run)
     if math.isnan(first):
         return "No loss was read."
@@ -123,8 +187,8 @@ def _course(run: ScriptRun) -> str:
 def _table(run: ScriptRun) -> Table:
     table = grid("", "", "", fold=True)
     table.show_header = False
-    for word, where, says in steps_of(run):
-        table.add_row(Text(word, "dim"), Text(where), Text(says))
+    for word, place, says in steps_of(run):
+        table.add_row(Text(word, "dim"), Text(_at(place)), Text(says))
     return table
 
 
@@ -133,18 +197,23 @@ def _attempts(found: ScriptDiagnosis) -> Table:
     table = grid("changed", *heads, "", right=heads, fold=True)
     for a in found.attempts:
         several = math.isfinite(a.avoided.low)
-        verdict = "helps" if a.helps else "no more than chance" if several else "does not"
         gain = measured(a.avoided) if several else compact(a.avoided.value, digits=3)
         losses = (compact(side[0]) for side in (a.before, a.after))
-        table.add_row(Text(a.says), *losses, gain, Text(verdict, "dim"))
+        table.add_row(Text(a.says), *losses, gain, Text(verdict(a), "dim"))
     return table
+
+
+def verdict(attempt: Attempt) -> str:
+    """What an attempt came to, in a word."""
+    several = math.isfinite(attempt.avoided.low)
+    return "helps" if attempt.helps else "no more than chance" if several else "does not help"
 
 
 @parts.register
 def _observation(seen: Observation, screen: Screen) -> Iterator[Part]:
     """What a block does in a step, and what speaks against it."""
     run = seen.run
-    yield Text(f"{run.steps} steps in {run.seconds:.1f} s. {_course(run)}", "bold")
+    yield Text(f"{run.steps} steps in {run.seconds:.1f} s. {course(run)}", "bold")
     yield ""
     if seen.findings:
         yield from told(seen.findings, screen)
@@ -166,7 +235,7 @@ def _script_form(found: ScriptDiagnosis) -> dict[str, Any]:
         "stopped": run.stopped,
         "error": None if run.error is None else {"kind": run.error[0], "says": run.error[1]},
         "findings": encoded(found.findings),
-        "step": [{"what": w, "where": at, "says": says} for w, at, says in steps_of(run)],
+        "step": [{"what": w, "where": _at(at), "says": says} for w, at, says in steps_of(run)],
         "losses": [
             {"place": where(seen.place), "values": [strict(v) for v in seen.values]}
             for seen in run.losses.values()

@@ -1,17 +1,63 @@
+from collections import Counter
+
 from sigmascope import report
-from sigmascope.scripts.presentation import steps_of
-from tests.scripts.loops import FAULTY, code
+from sigmascope.scripts.presentation import in_order, steps_of
+from sigmascope.scripts.seen import Line, LoaderSeen, LossSeen, OptimizerSeen, ScriptRun
+from tests.scripts.loops import FAULTY, RATES, SETUP, STEP, ZERO, code
 from tests.scripts.test_rules import run
 
 
 def test_a_step_is_told_line_by_line():
-    found = {word: (where, says) for word, where, says in steps_of(run(code()))}
+    found = {word: (place, says) for word, place, says in steps_of(run(code()))}
     assert set(found) == {"model", "loss", "backward", "zero_grad", "step", "data", "time"}
     text = code().splitlines()
     for word, line in (("step", "opt.step()"), ("zero_grad", "opt.zero_grad()")):
-        assert line in text[int(found[word][0].rpartition(":")[2]) - 1]
+        assert line in text[found[word][0].line - 1]
     assert "SGD, rate 0.5, 40 x" in found["step"][1]
     assert "[16, 8] → [16, 2], training mode" in found["model"][1]
+
+
+def at(folder, text, *words):
+    """Lines of a script on which something of a step happens."""
+    file = folder / "train.py"
+    file.write_text(text)
+    lines = text.splitlines()
+    return [Line(str(file), 1 + next(i for i, t in enumerate(lines) if w in t)) for w in words]
+
+
+def step(data, emptied, back, stepped):
+    optimizer = OptimizerSeen("SGD", None, 1, place=stepped, zeroed=emptied, backward=back)
+    loaders = {1: LoaderSeen(data, None, "Random")}
+    return ScriptRun(optimizers=[optimizer], losses={back: LossSeen(back)}, loaders=loaders)
+
+
+def test_a_step_is_told_in_the_order_of_its_lines(tmp_path):
+    behind = code((ZERO, ""), (STEP, STEP + ZERO))
+    words = ("in loader", "opt.zero_grad()", "loss.backward()", "opt.step()")
+    seen = step(*at(tmp_path, behind, *words))
+    assert in_order(seen)
+    assert [part.word for part in steps_of(seen)] == ["data", "backward", "step", "zero_grad"]
+
+
+def test_lines_of_several_functions_are_told_in_the_usual_order(tmp_path):
+    apart = "def go():\n    loss.backward()\n    opt.step()\n"
+    apart += "for x in loader:\n    opt.zero_grad(); go()\n"
+    words = ("in loader", "opt.zero_grad()", "loss.backward()", "opt.step()")
+    places = at(tmp_path, apart, *words)
+    seen = step(*places)
+    assert not in_order(seen)
+    assert [part.word for part in steps_of(seen)] == ["data", "zero_grad", "backward", "step"]
+    (tmp_path / "train.py").unlink()
+    assert not in_order(seen)
+    elsewhere = [Line("another.py", 1), *places[1:]]
+    assert not in_order(step(*elsewhere))
+
+
+def test_the_step_that_a_scheduler_makes_when_it_is_made_is_none_of_a_step(tmp_path):
+    text = code((SETUP, RATES), (STEP, f"{STEP}        sched.step()\n"))
+    made, stepped = at(tmp_path, text, "ExponentialLR(", "sched.step()")
+    seen = ScriptRun(scheduled=Counter({("ExponentialLR", made): 1, ("ExponentialLR", stepped): 9}))
+    assert [(part.place, part.says) for part in steps_of(seen)] == [(stepped, "ExponentialLR, 9 x")]
 
 
 def test_schedulers_and_clipping_have_lines_of_their_own():
