@@ -51,7 +51,7 @@ def diagnose(
 
     Examples:
         # what is wrong with a script, run as it is
-        sigmascope diagnose loop.py --steps 40 --seconds 20
+        sigmascope diagnose loop.py --steps 40 --seconds 20 --html script.html
 
         # of a program cures too, tried on copies, as lines to change
         sigmascope diagnose train.py:program --cure --html report.html
@@ -78,7 +78,8 @@ def diagnose(
     """
     if module or (program.endswith(".py") and ":" not in program):
         how = {"steps": steps, "seconds": seconds, "scratch": scratch, "write": write}
-        return _script(program, arguments, module=module, json=json, strict=strict, **how)
+        out = {"html": html, "json": json, "strict": strict}
+        return _script(program, arguments, module=module, **how, **out)
     if arguments:
         raise Refusal(
             f"Arguments belong to a script, `train.py`, got `{' '.join(arguments)}` for "
@@ -115,16 +116,18 @@ def _script(
     seconds: float,
     scratch: Path | None,
     write: Path | None,
+    html: Path | None,
     json: str | None,
     strict: bool,
 ) -> int:
     """The diagnosis of a script that is run as it is."""
     from sigmascope import scripts
+    from sigmascope.scripts.page import script_page
     from sigmascope.scripts.patches import first_change
     from sigmascope.sources.callables import candidates
     from sigmascope.sources.refusals import listed
 
-    require_targets(json=json, inputs=() if module else (target,))
+    require_targets(html=html, json=json, write=write, inputs=() if module else (target,))
     if write is not None and write.exists():
         raise Refusal(f"`--write` must name a file that is not there, got {write}. Name another.")
     if scratch is not None:
@@ -142,6 +145,8 @@ def _script(
         raise Refusal(f"{reason}{has}") from reason
     failed = strict and any(f.severity == "error" for f in found.findings)
     code = finish(found, json=json, failed=failed)
+    if html is not None:
+        wrote(script_page(found, html))
     if write is not None:
         changed = first_change(found.run, found.findings)
         if changed is None:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from sigmascope.diagnosis.presentation import SCHEMA
+from tests.scripts.loops import FAULTY, code as written
 
 TRAIN = """
 import torch
@@ -131,3 +132,35 @@ def test_what_there_is_no_time_for_is_said(diagnose):
     words = " ".join(out.split())
     assert "allow more, `--budget 1min`" in words
     assert "all cures" in words
+
+
+@pytest.fixture
+def script(sigmascope):
+    Path("loop.py").write_text(written(*FAULTY["no-step"]))
+    how = ("--steps", "8", "--seconds", "20")
+    return lambda *words: sigmascope("diagnose", "loop.py", *how, *words)
+
+
+def test_a_script_has_a_page_too(script):
+    code, out, err = script("--html", "a.html", "--json", "a.json")
+    assert (code, err.splitlines()[-2:]) == (0, ["Wrote a.json", "Wrote a.html"])
+    page = Path("a.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>\n<!-- a page of sigmascope -->")
+    for finding in json.loads(Path("a.json").read_text(encoding="utf-8"))["findings"]:
+        assert finding["name"] in page
+        assert finding["name"] in out
+
+
+def test_what_could_not_be_written_is_refused_before_the_script_runs(script):
+    Path("loop.py").write_text("open('ran', 'w')")
+    Path("mine.html").write_text("mine")
+    for words in (
+        ("--html", "mine.html"),
+        ("--html", "nowhere/a.html"),
+        ("--html", "a.html", "--json", "a.html"),
+        ("--html", "a.html", "--write", "a.html"),
+        ("--html", "loop.py"),
+    ):
+        assert script(*words)[0] == 2
+    assert not Path("ran").exists()
+    assert Path("mine.html").read_text() == "mine"
