@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import statistics
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,8 @@ def run(script: Script, watched: bool, says: Any) -> None:
         if watched:
             stack.enter_context(Observer(recorded=True))
         hook = register_optimizer_step_post_hook(count)
-        try:
+        with suppress(Stopped, SystemExit):
             started(script)
-        except (Stopped, SystemExit):
-            pass
         hook.remove()
     gaps = [b - a for a, b in zip(count.times[1:], count.times[2:], strict=False)]
     says.send((count.weights, gaps))

@@ -1,6 +1,6 @@
 """`sigmascope diagnose`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,8 @@ from sigmascope import gate
 from sigmascope.cli.options import BUDGET, Count, Device, Loss, budget_of, loss_of, moved, seeded
 from sigmascope.cli.outputs import finish, note, progress_bar, require_targets, wrote
 from sigmascope.gate import Refusal
+
+STEPS, SECONDS = 60, 60.0  # of a script
 
 if TYPE_CHECKING:
     from sigmascope.diagnosis import Program
@@ -31,8 +33,8 @@ def diagnose(
     seed: int = 0,
     budget: str = BUDGET,
     strict: bool = False,
-    steps: Annotated[int, Parameter(validator=Number(gte=8, lte=10_000))] = 60,
-    seconds: float = 60.0,
+    steps: Annotated[int, Parameter(validator=Number(gte=8, lte=10_000))] = STEPS,
+    seconds: float = SECONDS,
     module: Annotated[bool, Parameter(name=("-m", "--module"))] = False,
     scratch: Path | None = None,
     write: Path | None = None,
@@ -63,7 +65,7 @@ def diagnose(
         loss: In the place of the program's.
         device: Where to compute.
         cure: Try cures on copies, and print what to change for the best ones: a unified diff where
-            the lines have a place in the program's file.
+            the lines have a place in the program's file. Of a script that is done anyhow.
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
         seed: For the weights and data that the program draws.
@@ -77,9 +79,14 @@ def diagnose(
         write: Write the script with its first change here, a file that is not there yet.
     """
     if module or (program.endswith(".py") and ":" not in program):
+        own = {"samples": samples != 128, "loss": loss, "device": device, "seed": seed}
+        _require_none({**own, "budget": budget != BUDGET}, "program, `train.py:program`", program)
         how = {"steps": steps, "seconds": seconds, "scratch": scratch, "write": write}
-        out = {"html": html, "json": json, "strict": strict}
-        return _script(program, arguments, module=module, **how, **out)
+        return _script(
+            program, arguments, module=module, html=html, json=json, strict=strict, **how
+        )
+    own = {"steps": steps != STEPS, "seconds": seconds != SECONDS}
+    _require_none({**own, "scratch": scratch, "write": write}, "script, `train.py`", program)
     if arguments:
         raise Refusal(
             f"Arguments belong to a script, `train.py`, got `{' '.join(arguments)}` for "
@@ -105,6 +112,16 @@ def diagnose(
     if html is not None:
         wrote(presentation.page(found.profile, found.findings, html))
     return code
+
+
+def _require_none(given: Mapping[str, Any], whose: str, program: str) -> None:
+    """Refuse options that would be ignored."""
+    named = [f"`--{name}`" for name, value in given.items() if value]
+    if named:
+        belong = "belong" if len(named) > 1 else "belongs"
+        raise Refusal(
+            f"{' and '.join(named)} {belong} to a {whose}, got `{program}`. Leave them out."
+        )
 
 
 def _script(

@@ -36,7 +36,7 @@ from torch.optim.optimizer import (
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import tensors
 from sigmascope.scripts.interventions import Intervention
-from sigmascope.scripts.replay import LOSSES, Inside, Recorder, Step, leaves_of
+from sigmascope.scripts.replay import LOSSES, Inside, Recorder, Step, leaves_of, made_by
 from sigmascope.scripts.seen import (
     Called,
     CutSeen,
@@ -55,17 +55,6 @@ SORTED = 64  # batches of which they are
 NODES = 20_000  # of a graph, at which counting ends
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
-LAID_OUT = (  # operations that lay numbers out otherwise
-    "Squeeze",
-    "View",
-    "Unsqueeze",
-    "UnsafeView",
-    "Reshape",
-    "Alias",
-    "ToCopy",
-    "Clone",
-    "Select",
-)
 TOGETHER = ("triplet_margin_loss", "cosine_embedding_loss")  # first arguments that are to be alike
 NORMS = (nn.modules.batchnorm._BatchNorm,)
 BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
@@ -214,6 +203,7 @@ class Observer(Closing):
             self.run.step = self._recorded.get(self.run.loss.place)
         self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
         self.run.turned = self._recorder.turned
+        self.run.attached += self._recorder.attached
         self.run.seconds = time.perf_counter() - self._start
 
     def _patched(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
@@ -330,7 +320,7 @@ class Observer(Closing):
         out, targets = args[0], args[1]
         if not (isinstance(out, Tensor) and isinstance(targets, Tensor) and out.requires_grad):
             return
-        node = _made_by(out)
+        node = made_by(out)
         few = targets.numel() <= LARGEST and len(self.run.classes) < SORTED
         if few and not targets.is_floating_point():
             self.run.classes.append((len(targets), len(targets.unique()), out.shape[-1]))
@@ -343,7 +333,7 @@ class Observer(Closing):
             self.run.identical[name, where] += name in TOGETHER and same
         if self.run.steps < LOOKED and targets.requires_grad and name not in TOGETHER:
             common = leaves_of(out) & leaves_of(targets)
-            self.run.attached[name, _made_by(targets), where] += bool(common)
+            self.run.attached[name, made_by(targets), where] += bool(common)
         if self._depth and self._copies:
             self._inside = Inside(name, dict(named), targets.detach().clone())
 
@@ -666,14 +656,6 @@ def _is_own(file: str) -> bool:
 
 def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(t.shape) for t in of)
-
-
-def _made_by(out: Tensor) -> str:
-    """The operation that an output is made by, behind those that only lay it out otherwise."""
-    node = out.grad_fn
-    while node is not None and node.name().startswith(LAID_OUT) and node.next_functions:
-        node = node.next_functions[0][0]
-    return "" if node is None else node.name()
 
 
 def _any(grad: Tensor) -> bool:

@@ -70,6 +70,17 @@ LOSSES = (
     "gaussian_nll_loss",
     "poisson_nll_loss",
 )
+LAID_OUT = (  # operations that lay numbers out otherwise
+    "Squeeze",
+    "View",
+    "Unsqueeze",
+    "UnsafeView",
+    "Reshape",
+    "Alias",
+    "ToCopy",
+    "Clone",
+    "Select",
+)
 ELEMENTWISE = ("sub", "add", "mul", "div", "pow", "subtract", "multiply", "divide", "true_divide")
 
 
@@ -307,6 +318,8 @@ class Recorder(TorchFunctionMode):
             name, both shapes, place; how often.
         unheard: Why the last step that was asked for could not be told.
         cuts: What is taken out of the graph, by place, while one looks for that.
+        attached: Differences of an output and of a sum that is made of the same weights, by
+            function, operation and place; how often.
         turned: How often weighted log probabilities were such that the loss rises with them, by
             place; and how often there were any.
         looking: Whether one does.
@@ -316,6 +329,7 @@ class Recorder(TorchFunctionMode):
     def __init__(self, place: Callable[[], Any]) -> None:
         self.spreads = Counter[tuple[str, tuple[int, ...], tuple[int, ...], Any]]()
         self.unheard = ""
+        self.attached = Counter[Any]()
         self.cuts, self.turned = dict[Any, Cut](), dict[Any, tuple[int, int]]()
         self._scores = dict[int, Tensor]()  # made of logarithms of probabilities, by identity
         self.looking, self.within = True, False
@@ -444,6 +458,8 @@ class Recorder(TorchFunctionMode):
                 return
         if self._scores and isinstance(heard.out, Tensor):
             self._weigh(name, heard, heard.out)
+        if self._live and self.looking and name in ("sub", "subtract") and len(heard.args) > 1:
+            self._attach(heard.args[0], heard.args[1])
         if self._live and name in ELEMENTWISE and len(heard.args) > 1:
             self._spread(name, heard.args[0], heard.args[1], found[0])
 
@@ -467,6 +483,14 @@ class Recorder(TorchFunctionMode):
     def _turn(self, place: Any, down: bool) -> None:
         turned, of = self.turned.get(place, (0, 0))
         self.turned[place] = turned + down, of + 1
+
+    def _attach(self, a: Any, b: Any) -> None:
+        """A difference of an output and a sum, both with gradients, of the same weights."""
+        if not all(isinstance(t, Tensor) and t.requires_grad and t.numel() > 1 for t in (a, b)):
+            return
+        sums = [made_by(t) == "AddBackward0" for t in (a, b)]
+        if a.shape == b.shape and sums.count(True) == 1 and leaves_of(a) & leaves_of(b):
+            self.attached["sub", "AddBackward0", self._place()] += 1
 
     def _spread(self, name: str, a: Any, b: Any, out: Tensor) -> None:
         """An output that is spread over targets of another rank, and they over it."""
@@ -636,6 +660,18 @@ class _Slicing:
         was = float(loss.detach())
         if math.isfinite(was) and not math.isclose(again, was, rel_tol=ALIKE, abs_tol=1e-7):
             raise _Untold(f"computed again it is {again:.4g}, not {was:.4g}")
+
+
+def made_by(out: Tensor) -> str:
+    """The operation that made a tensor, behind those that only lay it out otherwise.
+
+    Args:
+        out: With a graph or without.
+    """
+    node = out.grad_fn
+    while node is not None and node.name().startswith(LAID_OUT) and node.next_functions:
+        node = node.next_functions[0][0]
+    return "" if node is None else node.name()
 
 
 def leaves_of(t: Tensor) -> set[int]:

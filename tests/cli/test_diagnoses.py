@@ -164,3 +164,18 @@ def test_what_could_not_be_written_is_refused_before_the_script_runs(script):
         assert script(*words)[0] == 2
     assert not Path("ran").exists()
     assert Path("mine.html").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["train.py", "--loss", "mse", "--samples", "9"], "`--samples` and `--loss`"),
+        (["train.py", "--budget", "9s"], "`--budget`"),
+        (["train.py:program", "--steps", "9"], "`--steps`"),
+        (["train.py:program", "--scratch", "x", "--write", "y.py"], "`--scratch` and `--write`"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(sigmascope, words, named):
+    code, _, err = sigmascope("diagnose", *words)
+    assert code == 2
+    assert named in err

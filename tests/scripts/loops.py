@@ -200,6 +200,9 @@ HEALTHY = {
     "entropy taken away": (
         (LOSS, f"{LOSS} - 0.01 * (model(x).softmax(1) * model(x).log_softmax(1)).sum(1).mean()"),
     ),
+    "difference of two outputs": (
+        (LOSS, "(model(x) - model(x.flip(0)) - 1).square().mean()"),
+    ),
     "policy": (("loss = " + LOSS, POLICY + "-(dist.log_prob(a) * (a == y)).mean()"),),
     "policy by ratios": (
         ("loss = " + LOSS,
