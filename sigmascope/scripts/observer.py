@@ -238,8 +238,10 @@ class Observer(Closing):
             return around(own, args, named)
 
         instead.observed = own  # pyright: ignore[reportAttributeAccessIssue]
+        self._undo.callback(
+            *((setattr, owner, name, own) if name in vars(owner) else (delattr, owner, name))
+        )
         setattr(owner, name, instead)
-        self._undo.callback(setattr, owner, name, own)
 
     # --------------------------------------------------------------------------
     # Modules.

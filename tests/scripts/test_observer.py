@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.scripts.interventions import KeptGraph
 from sigmascope.scripts.observer import Observer, Stopped
 from tests.scripts.loops import FAULTY, HEALTHY, code
 from tests.scripts.test_rules import run
@@ -34,12 +35,19 @@ def test_a_loop_is_the_same_to_the_last_bit(name):
 
 
 def test_nothing_of_torch_is_left_changed():
-    before = torch.autograd.backward, F.cross_entropy, nn.Module.zero_grad, nn.utils.clip_grad_norm_
+    owners = (
+        torch, torch.Tensor, torch.autograd, F, nn.Module, nn.utils, nn.utils.clip_grad,
+        torch.optim.Optimizer, torch.utils.data.DataLoader, torch.amp.GradScaler,
+        torch.optim.lr_scheduler.LRScheduler, torch.distributions.Categorical,
+    )  # fmt: skip
+    before = [{**vars(owner)} for owner in owners]
     hooks = len(nn.modules.module._global_forward_hooks)
-    with pytest.raises(ZeroDivisionError), Observer():
+    with pytest.raises(ZeroDivisionError), Observer(intervention=KeptGraph(), recorded=True):
         raise ZeroDivisionError
-    after = torch.autograd.backward, F.cross_entropy, nn.Module.zero_grad, nn.utils.clip_grad_norm_
-    assert before == after
+    for owner, was in zip(owners, before, strict=True):
+        now = vars(owner)
+        assert was.keys() == now.keys()
+        assert [k for k in was if was[k] is not now[k]] == []
     assert len(nn.modules.module._global_forward_hooks) == hooks
 
 
