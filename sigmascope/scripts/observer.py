@@ -238,9 +238,10 @@ class Observer(Closing):
             return around(own, args, named)
 
         instead.observed = own  # pyright: ignore[reportAttributeAccessIssue]
-        self._undo.callback(
-            *((setattr, owner, name, own) if name in vars(owner) else (delattr, owner, name))
-        )
+        if name in vars(owner):
+            self._undo.callback(setattr, owner, name, own)
+        else:
+            self._undo.callback(delattr, owner, name)
         setattr(owner, name, instead)
 
     # --------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """Scripts in processes of their own: each is forked from one that has imported torch.
 
-`Runner` starts a process of Python that waits for jobs. A fork for each of them costs what the
-script's own start costs, and torch is imported once. Every job leads a group of processes, so that
+`Runner` starts a process of Python that waits for jobs, and forks for each of them. What is slow to
+load is loaded once: torch, what its optimizers load, and then what a script has imported of
+libraries that are known to start no threads. Every job leads a group of processes, so that
 whatever a script starts ends with it. Files that a script writes are its own business.
 """
 
 import contextlib
+import importlib
 import os
 import pickle
 import random
@@ -36,6 +38,11 @@ from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.replay import program_of_step
 from sigmascope.scripts.seen import ScriptRun
 
+LIBRARIES = frozenset({  # that start no threads when they are imported, so that one may fork
+    "accelerate", "huggingface_hub", "lightning", "lightning_fabric", "lightning_utilities", "numpy",
+    "pandas", "peft", "pytorch_lightning", "safetensors", "scipy", "sklearn", "timm", "tokenizers",
+    "torch", "torch_geometric", "torchaudio", "torchmetrics", "torchvision", "transformers",
+})  # fmt: skip
 GRACE = 10.0  # seconds that a script has to end, once it is asked to
 
 
@@ -71,6 +78,8 @@ class Job:
         intervention: What is done otherwise.
         network: Seconds for the diagnosis of the network that was seen; 0 for none.
         output: File that takes what the script prints; that of this process if not given.
+        imports: Modules that are loaded before the script begins; a runner adds what scripts have
+            loaded before.
     """
 
     script: Script
@@ -81,6 +90,7 @@ class Job:
     intervention: Intervention = field(default_factory=Intervention)
     network: float = 0.0
     output: str = ""
+    imports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,12 +102,14 @@ class Outcome:
         findings: Of the network and its task.
         unread: Why nothing is said of them; empty where it is.
         late: Whether the script had to be ended from outside.
+        loaded: Modules of known libraries that it imported.
     """
 
     run: ScriptRun
     findings: tuple[Finding, ...] = ()
     unread: str = ""
     late: bool = False
+    loaded: tuple[str, ...] = ()
 
 
 class Runner(Closing):
@@ -114,6 +126,7 @@ class Runner(Closing):
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
         self._count = 0
+        self._loaded: dict[str, None] = {}
 
     def close(self) -> None:
         """End what runs, and forget its files."""
@@ -136,7 +149,7 @@ class Runner(Closing):
         """
         self._count += 1
         given, made = (Path(self._folder.name) / f"{self._count}.{w}" for w in ("job", "outcome"))
-        _file(given, job)
+        _file(given, replace(job, imports=(*job.imports, *self._loaded)))
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -154,7 +167,9 @@ class Runner(Closing):
         if not made.exists():
             run = ScriptRun(error=("killed", said, "")) if not late else ScriptRun()
             return Outcome(run, late=late)
-        return replace(pickle.loads(made.read_bytes()), late=late)
+        found = replace(pickle.loads(made.read_bytes()), late=late)
+        self._loaded.update(dict.fromkeys(found.loaded))
+        return found
 
 
 # ------------------------------------------------------------------------------
@@ -165,9 +180,13 @@ def serve() -> None:
     """Run jobs that are named on standard input, until it ends."""
     says = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what scripts print goes where words to the person go
+    torch.optim.SGD([torch.zeros(1)], lr=1.0)  # the first optimizer loads much: once, not in forks
     for line in sys.stdin:
         given, made = line.rstrip("\n").split("\t")
         job: Job = pickle.loads(Path(given).read_bytes())
+        for name in job.imports:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
         says.write(f"{_apart(job, made)}\n")
         says.flush()
 
@@ -230,7 +249,10 @@ def _watched(job: Job, made: str) -> None:
     if job.output:
         fd = os.open(job.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(fd, 1), os.dup2(fd, 2)
-    outcome = Outcome(run_here(job))
+    before = {*sys.modules}
+    run = run_here(job)
+    fresh = (name for name in sys.modules if name not in before)
+    outcome = Outcome(run, loaded=tuple(n for n in fresh if n.partition(".")[0] in LIBRARIES))
     if job.network:
         outcome = _with_network(outcome, job.network)
     outcome.run.step = None

@@ -16,7 +16,7 @@ from tests.scripts.loops import FAULTY, code
 
 def diagnosed(tmp_path, text, **how):
     (tmp_path / "train.py").write_text(text)
-    return diagnose_script(str(tmp_path / "train.py"), output="/dev/null", **{"seconds": 40, **how})
+    return diagnose_script(str(tmp_path / "train.py"), output="/dev/null", **{"seconds": 20, **how})
 
 
 @pytest.fixture(scope="module")
