@@ -18,18 +18,20 @@ from types import MappingProxyType
 from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, STRONG_WEIGHT_DECAY
+from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
     HoldRate,
     Intervention,
     NoDecay,
+    Redrawn,
     ScaledRate,
     StandardisedInputs,
     Unfrozen,
 )
 from sigmascope.scripts.patches import diffs_of
-from sigmascope.scripts.rules import CURES, FEW, FROZEN_LAYERS, KINDS, found_in
+from sigmascope.scripts.rules import CURES, FEW, KINDS, UNSUITED_WEIGHTS, found_in
 from sigmascope.scripts.running import Job, Outcome, Runner, Script
 from sigmascope.scripts.seen import ScriptRun
 
@@ -48,6 +50,8 @@ GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
     (RATE_TOO_HIGH, lambda: ScaledRate(factor=0.01)),
     (RATE_TOO_LOW, lambda: ScaledRate(factor=100.0)),
     (UNSCALED_INPUTS, StandardisedInputs),
+    (UNSUITED_WEIGHTS, Redrawn),
+    (FROZEN_LAYER, Unfrozen),
 )
 BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType(
     {
@@ -57,6 +61,7 @@ BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType
         STRONG_WEIGHT_DECAY.name: (NoDecay,),
         UNSCALED_INPUTS.name: (StandardisedInputs,),
         OFFSET_INPUTS.name: (StandardisedInputs,),
+        FROZEN_LAYER.name: (Unfrozen,),
     }
 )
 Progress = Callable[[str, int, int], None]
@@ -239,9 +244,8 @@ def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[str, Inte
         if run.scheduled:
             asked.append(("", HoldRate()))
         if not learned(run):
-            if any(m.frozen for m in run.modules):
-                asked.append((FROZEN_LAYERS.name, Unfrozen()))
-            asked += [(kind.name, made()) for kind, made in GENERIC]
+            frozen = any(m.frozen for m in run.modules)
+            asked += [(k.name, made()) for k, made in GENERIC if frozen or k != FROZEN_LAYER]
         if _rises(run):  # a rate that is warming up is low now, and is not meant to stay so
             asked = [(name, one) for name, one in asked if name != RATE_TOO_LOW.name]
     for name, one in asked:
@@ -360,7 +364,7 @@ def _judged(
     for name, made in attempts.items():
         best = max((a for a in made if a.helps), default=None, key=_gain_of)
         if name not in names and best is not None:
-            kind = FROZEN_LAYERS if name == FROZEN_LAYERS.name else by_name[name]
+            kind = by_name[name]
             severity = "error" if best.halves else "warning" if _clear(best) else "note"
             says = f"With {best.says} the script comes farther in as many steps: the loss ends at "
             says += f"{best.after[0]:.3g}, and as it is at {best.before[0]:.3g}."

@@ -177,6 +177,28 @@ class Unfrozen(Intervention):
 
 
 @dataclass
+class Redrawn(Intervention):
+    """Weights are drawn as their layers draw them, when a model is called first."""
+
+    name: str = "redrawn"
+    says: str = "weights drawn anew, as their layers draw them"
+
+    def __post_init__(self) -> None:
+        self._known = set[int]()
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        if id(module) in self._known:
+            return
+        self._known.add(id(module))
+        with torch.random.fork_rng(devices=()):  # the script's own numbers stay as they are
+            torch.manual_seed(0)
+            for part in module.modules():
+                draw = getattr(part, "reset_parameters", None)
+                if callable(draw):
+                    draw()
+
+
+@dataclass
 class AllParameters(Intervention):
     """What no optimizer has is given to the first one that steps."""
 

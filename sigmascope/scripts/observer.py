@@ -169,6 +169,7 @@ class Observer(Closing):
         self._recorded: dict[Line | None, Step] = {}
         self._inside: Inside | None = None  # the last loss that a model computed itself
         self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None  # by a scaler, and before
+        self._is_scaled = False  # whether gradients are larger by a scaler
         self._heard = False  # whether the recorder heard, before a module was called
         self._roots = weakref.WeakKeyDictionary[nn.Module, Called]()
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
@@ -216,6 +217,8 @@ class Observer(Closing):
         yield torch.utils.data.DataLoader, "__iter__", self._iterated
         yield torch.optim.lr_scheduler.LRScheduler, "step", self._scheduled
         yield torch.amp.GradScaler, "scale", self._scaled
+        for name in ("step", "unscale_"):
+            yield torch.amp.GradScaler, name, self._scaler(name)
         yield torch, "compile", self._compiled
         for name in torch.distributions.__all__:
             kind = getattr(torch.distributions, name)
@@ -419,7 +422,17 @@ class Observer(Closing):
         found = own(*args, **named)
         if isinstance(found, Tensor):
             self._unscaled = weakref.ref(found), args[1]
+            if args[0].is_enabled() and args[0].get_scale() != 1.0:
+                self._is_scaled = True
+                self.run.scaled["scale", self._place()] += 1
         return found
+
+    def _scaler(self, name: str) -> Callable[..., Any]:
+        def around(own: Callable[..., Any], args: Any, named: Any) -> Any:
+            self._is_scaled = False  # it divides gradients by its scale, if nobody did before
+            return own(*args, **named)
+
+        return around
 
     def _probable(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         found = own(*args, **named)
@@ -480,6 +493,8 @@ class Observer(Closing):
             self.run.optimizers.append(seen)
         seen.overwritten += any(g.is_overwritten() for g in each.gradients)
         seen.place = self._place() or seen.place
+        if self._is_scaled:
+            self.run.scaled["step", seen.place] += 1
         each.stepping = closure
         self.intervention.before_step(optimizer)
         seen.rates.append(float(optimizer.param_groups[0]["lr"]))
@@ -628,6 +643,8 @@ class Observer(Closing):
                 each.seen.warm_up = said["num_warmup_steps"], said["num_training_steps"]
 
     def _clipped(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        if self._is_scaled:
+            self.run.scaled["clipping", self._place()] += 1
         limit = args[1] if len(args) > 1 else named.get("max_norm", named.get("clip_value"))
         before = own(args[0], float("inf")) if self.intervention.unclips() else None
         found = own(*args, **named) if before is None else before

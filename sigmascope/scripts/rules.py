@@ -302,9 +302,9 @@ def nothing_arrives(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
-FROZEN_LAYERS = Kind(
-    "frozen-layers",
-    "a script that does not come far does with no parameter frozen",
+UNSUITED_WEIGHTS = Kind(
+    "unsuited-weights",
+    "a script that does not come far does with weights that are drawn as their layers draw them",
     SOURCE,
 )
 EVALUATION_MODE = Kind(
@@ -738,6 +738,36 @@ def reversed_policy(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+SCALED_GRADIENTS = Kind(
+    "scaled-gradients",
+    "gradients that a scaler has made larger are clipped, or stepped by, as they are",
+    "What a scaler of torch does, watched",
+    proven=True,
+)
+
+
+@rule("script", SCALED_GRADIENTS)
+def scaled_gradients(run: ScriptRun) -> Iterator[Finding]:
+    """A scaler that is not asked to undo what it did."""
+    of = sum(n for (what, _), n in run.scaled.items() if what == "scale")
+    for (what, place), count in run.scaled.items():
+        if what == "scale" or of < FEW or count < MANY * of:
+            continue
+        clipped = what == "clipping"
+        yield SCALED_GRADIENTS.finding(
+            _where(place),
+            "warning",
+            _share(count, of),
+            f"The {what} at {_where(place)} is of gradients that the scaler has multiplied by its "
+            "scale" + (": the limit is as many times too strict." if clipped else "."),
+            (
+                "Call `scaler.unscale_(optimizer)` before gradients are clipped."
+                if clipped
+                else "Step by `scaler.step(optimizer)`, which divides by the scale.",
+            ),
+        )
+
+
 LONG_WARM_UP = Kind(
     "long-warm-up",
     "a scheduler lets the rate rise for longer than there are steps",
@@ -840,6 +870,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     spread_by_hand,
     turned_losses,
     reversed_policy,
+    scaled_gradients,
     old_gradients,
     evaluation_mode,
     repeated_batch,
@@ -856,7 +887,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
 )
 KINDS: tuple[Kind, ...] = (
     *dict.fromkeys(k for r in RULES for k in r.kinds),
-    FROZEN_LAYERS,  # which an intervention alone can tell
+    UNSUITED_WEIGHTS,  # which an intervention alone can tell
 )
 CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
     {

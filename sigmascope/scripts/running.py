@@ -39,9 +39,10 @@ from sigmascope.scripts.replay import program_of_step
 from sigmascope.scripts.seen import ScriptRun
 
 LIBRARIES = frozenset({  # that start no threads when they are imported, so that one may fork
-    "accelerate", "huggingface_hub", "lightning", "lightning_fabric", "lightning_utilities", "numpy",
-    "pandas", "peft", "pytorch_lightning", "safetensors", "scipy", "sklearn", "timm", "tokenizers",
-    "torch", "torch_geometric", "torchaudio", "torchmetrics", "torchvision", "transformers",
+    "accelerate", "huggingface_hub", "lightning", "lightning_fabric", "lightning_utilities",
+    "numpy", "pandas", "peft", "pytorch_lightning", "safetensors", "scipy", "sklearn", "timm",
+    "tokenizers", "torch", "torch_geometric",
+    "torchaudio", "torchmetrics", "torchvision", "transformers",
 })  # fmt: skip
 GRACE = 10.0  # seconds that a script has to end, once it is asked to
 

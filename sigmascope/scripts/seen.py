@@ -216,6 +216,8 @@ class ScriptRun:
             by name, operation that made them, and place.
         turned: How often log probabilities that are weighted were made smaller by a step, the more
             the larger their weight, by place; and how often there were any.
+        scaled: How often a scaler made a loss larger, and how often gradients that were still so
+            were clipped or stepped by: what, and place.
         identical: How often two tensors that a loss is to bring together were the same, by name
             and place.
         shared: Parameters that several optimizers hold.
@@ -244,6 +246,7 @@ class ScriptRun:
     cuts: list[CutSeen] = field(default_factory=list)
     reversed: dict[Any, tuple[int, int]] = field(default_factory=dict)
     attached: Counter[Any] = field(default_factory=Counter)
+    scaled: Counter[Any] = field(default_factory=Counter)
     turned: dict[Any, tuple[int, int]] = field(default_factory=dict)
     identical: Counter[Any] = field(default_factory=Counter)
     shared: int = 0

@@ -30,6 +30,11 @@ NOW_AND_THEN = """\
         if count % 4 == 0:
             opt.step()
 """
+SCALED = """\
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+"""
 THROUGH_TIME = """0
         state = torch.zeros(len(x), 8)
         for _ in range(6):
@@ -98,6 +103,9 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "identical-pair": (
         (LOSS, "nn.functional.triplet_margin_loss(model(x), model(x), model(x.flip(0)))"),
     ),
+    "scaled-gradients": (
+        (SETUP, "scaler = torch.amp.GradScaler('cpu')"), (BACK, SCALED.partition("\n")[0] + "\n"),
+    ),
     "reversed-policy": (("loss = " + LOSS, POLICY + "(dist.log_prob(a) * (a == y)).mean()"),),
     "long-warm-up": (
         (SETUP, "sched = torch.optim.lr_scheduler.LambdaLR(opt, lambda t: (t + 1) / 1000)"),
@@ -141,11 +149,6 @@ ASKED = """\
         model(X)
     model.train()
 """
-SCALED = """\
-        scaler.scale(loss).backward()
-        scaler.step(opt)
-        scaler.update()
-"""
 HEALTHY = {
     "plain": (),
     "zero behind the step": ((ZERO, ""), (STEP, STEP + ZERO)),
@@ -174,6 +177,11 @@ HEALTHY = {
     "clipping": ((STEP, f"        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n{STEP}"),),
     "autocast and scaler": (
         (SETUP, "scaler = torch.amp.GradScaler('cpu')"), (BACK + STEP, SCALED),
+    ),
+    "clipping of a scaler": (
+        (SETUP, "scaler = torch.amp.GradScaler('cpu')"),
+        (BACK + STEP, SCALED.replace("        scaler.step", "        scaler.unscale_(opt)\n"
+         "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n        scaler.step")),
     ),
     "frozen base": (
         (SETUP, "[p.requires_grad_(False) for p in model[0].parameters()]"),

@@ -47,6 +47,23 @@ def test_a_rate_at_fault_is_proved_by_another(tmp_path):
     assert found.cures()[0].halves
 
 
+def test_what_a_change_alone_can_tell_is_told(tmp_path):
+    line = "[nn.init.constant_(p, -1.0) for p in model.parameters()]"
+    found = diagnosed(tmp_path, code(("# setup", line)))
+    assert "unsuited-weights" in [f.name for f in found.findings if f.severity == "error"]
+    (attempt,) = (a for a in found.attempts if a.name == "redrawn")
+    assert attempt.halves
+
+
+def test_layers_that_are_frozen_are_proved_to_be_the_cause(tmp_path):
+    frozen = "[p.requires_grad_(False) for p in model[:2].parameters()]"
+    changes = ("# setup", frozen), ("X[:, 0] + X[:, 1] > 0", "X.square().sum(1) > 8")
+    found = diagnosed(tmp_path, code(*changes), steps=64)
+    assert [a.name for a in found.attempts if a.name == "unfrozen"]
+    told = next(f for f in found.findings if f.name == "frozen-layer")
+    assert told.evidence[-1].form == "unfrozen"
+
+
 def test_text_json_and_rows_have_what_was_found(modes):
     text = report.text(modes)
     for words in ("evaluation-mode", "What the script does in a step", "with one thing changed"):

@@ -7,13 +7,17 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from sigmascope.scripts.interventions import (
     AllParameters,
+    FullRate,
     HoldRate,
+    KeptGraph,
     NoClipping,
     NoDecay,
+    Redrawn,
     ScaledRate,
     Shuffled,
     StandardisedInputs,
     TrainingMode,
+    Unfrozen,
 )
 from tests.scripts.loops import FAULTY, code
 from tests.scripts.test_rules import run
@@ -38,6 +42,7 @@ def test_a_rate_is_changed_for_the_step_alone():
         ("dwindling-rate", HoldRate, lambda run: set(run.main.rates) == {0.5}),
         ("clipped-steps", NoClipping, lambda run: run.loss.values[-1] < 0.4),
         ("evaluation-mode", TrainingMode, lambda run: run.modules[0].in_evaluation <= 1),
+        ("long-warm-up", FullRate, lambda run: run.loss.values[-1] < 0.5),
     ],
 )
 def test_it_cures_what_it_is_meant_for(name, change, cured):
@@ -46,10 +51,36 @@ def test_it_cures_what_it_is_meant_for(name, change, cured):
     assert cured(run(text, intervention=change()))
 
 
+def test_what_a_script_detaches_stays_in_the_graph():
+    text = code(*FAULTY["cut-graph"])
+    assert run(text, intervention=KeptGraph()).loss.values[-1] < run(text).loss.values[-1]
+
+
 def test_decay_is_taken_away():
     optimizer = torch.optim.AdamW([nn.Parameter(torch.ones(2))], weight_decay=3.0)
     NoDecay().before_step(optimizer)
     assert optimizer.param_groups[0]["weight_decay"] == 0.0
+
+
+def test_weights_are_drawn_anew_once_and_the_numbers_of_the_script_stay():
+    net = nn.Linear(3, 3)
+    nn.init.zeros_(net.weight)
+    change, state = Redrawn(), torch.random.get_rng_state()
+    change.called(net, ())
+    drawn = net.weight.clone()
+    assert drawn.abs().min() > 0
+    assert torch.equal(torch.random.get_rng_state(), state)
+    nn.init.zeros_(net.weight)
+    change.called(net, ())
+    assert net.weight.abs().max() == 0
+
+
+def test_nothing_stays_frozen_but_what_takes_no_gradient():
+    net = nn.Linear(2, 2)
+    net.weight.requires_grad_(False)
+    net.count = nn.Parameter(torch.ones(2, dtype=torch.long), requires_grad=False)
+    Unfrozen().called(net, ())
+    assert (net.weight.requires_grad, net.count.requires_grad) == (True, False)
 
 
 def test_a_loader_in_order_is_shuffled_and_others_stay():

@@ -79,7 +79,7 @@ def test_a_script_that_hangs_is_ended(runner, tmp_path):
     text = code(("        opt.step()\n", "        opt.step()\n        time.sleep(600)\n"))
     text = f"import time\n{text}"
     start = time.monotonic()
-    found = runner.run(job(tmp_path, text, seconds=5, start=1))
+    found = runner.run(job(tmp_path, text, seconds=1, start=1))
     assert found.late
     assert found.run.steps == 1
     assert time.monotonic() - start < 30
