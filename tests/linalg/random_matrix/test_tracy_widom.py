@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from scipy import integrate
 
@@ -21,7 +22,9 @@ def test_the_99_per_cent_point():
 
 
 def test_density_integrates_to_the_moments():
-    moment = lambda k: integrate.quad(lambda x: x**k * law.pdf(x), -12, 12, limit=200)[0]
+    nodes, weights = np.polynomial.legendre.leggauss(120)
+    mass = [12 * w * law.pdf(12 * x) for x, w in zip(nodes, weights, strict=True)]
+    moment = lambda k: sum(m * (12 * x) ** k for m, x in zip(mass, nodes, strict=True))
     assert moment(0) == pytest.approx(1, abs=1e-6)
     assert moment(1) == pytest.approx(law.mean, abs=1e-6)
     assert moment(2) - moment(1) ** 2 == pytest.approx(law.std**2, abs=1e-5)

@@ -44,15 +44,16 @@ def test_all_steps_give_every_eigenvalue(case):
 
 @pytest.mark.parametrize("values", [bulk_and_outliers(), mostly_zero()], ids=["bulk", "zeros"])
 @pytest.mark.parametrize("steps", [6, 20])
-def test_shares_are_covered_at_the_stated_rate(values, steps):
+@pytest.mark.parametrize("starts", [60, pytest.param(200, marks=pytest.mark.slow)])
+def test_shares_are_covered_at_the_stated_rate(values, steps, starts):
     A = Operator.of(with_values(values))
     missed = dict.fromkeys(THRESHOLDS, 0)
-    for seed in range(200):
+    for seed in range(starts):
         found = spectral_density(A, samples=5, steps=steps, generator=fresh(seed))
         for t in THRESHOLDS:
             e = found.below(t)
             missed[t] += not e.low <= (values <= t).double().mean().item() <= e.high
-    assert max(missed.values()) <= 10, missed
+    assert max(missed.values()) <= starts / 20, missed
 
 
 def test_the_enclosure_holds_for_every_sample_at_every_point():
