@@ -62,7 +62,9 @@ def test_numbers_are_kept_whole_and_infinities_are_words(validator):
 
 
 def test_the_schema_has_teeth(validator, profile, findings):
-    form = json_form(profile, findings)
+    whole = json_form(profile, findings)
+    form = {k: v[:2] if isinstance(v, list) else v for k, v in whole.items()}
+    assert validator.is_valid(form)
     for name in form:
         assert not validator.is_valid({k: v for k, v in form.items() if k != name})
     assert not validator.is_valid({**form, "schema": "sigmascope/profile/2"})

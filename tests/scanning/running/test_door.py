@@ -176,6 +176,7 @@ def test_a_scan_of_a_process_that_was_killed_is_gone_on_with_and_nobody_stays(tm
     while _alive(started.pid) and time.monotonic() < until:
         time.sleep(0.1)
     assert not _alive(started.pid)
+    command[command.index("2")] = "1"
     for target in ("again.json", "fresh.json"):
         with_run = ["--run", "a.run"] if target == "again.json" else []
         subprocess.run([*command, *with_run, "--json", target], cwd=tmp_path, check=True,
