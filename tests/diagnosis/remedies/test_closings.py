@@ -117,7 +117,7 @@ def test_what_they_claim_is_cured(name, last, outputs, loss, cause):
     targets = classes if outputs == 3 else (classes > 0).float()[:, None]
     model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, outputs))
     model = model if last is None else model.append(last)
-    tried = diagnosis.treat(model, x, remedy(name), targets=targets, loss=loss)
+    tried = diagnosis.treat(model, x, remedy(name), targets=targets, loss=loss, budget=1e-3)
     assert cause in {f.name for f in tried.found_before}
     assert cause in tried.cured
     assert not {f.name for f in tried.found_after if f.severity != "note"}
@@ -129,7 +129,7 @@ def test_targets_of_another_scale_are_no_longer_loud():
     y = 50 + x[:, :1]
     model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
     fresh = StandardiseTargets(y)
-    tried = diagnosis.treat(model, x, fresh, targets=y, loss=F.mse_loss)
+    tried = diagnosis.treat(model, x, fresh, targets=y, loss=F.mse_loss, budget=1e-3)
     assert "unscaled-targets" in {f.name for f in tried.found_before}
     assert "unscaled-targets" in tried.cured
 
