@@ -123,7 +123,7 @@ class Mapped(nn.Module):
 def test_it_is_diagnosed_as_a_loss_of_the_tensor_is():
     x = torch.randn(64, 8, generator=G)
     y = x[:, :3].argmax(1)
-    options = {"optimizer": "adam", "lr": 0.01, "batch_size": 16}
+    options = {"optimizer": "adam", "lr": 0.01, "batch_size": 16, "epochs": 25}
     one = ss.diagnose(Mapped(), (x, y), loss=lambda o, y: CE(o["logits"], y), **options)
     other = ss.diagnose(Mapped(), (x, y), loss=CE, **options)
     assert one.findings == other.findings == ()

@@ -83,8 +83,8 @@ def test_a_budget_that_ends_in_the_halving_leaves_an_order(digits):
         return found, sum(r.passes for r in found), len(made)
 
     _, places, steps = ranked(PASSES)  # of every design
-    _, whole, _ = ranked(200)
-    found, cut, _ = ranked(200, steps + 100)
+    _, whole, _ = ranked(130)
+    found, cut, _ = ranked(130, steps + 30)
     assert [r.place for r in found] == [1, 2]
     assert places < cut < whole
 

@@ -43,7 +43,10 @@ def test_deep_default_networks_collapse(digits, depth, bias):
     assert "per layer" in found["rank-collapse"].says
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+SEEDS = [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     ("depth", "options"),
     [
@@ -317,7 +320,8 @@ def test_a_model_alone_says_what_it_lacks():
 
 
 def test_a_whole_program_lets_all_speak_that_were_asked():
-    found = diagnosis.diagnose(three_classes(), (X, Y), loss=F.cross_entropy, optimizer="adam")
+    task = {"loss": F.cross_entropy, "optimizer": "adam", "epochs": 2}
+    found = diagnosis.diagnose(three_classes(), (X, Y), **task)
     on_request = set(profile_views()) - set(records.ALL)
     assert set(needs(found.profile)) == on_request & {rule.reads for rule in RULES}
 
