@@ -7,7 +7,8 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 # One thread per test process: two processes with two threads each on two cores spend their time
 # waiting for one another (up to a hundred times slower).
-TESTING := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Compiled files are kept even where the environment says otherwise: tests start hundreds of processes.
+TESTING := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .PHONY: help demo test slow nightly lint docs pages quick bare versions clean
 .DEFAULT_GOAL := help

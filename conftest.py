@@ -4,6 +4,8 @@ Of modules that annotate none pyright says as much, and to check them too takes 
 tests: `make slow` does, by the option `--jaxtyping-packages`.
 """
 
+import gc
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before any of the package is imported."""
     if not config.getoption("--jaxtyping-packages") and not config.getoption("--no-shapes"):
         install_import_hook(annotated(), CHECKER)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """A million objects are made that stay: no search for garbage looks at them, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
