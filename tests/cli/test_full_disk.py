@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs_made import made
+
 MODEL = """
 from torch import nn
 def build(): return nn.Sequential(nn.Linear(6, 90), nn.ReLU(), nn.Linear(90, 3))
@@ -45,7 +47,7 @@ QUICK = ("json", "remedy", "sweep", "run")  # a process of several seconds each
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("full")
     (folder / "m.py").write_text(MODEL)
-    run(folder, ("profile", "m.py:build", *ON, "--views", "weights", "--run", "kept.run"), None)
+    made(folder / "kept.run", 30)
     return folder
 
 
