@@ -48,7 +48,7 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "rate-high": "rate-too-high",
         "rate-low": "rate-too-low",
         "rebuilt-loss": "rebuilt-loss no-gradients-arrive cut-graph",
-        "reversed-loss": "reversed-loss reversed-policy",
+        "reversed-loss": "reversed-loss reversed-policy maximised-loss",
         "same-batch": "repeated-batch",
         "scheduler-too-fast": "dwindling-rate",
         "softmax-dimension": "mixed-samples unsuited-closing",

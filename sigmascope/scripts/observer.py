@@ -632,7 +632,8 @@ class Observer(Closing):
 
     def _plan(self, scheduler: Any) -> None:
         """What a scheduler says of its plan."""
-        each = self._optimizers.get(scheduler.optimizer)
+        own = scheduler.optimizer
+        each = self._optimizers.get(own) or self._optimizers.get(getattr(own, "optimizer", own))
         if each is None:
             return
         rates = getattr(scheduler, "base_lrs", None)

@@ -331,6 +331,7 @@ class Recorder(TorchFunctionMode):
         self.unheard = ""
         self.attached = Counter[Any]()
         self.cuts, self.turned = dict[Any, Cut](), dict[Any, tuple[int, int]]()
+        self._sums = set[Any]()  # nodes of the graph that add data to what a model gives
         self._scores = dict[int, Tensor]()  # made of logarithms of probabilities, by identity
         self.looking, self.within = True, False
         self._place = place
@@ -423,6 +424,7 @@ class Recorder(TorchFunctionMode):
         """What was heard so far, as behind a backward pass."""
         self._heard, self._size, self._live = deque(maxlen=BEFORE), 0, False
         self._scores.clear()
+        self._sums.clear()
 
     def called(self, module: nn.Module, args: Any, named: Any, out: Any, *, fresh: bool) -> None:
         """A module with parameters was called.
@@ -460,6 +462,8 @@ class Recorder(TorchFunctionMode):
             self._weigh(name, heard, heard.out)
         if self._live and self.looking and name in ("sub", "subtract") and len(heard.args) > 1:
             self._attach(heard.args[0], heard.args[1])
+        if self._live and self.looking and name == "add" and len(heard.args) > 1:
+            self._add(heard.args[0], heard.args[1], found[0])
         if self._live and name in ELEMENTWISE and len(heard.args) > 1:
             self._spread(name, heard.args[0], heard.args[1], found[0])
 
@@ -488,9 +492,15 @@ class Recorder(TorchFunctionMode):
         """A difference of an output and a sum, both with gradients, of the same weights."""
         if not all(isinstance(t, Tensor) and t.requires_grad and t.numel() > 1 for t in (a, b)):
             return
-        sums = [made_by(t) == "AddBackward0" for t in (a, b)]
+        sums = [t.grad_fn in self._sums for t in (a, b)]
         if a.shape == b.shape and sums.count(True) == 1 and leaves_of(a) & leaves_of(b):
             self.attached["sub", "AddBackward0", self._place()] += 1
+
+    def _add(self, a: Any, b: Any, found: Tensor) -> None:
+        """A sum of data and of what the model gives, as targets are that look ahead."""
+        both = all(isinstance(t, Tensor) and t.numel() > 1 for t in (a, b))
+        if both and a.requires_grad != b.requires_grad:
+            self._sums.add(found.grad_fn)
 
     def _spread(self, name: str, a: Any, b: Any, out: Tensor) -> None:
         """An output that is spread over targets of another rank, and they over it."""

@@ -657,8 +657,8 @@ def spread_by_hand(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
-REVERSED_LOSS = Kind(
-    "reversed-loss",
+MAXIMISED_LOSS = Kind(
+    "maximised-loss",
     "steps make a loss larger that is to be small, for its sign is turned",
     SOURCE,
     proven=True,
@@ -678,12 +678,12 @@ IDENTICAL_PAIR = Kind(
 )
 
 
-@rule("script", REVERSED_LOSS, ATTACHED_TARGET, IDENTICAL_PAIR)
+@rule("script", MAXIMISED_LOSS, ATTACHED_TARGET, IDENTICAL_PAIR)
 def turned_losses(run: ScriptRun) -> Iterator[Finding]:
     """Losses that cannot do what they are for."""
     for (name, place), (up, of) in run.reversed.items():
         if of >= FEW and up >= 0.9 * of and len(run.optimizers) == 1:
-            yield REVERSED_LOSS.finding(
+            yield MAXIMISED_LOSS.finding(
                 _where(place),
                 "error",
                 _share(up, of),

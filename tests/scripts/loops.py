@@ -96,7 +96,7 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "softmax-twice": (("model(x), y)", "model(x).softmax(1), y)"),),
     "cut-graph": (("model(x)", "model[2](model[:2](x).detach())"),),
     "cut-through-time": ((LOSS, THROUGH_TIME),),
-    "reversed-loss": (("loss.backward()", "(-loss / 4).backward()"),),
+    "maximised-loss": (("loss.backward()", "(-loss / 4).backward()"),),
     "attached-target": (
         (LOSS, "nn.functional.mse_loss(model(x)[:, 0], y + 0.9 * model(x).amax(1))"),
     ),
@@ -207,6 +207,9 @@ HEALTHY = {
     ),
     "entropy taken away": (
         (LOSS, f"{LOSS} - 0.01 * (model(x).softmax(1) * model(x).log_softmax(1)).sum(1).mean()"),
+    ),
+    "divergence": (
+        (LOSS, "-(1 + model(x) - model(x).square() - model(x).exp()).mean()"),
     ),
     "difference of two outputs": (
         (LOSS, "(model(x) - model(x.flip(0)) - 1).square().mean()"),
