@@ -92,7 +92,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class StepCall:
     """One function of torch, or one module, that was called with what stands in slots.
 
     Attributes:
@@ -156,7 +156,7 @@ class Step:
         inside: The loss of torch that its module computed itself.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[StepCall, ...]
     modules: tuple[nn.Module, ...]
     consts: dict[int, Any]
     batches: list[dict[int, Tensor]]
@@ -166,12 +166,12 @@ class Step:
     inside: "Inside | None" = None
 
     @property
-    def model_calls(self) -> tuple[Call, ...]:
+    def model_calls(self) -> tuple[StepCall, ...]:
         """Calls of modules, and what is computed for them."""
         return tuple(c for c in self.calls if c.root is not None or c.inner)
 
     @property
-    def loss_calls(self) -> tuple[Call, ...]:
+    def loss_calls(self) -> tuple[StepCall, ...]:
         """What is computed behind the last module that each of them needs."""
         return tuple(c for c in self.calls if c.root is None and not c.inner)
 
@@ -185,7 +185,7 @@ class Step:
         """Slots of the batch that the loss reads."""
         return self._read(self.loss_calls)
 
-    def _read(self, calls: Sequence[Call]) -> tuple[int, ...]:
+    def _read(self, calls: Sequence[StepCall]) -> tuple[int, ...]:
         slots = (s for c in calls for s in _slots((c.args, dict(c.named))))
         return tuple(dict.fromkeys(s for s in slots if s in self.batches[0]))
 
@@ -197,7 +197,7 @@ class Step:
         return tuple(dict.fromkeys(s for s in (*read, self.loss) if s in made))
 
     @property
-    def single(self) -> Call | None:
+    def single(self) -> StepCall | None:
         """The one call of the one module that is called with tensors of the batch as they are.
 
         With tensors in their order, or by their names; numbers that go beside names are left out.
@@ -287,7 +287,7 @@ class _Heard:
 
 
 @dataclass(slots=True)
-class Cut:
+class GraphCut:
     """A place at which tensors are taken out of the graph.
 
     Attributes:
@@ -330,7 +330,7 @@ class Recorder(TorchFunctionMode):
         self.spreads = Counter[tuple[str, tuple[int, ...], tuple[int, ...], Any]]()
         self.unheard = ""
         self.attached = Counter[Any]()
-        self.cuts, self.turned = dict[Any, Cut](), dict[Any, tuple[int, int]]()
+        self.cuts, self.turned = dict[Any, GraphCut](), dict[Any, tuple[int, int]]()
         self._sums = set[Any]()  # nodes of the graph that add data to what a model gives
         self._scores = dict[int, Tensor]()  # made of logarithms of probabilities, by identity
         self.looking, self.within = True, False
@@ -367,7 +367,7 @@ class Recorder(TorchFunctionMode):
         place = self._place() if isinstance(t, Tensor) and t.grad_fn is not None else None
         if place is None:
             return
-        cut = self.cuts.setdefault(place, Cut(how))
+        cut = self.cuts.setdefault(place, GraphCut(how))
         cut.count += 1
         cut.largest = max(cut.largest, t.numel())
         if cut.count <= WALKS:
@@ -648,7 +648,7 @@ class _Slicing:
                     left.append(j)
         return found
 
-    def _call(self, k: int, modules: Sequence[nn.Module], inner: bool) -> Call:
+    def _call(self, k: int, modules: Sequence[nn.Module], inner: bool) -> StepCall:
         heard = self.heard[k]
         to_slot = lambda t: Slot(self._slot(t, k))
         args, named = (_with_slots(part, to_slot) for part in (heard.args, dict(heard.named)))
@@ -656,7 +656,7 @@ class _Slicing:
         root = None
         if heard.module is not None:
             root = next(i for i, m in enumerate(modules) if m is heard.module)
-        return Call(heard.function, root, args, named, out, inner)
+        return StepCall(heard.function, root, args, named, out, inner)
 
     def _require_alike(self, step: Step, loss: Tensor) -> None:
         held: dict[int, Any] = {**self.values, **step.consts, **step.batches[0]}
