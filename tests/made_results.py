@@ -99,7 +99,8 @@ def _array(hint, n):
 def fields_of(kind, numbers):
     """What a record is made with."""
     hints = get_type_hints(kind)
-    found = {f.name: sample(hints[f.name], numbers) for f in dataclasses.fields(kind)}
+    of_value = [f for f in dataclasses.fields(kind) if f.compare or f.default is not None]
+    found = {f.name: sample(hints[f.name], numbers) for f in of_value}
     if kind is Reading:  # a profile takes those of the table alone
         known = list(quantities().values())[next(numbers) % len(quantities())]
         found |= {"quantity": known.name, "view": known.views[0]}

@@ -184,6 +184,8 @@ class Observer(Closing):
         undo.callback(register_module_forward_pre_hook(self._called).remove)
         after = register_module_forward_hook(self._returned, with_kwargs=True, always_call=True)
         undo.callback(after.remove)
+        # torch forgets to take this one away with the hook
+        undo.callback(nn.modules.module._global_forward_hooks_with_kwargs.pop, after.id, None)
         undo.callback(register_optimizer_step_pre_hook(self._stepping).remove)
         undo.callback(register_optimizer_step_post_hook(self._stepped).remove)
         for owner, name, around in self._patched():

@@ -104,7 +104,8 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (LOSS, "nn.functional.triplet_margin_loss(model(x), model(x), model(x.flip(0)))"),
     ),
     "scaled-gradients": (
-        (SETUP, "scaler = torch.amp.GradScaler('cpu')"), (BACK, SCALED.partition("\n")[0] + "\n"),
+        (SETUP, "scaler = torch.amp.GradScaler('cpu', init_scale=4.0)"),
+        (BACK, SCALED.partition("\n")[0] + "\n"),
     ),
     "reversed-policy": (("loss = " + LOSS, POLICY + "(dist.log_prob(a) * (a == y)).mean()"),),
     "long-warm-up": (

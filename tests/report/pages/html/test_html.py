@@ -10,6 +10,7 @@ from sigmascope.records import Verdict
 from sigmascope.report import pages
 from sigmascope.report.pages.html import page_text, write_page
 from sigmascope.scanning import page as scans
+from sigmascope.scripts import page as training_scripts
 from sigmascope.theory.presentation import landscape_html as landscapes
 from sigmascope.watching import page as runs
 
@@ -64,7 +65,11 @@ def test_no_two_scripts_of_a_page_give_one_name_to_two_things(page):
 
 def test_every_script_is_of_some_page():
     folder = Path(pages.__file__).parent / "assets"
-    of_pages = {name for page in (landscapes, profiles, runs, scans) for name in page._SCRIPTS}
+    of_pages = {
+        name
+        for page in (landscapes, profiles, runs, scans, training_scripts)
+        for name in page._SCRIPTS
+    }
     assert {path.name for path in folder.glob("*.js")} == of_pages
 
 
