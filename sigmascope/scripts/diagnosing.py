@@ -366,6 +366,8 @@ def _judged(
         if name not in names and best is not None:
             kind = by_name[name]
             severity = "error" if best.halves else "warning" if _clear(best) else "note"
+            if kind == UNSUITED_WEIGHTS:  # small weights start slowly, and are no fault of that
+                severity = "note"
             says = f"With {best.says} the script comes farther in as many steps: the loss ends at "
             says += f"{best.after[0]:.3g}, and as it is at {best.before[0]:.3g}."
             place = run.main.place if run.main else None
