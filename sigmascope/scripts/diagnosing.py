@@ -205,7 +205,7 @@ def _require(script: Script, steps: int, seconds: float, seeds: int) -> None:
 
 
 def _require_trained(first: Outcome, script: Script) -> None:
-    run, name = first.run, Path(script.target).name
+    run, name = first.run, script.name
     if run.steps or run.backwards or found_in(run):
         return
     if run.error is not None:
@@ -366,7 +366,7 @@ def _judged(
         if name not in names and best is not None:
             kind = by_name[name]
             severity = "error" if best.halves else "warning" if _clear(best) else "note"
-            if kind == UNSUITED_WEIGHTS:  # small weights start slowly, and are no fault of that
+            if kind == UNSUITED_WEIGHTS:  # small weights start slowly, which is no fault
                 severity = "note"
             says = f"With {best.says} the script comes farther in as many steps: the loss ends at "
             says += f"{best.after[0]:.3g}, and as it is at {best.before[0]:.3g}."

@@ -134,7 +134,7 @@ class HoldRate(Intervention):
 
 
 @dataclass
-class FullRate(Intervention):
+class FullRate(HoldRate):
     """The rate is that which schedulers were given."""
 
     name: str = "full-rate"
@@ -143,9 +143,6 @@ class FullRate(Intervention):
     def before_step(self, optimizer: Optimizer) -> None:
         for group in optimizer.param_groups:
             group["lr"] = group.get("initial_lr", group["lr"])
-
-    def holds_rate(self) -> bool:
-        return True
 
 
 @dataclass
@@ -157,23 +154,6 @@ class KeptGraph(Intervention):
 
     def keeps_graph(self) -> bool:
         return True
-
-
-@dataclass
-class Unfrozen(Intervention):
-    """All parameters of the models take gradients, and train."""
-
-    name: str = "unfrozen"
-    says: str = "no parameter frozen"
-
-    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
-        for p in module.parameters():
-            if not p.requires_grad and p.is_floating_point():
-                p.requires_grad_()
-
-    def left_out(self, optimizer: Optimizer, parameters: list[nn.Parameter]) -> None:
-        if parameters:
-            optimizer.add_param_group({"params": parameters})
 
 
 @dataclass
@@ -208,6 +188,19 @@ class AllParameters(Intervention):
     def left_out(self, optimizer: Optimizer, parameters: list[nn.Parameter]) -> None:
         if parameters:
             optimizer.add_param_group({"params": parameters})
+
+
+@dataclass
+class Unfrozen(AllParameters):
+    """All parameters of the models take gradients, and train."""
+
+    name: str = "unfrozen"
+    says: str = "no parameter frozen"
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        for p in module.parameters():
+            if not p.requires_grad and p.is_floating_point():
+                p.requires_grad_()
 
 
 @dataclass

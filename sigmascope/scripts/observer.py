@@ -36,7 +36,7 @@ from torch.optim.optimizer import (
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import tensors
 from sigmascope.scripts.interventions import Intervention
-from sigmascope.scripts.replay import LOSSES, Inside, Recorder, Step, leaves_of, made_by
+from sigmascope.scripts.replay import LOSSES, Inside, Recorder, Step, leaves_of, made_by, nodes_of
 from sigmascope.scripts.seen import (
     Called,
     CutSeen,
@@ -52,7 +52,6 @@ FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
 LARGEST = 1 << 22  # numbers of targets whose classes are counted
 SORTED = 64  # batches of which they are
-NODES = 20_000  # of a graph, at which counting ends
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
 TOGETHER = ("triplet_margin_loss", "cosine_embedding_loss")  # first arguments that are to be alike
@@ -191,7 +190,7 @@ class Observer(Closing):
         for owner, name, around in self._patched():
             self._wrap(owner, name, around)
         undo.callback(self._recorder.end)
-        self._recorder.begin()
+        self._recorder.resume()
         self._start = self._last = time.perf_counter()
         return self
 
@@ -341,7 +340,7 @@ class Observer(Closing):
             self.run.identical[name, where] += name in TOGETHER and same
         if self.run.steps < LOOKED and targets.requires_grad and name not in TOGETHER:
             common = leaves_of(out) & leaves_of(targets)
-            self.run.attached[name, made_by(targets), where] += bool(common)
+            self.run.attached[name, where] += bool(common) and made_by(targets) == "AddBackward0"
         if self._depth and self._copies:
             self._inside = Inside(name, dict(named), targets.detach().clone())
 
@@ -396,7 +395,7 @@ class Observer(Closing):
         seen.leaves += loss.grad_fn is None
         known = seen.nodes[-1][0] if seen.nodes else -1
         if self.run.steps in COUNTED and known != self.run.steps:
-            seen.nodes.append((self.run.steps, _count(loss)))
+            seen.nodes.append((self.run.steps, len(nodes_of(loss))))
         if len(self._pending) > 64:
             kept, self._pending = self._pending, []
             for each, value in kept:
@@ -574,15 +573,9 @@ class Observer(Closing):
 
     def _left_out(self, optimizer: Optimizer) -> None:
         """At the first step: what of models that ran no optimizer has."""
-        held = {
-            id(p) for o in self._optimizers for group in o.param_groups for p in group["params"]
-        }
-        several = Counter(
-            id(p)
-            for o in self._optimizers
-            for p in {id(p): p for g in o.param_groups for p in g["params"]}.values()
-        )
-        self.run.shared = sum(n > 1 for n in several.values())
+        each = ({id(p) for g in o.param_groups for p in g["params"]} for o in self._optimizers)
+        held = Counter(key for keys in each for key in keys)
+        self.run.shared = sum(n > 1 for n in held.values())
         for module, seen in self._roots.items():
             own = [*module.named_parameters()]
             seen.frozen = sum(p.numel() for _, p in own if not p.requires_grad)
@@ -695,15 +688,3 @@ def _is_same(grad: Tensor | None, mark: _Mark | None) -> bool:
     if grad is None or mark is None:
         return grad is mark
     return mark[0]() is grad and mark[1] == grad._version
-
-
-def _count(loss: Tensor) -> int:
-    """Nodes of a graph, up to a limit."""
-    seen, left = set(), [loss.grad_fn]
-    while left and len(seen) < NODES:
-        node = left.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        left += [n for n, _ in node.next_functions]
-    return len(seen)

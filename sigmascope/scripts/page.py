@@ -65,17 +65,13 @@ def script_page(found: ScriptDiagnosis, path: str | os.PathLike[str]) -> Path:
     """
     return write_page(
         path,
-        title=printable(_name(found)),
+        title=printable(found.script.name),
         data={"lines": [*_lines(found)]},
         pieces=_pieces(found),
         template="script.html",
         scripts=_SCRIPTS,
         styles=("page.css", "grid.css", "script.css"),
     )
-
-
-def _name(found: ScriptDiagnosis) -> str:
-    return found.script.target.rpartition("/")[2]
 
 
 # ------------------------------------------------------------------------------
@@ -154,7 +150,7 @@ def _pieces(found: ScriptDiagnosis) -> dict[str, Html]:
     there = {"drawn": drawn, "tried": found.attempts, "again": drawn or found.attempts}
     return {
         **{name: Html("" if is_there else "hidden") for name, is_there in there.items()},
-        "name": joined([_name(found)]),
+        "name": joined([found.script.name]),
         "summary": joined([f"{lasted(run)} {course(run)}"]),
         "tiles": joined(_tiles(found)),
         "error": _error(found),

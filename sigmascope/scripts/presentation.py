@@ -143,7 +143,7 @@ def _optimizer(o: OptimizerSeen) -> str:
 def _script(found: ScriptDiagnosis, screen: Screen) -> Iterator[Part]:
     """How far it came, what it does in a step, what is wrong, what was tried."""
     run = found.run
-    name = printable(found.script.target.rpartition("/")[2])
+    name = printable(found.script.name)
     yield Text(f"{name}: {lasted(run)}", "bold")
     yield Text(course(run))
     if run.error is not None:

@@ -32,6 +32,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from sigmascope.diagnosis import Program
 from sigmascope.diagnosis.programs import fitting_loss
+from sigmascope.diagnosis.programs.data import rows_of, together
 from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.execution import called, still
 from sigmascope.probes.samples import mapped, tensors
@@ -116,6 +117,11 @@ class StepCall:
         """Of the function, without underscores."""
         return _name(self.function) if self.function else ""
 
+    @property
+    def read(self) -> Iterator[int]:
+        """Slots of what it is called with."""
+        return _slots((self.args, self.named))
+
     def again(self, held: dict[int, Any], modules: Sequence[nn.Module]) -> Any:
         """The same with what is held now, which then holds what came out."""
         args, named = (_filled(part, held) for part in (self.args, self.named))
@@ -186,14 +192,14 @@ class Step:
         return self._read(self.loss_calls)
 
     def _read(self, calls: Sequence[StepCall]) -> tuple[int, ...]:
-        slots = (s for c in calls for s in _slots((c.args, dict(c.named))))
+        slots = (s for c in calls for s in c.read)
         return tuple(dict.fromkeys(s for s in slots if s in self.batches[0]))
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """Slots of what the loss reads of the model."""
         made = {s for c in self.model_calls for s in c.out}
-        read = [s for c in self.loss_calls for s in _slots((c.args, dict(c.named)))]
+        read = [s for c in self.loss_calls for s in c.read]
         return tuple(dict.fromkeys(s for s in (*read, self.loss) if s in made))
 
     @property
@@ -235,6 +241,13 @@ class Step:
         """The module that is called, or all of them and what is between them as one."""
         single = self.single
         return self.modules[0] if single is not None else Steps(self)
+
+    def read_of(self, output: Any) -> tuple[Tensor, ...]:
+        """What the loss reads of an output of `model()`."""
+        if self.single is None:
+            return tuple(tensors(output))
+        held = dict(zip(self.single.out, tensors(output), strict=True))
+        return tuple(held[s] for s in self.outputs)
 
     def lost(self, output: Any, targets: Any) -> Tensor:
         """The loss of an output of the model.
@@ -285,6 +298,11 @@ class _Heard:
     named: Mapping[str, Any]
     out: Any
 
+    @property
+    def given(self) -> list[Tensor]:
+        """Tensors that it was called with."""
+        return [*tensors((self.args, self.named))]
+
 
 @dataclass(slots=True)
 class GraphCut:
@@ -319,7 +337,7 @@ class Recorder(TorchFunctionMode):
         unheard: Why the last step that was asked for could not be told.
         cuts: What is taken out of the graph, by place, while one looks for that.
         attached: Differences of an output and of a sum that is made of the same weights, by
-            function, operation and place; how often.
+            function and place; how often.
         turned: How often weighted log probabilities were such that the loss rises with them, by
             place; and how often there were any.
         looking: Whether one does.
@@ -396,11 +414,6 @@ class Recorder(TorchFunctionMode):
                 cut.fed += 1
                 cut.out = rest
 
-    def begin(self) -> None:
-        """Hear what follows."""
-        if not self._ended:
-            self.__enter__()
-
     def pause(self) -> bool:
         """Hear nothing until `resume`; whether it did hear."""
         if not self._ended and _get_current_function_mode() is self:
@@ -409,7 +422,7 @@ class Recorder(TorchFunctionMode):
         return False
 
     def resume(self) -> None:
-        """Hear again what follows."""
+        """Hear what follows, at first or again."""
         if not self._ended:
             self.__enter__()
 
@@ -474,7 +487,7 @@ class Recorder(TorchFunctionMode):
 
     def _weigh(self, name: str, heard: _Heard, found: Tensor) -> None:
         """Log probabilities that are weighted, and whether the loss falls as they rise."""
-        given = [*tensors((heard.args, dict(heard.named)))]
+        given = heard.given
         mine = [t for t in given if id(t) in self._scores]
         if not mine or not found.requires_grad:
             return
@@ -494,7 +507,7 @@ class Recorder(TorchFunctionMode):
             return
         sums = [t.grad_fn in self._sums for t in (a, b)]
         if a.shape == b.shape and sums.count(True) == 1 and leaves_of(a) & leaves_of(b):
-            self.attached["sub", "AddBackward0", self._place()] += 1
+            self.attached["sub", self._place()] += 1
 
     def _add(self, a: Any, b: Any, found: Tensor) -> None:
         """A sum of data and of what the model gives, as targets are that look ahead."""
@@ -549,7 +562,7 @@ class _Slicing:
     def step(self, loss: Tensor) -> Step:
         self.rows = self._rows()
         for k, heard in enumerate(self.heard):
-            given = [*tensors((heard.args, dict(heard.named)))]
+            given = heard.given
             before = (self._last(t, k) for t in given)
             read = any(map(self._is_of_batch, given)) or any(self.read[j] for j in before if j >= 0)
             self.read.append(read)
@@ -558,7 +571,7 @@ class _Slicing:
         end = self._slot(loss, len(self.heard))
         for k in reversed(range(len(self.heard))):
             if k in self.needed:
-                for t in tensors((self.heard[k].args, dict(self.heard[k].named))):
+                for t in self.heard[k].given:
                     self._slot(t, k)
         order = sorted(self.needed)
         roots = [m for k in order if (m := self.heard[k].module) is not None]
@@ -584,7 +597,7 @@ class _Slicing:
     def _rows(self) -> int:
         for heard in self.heard:
             if heard.module is not None:
-                first = next(tensors((heard.args, dict(heard.named))), None)
+                first = next(iter(heard.given), None)
                 if first is not None and first.ndim == 1 and first.is_floating_point():
                     raise _Untold("a module is called with one sample at a time")
                 if first is not None and first.ndim:
@@ -599,9 +612,7 @@ class _Slicing:
         if k < 0 or _name(self.heard[k].function) in DRAWN:
             return False
         heard = self.heard[k]
-        return heard.module is None and not any(
-            True for _ in tensors((heard.args, dict(heard.named)))
-        )
+        return heard.module is None and not heard.given
 
     def _is_const(self, t: Tensor, k: int, *, drawn: bool) -> bool:
         """Whether it is a parameter of no module, or a number that no batch has led to."""
@@ -641,7 +652,7 @@ class _Slicing:
         while left:
             k = left.pop()
             heard = self.heard[k]
-            for t in tensors((heard.args, dict(heard.named))):
+            for t in heard.given:
                 j = self._last(t, k)
                 if j in self.needed and j not in found:
                     found.add(j)
@@ -665,7 +676,7 @@ class _Slicing:
                 for call in step.loss_calls:
                     call.again(held, ())
                 again = float(held[step.loss])
-            except Exception as error:
+            except Exception as error:  # functions of torch refuse in every way
                 raise _Untold(f"it cannot be computed again: {error}") from error
         was = float(loss.detach())
         if math.isfinite(was) and not math.isclose(again, was, rel_tol=ALIKE, abs_tol=1e-7):
@@ -684,23 +695,29 @@ def made_by(out: Tensor) -> str:
     return "" if node is None else node.name()
 
 
-def leaves_of(t: Tensor) -> set[int]:
-    """Identities of the parameters that a tensor is computed of.
+def nodes_of(t: Tensor) -> set[Any]:
+    """Nodes of the graph behind a tensor, of which some thousand are followed.
 
     Args:
-        t: With a graph, of which some thousand nodes are followed.
+        t: With a graph or without.
     """
-    seen, left, found = set[Any](), [t.grad_fn], set[int]()
+    seen, left = set[Any](), [t.grad_fn]
     while left and len(seen) < NODES:
         node = left.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            found.add(id(leaf))
         left += [n for n, _ in node.next_functions]
-    return found
+    return seen
+
+
+def leaves_of(t: Tensor) -> set[int]:
+    """Identities of the parameters that a tensor is computed of.
+
+    Args:
+        t: With a graph or without.
+    """
+    return {id(node.variable) for node in nodes_of(t) if hasattr(node, "variable")}
 
 
 def _name(function: Any) -> str:
@@ -742,14 +759,6 @@ def _filled(part: Any, held: Mapping[int, Any]) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Samples:
-    """What a model is called with, and what its loss takes beside its output."""
-
-    inputs: Any
-    targets: Any
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Inside:
     """A loss of torch that a model computes itself.
 
@@ -777,34 +786,23 @@ def program_of_step(step: Step) -> Program:
     step.batches = _distinct(step.batches)
     if step.rows * len(step.batches) < LEAST:
         raise Refusal(f"its batches have {step.rows * len(step.batches)} samples in all")
-    if all(s.ndim == 0 for s in _outputs_of(step, model)):
-        return _from_inside(step, model)
     targets = step.wanted(first)
     loss, whole = _named_loss(step), True
     with still(model), torch.no_grad(), random_states():
         model.eval()
         output = called(model, step.given(first))
-        if targets is not None:
+        alone = all(t.ndim == 0 for t in step.read_of(output))  # it gives its loss
+        if targets is not None and not alone:
             whole = _is_of_rows(step, output, targets)
             loss = loss or _fitting(step, output, targets) or step.lost
+    if alone:
+        return _from_inside(step, model)
     size = step.rows
     batches = step.batches if whole else step.batches[:1]
     limit = max(1, SAMPLES // size) if not isinstance(targets, Tensor) else len(batches)
     parts = [(step.given(b), step.wanted(b)) for b in batches[:limit]]
-    given, wanted = _joined(parts)
-    return Program(model, Samples(given, wanted), loss, batch_size=size)
-
-
-def _outputs_of(step: Step, model: nn.Module) -> tuple[Tensor, ...]:
-    """What the loss reads of the model, without gradients."""
-    with still(model), torch.no_grad(), random_states():
-        model.eval()
-        found = [*tensors(called(model, step.given(step.batches[0])))]
-    single = step.single
-    if single is None:
-        return tuple(found)
-    held = dict(zip(single.out, found, strict=False))
-    return tuple(held[s] for s in step.outputs if s in held)
+    given, wanted = (together([*side]) for side in zip(*parts, strict=True))
+    return Program(model, (given, wanted), loss, batch_size=size)
 
 
 def _distinct(batches: Sequence[dict[int, Tensor]]) -> list[dict[int, Tensor]]:
@@ -819,13 +817,12 @@ def _distinct(batches: Sequence[dict[int, Tensor]]) -> list[dict[int, Tensor]]:
 def _is_of_rows(step: Step, output: Any, targets: Any) -> bool:
     """Whether the loss is a mean, or a sum, over samples."""
     rows, half = step.rows, step.rows // 2
-    chosen = lambda t, rows: t[rows] if t.ndim and len(t) == step.rows else t
-    part = lambda what, rows: mapped(what, lambda t: chosen(t, rows))
+    part = lambda what, of: rows_of(what, of, count=rows)
     try:
         whole = float(step.lost(output, targets))
         a, b = (
             float(step.lost(part(output, r), part(targets, r)))
-            for r in (slice(0, half), slice(half, rows))
+            for r in (torch.arange(half), torch.arange(half, rows))
         )
     except Exception:  # noqa: BLE001 (what is written for a batch of its size fails in every way)
         return False
@@ -863,19 +860,12 @@ def _fitting(step: Step, output: Any, targets: Any) -> Callable[..., Tensor] | N
     return fitting_loss if same else None
 
 
-def _joined(parts: Sequence[tuple[Any, Any]]) -> Any:
-    """Batches, one behind the other."""
-    trees = [*zip(*([*tensors(p)] for p in parts), strict=True)]
-    whole = iter([torch.cat(same) for same in trees])
-    return mapped(parts[0], lambda _: next(whole))
-
-
 def _from_inside(step: Step, model: nn.Module) -> Program:
     """A model that gives its loss, as one that gives what the loss is made of."""
     given = step.given(step.batches[0])
     if isinstance(given, Mapping) and "labels" in given:
-        return Program(model, _joined([(step.given(b), ()) for b in step.batches])[0],
-                       batch_size=step.rows)  # fmt: skip
+        whole = together([step.given(b) for b in step.batches])
+        return Program(model, whole, batch_size=step.rows)
     inside = step.inside
     if inside is None or step.single is None:
         raise Refusal("the model computes its loss itself, and not by one of torch's")

@@ -40,6 +40,12 @@ def _where(place: Line | None) -> str:
     return "(script)" if place is None else place.says
 
 
+def _named(names: tuple[str, ...]) -> str:
+    """The first of many names."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f"`{n}`" for n in names[:3]) + more
+
+
 def _share(count: int, of: int) -> tuple[Reading, ...]:
     share = Estimate.exactly(count / max(of, 1))
     return (Reading("(script)", q.SHARE_OF_STEPS, share, "script"),)
@@ -242,13 +248,11 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
     for m in outside:
         if not m.outside_given and run.backwards:
             continue  # they take none, as of a model that is called and not trained
-        names = ", ".join(f"`{n}`" for n in m.outside[:3])
-        more = f" and {len(m.outside) - 3} more" if len(m.outside) > 3 else ""
         yield LEFT_OUT_PARAMETERS.finding(
             _where(main.made or main.place),
             "warning",
             _share(main.steps, main.steps),
-            f"No optimizer has {names}{more} of {m.kind}: {m.outside_numbers:,} of its "
+            f"No optimizer has {_named(m.outside)} of {m.kind}: {m.outside_numbers:,} of its "
             f"{m.parameters:,} numbers receive gradients and never change.",
             ("Give the optimizer all parameters; keep layers in `nn.ModuleList`, not in a list.",),
         )
@@ -261,15 +265,13 @@ def cut_graph(run: ScriptRun) -> Iterator[Finding]:
     for cut in run.cuts:
         if run.steps >= FEW and cut.names and not told.issuperset(cut.names):
             told.update(cut.names)
-            names = ", ".join(f"`{n}`" for n in cut.names[:3])
-            more = f" and {len(cut.names) - 3} more" if len(cut.names) > 3 else ""
             share = cut.numbers / max(cut.of, 1)
             yield CUT_GRAPH.finding(
                 _where(cut.place),
                 "warning" if share >= CONSIDERABLE else "note",
                 _share(run.steps, run.steps),
-                f"{names}{more} ({cut.numbers:,} of {cut.of:,} numbers) receive no gradient in any "
-                f"step: what they lead to is taken out of the graph at {_where(cut.place)}, by "
+                f"{_named(cut.names)} ({cut.numbers:,} of {cut.of:,} numbers) receive no gradient "
+                f"in any step: what they lead to is taken out of the graph at {_where(cut.place)}, by "
                 f"`{cut.how}`.",
                 ("Keep the tensor itself on the way to the loss.",),
             )
@@ -691,8 +693,8 @@ def turned_losses(run: ScriptRun) -> Iterator[Finding]:
                 "makes it larger.",
                 (f"Minimise `{name}` itself.",),
             )
-    for (name, node, place), count in run.attached.items():
-        if count >= 2 and node == "AddBackward0":
+    for (name, place), count in run.attached.items():
+        if count >= 2:
             yield ATTACHED_TARGET.finding(
                 _where(place),
                 "warning",

@@ -35,14 +35,14 @@ from sigmascope.gate import Closing, Refusal
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.observer import Observer, Stopped
-from sigmascope.scripts.replay import program_of_step
+from sigmascope.scripts.replay import SAMPLES, program_of_step
 from sigmascope.scripts.seen import ScriptRun
 
 LIBRARIES = frozenset({  # that start no threads when they are imported, so that one may fork
     "accelerate", "huggingface_hub", "lightning", "lightning_fabric", "lightning_utilities",
     "numpy", "pandas", "peft", "pytorch_lightning", "safetensors", "scipy", "sklearn", "timm",
-    "tokenizers", "torch", "torch_geometric",
-    "torchaudio", "torchmetrics", "torchvision", "transformers",
+    "tokenizers", "torch", "torch_geometric", "torchaudio", "torchmetrics", "torchvision",
+    "transformers",
 })  # fmt: skip
 GRACE = 10.0  # seconds that a script has to end, once it is asked to
 
@@ -60,6 +60,11 @@ class Script:
     target: str
     arguments: tuple[str, ...] = ()
     folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the file, without its folder, or of the module."""
+        return Path(self.target).name
 
     @property
     def is_file(self) -> bool:
@@ -350,7 +355,7 @@ def _with_network(outcome: Outcome, seconds: float) -> Outcome:
     """The diagnosis of the model on the batches that were seen; or why there is none."""
     try:
         program = program_of_run(outcome.run)
-        found = diagnose(program, samples=128, budget=seconds)
+        found = diagnose(program, samples=SAMPLES, budget=seconds)
     except Refusal as reason:
         return replace(outcome, unread=str(reason))
     except Exception as error:  # noqa: BLE001 (a limit of ours, told as ours)

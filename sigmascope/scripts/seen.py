@@ -213,7 +213,7 @@ class ScriptRun:
         reversed: How often a loss of torch was one that a backward pass makes larger, by name and
             place; and how often it was one at all.
         attached: How often the targets of a loss had gradients of the parameters of its output,
-            by name, operation that made them, and place.
+            and were a sum, by name and place.
         turned: How often log probabilities that are weighted were made smaller by a step, the more
             the larger their weight, by place; and how often there were any.
         scaled: How often a scaler made a loss larger, and how often gradients that were still so

@@ -202,9 +202,9 @@ def test_a_loss_of_torch_is_known_by_its_name():
     program = program_of_run(run(code(), recorded=True))
     assert program.loss is F.cross_entropy
     assert (program.optimizer, program.lr, program.batch_size) == ("sgd", 0.5, 16)
-    assert program.data.inputs.shape == (256, 8)
-    kept = (program.data.inputs[:, :2].sum(1) > 0).long()
-    assert torch.equal(program.data.targets, kept)
+    assert program.data[0].shape == (256, 8)
+    kept = (program.data[0][:, :2].sum(1) > 0).long()
+    assert torch.equal(program.data[1], kept)
 
 
 def test_a_loss_that_a_model_computes_itself_is_one_of_its_output():
@@ -223,7 +223,7 @@ def _ids(x):
 
 def test_a_mean_over_some_samples_is_not_joined_from_several_batches():
     joined, apart = (
-        program_of_run(trained(KINDS[name])[0]).data.inputs for name in ("squares", "masked")
+        program_of_run(trained(KINDS[name])[0]).data[0] for name in ("squares", "masked")
     )
     assert len(joined) == 96
     assert len(apart) == 24
@@ -246,7 +246,7 @@ def test_of_a_few_samples_nothing_is_told():
 def test_a_batch_that_is_all_there_is_is_taken_once():
     net, whole = nn.Linear(8, 1), torch.randn(20, 8)
     found, *_ = trained(lambda: ([net], lambda _: (net(whole) - whole[:, :1]).square().mean()))
-    assert len(program_of_run(found).data.inputs) == 20
+    assert len(program_of_run(found).data[0]) == 20
 
 
 def test_dropout_in_the_loss_is_told_as_a_limit():

@@ -109,9 +109,19 @@ def _fewer(
     if count <= samples:
         return batch, targets
     rows = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:samples]
+    return chosen(batch, rows, batch_dim=batch_dim), rows_of(targets, rows, count=count)
+
+
+def rows_of(value: Any, rows: Tensor, *, count: int) -> Any:
+    """Some rows of every tensor that has one for each sample; others as they are.
+
+    Args:
+        value: A structure of tensors.
+        rows: Which.
+        count: Of samples.
+    """
     own = lambda t: chosen(t, rows.to(t.device)) if t.ndim and len(t) == count else t
-    targets = mapped(targets, own)
-    return chosen(batch, rows, batch_dim=batch_dim), targets
+    return mapped(value, own)
 
 
 def _of_set(data: Any, samples: int) -> Taken:
@@ -184,8 +194,8 @@ def _of_iterable(data: Iterable[Any], total: int | None, samples: int, batch_dim
         raise Refusal("`data` must give batches, got an iterable that gives none.")
     size = sample_count(parts[0][0], batch_dim=batch_dim)
     parts = [p for p in parts if _form(p, batch_dim) == _form(parts[0], batch_dim)]
-    batch = _together([b for b, _ in parts], batch_dim)
-    targets = _together([t for _, t in parts], 0)
+    batch = together([b for b, _ in parts], batch_dim)
+    targets = together([t for _, t in parts], 0)
     batch, targets = _fewer(batch, targets, sample_count(batch, batch_dim=batch_dim), samples,
                             batch_dim)  # fmt: skip
     return Taken(batch, _numbers(targets), total, size)
@@ -214,15 +224,20 @@ def _form(part: tuple[Any, Any], dim: int) -> list[list[int]]:
     ]
 
 
-def _together(parts: list[Any], dim: int) -> Any:
-    """Batches of one form, one behind the other."""
+def together(parts: list[Any], dim: int = 0) -> Any:
+    """Batches of one form, one behind the other.
+
+    Args:
+        parts: Structures of tensors.
+        dim: Where they have their samples.
+    """
     first = parts[0]
     if isinstance(first, Tensor):
         return torch.cat(parts, dim) if first.ndim else torch.stack(parts)
     if isinstance(first, Mapping):
-        return {k: _together([p[k] for p in parts], dim) for k in first}
+        return {k: together([p[k] for p in parts], dim) for k in first}
     if isinstance(first, tuple | list):
-        return tuple(_together([p[i] for p in parts], dim) for i in range(len(first)))
+        return tuple(together([p[i] for p in parts], dim) for i in range(len(first)))
     return first
 
 
