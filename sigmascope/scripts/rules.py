@@ -271,8 +271,8 @@ def cut_graph(run: ScriptRun) -> Iterator[Finding]:
                 "warning" if share >= CONSIDERABLE else "note",
                 _share(run.steps, run.steps),
                 f"{_named(cut.names)} ({cut.numbers:,} of {cut.of:,} numbers) receive no gradient "
-                f"in any step: what they lead to is taken out of the graph at {_where(cut.place)}, by "
-                f"`{cut.how}`.",
+                "in any step: what they lead to is taken out of the graph at "
+                f"{_where(cut.place)}, by `{cut.how}`.",
                 ("Keep the tensor itself on the way to the loss.",),
             )
         elif run.steps >= FEW and cut.fed >= THROUGH_TIME:
