@@ -463,6 +463,8 @@ class Recorder(TorchFunctionMode):
         if name == "setitem":
             heard.out = heard.args[0]
         found = [*tensors(heard.out)]
+        if name == "grad":  # which is read, as where gradients are emptied, and leads to no loss
+            return
         if not found or (not self._live and sum(t.numel() for t in found) > SMALL):
             return
         self._heard.append(heard)
@@ -833,14 +835,14 @@ def _is_of_rows(step: Step, output: Any, targets: Any) -> bool:
 def _named_loss(step: Step) -> Callable[..., Tensor] | None:
     """The function of torch that the loss is, of an output and targets as they are."""
     calls = step.loss_calls
-    if len(calls) != 1 or calls[0].name not in LOSSES or len(calls[0].args) < 2:
+    if len(calls) != 1 or calls[0].name not in LOSSES or len(calls[0].args) != 2:
         return None
-    out, targets = calls[0].args[:2]
+    out, targets = calls[0].args
     function = getattr(F, calls[0].name)
     usual = {k: p.default for k, p in inspect.signature(function).parameters.items()}
     named = {k: v for k, v in calls[0].named.items() if v is not usual.get(k) and v != usual.get(k)}
     known = isinstance(out, Slot) and isinstance(targets, Slot) and targets.index in step.batches[0]
-    if not known or any(True for _ in _slots(named)) or len(calls[0].args) > 2:
+    if not known or any(True for _ in _slots(named)):
         return None
     if out.index not in step.outputs or (step.single and out.index != step.single.out[0]):
         return None

@@ -158,10 +158,16 @@ def test_what_could_not_be_written_is_refused_before_the_script_runs(script):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["train.py", "--loss", "mse", "--samples", "9"], "`--samples` and `--loss`"),
-        (["train.py", "--budget", "9s"], "`--budget`"),
-        (["train.py:program", "--steps", "9"], "`--steps`"),
-        (["train.py:program", "--scratch", "x", "--write", "y.py"], "`--scratch` and `--write`"),
+        (
+            ["train.py", "--loss", "mse", "--samples", "9"],
+            "`--samples` and `--loss` belong to a program",
+        ),
+        (["train.py", "--budget", "9s"], "`--budget` belongs to a program"),
+        (["train.py:program", "--steps", "9"], "`--steps` belongs to a script"),
+        (
+            ["train.py:program", "--scratch", "x", "--write", "y.py"],
+            "`--scratch` and `--write` belong to a script",
+        ),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(sigmascope, words, named):

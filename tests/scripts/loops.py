@@ -220,6 +220,9 @@ HEALTHY = {
         ("loss = " + LOSS,
          POLICY + "-((dist.log_prob(a) - dist.log_prob(a).detach()).exp() * (a == y)).mean()"),
     ),
+    "entropy by a factor": (
+        ("loss = " + LOSS, POLICY + "dist.log_prob(a).mean() * torch.tensor(0.1)"),
+    ),
     "entropy and likelihood": (
         ("loss = " + LOSS, POLICY + "-dist.log_prob(y).mean() - 0.01 * dist.entropy().mean()"),
     ),

@@ -115,6 +115,26 @@ def test_models_and_tensors_of_the_script_are_not_held():
     assert [each() for each in alive] == [None, None]
 
 
+class Table(nn.Module):
+    """Rows of a table that are named by their numbers, normalised."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.norm = nn.Embedding(4, 3), nn.BatchNorm1d(3)
+
+    def forward(self, ids):
+        return self.norm(self.rows(ids).reshape(-1, 3).expand(2, 3))
+
+
+@pytest.mark.parametrize(("given", "alone"), [(torch.zeros(1), 0), (torch.zeros(1, 1), 3)])
+def test_a_call_with_one_sample_is_told_from_one_with_a_number(given, alone):
+    net = Table()
+    with Observer() as watching:
+        for _ in range(3):
+            net(given.long())
+    assert watching.run.modules[0].alone == alone
+
+
 ACTIONS = {
     "forward": "        loss = nn.functional.cross_entropy(model(x), y)\n",
     "zero": "        opt.zero_grad()\n",

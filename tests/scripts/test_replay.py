@@ -10,6 +10,7 @@ from torch.overrides import _get_current_function_mode
 
 from sigmascope.diagnosis import diagnose
 from sigmascope.gate import Refusal
+from sigmascope.scripts import replay
 from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.replay import program_of_step
 from sigmascope.scripts.running import program_of_run
@@ -235,6 +236,15 @@ def test_one_sample_at_a_time_is_no_batch():
     assert found.step is None
     with pytest.raises(Refusal, match="one sample at a time"):
         program_of_run(found)
+
+
+@pytest.mark.parametrize(("largest", "steps"), [(97, 4), (96, 0)])
+def test_as_much_is_held_as_is_allowed(monkeypatch, largest, steps):
+    # the output, its targets, their difference and its square, of 24 samples; and the loss
+    monkeypatch.setattr(replay, "LARGEST", largest)
+    found, *_ = trained(_squares)
+    assert (len(found.step.batches) if found.step else 0) == steps
+    assert steps or "too much was held" in found.unheard
 
 
 def test_of_a_few_samples_nothing_is_told():

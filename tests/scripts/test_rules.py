@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from collections import Counter
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.rules import KINDS, found_in
 from sigmascope.scripts.running import Job, Script, run_here
+from sigmascope.scripts.seen import Line, OptimizerSeen, ScriptRun
 from tests.scripts.loops import FAULTY, HEALTHY, code
 
 
@@ -61,6 +63,20 @@ def test_a_finding_leads_to_the_line_where_it_is():
     (found,) = found_in(run(text))
     at = int(found.site.rpartition(":")[2])
     assert "zero_grad" in text.splitlines()[at - 1]
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, []), (2, ["attached-target"])])
+def test_targets_that_follow_their_gradient_are_told_of_two_steps(count, told):
+    run = ScriptRun(attached=Counter({("sub", Line("a.py", 1)): count}))
+    assert [f.name for f in found_in(run)] == told
+
+
+@pytest.mark.parametrize(("steps", "told"), [(7, []), (8, ["long-warm-up"])])
+def test_a_warm_up_is_told_of_eight_steps(steps, told):
+    seen = OptimizerSeen(
+        "SGD", None, 1, steps=steps, rates=[0.1, 0.2], planned=1.0, warm_up=(9, 10)
+    )
+    assert [f.name for f in found_in(ScriptRun(optimizers=[seen], backwards=1))] == told
 
 
 def test_of_a_few_steps_nothing_is_said_that_is_a_habit():
