@@ -145,7 +145,8 @@ def diagnose_script(
         script: A file of Python, or how it is started.
         steps: Of its optimizer that each run has, 8 or more.
         seconds: For everything. The script as it is has half of it until it begins to train, and
-            then a quarter.
+            then a quarter; a sixth even where it makes these steps sooner, for what a script does
+            in a second phase, or at its end.
         seeds: From which a gain is told from chance, 2 to 5.
         output: File for what the script prints in its first run; where this process prints if not
             given. What it prints in other runs is not kept.
@@ -165,12 +166,15 @@ def diagnose_script(
         tell("the script as it is", 0, 3)
         budget = seconds / 4
         whole = {"network": budget, "output": output}
-        first = runner.run(Job(script, steps, budget, seconds / 2, **whole))
+        first = runner.run(Job(script, steps, budget, seconds / 6, seconds / 2, **whole))
         _require_trained(first, script)
         tell("what is changed", 1, 3)
         bench = _Bench(runner, script, first, steps, budget, started + seconds, seeds)
-        found = [*found_in(first.run), *first.findings]
-        attempts = bench.tried(_asked(first, found)) if first.run.steps >= FEW else {}
+        own = found_in(first.run)
+        early = {f.name for f in found_in(first.run.compared)}
+        late = {f.name for f in own} - early
+        found = [*own, *first.findings]
+        attempts = bench.tried(_asked(first, found), late) if first.run.steps >= FEW else {}
         tell("done", 3, 3)
     findings = tuple(_judged(found, attempts, first.run))
     unread = (f"network and task: {first.unread}",) if first.unread else ()
@@ -236,7 +240,7 @@ def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[str, Inte
     Where several optimizers have losses of their own, none of these tells how far they came, and
     nothing is tried that no finding asks for.
     """
-    run, seen = first.run, set[str]()
+    run, seen = first.run.compared, set[str]()
     asked = [(f.name, made()) for f in found for made in BY_NAME.get(f.name, ())]
     if len(run.optimizers) == 1:
         if run.optimizers[0].options.get("weight_decay", 0.0) * run.optimizers[0].rates[0] > 1e-3:
@@ -276,7 +280,11 @@ def ends(run: ScriptRun) -> tuple[float, float]:
 
 
 class _Bench:
-    """Runs a script with one thing done otherwise, as long as there is time."""
+    """Runs a script with one thing done otherwise, as long as there is time.
+
+    What is found in its first steps is tried in as many; what is found later alone (`late`) in
+    runs that are as long as the first.
+    """
 
     def __init__(
         self,
@@ -290,46 +298,48 @@ class _Bench:
     ) -> None:
         self._runner, self._script, self._until, self._seeds = runner, script, until, seeds
         self._steps, self._budget = min(steps, max(first.run.steps, 1)), budget
-        self._own = {0: first.run}
-        self._cost = first.run.seconds + 0.5
+        self._whole = first.run
+        self._own = {False: {0: first.run.compared}, True: {0: first.run}}  # by whether it is long
+        self._costs = {long: own[0].seconds + 0.5 for long, own in self._own.items()}
         self.attempts, self.untried = list[Attempt](), list[str]()
 
-    def tried(self, asked: Iterator[tuple[str, Intervention]]) -> dict[str, list[Attempt]]:
+    def tried(
+        self, asked: Iterator[tuple[str, Intervention]], late: set[str]
+    ) -> dict[str, list[Attempt]]:
         """Each intervention, by the name of the finding that it would prove."""
         found: dict[str, list[Attempt]] = {}
         for name, one in asked:
-            if self._late(1):
+            if self._late(1, long=name in late):
                 self.untried.append(one.says)
                 continue
-            attempt = self._attempt(one)
+            attempt = self._attempt(one, long=name in late)
             self.attempts.append(attempt)
             if name:
                 found.setdefault(name, []).append(attempt)
         return found
 
-    def _attempt(self, one: Intervention) -> Attempt:
-        runs = {0: self._run(one, 0)}
-        if self._gain(self._own[0], runs[0]) > PROMISING:
+    def _attempt(self, one: Intervention, *, long: bool) -> Attempt:
+        runs, own = {0: self._run(one, 0, long=long)}, self._own[long]
+        if self._gain(own[0], runs[0]) > PROMISING:
             for seed in range(1, self._seeds):
-                if self._late(1 + (seed not in self._own)):
+                if self._late(1 + (seed not in own), long=long):
                     break
-                if seed not in self._own:
-                    self._own[seed] = self._run(Intervention(), seed)
-                runs[seed] = self._run(one, seed)
-        gains = [self._gain(self._own[s], run) for s, run in runs.items()]
+                if seed not in own:
+                    own[seed] = self._run(Intervention(), seed, long=long)
+                runs[seed] = self._run(one, seed, long=long)
+        gains = [self._gain(own[s], run) for s, run in runs.items()]
         values = tuple(runs[0].loss.values) if runs[0].loss else ()
-        before = tuple(ends(self._own[s])[1] for s in runs)
+        before = tuple(ends(own[s])[1] for s in runs)
         after = tuple(ends(run)[1] for run in runs.values())
-        return Attempt(
-            one.name, one.says, before, after, ends(self._own[0])[0], _paired(gains), values
-        )
+        return Attempt(one.name, one.says, before, after, ends(own[0])[0], _paired(gains), values)
 
-    def _run(self, one: Intervention, seed: int) -> ScriptRun:
+    def _run(self, one: Intervention, seed: int, *, long: bool) -> ScriptRun:
         how = {"seed": seed, "intervention": one, "output": "/dev/null"}
-        job = Job(self._script, self._steps, self._budget, self._budget * 2, **how)
+        steps = self._whole.steps if long else self._steps
+        job = Job(self._script, steps, self._budget, start=self._budget * 2, **how)
         started = time.monotonic()
         found = self._runner.run(job).run
-        self._cost = time.monotonic() - started  # libraries are loaded but once
+        self._costs[long] = time.monotonic() - started  # libraries are loaded but once
         return found
 
     def _gain(self, own: ScriptRun, run: ScriptRun) -> float:
@@ -339,8 +349,8 @@ class _Bench:
             return -1.0
         return min((before - after) / max(abs(first), 1e-12), 1.0) if math.isfinite(before) else 1.0
 
-    def _late(self, runs: int) -> bool:
-        return time.monotonic() + runs * self._cost > self._until
+    def _late(self, runs: int, *, long: bool) -> bool:
+        return time.monotonic() + runs * self._costs[long] > self._until
 
 
 def _paired(gains: Sequence[float]) -> Estimate:

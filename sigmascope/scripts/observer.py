@@ -18,7 +18,8 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ KEPT = 16  # batches that are kept
 LARGEST = 1 << 22  # numbers of targets whose classes are counted
 SORTED = 64  # batches of which they are
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
+LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
 TOGETHER = ("triplet_margin_loss", "cosine_embedding_loss")  # first arguments that are to be alike
 NORMS = (nn.modules.batchnorm._BatchNorm,)
@@ -140,6 +142,8 @@ class Observer(Closing):
     Args:
         steps: Of optimizers, after which `Stopped` is raised; None for as many as there are.
         seconds: The same, in time from the first call of a model on.
+        least: Seconds from there, before which `steps` alone do not end it: they are kept as
+            `run.early`.
         intervention: One thing that is done otherwise.
         own: Whether a file is the user's; all that lie outside of the installation if not given.
         recorded: Whether steps are recorded, so that `run.step` can be computed again.
@@ -150,13 +154,14 @@ class Observer(Closing):
         *,
         steps: int | None = None,
         seconds: float | None = None,
+        least: float = 0.0,
         intervention: Intervention | None = None,
         own: Callable[[str], bool] | None = None,
         recorded: bool = False,
     ) -> None:
         self.run = ScriptRun()
         self.intervention = intervention or Intervention()
-        self._steps, self._seconds = steps, seconds
+        self._steps, self._seconds, self._least = steps, seconds, least
         self._own = own or _is_own
         self._optimizers = weakref.WeakKeyDictionary[Optimizer, _Followed]()
         self._live: tuple[_Followed, ...] = ()  # all of them
@@ -171,6 +176,10 @@ class Observer(Closing):
         self._is_scaled = False  # whether gradients are larger by a scaler
         self._heard = False  # whether the recorder heard, before a module was called
         self._roots = weakref.WeakKeyDictionary[nn.Module, Called]()
+        # parameters that no optimizer has, with their model and the gradient that was there, and
+        # the optimizer at whose step one looked
+        self._outside: list[tuple[Called, weakref.ref[nn.Parameter], _Mark | None]] = []
+        self._asked: OptimizerSeen | None = None
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
         self._known: dict[tuple[str, Line | None], OptimizerSeen] = {}
@@ -197,15 +206,19 @@ class Observer(Closing):
     def close(self) -> None:
         """Take every hook away, and read what was only kept."""
         self._undo.close()
-        for seen, value in self._pending:
-            with suppress(RuntimeError):
-                seen.values.append(float(value))
-        self._pending.clear()
+        self._read()
         if self.run.loss is not None:
             self.run.step = self._recorded.get(self.run.loss.place)
+
+    def _read(self) -> None:
+        """Bring into the run what was only kept, as at its end."""
+        kept, self._pending = self._pending, []
+        for seen, value in kept:
+            with suppress(RuntimeError):
+                seen.values.append(float(value))
         self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
         self.run.turned = self._recorder.turned
-        self.run.attached += self._recorder.attached
+        self.run.attached |= self._recorder.attached
         self.run.seconds = time.perf_counter() - self._start
 
     def _patched(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
@@ -528,8 +541,11 @@ class Observer(Closing):
         if each.stepping and any(g.is_old() for g in each.gradients):
             each.seen.old += 1
         self.intervention.after_step(optimizer)
-        if not each.seen.steps:  # behind the step, for in a closure models run within it
+        # behind the step, for in a closure models run within it
+        if each.seen.steps == LEFT_OUT[0] or each.seen.steps % LEFT_OUT[1] == 0:
             self._left_out(optimizer)
+        elif self._outside and self._asked is each.seen:
+            self._given()
         if each.kept:
             params = [p for g in each.gradients if (p := g.parameter()) is not None]
             pairs = [*zip(params, each.kept, strict=False)]
@@ -550,9 +566,14 @@ class Observer(Closing):
             self._recorder.end()  # here, for within a backward pass it is not on top
         run.step_seconds.append(now - self._last)
         self._last = now
+        trained = now - (self._began or self._start)
         if self._steps is not None and each.seen.steps >= self._steps:
-            self._end()
-        if self._seconds is not None and now - (self._began or self._start) > self._seconds:
+            if trained >= self._least:
+                self._end()
+            if run.early is None:
+                self._read()
+                run.early = replace(deepcopy(run), stopped=True)
+        if self._seconds is not None and trained > self._seconds:
             self._end()
 
     def _cuts(self) -> Iterator[CutSeen]:
@@ -572,18 +593,35 @@ class Observer(Closing):
         raise Stopped
 
     def _left_out(self, optimizer: Optimizer) -> None:
-        """At the first step: what of models that ran no optimizer has."""
-        each = ({id(p) for g in o.param_groups for p in g["params"]} for o in self._optimizers)
-        held = Counter(key for keys in each for key in keys)
+        """At the first step, and now and then: what of models that ran no optimizer has."""
+        held = Counter(id(p) for o in self._optimizers for g in o.param_groups for p in g["params"])
         self.run.shared = sum(n > 1 for n in held.values())
+        seen_of, called = self._optimizers[optimizer].seen, set[int]()
+        self._asked, self._outside = seen_of, []
         for module, seen in self._roots.items():
             own = [*module.named_parameters()]
+            called.update(id(p) for _, p in own)
             seen.frozen = sum(p.numel() for _, p in own if not p.requires_grad)
             outside = [(n, p) for n, p in own if p.requires_grad and id(p) not in held]
-            seen.outside = tuple(n for n, _ in outside)
-            seen.outside_numbers = sum(p.numel() for _, p in outside)
-            seen.outside_given = sum(p.grad is not None for _, p in outside)
+            names = tuple(n for n, _ in outside)
+            if names != seen.outside:  # of these it is not known yet whether they are given any
+                seen.outside, seen.outside_given = names, 0
+                seen.outside_numbers = sum(p.numel() for _, p in outside)
+            self._outside += [(seen, weakref.ref(p), _marked(p.grad)) for _, p in outside]
             self.intervention.left_out(optimizer, [p for _, p in outside])
+        own = [p for g in optimizer.param_groups for p in g["params"]]
+        seen_of.foreign = sum(id(p) not in called for p in own)
+        seen_of.fixed = sum(p.numel() for p in own if not p.requires_grad)
+
+    def _given(self) -> None:
+        """A step after that: which of them have been given gradients since."""
+        given = Counter[Called]()
+        for seen, ref, was in self._outside:
+            grad = None if (p := ref()) is None else p.grad
+            given[seen] += grad is not None and not _is_same(grad, was) and _any(grad)
+        for seen, count in given.items():
+            seen.outside_given = max(seen.outside_given, count)
+        self._outside = []
 
     # --------------------------------------------------------------------------
     # What else is called.

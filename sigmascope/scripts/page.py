@@ -80,7 +80,7 @@ def script_page(found: ScriptDiagnosis, path: str | os.PathLike[str]) -> Path:
 
 def _lines(found: ScriptDiagnosis) -> Iterator[dict[str, Any]]:
     """As it is first; what else the script goes back from is drawn when it is asked for."""
-    run, own = found.run, found.run.loss
+    run, own = found.run, found.run.compared.loss
     several = sum(bool(loss.values) for loss in run.losses.values()) > 1
     where = lambda place: f", backward pass at {place.says}" if several and place else ""
     if own is not None and own.values:
@@ -89,7 +89,10 @@ def _lines(found: ScriptDiagnosis) -> Iterator[dict[str, Any]]:
         if attempt.values:
             yield _line(attempt.says, attempt.values)
     for loss in run.losses.values():
-        if loss is not own and loss.values:
+        more = run.early is not None and loss is run.loss
+        if more:
+            yield {**_line("as it is, all of it", loss.values), "aside": True}
+        elif loss.values and (own is None or loss.place != own.place):
             yield {**_line(f"as it is{where(loss.place)}", loss.values), "aside": True}
 
 

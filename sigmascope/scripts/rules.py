@@ -11,6 +11,7 @@ from statistics import median
 from types import MappingProxyType
 
 from sigmascope import quantities as q
+from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH
 from sigmascope.records import Estimate, Finding, Kind, Reading, Rule, rule
 from sigmascope.scripts.interventions import (
     AllParameters,
@@ -22,6 +23,7 @@ from sigmascope.scripts.interventions import (
     NoClipping,
     Shuffled,
     TrainingMode,
+    Unfrozen,
     ZeroGradients,
 )
 from sigmascope.scripts.seen import Line, ScriptRun
@@ -33,7 +35,8 @@ CONSIDERABLE = 0.1  # of the numbers of a model
 THROUGH_TIME = 4  # calls with what was detached, in a step
 WON = 0.05  # of its first loss
 GROWN = 1.5  # times the nodes of the graph at first
-DWINDLED = 0.01  # of the first rate
+DWINDLED = 0.01  # of the highest rate
+QUARTER = 0.25  # of the steps
 
 
 def _where(place: Line | None) -> str:
@@ -248,6 +251,19 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
     for m in outside:
         if not m.outside_given and run.backwards:
             continue  # they take none, as of a model that is called and not trained
+        holder = next((o for o in run.optimizers if o.foreign >= len(m.outside)), None)
+        if holder is not None:
+            yield OTHER_PARAMETERS.finding(
+                _where(holder.made or holder.place),
+                "warning",
+                _share(holder.steps, holder.steps),
+                f"{holder.kind} ({_where(holder.made)}) holds {holder.foreign} tensors that no "
+                f"model that is called has, and not {_named(m.outside)} of {m.kind}, which receive "
+                f"gradients and never change ({m.outside_numbers:,} of {m.parameters:,} numbers): "
+                "this part of the model was put in the place of another one behind it.",
+                ("Make the optimizer when the model has all its parts.",),
+            )
+            continue
         yield LEFT_OUT_PARAMETERS.finding(
             _where(main.made or main.place),
             "warning",
@@ -256,6 +272,30 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
             f"{m.parameters:,} numbers receive gradients and never change.",
             ("Give the optimizer all parameters; keep layers in `nn.ModuleList`, not in a list.",),
         )
+
+
+FROZEN_PARAMETERS = Kind(
+    "frozen-parameters",
+    "an optimizer that is made for a later phase holds parameters that take no gradient: a note "
+    "unless it holds more than the one before it",
+    SOURCE,
+)
+
+
+@rule("script", FROZEN_PARAMETERS)
+def frozen_parameters(run: ScriptRun) -> Iterator[Finding]:
+    """What was to be trained, too, and is frozen still."""
+    whole = sum(m.parameters for m in run.modules)
+    for before, o in pairwise(run.optimizers):
+        if o.steps >= FEW and o.fixed >= CONSIDERABLE * whole > 0:
+            yield FROZEN_PARAMETERS.finding(
+                _where(o.made or o.place),
+                "warning" if o.held > before.held else "note",
+                _share(o.steps, o.steps),
+                f"{o.kind} ({_where(o.made)}) is the second one, and holds {o.fixed:,} of "
+                f"{whole:,} numbers that take no gradient: its steps leave them as they are.",
+                ("Set `requires_grad_(True)` on what is to be trained, before its first step.",),
+            )
 
 
 @rule("script", CUT_GRAPH, CUT_THROUGH_TIME)
@@ -369,7 +409,7 @@ def growing_graph(run: ScriptRun) -> Iterator[Finding]:
 
 DWINDLING_RATE = Kind(
     "dwindling-rate",
-    "a scheduler that steps with every step has brought the rate to a hundredth within the run",
+    "a scheduler that steps with every step has brought the rate to a hundredth, early in the run",
     SOURCE,
 )
 
@@ -381,17 +421,22 @@ def dwindling_rate(run: ScriptRun) -> Iterator[Finding]:
         stepped = [
             (kind, place) for (kind, place), n in run.scheduled.items() if n >= MANY * o.steps
         ]
-        if o.steps < FEW or not stepped or not o.rates[0] > 0:
+        if o.steps < FEW or not stepped or not max(o.rates) > 0:
             continue
-        low = next((i for i, r in enumerate(o.rates) if r <= DWINDLED * o.rates[0]), None)
-        if low is not None:
+        peak = max(o.rates)
+        low = next(
+            i for i in range(len(o.rates), -1, -1) if not i or o.rates[i - 1] > DWINDLED * peak
+        )
+        # a schedule that ends with the run is low for some of it, as a cosine for 6 %
+        if len(o.rates) - low >= (QUARTER if run.stopped else MANY) * len(o.rates):
             kind, place = stepped[0]
             yield DWINDLING_RATE.finding(
                 _where(place),
                 "warning",
                 _share(len(o.rates) - low, len(o.rates)),
                 f"{kind} steps at each step of training ({_where(place)}): the rate has fallen "
-                f"from {o.rates[0]:.2g} to {o.rates[-1]:.2g} by step {len(o.rates)}.",
+                f"from {peak:.2g} to {o.rates[-1]:.2g} by step {len(o.rates)}, and below a "
+                f"hundredth since step {low}.",
                 ("Step it once an epoch, or give it the number of steps that there are.",),
             )
 
@@ -570,7 +615,7 @@ NOTHING_LOADED = Kind(
 def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
     """Names in a file that no parameter has."""
     for loaded in run.loaded:
-        if not loaded.wanted or loaded.at:
+        if not loaded.wanted:
             continue
         if not loaded.met:
             says = (
@@ -584,7 +629,7 @@ def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
                 f"took {loaded.met} of {loaded.keys} tensors in the file, and {loaded.wanted} are "
                 "those of the model: the others have names that it does not know."
             )
-        elif loaded.same and loaded.met == loaded.wanted:
+        elif loaded.same and loaded.met == loaded.wanted and not loaded.at:
             says = "changed nothing: what it was given are the weights that the model had before."
         else:
             continue
@@ -745,6 +790,7 @@ SCALED_GRADIENTS = Kind(
     "gradients that a scaler has made larger are clipped, or stepped by, as they are",
     "What a scaler of torch does, watched",
     proven=True,
+    brings=(RATE_TOO_HIGH, STRONG_CLIPPING),
 )
 
 
@@ -866,6 +912,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     emptied_gradients,
     emptied_between,
     left_out,
+    frozen_parameters,
     cut_graph,
     nothing_arrives,
     misread_losses,
@@ -899,6 +946,7 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         LEFT_OUT_PARAMETERS: AllParameters,
         OTHER_PARAMETERS: AllParameters,
         EVALUATION_MODE: TrainingMode,
+        FROZEN_PARAMETERS: Unfrozen,
         CUT_THROUGH_TIME: KeptGraph,
         LONG_WARM_UP: FullRate,
         DWINDLING_RATE: HoldRate,

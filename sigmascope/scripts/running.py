@@ -79,6 +79,7 @@ class Job:
         script: Which.
         steps: After which it is stopped.
         seconds: The same, in time from the first call of a model on.
+        least: Seconds from there that it is given, if it makes these steps before.
         start: Seconds that it may take until then.
         seed: Added to every seed that the script sets itself.
         intervention: What is done otherwise.
@@ -91,6 +92,7 @@ class Job:
     script: Script
     steps: int
     seconds: float
+    least: float = 0.0
     start: float = 60.0
     seed: int = 0
     intervention: Intervention = field(default_factory=Intervention)
@@ -277,7 +279,7 @@ def run_here(job: Job) -> ScriptRun:
     Args:
         job: Which, and for how long.
     """
-    limits = {"steps": job.steps, "seconds": job.seconds}
+    limits = {"steps": job.steps, "seconds": job.seconds, "least": job.least}
     watch = Observer(**limits, intervention=job.intervention, recorded=job.network > 0)
     try:
         with seeded(job.seed), watch:

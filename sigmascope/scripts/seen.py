@@ -54,6 +54,8 @@ class OptimizerSeen:
         empty: Steps for which no backward pass gave anything.
         overwritten: Steps before which something else had written to a parameter that is followed.
         moved: Largest change of a parameter that is followed over its size, now and then.
+        foreign: Parameters that it holds and no model that was called has.
+        fixed: Numbers that it holds and that take no gradient.
     """
 
     kind: str
@@ -74,9 +76,11 @@ class OptimizerSeen:
     empty: int = 0
     overwritten: int = 0
     moved: list[float] = field(default_factory=list)
+    foreign: int = 0
+    fixed: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Called:
     """A module that the script calls itself, with gradients.
 
@@ -92,9 +96,9 @@ class Called:
         first_evaluation: Steps made before the first of these.
         evaluated: Where it was last put into evaluation mode.
         frozen: Numbers that take no gradient.
-        outside: Parameters that no optimizer has, at the first step.
+        outside: Parameters that take gradients and that no optimizer has, when one looked last.
         outside_numbers: How many numbers these are.
-        outside_given: How many of them have a gradient all the same.
+        outside_given: How many of them were given a gradient by the next step.
         shapes: Of what goes in and of what comes out.
     """
 
@@ -225,6 +229,7 @@ class ScriptRun:
             rank: name, both shapes, place; how often in the steps that were recorded.
         step: The one of the main optimizer, if it was recorded.
         unheard: Why not, if it was to be.
+        early: The same when as many steps were made as other runs are given, where it went on.
     """
 
     steps: int = 0
@@ -253,6 +258,12 @@ class ScriptRun:
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)
     unheard: str = ""
+    early: "ScriptRun | None" = None
+
+    @property
+    def compared(self) -> "ScriptRun":
+        """As many steps of it as other runs are given."""
+        return self.early or self
 
     @property
     def raised(self) -> Line | None:

@@ -51,6 +51,12 @@ LOSES = f"""\
         nn.functional.cross_entropy(model({FAKE}), 0 * y).backward()
         other.step()
 """
+FROZEN = """\
+model[0].requires_grad_(False)
+opt = torch.optim.SGD(model[2:].parameters(), lr=0.5)
+"""
+LATER = "    if epoch == 2: "
+HEAD = f"{LATER}model[2] = nn.Linear(16, 2)\n"
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "gradients-not-zeroed": ((ZERO, ""),),
     "zeroed-before-step": ((ZERO, ""), (BACK, BACK + ZERO)),
@@ -94,6 +100,9 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (SETUP, "model.load_state_dict({'a.b': torch.zeros(1)}, strict=False)"),
     ),
     "softmax-twice": (("model(x), y)", "model(x).softmax(1), y)"),),
+    "frozen-parameters": (
+        (SETUP, FROZEN), (LOADER, f"{LATER}opt = torch.optim.SGD(model.parameters(), lr=0.1)\n{LOADER}"),
+    ),
     "cut-graph": (("model(x)", "model[2](model[:2](x).detach())"),),
     "cut-through-time": ((LOSS, THROUGH_TIME),),
     "maximised-loss": (("loss.backward()", "(-loss / 4).backward()"),),
@@ -191,6 +200,26 @@ HEALTHY = {
     "teacher in evaluation mode": (
         (SETUP, "teacher = nn.Sequential(nn.Linear(8, 2), nn.Dropout(0.5)).eval()"),
         ("(model(x), y)", "(model(x) + 0 * teacher(x).detach(), y)"),
+    ),
+    "frozen at first": (
+        (SETUP, FROZEN),
+        (LOADER, f"{LATER}model.requires_grad_(True); "
+         f"opt = torch.optim.SGD(model.parameters(), lr=0.1)\n{LOADER}"),
+    ),
+    "a new head, and an optimizer for it": (
+        (LOADER, f"{HEAD}{LATER}opt = torch.optim.SGD(model.parameters(), lr=0.1)\n{LOADER}"),
+    ),
+    "gradients of an earlier phase": (
+        (LOADER, f"{LATER}opt = torch.optim.SGD(model[2].parameters(), lr=0.1)\n{LOADER}"),
+        ("model(x), y", "model[2](model[:2](x).detach() if epoch > 1 else model[:2](x)), y"),
+        ("opt.zero_grad()", "opt.zero_grad(set_to_none=False)"),
+    ),
+    "rate that falls to nothing at the end": (
+        (SETUP, "sched = torch.optim.lr_scheduler.CosineAnnealingLR(opt, 64)"),
+        (STEP, f"{STEP}        sched.step()\n"),
+    ),
+    "weights put back": (
+        (LOADER, f"{LATER}model.load_state_dict(model.state_dict())\n{LOADER}"),
     ),
     "everything loaded": (
         (SETUP, "model.load_state_dict({k: v + 0.01 for k, v in model.state_dict().items()})"),

@@ -11,7 +11,7 @@ from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.rules import KINDS, found_in
 from sigmascope.scripts.running import Job, Script, run_here
 from sigmascope.scripts.seen import Line, OptimizerSeen, ScriptRun
-from tests.scripts.loops import FAULTY, HEALTHY, code
+from tests.scripts.loops import FAULTY, FROZEN, HEAD, HEALTHY, LATER, code
 
 
 def run(text, **how):
@@ -37,6 +37,29 @@ def test_a_loop_without_one_is_left_in_peace(name):
 def test_every_kind_that_is_declared_has_a_loop_that_has_it():
     by_change = {"unsuited-weights"}  # which a change alone can tell
     assert {kind.name for kind in KINDS} == {*FAULTY, *REFUSED, *by_change}
+
+
+LATE = {  # what a second phase does, by the finding that tells it
+    "other-parameters": (("    for x, y in loader:\n", f"{HEAD}    for x, y in loader:\n"),),
+    "left-out-parameters": (
+        ("# setup", FROZEN),
+        ("    for x, y in loader:\n", f"{LATER}model.requires_grad_(True)\n    for x, y in loader:\n"),
+    ),
+    "nothing-loaded": (
+        ("    for x, y in loader:\n",
+         f"{LATER}model.load_state_dict({{'a.b': torch.zeros(1)}}, strict=False)\n"
+         "    for x, y in loader:\n"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_mistake_of_a_second_phase_is_told_where_a_run_goes_on_that_long(name):
+    seen = run(code(*LATE[name]), least=60.0)
+    assert name in [f.name for f in found_in(seen)]
+    assert seen.steps == 64
+    if name != "nothing-loaded":  # which happened before the fortieth step
+        assert seen.early is not None
 
 
 REFUSED = {  # what autograd refuses is told in its place
