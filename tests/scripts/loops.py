@@ -55,6 +55,7 @@ FROZEN = """\
 model[0].requires_grad_(False)
 opt = torch.optim.SGD(model[2:].parameters(), lr=0.5)
 """
+WHOLE = "torch.optim.SGD(model.parameters(), lr=0.1)"
 LATER = "    if epoch == 2: "
 HEAD = f"{LATER}model[2] = nn.Linear(16, 2)\n"
 FAULTY = {  # what is written otherwise, by the finding that tells it
@@ -101,7 +102,7 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     ),
     "softmax-twice": (("model(x), y)", "model(x).softmax(1), y)"),),
     "frozen-parameters": (
-        (SETUP, FROZEN), (LOADER, f"{LATER}opt = torch.optim.SGD(model.parameters(), lr=0.1)\n{LOADER}"),
+        (SETUP, FROZEN), (LOADER, f"{LATER}opt = {WHOLE}\n{LOADER}"),
     ),
     "cut-graph": (("model(x)", "model[2](model[:2](x).detach())"),),
     "cut-through-time": ((LOSS, THROUGH_TIME),),
@@ -204,10 +205,10 @@ HEALTHY = {
     "frozen at first": (
         (SETUP, FROZEN),
         (LOADER, f"{LATER}model.requires_grad_(True); "
-         f"opt = torch.optim.SGD(model.parameters(), lr=0.1)\n{LOADER}"),
+         f"opt = {WHOLE}\n{LOADER}"),
     ),
     "a new head, and an optimizer for it": (
-        (LOADER, f"{HEAD}{LATER}opt = torch.optim.SGD(model.parameters(), lr=0.1)\n{LOADER}"),
+        (LOADER, f"{HEAD}{LATER}opt = {WHOLE}\n{LOADER}"),
     ),
     "gradients of an earlier phase": (
         (LOADER, f"{LATER}opt = torch.optim.SGD(model[2].parameters(), lr=0.1)\n{LOADER}"),

@@ -39,16 +39,14 @@ def test_every_kind_that_is_declared_has_a_loop_that_has_it():
     assert {kind.name for kind in KINDS} == {*FAULTY, *REFUSED, *by_change}
 
 
+LOADER = "    for x, y in loader:\n"
 LATE = {  # what a second phase does, by the finding that tells it
-    "other-parameters": (("    for x, y in loader:\n", f"{HEAD}    for x, y in loader:\n"),),
+    "other-parameters": ((LOADER, HEAD + LOADER),),
     "left-out-parameters": (
-        ("# setup", FROZEN),
-        ("    for x, y in loader:\n", f"{LATER}model.requires_grad_(True)\n    for x, y in loader:\n"),
+        ("# setup", FROZEN), (LOADER, f"{LATER}model.requires_grad_(True)\n{LOADER}"),
     ),
     "nothing-loaded": (
-        ("    for x, y in loader:\n",
-         f"{LATER}model.load_state_dict({{'a.b': torch.zeros(1)}}, strict=False)\n"
-         "    for x, y in loader:\n"),
+        (LOADER, f"{LATER}model.load_state_dict({{'a': torch.zeros(1)}}, strict=False)\n{LOADER}"),
     ),
 }  # fmt: skip
 
