@@ -16,8 +16,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sigmascope import quantities as q
+from sigmascope.diagnosis.rules.catalogue import NO_PROGRESS
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
-from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, STRONG_WEIGHT_DECAY
+from sigmascope.diagnosis.rules.training import (
+    RATE_TOO_HIGH,
+    RATE_TOO_LOW,
+    STRONG_WEIGHT_DECAY,
+    STUCK_TRAINING,
+)
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
@@ -42,6 +48,7 @@ T = MappingProxyType({2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132})  # one-sided 95 %
 RISK = 0.05
 CLEAR = 0.1  # of the first loss, from which a gain is more than a note
 HALF = 0.5  # of what a cured run comes to
+OF_ANY = frozenset((NO_PROGRESS.name, STUCK_TRAINING.name))  # what any cause may bring
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 # what is tried where a script does not come far and nothing says why
 GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
@@ -387,8 +394,8 @@ def _judged(
     follows = {k.name for f in told if f.name in own for k in own[f.name].brings}
     proved = {a.name for made in attempts.values() for a in made if a.helps}
     rank = lambda f: (
-        ORDER.index(f.severity),
-        f.name in follows,
+        max(ORDER.index(f.severity), f.name in OF_ANY),  # behind any that says more
+        f.name in follows or f.name in OF_ANY,
         f.name not in own and not proved,
     )
     yield from sorted(told, key=rank)
@@ -397,7 +404,8 @@ def _judged(
 def _cause(finding: Finding, names: set[str], own: Mapping[str, Kind]) -> Finding:
     """An error where arithmetic shows it, and what it brings is found, too."""
     kind = own.get(finding.name)
-    follows = kind is not None and kind.proven and any(k.name in names for k in kind.brings)
+    brings = {k.name for k in kind.brings} | OF_ANY if kind is not None and kind.proven else set()
+    follows = not brings.isdisjoint(names)
     return replace(finding, severity="error") if follows else finding
 
 

@@ -238,8 +238,11 @@ class Observer(Closing):
             kind = getattr(torch.distributions, name)
             if "log_prob" in vars(kind):
                 yield kind, "log_prob", self._probable
+            if "sample" in vars(kind):
+                yield kind, "sample", self._sampled
         if self.intervention.keeps_graph():
             yield Tensor, "detach", self._detached
+            yield torch, "normal", self._normal
         for owner in (nn.utils, nn.utils.clip_grad):
             for name in ("clip_grad_norm_", "clip_grad_value_"):
                 yield owner, name, self._clipped
@@ -459,6 +462,28 @@ class Observer(Closing):
         direct = self._own(sys._getframe(2).f_code.co_filename)
         return args[0] if whole and direct else own(*args, **named)
 
+    def _sampled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        spread = args[0]
+        if not getattr(spread, "has_rsample", False) or not torch.is_grad_enabled():
+            return own(*args, **named)
+        if self.intervention.keeps_graph():
+            return spread.rsample(*args[1:], **named)
+        looking, self._recorder.looking = self._recorder.looking, False
+        found = own(*args, **named)
+        self._recorder.looking = looking
+        with suppress(Exception):  # nothing that is watched may stop training
+            self._recorder.sampled(spread, found)
+        return found
+
+    def _normal(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        drawn = own(*args, **named)
+        whole = len(args) > 1 and isinstance(args[0], Tensor) and torch.is_grad_enabled()
+        if not whole or not args[0].requires_grad:
+            return drawn
+        mean, std = args[:2]
+        fixed = std.detach() if isinstance(std, Tensor) else std
+        return mean + (drawn - mean.detach()) / fixed * std
+
     def _compiled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         self._recorder.end()
         return own(*args, **named)
@@ -584,9 +609,11 @@ class Observer(Closing):
         for place, cut in self._recorder.cuts.items():
             lost = [self._names[key] for key in self._names if key in never & cut.behind]
             numbers = sum(count for _, count in lost)
-            fed = cut.fed / looked if cut.largest > 1 else 0.0
-            if lost or fed:
-                yield CutSeen(place, cut.how, tuple(n for n, _ in lost), numbers, of, fed)
+            fed, across = (n / looked if cut.largest > 1 else 0.0 for n in (cut.fed, cut.across))
+            if lost or fed or across:
+                names = tuple(n for n, _ in lost)
+                scored = cut.how in ("sample", "no_grad") and self._recorder.scored
+                yield CutSeen(place, cut.how, names, numbers, of, fed, across, scored)
 
     def _end(self) -> None:
         self.run.stopped = True

@@ -50,7 +50,8 @@ DRAWN = frozenset({
     "cauchy", "log_normal", "rrelu", "gumbel_softmax", "dropout", "dropout1d", "dropout2d",
     "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
 })  # fmt: skip
-CUTS = frozenset(("detach", "data", "item", "numpy", "tolist"))  # what leads out of the graph
+# what leads out of the graph; `normal` draws of what it is given, and gives nothing back to it
+CUTS = frozenset(("detach", "data", "item", "numpy", "tolist", "normal"))
 WALKS = 3  # graphs that are followed from one place
 NODES = 20_000  # of a graph, at which one stops
 SHAPED = ("view", "reshape")
@@ -314,6 +315,7 @@ class GraphCut:
         largest: Numbers of the largest of them.
         behind: Parameters that lead to them, by identity.
         fed: How often a module that led to one of them was called with it.
+        across: How often another module was, or with what is made of one of them.
         out: The last ones.
     """
 
@@ -322,6 +324,7 @@ class GraphCut:
     largest: int = 0
     behind: set[int] = field(default_factory=set)
     fed: int = 0
+    across: int = 0
     out: list[weakref.ref[Tensor]] = field(default_factory=list)
 
 
@@ -341,6 +344,7 @@ class Recorder(TorchFunctionMode):
         turned: How often weighted log probabilities were such that the loss rises with them, by
             place; and how often there were any.
         looking: Whether one does.
+        scored: Whether the probability of anything was asked for, of a distribution that learns.
         within: Whether a module with parameters is running, of which nothing else is heard.
     """
 
@@ -351,7 +355,7 @@ class Recorder(TorchFunctionMode):
         self.cuts, self.turned = dict[Any, GraphCut](), dict[Any, tuple[int, int]]()
         self._sums = set[Any]()  # nodes of the graph that add data to what a model gives
         self._scores = dict[int, Tensor]()  # made of logarithms of probabilities, by identity
-        self.looking, self.within = True, False
+        self.looking, self.within, self.scored = True, False, False
         self._place = place
         self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
         self._live = self._ended = False
@@ -365,7 +369,12 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         func = getattr(func, "observed", func)  # a loss that is observed is called once
         found = func(*args, **(kwargs or {}))
-        if self._ended or not torch.is_grad_enabled():
+        if self._ended:
+            return found
+        if not torch.is_grad_enabled():
+            if self.looking:
+                with suppress(Exception):
+                    self._look_without(args, found)
             return found
         with suppress(Exception):  # nothing that is heard may stop training
             if self.looking:
@@ -375,14 +384,23 @@ class Recorder(TorchFunctionMode):
         return found
 
     def _look(self, name: str, args: Any, found: Any) -> None:
-        if name in CUTS:
+        if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:
             self._cut(name, args[0], found)
-        elif self.cuts and isinstance(found, Tensor) and not found.requires_grad:
+        elif self.cuts and isinstance(found, Tensor):
             self._derive(args, found)
 
-    def _cut(self, how: str, t: Any, found: Any) -> None:
+    def _look_without(self, args: Any, found: Any) -> None:
+        """Something of the graph is computed with while gradients are turned off."""
+        if isinstance(found, Tensor) and found.is_floating_point():
+            of = next((t for t in tensors(args) if t.grad_fn is not None), None)
+            if of is not None:
+                self._cut("no_grad", of, found)
+            elif self.cuts:
+                self._derive(args, found)
+
+    def _cut(self, how: str, t: Tensor, found: Any) -> None:
         """Something is taken out of the graph."""
-        place = self._place() if isinstance(t, Tensor) and t.grad_fn is not None else None
+        place = self._place()
         if place is None:
             return
         cut = self.cuts.setdefault(place, GraphCut(how))
@@ -394,8 +412,11 @@ class Recorder(TorchFunctionMode):
             cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
 
     def _derive(self, args: Any, found: Tensor) -> None:
-        """What is computed of something that was taken out of the graph is out of it, too."""
-        given = {id(t) for t in tensors(args)}
+        """What is computed of something that was taken out of the graph, but by no weight."""
+        parts = [*tensors(args)]
+        if any(t.requires_grad and t.is_leaf for t in parts):
+            return
+        given = {id(t) for t in parts}
         for cut in self.cuts.values():
             if any((t := ref()) is not None and id(t) in given for ref in cut.out):
                 cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
@@ -405,14 +426,29 @@ class Recorder(TorchFunctionMode):
         if not (self.looking and self.cuts):
             return
         given = {id(t) for t in tensors(args)}
-        if any(t.requires_grad for t in tensors(args)):
-            return  # something else, as a state beside an output, carries gradients on
+        # something else, as a state beside an output, may carry gradients on
+        carried = any(t.requires_grad for t in tensors(args))
         for cut in self.cuts.values():
             rest = [ref for ref in cut.out if (t := ref()) is not None and id(t) not in given]
-            back = len(rest) < sum(ref() is not None for ref in cut.out)
-            if back and any(id(p) in cut.behind for p in module.parameters()):
+            if len(rest) == sum(ref() is not None for ref in cut.out):
+                continue
+            if not any(id(p) in cut.behind for p in module.parameters()):
+                cut.across += 1
+            elif not carried:
                 cut.fed += 1
                 cut.out = rest
+
+    def sampled(self, spread: Any, found: Tensor) -> None:
+        """Something was drawn of a distribution, whose parameters take no gradient from it.
+
+        Args:
+            spread: The distribution.
+            found: What was drawn.
+        """
+        parts = (getattr(spread, name, None) for name in spread.arg_constraints)
+        of = next((t for t in parts if isinstance(t, Tensor) and t.grad_fn is not None), None)
+        if self.looking and not self._ended and of is not None:
+            self._cut("sample", of, found)
 
     def pause(self) -> bool:
         """Hear nothing until `resume`; whether it did hear."""
@@ -484,6 +520,7 @@ class Recorder(TorchFunctionMode):
 
     def score(self, log_prob: Tensor) -> None:
         """What is computed next may be made of the logarithm of a probability, as policies are."""
+        self.scored = self.scored or log_prob.requires_grad
         if not self._ended and log_prob.requires_grad:
             self._scores[id(log_prob)] = log_prob
 
@@ -575,6 +612,7 @@ class _Slicing:
             if k in self.needed:
                 for t in self.heard[k].given:
                     self._slot(t, k)
+        self._derive()
         order = sorted(self.needed)
         roots = [m for k in order if (m := self.heard[k].module) is not None]
         modules = [*{id(m): m for m in roots}.values()]
@@ -646,6 +684,15 @@ class _Slicing:
             self.needed.add(k)
             self.values[slot] = t.detach()
         return slot
+
+    def _derive(self) -> None:
+        """What is computed of nothing but other tensors of the batch is none of it itself."""
+        of = {slot: key for key, slot in self.slots.items() if slot in self.batch}
+        for slot, (_, k) in sorted(of.items(), key=lambda pair: -pair[1][1]):
+            given = self.heard[k].given if k >= 0 else []
+            if given and all(of.get(self.slots.get((id(t), self._last(t, k)), -1)) for t in given):
+                self.values[slot] = self.batch.pop(slot)
+                self.needed.add(k)
 
     def _inner(self, order: Sequence[int]) -> set[int]:
         """Calls of functions that a call of a module needs."""

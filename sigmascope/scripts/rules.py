@@ -11,7 +11,8 @@ from statistics import median
 from types import MappingProxyType
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH
+from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
+from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, TRAINING
 from sigmascope.records import Estimate, Finding, Kind, Reading, Rule, rule
 from sigmascope.scripts.interventions import (
     AllParameters,
@@ -33,6 +34,7 @@ MANY = 0.5  # of the steps, from which something is not by chance
 FEW = 8  # steps, below which nothing is said of a habit
 CONSIDERABLE = 0.1  # of the numbers of a model
 THROUGH_TIME = 4  # calls with what was detached, in a step
+DRAWN = ("sample", "normal")  # what takes a draw out of the graph
 WON = 0.05  # of its first loss
 GROWN = 1.5  # times the nodes of the graph at first
 DWINDLED = 0.01  # of the highest rate
@@ -150,7 +152,7 @@ CUT_GRAPH = Kind(
     "parameters receive no gradient, for what they lead to is taken out of the graph",
     SOURCE,
     proven=True,
-    brings=(NO_GRADIENTS_ARRIVE,),
+    brings=(NO_GRADIENTS_ARRIVE, *TRAINING, OUTWEIGHED_ERROR),
 )
 CUT_THROUGH_TIME = Kind(
     "cut-through-time",
@@ -323,6 +325,21 @@ def cut_graph(run: ScriptRun) -> Iterator[Finding]:
                 f"What is carried on is detached at {_where(cut.place)}, about {cut.fed:.0f} times "
                 "in a step: no gradient reaches what came before, and nothing is learned of it.",
                 ("Detach once for each backward pass, not with each element of a sequence.",),
+            )
+        elif run.steps >= FEW and cut.across >= 1 and not cut.scored:
+            drawn = cut.how in DRAWN
+            yield CUT_GRAPH.finding(
+                _where(cut.place),
+                "warning" if drawn else "note",
+                _share(run.steps, run.steps),
+                f"A module is called with what is taken out of the graph at {_where(cut.place)}, "
+                f"by `{cut.how}`: what leads there learns nothing from what follows.",
+                (
+                    "Draw by `rsample()`, or as mean plus spread times noise, which gradients go "
+                    "through."
+                    if drawn
+                    else "Keep the tensor itself, if what leads there is to learn by it.",
+                ),
             )
 
 
@@ -947,6 +964,7 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         OTHER_PARAMETERS: AllParameters,
         EVALUATION_MODE: TrainingMode,
         FROZEN_PARAMETERS: Unfrozen,
+        CUT_GRAPH: KeptGraph,
         CUT_THROUGH_TIME: KeptGraph,
         LONG_WARM_UP: FullRate,
         DWINDLING_RATE: HoldRate,

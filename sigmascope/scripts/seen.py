@@ -180,7 +180,9 @@ class CutSeen:
         names: Parameters that lead there, are in an optimizer and never receive a gradient.
         numbers: How many numbers these are.
         of: Of how many of their models.
-        fed: How often a module is called with what was taken out, in a step.
+        fed: How often a module that led to it is called with what was taken out, in a step.
+        across: How often another module is, or with what is made of it.
+        scored: Whether it is a draw whose probability is asked for, as a policy's.
     """
 
     place: Line | None
@@ -189,6 +191,8 @@ class CutSeen:
     numbers: int = 0
     of: int = 0
     fed: float = 0.0
+    across: float = 0.0
+    scored: bool = False
 
 
 @dataclass(slots=True)

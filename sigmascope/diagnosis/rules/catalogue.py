@@ -32,6 +32,7 @@ RULES: tuple[Rule[Profile], ...] = (
     outputs.constant_output,
     outputs.indifferent_loss,
     outputs.unpaired_loss,
+    outputs.unbounded_loss,
     outputs.reversed_loss,
     outputs.omitted_class,
     outputs.single_target,

@@ -22,7 +22,7 @@ from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import samples_of
 from sigmascope.diagnosis.trainability.model import likely_to_fit
 from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
-from sigmascope.survey.views.task import EVENLY, UNPAIRED
+from sigmascope.survey.views.task import ENDLESS, EVENLY, UNPAIRED
 
 SEARCHED = "quasi-newton"  # through operations number by number or row by row
 WHOLE = 2e-3  # of a number of classes, by which one that is found may miss
@@ -562,7 +562,8 @@ def reversed_loss(profile: Profile) -> Iterator[Finding]:
     names = (q.LOSS_OF_RIGHT_ANSWERS, q.LOSS_OF_WRONG_ANSWERS)
     if task.has(names[0]) and not task.meaningless:
         right, wrong = (task.value(name) for name in names)
-        distance = task.kind == "yes or no" and not task.within_unit  # small where it is yes
+        alone = bool(task.form(names[0]))
+        distance = task.kind == "yes or no" and not task.within_unit and alone  # small if yes
         yield REVERSED_LOSS.finding(
             "(loss)",
             "note" if distance else "error",
@@ -570,6 +571,34 @@ def reversed_loss(profile: Profile) -> Iterator[Finding]:
             f"The loss of outputs that are what the targets say is {right:.3g}, and that of "
             f"outputs that contradict them {wrong:.3g}: training makes the answers wrong.",
             ("Turn its sign: return `1 - score` or `-score` of what is to be large.",),
+        )
+
+
+UNBOUNDED = Kind(
+    "unbounded-loss",
+    "the loss falls without end as outputs grow, and faster than they do, along its gradient or "
+    "at random: a term of it has the wrong sign, or lacks what holds it",
+    "Arithmetic: the loss of outputs that are moved ever farther",
+    even_if_it_learns=True,
+    brings=(*TRAINING, *COLLAPSE, OUT_OF_REACH, LOUD_OUTPUT, UNSCALED_TARGETS, REVERSED_LOSS),
+)
+
+
+@rule("task", UNBOUNDED)
+def unbounded_loss(profile: Profile) -> Iterator[Finding]:
+    """A loss that is the lower the larger the outputs are."""
+    task = _Task.of(profile)
+    if task.form(q.UNBOUNDED_LOSS) == ENDLESS:
+        yield UNBOUNDED.finding(
+            "(loss)",
+            "warning",
+            task.evidence(q.UNBOUNDED_LOSS),
+            "The loss falls without end as outputs grow, faster than they do: training makes them "
+            "large, and not right.",
+            (
+                "Look for a term with the wrong sign (a divergence that is taken away, an error "
+                "that is maximised), or give what is to be large a bound, as a margin.",
+            ),
         )
 
 

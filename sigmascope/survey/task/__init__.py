@@ -1,6 +1,6 @@
 """What outputs, targets and a loss ask of one another, from first principles."""
 
-from sigmascope.survey.task.fits import TaskFit, fit_of, least_losses
+from sigmascope.survey.task.fits import TaskFit, fit_of, is_endless, least_losses
 from sigmascope.survey.task.loss_recognition import (
     UNBOUNDED,
     Coupling,
@@ -25,6 +25,7 @@ __all__ = [
     "constant_loss",
     "fit_of",
     "free_starts",
+    "is_endless",
     "labels_of",
     "least_loss",
     "least_losses",

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -30,6 +31,8 @@ from sigmascope.survey.task.loss_recognition import (
 LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not searched for
 DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write
 GROWS = 10.0  # times, from the third of these to the last: then there is no end
+FAR = (1.0, 10.0, 1e2, 1e3, 1e4)  # times the size of an output
+STEEPER = 30.0  # growth from each of these to the next that no line has
 SAME = 1e-6
 NEARLY, ALMOST = 0.1, 1e-3  # of the way to the best constant's loss; from certainty
 SURE, OUTSIDE = 0.95, 3.0  # a probability, and a score, that is certain of its answer
@@ -297,6 +300,51 @@ def _slope_of(loss: Loss, output: Tensor, targets: Any) -> Tensor | None:
     except Exception:  # noqa: BLE001 (a loss may raise anything of what is made up)
         return None
     return slope
+
+
+def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
+    """Whether a loss falls without end, and faster than outputs grow.
+
+    Outputs are moved ever farther, along the gradient and at random; all columns, and those alone
+    that are no probabilities, which a loss may take nothing else for. That of what is maximised,
+    as a squared error with the wrong sign, falls with the square of how far they went; one of
+    scores that are weighted, as a policy's or a critic's, no faster than they go.
+
+    Args:
+        loss: What compares outputs with targets.
+        output: Of the model.
+        targets: Theirs.
+
+    Cost: a dozen evaluations of the loss, and one gradient.
+    """
+    now, slope = _loss_of(loss, output, targets), _slope_of(loss, output, targets)
+    if now is None or slope is None or not sums.is_finite(output) or not sums.is_finite(slope):
+        return False
+    base = output.detach()
+    noise = torch.randn(base.shape, generator=torch.Generator().manual_seed(0)).to(base)
+    free = torch.ones_like(base)
+    if base.ndim == 2 and base.shape[1] > 1:
+        free = ((base < 0) | (base > 1)).any(0).to(base).expand_as(base)
+    for way in (-slope, noise, -slope * free, noise * free):
+        size = float(way.double().square().mean().sqrt())
+        if not size > 0 or not math.isfinite(size):
+            continue
+        step = way * (max(1.0, float(base.double().square().mean().sqrt())) / size)
+        fallen = [now - _far(loss, base + far * step, targets) for far in FAR]
+        steep = [0 < STEEPER * a < b and b > 10 * abs(now) for a, b in pairwise(fallen)]
+        if any(map(all, pairwise(steep))) or (any(steep) and fallen[-1] == math.inf):
+            return True
+    return False
+
+
+def _far(loss: Loss, output: Tensor, targets: Any) -> float:
+    """Of outputs that are far from any: minus infinity is a value, and no number is none."""
+    try:
+        with random_states():
+            value = value_of(loss, output, targets)
+    except Exception:  # noqa: BLE001 (a loss may raise anything of what is made up)
+        return math.inf
+    return math.inf if math.isnan(value) else value
 
 
 def is_unpaired(loss: Loss, output: Tensor, targets: Tensor) -> bool:

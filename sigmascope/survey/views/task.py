@@ -13,7 +13,7 @@ from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import tensors
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
-from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of
+from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of, is_endless
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
@@ -21,6 +21,7 @@ FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
 ONE = Estimate.exactly(1.0)
 EVENLY = "a constant that fits"  # what is not known of targets that are all the same
+ENDLESS = "faster than outputs grow"
 UNPAIRED = "the same slope for every sample"  # of a loss that compares no sample with its target
 
 
@@ -45,6 +46,8 @@ def task_items(subject: Subject) -> Iterator[Item]:
             spread = own.double().std(0, correction=0).square().mean().sqrt().item()
             yield Reading(site, q.INPUT_SPREAD, Estimate.rounded(spread, ulps=2**20), VIEW)
     loss, targets = subject.loss, subject.targets
+    if loss is not None and is_endless(loss, subject.output, targets):
+        yield Reading("(loss)", q.UNBOUNDED_LOSS, ONE, VIEW, ENDLESS)
     if loss is None or not isinstance(targets, Tensor):
         return
     wanted = target_rows(targets, subject.count)
@@ -180,7 +183,9 @@ def _reach(
     subject: Subject, targets: Tensor, fit: TaskFit, wanted: Float64[Tensor, "n k"] | None
 ) -> Iterator[Item]:
     """What outputs, targets and loss ask of one another, and what no weights could reach."""
-    yield from _asked(fit, one=subject.output.ndim < 2 or subject.output.shape[-1] == 1)
+    output = subject.output
+    alone = output.ndim > 0 and output.numel() == len(output)
+    yield from _asked(fit, one=output.ndim < 2 or output.shape[-1] == 1, alone=alone)
     if math.isfinite(fit.over_constant) and math.isfinite(fit.same):
         ratio = Estimate.rounded(fit.over_constant, ulps=2**20)
         yield Reading("(loss)", q.FIRST_LOSS_OVER_A_CONSTANTS, ratio, VIEW)
@@ -225,8 +230,11 @@ def _reach(
                 yield Reading(last[0].site, q.VARIANCE_OUT_OF_REACH, lost, VIEW)
 
 
-def _asked(fit: TaskFit, *, one: bool) -> Iterator[Item]:
-    """What targets are, what the loss asks of outputs (of `one` column), and how low it gets."""
+def _asked(fit: TaskFit, *, one: bool, alone: bool) -> Iterator[Item]:
+    """What targets are, what the loss asks of outputs, and how low it gets.
+
+    Outputs are of `one` column, or even one number `alone` for each sample.
+    """
     if fit.labels is not None:
         distinct = Estimate.exactly(fit.labels.distinct)
         yield Reading("(targets)", q.DISTINCT_TARGETS, distinct, VIEW, fit.labels.kind)
@@ -244,7 +252,8 @@ def _asked(fit: TaskFit, *, one: bool) -> Iterator[Item]:
         yield Reading("(loss)", q.OMITTED_CLASS, Estimate.exactly(share), VIEW, f"class {c}")
     if fit.reversed is not None:
         right, wrong = (Estimate.rounded(v, ulps=64) for v in fit.reversed)
-        yield Reading("(loss)", q.LOSS_OF_RIGHT_ANSWERS, right, VIEW)
+        form = "one number a sample" if alone else ""
+        yield Reading("(loss)", q.LOSS_OF_RIGHT_ANSWERS, right, VIEW, form)
         yield Reading("(loss)", q.LOSS_OF_WRONG_ANSWERS, wrong, VIEW)
     if fit.needs is None:
         yield Skipped("(loss)", "what the loss asks", "it bears no outputs that are made up")
