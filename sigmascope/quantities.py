@@ -810,6 +810,14 @@ DEPENDENCE_ON_LATER_INPUTS: Final = Quantity(
     healthy="0",
     source="Vaswani et al. 2017, Sec. 3.2.3",
 )
+ATTENTION_GAP: Final = Quantity(
+    "attention gap",
+    ("setup",),
+    "how far the weights by which an attention sums up values are from adding up to one, at most; "
+    "read where attentions are written out; `form` is the line of the worst",
+    healthy="0",
+    source="Vaswani et al. 2017, Eq. 1",
+)
 COUNTED_PADDING: Final = Quantity(
     "counted padding",
     ("setup",),

@@ -79,6 +79,7 @@ from sigmascope.probes.samples import (
     sample_count,
     spectra_of,
 )
+from sigmascope.probes.structure.attention import Attention, attentions
 from sigmascope.probes.structure.linear import LinearPair, Stack, is_affine, linear_pairs, stack_of
 from sigmascope.probes.structure.operations import (
     Branch,
@@ -339,6 +340,14 @@ class SubjectRuns(Observed):
     def branches(self) -> tuple[Branch, ...]:
         """Residual branches, in the order in which they are added; see `structure.branches`."""
         return self._asked("branches", lambda: branches(self.model, self.part.batch))
+
+    @cached_property
+    def attentions(self) -> tuple[Attention, ...]:
+        """Attentions that are written out, in their order; none where no softmax is computed."""
+        operations = self._trace.operations
+        if operations is not None and not operations.softmaxes:
+            return ()
+        return attentions(self.model, self.part.batch)
 
     @cached_property
     def closing_operation(self) -> str:

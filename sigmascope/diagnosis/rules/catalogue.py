@@ -51,6 +51,7 @@ RULES: tuple[Rule[Profile], ...] = (
     dependences.untouched_statistics,
     dependences.stale_statistics,
     dependences.mixed_samples,
+    dependences.unnormalised_attention,
     sequences.later_inputs_seen,
     sequences.copied_targets,
     sequences.counted_padding,

@@ -97,6 +97,32 @@ def mixed_samples(profile: Profile) -> Iterator[Finding]:
         )
 
 
+UNNORMALISED_ATTENTION = Kind(
+    "unnormalised-attention",
+    "the softmax of an attention that is written out is over another dimension than the one over "
+    "which values are summed, so that its weights do not add up to one",
+    "Vaswani et al. 2017, Eq. 1",
+    even_if_it_learns=True,
+    brings=(*TRAINING, MIXED_SAMPLES, LATER_INPUTS_SEEN, *SIZES, *COLLAPSE),
+)
+
+
+@rule("setup", UNNORMALISED_ATTENTION)
+def unnormalised_attention(profile: Profile) -> Iterator[Finding]:
+    """A softmax over queries, heads or samples, where it should be over keys."""
+    for r in profile.series(q.ATTENTION_GAP):
+        if r.estimate.value > MIXED:
+            yield UNNORMALISED_ATTENTION.finding(
+                r.site,
+                "warning",
+                (r,),
+                f"The weights of an attention ({r.form}, counted from the last dimension) do not "
+                f"add up to one where they sum up values, but to as much as {r.estimate.value:.3g} "
+                "more or less: what a query reads depends on other queries, or samples.",
+                ("Take the softmax over the keys: `dim=-1` where scores are queries times keys.",),
+            )
+
+
 STALE_STATISTICS = Kind(
     "stale-statistics",
     "batch normalisers are in evaluation mode with running statistics that are not those of the "

@@ -379,6 +379,7 @@ class Operations(TorchFunctionMode):
     Attributes:
         sums: In their order.
         squashed: What activations wrote, with their kind.
+        softmaxes: How many there are.
 
     Args:
         sizes: Whether those of what is added up are wanted.
@@ -389,6 +390,7 @@ class Operations(TorchFunctionMode):
         self._size = _size if sizes else lambda _: 0.0
         self.sums: list[Sum] = []
         self.squashed: list[tuple[str, Tensor]] = []
+        self.softmaxes = 0
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -404,6 +406,7 @@ class Operations(TorchFunctionMode):
         out = func(*args, **kwargs)
         if found is not None:
             self.sums.append(Sum(*found, out.grad_fn))
+        self.softmaxes += name == "softmax"
         if name.rstrip("_") in ENDS and isinstance(out, Tensor):
             self.squashed.append((name.rstrip("_"), out))
         return out

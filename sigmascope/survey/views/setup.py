@@ -269,6 +269,7 @@ def setup_items(subject: Subject) -> Iterator[Item]:
         ("units", _units(subject, gradients)),
         ("running statistics", _statistics(subject)),
         ("branches", _branches(subject)),
+        ("attentions", _attentions(subject)),
         ("linearity", _linear(subject)),
         (q.RELATIVE_GRADIENT, _trained(subject, gradients)),
         ("the task", task_items(subject)),
@@ -286,6 +287,16 @@ def _branches(subject: Subject) -> Iterator[Item]:
         if math.isfinite(branch.strength):  # not of a stream that is zero, or overflows
             size = Estimate.rounded(branch.strength, ulps=64)
             yield Reading(branch.site or "(sum)", q.BRANCH_STRENGTH, size, NAME)
+
+
+def _attentions(subject: Subject) -> Iterator[Item]:
+    """How far the weights of an attention are from adding up to one, where they need not."""
+    worst = max(subject.attentions, key=lambda each: each.gap, default=None)
+    if worst is not None:
+        gap = Estimate.rounded(worst.gap, ulps=2**20) if worst.gap else Estimate.exactly(0.0)
+        over = f", softmax over {worst.over}, values summed over {worst.summed}"
+        form = f"{worst.place}{over if worst.gap else ''}"
+        yield Reading("(attention)", q.ATTENTION_GAP, gap, NAME, form)
 
 
 def _sizes(subject: Subject) -> Iterator[Item]:
