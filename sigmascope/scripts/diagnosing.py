@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.catalogue import NO_PROGRESS
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
+from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
 from sigmascope.diagnosis.rules.training import (
     RATE_TOO_HIGH,
     RATE_TOO_LOW,
@@ -30,6 +32,7 @@ from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
     HoldRate,
     Intervention,
+    LighterTerm,
     NoDecay,
     Redrawn,
     ScaledRate,
@@ -37,7 +40,7 @@ from sigmascope.scripts.interventions import (
     Unfrozen,
 )
 from sigmascope.scripts.patches import diffs_of
-from sigmascope.scripts.rules import CURES, FEW, KINDS, UNSUITED_WEIGHTS, found_in
+from sigmascope.scripts.rules import CURES, FEW, KINDS, SUMMED_LOSS, UNSUITED_WEIGHTS, found_in
 from sigmascope.scripts.running import Job, Outcome, Runner, Script
 from sigmascope.scripts.seen import ScriptRun
 
@@ -46,6 +49,17 @@ TAIL = 0.2  # of a run, over which its last loss is a mean
 PROMISING = 0.02  # of the first loss, which one seed must gain before others are asked
 T = MappingProxyType({2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132})  # one-sided 95 % of Student's t
 RISK = 0.05
+DO: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
+    {
+        SUMMED_LOSS: ("Take the mean in place of the sum, or divide the rate by their number.",),
+        OUTWEIGHED_ERROR: ("Give the larger loss a factor, or targets of about one in size.",),
+        RATE_TOO_HIGH: ("Take the rate that was tried, and look for one nearby.",),
+        RATE_TOO_LOW: ("Take the rate that was tried, and look for one nearby.",),
+        UNSCALED_INPUTS: ("Shift and scale the inputs, by numbers of the training data.",),
+        FROZEN_LAYER: ("Set `requires_grad_(True)` on what is to be trained.",),
+    }
+)
+FAR_LARGER = 100.0  # times another loss
 CLEAR = 0.1  # of the first loss, from which a gain is more than a note
 HALF = 0.5  # of what a cured run comes to
 OF_ANY = frozenset((NO_PROGRESS.name, STUCK_TRAINING.name))  # what any cause may bring
@@ -254,6 +268,11 @@ def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[str, Inte
             asked.append(("", NoDecay()))
         if run.scheduled:
             asked.append(("", HoldRate()))
+        asked += [(OUTWEIGHED_ERROR.name, one) for one in _lighter(run)]
+        plain = run.optimizers[0].kind in ("SGD", "ASGD", "Rprop")
+        most = max(run.summed.values(), default=1) if plain else 1
+        if most > 1:
+            asked.append((SUMMED_LOSS.name, ScaledRate(factor=1 / most)))
         if not learned(run):
             frozen = any(m.frozen for m in run.modules)
             asked += [(k.name, made()) for k, made in GENERIC if frozen or k != FROZEN_LAYER]
@@ -263,6 +282,18 @@ def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[str, Inte
         if one.name not in seen:
             seen.add(one.name)
             yield name, one
+
+
+def _lighter(run: ScriptRun) -> Iterator[Intervention]:
+    """Where one of two losses of torch is not learned beside another that is far larger."""
+    sizes = {k: [abs(v) for v in seen.values] for k, seen in run.terms.items()}
+    usual = {k: statistics.median(v) for k, v in sizes.items() if len(v) >= FEW}
+    large = max(usual, key=lambda k: usual[k], default=None)
+    for small, size in usual.items():
+        first, last = ends(run, small)
+        alike = len(sizes[small]) == len(sizes[large])  # of the same steps
+        if alike and 0 < size < usual[large] / FAR_LARGER and last > 0.9 * first:
+            yield LighterTerm(term=large, other=small, factor=size / usual[large])
 
 
 def _rises(run: ScriptRun) -> bool:
@@ -276,9 +307,15 @@ def learned(run: ScriptRun) -> bool:
     return last < first - 0.1 * abs(first)
 
 
-def ends(run: ScriptRun) -> tuple[float, float]:
-    """The loss before any step, and the last, as a mean over a fifth of the run."""
-    values = run.loss.values if run.loss else []
+def ends(run: ScriptRun, term: Any = None) -> tuple[float, float]:
+    """The loss before any step, and the last, as a mean over a fifth of the run.
+
+    Args:
+        run: What was seen.
+        term: Name and place of a loss of torch, if that is asked for.
+    """
+    seen = run.loss if term is None else run.terms.get(term)
+    values = seen.values if seen else []
     if not values:
         return math.nan, math.nan
     count = max(3, round(TAIL * len(values)))
@@ -327,18 +364,20 @@ class _Bench:
 
     def _attempt(self, one: Intervention, *, long: bool) -> Attempt:
         runs, own = {0: self._run(one, 0, long=long)}, self._own[long]
-        if self._gain(own[0], runs[0]) > PROMISING:
+        if self._gain(own[0], runs[0], one.judged_by()) > PROMISING:
             for seed in range(1, self._seeds):
                 if self._late(1 + (seed not in own), long=long):
                     break
                 if seed not in own:
                     own[seed] = self._run(Intervention(), seed, long=long)
                 runs[seed] = self._run(one, seed, long=long)
-        gains = [self._gain(own[s], run) for s, run in runs.items()]
-        values = tuple(runs[0].loss.values) if runs[0].loss else ()
-        before = tuple(ends(own[s])[1] for s in runs)
-        after = tuple(ends(run)[1] for run in runs.values())
-        return Attempt(one.name, one.says, before, after, ends(own[0])[0], _paired(gains), values)
+        term = one.judged_by()
+        gains = [self._gain(own[s], run, term) for s, run in runs.items()]
+        values = tuple(runs[0].loss.values) if runs[0].loss and term is None else ()
+        before = tuple(ends(own[s], term)[1] for s in runs)
+        after = tuple(ends(run, term)[1] for run in runs.values())
+        first = ends(own[0], term)[0]
+        return Attempt(one.name, one.says, before, after, first, _paired(gains), values)
 
     def _run(self, one: Intervention, seed: int, *, long: bool) -> ScriptRun:
         how = {"seed": seed, "intervention": one, "output": "/dev/null"}
@@ -349,9 +388,9 @@ class _Bench:
         self._costs[long] = time.monotonic() - started  # libraries are loaded but once
         return found
 
-    def _gain(self, own: ScriptRun, run: ScriptRun) -> float:
-        first, before = ends(own)
-        after = ends(run)[1]
+    def _gain(self, own: ScriptRun, run: ScriptRun, term: Any) -> float:
+        first, before = ends(own, term)
+        after = ends(run, term)[1]
         if not math.isfinite(after):
             return -1.0
         return min((before - after) / max(abs(first), 1e-12), 1.0) if math.isfinite(before) else 1.0
@@ -375,7 +414,7 @@ def _judged(
 ) -> Iterator[Finding]:
     """Findings by what proves them; of two alike the one that was proved first."""
     own = {kind.name: kind for kind in KINDS}
-    by_name = {kind.name: kind for kind, _ in GENERIC}
+    by_name = {kind.name: kind for kind in (OUTWEIGHED_ERROR, SUMMED_LOSS, *dict(GENERIC))}
     told = [_proved(f, attempts.get(f.name, ()), own.get(f.name)) for f in found]
     names = {f.name for f in found}
     for name, made in attempts.items():
@@ -385,11 +424,12 @@ def _judged(
             severity = "error" if best.halves else "warning" if _clear(best) else "note"
             if kind == UNSUITED_WEIGHTS:  # small weights start slowly, which is no fault
                 severity = "note"
-            says = f"With {best.says} the script comes farther in as many steps: the loss ends at "
+            what = "the other loss" if kind == OUTWEIGHED_ERROR else "the loss"
+            says = f"With {best.says} the script comes farther in as many steps: {what} ends at "
             says += f"{best.after[0]:.3g}, and as it is at {best.before[0]:.3g}."
             place = run.main.place if run.main else None
             where = place.says if place else "(script)"
-            told.append(kind.finding(where, severity, (_evidence(best),), says))
+            told.append(kind.finding(where, severity, (_evidence(best),), says, DO.get(kind, ())))
     told = [_cause(f, names, own) for f in told]
     follows = {k.name for f in told if f.name in own for k in own[f.name].brings}
     proved = {a.name for made in attempts.values() for a in made if a.helps}

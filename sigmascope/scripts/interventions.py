@@ -30,6 +30,13 @@ class Intervention:
         """A model is called with gradients; other arguments may be given back."""
         return None
 
+    def compared(self, name: str, place: Any, loss: Tensor) -> None:
+        """A loss of torch was computed."""
+
+    def judged_by(self) -> Any:
+        """Name and place of the loss of torch that tells how far a run came; None for its own."""
+        return None
+
     def before_backward(self, old: Iterable[Tensor]) -> None:
         """A backward pass begins, and these parameters have gradients from before the last step."""
 
@@ -263,3 +270,46 @@ class StandardisedInputs(Intervention):
         if any(s.ndim != x.ndim for s in self._scale):
             return None
         return ((args[0] - self._scale[0]) / self._scale[1], *args[1:])
+
+
+@dataclass
+class LighterTerm(Intervention):
+    """One of the losses that are added up counts less; another one tells what that is good for."""
+
+    term: Any = None
+    other: Any = None
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.name = f"{self.term[0]} x {self.factor:.1g}"
+        self.says = f"the gradient of `{self.term[0]}` times {self.factor:.1g}"
+
+    def judged_by(self) -> Any:
+        return self.other
+
+    def compared(self, name: str, place: Any, loss: Tensor) -> None:
+        if (name, place) == self.term and loss.requires_grad:
+            loss.register_hook(lambda g: g * self.factor)
+
+
+@dataclass
+class KeptWeights(Intervention):
+    """Weights stay what the last step of their optimizer left, whatever writes to them."""
+
+    name: str = "kept-weights"
+    says: str = "weights as the last step of their optimizer left them"
+
+    def __post_init__(self) -> None:
+        self._left: dict[int, tuple[Tensor, int, Tensor]] = {}  # with their version, and a copy
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        with torch.no_grad():
+            for p, version, copy in self._left.values():
+                if p._version != version:
+                    p.copy_(copy)
+        self._left.clear()
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                self._left[id(p)] = p, p._version, p.detach().clone()

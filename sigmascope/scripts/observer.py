@@ -11,6 +11,7 @@ left, and if nobody empties it before that optimizer steps again. That covers `z
 means, accumulation over batches, several optimizers and closures.
 """
 
+import math
 import sys
 import sysconfig
 import time
@@ -47,6 +48,7 @@ from sigmascope.scripts.seen import (
     LossSeen,
     OptimizerSeen,
     ScriptRun,
+    StaleSeen,
 )
 
 FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
@@ -136,6 +138,27 @@ class _Followed:
     kept: list[Tensor] = field(default_factory=list)  # parameters before a step
 
 
+@dataclass(slots=True)
+class _Quiet:
+    """A model that is called without gradients.
+
+    Attributes:
+        module: The model, by whose identity it is known while it lives.
+        kind: Its class.
+        mark: Versions of its weights at the first call, summed up.
+        calls: How many.
+        changed: Whether the weights were written to since.
+        twin: Whether another one like it trains, and a maximum of what this one gives is taken.
+    """
+
+    module: weakref.ref[nn.Module]
+    kind: type[nn.Module]
+    mark: int
+    calls: int = 0
+    changed: bool = False
+    twin: bool = False
+
+
 class Observer(Closing):
     """Watches whatever trains between `__enter__` and `__exit__`.
 
@@ -180,6 +203,7 @@ class Observer(Closing):
         # the optimizer at whose step one looked
         self._outside: list[tuple[Called, weakref.ref[nn.Parameter], _Mark | None]] = []
         self._asked: OptimizerSeen | None = None
+        self._quiet = dict[int, _Quiet]()
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
         self._known: dict[tuple[str, Line | None], OptimizerSeen] = {}
@@ -218,6 +242,7 @@ class Observer(Closing):
                 seen.values.append(float(value))
         self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
         self.run.turned = self._recorder.turned
+        self.run.stale = [*self._stale()]
         self.run.attached |= self._recorder.attached
         self.run.seconds = time.perf_counter() - self._start
 
@@ -278,6 +303,7 @@ class Observer(Closing):
         self._recorder.within = True
         if not torch.is_grad_enabled():
             self._heard = self._recorder.pause()  # there are fast paths that it would turn off
+            self._asked_again(module)
             return None
         if not self._recorder.looking:
             self._heard = self._recorder.pause()
@@ -314,6 +340,8 @@ class Observer(Closing):
             self._recorder.resume()
             self._heard = False
         if not torch.is_grad_enabled():
+            if self._recorder.looking:
+                self._recorder.quiet(module, out)
             return
         for each in self._live:
             each.forward_since = True
@@ -324,6 +352,26 @@ class Observer(Closing):
             fresh = self._copies and not self.run.steps
             self._recorder.called(module, args, named, out, fresh=fresh)
 
+    def _asked_again(self, module: nn.Module) -> None:
+        """A model is called without gradients: whether its weights are still what they were."""
+        mark = sum(p._version for p in module.parameters())
+        known = self._quiet.get(id(module))
+        if known is None or known.module() is not module:
+            known = self._quiet[id(module)] = _Quiet(weakref.ref(module), type(module), mark)
+        known.calls += 1
+        known.changed = known.changed or mark != known.mark
+        if not known.twin and id(module) in self._recorder.bootstraps:
+            shapes = lambda m: [p.shape for p in m.parameters()]
+            others = [m for m in self._roots if m is not module and type(m) is known.kind]
+            known.twin = any(shapes(m) == shapes(module) for m in others)
+            known.changed = known.changed or module in self._roots
+
+    def _stale(self) -> Iterator[StaleSeen]:
+        """Copies of what trains that are asked for targets, and are never made to follow it."""
+        for key, each in self._quiet.items():
+            if each.twin and not each.changed:
+                yield StaleSeen(each.kind.__name__, self._recorder.bootstraps[key], each.calls)
+
     # --------------------------------------------------------------------------
     # Losses and backward passes.
 
@@ -333,6 +381,7 @@ class Observer(Closing):
             if self._depth <= 1 and len(args) > 1 and torch.is_grad_enabled():
                 with suppress(Exception):  # nothing that is watched may stop training
                     self._compared(name, args, named, found)
+                    self.intervention.compared(name, self._place(), found)
             return found
 
         return around
@@ -350,6 +399,11 @@ class Observer(Closing):
         shapes = tuple(out.shape), tuple(targets.shape)
         where = self._place()
         self.run.comparisons[name, node, shapes, where] += 1
+        if found.numel() == 1 and found.requires_grad:
+            term = self.run.terms.setdefault((name, where), LossSeen(where))
+            self._pending.append((term, found.detach().clone()))
+            if named.get("reduction") == "sum":
+                self.run.summed[where] = out.numel()
         if self.run.steps < KEPT:
             found.register_hook(partial(self._directed, (name, where)))
             same = out.shape == targets.shape and bool((out == targets).all())
@@ -409,6 +463,10 @@ class Observer(Closing):
         seen = self.run.losses.setdefault(where, LossSeen(where))
         self._pending.append((seen, loss.detach().clone()))
         seen.leaves += loss.grad_fn is None
+        if self.run.steps < LOOKED and type(loss.grad_fn).__name__ == "SumBackward0":
+            with suppress(AttributeError):
+                sizes = loss.grad_fn._saved_self_sym_sizes  # pyright: ignore
+                self.run.summed[where] = math.prod(map(int, sizes))
         known = seen.nodes[-1][0] if seen.nodes else -1
         if self.run.steps in COUNTED and known != self.run.steps:
             seen.nodes.append((self.run.steps, len(nodes_of(loss))))

@@ -14,6 +14,7 @@ turn fast paths of torch off, and nothing at all once anything is compiled.
 
 import inspect
 import math
+import sys
 import weakref
 from bisect import bisect_left
 from collections import Counter, deque
@@ -22,6 +23,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import MethodType
 from typing import Any
 
@@ -37,6 +39,7 @@ from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.execution import called, still
 from sigmascope.probes.samples import mapped, tensors
 
+OBSERVER = str(Path(__file__).with_name("observer.py"))  # which computes things of its own
 BEFORE = 64  # calls that are kept before a module is called: what is made of the batch
 BEHIND = 1 << 14  # calls behind it, beyond which a step is not recorded
 SMALL = 1 << 20  # numbers of a tensor that is kept before a module is called
@@ -52,6 +55,7 @@ DRAWN = frozenset({
 })  # fmt: skip
 # what leads out of the graph; `normal` draws of what it is given, and gives nothing back to it
 CUTS = frozenset(("detach", "data", "item", "numpy", "tolist", "normal"))
+MAXIMA = ("max", "amax", "gather")  # of values of actions, as of a step that lies ahead
 WALKS = 3  # graphs that are followed from one place
 NODES = 20_000  # of a graph, at which one stops
 SHAPED = ("view", "reshape")
@@ -343,6 +347,7 @@ class Recorder(TorchFunctionMode):
             function and place; how often.
         turned: How often weighted log probabilities were such that the loss rises with them, by
             place; and how often there were any.
+        bootstraps: Where a maximum is taken of what a model gives without gradients, by identity.
         looking: Whether one does.
         scored: Whether the probability of anything was asked for, of a distribution that learns.
         within: Whether a module with parameters is running, of which nothing else is heard.
@@ -356,6 +361,8 @@ class Recorder(TorchFunctionMode):
         self._sums = set[Any]()  # nodes of the graph that add data to what a model gives
         self._scores = dict[int, Tensor]()  # made of logarithms of probabilities, by identity
         self.looking, self.within, self.scored = True, False, False
+        self.bootstraps = dict[int, Any]()
+        self._quiet: tuple[int, weakref.ref[Tensor] | None] = 0, None
         self._place = place
         self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
         self._live = self._ended = False
@@ -369,12 +376,13 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         func = getattr(func, "observed", func)  # a loss that is observed is called once
         found = func(*args, **(kwargs or {}))
-        if self._ended:
+        own = sys._getframe(1).f_code.co_filename == OBSERVER and _name(func) not in LOSSES
+        if self._ended or own:
             return found
         if not torch.is_grad_enabled():
             if self.looking:
                 with suppress(Exception):
-                    self._look_without(args, found)
+                    self._look_without(_name(func), args, found)
             return found
         with suppress(Exception):  # nothing that is heard may stop training
             if self.looking:
@@ -389,8 +397,16 @@ class Recorder(TorchFunctionMode):
         elif self.cuts and isinstance(found, Tensor):
             self._derive(args, found)
 
-    def _look_without(self, args: Any, found: Any) -> None:
-        """Something of the graph is computed with while gradients are turned off."""
+    def quiet(self, module: nn.Module, out: Any) -> None:
+        """A model was called without gradients: what is made of its output may be a target."""
+        if isinstance(out, Tensor):
+            self._quiet = id(module), weakref.ref(out)
+
+    def _look_without(self, name: str, args: Any, found: Any) -> None:
+        """Something is computed while gradients are turned off, of the graph or for a target."""
+        module, ref = self._quiet
+        if name in MAXIMA and ref is not None and ref() is args[0]:
+            self.bootstraps.setdefault(module, self._place())
         if isinstance(found, Tensor) and found.is_floating_point():
             of = next((t for t in tensors(args) if t.grad_fn is not None), None)
             if of is not None:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
-from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, TRAINING
+from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, TRAINING
 from sigmascope.records import Estimate, Finding, Kind, Reading, Rule, rule
 from sigmascope.scripts.interventions import (
     AllParameters,
@@ -21,6 +21,7 @@ from sigmascope.scripts.interventions import (
     Intervention,
     KeepGradients,
     KeptGraph,
+    KeptWeights,
     NoClipping,
     Shuffled,
     TrainingMode,
@@ -366,6 +367,37 @@ UNSUITED_WEIGHTS = Kind(
     "a script that does not come far does with weights that are drawn as their layers draw them",
     SOURCE,
 )
+SUMMED_LOSS = Kind(
+    "summed-loss",
+    "the loss is a sum over many numbers, and with a rate that is divided by their number the "
+    "script comes farther",
+    SOURCE,
+    brings=(RATE_TOO_HIGH,),
+)
+STALE_TARGET = Kind(
+    "stale-target",
+    "the copy of a model whose maximum makes the targets was never made to follow it, in all of a "
+    "run",
+    "Mnih et al. 2015, Algorithm 1: the target network is reset every C steps",
+)
+
+
+@rule("script", STALE_TARGET)
+def stale_target(run: ScriptRun) -> Iterator[Finding]:
+    """Targets of a network that was never trained."""
+    for each in run.stale:
+        if run.steps >= FEW and not run.stopped:
+            yield STALE_TARGET.finding(
+                _where(each.place),
+                "warning",
+                _share(run.steps, run.steps),
+                f"The targets at {_where(each.place)} are made by a copy of {each.kind} that was "
+                f"called {each.calls} times, and has the weights of its beginning to the end: they "
+                "know nothing of what was learned.",
+                ("Copy the weights every so many steps: `target.load_state_dict(...)`.",),
+            )
+
+
 EVALUATION_MODE = Kind(
     "evaluation-mode",
     "a model with dropout or batch normalisation is called in evaluation mode while it trains",
@@ -559,8 +591,10 @@ def recreated_optimizer(run: ScriptRun) -> Iterator[Finding]:
 
 OVERWRITTEN_WEIGHTS = Kind(
     "overwritten-weights",
-    "something else writes to the weights between the steps of their optimizer; a note",
+    "something else writes to the weights between the steps of their optimizer; a note, unless the "
+    "script comes farther without",
     SOURCE,
+    brings=(RATE_TOO_HIGH, RATE_TOO_LOW),
     even_if_it_learns=True,
 )
 
@@ -940,6 +974,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     old_gradients,
     evaluation_mode,
     repeated_batch,
+    stale_target,
     dwindling_rate,
     long_warm_up,
     batch_of_one,
@@ -953,7 +988,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
 )
 KINDS: tuple[Kind, ...] = (
     *dict.fromkeys(k for r in RULES for k in r.kinds),
-    UNSUITED_WEIGHTS,  # which an intervention alone can tell
+    *(UNSUITED_WEIGHTS, SUMMED_LOSS),  # which interventions alone can tell
 )
 CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
     {
@@ -970,6 +1005,7 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         DWINDLING_RATE: HoldRate,
         REPEATED_BATCH: Shuffled,
         STRONG_CLIPPING: NoClipping,
+        OVERWRITTEN_WEIGHTS: KeptWeights,
         SORTED_CLASSES: Shuffled,
     }
 )

@@ -195,6 +195,21 @@ class CutSeen:
     scored: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StaleSeen:
+    """A copy of a model that trains, whose maximum makes targets, and that never changes.
+
+    Attributes:
+        kind: Its class.
+        place: Where the maximum is taken.
+        calls: How often it was called.
+    """
+
+    kind: str
+    place: Line | None
+    calls: int
+
+
 @dataclass(slots=True)
 class ScriptRun:
     """A script while it trained, as far as it was watched.
@@ -211,6 +226,9 @@ class ScriptRun:
         losses: By the place of their backward pass.
         comparisons: Losses of torch that were called: name, operation that made the output,
             shapes of output and targets, place; how often.
+        terms: Values of losses of torch that were called, by name and place.
+        summed: How many numbers a loss is the sum of, by place.
+        stale: Copies that make targets and never change.
         classes: Of targets that are classes: samples, different classes, and columns of the output.
         made: How often optimizers were made, by place.
         loaders: By identity.
@@ -246,6 +264,9 @@ class ScriptRun:
     optimizers: list[OptimizerSeen] = field(default_factory=list)
     losses: dict[Line | None, LossSeen] = field(default_factory=dict)
     comparisons: Counter[Any] = field(default_factory=Counter)
+    terms: dict[Any, LossSeen] = field(default_factory=dict)
+    summed: dict[Any, int] = field(default_factory=dict)
+    stale: list[StaleSeen] = field(default_factory=list)
     classes: list[tuple[int, int, int]] = field(default_factory=list)
     made: Counter[Any] = field(default_factory=Counter)
     loaders: dict[int, LoaderSeen] = field(default_factory=dict)

@@ -58,6 +58,9 @@ opt = torch.optim.SGD(model[2:].parameters(), lr=0.5)
 WHOLE = "torch.optim.SGD(model.parameters(), lr=0.1)"
 LATER = "    if epoch == 2: "
 HEAD = f"{LATER}model[2] = nn.Linear(16, 2)\n"
+AHEAD = """\
+with torch.no_grad(): target = y + 0.9 * other(x.flip(0)).max(1).values
+        loss = nn.functional.mse_loss(model(x)[:, 0], target)"""
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "gradients-not-zeroed": ((ZERO, ""),),
     "zeroed-before-step": ((ZERO, ""), (BACK, BACK + ZERO)),
@@ -129,6 +132,10 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "discriminator-won": (
         (SETUP, "made = nn.Linear(4, 8)\nother = torch.optim.Adam(made.parameters())"),
         (LOSS, WINS), (STEP, STEP + LOSES),
+    ),
+    "stale-target": (
+        (SETUP, "import copy; other = copy.deepcopy(model)"), ("loss = " + LOSS, AHEAD),
+        ("range(4)", "range(2)"),
     ),
     "spread-shapes": ((LOSS, "nn.functional.mse_loss(model(x)[:, :1], y.float())"),),
 }  # fmt: skip
@@ -218,6 +225,14 @@ HEALTHY = {
     "rate that falls to nothing at the end": (
         (SETUP, "sched = torch.optim.lr_scheduler.CosineAnnealingLR(opt, 64)"),
         (STEP, f"{STEP}        sched.step()\n"),
+    ),
+    "targets of a copy that follows": (
+        (SETUP, "import copy; other = copy.deepcopy(model)"), ("loss = " + LOSS, AHEAD),
+        (LOADER, f"{LATER}other.load_state_dict(model.state_dict())\n{LOADER}"),
+    ),
+    "a head that looks on": (
+        (SETUP, "head = nn.Linear(16, 2); opt.add_param_group({'params': head.parameters()})"),
+        (LOSS, f"{LOSS} + 0 * head(model[1](model[0](x)) + 0).sum()"),
     ),
     "weights put back": (
         (LOADER, f"{LATER}model.load_state_dict(model.state_dict())\n{LOADER}"),

@@ -35,7 +35,7 @@ def test_a_loop_without_one_is_left_in_peace(name):
 
 
 def test_every_kind_that_is_declared_has_a_loop_that_has_it():
-    by_change = {"unsuited-weights"}  # which a change alone can tell
+    by_change = {"unsuited-weights", "summed-loss"}  # which a change alone can tell
     assert {kind.name for kind in KINDS} == {*FAULTY, *REFUSED, *by_change}
 
 
@@ -104,3 +104,28 @@ def test_of_a_few_steps_nothing_is_said_that_is_a_habit():
     text = code(*FAULTY["gradients-not-zeroed"]).replace("range(4)", "range(1)")
     text = text.replace("batch_size=16", "batch_size=64")
     assert found_in(run(text)) == ()
+
+
+BETWEEN = {  # how what a module gives is taken out of the graph on its way to another one
+    "model[2](model[:2](x).detach() + 0 * model[:2](x))": "note",
+    "model[2](torch.distributions.Normal(model[:2](x), 1.0).sample()) + 0 * model(x)": "warning",
+    "model[2](torch.normal(model[:2](x), 1.0)) + 0 * model(x)": "warning",
+}
+
+
+@pytest.mark.parametrize("way", BETWEEN)
+def test_a_cut_between_modules_is_told_though_all_receive_a_gradient(way):
+    found = [f for f in found_in(run(code(("model(x)", way)))) if f.name == "cut-graph"]
+    assert [f.severity for f in found] == [BETWEEN[way]]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "model[2](torch.distributions.Normal(model[:2](x), 1.0).rsample())",
+        "model[2](model[:2](x) + torch.randn(16))",
+        "model(x) + 0 * torch.randn(2)",
+    ],
+)
+def test_noise_that_is_added_cuts_nothing(way):
+    assert found_in(run(code(("model(x)", way)))) == ()
