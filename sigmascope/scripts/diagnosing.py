@@ -430,7 +430,7 @@ def _judged(
             place = run.main.place if run.main else None
             where = place.says if place else "(script)"
             told.append(kind.finding(where, severity, (_evidence(best),), says, DO.get(kind, ())))
-    told = [_cause(f, names, own) for f in told]
+    told = [_cause(f, {f.name for f in told}, own) for f in told]
     follows = {k.name for f in told if f.name in own for k in own[f.name].brings}
     proved = {a.name for made in attempts.values() for a in made if a.helps}
     rank = lambda f: (

@@ -4,7 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.diagnosis.rules.dependences import heavy_dropout, mixed_samples, stale_statistics
+from sigmascope.diagnosis.rules.dependences import (
+    heavy_dropout,
+    mixed_samples,
+    stale_statistics,
+    unnormalised_attention,
+)
 from sigmascope.diagnosis.rules.weights import linear_layers, unused_layers
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said, series
 from tests.diagnosis.rules.networks import found
@@ -16,6 +21,13 @@ from tests.diagnosis.rules.networks import found
 def test_samples_that_mix(change, form, speaks):
     r = reading("dependence on other samples", change, "(model)", form=form)
     assert said(mixed_samples, r, count=3) == ({"mixed-samples": "warning"} if speaks else {})
+
+
+@pytest.mark.parametrize(("gap", "speaks"), [(1e-4 * ABOVE, True), (1e-4, False), (0.0, False)])
+def test_attentions_whose_weights_do_not_add_up_to_one(gap, speaks):
+    r = reading("attention gap", gap, "(attention)", form="net.py:3")
+    told = said(unnormalised_attention, r, count=3)
+    assert told == ({"unnormalised-attention": "warning"} if speaks else {})
 
 
 def test_layers_without_use_are_named():

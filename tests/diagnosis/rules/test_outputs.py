@@ -298,3 +298,32 @@ def test_without_targets_all_are_silent():
     rules = [r for r in RULES if r.__module__.endswith(".outputs")]
     assert len(rules) > 10
     assert not [f for rule in rules for f in rule(profile)]
+
+
+@pytest.mark.parametrize(("sign", "told"), [(-1.0, ["unbounded-loss"]), (1.0, [])])
+def test_a_divergence_that_is_taken_away_is_a_loss_without_end(sign, told):
+    g = torch.Generator().manual_seed(0)
+    x = torch.rand(64, 6, generator=g)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 12))
+
+    def loss(out, y):
+        shares, mean, log = out[:, :6].sigmoid(), out[:, 6:9], out[:, 9:]
+        divergence = -0.5 * (1 + log - mean.square() - log.exp()).sum(1).mean()
+        return F.mse_loss(shares, y) + sign * divergence
+
+    found = judge(survey.profile(model, x, targets=x, loss=loss))
+    assert [f.name for f in found if f.name == "unbounded-loss"] == told
+
+
+def test_a_reversed_overlap_of_masks_is_no_distance():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(32, 1, 8, 8, generator=g)
+    y = (x > 0).float()
+    model = nn.Conv2d(1, 1, 3, padding=1)
+
+    def overlap(out, y):
+        p, both = out.sigmoid(), lambda t: t.sum(dim=(1, 2, 3))
+        return (2 * both(p * y) / (both(p) + both(y))).mean()
+
+    found = judge(survey.profile(model, x, targets=y, loss=overlap))
+    assert {f.name: f.severity for f in found}["reversed-loss"] != "note"

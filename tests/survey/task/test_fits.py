@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.probes import Subject
-from sigmascope.survey.task import fit_of
+from sigmascope.survey.task import fit_of, is_endless
 from sigmascope.survey.task.fits import _end
 
 N = 64
@@ -247,3 +247,55 @@ def test_a_class_whose_weight_is_zero_is_left_out_too():
 @pytest.mark.parametrize("targets", [CLASSES, torch.randn(N, 4, generator=G)])
 def test_targets_that_no_loss_reads_are_told(loss, targets):
     assert fit([], loss, targets).unread
+
+
+OUT = torch.randn(N, 6, generator=G)
+HALF = torch.rand(N, 6, generator=G)
+
+
+def elbo(sign):
+    def loss(o, y):
+        shares, mean, log = o[:, :6], o[:, 6:9], o[:, 9:]
+        divergence = -0.5 * (1 + log - mean.square() - log.exp()).sum(1).mean()
+        return F.binary_cross_entropy(shares, y) + sign * divergence
+
+    return loss
+
+
+ENDLESS = {
+    "an error that is maximised": (OUT, HALF, lambda o, y: -F.mse_loss(o, y)),
+    "a divergence that is taken away": (torch.cat([HALF, OUT], 1), HALF, elbo(-1.0)),
+    "a distance without a margin": (
+        OUT, HALF, lambda o, y: F.mse_loss(o[::2], y[::2]) - F.mse_loss(o[1::2], y[1::2]),
+    ),
+    "a variance without an end": (OUT, HALF, lambda o, y: F.l1_loss(o, y) - o.var()),
+}  # fmt: skip
+HELD = {
+    "a squared error": (OUT, HALF, F.mse_loss),
+    "a divergence": (torch.cat([HALF, OUT], 1), HALF, elbo(1.0)),
+    "classes": (OUT, CLASSES, F.cross_entropy),
+    "a sum over probabilities": (HALF, HALF.round(), lambda o, y: F.binary_cross_entropy(o, y)),
+    "a normal density": (
+        OUT, HALF, lambda o, y: F.gaussian_nll_loss(o[:, :3], y[:, :3], o[:, 3:].exp()),
+    ),
+    "a critic": (OUT, HALF, lambda o, y: o[::2].mean() - o[1::2].mean()),
+    "a policy": (OUT, CLASSES, lambda o, y: (o.log_softmax(1)[:, 0] * (y - 1.5)).mean()),
+    "a margin": (
+        OUT, HALF, lambda o, y: F.mse_loss(o, y) + F.relu(1 - o.norm(dim=1)).mean(),
+    ),
+    "an entropy": (OUT, HALF, lambda o, y: -(o.softmax(1) * o.log_softmax(1)).sum(1).mean()),
+    "an overlap": (HALF, HALF.round(), lambda o, y: 1 - 2 * (o * y).sum() / (o + y).sum()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_loss_that_nothing_holds_is_endless(name):
+    output, targets, loss = ENDLESS[name]
+    assert is_endless(loss, output, targets)
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_a_loss_that_is_held_or_falls_no_faster_than_outputs_grow_is_not(name):
+    output, targets, loss = HELD[name]
+    assert not is_endless(loss, output, targets)
+    assert not is_endless(loss, 100 * output, targets) or name in ("a sum over probabilities",)
