@@ -1,20 +1,32 @@
 """Lines of a script to change, as a unified diff of the user's own file.
 
-Only where the line is known from what happened, and what stands there is the call itself on a line
-of its own: else nothing is said, and the remedy in words must do.
+Only where the line is known from what happened, and what stands there is what happened: the call
+itself on a line of its own, or an expression of which there is one. Else nothing is said, and the
+remedy in words must do.
 """
 
+import ast
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sigmascope.records import Finding
 from sigmascope.scripts.rules import (
+    ATTACHED_TARGET,
+    CUT_GRAPH,
     DWINDLING_RATE,
     EVALUATION_MODE,
     GRADIENTS_NOT_ZEROED,
+    NO_BACKWARD,
+    NO_STEP,
+    SCALED_GRADIENTS,
+    SOFTMAX_TWICE,
+    SPREAD_SHAPES,
     STEP_BEFORE_BACKWARD,
+    STRONG_CLIPPING,
+    TWICE,
     ZEROED_BEFORE_STEP,
 )
 from sigmascope.scripts.seen import Line, ScriptRun
@@ -22,7 +34,10 @@ from sigmascope.scripts.seen import Line, ScriptRun
 STEP = re.compile(r"^([A-Za-z_][\w.\[\]'\"]*)\.step\(")
 CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
 OTHERS = frozenset({"F", "torch", "nn", "criterion", "float", "len", "print"})  # no model
+ASSIGNED = re.compile(r"^([A-Za-z_][\w.]*)\s*=[^=]")
+PLAIN = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)  # that need no parentheses
 Lines = list[str]
+Change = tuple[Path, Lines, Lines]
 
 
 def diffs_of(run: ScriptRun, findings: Sequence[Finding]) -> dict[str, str]:
@@ -40,20 +55,34 @@ def first_change(run: ScriptRun, findings: Sequence[Finding]) -> str | None:
     return next(("".join(after) for _, (_, _, after) in _changes(run, findings)), None)
 
 
-def _changes(
-    run: ScriptRun, findings: Sequence[Finding]
-) -> Iterator[tuple[str, tuple[Path, Lines, Lines]]]:
-    made: Mapping[str, Callable[[ScriptRun], tuple[Path, Lines, Lines] | None]] = {
+def _changes(run: ScriptRun, findings: Sequence[Finding]) -> Iterator[tuple[str, Change]]:
+    made: Mapping[str, Callable[[ScriptRun], Change | None]] = {
         GRADIENTS_NOT_ZEROED.name: _zero_grad,
         ZEROED_BEFORE_STEP.name: _zero_later,
         STEP_BEFORE_BACKWARD.name: _step_later,
+        NO_STEP.name: _step,
+        NO_BACKWARD.name: _backward,
         DWINDLING_RATE.name: _without_scheduler,
+        STRONG_CLIPPING.name: _without_clipping,
+        SCALED_GRADIENTS.name: _unscaled,
         EVALUATION_MODE.name: _train,
+        CUT_GRAPH.name: _kept,
+        SOFTMAX_TWICE.name: _logarithms,
+        SPREAD_SHAPES.name: _one_shape,
+        ATTACHED_TARGET.name: _detached,
     }
     for name in dict.fromkeys(f.name for f in findings if f.name in made):
         change = made[name](run)
-        if change is not None:
+        if change is not None and _is_python(change[2]):
             yield name, change
+
+
+def _is_python(lines: Lines) -> bool:
+    try:
+        ast.parse("".join(lines))
+    except SyntaxError:
+        return False
+    return True
 
 
 def _diff(file: Path, before: Lines, after: Lines) -> str:
@@ -73,7 +102,7 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _zero_grad(run: ScriptRun) -> tuple[Path, Lines, Lines] | None:
+def _zero_grad(run: ScriptRun) -> Change | None:
     main = next((o for o in run.optimizers if o.old), None)
     read = _read(main.backward) if main else None
     if main is None or main.backward is None or read is None or main.place is None:
@@ -87,7 +116,7 @@ def _zero_grad(run: ScriptRun) -> tuple[Path, Lines, Lines] | None:
     return file, lines, [*lines[:at], new, *lines[at:]]
 
 
-def _moved(read: tuple[Path, Lines], what: int, before: int) -> tuple[Path, Lines, Lines]:
+def _moved(read: tuple[Path, Lines], what: int, before: int) -> Change:
     """The same with one line in front of another; both from 1."""
     file, lines = read
     line = lines[what - 1]
@@ -97,7 +126,7 @@ def _moved(read: tuple[Path, Lines], what: int, before: int) -> tuple[Path, Line
     return file, lines, [*rest[:at], moved, *rest[at:]]
 
 
-def _zero_later(run: ScriptRun) -> tuple[Path, Lines, Lines] | None:
+def _zero_later(run: ScriptRun) -> Change | None:
     o = next((o for o in run.optimizers if o.emptied and o.emptied > o.ahead), None)
     if o is None or o.zeroed is None or o.backward is None or o.zeroed.file != o.backward.file:
         return None
@@ -107,7 +136,7 @@ def _zero_later(run: ScriptRun) -> tuple[Path, Lines, Lines] | None:
     return None if read is None else _moved(read, o.zeroed.line, o.backward.line)
 
 
-def _step_later(run: ScriptRun) -> tuple[Path, Lines, Lines] | None:
+def _step_later(run: ScriptRun) -> Change | None:
     o = next((o for o in run.optimizers if o.ahead), None)
     if o is None or o.place is None or o.backward is None or o.place.file != o.backward.file:
         return None
@@ -117,18 +146,204 @@ def _step_later(run: ScriptRun) -> tuple[Path, Lines, Lines] | None:
     return None if read is None else _moved(read, o.place.line, o.backward.line + 1)
 
 
-def _without_scheduler(run: ScriptRun) -> tuple[Path, Lines, Lines] | None:
+def _without_scheduler(run: ScriptRun) -> Change | None:
     stepped = [place for (_, place), n in run.scheduled.items() if n > 1 and place is not None]
-    read = _read(stepped[0]) if stepped else None
-    if read is None or STEP.match(stepped[0].text) is None:
+    return _commented(stepped[0]) if stepped and STEP.match(stepped[0].text) else None
+
+
+def _without_clipping(run: ScriptRun) -> Change | None:
+    place = run.clipped[-1][0] if run.clipped else None
+    own = place is not None and re.fullmatch(r"[\w.]*clip_grad_\w+\(.*\)", place.text)
+    return _commented(place) if own else None
+
+
+def _commented(place: Line | None) -> Change | None:
+    """A line of its own, taken out."""
+    read = _read(place)
+    if read is None or place is None:
         return None
     file, lines = read
-    at = stepped[0].line - 1
+    at = place.line - 1
     note = f"{_indent(lines[at])}# {lines[at].lstrip()}"
     return file, lines, [*lines[:at], note, *lines[at + 1 :]]
 
 
-def _train(run: ScriptRun) -> tuple[Path, Lines, Lines] | None:
+def _put(place: Line | None, new: str, *, behind: bool) -> Change | None:
+    """A line more, in front of another one or behind it."""
+    read = _read(place)
+    if read is None or place is None:
+        return None
+    file, lines = read
+    at = place.line - 1
+    line = f"{_indent(lines[at])}{new}\n"
+    return file, lines, [*lines[: at + behind], line, *lines[at + behind :]]
+
+
+def _step(run: ScriptRun) -> Change | None:
+    """The optimizer that was made, behind the backward pass."""
+    made = [named for place in run.made if (named := ASSIGNED.match(place.text))]
+    place = run.loss.place if run.loss else None
+    if len(made) != 1 or place is None or not place.text.endswith("backward()"):
+        return None
+    return _put(place, f"{made[0][1]}.step()", behind=True)
+
+
+def _backward(run: ScriptRun) -> Change | None:
+    """The loss that was computed last before the step, in front of it."""
+    named = [m for (*_, place) in run.comparisons if place and (m := ASSIGNED.match(place.text))]
+    place = run.main.place if run.main else None
+    if len({m[1] for m in named}) != 1 or place is None or STEP.match(place.text) is None:
+        return None
+    return _put(place, f"{named[0][1]}.backward()", behind=False)
+
+
+def _unscaled(run: ScriptRun) -> Change | None:
+    """A scaler that undoes what it did, before gradients are clipped or stepped by."""
+    places = {what: place for what, place in run.scaled if place is not None}
+    made = re.search(r"([\w.]+)\.scale\(", places["scale"].text) if "scale" in places else None
+    stepped = run.main.place if run.main else None
+    if made is None or stepped is None:
+        return None
+    if "clipping" in places:
+        by = re.search(r"\.step\((\w[\w.]*)\)", stepped.text)
+        return by and _put(places["clipping"], f"{made[1]}.unscale_({by[1]})", behind=False)
+    called = STEP.match(stepped.text)
+    read = _read(stepped)
+    if called is None or read is None or stepped.text != f"{called[1]}.step()":
+        return None
+    file, lines = read
+    at, indent = stepped.line - 1, _indent(lines[stepped.line - 1])
+    new = [f"{indent}{made[1]}.step({called[1]})\n"]
+    if not any(f"{made[1]}.update(" in line for line in lines):
+        new.append(f"{indent}{made[1]}.update()\n")
+    return file, lines, [*lines[:at], *new, *lines[at + 1 :]]
+
+
+# ------------------------------------------------------------------------------
+# Expressions that are written otherwise.
+
+
+def _written(
+    place: Line | None, change: Callable[[ast.AST, Callable[[ast.AST], str]], str | None]
+) -> Change | None:
+    """A script with the one expression of a line changed that `change` gives anything for."""
+    read = _read(place)
+    if read is None or place is None:
+        return None
+    file, lines = read
+    whole = "".join(lines).encode()
+    starts = [0]
+    for line in whole.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def span(node: Any) -> tuple[int, int]:
+        first = starts[node.lineno - 1] + node.col_offset
+        return first, starts[node.end_lineno - 1] + node.end_col_offset
+
+    text = lambda node: whole[slice(*span(node))].decode()
+    try:
+        nodes = [n for n in ast.walk(ast.parse(whole)) if isinstance(n, ast.expr)]
+    except (SyntaxError, ValueError):
+        return None
+    here = [n for n in nodes if n.lineno <= place.line <= (n.end_lineno or n.lineno)]
+    found = [(span(n), new) for n in here if (new := change(n, text)) is not None]
+    if len(found) != 1:
+        return None
+    (first, last), new = found[0]
+    made = whole[:first] + new.encode() + whole[last:]
+    return file, lines, made.decode().splitlines(keepends=True)
+
+
+def _name(node: ast.AST) -> str:
+    """Of a function that is called, without what it is of."""
+    func = getattr(node, "func", None)
+    return getattr(func, "attr", getattr(func, "id", ""))
+
+
+def _kept(run: ScriptRun) -> Change | None:
+    """What is detached stays in the graph; a draw is one that gradients go through."""
+    cut = next((c for c in run.cuts if c.how in ("detach", "data", "sample")), None)
+
+    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+        if cut is not None and cut.how == "data":
+            return (
+                text(node.value)
+                if isinstance(node, ast.Attribute) and node.attr == "data"
+                else None
+            )
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return None
+        if node.func.attr == "detach" and not node.args:
+            return text(node.func.value)
+        if node.func.attr == "sample":
+            return f"{text(node.func.value)}.rsample{text(node)[len(text(node.func)) :]}"
+        return None
+
+    return None if cut is None else _written(cut.place, change)
+
+
+def _whole(node: ast.AST, text: Callable[[ast.AST], str]) -> str:
+    """An expression that something may follow."""
+    return text(node) if isinstance(node, PLAIN) else f"({text(node)})"
+
+
+def _of_two(node: ast.AST) -> bool:
+    """Whether it may be a loss of an output and of targets."""
+    called = isinstance(node, ast.Call) and len(node.args) == 2 and not node.keywords
+    words = (*(w.split("_")[0] for w in TWICE), "loss", "crit", "mse", "l1")
+    return called and any(word in _name(node).lower() for word in words)
+
+
+def _logarithms(run: ScriptRun) -> Change | None:
+    """A loss that takes probabilities, in the place of one that takes logits."""
+    named = ((n, node, place) for (n, node, _, place) in run.comparisons if n in TWICE)
+    found = next(((n, at) for n, node, at in named if node.startswith(TWICE[n])), None)
+
+    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+        if not isinstance(node, ast.Call) or not _of_two(node):
+            return None
+        shares, targets = map(text, node.args)
+        if found is not None and found[0] == "cross_entropy":
+            return f"torch.nn.functional.nll_loss(torch.log({shares} + 1e-9), {targets})"
+        return f"torch.nn.functional.binary_cross_entropy({shares}, {targets})"
+
+    if found is None or (read := _read(found[1])) is None or "import torch\n" not in read[1]:
+        return None
+    return _written(found[1], change)
+
+
+def _one_shape(run: ScriptRun) -> Change | None:
+    """An output in the shape of its targets."""
+    heard = [place for (*_, place) in run.spreads]
+    told = [p for (_, _, (out, targets), p) in run.comparisons if sorted(out) != sorted(targets)]
+    places = [*told, *heard] or [p for (_, _, (a, b), p) in run.comparisons if a != b]
+
+    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+        if isinstance(node, ast.Call) and _of_two(node) and not heard:
+            (a, b), bare = (_whole(n, text) for n in node.args), text(node.args[1])
+            return f"{text(node.func)}({a}.reshape({b}.shape), {bare})"
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and heard:
+            a, b = (_whole(n, text) for n in (node.left, node.right))
+            return f"{a}.reshape({b}.shape) - {b}"
+        return None
+
+    return _written(places[0], change) if places else None
+
+
+def _detached(run: ScriptRun) -> Change | None:
+    """Targets without their gradient."""
+    place = next((place for (_, place), n in run.attached.items() if n), None)
+
+    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+        if isinstance(node, ast.Call) and _of_two(node):
+            output, targets = node.args
+            return f"{text(node.func)}({text(output)}, {_whole(targets, text)}.detach())"
+        return None
+
+    return _written(place, change)
+
+
+def _train(run: ScriptRun) -> Change | None:
     seen = next((m for m in run.modules if m.in_evaluation > m.in_training and m.minds_mode), None)
     read = _read(seen.place) if seen else None
     if seen is None or seen.place is None or read is None:
