@@ -195,7 +195,7 @@ def diagnose_script(
         early = {f.name for f in found_in(first.run.compared)}
         late = {f.name for f in own} - early
         found = [*own, *first.findings]
-        attempts = bench.tried(_asked(first, found), late) if first.run.steps >= FEW else {}
+        attempts = bench.tried(_asked(first, found, late)) if first.run.steps >= FEW else {}
         tell("done", 3, 3)
     findings = tuple(_judged(found, attempts, first.run))
     unread = (f"network and task: {first.unread}",) if first.unread else ()
@@ -255,8 +255,12 @@ def _require_trained(first: Outcome, script: Script) -> None:
     )
 
 
-def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[str, Intervention]]:
-    """What is worth a run, and which finding it would prove: cures of what was found, then others.
+def _asked(
+    first: Outcome, found: Sequence[Finding], late: set[str]
+) -> Iterator[tuple[str, Intervention, bool]]:
+    """What is worth a run, which finding it would prove, and whether that takes all of the run.
+
+    Cures of what was found come first, then others.
 
     Where several optimizers have losses of their own, none of these tells how far they came, and
     nothing is tried that no finding asks for.
@@ -278,10 +282,23 @@ def _asked(first: Outcome, found: Sequence[Finding]) -> Iterator[tuple[str, Inte
             asked += [(k.name, made()) for k, made in GENERIC if frozen or k != FROZEN_LAYER]
         if _rises(run):  # a rate that is warming up is low now, and is not meant to stay so
             asked = [(name, one) for name, one in asked if name != RATE_TOO_LOW.name]
+    if _is_idle_at_last(first.run) and any(m.frozen for m in first.run.modules):
+        late, asked = {*late, FROZEN_LAYER.name}, [(FROZEN_LAYER.name, Unfrozen()), *asked]
     for name, one in asked:
         if one.name not in seen:
             seen.add(one.name)
-            yield name, one
+            yield name, one, name in late
+
+
+def _is_idle_at_last(run: ScriptRun) -> bool:
+    """Whether the loss falls by less than a tenth in a last phase that lies behind other runs."""
+    begin = run.phases[-1] if run.phases else 0
+    if run.loss is None or run.early is None or begin < run.early.steps:
+        return False
+    values = run.loss.values[round(len(run.loss.values) * begin / max(run.steps, 1)) :]
+    count = max(3, round(TAIL * len(values)))
+    first, last = (statistics.fmean(side) for side in (values[:count], values[-count:]))
+    return len(values) >= 2 * FEW and last > first - 0.1 * abs(first)
 
 
 def _lighter(run: ScriptRun) -> Iterator[Intervention]:
@@ -347,16 +364,14 @@ class _Bench:
         self._costs = {long: own[0].seconds + 0.5 for long, own in self._own.items()}
         self.attempts, self.untried = list[Attempt](), list[str]()
 
-    def tried(
-        self, asked: Iterator[tuple[str, Intervention]], late: set[str]
-    ) -> dict[str, list[Attempt]]:
+    def tried(self, asked: Iterator[tuple[str, Intervention, bool]]) -> dict[str, list[Attempt]]:
         """Each intervention, by the name of the finding that it would prove."""
         found: dict[str, list[Attempt]] = {}
-        for name, one in asked:
-            if self._late(1, long=name in late):
+        for name, one, long in asked:
+            if self._late(1, long=long):
                 self.untried.append(one.says)
                 continue
-            attempt = self._attempt(one, long=name in late)
+            attempt = self._attempt(one, long=long)
             self.attempts.append(attempt)
             if name:
                 found.setdefault(name, []).append(attempt)

@@ -58,6 +58,13 @@ SORTED = 64  # batches of which they are
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
+RANGES = {
+    "Tanh": (-1.0, 1.0),
+    "Sigmoid": (0.0, 1.0),
+    "Softmax": (0.0, 1.0),
+    "Relu": (0.0, math.inf),
+}
+SQUARED = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 TOGETHER = ("triplet_margin_loss", "cosine_embedding_loss")  # first arguments that are to be alike
 NORMS = (nn.modules.batchnorm._BatchNorm,)
 BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
@@ -310,6 +317,7 @@ class Observer(Closing):
         seen = self._roots.get(module)
         self._began = self._began or time.perf_counter()
         if seen is None:
+            self._begin()
             seen = self._roots[module] = Called(type(module).__name__, self._place())
             seen.parameters = sum(p.numel() for p in module.parameters())
             seen.minds_mode = any(isinstance(m, BY_MODE) for m in module.modules())
@@ -351,6 +359,11 @@ class Observer(Closing):
             seen.shapes = _shapes(tensors((args, named))), _shapes(outputs)
             fresh = self._copies and not self.run.steps
             self._recorder.called(module, args, named, out, fresh=fresh)
+
+    def _begin(self) -> None:
+        """Something else trains from now on."""
+        if self.run.steps and self.run.steps not in self.run.phases:
+            self.run.phases.append(self.run.steps)
 
     def _asked_again(self, module: nn.Module) -> None:
         """A model is called without gradients: whether its weights are still what they were."""
@@ -408,11 +421,28 @@ class Observer(Closing):
             found.register_hook(partial(self._directed, (name, where)))
             same = out.shape == targets.shape and bool((out == targets).all())
             self.run.identical[name, where] += name in TOGETHER and same
+        if self.run.steps < LOOKED:
+            self._fit(name, node, where, out.detach(), targets.detach())
         if self.run.steps < LOOKED and targets.requires_grad and name not in TOGETHER:
             common = leaves_of(out) & leaves_of(targets)
             self.run.attached[name, where] += bool(common) and made_by(targets) == "AddBackward0"
         if self._depth and self._copies:
             self._inside = Inside(name, dict(named), targets.detach().clone())
+
+    def _fit(self, name: str, node: str, where: Line | None, out: Tensor, targets: Tensor) -> None:
+        """What an output cannot be, or is not: targets beyond its range, shares that are none."""
+        if name == "nll_loss" and out.ndim > 1:
+            sums = out.logsumexp(1).abs()
+            self.run.unshared[where] = min(
+                self.run.unshared.get(where, math.inf), float(sums.median())
+            )
+        ends = next((ends for word, ends in RANGES.items() if node.startswith(word)), None)
+        if name in SQUARED and ends is not None and targets.is_floating_point():
+            spread = float((targets - targets.mean()).square().mean())
+            over = float((targets - targets.clamp(*ends)).square().mean())
+            key = node.partition("Backward")[0].lower(), where
+            share = over / spread if spread > 0 else 0.0
+            self.run.beyond[key] = min(self.run.beyond.get(key, math.inf), share)
 
     def _directed(self, key: Any, gradient: Tensor) -> None:
         """A backward pass comes through a loss of torch, to make it smaller or larger."""
@@ -588,6 +618,8 @@ class Observer(Closing):
         closure = (*args[1:], named.get("closure"))[0] is not None  # behind the optimizer itself
         if not seen.steps:
             self.run.optimizers.append(seen)
+            seen.began = self.run.steps
+            self._begin()
         seen.overwritten += any(g.is_overwritten() for g in each.gradients)
         seen.place = self._place() or seen.place
         if self._is_scaled:
@@ -642,6 +674,7 @@ class Observer(Closing):
         each.dropped.clear()
         each.backwards = 0
         each.seen.steps += 1
+        each.seen.ended = self.run.steps
         run, now = self.run, time.perf_counter()
         run.steps += 1
         self._recorder.looking = each.seen.steps < LOOKED

@@ -86,6 +86,7 @@ LAID_OUT = (  # operations that lay numbers out otherwise
     "ToCopy",
     "Clone",
     "Select",
+    "Slice",
 )
 ELEMENTWISE = ("sub", "add", "mul", "div", "pow", "subtract", "multiply", "divide", "true_divide")
 

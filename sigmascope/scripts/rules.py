@@ -7,10 +7,12 @@ script (`scripts.diagnosing`), which its kind names in `CURES`.
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from math import exp
 from statistics import median
 from types import MappingProxyType
 
 from sigmascope import quantities as q
+from sigmascope.diagnosis.rules.outputs import OUT_OF_REACH
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, TRAINING
 from sigmascope.records import Estimate, Finding, Kind, Reading, Rule, rule
@@ -36,6 +38,8 @@ FEW = 8  # steps, below which nothing is said of a habit
 CONSIDERABLE = 0.1  # of the numbers of a model
 THROUGH_TIME = 4  # calls with what was detached, in a step
 DRAWN = ("sample", "normal")  # what takes a draw out of the graph
+UNSHARED = 0.05  # of a logarithm, that rounding does not explain
+REACH = 0.05  # of the spread of targets
 WON = 0.05  # of its first loss
 GROWN = 1.5  # times the nodes of the graph at first
 DWINDLED = 0.01  # of the highest rate
@@ -290,7 +294,8 @@ def frozen_parameters(run: ScriptRun) -> Iterator[Finding]:
     """What was to be trained, too, and is frozen still."""
     whole = sum(m.parameters for m in run.modules)
     for before, o in pairwise(run.optimizers):
-        if o.steps >= FEW and o.fixed >= CONSIDERABLE * whole > 0:
+        later = o.began > before.ended
+        if later and o.steps >= FEW and o.fixed >= CONSIDERABLE * whole > 0:
             yield FROZEN_PARAMETERS.finding(
                 _where(o.made or o.place),
                 "warning" if o.held > before.held else "note",
@@ -304,7 +309,7 @@ def frozen_parameters(run: ScriptRun) -> Iterator[Finding]:
 @rule("script", CUT_GRAPH, CUT_THROUGH_TIME)
 def cut_graph(run: ScriptRun) -> Iterator[Finding]:
     """Tensors that leave the graph on their way to the loss."""
-    told = set[str]()
+    told, alone = set[str](), len(run.optimizers) == 1
     for cut in run.cuts:
         if run.steps >= FEW and cut.names and not told.issuperset(cut.names):
             told.update(cut.names)
@@ -327,7 +332,7 @@ def cut_graph(run: ScriptRun) -> Iterator[Finding]:
                 "in a step: no gradient reaches what came before, and nothing is learned of it.",
                 ("Detach once for each backward pass, not with each element of a sequence.",),
             )
-        elif run.steps >= FEW and cut.across >= 1 and not cut.scored:
+        elif alone and run.steps >= FEW and cut.across >= 1 and not cut.scored:
             drawn = cut.how in DRAWN
             yield CUT_GRAPH.finding(
                 _where(cut.place),
@@ -740,6 +745,50 @@ def misread_losses(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+UNSHARED_PROBABILITIES = Kind(
+    "unshared-probabilities",
+    "a loss takes logarithms of the probabilities of classes, and those that it is given do not "
+    "add up to one over the classes",
+    SOURCE,
+    proven=True,
+    even_if_it_learns=True,
+)
+BOUNDED_OUTPUT = Kind(
+    "bounded-output",
+    "a loss of values is given the output of an operation that ends in a range, and 5 % (warning) "
+    "or 50 % (error) of the spread of the targets lies beyond it",
+    "Arithmetic: what no output can be",
+    proven=True,
+    brings=(*TRAINING, OUT_OF_REACH),
+)
+
+
+@rule("script", UNSHARED_PROBABILITIES, BOUNDED_OUTPUT)
+def unfit_outputs(run: ScriptRun) -> Iterator[Finding]:
+    """Outputs that are not, or cannot be, what a loss takes."""
+    for place, gap in run.unshared.items():
+        if run.steps >= FEW and gap > UNSHARED:
+            yield UNSHARED_PROBABILITIES.finding(
+                _where(place),
+                "warning",
+                _share(1, 1),
+                f"`nll_loss` at {_where(place)} takes logarithms of probabilities, and what it is "
+                f"given adds up to {exp(gap):.3g} times one, or as much less, over the classes: "
+                "the softmax before it is missing, or over another dimension.",
+                ("Take `log_softmax` over the dimension of the classes, or `cross_entropy`.",),
+            )
+    for (name, place), share in run.beyond.items():
+        if run.steps >= FEW and share >= REACH:
+            yield BOUNDED_OUTPUT.finding(
+                _where(place),
+                "error" if share >= MANY else "warning",
+                (Reading("(script)", q.OUT_OF_REACH, Estimate.exactly(share), "script", name),),
+                f"The loss at {_where(place)} compares targets with what comes out of a {name}: "
+                f"{share:.0%} of their spread lies beyond what that can be.",
+                (f"Leave out the {name} at the end, or scale the targets into its range.",),
+            )
+
+
 @rule("script", SPREAD_SHAPES)
 def spread_by_hand(run: ScriptRun) -> Iterator[Finding]:
     """A loss that is written out, of shapes that are spread over one another."""
@@ -930,7 +979,9 @@ DISCRIMINATOR_WON = Kind(
 @rule("script", DISCRIMINATOR_WON)
 def discriminator_won(run: ScriptRun) -> Iterator[Finding]:
     """An adversary that is always right, and teaches nothing any more."""
-    seen = [(o, run.losses.get(o.backward)) for o in run.optimizers if o.steps >= FEW]
+    last = min((o.ended for o in run.optimizers), default=0)
+    beside = [o for o in run.optimizers if o.steps >= FEW and o.began < last]
+    seen = [(o, run.losses.get(o.backward)) for o in beside]
     long = [(o, loss.values) for o, loss in seen if loss and len(loss.values) >= 2 * FEW]
     tails = [(o, v[0], median(v[-len(v) // 5 :]), min(v)) for o, v in long]
     won = [(o, last) for o, first, last, low in tails if low >= 0 and last < WON * first]
@@ -967,6 +1018,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     cut_graph,
     nothing_arrives,
     misread_losses,
+    unfit_outputs,
     spread_by_hand,
     turned_losses,
     reversed_policy,

@@ -54,6 +54,8 @@ class OptimizerSeen:
         empty: Steps for which no backward pass gave anything.
         overwritten: Steps before which something else had written to a parameter that is followed.
         moved: Largest change of a parameter that is followed over its size, now and then.
+        began: Steps that all optimizers had made before its first.
+        ended: And before its last.
         foreign: Parameters that it holds and no model that was called has.
         fixed: Numbers that it holds and that take no gradient.
     """
@@ -76,6 +78,8 @@ class OptimizerSeen:
     empty: int = 0
     overwritten: int = 0
     moved: list[float] = field(default_factory=list)
+    began: int = 0
+    ended: int = 0
     foreign: int = 0
     fixed: int = 0
 
@@ -227,6 +231,11 @@ class ScriptRun:
         comparisons: Losses of torch that were called: name, operation that made the output,
             shapes of output and targets, place; how often.
         terms: Values of losses of torch that were called, by name and place.
+        phases: Steps made when another model was called first, or another optimizer stepped.
+        unshared: Logarithm of the sum of what a loss takes for logarithms of shares, at least, by
+            place.
+        beyond: Share of the spread of targets that lies beyond the range of the operation that
+            ends the output, at least, by its name and place.
         summed: How many numbers a loss is the sum of, by place.
         stale: Copies that make targets and never change.
         classes: Of targets that are classes: samples, different classes, and columns of the output.
@@ -265,6 +274,9 @@ class ScriptRun:
     losses: dict[Line | None, LossSeen] = field(default_factory=dict)
     comparisons: Counter[Any] = field(default_factory=Counter)
     terms: dict[Any, LossSeen] = field(default_factory=dict)
+    phases: list[int] = field(default_factory=list)
+    unshared: dict[Any, float] = field(default_factory=dict)
+    beyond: dict[Any, float] = field(default_factory=dict)
     summed: dict[Any, int] = field(default_factory=dict)
     stale: list[StaleSeen] = field(default_factory=list)
     classes: list[tuple[int, int, int]] = field(default_factory=list)

@@ -137,6 +137,8 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (SETUP, "import copy; other = copy.deepcopy(model)"), ("loss = " + LOSS, AHEAD),
         ("range(4)", "range(2)"),
     ),
+    "unshared-probabilities": ((LOSS, "nn.functional.nll_loss(model(x).log_softmax(0), y)"),),
+    "bounded-output": ((LOSS, "nn.functional.mse_loss(model(x)[:, 0].tanh(), 3 * x[:, 0])"),),
     "spread-shapes": ((LOSS, "nn.functional.mse_loss(model(x)[:, :1], y.float())"),),
 }  # fmt: skip
 CLOSURE = """\
@@ -233,6 +235,10 @@ HEALTHY = {
     "a head that looks on": (
         (SETUP, "head = nn.Linear(16, 2); opt.add_param_group({'params': head.parameters()})"),
         (LOSS, f"{LOSS} + 0 * head(model[1](model[0](x)) + 0).sum()"),
+    ),
+    "logarithms of shares": ((LOSS, "nn.functional.nll_loss(model(x).log_softmax(1), y)"),),
+    "targets within the range": (
+        (LOSS, "nn.functional.mse_loss(model(x)[:, 0].tanh(), x[:, 0].sin())"),
     ),
     "weights put back": (
         (LOADER, f"{LATER}model.load_state_dict(model.state_dict())\n{LOADER}"),

@@ -129,6 +129,61 @@ def test_a_rate_that_warms_up_is_not_judged_to_be_low(later, judged):
     place = Line("a.py", 1)
     main = OptimizerSeen("SGD", None, 1, backward=place, steps=9, rates=[0.1, later])
     run = ScriptRun(optimizers=[main], losses={place: LossSeen(place, [1.0] * 9)})
-    names = [one.name for _, one in _asked(Outcome(run), ())]
+    names = [one.name for _, one, _ in _asked(Outcome(run), (), set())]
     assert ("rate x 10" in names) == ("rate x 100" in names) == judged
     assert "rate x 0.1" in names
+
+
+TWO_PHASES = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+X = torch.randn(256, 8)
+net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
+opt = torch.optim.Adam(net.parameters(), 0.01)
+
+
+def train(y, epochs):
+    for _ in range(epochs):
+        for i in range(0, 256, 32):
+            loss = nn.functional.cross_entropy(net(X[i : i + 32]), y[i : i + 32])
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+
+
+train((X[:, 0] > 0).long(), 6)
+net[2] = nn.Linear(32, 5)
+# again
+train((4 * torch.rand(256)).long(), 10)
+"""
+AGAIN = "opt = torch.optim.Adam(net.parameters(), 0.01)"
+
+
+def test_what_goes_wrong_behind_the_steps_that_are_compared_is_found_and_proved(tmp_path):
+    found = diagnosed(tmp_path, TWO_PHASES, steps=40)
+    (told,) = (f for f in found.findings if f.name == "other-parameters")
+    assert told.severity == "warning"
+    assert found.run.early.steps == 40
+    assert found.run.steps == 128
+    assert [len(a.values) for a in found.attempts if a.name == "all-parameters"] == [128]
+
+
+def test_a_second_phase_that_is_made_for_is_left_in_peace(tmp_path):
+    found = diagnosed(tmp_path, TWO_PHASES.replace("# again", AGAIN), steps=40)
+    assert [f.name for f in found.findings if f.severity != "note"] == []
+
+
+def test_one_loss_of_two_that_is_not_learned_beside_the_other_is_told_by_a_change(tmp_path):
+    both = "nn.functional.mse_loss(model(x)[:, 0], 1e3 * x[:, 0]) + nn.functional.cross_entropy("
+    found = diagnosed(tmp_path, code(("nn.functional.cross_entropy(", both), ("lr=0.5", "lr=1e-7")))
+    (attempt,) = (a for a in found.attempts if a.name.startswith("mse_loss x"))
+    assert attempt.first == pytest.approx(0.7, abs=0.2)  # the other loss is what it is judged by
+
+
+def test_a_loss_that_is_a_sum_is_tried_with_the_rate_of_a_mean(tmp_path):
+    summed = ("cross_entropy(model(x), y)", "mse_loss(model(x), 3 * x[:, :2], reduction='sum')")
+    found = diagnosed(tmp_path, code(summed, ("lr=0.5", "lr=1.0")))
+    assert "summed-loss" in [f.name for f in found.findings]
+    assert 1 / 32 in [float(a.name.split(" x ")[1]) for a in found.attempts if " x " in a.name]
