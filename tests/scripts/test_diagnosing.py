@@ -184,6 +184,6 @@ def test_one_loss_of_two_that_is_not_learned_beside_the_other_is_told_by_a_chang
 
 def test_a_loss_that_is_a_sum_is_tried_with_the_rate_of_a_mean(tmp_path):
     summed = ("cross_entropy(model(x), y)", "mse_loss(model(x), 3 * x[:, :2], reduction='sum')")
-    found = diagnosed(tmp_path, code(summed, ("lr=0.5", "lr=1.0")))
+    found = diagnosed(tmp_path, code(summed, ("lr=0.5", "lr=0.2")))
     assert "summed-loss" in [f.name for f in found.findings]
     assert 1 / 32 in [float(a.name.split(" x ")[1]) for a in found.attempts if " x " in a.name]
