@@ -109,7 +109,7 @@ def main() -> None:
         for i, case in enumerate(chosen):
             file = Path(folder) / f"train_{i}.py"
             file.write_text(case.code)
-            jobs.append((file, {"name": case.name}, case.role, given.seconds))
+            jobs.append((file, {"name": case.name}, case.role, given.seconds, False))
         for case, (_, _, found) in zip(chosen, pool.map(said_of, jobs), strict=True):
             names = [] if isinstance(found, str) else found[0]
             told = " ".join(f"{s[0].upper()}:{n}@{at}" for s, n, at in names) or "nothing"

@@ -2,19 +2,26 @@
 
 OMP_NUM_THREADS=1 python -m benchmarks.script_diagnoses --split tune      # or report
 OMP_NUM_THREADS=1 python -m benchmarks.script_diagnoses gan vae           # kinds
+OMP_NUM_THREADS=1 python -m benchmarks.script_diagnoses --cure            # and do as it says
 
 The scripts lie in `benchmarks/scripts`, with an index of their faults. A cause stands first where
 the name of the first finding is one by which a reader would know the patch: `CAUSES`, by hand.
+With `--cure` the lines that are told first are changed, or else what helped most is done, and the
+script runs to its end: it is cured where that makes up for 80 % of what the patch is better by.
 """
 
 import argparse
+import math
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scripts_check import entries, paths
+from benchmarks.scripts_check import entries, paths, reached
 
 CAUSES: Mapping[str, frozenset[str]] = {
     fault: frozenset(names.split())
@@ -77,12 +84,54 @@ def scripts(kinds: list[str], split: str) -> Iterator[tuple[Path, dict[str, Any]
                 yield file, entry, role
 
 
-def said_of(job: tuple[Path, dict[str, Any], str, float]) -> tuple[str, str, Any]:
+MADE_UP = 0.8  # of the difference between a faulty and a patched metric, that makes a cure
+UNDER = """
+import sys
+from sigmascope.scripts import interventions as made
+from sigmascope.scripts.running import Job, Script, run_here
+file, name = sys.argv[1:]
+word, _, factor = name.partition(" x ")
+kinds = [k() for k in made.Intervention.__subclasses__() if k not in (made.LighterTerm,)]
+kinds += [made.FullRate(), made.Unfrozen()]
+how = made.ScaledRate(factor=float(factor)) if factor else next(k for k in kinds if k.name == word)
+run = run_here(Job(Script(file), 10**9, 600.0, intervention=how))
+sys.exit(run.error is not None)
+"""
+
+
+def _cured(found: Any, script: Any, entry: dict[str, Any]) -> tuple[str, float]:
+    """What was done, and the share that it makes up for of what the patch is better by."""
+    from sigmascope.scripts.patches import first_change
+
+    changed = first_change(found.run, found.findings)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            if changed is not None:
+                (Path(folder) / "changed.py").write_text(changed)
+                what, value = "lines", reached(Path(folder) / "changed.py")[1]
+            elif found.cures():
+                what = found.cures()[0].name
+                words = [sys.executable, "-c", UNDER, script.target, what]
+                done = subprocess.run(
+                    words, cwd=folder, capture_output=True, text=True, timeout=120, check=True
+                )
+                value = float(done.stdout.split("\n")[-2].split()[2])
+            else:
+                return "nothing", 0.0
+        except Exception as error:  # noqa: BLE001 (a cure that breaks the script is none)
+            return f"broken by {type(error).__name__}", 0.0
+    faulty, patched = entry["metric_faulty"], entry["metric_patched"]
+    if not math.isfinite(faulty):
+        return what, float(math.isfinite(value))
+    return what, (value - faulty) / (patched - faulty)
+
+
+def said_of(job: tuple[Path, dict[str, Any], str, float, bool]) -> tuple[str, str, Any]:
     """Role, name, and what was found, or the refusal."""
     from sigmascope.gate import Refusal
     from sigmascope.scripts import Script, diagnose_script
 
-    file, entry, role, seconds = job
+    file, entry, role, seconds, cure = job
     start = time.perf_counter()
     try:
         script = Script(str(file), tuple(entry.get("arguments", ())), "/tmp")
@@ -91,7 +140,9 @@ def said_of(job: tuple[Path, dict[str, Any], str, float]) -> tuple[str, str, Any
         return role, entry["name"], str(reason)
     names = [(f.severity, f.name, f.site) for f in found.findings]
     cures = [a.name for a in found.cures()]
-    return role, entry["name"], (names, cures, time.perf_counter() - start)
+    spent = time.perf_counter() - start
+    cured = _cured(found, script, entry) if cure and role == "faulty" else None
+    return role, entry["name"], (names, cures, spent, cured)
 
 
 def main() -> None:
@@ -102,24 +153,27 @@ def main() -> None:
     ask.add_argument("--seconds", type=float, default=30.0)
     ask.add_argument("--role", default="", choices=["", "faulty", "patched", "healthy"])
     ask.add_argument("--jobs", type=int, default=1)
+    ask.add_argument("--cure", action="store_true")
     given = ask.parse_args()
     chosen = [
-        (file, entry, role, given.seconds)
+        (file, entry, role, given.seconds, given.cure)
         for file, entry, role in scripts(given.kinds, given.split)
         if not given.role or role == given.role
     ]
-    entries = {(role, entry["name"]): entry for _, entry, role, _ in chosen}
+    entries = {(role, entry["name"]): entry for _, entry, role, *_ in chosen}
     counts: dict[str, list[int]] = {}
     with ProcessPoolExecutor(given.jobs) as pool:
         for role, name, found in pool.map(said_of, chosen):
             entry = entries[role, name]
             if isinstance(found, str):
                 print(f"{role:8} {name:34} {entry['fault']:28} REFUSED {found[:150]}", flush=True)
-                names = []
+                names, cured = [], None
             else:
-                names, cures, seconds = found
+                names, cures, seconds, cured = found
                 told = " ".join(f"{s[0].upper()}:{n}@{at}" for s, n, at in names) or "nothing"
                 helped = f" | helps: {', '.join(cures)}" if cures else ""
+                if cured:
+                    helped += f" | {cured[0]} makes up for {cured[1]:.2f}"
                 print(
                     f"{role:8} {name:34} {entry['fault']:28} {told}{helped} ({seconds:.0f} s)",
                     flush=True,
@@ -133,6 +187,8 @@ def main() -> None:
                     ("faulty: cause in three", not causes.isdisjoint(order[:3])),
                     ("faulty: something said", bool(order)),
                 )
+                if given.cure:
+                    hits += (("faulty: cured", cured is not None and cured[1] >= MADE_UP),)
             else:
                 hits = (
                     (f"{role}: an error", "error" in worst),

@@ -28,6 +28,7 @@ from sigmascope.scripts.rules import (
     STRONG_CLIPPING,
     TWICE,
     ZEROED_BEFORE_STEP,
+    ZEROED_BETWEEN_BATCHES,
 )
 from sigmascope.scripts.seen import Line, ScriptRun
 
@@ -59,6 +60,7 @@ def _changes(run: ScriptRun, findings: Sequence[Finding]) -> Iterator[tuple[str,
     made: Mapping[str, Callable[[ScriptRun], Change | None]] = {
         GRADIENTS_NOT_ZEROED.name: _zero_grad,
         ZEROED_BEFORE_STEP.name: _zero_later,
+        ZEROED_BETWEEN_BATCHES.name: _zero_behind,
         STEP_BEFORE_BACKWARD.name: _step_later,
         NO_STEP.name: _step,
         NO_BACKWARD.name: _backward,
@@ -134,6 +136,23 @@ def _zero_later(run: ScriptRun) -> Change | None:
         return None
     read = _read(o.zeroed)
     return None if read is None else _moved(read, o.zeroed.line, o.backward.line)
+
+
+def _zero_behind(run: ScriptRun) -> Change | None:
+    """Gradients that are accumulated, emptied right behind the step that uses them."""
+    o = next((o for o in run.optimizers if o.dropped), None)
+    if o is None or o.zeroed is None or o.place is None or o.zeroed.file != o.place.file:
+        return None
+    known = re.fullmatch(r"[\w.]+\.zero_grad\(.*\)", o.zeroed.text) and STEP.match(o.place.text)
+    read = _read(o.zeroed)
+    if not known or read is None:
+        return None
+    file, lines = read
+    at, behind = o.zeroed.line - 1, o.place.line
+    moved = f"{_indent(lines[behind - 1])}{lines[at].lstrip()}"
+    made = [*lines[:behind], moved, *lines[behind:]]
+    del made[at + (at >= behind)]
+    return file, lines, made
 
 
 def _step_later(run: ScriptRun) -> Change | None:

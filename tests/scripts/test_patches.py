@@ -12,6 +12,7 @@ from tests.scripts.loops import FAULTY, code
 CHANGED = (
     "gradients-not-zeroed",
     "zeroed-before-step",
+    "zeroed-between-batches",
     "step-before-backward",
     "dwindling-rate",
     "evaluation-mode",
