@@ -13,7 +13,7 @@ ROOMS = {  # what each room may import besides itself
     "quantities": set(),
     "references": set(),
     "records": {"products", "quantities"},
-    "linalg": {"records"},
+    "linalg": {"quantities", "records"},
     "networks": set(),
     "probes": {*FLOOR, "linalg", "networks"},
     "survey": {*FLOOR, "linalg", "networks", "probes"},

@@ -9,6 +9,7 @@ from sigmascope.linalg.lyapunov import (
     time_average,
     zero_exponents,
 )
+from sigmascope.linalg.measures import Measures, measure
 from sigmascope.linalg.norms import frobenius_norm, schatten_norm, spectral_norm
 from sigmascope.linalg.perturbation import (
     SingularDerivative,
@@ -18,23 +19,28 @@ from sigmascope.linalg.perturbation import (
 )
 from sigmascope.linalg.ranks import (
     effective_rank,
+    energy_rank,
     matrix_rank,
     participation_ratio,
     soft_rank,
+    spectral_entropy,
     stable_rank,
 )
 
 __all__ = [
+    "Measures",
     "SingularDerivative",
     "SkipTrajectory",
     "collapse_depth",
     "condition_number",
     "effective_rank",
+    "energy_rank",
     "frobenius_norm",
     "krylov",
     "log_pseudo_determinant",
     "lyapunov_exponents",
     "matrix_rank",
+    "measure",
     "participation_ratio",
     "random_matrix",
     "ratio_average",
@@ -43,6 +49,7 @@ __all__ = [
     "skip_trajectory",
     "soft_rank",
     "spectra",
+    "spectral_entropy",
     "spectral_norm",
     "stable_rank",
     "stacks",

@@ -194,6 +194,74 @@ def _entropy_gap(moved: float, size: int) -> float:
     return moved * math.log(size - 1) + own
 
 
+def spectral_entropy(s: Spectrum) -> Estimate:
+    """Entropy of the normalised singular values, over that of as many equal ones. Scale invariant.
+
+    Args:
+        s: All singular values of a non-zero matrix with a smaller side of at least 2.
+
+    Returns:
+        Dimensionless, between 0 (rank one) and 1 (flat spectrum).
+
+    Raises:
+        ValueError: If the spectrum is partial, the matrix is zero, or it has one singular value.
+
+    Source:
+        Roy & Vetterli 2007, Definition 1, over the largest value that it can have.
+
+    Example:
+        >>> flat = Spectrum(torch.ones(4, dtype=torch.float64), (4, 9), "exact")
+        >>> round(spectral_entropy(flat).value, 9)
+        1.0
+    """
+    if min(s.shape) < 2:
+        raise ValueError(
+            f"`spectral_entropy` needs two singular values or more, got shape {tuple(s.shape)}. "
+            "One value has no distribution: leave it out."
+        )
+    return (effective_rank(s).log() / math.log(min(s.shape))).at_least(0.0).at_most(1.0)
+
+
+def energy_rank(s: Spectrum, share: float = 0.99) -> Estimate:
+    """Fewest leading singular values whose squares hold their share of the sum. Scale invariant.
+
+    Args:
+        s: All singular values of a non-zero matrix.
+        share: Of the squared norm, in (0, 1).
+
+    Returns:
+        A count between 1 and `min(m, n)`.
+
+    Raises:
+        ValueError: If the spectrum is partial, the matrix is zero, or `share` out of range.
+
+    Source:
+        Eckart & Young 1936: a factorisation of this rank leaves out the rest.
+
+    Example:
+        >>> s = Spectrum(torch.tensor([10.0, 1.0, 0.1], dtype=torch.float64), (3, 3), "exact")
+        >>> energy_rank(s).value
+        1.0
+    """
+    require_complete(s, asked="energy_rank")
+    require_nonzero(s.sigma[0].item(), s.shape, asked="energy_rank")
+    if not 0 < share < 1:
+        raise ValueError(
+            f"`share` must be between 0 and 1, both excluded, got {share:g}. For all of the energy "
+            "use `matrix_rank`."
+        )
+    ends = []
+    for above, below in ((s.high, s.low), (s.sigma, s.sigma), (s.low, s.high)):
+        # at least so many: the leading ones large, what follows small; and the other way round
+        rest = below.square().flip(0).cumsum(0).flip(0)
+        held = above.square().cumsum(0)
+        left = torch.cat([rest[1:], rest.new_zeros(1)])
+        enough = held >= share / (1 - share) * left
+        ends.append(float(int(enough.double().argmax()) + 1))
+    low, value, high = ends
+    return Estimate(value, min(low, value), max(high, value), s.how, s.risk)
+
+
 def scaled(s: Spectrum) -> Ends:
     """Low ends, values and high ends in units of the largest value, so that squares are safe."""
     return relative(s.low, s.sigma, s.high)

@@ -11,25 +11,15 @@ from torch import Tensor
 
 from sigmascope import quantities as q
 from sigmascope.gate import Refusal, size_words
-from sigmascope.linalg import schatten_norm
+from sigmascope.linalg import measure
+from sigmascope.linalg.dense import EPS
+from sigmascope.linalg.entries import PANEL, entries
 from sigmascope.linalg.krylov import leading, tamed, times
-from sigmascope.linalg.random_matrix import RandomSigns, noise
+from sigmascope.linalg.measures import NOISE, OF_SPECTRUM, TAIL
 from sigmascope.linalg.spectra import principal_angles
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.scanning.matrices import Cut
-from sigmascope.scanning.measuring import (
-    EPS,
-    NOISE,
-    PANEL,
-    TAIL,
-    MapEnds,
-    Measured,
-    entries,
-    in_unit,
-    of_whole,
-    off,
-    told,
-)
+from sigmascope.scanning.measuring import MapEnds, Measured, in_unit, items, off, told
 from sigmascope.scanning.planning import (
     RESTING,
     MatrixPair,
@@ -129,12 +119,11 @@ def measure_product(task: Task, product: Product) -> Measured:
     (B, left), (A, right) = tamed(B), tamed(A)
     s = _spectrum(B, A, product.scaling)
     found = [SiteSpectrum(matrix.site, q.SCAN, matrix.form, s)]
-    found.append(read(matrix, q.SPECTRAL_NORM, schatten_norm(s, float("inf"))))
-    found.append(read(matrix, q.FROBENIUS_NORM, schatten_norm(s, 2.0)))
     if float(s.sigma[0]) == 0:
+        found += items(measure(s, (q.SPECTRAL_NORM, q.FROBENIUS_NORM)), matrix)
         found.append(skip(matrix, "all else", "it is exactly zero, as before training"))
         return told(task, found)
-    found += of_whole(s, matrix)
+    found += items(measure(s, task.wanted & {*OF_SPECTRUM}), matrix)
     found.append(skip(matrix, ", ".join((*NOISE, *TAIL)), "a product of low rank: no bulk"))
     found.append(skip(matrix, ENTRIES, "the product of its factors is never formed"))
     return told(task, [in_unit(item, left + right) for item in found])
@@ -393,16 +382,15 @@ def _of_difference(
     """Norm, rank and spikes of the difference, whose energy is known before it is rounded."""
     seen = entries(D, "")
     s = leading(D, energy=seen.energy.high, vectors=0, generator=generator).spectrum
-    top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how, s.risk)
+    found = measure(D, (q.SPECTRAL_NORM, q.SPIKES), s=s, entries=seen, generator=generator)
+    top = found.numbers[q.SPECTRAL_NORM]
     yield _read(pair, q.CHANGE_NORM, top)
     ratio = (energy / top**2).at_least(1.0).at_most(float(min(s.shape)))
     yield _read(pair, q.CHANGE_STABLE_RANK, ratio)
-    if min(s.shape) < 8:
-        yield Skipped(pair.site, q.CHANGE_SPIKES, f"{min(s.shape)} singular values have no bulk")
-        return
-    longest = (math.sqrt(float(seen.rows.max())), math.sqrt(float(seen.cols.max())))
-    signs = RandomSigns(D, rms=seen.rms, longest=longest, largest=seen.largest, generator=generator)
-    yield _read(pair, q.CHANGE_SPIKES, noise(s, energy=seen.energy, signs=signs).spikes)
+    if q.SPIKES in found.numbers:
+        yield _read(pair, q.CHANGE_SPIKES, found.numbers[q.SPIKES])
+    else:
+        yield Skipped(pair.site, q.CHANGE_SPIKES, found.undefined[q.SPIKES])
 
 
 def _directions(

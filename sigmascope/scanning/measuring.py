@@ -1,33 +1,19 @@
 """What one matrix of a checkpoint is measured to be."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope import quantities as q
-from sigmascope.linalg import (
-    condition_number,
-    effective_rank,
-    matrix_rank,
-    participation_ratio,
-    schatten_norm,
-    stable_rank,
-    sums,
-)
+from sigmascope.linalg import Measures, measure, sums
+from sigmascope.linalg.entries import PANEL, Entries, entries
 from sigmascope.linalg.krylov import WORKING, Leading, leading, tamed, times
-from sigmascope.linalg.random_matrix import (
-    Noise,
-    PowerLaw,
-    RandomSigns,
-    has_spikes,
-    noise,
-    power_law,
-)
+from sigmascope.linalg.measures import NOISE, OF_SPECTRUM, TAIL
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import quantity
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
@@ -52,145 +38,7 @@ def in_unit(item: Item, power: int) -> Item:
 
 
 # ------------------------------------------------------------------------------
-# What the entries of a matrix say before any factorisation: one pass, by panels.
-
-
-PANEL = 2**18  # entries at a time: what is read once stays in the cache while it is counted
-EPS = 2.0**-52
-LEAST, MOST = 2.0**-500, 2.0**500  # between these the root of a square is what was squared
-LIMITS = {  # smallest normal and largest finite number of each format of storage
-    "float64": (2.0**-1022, float(torch.finfo(torch.float64).max)),
-    "float32": (2.0**-126, float(torch.finfo(torch.float32).max)),
-    "bfloat16": (2.0**-126, float(torch.finfo(torch.bfloat16).max)),
-    "float16": (2.0**-14, 65504.0),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Counts over the entries of a matrix, and sums in a unit in which float64 holds their squares.
-
-    Attributes:
-        count: Entries.
-        energy: Sum of their squares.
-        rows: Squared norms of the rows.
-        cols: Squared norms of the columns.
-        total: Their sum, not squared.
-        largest: The largest absolute value.
-        power: The unit of all these is `2^power`.
-        empty: How many rows, and how many columns, are exactly zero.
-        zeros: How many are exactly zero.
-        subnormal: How many are not zero and below the smallest normal number of their format.
-        saturated: How many are at the largest number of their format.
-        odd: How many are infinite or nan.
-    """
-
-    count: int
-    energy: Estimate
-    rows: Float64[Tensor, " m"]
-    cols: Float64[Tensor, " n"]
-    total: float
-    largest: float
-    power: int
-    empty: tuple[int, int]
-    zeros: int
-    subnormal: int
-    saturated: int
-    odd: int
-
-    @property
-    def rms(self) -> float:
-        """Root mean square of the entries."""
-        return math.sqrt(self.energy.value / self.count)
-
-    @property
-    def mean(self) -> Estimate:
-        """Mean of the entries, with what adding them up may have rounded."""
-        gap = (self.count + 2) * EPS * self.rms
-        return Estimate.within(self.total / self.count, gap, how="summed")
-
-    @property
-    def spread(self) -> Estimate:
-        """Standard deviation of the entries; the low end is 0 where rounding may be all of it."""
-        return (self.energy / self.count - self.mean**2).sqrt()
-
-
-def entries(A: Float[Tensor, "m n"], dtype: str, *, power: int = 0) -> Entries:
-    """Read every entry once.
-
-    Args:
-        A: The matrix.
-        dtype: How it is stored, which says where its numbers end.
-        power: Of the unit `2^power` in which sums are made.
-    """
-    cols = torch.zeros(A.shape[1], dtype=torch.float64)
-    height = min(len(A), max(1, PANEL // A.shape[1]))
-    rooms = torch.empty(2, height * A.shape[1], dtype=torch.float64)
-    seen = _Seen(*LIMITS.get(dtype, (0.0, math.inf)), power, cols, rooms)
-    for panel in A.split(height):
-        seen.read(panel)
-    rows = torch.cat(seen.rows)
-    value = seen.energy
-    gap = value * (A.numel() + 2) * EPS
-    energy = Estimate(value, max(value - gap, 0.0), value + gap, "summed")
-    empty = (0, 0) if seen.odd else (_empty(A, rows, 1), _empty(A, cols, 0))
-    counts = seen.zeros, seen.subnormal, seen.saturated, seen.odd
-    sums = energy, rows, cols, seen.total, seen.largest
-    return Entries(A.numel(), *sums, power, empty, *counts)
-
-
-def _empty(A: Tensor, sums: Tensor, dim: int) -> int:
-    """How many are exactly zero, of those whose squares are, which may have been too small."""
-    places = (sums == 0).nonzero()[:, 0]
-    some = A.index_select(1 - dim, places)
-    return int((~(some != 0).any(dim)).sum()) if len(places) else 0
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What was counted up to now."""
-
-    least: float
-    most: float
-    power: int
-    cols: Float64[Tensor, " n"]
-    rooms: Float64[Tensor, "2 k"]
-    rows: list[Tensor] = field(default_factory=list)
-    energy: float = 0.0
-    total: float = 0.0
-    largest: float = 0.0
-    zeros: int = 0
-    subnormal: int = 0
-    saturated: int = 0
-    odd: int = 0
-
-    def read(self, panel: Float[Tensor, "k n"]) -> None:
-        """Count a panel; one with infinities or nan is counted for these alone."""
-        D, squares = (room[: panel.numel()].view_as(panel) for room in self.rooms)
-        D.copy_(panel)
-        torch.mul(D, D, out=squares)
-        low, high = (math.sqrt(float(end)) for end in torch.aminmax(squares))
-        if not max(LEAST, self.least) <= low <= high < MOST:  # else they are entries, unrounded
-            size = D.abs()
-            low, high = (float(end) for end in torch.aminmax(size))
-            if not math.isfinite(high):
-                self.odd += int((~D.isfinite()).sum())
-                self.rows.append(D.new_zeros(len(D)))
-                return
-            if low == 0 or low < self.least:  # else there is nothing to count
-                zeros = size.numel() - int(size.count_nonzero())
-                self.zeros += zeros
-                self.subnormal += int((size < self.least).sum()) - zeros if self.least else 0
-        self.largest = max(self.largest, math.ldexp(high, -self.power))
-        self.saturated += int((D.abs() >= self.most).sum()) if high >= self.most else 0
-        if self.power:
-            D.copy_(times(D, -self.power))
-            torch.mul(D, D, out=squares)
-        self.total += float(D.sum())
-        rows = squares.sum(1)
-        self.rows.append(rows)
-        self.cols += squares.sum(0)
-        self.energy += float(rows.sum())
+# A short vector by which copies of a matrix are found.
 
 
 def sketch(A: Float[Tensor, "m n"], buckets: int = 256) -> Float[Tensor, " k"]:
@@ -234,104 +82,15 @@ def _table() -> Float[Tensor, " k"]:
 
 
 # ------------------------------------------------------------------------------
-# What of one matrix is noise, and whether the tail of its spectrum is a power law.
-#
-# What costs least is asked first: signs are drawn where a tail is left that could have an exponent.
-# The invariant: whether noise is wanted as well never changes what is said of the tail, for either
-# way draws the same signs.
-
-
-NOISE = (q.NOISE_LEVEL, q.NOISE_EDGE, q.NOISE_DISTANCE, q.RANDOM_BASELINE, q.SPIKES, q.SPIKE_ENERGY)
-TAIL = (q.POWER_LAW_EXPONENT, q.POWER_LAW_P_VALUE)
-SPIKES = 10  # above the noise, fewer of which make no tail
-
-
-def of_noise(s: Spectrum, A: Tensor, seen: Entries, task: Task) -> Iterator[Item]:
-    """What of a matrix is noise, and the exponent of its tail, as far as they are wanted.
-
-    Args:
-        s: Its singular values, all or the leading ones.
-        A: The matrix.
-        seen: Its entries.
-        task: What is known of it.
-    """
-    matrix = task.matrix
-    if not task.wanted & {*NOISE, *TAIL}:
-        return
-    if min(s.shape) < 8:
-        why = f"a matrix with a side of {min(s.shape)} has no bulk of singular values"
-        yield skip(matrix, ", ".join((*NOISE, *TAIL)), why)
-        return
-    signs = partial(_random_signs, A, seen, task)
-    found: Noise | None = None
-    if task.wanted & {*NOISE}:
-        found = noise(s, energy=seen.energy, signs=signs())
-        named = (
-            found.level,
-            found.edge,
-            found.distance,
-            found.baseline,
-            found.spikes,
-            found.energy,
-        )
-        for name, estimate in zip(NOISE, named, strict=True):
-            if estimate is not None:
-                yield read(matrix, name, estimate)
-        if found.distance is None and s.complete:
-            yield skip(
-                matrix, NOISE[2], "below what sticks out no bulk is left that could be noise"
-            )
-    if task.wanted & {*TAIL} and s.complete:
-        yield from _of_tail(s, partial(_many, s, seen, signs, found), task)
-
-
-def _random_signs(A: Tensor, seen: Entries, task: Task) -> RandomSigns:
-    longest = (math.sqrt(float(seen.rows.max())), math.sqrt(float(seen.cols.max())))
-    drawn = torch.Generator().manual_seed(task.seed + 1)
-    return RandomSigns(A, rms=seen.rms, longest=longest, largest=seen.largest, generator=drawn)
-
-
-def _many(
-    s: Spectrum, seen: Entries, signs: Callable[[], RandomSigns], found: Noise | None
-) -> bool:
-    """Whether there are spikes enough for a tail."""
-    if found is not None:
-        return found.spikes.value >= SPIKES
-    return has_spikes(s, SPIKES, energy=seen.energy, signs=signs())
-
-
-def _of_tail(s: Spectrum, many: Callable[[], bool], task: Task) -> Iterator[Item]:
-    """The exponent of a power law, or why there is none: what costs least is asked first."""
-    matrix, generator = task.matrix, torch.Generator().manual_seed(task.seed + 2)
-    fit: PowerLaw | None = power_law(s.sigma.square(), generator=generator)
-    if fit is None:
-        yield skip(matrix, TAIL[0], "fewer than 50 singular values are not zero")
-        return
-    if fit.p is not None:
-        yield read(matrix, TAIL[1], fit.p)
-    if fit.refused:
-        yield skip(matrix, TAIL[0] if fit.p is not None else ", ".join(TAIL), fit.refused)
-    elif not many():
-        out = f"fewer than {SPIKES} of {len(s.sigma)} singular values stick out of the noise"
-        yield skip(matrix, TAIL[0], f"{out}: so short a tail has no exponent")
-    else:
-        yield read(matrix, TAIL[0], fit.exponent)
-
-
-# ------------------------------------------------------------------------------
 # A convolution as the operator that it is on a periodic grid, from its kernel alone.
 
 
 BLOCKS = 2**22  # complex entries of the blocks that are solved at a time
 WORK = 2e12  # multiplications that one operator may cost
 ENTRIES = 2**26  # complex entries of all blocks of one operator: a GiB
-QUANTITIES = {
-    q.SPECTRAL_NORM: lambda s: schatten_norm(s, math.inf),
-    q.FROBENIUS_NORM: lambda s: schatten_norm(s, 2.0),
-    q.STABLE_RANK: stable_rank,
-    q.EFFECTIVE_RANK: effective_rank,
-    q.CONDITION_NUMBER: condition_number,
-}
+QUANTITIES = (
+    q.SPECTRAL_NORM, q.FROBENIUS_NORM, q.STABLE_RANK, q.EFFECTIVE_RANK, q.CONDITION_NUMBER,
+)  # fmt: skip
 
 
 def operator_items(
@@ -351,13 +110,11 @@ def operator_items(
         why = f"on {points} points it takes too much time or memory: ask for a smaller grid"
         yield Skipped(matrix.site, "operator", why)
         return
-    s = operator_spectrum(kernel, grid)
-    zero = not float(s.sigma[0]) > 0
-    for name, of in QUANTITIES.items():
-        if not zero or name.endswith("norm"):
-            yield Reading(matrix.site, name, of(s), q.SCAN, "operator")
-    if zero:
-        yield Skipped(matrix.site, "ranks of the operator", "it is exactly zero")
+    found = measure(operator_spectrum(kernel, grid), QUANTITIES)
+    for name, estimate in found.numbers.items():
+        yield Reading(matrix.site, name, estimate, q.SCAN, "operator")
+    for why in {*found.undefined.values()}:
+        yield Skipped(matrix.site, "ranks of the operator", why)
 
 
 def operator_spectrum(kernel: Float[Tensor, "out in *taps"], grid: int) -> Spectrum:
@@ -488,14 +245,8 @@ def _residual(found: Leading, A: Float[Tensor, "m n"], some: slice) -> float:
     return math.hypot(*norms) + rounding
 
 
+OF_MATRIX = frozenset({*OF_SPECTRUM, *NOISE, *TAIL})
 TINY = 2.0**-480  # squares of what is shorter are rounded off
-ENERGY = 0.99  # of the squared norm, which the energy rank holds
-WHOLE: dict[str, Callable[[Spectrum], Estimate]] = {  # what all singular values are needed for
-    q.PARTICIPATION_RATIO: participation_ratio,
-    q.EFFECTIVE_RANK: effective_rank,
-    q.MATRIX_RANK: matrix_rank,
-    q.CONDITION_NUMBER: condition_number,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,7 +270,7 @@ class Measured:
     failed: bool = False
 
 
-def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, MapEnds]:
+def measure_matrix(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, MapEnds]:
     """Everything that is wanted of one matrix, and its two ends.
 
     Args:
@@ -540,10 +291,23 @@ def measure(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, MapEnds]:
         return told(task, found), no_ends(seen)
     s, ends = _spectrum(task, X, seen)
     found.append(SiteSpectrum(task.matrix.site, q.SCAN, task.matrix.form, s))
-    found += _of_spectrum(s, seen, task.matrix)
-    found += of_noise(s, X, seen, task)
-    drawn = sketch(X) if q.COPY_COSINE in task.wanted else None
-    return told(task, [in_unit(item, power) for item in found], drawn), ends
+    signs, samples = (torch.Generator().manual_seed(task.seed + i) for i in (1, 2))
+    asked = task.wanted & OF_MATRIX
+    numbers = measure(X, asked, s=s, entries=seen, generator=signs, samples=samples)
+    found += items(numbers, task.matrix)
+    short = sketch(X) if q.COPY_COSINE in task.wanted else None
+    return told(task, [in_unit(item, power) for item in found], short), ends
+
+
+def items(found: Measures, matrix: Matrix) -> Iterator[Item]:
+    """The numbers of a matrix, and what has none: each reason once."""
+    for name, estimate in found.numbers.items():
+        yield read(matrix, name, estimate)
+    for why in dict.fromkeys(found.undefined.values()):
+        names = ", ".join(name for name, each in found.undefined.items() if each == why)
+        yield skip(
+            matrix, names, why if found.spectrum.complete else f"{why}: --exact computes all"
+        )
 
 
 def ends_alone(task: Task, A: Float[Tensor, "m n"]) -> MapEnds:
@@ -617,44 +381,3 @@ def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
     m, n = matrix.shape
     constant = (seen.mean**2).sqrt() * math.sqrt(m * n)
     yield read(matrix, q.MEAN_SHIFT, constant / (spread * (math.sqrt(m) + math.sqrt(n))))
-
-
-def _of_spectrum(s: Spectrum, seen: Entries, matrix: Matrix) -> Iterator[Item]:
-    top = Estimate(float(s.sigma[0]), float(s.low[0]), float(s.high[0]), s.how, s.risk)
-    yield read(matrix, q.SPECTRAL_NORM, top)
-    yield read(matrix, q.FROBENIUS_NORM, seen.energy.sqrt())
-    if not s.complete:
-        ratio = seen.energy / top**2
-        yield read(matrix, q.STABLE_RANK, ratio.at_least(1.0).at_most(float(min(s.shape))))
-        why = f"the {len(s.sigma)} largest of {min(s.shape)} singular values were computed"
-        names = (*WHOLE, q.SPECTRAL_ENTROPY, q.ENERGY_RANK, q.NOISE_DISTANCE, *TAIL)
-        yield skip(matrix, ", ".join(names), f"{why}: --exact computes all")
-        return
-    yield from of_whole(s, matrix)
-
-
-def of_whole(s: Spectrum, matrix: Matrix) -> Iterator[Item]:
-    """What all singular values tell of a matrix that is not zero."""
-    yield read(matrix, q.STABLE_RANK, stable_rank(s))
-    for name, of in WHOLE.items():
-        yield read(matrix, name, of(s))
-    if min(s.shape) > 1:
-        entropy = effective_rank(s).log() / math.log(min(s.shape))
-        yield read(matrix, q.SPECTRAL_ENTROPY, entropy.at_least(0.0).at_most(1.0))
-    else:
-        yield skip(matrix, q.SPECTRAL_ENTROPY, "one singular value has none")
-    yield read(matrix, q.ENERGY_RANK, _energy_rank(s))
-
-
-def _energy_rank(s: Spectrum) -> Estimate:
-    """Fewest leading values that hold their share of the energy."""
-    ends = []
-    for above, below in ((s.high, s.low), (s.sigma, s.sigma), (s.low, s.high)):
-        # at least so many: the leading ones large, what follows small; and the other way round
-        rest = below.square().flip(0).cumsum(0).flip(0)
-        held = above.square().cumsum(0)
-        left = torch.cat([rest[1:], rest.new_zeros(1)])
-        enough = held >= ENERGY / (1 - ENERGY) * left
-        ends.append(float(int(enough.double().argmax()) + 1))
-    low, value, high = ends
-    return Estimate(value, min(low, value), max(high, value), s.how, s.risk)

@@ -28,7 +28,13 @@ from sigmascope.scanning.against import (
     versions,
 )
 from sigmascope.scanning.matrices import NameRule
-from sigmascope.scanning.measuring import MapEnds, Measured, ends_alone, measure, operator_items
+from sigmascope.scanning.measuring import (
+    MapEnds,
+    Measured,
+    ends_alone,
+    measure_matrix,
+    operator_items,
+)
 from sigmascope.scanning.planning import (
     Asked,
     MatrixPair,
@@ -271,7 +277,7 @@ def _run(job: Job, ends: dict[int, MapEnds]) -> Measured:
 def _task(task: Task, ends: dict[int, MapEnds]) -> Measured:
     if isinstance(task.cut, Product):
         return measure_product(task, task.cut)
-    found, ends[task.index] = measure(task, task.cut.read())
+    found, ends[task.index] = measure_matrix(task, task.cut.read())
     if task.grid and task.matrix.form == "kernel":
         # what was measured of a kernel, with what its convolution is as an operator
         items = [*operator_items(task.matrix, task.cut.stored.read(), task.grid)]

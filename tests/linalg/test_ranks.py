@@ -7,9 +7,11 @@ from zoo import MATRICES, fresh
 
 from sigmascope.linalg import (
     effective_rank,
+    energy_rank,
     matrix_rank,
     participation_ratio,
     soft_rank,
+    spectral_entropy,
     stable_rank,
 )
 from sigmascope.linalg.krylov import Operator
@@ -222,3 +224,29 @@ def test_a_rule_that_reaches_far_is_not_certain():
     assert matrix_rank(noise).high == 1
     stated = matrix_rank(tall, rtol=0.32)
     assert (stated.low, stated.high, stated.how) == (found.value, found.value, "exact")
+
+
+def test_an_energy_rank_counts_directions_until_their_share_is_held():
+    s = told(3.0, 1.0, 1.0, 0.0)
+    assert [energy_rank(s, share).value for share in (0.5, 0.82, 0.9, 0.99)] == [1, 2, 2, 3]
+    wide = energy_rank(told(3.0, 1.0, 1.0, gap=0.5), 0.85)
+    assert (wide.low, wide.value, wide.high) == (1, 2, 3)
+
+
+def test_a_spectral_entropy_is_one_of_equal_values_and_zero_of_one():
+    assert spectral_entropy(told(2.0, 2.0, 2.0)).value == pytest.approx(1, abs=1e-12)
+    assert spectral_entropy(told(2.0, 0.0, 0.0)).value == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (lambda: spectral_entropy(told(2.0, shape=(1, 4))), "two singular values.*leave it out"),
+        (lambda: energy_rank(told(2.0, 1.0), 1.0), "between 0 and 1.*use `matrix_rank`"),
+        (lambda: energy_rank(told(0.0, 0.0)), "zero"),
+        (lambda: energy_rank(told(1.0, shape=(3, 4))), "needs all 3"),
+    ],
+)
+def test_what_has_no_energy_rank_or_entropy_is_refused(asked, words):
+    with pytest.raises(ValueError, match=words):
+        asked()

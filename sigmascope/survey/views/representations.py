@@ -3,14 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from sigmascope import quantities as q
-from sigmascope.linalg import (
-    effective_rank,
-    frobenius_norm,
-    matrix_rank,
-    participation_ratio,
-    soft_rank,
-    sums,
-)
+from sigmascope.linalg import frobenius_norm, measure, sums
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import Spectra
 from sigmascope.probes.trial_gradients import reduced_gradients
@@ -18,6 +11,7 @@ from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, zero_weights
 
+RAW = (q.MATRIX_RANK, q.SOFT_RANK, q.PARTICIPATION_RATIO, q.EFFECTIVE_RANK)
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 
 
@@ -76,26 +70,27 @@ def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:
     view: q.View = "representations"
     found = subject.spectra[site, form]
     yield SiteSpectrum(site, view, form, found.raw)
-    yield Reading(site, q.MATRIX_RANK, matrix_rank(found.raw), view, form)
+    raw, centred = measure(found.raw, RAW), measure(found.centred, (q.PARTICIPATION_RATIO,))
+    yield Reading(site, q.MATRIX_RANK, raw.numbers[q.MATRIX_RANK], view, form)
     size = Estimate.rounded(found.mean_square, ulps=64)
     variation = _variation(found)
     if variation is not None:
         yield Reading(site, q.RELATIVE_VARIATION, variation, view, form)
     yield Reading(site, q.MEAN_SQUARE, size, view, form)
-    yield Reading(site, q.SOFT_RANK, soft_rank(found.raw), view, form)
-    for quantity, spectrum, of in (
-        (q.PARTICIPATION_RATIO, found.raw, participation_ratio),
-        (q.CENTRED_PARTICIPATION_RATIO, found.centred, participation_ratio),
-        (q.EFFECTIVE_RANK, found.raw, effective_rank),
+    yield Reading(site, q.SOFT_RANK, raw.numbers[q.SOFT_RANK], view, form)
+    rounding = variation is not None and variation.low <= 0
+    for quantity, measures, name in (
+        (q.PARTICIPATION_RATIO, raw, q.PARTICIPATION_RATIO),
+        (q.CENTRED_PARTICIPATION_RATIO, centred, q.PARTICIPATION_RATIO),
+        (q.EFFECTIVE_RANK, raw, q.EFFECTIVE_RANK),
     ):
-        noise = spectrum is found.centred and variation is not None and variation.low <= 0
-        if noise and float(spectrum.sigma[0]) > 0:
-            yield Skipped(site, f"{quantity} ({form})", "rows differ by rounding only")
-        elif float(spectrum.sigma[0]) > 0:
-            yield Reading(site, quantity, of(spectrum), view, form)
-        else:
+        if name in measures.undefined:
             same = "all rows are equal" if found.mean_square > 0 else "it is exactly zero"
             yield Skipped(site, f"{quantity} ({form})", same)
+        elif measures is centred and rounding:
+            yield Skipped(site, f"{quantity} ({form})", "rows differ by rounding only")
+        else:
+            yield Reading(site, quantity, measures.numbers[name], view, form)
 
 
 def _variation(found: Spectra) -> Estimate | None:

@@ -1,19 +1,17 @@
 """Readings of the weights: norms, ranks, condition, and how far their mean is from zero."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sigmascope import quantities as q
-from sigmascope.linalg import (
-    condition_number,
-    effective_rank,
-    schatten_norm,
-    stable_rank,
-    sums,
-)
+from sigmascope.linalg import measure, sums
 from sigmascope.probes import Subject, Weight, weight_spectra
-from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
+from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.views.base import ProfileView
+
+QUANTITIES = (
+    q.SPECTRAL_NORM, q.FROBENIUS_NORM, q.STABLE_RANK, q.EFFECTIVE_RANK, q.CONDITION_NUMBER,
+)  # fmt: skip
 
 
 def weight_items(subject: Subject) -> Iterator[Item]:
@@ -21,20 +19,13 @@ def weight_items(subject: Subject) -> Iterator[Item]:
     view: q.View = "weights"
     for weight, s in zip(subject.weights, weight_spectra(subject.weights), strict=True):
         yield SiteSpectrum(weight.site, view, weight.form, s)
-        quantities: tuple[tuple[str, Callable[[Spectrum], Estimate]], ...] = (
-            (q.SPECTRAL_NORM, lambda s: schatten_norm(s, float("inf"))),
-            (q.FROBENIUS_NORM, lambda s: schatten_norm(s, 2.0)),
-            (q.STABLE_RANK, stable_rank),
-            (q.EFFECTIVE_RANK, effective_rank),
-            (q.CONDITION_NUMBER, condition_number),
-        )
         if weight.form != "operator":
             yield from _mean_shift(weight)
-        zero = not float(s.sigma[0]) > 0
-        for quantity, of in quantities[:2] if zero else quantities:
-            yield Reading(weight.site, quantity, of(s), view, weight.form)
-        if zero:
-            yield Skipped(weight.site, "ranks and condition number", "it is exactly zero")
+        found = measure(s, QUANTITIES)
+        for name, estimate in found.numbers.items():
+            yield Reading(weight.site, name, estimate, view, weight.form)
+        for why in {*found.undefined.values()}:
+            yield Skipped(weight.site, "ranks and condition number", why)
     convolutions = {w.site for w in subject.weights if w.form == "kernel"}
     for site in sorted(convolutions - {w.site for w in subject.weights if w.form == "operator"}):
         yield Skipped(site, "operator", "the whole convolution is too dear here, or never ran")

@@ -10,17 +10,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sigmascope import quantities as q
-from sigmascope.linalg import (
-    effective_rank,
-    frobenius_norm,
-    krylov,
-    spectral_norm,
-    stable_rank,
-    sums,
-)
-from sigmascope.linalg.random_matrix import RandomSigns, noise
+from sigmascope.linalg import krylov, measure, sums
 from sigmascope.linalg.spectra import Moments, spectrum
-from sigmascope.records import Estimate, SiteSpectrum, Skipped, Spectrum
+from sigmascope.records import SiteSpectrum, Skipped, Spectrum
 from sigmascope.watching.probes.base import Found, Probe, Sharing, nothing
 from sigmascope.watching.processes import Processes, is_cut, is_sharded, part, sharded_kind
 from sigmascope.watching.sinks import OWN, Column
@@ -227,19 +219,14 @@ class WeightSpectra(Probe):
         return krylov.leading(matrix, **shape, vectors=0, generator=self._generator).spectrum
 
     def _columns(self, s: Spectrum, matrix: Tensor | None) -> Iterator[Column]:
-        found = {q.SPECTRAL_NORM: spectral_norm(s)}
-        whole = len(s.sigma) == min(s.shape)
-        if whole:
-            found |= {q.STABLE_RANK: stable_rank(s), q.EFFECTIVE_RANK: effective_rank(s)}
-        elif matrix is not None:
-            found[q.STABLE_RANK] = (frobenius_norm(matrix) / spectral_norm(s)) ** 2
-        if matrix is not None and whole and min(s.shape) >= FEWEST and matrix.numel() <= SIGNS:
-            energy = Estimate.sum_of_squares(matrix.double())
-            rms = math.sqrt(energy.value / matrix.numel())
-            signs = RandomSigns(matrix, rms=rms, generator=self._generator)
-            level = noise(s, energy=energy, signs=signs)
-            found |= {q.NOISE_EDGE: level.edge, q.SPIKES: level.spikes}
-        for name, estimate in found.items():
+        wanted = [q.SPECTRAL_NORM, q.STABLE_RANK]
+        wanted += [q.EFFECTIVE_RANK] if s.complete else []
+        bulk = s.complete and min(s.shape) >= FEWEST
+        if matrix is not None and bulk and matrix.numel() <= SIGNS:
+            wanted += [q.NOISE_EDGE, q.SPIKES]
+        of = s if matrix is None else matrix
+        found = measure(of, wanted, s=s, generator=self._generator)
+        for name, estimate in found.numbers.items():
             yield Column.of(name, [(self._site, estimate)], "matrix")
 
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from zoo import MATRICES, fresh
 
+from sigmascope.linalg.entries import entries
 from sigmascope.linalg.krylov import leading, tamed
-from sigmascope.scanning.measuring import BRIEF, USUAL, ends_of, entries, leading_of, no_ends, off
+from sigmascope.scanning.measuring import BRIEF, USUAL, ends_of, leading_of, no_ends, off
 from tests.scanning.made import task
 
 

@@ -7,7 +7,7 @@ from zoo import MATRICES, NOT_FINITE, fresh
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import quantity
 from sigmascope.records import Reading
-from sigmascope.scanning.measuring import ends_alone, in_unit, measure
+from sigmascope.scanning.measuring import ends_alone, in_unit, measure_matrix
 from tests.scanning.made import EVERY, task
 
 PAIRS = {
@@ -76,7 +76,7 @@ def read(found):
 @pytest.mark.parametrize("exact", [False, True])
 def test_every_number_holds_the_dense_one(case, effort, exact):
     A = HOSTILE[case]
-    found, _ = measure(task(A, effort, exact=exact, paired=True), A)
+    found, _ = measure_matrix(task(A, effort, exact=exact, paired=True), A)
     seen = read(found)
     for name, estimate in seen.items():
         q = quantity(name)
@@ -98,7 +98,7 @@ def test_every_number_holds_the_dense_one(case, effort, exact):
 @pytest.mark.parametrize("effort", ["full", "leading"])
 def test_nothing_is_missing_without_a_word(case, effort):
     A = {**HOSTILE, **NOT_FINITE}[case]
-    found, _ = measure(task(A, effort), A)
+    found, _ = measure_matrix(task(A, effort), A)
     said = {word for s in found.skipped for word in s.what.split(", ")}
     if "power-law exponent" in said:  # the p-value is that of its fit
         said.add("power-law p-value")
@@ -109,12 +109,12 @@ def test_nothing_is_missing_without_a_word(case, effort):
 
 
 def test_leading_values_are_measured_where_that_is_asked():
-    found, _ = measure(task(LARGE, "leading"), LARGE)
+    found, _ = measure_matrix(task(LARGE, "leading"), LARGE)
     assert len(found.spectrum.spectrum.sigma) == 192
     assert {"participation ratio", "noise distance"} <= {
         w for s in found.skipped for w in s.what.split(", ")
     }
-    full, _ = measure(task(LARGE, "full"), LARGE)
+    full, _ = measure_matrix(task(LARGE, "full"), LARGE)
     assert len(full.spectrum.spectrum.sigma) == 300
     assert read(full)["spikes"].value == read(found)["spikes"].value == 1
 
@@ -122,27 +122,27 @@ def test_leading_values_are_measured_where_that_is_asked():
 @pytest.mark.parametrize("name", sorted(EVERY - PAIRS))
 def test_nothing_is_read_that_is_not_wanted(name):
     A = LARGE[:60, :40] * (torch.arange(40) > 3)
-    found, _ = measure(task(A, wanted=frozenset({name})), A)
+    found, _ = measure_matrix(task(A, wanted=frozenset({name})), A)
     assert {r.quantity for r in found.readings} <= {name}
     assert found.sketch is None
 
 
 def test_what_is_kept_is_what_is_asked_for():
     A = LARGE[:60, :40]
-    assert measure(task(A, spectra=False), A)[0].spectrum is None
-    found, ends = measure(task(A), A)
+    assert measure_matrix(task(A, spectra=False), A)[0].spectrum is None
+    found, ends = measure_matrix(task(A), A)
     assert found.spectrum is not None
     assert found.sketch is not None
     assert ends.zero
-    assert not measure(task(A, paired=True), A)[1].zero
+    assert not measure_matrix(task(A, paired=True), A)[1].zero
 
 
 def test_what_cannot_be_measured_says_why():
-    odd, ends = measure(task(NOT_FINITE["nan"], paired=True), NOT_FINITE["nan"])
+    odd, ends = measure_matrix(task(NOT_FINITE["nan"], paired=True), NOT_FINITE["nan"])
     assert read(odd)["non-finite entries"].value == 1
     assert [s.why for s in odd.skipped] == ["1 entries are not finite"]
     assert ends.zero
-    zero, _ = measure(task(torch.zeros(9, 9)), torch.zeros(9, 9))
+    zero, _ = measure_matrix(task(torch.zeros(9, 9)), torch.zeros(9, 9))
     assert read(zero)["Frobenius norm"].value == read(zero)["spectral norm"].value == 0
     assert [s.why for s in zero.skipped] == ["it is exactly zero"]
 
@@ -152,7 +152,7 @@ def test_what_cannot_be_measured_says_why():
 def test_ends_alone_are_those_of_the_whole_measurement(case, effort):
     A = MATRICES[case]
     asked = task(A, effort, paired=True)
-    one, other = measure(asked, A)[1], ends_alone(asked, A)
+    one, other = measure_matrix(asked, A)[1], ends_alone(asked, A)
     for name in ("writes", "reads", "rows", "cols"):
         assert torch.equal(getattr(one, name), getattr(other, name))
     assert (one.off, one.power, one.zero) == (other.off, other.power, other.zero)
@@ -160,10 +160,10 @@ def test_ends_alone_are_those_of_the_whole_measurement(case, effort):
 
 def test_the_seed_decides():
     A = LARGE
-    one, two = (measure(task(A, "leading"), A)[0] for _ in range(2))
+    one, two = (measure_matrix(task(A, "leading"), A)[0] for _ in range(2))
     assert one.readings == two.readings
     state = torch.random.get_rng_state()
-    measure(task(A), A)
+    measure_matrix(task(A), A)
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
@@ -172,7 +172,7 @@ def test_a_tail_has_its_exponent_read_where_it_follows_a_power_law():
     U, V = (torch.linalg.qr(torch.randn(600, 300, generator=g).double())[0] for _ in range(2))
     u = torch.rand(300, generator=g).double()
     A = U * u ** (-1 / 3) @ V.mT  # of the squares, exponent 2.5
-    seen = read(measure(task(A), A)[0])
+    seen = read(measure_matrix(task(A), A)[0])
     assert seen["power-law p-value"].value >= 0.1
     assert seen["power-law exponent"].low <= 2.5 <= seen["power-law exponent"].high
 
@@ -180,7 +180,7 @@ def test_a_tail_has_its_exponent_read_where_it_follows_a_power_law():
 @pytest.mark.parametrize("power", [-1030, -300, 0, 400, 1000])
 def test_units_are_given_back_to_what_has_one(power):
     A = MATRICES["square"].double()
-    readings = {r.quantity: r for r in measure(task(A), A)[0].readings}
+    readings = {r.quantity: r for r in measure_matrix(task(A), A)[0].readings}
     for name in ("spectral norm", "noise edge", "stable rank", "spikes"):
         back = in_unit(readings[name], power)
         assert isinstance(back, Reading)
