@@ -14,8 +14,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope import quantities as q
+from sigmascope.linalg import sums
 from sigmascope.linalg.condition import condition_number
 from sigmascope.linalg.entries import Entries
+from sigmascope.linalg.krylov import tamed
 from sigmascope.linalg.norms import frobenius_norm, spectral_norm
 from sigmascope.linalg.random_matrix import FEWEST, RandomSigns, has_spikes, noise, power_law
 from sigmascope.linalg.ranks import (
@@ -65,6 +67,14 @@ class Measures:
     numbers: Mapping[str, Estimate]
     undefined: Mapping[str, str]
 
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Each reason once, with the names of what has no number for it."""
+        names: dict[str, list[str]] = {}
+        for name, why in self.undefined.items():
+            names.setdefault(why, []).append(name)
+        return {why: ", ".join(some) for why, some in names.items()}
+
 
 def measure(
     A: Float[Tensor, "m n"] | Spectrum,
@@ -79,8 +89,8 @@ def measure(
     """Measure what is wanted of one matrix; what is at hand is not computed again.
 
     Args:
-        A: The matrix; or its singular values, which tell all but what of it is noise.
-        wanted: Names of quantities: those of `OF_SPECTRUM`, `NOISE` and `TAIL`.
+        A: The matrix; or its singular values, which tell neither mean nor noise.
+        wanted: Names of quantities: those of `OF_SPECTRUM`, `NOISE` and `TAIL`, and the mean shift.
         s: Its singular values, all or the leading ones, if they are known.
         route: By which they are computed if they are not, as for `spectrum`.
         entries: What its entries say, in the unit of `A`, if they were read.
@@ -94,7 +104,7 @@ def measure(
     Raises:
         TypeError: If a tensor `A` is not real floating point.
         ValueError: If a name is of nothing that is measured here, a tensor `A` is empty, not a
-            matrix or not finite, or noise is wanted of singular values alone.
+            matrix or not finite, or what needs its entries is wanted of singular values.
 
     Source:
         That of each quantity, as `sigmascope.quantities` has it.
@@ -104,7 +114,7 @@ def measure(
         >>> round(found.numbers["stable rank"].value, 9)
         1.5625
     """
-    known = (*OF_SPECTRUM, *NOISE, *TAIL)
+    known = (q.MEAN_SHIFT, *OF_SPECTRUM, *NOISE, *TAIL)
     if odd := sorted({*wanted} - {*known}):
         raise ValueError(
             f"What is wanted of a matrix must be among {', '.join(known)}; got {odd[0]!r}. "
@@ -118,20 +128,40 @@ def measure(
     if not float(s.sigma[0]) > 0:
         found = dict.fromkeys(asked, "it is exactly zero")
         asked = [name for name in asked if name in OF_ZERO]
+    of_entries = [name for name in asked if name not in OF_SPECTRUM]
+    if matrix is None and of_entries:
+        raise ValueError(
+            f"The {of_entries[0]} needs the entries of a matrix, got its singular values alone. "
+            "Pass the matrix, and these as `s`."
+        )
+    if matrix is not None and q.MEAN_SHIFT in asked:
+        found[q.MEAN_SHIFT] = _mean_shift(matrix, entries)
     found |= {n: _of_spectrum(n, s, matrix, entries) for n in asked if n in OF_SPECTRUM}
-    if laws := [name for name in asked if name not in OF_SPECTRUM]:
-        if matrix is None:
-            raise ValueError(
-                f"The {laws[0]} needs the entries of a matrix, got its singular values alone. "
-                "Pass the matrix, and these as `s`."
-            )
-        found |= _of_laws(laws, s, matrix, entries, generator, samples)
+    if matrix is not None and not {*NOISE, *TAIL}.isdisjoint(asked):
+        found |= _of_laws(asked, s, matrix, entries, generator, samples)
     told = [(name, answer) for name, answer in found.items() if name in wanted]
     return Measures(
         s,
         {name: answer for name, answer in told if isinstance(answer, Estimate)},
         {name: answer for name, answer in told if isinstance(answer, str)},
     )
+
+
+def _mean_shift(A: Tensor, entries: Entries | None) -> Estimate | str:
+    """Singular value of the constant part over the largest that the spread would give.
+
+    A matrix `[m, n]` of equal entries has the singular value `|mean| √(mn)`; independent entries
+    of spread s and mean zero stay below `s (√m + √n)` (Bai & Yin 1993).
+    """
+    m, n = A.shape
+    if entries is not None:
+        mean, spread = entries.mean, entries.spread
+    else:
+        mean, spread = sums.mean_and_spread(tamed(A)[0])
+    if spread.low <= 0:
+        return "its entries do not differ, or by rounding only"
+    constant = (mean**2).sqrt() * math.sqrt(m * n)
+    return constant / (spread * (math.sqrt(m) + math.sqrt(n)))
 
 
 def _of_spectrum(
@@ -152,10 +182,11 @@ def _of_spectrum(
             (frobenius_norm(matrix) / top) ** 2 if entries is None else entries.energy / top**2
         )
         return squares.at_least(1.0).at_most(float(min(s.shape)))
-    return _partial(s)
+    return leading_alone(s)
 
 
-def _partial(s: Spectrum) -> str:
+def leading_alone(s: Spectrum) -> str:
+    """Why what takes all singular values is unknown."""
     return f"the {len(s.sigma)} largest of {min(s.shape)} singular values were computed"
 
 
@@ -191,7 +222,7 @@ def _of_laws(
         told = noise(s, energy=energy, signs=signs)
         spikes = lambda: told.spikes.value >= SPIKES
         bare = "below what sticks out no bulk is left that could be noise"
-        bare = bare if s.complete else _partial(s)
+        bare = bare if s.complete else leading_alone(s)
         found = {
             q.NOISE_LEVEL: told.level,
             q.NOISE_EDGE: told.edge,
@@ -201,7 +232,9 @@ def _of_laws(
             q.SPIKE_ENERGY: told.energy,
         }
     if not {*TAIL}.isdisjoint(asked):
-        found |= _of_tail(s, spikes, samples) if s.complete else dict.fromkeys(TAIL, _partial(s))
+        found |= (
+            _of_tail(s, spikes, samples) if s.complete else dict.fromkeys(TAIL, leading_alone(s))
+        )
     return found
 
 

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from sigmascope.records import Estimate
+
+EPS = 2.0**-52
 PIECE = 2**16  # entries that are copied to float64 at once
 
 
@@ -28,15 +31,28 @@ def norm(t: Tensor) -> float:
     return math.sqrt(square_sum(t))
 
 
-def mean_and_spread(t: Tensor) -> tuple[float, float]:
+def mean_and_spread(t: Tensor) -> tuple[Estimate, Estimate]:
     """Mean of the entries of a real tensor, and their standard deviation about it.
+
+    Both with what adding them up may have rounded; a spread that rounding may have made alone has
+    the low end 0.
 
     Args:
         t: Not empty.
+
+    Source:
+        Higham 2002, Accuracy and Stability of Numerical Algorithms, (3.5), for sums in any order;
+        Chan, Golub & LeVeque 1983 for the two passes.
     """
-    mean = sum((float(p.sum()) for p in _pieces(t)), 0.0) / t.numel()
+    n = t.numel()
+    mean = sum((float(p.sum()) for p in _pieces(t)), 0.0) / n
     apart = (p - mean for p in _pieces(t))
-    return mean, math.sqrt(sum((float(p @ p) for p in apart), 0.0) / t.numel())
+    square = sum((float(p @ p) for p in apart), 0.0) / n
+    gap = (n + 2) * EPS * math.sqrt(mean**2 + square)
+    # about a mean that is off the squares are too large by that, squared
+    low = max(square * (1 - (n + 4) * EPS) - gap**2, 0.0)
+    variance = Estimate(square, low, square * (1 + (n + 4) * EPS), "summed")
+    return Estimate.within(mean, gap, how="summed"), variance.sqrt()
 
 
 def as_it_lies(t: Tensor) -> Tensor:

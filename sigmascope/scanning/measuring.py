@@ -113,8 +113,8 @@ def operator_items(
     found = measure(operator_spectrum(kernel, grid), QUANTITIES)
     for name, estimate in found.numbers.items():
         yield Reading(matrix.site, name, estimate, q.SCAN, "operator")
-    for why in {*found.undefined.values()}:
-        yield Skipped(matrix.site, "ranks of the operator", why)
+    for why, names in found.reasons.items():
+        yield Skipped(matrix.site, f"{names} of the operator", why)
 
 
 def operator_spectrum(kernel: Float[Tensor, "out in *taps"], grid: int) -> Spectrum:
@@ -245,7 +245,7 @@ def _residual(found: Leading, A: Float[Tensor, "m n"], some: slice) -> float:
     return math.hypot(*norms) + rounding
 
 
-OF_MATRIX = frozenset({*OF_SPECTRUM, *NOISE, *TAIL})
+OF_MATRIX = frozenset({q.MEAN_SHIFT, *OF_SPECTRUM, *NOISE, *TAIL})
 TINY = 2.0**-480  # squares of what is shorter are rounded off
 
 
@@ -303,8 +303,7 @@ def items(found: Measures, matrix: Matrix) -> Iterator[Item]:
     """The numbers of a matrix, and what has none: each reason once."""
     for name, estimate in found.numbers.items():
         yield read(matrix, name, estimate)
-    for why in dict.fromkeys(found.undefined.values()):
-        names = ", ".join(name for name, each in found.undefined.items() if each == why)
+    for why, names in found.reasons.items():
         yield skip(
             matrix, names, why if found.spectrum.complete else f"{why}: --exact computes all"
         )
@@ -375,9 +374,3 @@ def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
         yield read(matrix, name, ratio.at_least(1.0))
     peak = seen.largest / (seen.energy / seen.count).sqrt()
     yield read(matrix, q.LARGEST_ENTRY, peak.at_least(1.0))
-    if (spread := seen.spread).low <= 0:
-        yield skip(matrix, q.MEAN_SHIFT, "its entries do not differ, or by rounding only")
-        return
-    m, n = matrix.shape
-    constant = (seen.mean**2).sqrt() * math.sqrt(m * n)
-    yield read(matrix, q.MEAN_SHIFT, constant / (spread * (math.sqrt(m) + math.sqrt(n))))

@@ -12,7 +12,7 @@ from sigmascope.linalg.random_matrix import RandomSigns
 from sigmascope.linalg.spectra import spectrum
 from tests.linalg.random_matrix.planted import LAWS, planted
 
-EVERY = (*OF_SPECTRUM, *NOISE, *TAIL)
+EVERY = ("mean shift", *OF_SPECTRUM, *NOISE, *TAIL)
 NONZERO = [case for case, A in MATRICES.items() if bool(A.any())]
 
 
@@ -62,6 +62,7 @@ def test_leading_values_have_norms_and_a_stable_rank_and_say_what_is_unknown(rea
     ).numbers.items():
         assert found.numbers[name].low <= whole.high
         assert whole.low <= found.numbers[name].high
+    assert "mean shift" in found.numbers
     unknown = {*EVERY} - {*found.numbers}
     assert "effective rank" in unknown
     assert {found.undefined[name] for name in unknown} == {
@@ -76,6 +77,23 @@ def test_a_stable_rank_of_leading_values_is_one_that_a_matrix_can_have():
     s = krylov.leading(A, block=2, steps=2, count=2, generator=fresh()).spectrum
     rank = measure(A, ["stable rank"], s=s).numbers["stable rank"]
     assert rank.low == 1 <= rank.value < 1 + 1e-9
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("shift", [0.0, 1.0, 1e4])
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e250])
+def test_a_mean_shift_is_that_of_the_constant_part(shift, scale, read):
+    A = torch.randn(30, 20, generator=fresh()).double() + shift
+    size = float(A.std(correction=0)) * (30**0.5 + 20**0.5)
+    known = {"entries": entries(A, "float64")} if read else {}
+    found = measure(A if read else scale * A, ["mean shift"], **known).numbers["mean shift"]
+    assert found.value == pytest.approx(abs(float(A.mean())) * 600**0.5 / size, rel=1e-6)
+    assert found.low <= found.value <= found.high
+
+
+def test_reasons_name_each_once_what_has_no_number_for_it():
+    found = measure(torch.zeros(2, 3), ["stable rank", "spectral norm", "effective rank"])
+    assert found.reasons == {"it is exactly zero": "stable rank, effective rank"}
 
 
 def test_a_zero_matrix_has_norms_and_no_directions():
@@ -94,7 +112,7 @@ def test_what_is_not_finite_is_refused(case):
 
 
 def test_what_is_measured_of_something_else_is_refused():
-    with pytest.raises(ValueError, match=r"be among spectral norm.*got 'dead units'.*Leave it"):
+    with pytest.raises(ValueError, match=r"be among mean shift.*got 'dead units'.*Leave it"):
         measure(torch.eye(3), ["stable rank", "dead units"])
 
 

@@ -1,5 +1,6 @@
 import math
 import statistics
+from fractions import Fraction
 
 import pytest
 import torch
@@ -19,8 +20,24 @@ def test_sums_by_pieces_are_those_of_a_copy_in_float64(dtype):
 def test_the_spread_is_taken_about_the_mean():
     t = torch.randn(300, 701, generator=torch.Generator().manual_seed(0)) + 1e3
     mean, spread = sums.mean_and_spread(t)
-    assert mean == pytest.approx(float(t.double().mean()), rel=1e-13)
-    assert spread == pytest.approx(float(t.double().std(correction=0)), rel=1e-10)
+    assert mean.value == pytest.approx(float(t.double().mean()), rel=1e-13)
+    assert spread.value == pytest.approx(float(t.double().std(correction=0)), rel=1e-10)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 1e4, 1e9])
+def test_mean_and_spread_lie_within_what_fractions_say(shift):
+    t = torch.randn(40, 50, generator=torch.Generator().manual_seed(1)).double() + shift
+    exact = [Fraction(x) for x in t.flatten().tolist()]
+    middle = sum(exact) / len(exact)
+    variance = sum((x - middle) ** 2 for x in exact) / len(exact)
+    mean, spread = sums.mean_and_spread(t)
+    assert Fraction(mean.low) <= middle <= Fraction(mean.high)
+    assert Fraction(spread.low) ** 2 <= variance <= Fraction(spread.high) ** 2
+    assert 0 < spread.low < spread.high < 1.1
+
+
+def test_equal_entries_have_no_spread_that_is_sure():
+    assert sums.mean_and_spread(torch.full((50, 40), 0.1).double())[1].low == 0
 
 
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])

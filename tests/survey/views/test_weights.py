@@ -49,6 +49,14 @@ def test_a_mean_shift_is_the_constant_part_beside_what_the_spread_gives():
 def test_a_zero_weight_has_norms_alone_and_says_so():
     measured = read(layer(torch.zeros(3, 2)), torch.ones(2, 2).double())
     assert {r.quantity for r in measured.readings} == {"spectral norm", "Frobenius norm"}
-    said = {s.what: s.why for s in measured.skipped}
-    assert said["ranks and condition number"] == "it is exactly zero"
-    assert said["mean shift"] == "all its entries are equal"
+    (said,) = measured.skipped
+    assert said.what == "mean shift, stable rank, effective rank, condition number"
+    assert said.why == "it is exactly zero"
+
+
+def test_equal_entries_have_no_mean_shift():
+    measured = read(layer(torch.full((3, 2), 0.1)), torch.ones(2, 2).double())
+    assert not measured.series("mean shift")
+    assert ("mean shift", "its entries do not differ, or by rounding only") in {
+        (s.what, s.why) for s in measured.skipped
+    }
