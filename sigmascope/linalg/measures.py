@@ -107,7 +107,8 @@ def measure(
             matrix or not finite, or what needs its entries is wanted of singular values.
 
     Source:
-        That of each quantity, as `sigmascope.quantities` has it.
+        That of each quantity, as `sigmascope.quantities` has it: Golub & Kahan 1965 of singular
+        values, Johnstone 2001 of noise, Clauset, Shalizi & Newman 2009 of tails.
 
     Example:
         >>> found = measure(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), ["stable rank"])

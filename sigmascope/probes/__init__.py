@@ -6,7 +6,6 @@ from sigmascope.probes.weights import (
     Weight,
     as_matrix,
     convolution_operator,
-    weight_spectra,
     weights,
 )
 
@@ -22,6 +21,5 @@ __all__ = [
     "samples",
     "sequences",
     "structure",
-    "weight_spectra",
     "weights",
 ]

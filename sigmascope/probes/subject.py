@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from sigmascope.gate import Refusal
 from sigmascope.linalg import sums
 from sigmascope.linalg.krylov import Operator
+from sigmascope.linalg.spectra import spectra
 from sigmascope.probes.curvature.conditioning import Conditioned, conditioning
 from sigmascope.probes.curvature.hessian import (
     Curvature,
@@ -102,6 +103,7 @@ from sigmascope.probes.tape import (
     require_gradients,
 )
 from sigmascope.probes.weights import Weight, operators, weights
+from sigmascope.records import Spectrum
 
 # ------------------------------------------------------------------------------
 # What is read of a model without derivatives, from one run that is watched.
@@ -252,6 +254,16 @@ class Observed:
         """
         with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
             return (*weights(self.model), *operators(self.calls))
+
+    @cached_property
+    def weight_spectra(self) -> tuple[tuple[Weight, Spectrum], ...]:
+        """Every weight that is a matrix or a kernel, with its singular values.
+
+        They are solved together, which is faster, and once for all that ask. An operator is asked
+        for its own, `Weight.spectrum`: it costs more than all of these.
+        """
+        matrices = [w for w in self.weights if w.form != "operator"]
+        return tuple(zip(matrices, spectra([w.matrix for w in matrices]), strict=True))
 
     @cached_property
     def activations(self) -> Mapping[str, Rows]:

@@ -1,7 +1,7 @@
 """The weights of a model, as matrices."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from sigmascope.linalg.krylov import Operator
-from sigmascope.linalg.spectra import spectra
+from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.execution.layers import Call, layers, module_name, transposed
 from sigmascope.probes.execution.refusals import plain
 from sigmascope.records import Spectrum
@@ -161,20 +161,12 @@ class Weight:
 
     def spectrum(self) -> Spectrum:
         """Its singular values: of the matrix, or of all the blocks of the operator together."""
-        return next(weight_spectra([self]))
-
-    def _operator_spectrum(self) -> Spectrum:
+        if self.form != "operator":
+            return spectrum(self.matrix)
         sigma = torch.linalg.svdvals(self.matrix).flatten().sort(descending=True).values.cpu()
         slack = 8 * max(self.matrix.shape[1:]) * 2.0**-52 * float(sigma[0])
         low, high = (sigma - slack).clamp(min=0), sigma + slack
         return Spectrum(sigma, self.shape, f"fft({self.how})", low, high)
-
-
-def weight_spectra(many: Sequence[Weight]) -> Iterator[Spectrum]:
-    """The singular values of each weight; matrices are solved together, which is faster."""
-    matrices = iter(spectra([w.matrix for w in many if w.form != "operator"]))
-    for weight in many:
-        yield weight._operator_spectrum() if weight.form == "operator" else next(matrices)
 
 
 def as_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "out in"]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sigmascope import quantities as q
 from sigmascope.gate import Refusal
+from sigmascope.linalg.spectra import spectra
 from sigmascope.probes import Weight, as_matrix
 from sigmascope.probes.execution import plain
 from sigmascope.probes.samples import Batch, Loss
@@ -148,7 +149,8 @@ def _of_tensors(state: Mapping[str, Tensor]) -> tuple[Reading, ...]:
         )
         for n, t in floating.items()
     )
-    return (*norms, *rank_one_readings(tuple(weights)))
+    found = zip(weights, spectra([w.matrix for w in weights]), strict=True)
+    return (*norms, *rank_one_readings(found))
 
 
 def _compared(

@@ -1,10 +1,11 @@
 """Readings of the weights: norms, ranks, condition, and how far their mean is from zero."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from sigmascope import quantities as q
 from sigmascope.linalg import measure
-from sigmascope.probes import Subject, weight_spectra
+from sigmascope.probes import Subject
 from sigmascope.records import Item, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.views.base import ProfileView
 
@@ -16,7 +17,8 @@ QUANTITIES = (
 def weight_items(subject: Subject) -> Iterator[Item]:
     """Norms, ranks and condition of every weight."""
     view: q.View = "weights"
-    for weight, s in zip(subject.weights, weight_spectra(subject.weights), strict=True):
+    operators = ((w, w.spectrum()) for w in subject.weights if w.form == "operator")
+    for weight, s in chain(subject.weight_spectra, operators):
         yield SiteSpectrum(weight.site, view, weight.form, s)
         if weight.form == "operator":
             found = measure(s, QUANTITIES)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sigmascope import quantities as q
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import extreme_eigenvalues
-from sigmascope.probes import Subject, weight_spectra
+from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch
 from sigmascope.probes.structure import Stack
 from sigmascope.records import Estimate, Shown
@@ -145,8 +145,7 @@ def _passed(subject: Subject) -> list[Evidence]:
 
 
 def _weights(subject: Subject) -> Iterator[Evidence]:
-    matrices = [w for w in subject.weights if w.form != "operator"]
-    for weight, s in zip(matrices, weight_spectra(matrices), strict=True):
+    for weight, s in subject.weight_spectra:
         sigma = s.sigma
         if len(sigma) and float(sigma[0]) > 0:
             rank = counted(sigma / sigma[0], PASSES, "singular values relative to the largest")

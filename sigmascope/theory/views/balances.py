@@ -1,11 +1,11 @@
 """Readings of balances: how unbalanced, how near rank one, how aligned."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sigmascope import quantities as q
 from sigmascope.linalg import stable_rank
-from sigmascope.probes import Subject, Weight, weight_spectra
-from sigmascope.records import Estimate, Item, Reading, Skipped
+from sigmascope.probes import Subject, Weight
+from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.theory import le2022
 
@@ -25,7 +25,7 @@ def balance_items(subject: Subject) -> Iterator[Item]:
             value = float(invariant.value(parameters).abs().max()) / size if size > 0 else 0.0
             estimate = Estimate.rounded(value, ulps=64)
             yield Reading(" ~ ".join(invariant.tensors), q.IMBALANCE, estimate, NAME)
-    yield from rank_one_readings(subject.weights)
+    yield from rank_one_readings(subject.weight_spectra)
     yield from alignment_readings(subject)
     balanced = {n for i in found.invariants for n in i.tensors}
     for name in dict.fromkeys(f.tensor for f in found.fixed if f.tensor not in balanced):
@@ -33,11 +33,10 @@ def balance_items(subject: Subject) -> Iterator[Item]:
         yield Skipped(name, NAME, "; ".join(why))
 
 
-def rank_one_readings(weights: tuple[Weight, ...]) -> Iterator[Reading]:
+def rank_one_readings(found: Iterable[tuple[Weight, Spectrum]]) -> Iterator[Reading]:
     """`‖W‖² / ‖W‖_F²` of every weight that could have a rank above one."""
-    matrices = [w for w in weights if w.form != "operator" and min(w.shape) > 1]
-    for weight, s in zip(matrices, weight_spectra(matrices), strict=True):
-        if float(s.sigma[0]) > 0:
+    for weight, s in found:
+        if min(weight.shape) > 1 and float(s.sigma[0]) > 0:
             r = stable_rank(s)
             ratio = Estimate(1 / r.value, 1 / r.high, min(1 / r.low, 1.0), r.how, r.risk)
             yield Reading(weight.site, q.OPERATOR_TO_FROBENIUS_RATIO, ratio, NAME, weight.form)

@@ -12,7 +12,7 @@ from torch import Tensor
 from sigmascope import quantities as q
 from sigmascope.gate import Refusal
 from sigmascope.linalg import sums
-from sigmascope.probes import Subject, weight_spectra
+from sigmascope.probes import Subject
 from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.theory import jacot2023
@@ -100,8 +100,7 @@ def counted(s: Spectrum | Tensor, threshold: float, how: str) -> Estimate:
 
 
 def _weights(subject: Subject) -> Iterator[Item]:
-    matrices = [w for w in subject.weights if w.form != "operator"]
-    for weight, s in zip(matrices, weight_spectra(matrices), strict=True):
+    for weight, s in subject.weight_spectra:
         rank = counted(s, THRESHOLD, "singular values")
         yield Reading(weight.site, q.WEIGHT_RANK, rank, NAME, weight.form)
         k = int(rank.value)

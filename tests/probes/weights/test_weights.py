@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from sigmascope.linalg.spectra import counted
 from sigmascope.probes import Subject, as_matrix, weights
 
 
@@ -76,3 +77,18 @@ def test_weights_as_maps_of_one_patch(as_users_see_it):
     assert as_matrix(torch.ones(3)).shape == (1, 3)
     assert as_matrix(torch.ones(3, 2)).shape == (3, 2)
     assert as_matrix(torch.ones(3, 2, 5, 5)).shape == (3, 50)
+
+
+def test_singular_values_are_those_of_each_weight_and_solved_once():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(108, 6), nn.Linear(6, 6))
+    subject = Subject(model, torch.randn(4, 2, 8, 8))
+    with counted() as work:
+        spectra = subject.weight_spectra
+        once = work.operations
+        assert subject.weight_spectra is spectra
+    assert work.operations == once > 0
+    assert [w.form for w, _ in spectra] == ["kernel", "matrix", "matrix"]
+    for weight, s in spectra:
+        torch.testing.assert_close(s.sigma, torch.linalg.svdvals(weight.matrix.double()))
+        assert weight.spectrum() == s
