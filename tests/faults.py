@@ -125,7 +125,7 @@ def _plain(c: Case, *layers: Callable[[], nn.Module], depth: int, width: int = 6
 
 
 def unscaled_residual(c: Case) -> None:
-    """A hundred residual blocks without normalisation, each added with full strength."""
+    """Forty residual blocks without normalisation, each added with full strength."""
 
     class Add(nn.Module):
         def __init__(self) -> None:
@@ -138,7 +138,7 @@ def unscaled_residual(c: Case) -> None:
             return x + self.second(F.relu(self.first(x)))
 
     c.model = _seeded(
-        lambda: nn.Sequential(nn.Flatten(), *[Add() for _ in range(100)], nn.Linear(64, 10)), 0
+        lambda: nn.Sequential(nn.Flatten(), *[Add() for _ in range(40)], nn.Linear(64, 10)), 0
     )
 
 
@@ -248,7 +248,7 @@ FAULTS: tuple[tuple[str, str, Callable[[Case], None], str], ...] = (
     ("weights ten times too large", "mixer", _scaled(10), "weight-scale"),
     ("weights ten times too large", "resnet", _scaled(10), "weight-scale"),
     ("weights a hundred times too small", "transformer", _scaled(0.01), "weight-scale"),
-    ("no residual scale at depth 100", "resnet", unscaled_residual, "strong-residual"),
+    ("no residual scale at depth 40", "resnet", unscaled_residual, "strong-residual"),
     ("frozen layer", "transformer", frozen, "frozen-layer"),
     ("labels shuffled", "mixer", shuffled, "unrelated-targets"),
     ("labels shuffled", "resnet", shuffled, "unrelated-targets"),
