@@ -6,11 +6,11 @@ import torch
 from sigmascope import open_data, open_model
 
 SMALL = ("remedy", "mlp?depth=12&width=24", "--samples", "32")
-UNTRAINED = ("--budget", "1s")  # no copy has time to be trained
+UNTRAINED = ("--budget", "0.01s")  # no copy has time to be trained
 
 
 def test_all_are_tried_and_ranked(sigmascope):
-    code, out, _ = sigmascope("remedy", "mlp?depth=12&width=24", "--samples", "16")
+    code, out, _ = sigmascope(*SMALL, *UNTRAINED)
     assert code == 0
     lines = out.splitlines()
     assert lines[0].startswith("Remedies, each applied to a copy")
@@ -26,7 +26,7 @@ def test_the_new_profile_is_shown_beside_the_old_one(sigmascope, tmp_path):
     assert "Wrote fixed.pt; load it with `--checkpoint fixed.pt`." in err
     saved = torch.load(tmp_path / "my models" / "fixed.pt", weights_only=True)
     assert float(saved["hidden.3.linear.bias"].abs().max()) == 0
-    code, out, _ = sigmascope("profile", SMALL[1], "--samples", "32", "--checkpoint", "fixed.pt")
+    code, out, _ = sigmascope("profile", *SMALL[1:], "--checkpoint", "fixed.pt")
     assert code == 0
     assert "rank-collapse at" not in out
 

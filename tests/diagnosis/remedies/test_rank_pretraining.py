@@ -38,7 +38,7 @@ def test_the_printed_step_works_on_standardised_digits(digits):
     """Ascent with step 1 along the gradient, 25 steps: 28 to 45 with PyTorch's weights."""
     x = digits.inputs.flatten(1)
     x = (x - x.mean(0)) / x.std(0).clamp(min=0.1)
-    new = RankPretraining(step=1.0, relative=False).apply(network(32, 128, bias=False), x)
+    new = RankPretraining(step=1.0, relative=False).apply(network(16, 128, bias=False), x)
     ratio = last_ratio(survey.profile(new, x, views=["representations"]))
     assert 20 < ratio < 60
 

@@ -206,7 +206,7 @@ class Unrolled(nn.Module):
 
 @pytest.mark.parametrize("kind", ["by hand", "RNNCell", "LSTMCell", "GRUCell"])
 @pytest.mark.parametrize("state", ["zeros", "ones", "learned"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_a_first_state_is_no_fault(kind, state, seed):
     """Nothing is dead, lost, alike or out of scale because a state begins somewhere."""
     torch.manual_seed(seed)

@@ -9,9 +9,9 @@ from sigmascope import diagnosis, networks, report, sources
 
 @pytest.fixture(scope="module")
 def treatment():
-    data = sources.open_data("digits", samples=32)
+    data = sources.open_data("digits", samples=16)
     g = torch.Generator().manual_seed(0)
-    model = networks.mlp(inputs=64, outputs=10, depth=12, width=24, generator=g)
+    model = networks.mlp(inputs=64, outputs=10, depth=12, width=16, generator=g)
     remedy = diagnosis.remedies.BatchNormalisation()
     return diagnosis.treat(model, data.inputs, remedy, targets=data.targets, loss=F.cross_entropy)
 

@@ -76,9 +76,9 @@ def test_a_branch_behind_relu_is_not_zeroed():
 def test_skips_let_a_deep_network_learn():
     from sigmascope.diagnosis.trainability import trainability
 
-    data = sources.open_data("digits", samples=128)
+    data = sources.open_data("digits", samples=64)
     g = torch.Generator().manual_seed(0)
-    model = networks.mlp(inputs=64, outputs=10, depth=32, width=64, generator=g)
+    model = networks.mlp(inputs=64, outputs=10, depth=24, width=32, generator=g)
     options = {"targets": data.targets, "loss": F.cross_entropy}
     new = SkipConnections().apply(model, data.inputs)
     assert trainability(model, data.inputs, **options).high < 0.2
