@@ -1,6 +1,6 @@
 """Every door on a second device, in a process of its own: what came out, as lines of JSON.
 
-python tests/twin_doors.py FOLDER DOORS MODELS     # names, with commas; `all` for every one
+python tests/twin_doors.py FOLDER MODEL DOORS MODEL DOORS ...     # names of doors, with commas
 
 Each model is measured on the CPU, on the device with its data, and there with data on the CPU. A
 line holds what differs: an error, a number, anything that was not left as it was found.
@@ -136,29 +136,24 @@ def put(name, model_there, data_there):
     return net, x, y
 
 
-def rows(doors, models):
-    """What differs, for each door, model and place."""
+def rows(name, doors):
+    """What differs of a model, for each door and place."""
     for door in doors:
-        for name in models:
-            here, _ = went(door, *put(name, False, False))
-            for place, where in PLACES.items():
-                found, moved = went(door, *put(name, *where))
-                row = {"door": door, "model": name, "place": place, "moved": moved, "apart": []}
-                if isinstance(found, Exception) or isinstance(here, Exception):
-                    same = type(found) is type(here) and isinstance(found, EXPECTED)
-                    row["apart"] = [] if same else [f"{type(here).__name__}, then {found!r}"]
-                else:
-                    row["apart"] = parted(here, found)
-                yield row
-
-
-def chosen(words, every):
-    """Names from the command line."""
-    return list(every) if words == "all" else words.split(",")
+        here, _ = went(door, *put(name, False, False))
+        for place, where in PLACES.items():
+            found, moved = went(door, *put(name, *where))
+            row = {"door": door, "model": name, "place": place, "moved": moved, "apart": []}
+            if isinstance(found, Exception) or isinstance(here, Exception):
+                same = type(found) is type(here) and isinstance(found, EXPECTED)
+                row["apart"] = [] if same else [f"{type(here).__name__}, then {found!r}"]
+            else:
+                row["apart"] = parted(here, found)
+            yield row
 
 
 if __name__ == "__main__":
     twin_device.start(Path(sys.argv[1]))
     torch.set_num_threads(1)
-    for line in rows(chosen(sys.argv[2], DOORS), chosen(sys.argv[3], MODELS)):
-        print(json.dumps(line), flush=True)
+    for model, names_of_doors in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
+        for line in rows(model, names_of_doors.split(",")):
+            print(json.dumps(line), flush=True)

@@ -103,8 +103,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "optimizer"),
+    [(k, "adam") for k in KINDS] + [(k, "sgd") for k in ("rates that are lost", "plain")],
+)
 def test_copies_that_take_turns_read_bit_for_bit_as_copies_at_once(kind, optimizer, monkeypatch):
     def seen(large):
         monkeypatch.setattr(copies, "LARGE", large)
