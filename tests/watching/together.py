@@ -10,6 +10,8 @@ import torch
 from torch import multiprocessing as mp
 
 PATIENCE = 40  # seconds, of a collective
+# imported once, by a process of which the others are forks: a fresh one takes seconds for them
+IMPORTED = ["pytest", "torch.distributed.fsdp", "torch.distributed.tensor", "sigmascope.watching"]
 
 
 def together(count, work, *args, seconds=240):
@@ -19,7 +21,8 @@ def together(count, work, *args, seconds=240):
         AssertionError: If one fails, or if any has not ended in time; all are ended then.
     """
     with tempfile.TemporaryDirectory() as folder:
-        context = mp.get_context("spawn")
+        context = mp.get_context("forkserver")
+        context.set_forkserver_preload(IMPORTED)
         each = [
             context.Process(target=_one, args=(rank, count, folder, work, args), daemon=True)
             for rank in range(count)
