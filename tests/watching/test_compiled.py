@@ -1,6 +1,7 @@
 """Compiled training is the same, compiled as often, and what is not heard of it is said."""
 
 import shutil
+from functools import cache
 
 import pytest
 import torch
@@ -51,7 +52,7 @@ def inner(net, backend):
     return net
 
 
-def trained(compile, backend, watched, first=False, steps=16):
+def trained(compile, backend, watched, first=False, steps=8):
     torch._dynamo.reset()
     counters.clear()
     torch.manual_seed(0)
@@ -76,12 +77,18 @@ def trained(compile, backend, watched, first=False, steps=16):
     return weights, counters["stats"]["unique_graphs"], dict(counters["graph_break"]), kept
 
 
+@cache
+def alone(compile, backend):
+    """The same training without a watch."""
+    return trained(compile, backend, False)
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # of compiling parts of a model
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("compile", [whole, full, in_place, block, inner])
 def test_compiled_training_is_the_same_and_compiled_at_most_once_more(compile, first, backend):
-    weights, graphs, breaks, _ = trained(compile, backend, False)
+    weights, graphs, breaks, _ = alone(compile, backend)
     others, more, others_breaks, kept = trained(compile, backend, True, first)
     assert all(torch.equal(a, b) for a, b in zip(weights, others, strict=True))
     assert more <= graphs + 1

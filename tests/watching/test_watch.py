@@ -227,7 +227,7 @@ def test_memory_does_not_grow_with_steps():
     with watch(model, optimizer, budget=0.5) as watching:
         tracemalloc.start()
         for _ in range(4):
-            trained(model, x, y, optimizer, 1500, watching)
+            trained(model, x, y, optimizer, 800, watching)
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()

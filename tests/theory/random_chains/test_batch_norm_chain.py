@@ -103,7 +103,7 @@ def test_intervals_cover_as_they_say():
     misses = 0
     for seed in range(60):
         chain = BatchNormChain(8, weights="uniform", generator=seeded(seed))
-        e = chain.run(1500).participation_ratio
+        e = chain.run(750).participation_ratio
         misses += not e.low <= 2.2981 <= e.high
     assert misses <= 9  # 9 or more of 60 at 5 % would happen once in 400
 

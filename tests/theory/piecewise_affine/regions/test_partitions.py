@@ -41,16 +41,16 @@ def pattern(model, x):
 def test_the_polygons_tile_the_square_and_each_has_one_pattern(kind):
     model, x, _ = built(kind)
     shape = x.shape
-    axes = plane(shape, scale=3.0 if len(shape) == 2 else 0.5)
+    axes = plane(shape, scale=3.0 if len(shape) == 2 else 0.3)
     found = partition(model, *axes)
     areas = [area(p) for p in found.polygons]
     assert sum(areas) == pytest.approx(4.0, rel=1e-11)
     assert found.counts[-1:] in ((), (len(found.polygons),))
     g = torch.Generator().manual_seed(1)
     seen = []
-    biggest = sorted(range(len(areas)), key=lambda i: -areas[i])[:25]
+    biggest = sorted(range(len(areas)), key=lambda i: -areas[i])[:12]
     for i in biggest:
-        points = inside(found.polygons[i], 4, g)
+        points = inside(found.polygons[i], 3, g)
         patterns = [pattern(model, at(p, *axes)) for p in points]
         assert all(p == patterns[0] for p in patterns)
         seen.append(tuple(patterns[0]))
@@ -62,9 +62,9 @@ def test_the_polygons_tile_the_square_and_each_has_one_pattern(kind):
 def test_segments_meet_as_many_polygons_as_regions(kind):
     model, x, _ = built(kind)
     shape = x.shape
-    axes = plane(shape, scale=3.0 if len(shape) == 2 else 0.5)
+    axes = plane(shape, scale=3.0 if len(shape) == 2 else 0.3)
     found = partition(model, *axes)
-    for seed in range(3):
+    for seed in range(1 if kind == "max-pooling" else 3):  # it has many polygons
         g = torch.Generator().manual_seed(seed)
         a, b = (torch.rand(2, generator=g, dtype=D) * 2 - 1 for _ in range(2))
         along = regions_along(model, at(a, *axes), at(b, *axes))

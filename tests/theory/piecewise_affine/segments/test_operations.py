@@ -148,12 +148,11 @@ def test_where_boundaries_are_not_known_there_is_still_a_map(name):
 
 @pytest.mark.parametrize(("size", "ceil"), [(2, False), (2, True), (3, False)])
 def test_windows_of_dead_units_have_no_winner_by_chance(size, ceil):
-    for seed in range(2):
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model = Pooled(size, side=7, ceil=ceil).double()
-            axes = [torch.randn(1, 1, 7, 7, dtype=D) for _ in range(3)]
-        require_polygons(model, axes, partition(model, *axes))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = Pooled(size, side=7, ceil=ceil).double()
+        axes = [torch.randn(1, 1, 7, 7, dtype=D) for _ in range(3)]
+    require_polygons(model, axes, partition(model, *axes))
 
 
 def test_a_recurrent_layer_has_the_kinks_of_its_units():

@@ -46,8 +46,9 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("act", [nn.Identity, nn.ReLU])
-@pytest.mark.parametrize("blocks", [True, False], ids=["blocks", "units"])
+@pytest.mark.parametrize(
+    ("act", "blocks"), [(nn.Identity, True), (nn.ReLU, False)], ids=["blocks", "units"]
+)
 def test_the_identities_are_exact(options, act, blocks):
     keywords, batch = OPTIONS[options]
     net = network(1, act)
