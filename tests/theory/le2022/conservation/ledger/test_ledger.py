@@ -38,7 +38,7 @@ OPTIONS = {
     "gradient descent": ({"lr": 0.1}, 24),
     "minibatches": ({"lr": 0.1}, 5),
     "heavy ball": ({"lr": 0.05, "momentum": 0.9}, 5),
-    "dampened": ({"lr": 0.1, "momentum": 0.8, "dampening": 0.3}, 5),
+    "dampened": ({"lr": 0.1, "momentum": 0.8, "dampening": 0.3, "weight_decay": 0.01}, 5),
     "nesterov": ({"lr": 0.05, "momentum": 0.9, "nesterov": True}, 5),
     "weight decay": ({"lr": 0.1, "weight_decay": 0.01}, 5),
     "all": ({"lr": 0.05, "momentum": 0.7, "weight_decay": 0.02, "nesterov": True}, 5),
