@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, get_args
 
 View = Literal[
     "representations",
@@ -78,7 +78,7 @@ class Quantity(str):
     healthy: str = ""
     source: str = ""
 
-    def __new__(cls, name: str, *_: Any, **__: Any) -> Self:
+    def __new__(cls, name: str, *_: Any, **__: Any) -> "Quantity":
         """A string: the name."""
         return str.__new__(cls, name)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Self
+from typing import Any
 
 from torch import Tensor
 
@@ -41,7 +41,7 @@ class Stored:
         dtype: str,
         decoder: Decoder,
         arrays: Mapping[str, Array],
-    ) -> Self:
+    ) -> "Stored":
         """A tensor from the arrays that it is made of, in the order that the decoder takes."""
         size = sum(array.bytes for array in arrays.values())
         return cls(name, shape, dtype, size, tuple(arrays), tuple(arrays.values()), decoder)
