@@ -277,7 +277,7 @@ def _asked(
         most = max(run.summed.values(), default=1) if plain else 1
         if most > 1:
             asked.append((SUMMED_LOSS.name, ScaledRate(factor=1 / most)))
-        if not learned(run):
+        if not learned(run) and not learned(first.run, HALF):  # it may only start slowly
             frozen = any(m.frozen for m in run.modules)
             asked += [(k.name, made()) for k, made in GENERIC if frozen or k != FROZEN_LAYER]
         if _rises(run):  # a rate that is warming up is low now, and is not meant to stay so
@@ -318,10 +318,10 @@ def _rises(run: ScriptRun) -> bool:
     return bool(rates) and max(rates) > 1.5 * rates[0]
 
 
-def learned(run: ScriptRun) -> bool:
-    """Whether the loss of a run fell by a tenth or more."""
+def learned(run: ScriptRun, share: float = 0.1) -> bool:
+    """Whether the loss of a run fell by a tenth of its size or more, or by another share."""
     first, last = ends(run)
-    return last < first - 0.1 * abs(first)
+    return last < first - share * abs(first)
 
 
 def ends(run: ScriptRun, term: Any = None) -> tuple[float, float]:
@@ -436,7 +436,8 @@ def _judged(
         best = max((a for a in made if a.helps), default=None, key=_gain_of)
         if name not in names and best is not None:
             kind = by_name[name]
-            severity = "error" if best.halves else "warning" if _clear(best) else "note"
+            lost = best.halves and not learned(run)  # in all of the run
+            severity = "error" if lost else "warning" if _clear(best) else "note"
             if kind == UNSUITED_WEIGHTS:  # small weights start slowly, which is no fault
                 severity = "note"
             what = "the other loss" if kind == OUTWEIGHED_ERROR else "the loss"

@@ -49,7 +49,7 @@ def test_a_rate_at_fault_is_proved_by_another(tmp_path):
 
 def test_what_a_change_alone_can_tell_is_told(tmp_path):
     line = "[nn.init.constant_(p, -1.0) for p in model.parameters()]"
-    found = diagnosed(tmp_path, code(("# setup", line)))
+    found = diagnosed(tmp_path, code(("# setup", line), ("range(4)", "range(2)")))
     assert "unsuited-weights" in [f.name for f in found.findings if f.severity == "note"]
     (attempt,) = (a for a in found.attempts if a.name == "redrawn")
     assert attempt.halves
