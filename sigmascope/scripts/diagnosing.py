@@ -476,12 +476,16 @@ def _gain_of(attempt: Attempt) -> float:
 
 def _proved(finding: Finding, made: Sequence[Attempt], kind: Kind | None) -> Finding:
     """A finding as severe as what proves it."""
-    if not made or (kind is not None and kind.proven):
+    if not made:
         return finding
-    best = max(made, key=_gain_of)
+    best, proven = max(made, key=_gain_of), kind is not None and kind.proven
+    if proven and not best.helps:
+        return finding
     if best.helps:
         words = f" With {best.says} the loss ends at {best.after[0]:.3g}, not {best.before[0]:.3g}."
         severity: Severity = "error" if best.halves else "warning"
+        if proven and ORDER.index(finding.severity) < ORDER.index(severity):
+            severity = finding.severity
     else:
         words = f" With {best.says} the script comes no farther in as many steps."
         severity = "warning" if kind is not None else "note"

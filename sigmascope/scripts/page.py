@@ -81,6 +81,8 @@ def script_page(found: ScriptDiagnosis, path: str | os.PathLike[str]) -> Path:
 def _lines(found: ScriptDiagnosis) -> Iterator[dict[str, Any]]:
     """As it is first; what else the script goes back from is drawn when it is asked for."""
     run, own = found.run, found.run.compared.loss
+    if own is not None and any(len(a.values) > len(own.values) for a in found.attempts):
+        own = run.loss  # for there are others that are as long
     several = sum(bool(loss.values) for loss in run.losses.values()) > 1
     where = lambda place: f", backward pass at {place.says}" if several and place else ""
     if own is not None and own.values:
@@ -89,10 +91,10 @@ def _lines(found: ScriptDiagnosis) -> Iterator[dict[str, Any]]:
         if attempt.values:
             yield _line(attempt.says, attempt.values)
     for loss in run.losses.values():
-        more = run.early is not None and loss is run.loss
+        more = run.early is not None and loss is run.loss is not own
         if more:
             yield {**_line("as it is, all of it", loss.values), "aside": True}
-        elif loss.values and (own is None or loss.place != own.place):
+        elif loss.values and loss is not own and (own is None or loss.place != own.place):
             yield {**_line(f"as it is{where(loss.place)}", loss.values), "aside": True}
 
 
