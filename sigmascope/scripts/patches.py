@@ -36,6 +36,7 @@ STEP = re.compile(r"^([A-Za-z_][\w.\[\]'\"]*)\.step\(")
 CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
 OTHERS = frozenset({"F", "torch", "nn", "criterion", "float", "len", "print"})  # no model
 ASSIGNED = re.compile(r"^([A-Za-z_][\w.]*)\s*=[^=]")
+AHEAD = re.compile(r"target|expected|goal|label|td|truth", re.IGNORECASE)
 PLAIN = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)  # that need no parentheses
 Lines = list[str]
 Change = tuple[Path, Lines, Lines]
@@ -357,6 +358,10 @@ def _detached(run: ScriptRun) -> Change | None:
         if isinstance(node, ast.Call) and _of_two(node):
             output, targets = node.args
             return f"{text(node.func)}({text(output)}, {_whole(targets, text)}.detach())"
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+            a, b = _whole(node.left, text), _whole(node.right, text)
+            first = AHEAD.search(a) and not AHEAD.search(b)  # else targets are taken away
+            return f"{a}.detach() - {b}" if first else f"{a} - {b}.detach()"
         return None
 
     return _written(place, change)

@@ -40,6 +40,7 @@ THROUGH_TIME = 4  # calls with what was detached, in a step
 DRAWN = ("sample", "normal")  # what takes a draw out of the graph
 UNSHARED = 0.05  # of a logarithm, that rounding does not explain
 REACH = 0.05  # of the spread of targets
+LONG = 300  # calls within which the copy of a model is usually made to follow it
 WON = 0.05  # of its first loss
 GROWN = 1.5  # times the nodes of the graph at first
 DWINDLED = 0.01  # of the highest rate
@@ -382,7 +383,7 @@ SUMMED_LOSS = Kind(
 STALE_TARGET = Kind(
     "stale-target",
     "the copy of a model whose maximum makes the targets was never made to follow it, in all of a "
-    "run",
+    "run; a note where that was stopped",
     "Mnih et al. 2015, Algorithm 1: the target network is reset every C steps",
 )
 
@@ -391,14 +392,14 @@ STALE_TARGET = Kind(
 def stale_target(run: ScriptRun) -> Iterator[Finding]:
     """Targets of a network that was never trained."""
     for each in run.stale:
-        if run.steps >= FEW and not run.stopped:
+        if run.steps >= FEW and (not run.stopped or each.calls >= LONG):
             yield STALE_TARGET.finding(
                 _where(each.place),
-                "warning",
+                "note" if run.stopped else "warning",
                 _share(run.steps, run.steps),
                 f"The targets at {_where(each.place)} are made by a copy of {each.kind} that was "
-                f"called {each.calls} times, and has the weights of its beginning to the end: they "
-                "know nothing of what was learned.",
+                f"called {each.calls} times, and has the weights of its beginning still: they know "
+                "nothing of what was learned.",
                 ("Copy the weights every so many steps: `target.load_state_dict(...)`.",),
             )
 

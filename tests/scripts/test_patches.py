@@ -52,3 +52,18 @@ def test_where_no_line_is_known_nothing_is_written(tmp_path):
     run = ran(tmp_path / "train.py")
     assert diffs_of(run, found_in(run)) == {}
     assert first_change(run, found_in(run)) is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "made"),
+    [
+        ("(q - target).square().mean()", "(q - target.detach()).square().mean()"),
+        ("(target - q).square().mean()", "(target.detach() - q).square().mean()"),
+    ],
+)
+def test_targets_that_are_subtracted_are_detached(loss, made, tmp_path):
+    lines = f"q = model(x)[:, 0]; target = y + 0.9 * model(x).amax(1)\n        loss = {loss}"
+    text = code(("loss = nn.functional.cross_entropy(model(x), y)", lines))
+    (tmp_path / "train.py").write_text(text)
+    run = ran(tmp_path / "train.py")
+    assert made in first_change(run, found_in(run))
