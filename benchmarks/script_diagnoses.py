@@ -93,7 +93,14 @@ file, name = sys.argv[1:]
 word, _, factor = name.partition(" x ")
 kinds = [k() for k in made.Intervention.__subclasses__() if k not in (made.LighterTerm,)]
 kinds += [made.FullRate(), made.Unfrozen()]
-how = made.ScaledRate(factor=float(factor)) if factor else next(k for k in kinds if k.name == word)
+class Lighter(made.Intervention):
+    def compared(self, name, place, loss):
+        if name == word and loss.requires_grad:
+            loss.register_hook(lambda g: g * float(factor))
+if word == "rate":
+    how = made.ScaledRate(factor=float(factor))
+else:
+    how = Lighter() if factor else next(k for k in kinds if k.name == word)
 run = run_here(Job(Script(file), 10**9, 600.0, intervention=how))
 sys.exit(run.error is not None)
 """
@@ -103,14 +110,18 @@ def _cured(found: Any, script: Any, entry: dict[str, Any]) -> tuple[str, float]:
     """What was done, and the share that it makes up for of what the patch is better by."""
     from sigmascope.scripts.patches import first_change
 
-    changed = first_change(found.run, found.findings)
+    helps = {a.name for a in found.cures()}
+    proofs = {f.name: [r.form for r in f.evidence if r.form in helps] for f in found.findings}
+    first = next((f for f in found.findings if f.name in found.diffs or proofs[f.name]), None)
+    lines = [first] if first is not None and first.name in found.diffs else []
+    changed = first_change(found.run, lines)
     with tempfile.TemporaryDirectory() as folder:
         try:
             if changed is not None:
                 (Path(folder) / "changed.py").write_text(changed)
                 what, value = "lines", reached(Path(folder) / "changed.py")[1]
             elif found.cures():
-                what = found.cures()[0].name
+                what = found.cures()[0].name if first is None else proofs[first.name][0]
                 words = [sys.executable, "-c", UNDER, script.target, what]
                 done = subprocess.run(
                     words, cwd=folder, capture_output=True, text=True, timeout=120, check=True

@@ -19,6 +19,7 @@ from typing import Any
 from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.catalogue import NO_PROGRESS
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
+from sigmascope.diagnosis.rules.outputs import REVERSED_LOSS
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
 from sigmascope.diagnosis.rules.training import (
     RATE_TOO_HIGH,
@@ -35,6 +36,7 @@ from sigmascope.scripts.interventions import (
     LighterTerm,
     NoDecay,
     Redrawn,
+    ReversedSteps,
     ScaledRate,
     StandardisedInputs,
     Unfrozen,
@@ -83,6 +85,7 @@ BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType
         UNSCALED_INPUTS.name: (StandardisedInputs,),
         OFFSET_INPUTS.name: (StandardisedInputs,),
         FROZEN_LAYER.name: (Unfrozen,),
+        REVERSED_LOSS.name: (ReversedSteps,),
     }
 )
 Progress = Callable[[str, int, int], None]
@@ -379,7 +382,7 @@ class _Bench:
 
     def _attempt(self, one: Intervention, *, long: bool) -> Attempt:
         runs, own = {0: self._run(one, 0, long=long)}, self._own[long]
-        if self._gain(own[0], runs[0], one.judged_by()) > PROMISING:
+        if self._gain(own[0], runs[0], one) > PROMISING:
             for seed in range(1, self._seeds):
                 if self._late(1 + (seed not in own), long=long):
                     break
@@ -387,7 +390,7 @@ class _Bench:
                     own[seed] = self._run(Intervention(), seed, long=long)
                 runs[seed] = self._run(one, seed, long=long)
         term = one.judged_by()
-        gains = [self._gain(own[s], run, term) for s, run in runs.items()]
+        gains = [self._gain(own[s], run, one) for s, run in runs.items()]
         values = tuple(runs[0].loss.values) if runs[0].loss and term is None else ()
         before = tuple(ends(own[s], term)[1] for s in runs)
         after = tuple(ends(run, term)[1] for run in runs.values())
@@ -403,9 +406,11 @@ class _Bench:
         self._costs[long] = time.monotonic() - started  # libraries are loaded but once
         return found
 
-    def _gain(self, own: ScriptRun, run: ScriptRun, term: Any) -> float:
-        first, before = ends(own, term)
-        after = ends(run, term)[1]
+    def _gain(self, own: ScriptRun, run: ScriptRun, one: Intervention) -> float:
+        first, before = ends(own, one.judged_by())
+        after = ends(run, one.judged_by())[1]
+        if one.rises():
+            first, before, after = -first, -before, -after
         if not math.isfinite(after):
             return -1.0
         return min((before - after) / max(abs(first), 1e-12), 1.0) if math.isfinite(before) else 1.0

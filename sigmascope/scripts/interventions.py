@@ -30,6 +30,14 @@ class Intervention:
         """A model is called with gradients; other arguments may be given back."""
         return None
 
+    def asked(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        """A model is called without gradients; other arguments may be given back."""
+        return None
+
+    def rises(self) -> bool:
+        """Whether the loss is to rise with it."""
+        return False
+
     def compared(self, name: str, place: Any, loss: Tensor) -> None:
         """A loss of torch was computed."""
 
@@ -267,7 +275,12 @@ class StandardisedInputs(Intervention):
             spread = x.std(axes, keepdim=True)
             # features that are constant in this batch are left as they are
             self._scale = x.mean(axes, keepdim=True), torch.where(spread > 0, spread, 1.0)
-        if any(s.ndim != x.ndim for s in self._scale):
+        return self.asked(module, args)
+
+    def asked(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        if self._scale is None or not args or not isinstance(args[0], Tensor):
+            return None
+        if any(s.ndim != args[0].ndim for s in self._scale):
             return None
         return ((args[0] - self._scale[0]) / self._scale[1], *args[1:])
 
@@ -313,3 +326,20 @@ class KeptWeights(Intervention):
         for group in optimizer.param_groups:
             for p in group["params"]:
                 self._left[id(p)] = p, p._version, p.detach().clone()
+
+
+@dataclass
+class ReversedSteps(Intervention):
+    """Steps go the other way."""
+
+    name: str = "reversed-steps"
+    says: str = "steps that make the loss larger"
+
+    def rises(self) -> bool:
+        return True
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad = -p.grad

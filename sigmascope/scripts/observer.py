@@ -311,7 +311,7 @@ class Observer(Closing):
         if not torch.is_grad_enabled():
             self._heard = self._recorder.pause()  # there are fast paths that it would turn off
             self._asked_again(module)
-            return None
+            return self.intervention.asked(module, args)
         if not self._recorder.looking:
             self._heard = self._recorder.pause()
         seen = self._roots.get(module)

@@ -27,6 +27,7 @@ from sigmascope.scripts.rules import (
     STEP_BEFORE_BACKWARD,
     STRONG_CLIPPING,
     TWICE,
+    UNSHARED_PROBABILITIES,
     ZEROED_BEFORE_STEP,
     ZEROED_BETWEEN_BATCHES,
 )
@@ -73,6 +74,7 @@ def _changes(run: ScriptRun, findings: Sequence[Finding]) -> Iterator[tuple[str,
         SOFTMAX_TWICE.name: _logarithms,
         SPREAD_SHAPES.name: _one_shape,
         ATTACHED_TARGET.name: _detached,
+        UNSHARED_PROBABILITIES.name: _of_scores,
     }
     for name in dict.fromkeys(f.name for f in findings if f.name in made):
         change = made[name](run)
@@ -310,7 +312,7 @@ def _whole(node: ast.AST, text: Callable[[ast.AST], str]) -> str:
 def _of_two(node: ast.AST) -> bool:
     """Whether it may be a loss of an output and of targets."""
     called = isinstance(node, ast.Call) and len(node.args) == 2 and not node.keywords
-    words = (*(w.split("_")[0] for w in TWICE), "loss", "crit", "mse", "l1")
+    words = (*(w.split("_")[0] for w in TWICE), "loss", "crit", "mse", "l1", "nll")
     return called and any(word in _name(node).lower() for word in words)
 
 
@@ -330,6 +332,19 @@ def _logarithms(run: ScriptRun) -> Change | None:
     if found is None or (read := _read(found[1])) is None or "import torch\n" not in read[1]:
         return None
     return _written(found[1], change)
+
+
+def _of_scores(run: ScriptRun) -> Change | None:
+    """A loss that makes shares of whatever it is given."""
+    place = next(iter(run.unshared), None)
+
+    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+        if not isinstance(node, ast.Call) or not _of_two(node):
+            return None
+        return f"torch.nn.functional.cross_entropy({', '.join(map(text, node.args))})"
+
+    read = _read(place)
+    return _written(place, change) if read and "import torch\n" in read[1] else None
 
 
 def _one_shape(run: ScriptRun) -> Change | None:

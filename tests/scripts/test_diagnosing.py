@@ -187,3 +187,12 @@ def test_a_loss_that_is_a_sum_is_tried_with_the_rate_of_a_mean(tmp_path):
     found = diagnosed(tmp_path, code(summed, ("lr=0.5", "lr=0.2")))
     assert "summed-loss" in [f.name for f in found.findings]
     assert 1 / 32 in [float(a.name.split(" x ")[1]) for a in found.attempts if " x " in a.name]
+
+
+def test_a_loss_that_should_be_large_is_proved_by_steps_the_other_way(tmp_path):
+    share = "(model(x).softmax(1) * nn.functional.one_hot(y, 2)).sum(1).mean()"
+    found = diagnosed(tmp_path, code(("nn.functional.cross_entropy(model(x), y)", share)))
+    (attempt,) = (a for a in found.attempts if a.name == "reversed-steps")
+    assert attempt.helps
+    assert attempt.after[0] > 0.7 > attempt.before[0]
+    assert found.findings[0].name == "reversed-loss"

@@ -104,3 +104,13 @@ def test_inputs_are_scaled_by_the_first_batch_and_constant_features_stay():
 def test_inputs_that_are_no_numbers_are_left_alone():
     assert StandardisedInputs().called(nn.Identity(), (torch.arange(3),)) is None
     assert StandardisedInputs().called(nn.Identity(), ("text",)) is None
+
+
+def test_inputs_are_standardised_too_where_a_model_is_asked_without_gradients():
+    one, model = StandardisedInputs(), torch.nn.Linear(2, 1)
+    x = 5 + 3 * torch.randn(64, 2)
+    assert one.asked(model, (x,)) is None  # nothing is known of them yet
+    (first,) = one.called(model, (x,))
+    (then,) = one.asked(model, (x,))
+    assert torch.equal(first, then)
+    assert one.asked(model, ()) is None

@@ -24,6 +24,7 @@ CHANGED = (
     "softmax-twice",
     "spread-shapes",
     "attached-target",
+    "unshared-probabilities",
 )
 
 
