@@ -779,7 +779,14 @@ class Observer(Closing):
         if where is not None:  # the first one is made by its own `__init__`
             self.run.scheduled[kind, where] += 1
         self._plan(args[0])
-        return None if self.intervention.holds_rate() else own(*args, **named)
+        if not self.intervention.holds_rate():
+            return own(*args, **named)
+        groups = args[0].optimizer.param_groups
+        rates = [group["lr"] for group in groups]
+        found = own(*args, **named)  # it counts its steps, and is asked for its last rate
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
+        return found
 
     def _plan(self, scheduler: Any) -> None:
         """What a scheduler says of its plan."""

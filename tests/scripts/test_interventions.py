@@ -19,6 +19,7 @@ from sigmascope.scripts.interventions import (
     TrainingMode,
     Unfrozen,
 )
+from sigmascope.scripts.observer import Observer
 from tests.scripts.loops import FAULTY, code
 from tests.scripts.test_rules import run
 
@@ -114,3 +115,15 @@ def test_inputs_are_standardised_too_where_a_model_is_asked_without_gradients():
     (then,) = one.asked(model, (x,))
     assert torch.equal(first, then)
     assert one.asked(model, ()) is None
+
+
+def test_a_scheduler_whose_rate_is_held_can_be_asked_for_it():
+    lines = "sched = torch.optim.lr_scheduler.LambdaLR(opt, lambda t: 0.5 ** t)"
+    text = code(("# setup", lines), ("        opt.step()\n", "        opt.step(); sched.step()\n"))
+    text += "rates = sched.get_last_lr()\n"
+    watching = Observer(own=lambda name: name == "<loop>", intervention=HoldRate())
+    space = {"__name__": "__main__"}
+    with torch.random.fork_rng(), watching:
+        exec(compile(text, "<loop>", "exec"), space)
+    assert {*watching.run.main.rates} == {0.5}
+    assert len(space["rates"]) == 1
