@@ -80,7 +80,7 @@ from sigmascope.probes.samples import (
     sample_count,
     spectra_of,
 )
-from sigmascope.probes.structure.attention import Attention, attentions
+from sigmascope.probes.structure.attention import AttentionWeights, attentions
 from sigmascope.probes.structure.linear import LinearPair, Stack, is_affine, linear_pairs, stack_of
 from sigmascope.probes.structure.operations import (
     Branch,
@@ -354,7 +354,7 @@ class SubjectRuns(Observed):
         return self._asked("branches", lambda: branches(self.model, self.part.batch))
 
     @cached_property
-    def attentions(self) -> tuple[Attention, ...]:
+    def attentions(self) -> tuple[AttentionWeights, ...]:
         """Attentions that are written out, in their order; none where no softmax is computed."""
         operations = self._trace.operations
         if operations is not None and not operations.softmaxes:

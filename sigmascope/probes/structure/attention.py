@@ -28,7 +28,7 @@ KEEP = frozenset(("dropout", "clone", "contiguous", "to", "type_as", "float", "h
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AttentionWeights:
     """The weights of an attention that is written out, as they are used.
 
     Attributes:
@@ -53,7 +53,7 @@ class Attentions(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[Attention] = []
+        self.found: list[AttentionWeights] = []
         self._scores: dict[int, Tensor] = {}  # held, so that no identity is given twice
         self._weights: dict[int, tuple[Tensor, int]] = {}  # with the dimension of their softmax
 
@@ -111,7 +111,7 @@ class Attentions(TorchFunctionMode):
             over, dims = self._weights[id(t)][1], _summed(terms, k, t)
             if len(dims) == 1:
                 gap = (t.detach().sum(dims[0]) - 1).abs().max().item() if over != dims[0] else 0.0
-                self.found.append(Attention(_place(), over, dims[0], gap))
+                self.found.append(AttentionWeights(_place(), over, dims[0], gap))
             return
         parts = (left, right)
         if all(t.requires_grad and not _is_parameter(t) for t in parts):
@@ -148,7 +148,7 @@ def _place() -> str:
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def attentions(model: nn.Module, batch: Batch) -> tuple[Attention, ...]:
+def attentions(model: nn.Module, batch: Batch) -> tuple[AttentionWeights, ...]:
     """Attentions of a model that are written out, in the order in which they are computed.
 
     Args:
