@@ -101,6 +101,21 @@ def test_every_weight_has_the_rate_of_its_own_module():
     assert sum(len(g["params"]) for g in groups) == len(list(model.parameters())) - 1
 
 
+def test_samples_are_first_unless_they_are_said_to_be_second():
+    class Second(nn.Module):
+        def __init__(self, net):
+            super().__init__()
+            self.net = net
+
+        def forward(self, x):
+            return self.net(x.mT).mT
+
+    model, x, _ = task()
+    plain = layer_rates(model, x)
+    turned = layer_rates(Second(model), x.mT.contiguous(), batch_dim=1)
+    assert [g["lr"] for g in turned] == pytest.approx([g["lr"] for g in plain], rel=1e-9)
+
+
 class Rows(nn.Module):
     """A transformer that reads an image row by row."""
 
