@@ -1,6 +1,5 @@
 """`observe`: a loop in this process, or in a cell of a notebook, watched as it is."""
 
-from typing import Self
 
 from sigmascope.records import Finding
 from sigmascope.scripts.observer import Observer, Stopped
@@ -33,7 +32,7 @@ class Observation:
     def __init__(self, *, steps: int | None = None, seconds: float | None = None) -> None:
         self._observer = Observer(steps=steps, seconds=seconds)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Observation":
         self._observer.__enter__()
         return self
 
