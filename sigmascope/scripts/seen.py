@@ -295,7 +295,7 @@ class ScriptRun:
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)
     unheard: str = ""
-    early: "ScriptRun | None" = None
+    early: "ScriptRun | None" = field(default=None, compare=False)
 
     @property
     def compared(self) -> "ScriptRun":
