@@ -359,6 +359,9 @@ WITHOUT = {
     "theory.random_chains.random_numbers": "a source of numbers",
     "theory.random_chains.BatchNormChain": "its averages are those of `time_average`",
     "linalg.random_matrix.RandomSigns": "its alarms: tests/linalg/random_matrix/test_noise.py",
+    **dict.fromkeys(
+        ["linalg.measure", "linalg.measures.measure"], "routes that are here, or exact"
+    ),
     "linalg.krylov.krylov_space": "a space, of which others give intervals",
     "theory.bottleneck.bottleneck": "it draws mixtures of outputs; see `inner_dimension`",
     "theory.landscape.loss_surface": "losses, each of which is exact",

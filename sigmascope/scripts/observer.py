@@ -733,12 +733,11 @@ class Observer(Closing):
 
     def _given(self) -> None:
         """A step after that: which of them have been given gradients since."""
-        given = Counter[Called]()
+        given = Counter[int]()
         for seen, ref, was in self._outside:
             grad = None if (p := ref()) is None else p.grad
-            given[seen] += grad is not None and not _is_same(grad, was) and _any(grad)
-        for seen, count in given.items():
-            seen.outside_given = max(seen.outside_given, count)
+            given[id(seen)] += grad is not None and not _is_same(grad, was) and _any(grad)
+            seen.outside_given = max(seen.outside_given, given[id(seen)])
         self._outside = []
 
     # --------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class OptimizerSeen:
     fixed: int = 0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Called:
     """A module that the script calls itself, with gradients.
 
