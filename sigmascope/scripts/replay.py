@@ -872,12 +872,18 @@ def program_of_step(step: Step) -> Program:
 
 
 def _distinct(batches: Sequence[dict[int, Tensor]]) -> list[dict[int, Tensor]]:
-    """Those that are not one that was there before, as all but one of a whole graph are."""
-    found: list[dict[int, Tensor]] = []
+    """Those that are not one that was there before, as all but one of a whole graph are.
+
+    Nor the same samples in another order.
+    """
+    found: list[tuple[Tensor, dict[int, Tensor]]] = []
     for batch in batches:
-        if not any(all(map(torch.equal, batch.values(), b.values())) for b in found):
-            found.append(batch)
-    return found
+        count = min(len(t) for t in batch.values())
+        rows = torch.cat([t[:count].reshape(count, -1).double() for t in batch.values()], 1)
+        rows = rows.unique(dim=0)  # in an order of their own
+        if not any(torch.equal(rows, known) for known, _ in found):
+            found.append((rows, batch))
+    return [batch for _, batch in found]
 
 
 def _is_of_rows(step: Step, output: Any, targets: Any) -> bool:

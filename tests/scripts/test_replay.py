@@ -300,3 +300,13 @@ def test_nothing_is_heard_once_anything_is_compiled():
     made = lambda x: top(torch.compile(net, backend="eager")(x)).mean()
     found, *_ = trained(lambda: ([net, top], made))
     assert (found.steps, found.step) == (4, None)
+
+
+@pytest.mark.parametrize(("order", "count"), [("torch.randperm(32)", 32), ("torch.arange(32)", 32)])
+def test_the_same_samples_in_another_order_are_no_others(order, count):
+    text = code(
+        ("for x, y in loader:", f"for k in range(16):\n        o = {order}; x, y = X[o], Y[o]")
+    )
+    step = run(text, recorded=True).step
+    assert len(step.batches) > 1
+    assert len(program_of_step(step).data[0]) == count
