@@ -121,7 +121,7 @@ def _cured(found: Any, script: Any, entry: dict[str, Any]) -> tuple[str, float]:
                 (Path(folder) / "changed.py").write_text(changed)
                 what, value = "lines", reached(Path(folder) / "changed.py")[1]
             elif found.cures():
-                what = found.cures()[0].name if first is None else proofs[first.name][0]
+                what = found.cures()[0].name if first is None else proofs[first.name][-1]
                 words = [sys.executable, "-c", UNDER, script.target, what]
                 done = subprocess.run(
                     words, cwd=folder, capture_output=True, text=True, timeout=120, check=True

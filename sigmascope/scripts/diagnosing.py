@@ -61,6 +61,7 @@ DO: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         FROZEN_LAYER: ("Set `requires_grad_(True)` on what is to be trained.",),
     }
 )
+USUAL = 1e-2  # of their size, by which weights may change in a step
 FAR_LARGER = 100.0  # times another loss
 CLEAR = 0.1  # of the first loss, from which a gain is more than a note
 HALF = 0.5  # of what a cured run comes to
@@ -281,6 +282,7 @@ def _asked(
         if most > 1:
             asked.append((SUMMED_LOSS.name, ScaledRate(factor=1 / most)))
         if not learned(run) and not learned(first.run, HALF):  # it may only start slowly
+            asked += [(RATE_TOO_LOW.name, one) for one in _far_larger(run)]
             frozen = any(m.frozen for m in run.modules)
             asked += [(k.name, made()) for k, made in GENERIC if frozen or k != FROZEN_LAYER]
         if _rises(run):  # a rate that is warming up is low now, and is not meant to stay so
@@ -314,6 +316,13 @@ def _lighter(run: ScriptRun) -> Iterator[Intervention]:
         alike = len(sizes[small]) == len(sizes[large])  # of the same steps
         if alike and 0 < size < usual[large] / FAR_LARGER and last > 0.9 * first:
             yield LighterTerm(term=large, other=small, factor=size / usual[large])
+
+
+def _far_larger(run: ScriptRun) -> Iterator[Intervention]:
+    """Where a step changes next to nothing, the rate with which it would change a hundredth."""
+    moved = max(run.main.moved, default=0.0) if run.main else 0.0
+    if 0 < moved < USUAL / 300:
+        yield ScaledRate(factor=10.0 ** round(math.log10(USUAL / moved)))
 
 
 def _rises(run: ScriptRun) -> bool:
@@ -457,9 +466,15 @@ def _judged(
     rank = lambda f: (
         max(ORDER.index(f.severity), f.name in OF_ANY),  # behind any that says more
         f.name in follows or f.name in OF_ANY,
+        not (f.name in own and own[f.name].proven) and proved.isdisjoint(_forms(f)),
         f.name not in own and not proved,
     )
     yield from sorted(told, key=rank)
+
+
+def _forms(finding: Finding) -> set[str]:
+    """What its evidence is of, among it the changes that were tried."""
+    return {r.form for r in finding.evidence}
 
 
 def _cause(finding: Finding, names: set[str], own: Mapping[str, Kind]) -> Finding:

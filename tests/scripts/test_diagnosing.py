@@ -47,6 +47,14 @@ def test_a_rate_at_fault_is_proved_by_another(tmp_path):
     assert found.cures()[0].halves
 
 
+def test_a_rate_that_changes_nothing_is_tried_with_one_that_changes_a_hundredth(tmp_path):
+    found = diagnosed(tmp_path, code(("lr=0.5", "lr=1e-6")))
+    assert found.findings[0].name == "rate-too-low"
+    factors = [float(a.name.split(" x ")[1]) for a in found.attempts if a.name.startswith("rate x")]
+    assert max(factors) >= 1e3
+    assert found.cures()[0].name == f"rate x {max(factors):g}"
+
+
 def test_what_a_change_alone_can_tell_is_told(tmp_path):
     line = "[nn.init.constant_(p, -1.0) for p in model.parameters()]"
     found = diagnosed(tmp_path, code(("# setup", line), ("range(4)", "range(2)")))
