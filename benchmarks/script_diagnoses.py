@@ -58,7 +58,8 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "reversed-loss": "reversed-loss reversed-policy maximised-loss unbounded-loss",
         "same-batch": "repeated-batch",
         "scheduler-too-fast": "dwindling-rate",
-        "softmax-dimension": "mixed-samples unsuited-closing unnormalised-attention",
+        "softmax-dimension": "mixed-samples unsuited-closing unnormalised-attention "
+        "unshared-probabilities",
         "step-before-backward": "step-before-backward",
         "scaled-gradients": "scaled-gradients",
         "strong-clipping": "clipped-steps strong-clipping scaled-gradients",
