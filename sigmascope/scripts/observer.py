@@ -433,6 +433,8 @@ class Observer(Closing):
         """What an output cannot be, or is not: targets beyond its range, shares that are none."""
         if name == "nll_loss" and out.ndim > 1:
             sums = out.logsumexp(1).abs()
+            if out.ndim == 2 and node.startswith("LogSoftmax"):
+                self.run.shares[where] = self._recorder.shares
             self.run.unshared[where] = min(
                 self.run.unshared.get(where, math.inf), float(sums.median())
             )

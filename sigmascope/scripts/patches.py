@@ -27,6 +27,7 @@ from sigmascope.scripts.rules import (
     STEP_BEFORE_BACKWARD,
     STRONG_CLIPPING,
     TWICE,
+    UNSHARED,
     UNSHARED_PROBABILITIES,
     ZEROED_BEFORE_STEP,
     ZEROED_BETWEEN_BATCHES,
@@ -335,8 +336,20 @@ def _logarithms(run: ScriptRun) -> Change | None:
 
 
 def _of_scores(run: ScriptRun) -> Change | None:
-    """A loss that makes shares of whatever it is given."""
-    place = next(iter(run.unshared), None)
+    """A softmax over the classes, or else a loss that makes shares of whatever it is given."""
+    place = next((p for p, gap in run.unshared.items() if gap > UNSHARED), None)
+
+    def over_classes(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+        if not isinstance(node, ast.Call) or _name(node) != "log_softmax":
+            return None
+        dims = [k.value for k in node.keywords if k.arg == "dim"] or node.args[-1:]
+        old = text(node)
+        if len(dims) != 1 or not re.fullmatch(r"-?\d+", text(dims[0])) or not old.endswith(")"):
+            return None
+        return f"{old[: old.rindex(text(dims[0]))]}-1)"
+
+    if made := _written(run.shares.get(place), over_classes):
+        return made
 
     def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
         if not isinstance(node, ast.Call) or not _of_two(node):

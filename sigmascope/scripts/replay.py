@@ -350,6 +350,7 @@ class Recorder(TorchFunctionMode):
             place; and how often there were any.
         bootstraps: Where a maximum is taken of what a model gives without gradients, by identity.
         looking: Whether one does.
+        shares: Where logarithms of shares were taken last, while one looks.
         scored: Whether the probability of anything was asked for, of a distribution that learns.
         within: Whether a module with parameters is running, of which nothing else is heard.
     """
@@ -363,6 +364,7 @@ class Recorder(TorchFunctionMode):
         self._scores = dict[int, Tensor]()  # made of logarithms of probabilities, by identity
         self.looking, self.within, self.scored = True, False, False
         self.bootstraps = dict[int, Any]()
+        self.shares: Any = None
         self._quiet: tuple[int, weakref.ref[Tensor] | None] = 0, None
         self._place = place
         self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
@@ -393,6 +395,8 @@ class Recorder(TorchFunctionMode):
         return found
 
     def _look(self, name: str, args: Any, found: Any) -> None:
+        if name == "log_softmax":
+            self.shares = self._place()
         if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:
             self._cut(name, args[0], found)
         elif self.cuts and isinstance(found, Tensor):

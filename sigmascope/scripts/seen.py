@@ -234,6 +234,7 @@ class ScriptRun:
         phases: Steps made when another model was called first, or another optimizer stepped.
         unshared: Logarithm of the sum of what a loss takes for logarithms of shares, at least, by
             place.
+        shares: Where a softmax made what such a loss of rows is given, by its place.
         beyond: Share of the spread of targets that lies beyond the range of the operation that
             ends the output, at least, by its name and place.
         summed: How many numbers a loss is the sum of, by place.
@@ -276,6 +277,7 @@ class ScriptRun:
     terms: dict[Any, LossSeen] = field(default_factory=dict)
     phases: list[int] = field(default_factory=list)
     unshared: dict[Any, float] = field(default_factory=dict)
+    shares: dict[Any, Line | None] = field(default_factory=dict)
     beyond: dict[Any, float] = field(default_factory=dict)
     summed: dict[Any, int] = field(default_factory=dict)
     stale: list[StaleSeen] = field(default_factory=list)

@@ -68,3 +68,12 @@ def test_targets_that_are_subtracted_are_detached(loss, made, tmp_path):
     (tmp_path / "train.py").write_text(text)
     run = ran(tmp_path / "train.py")
     assert made in first_change(run, found_in(run))
+
+
+def test_a_softmax_over_another_dimension_is_taken_over_the_classes(tmp_path):
+    shares = "nn.functional.log_softmax(model(x), dim=0)"
+    text = code(("cross_entropy(model(x), y)", f"nll_loss({shares}, y)"))
+    (tmp_path / "train.py").write_text(text)
+    run = ran(tmp_path / "train.py")
+    cured = first_change(run, found_in(run))
+    assert "nll_loss(nn.functional.log_softmax(model(x), dim=-1), y)" in cured
