@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from sigmascope.linalg.dense import EPS
 from sigmascope.records import Estimate
 
-EPS = 2.0**-52
 PIECE = 2**16  # entries that are copied to float64 at once
 
 

@@ -38,7 +38,16 @@ from torch.optim.optimizer import (
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import tensors
 from sigmascope.scripts.interventions import Intervention
-from sigmascope.scripts.replay import LOSSES, Inside, Recorder, Step, leaves_of, made_by, nodes_of
+from sigmascope.scripts.replay import (
+    LOSSES,
+    OF_VALUES,
+    Inside,
+    Recorder,
+    Step,
+    leaves_of,
+    made_by,
+    nodes_of,
+)
 from sigmascope.scripts.seen import (
     Called,
     CutSeen,
@@ -59,12 +68,11 @@ LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
 RANGES = {
-    "Tanh": (-1.0, 1.0),
-    "Sigmoid": (0.0, 1.0),
-    "Softmax": (0.0, 1.0),
-    "Relu": (0.0, math.inf),
+    "tanh": (-1.0, 1.0),
+    "sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "relu": (0.0, math.inf),
 }
-SQUARED = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 TOGETHER = ("triplet_margin_loss", "cosine_embedding_loss")  # first arguments that are to be alike
 NORMS = (nn.modules.batchnorm._BatchNorm,)
 BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
@@ -438,13 +446,14 @@ class Observer(Closing):
             self.run.unshared[where] = min(
                 self.run.unshared.get(where, math.inf), float(sums.median())
             )
-        ends = next((ends for word, ends in RANGES.items() if node.startswith(word)), None)
-        if name in SQUARED and ends is not None and targets.is_floating_point():
+        word = node.partition("Backward")[0].lower()
+        ends = RANGES.get(word)
+        if name in OF_VALUES and ends is not None and targets.is_floating_point():
             spread = float((targets - targets.mean()).square().mean())
             over = float((targets - targets.clamp(*ends)).square().mean())
-            key = node.partition("Backward")[0].lower(), where
             share = over / spread if spread > 0 else 0.0
-            self.run.beyond[key] = min(self.run.beyond.get(key, math.inf), share)
+            least = self.run.beyond.get((word, where), math.inf)
+            self.run.beyond[word, where] = min(least, share)
 
     def _directed(self, key: Any, gradient: Tensor) -> None:
         """A backward pass comes through a loss of torch, to make it smaller or larger."""

@@ -35,6 +35,7 @@ from sigmascope.scripts.rules import (
 from sigmascope.scripts.seen import Line, ScriptRun
 
 STEP = re.compile(r"^([A-Za-z_][\w.\[\]'\"]*)\.step\(")
+ZERO = re.compile(r"[\w.]+\.zero_grad\(.*\)")
 CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
 OTHERS = frozenset({"F", "torch", "nn", "criterion", "float", "len", "print"})  # no model
 ASSIGNED = re.compile(r"^([A-Za-z_][\w.]*)\s*=[^=]")
@@ -110,25 +111,21 @@ def _indent(line: str) -> str:
 
 def _zero_grad(run: ScriptRun) -> Change | None:
     main = next((o for o in run.optimizers if o.old), None)
-    read = _read(main.backward) if main else None
-    if main is None or main.backward is None or read is None or main.place is None:
+    if main is None or main.backward is None or main.place is None:
         return None
     called = STEP.match(main.place.text)
     if called is None or main.place.file != main.backward.file:
         return None
-    file, lines = read
-    at = main.backward.line - 1
-    new = f"{_indent(lines[at])}{called[1]}.zero_grad()\n"
-    return file, lines, [*lines[:at], new, *lines[at:]]
+    return _put(main.backward, f"{called[1]}.zero_grad()", behind=False)
 
 
-def _moved(read: tuple[Path, Lines], what: int, before: int) -> Change:
-    """The same with one line in front of another; both from 1."""
+def _moved(read: tuple[Path, Lines], what: int, before: int, like: int = 0) -> Change:
+    """The same with one line in front of another, indented as that or as a third; all from 1."""
     file, lines = read
-    line = lines[what - 1]
+    line, like = lines[what - 1], like or before
     rest = [*lines[: what - 1], *lines[what:]]
     at = before - 1 - (what < before)
-    moved = f"{_indent(lines[before - 1 if before <= len(lines) else what - 1])}{line.lstrip()}"
+    moved = f"{_indent(lines[like - 1 if like <= len(lines) else what - 1])}{line.lstrip()}"
     return file, lines, [*rest[:at], moved, *rest[at:]]
 
 
@@ -136,7 +133,7 @@ def _zero_later(run: ScriptRun) -> Change | None:
     o = next((o for o in run.optimizers if o.emptied and o.emptied > o.ahead), None)
     if o is None or o.zeroed is None or o.backward is None or o.zeroed.file != o.backward.file:
         return None
-    if not re.fullmatch(r"[\w.]+\.zero_grad\(.*\)", o.zeroed.text):
+    if not ZERO.fullmatch(o.zeroed.text):
         return None
     read = _read(o.zeroed)
     return None if read is None else _moved(read, o.zeroed.line, o.backward.line)
@@ -147,16 +144,10 @@ def _zero_behind(run: ScriptRun) -> Change | None:
     o = next((o for o in run.optimizers if o.dropped), None)
     if o is None or o.zeroed is None or o.place is None or o.zeroed.file != o.place.file:
         return None
-    known = re.fullmatch(r"[\w.]+\.zero_grad\(.*\)", o.zeroed.text) and STEP.match(o.place.text)
-    read = _read(o.zeroed)
-    if not known or read is None:
+    if not ZERO.fullmatch(o.zeroed.text) or STEP.match(o.place.text) is None:
         return None
-    file, lines = read
-    at, behind = o.zeroed.line - 1, o.place.line
-    moved = f"{_indent(lines[behind - 1])}{lines[at].lstrip()}"
-    made = [*lines[:behind], moved, *lines[behind:]]
-    del made[at + (at >= behind)]
-    return file, lines, made
+    read, at = _read(o.zeroed), o.place.line
+    return None if read is None else _moved(read, o.zeroed.line, at + 1, like=at)
 
 
 def _step_later(run: ScriptRun) -> Change | None:

@@ -76,6 +76,7 @@ LOSSES = (
     "gaussian_nll_loss",
     "poisson_nll_loss",
 )
+OF_VALUES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")  # not of probabilities
 LAID_OUT = (  # operations that lay numbers out otherwise
     "Squeeze",
     "View",

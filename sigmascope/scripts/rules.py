@@ -30,6 +30,7 @@ from sigmascope.scripts.interventions import (
     Unfrozen,
     ZeroGradients,
 )
+from sigmascope.scripts.replay import OF_VALUES
 from sigmascope.scripts.seen import Line, ScriptRun
 
 SOURCE = "What autograd and optimizers of torch do, watched"
@@ -479,9 +480,7 @@ def dwindling_rate(run: ScriptRun) -> Iterator[Finding]:
         if o.steps < FEW or not stepped or not max(o.rates) > 0:
             continue
         peak = max(o.rates)
-        low = next(
-            i for i in range(len(o.rates), -1, -1) if not i or o.rates[i - 1] > DWINDLED * peak
-        )
+        low = max(i for i, rate in enumerate(o.rates, 1) if rate > DWINDLED * peak)
         # a schedule that ends with the run is low for some of it, as a cosine for 6 %
         if len(o.rates) - low >= (QUARTER if run.stopped else MANY) * len(o.rates):
             kind, place = stepped[0]
@@ -735,7 +734,7 @@ def misread_losses(run: ScriptRun) -> Iterator[Finding]:
             )
         out, targets = shapes
         spread = out != targets and _spreads(out, targets)
-        if name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss") and spread:
+        if name in OF_VALUES and spread:
             yield SPREAD_SHAPES.finding(
                 _where(place),
                 "error",

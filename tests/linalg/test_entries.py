@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, strategies as st
 from zoo import MATRICES, NOT_FINITE, fresh
 
-from sigmascope.linalg.entries import LIMITS, entries
+from sigmascope.linalg.entries import LIMITS, _Seen, entries
 from sigmascope.linalg.krylov import tamed
 
 STORED = {name: getattr(torch, name) for name in LIMITS}
@@ -86,3 +86,12 @@ def test_a_spread_that_may_be_rounding_is_not_told_from_none():
     assert entries(torch.full((50, 40), 0.1), "float32").spread.low == 0
     near = entries(1e4 + torch.randn(50, 40, generator=fresh()), "float32").spread
     assert 0.9 < near.low < near.high < 1.1
+
+
+@pytest.mark.parametrize("shape", [(2048, 1024), (3, 2**18), (5, 2**18 + 1)])
+def test_no_more_is_copied_at_once_than_the_cache_holds(shape, monkeypatch):
+    """Two panels in float64 are 4 MiB, unless a single row is more."""
+    sizes, read = [], _Seen.read
+    monkeypatch.setattr(_Seen, "read", lambda own, p: (sizes.append(p.numel()), read(own, p)))
+    entries(torch.ones(1).expand(shape), "float32")
+    assert max(sizes) == max(2**18, shape[1])

@@ -9,7 +9,7 @@ from sigmascope import report
 from sigmascope.gate import Refusal
 from sigmascope.scripts import Attempt, diagnose_script
 from sigmascope.scripts.diagnosing import _asked, _paired
-from sigmascope.scripts.running import Outcome
+from sigmascope.scripts.running import Outcome, Runner
 from sigmascope.scripts.seen import Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.scripts.loops import FAULTY, code
 
@@ -204,3 +204,23 @@ def test_a_loss_that_should_be_large_is_proved_by_steps_the_other_way(tmp_path):
     assert attempt.helps
     assert attempt.after[0] > 0.7 > attempt.before[0]
     assert found.findings[0].name == "reversed-loss"
+
+
+@pytest.mark.parametrize(("steps", "tried"), [(8, True), (7, False)])
+def test_time_is_shared_out_and_what_shows_no_habit_is_not_tried(
+    steps, tried, tmp_path, monkeypatch
+):
+    (tmp_path / "train.py").write_text("")
+    jobs = []
+
+    def ran(self, job):
+        jobs.append(job)
+        seen = OptimizerSeen("SGD", None, 1, steps=steps, rates=[0.1] * steps)
+        loss = LossSeen(None, values=[1.0] * steps)
+        counts = {"steps": steps, "backwards": steps}
+        return Outcome(ScriptRun(**counts, optimizers=[seen], losses={None: loss}))
+
+    monkeypatch.setattr(Runner, "run", ran)
+    diagnose_script(str(tmp_path / "train.py"), seconds=60)
+    assert (jobs[0].seconds, jobs[0].least, jobs[0].start) == (15, 10, 30)
+    assert (len(jobs) > 1) == tried

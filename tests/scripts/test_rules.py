@@ -10,7 +10,7 @@ import torch
 from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.rules import KINDS, found_in
 from sigmascope.scripts.running import Job, Script, run_here
-from sigmascope.scripts.seen import Line, OptimizerSeen, ScriptRun
+from sigmascope.scripts.seen import Called, Line, OptimizerSeen, ScriptRun
 from tests.scripts.loops import FAULTY, FROZEN, HEAD, HEALTHY, LATER, code
 
 
@@ -129,3 +129,15 @@ def test_a_cut_between_modules_is_told_though_all_receive_a_gradient(way):
 )
 def test_noise_that_is_added_cuts_nothing(way):
     assert found_in(run(code(("model(x)", way)))) == ()
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(3, "`p0`, `p1`, `p2` of"), (4, "`p0`, `p1`, `p2` and 1 more of"), (6, "`p2` and 3 more of")],
+)
+def test_of_many_names_three_are_told_and_the_others_counted(count, told):
+    names = tuple(f"p{i}" for i in range(count))
+    model = Called("Net", None, parameters=9, in_training=9, outside=names, outside_given=count)
+    seen = OptimizerSeen("SGD", None, 1, steps=9, rates=[0.1])
+    (found,) = found_in(ScriptRun(steps=9, backwards=9, optimizers=[seen], modules=[model]))
+    assert told in found.says

@@ -8,6 +8,7 @@ assignment to clusters, whose scores come of one layer, is none; what is done to
 dropping and laying out ends the search, for a division may normalise them after all.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -142,7 +143,9 @@ def _is_parameter(t: Tensor) -> bool:
 
 def _place() -> str:
     """The line that is being run, outside of torch and of this package."""
-    frame, inside = sys._getframe(1), (str(Path(torch.__file__).parent), str(Path(__file__).parent))
+    roots = Path(torch.__file__).parent, Path(__file__).parents[2]
+    inside = tuple(f"{root}{os.sep}" for root in roots)
+    frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
