@@ -181,7 +181,7 @@ def test_float32_models_give_float32_products():
 
 def test_sampled_moments_and_densities_of_a_network_are_covered():
     g = torch.Generator().manual_seed(5)
-    net = mlp(inputs=6, outputs=3, depth=3, width=8, norm="none").double()
+    net = mlp(inputs=6, outputs=3, depth=3, width=8, norm="none", generator=g).double()
     x = torch.randn(20, 6, generator=g, dtype=torch.float64)
     y = torch.randint(3, (20,), generator=g)
     dense = Subject(net, x, y, F.cross_entropy).curvature().operator.dense()
