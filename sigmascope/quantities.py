@@ -1033,6 +1033,13 @@ LOSS_AVOIDED: Final = Quantity(
     least=-math.inf,
     range="any",
 )
+DERIVATIVE_GAP: Final = Quantity(
+    "derivative gap",
+    ("script",),
+    "how far the gradient of a backward pass that is written by hand is from that of its forward "
+    "pass, over its size",
+    healthy="below 0.001",
+)
 BROKE_AT_STEP: Final = Quantity(
     "broke at step",
     ("training",),

@@ -33,7 +33,7 @@ def judge(
     kinds = (*kinds_of(own), *KINDS)
     known = {kind.name: kind for kind in kinds}
     if learns(profile):
-        found = [_borne(f, known.get(f.name)) for f in found]
+        found = [borne(f, known.get(f.name)) for f in found]
     elif not heard_elsewhere(profile):  # else copies cannot tell
         chance = probability(profile)
         if chance is not None:
@@ -48,8 +48,13 @@ def _advised(f: Finding, profile: Profile) -> Finding:
     return replace(f, remedies=(*f.remedies, *told))
 
 
-def _borne(f: Finding, kind: Kind | None) -> Finding:
-    """What a program that learns is told: no error, and no warning of what it overcomes."""
+def borne(f: Finding, kind: Kind | None) -> Finding:
+    """What a program that learns is told: no error, and no warning of what it overcomes.
+
+    Args:
+        f: That was found.
+        kind: Of it; None where it is a rule's of the user.
+    """
     if kind is None or not (kind.proven or kind.even_if_it_learns):
         return replace(f, severity="note")
     return replace(f, severity="warning") if f.severity == "error" else f

@@ -17,24 +17,36 @@ from types import MappingProxyType
 from typing import Any
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis.rules.catalogue import NO_PROGRESS
+from sigmascope.diagnosis.engine import borne
+from sigmascope.diagnosis.rules.catalogue import KINDS as OF_NETWORK, NO_PROGRESS
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
 from sigmascope.diagnosis.rules.outputs import REVERSED_LOSS
+from sigmascope.diagnosis.rules.representations import COLLAPSE, LAYER_GAIN, SIGMOID_STACK, SIZES
+from sigmascope.diagnosis.rules.sequences import EXPLODING_THROUGH_TIME
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
 from sigmascope.diagnosis.rules.training import (
+    OTHER_OPTIMIZER,
     RATE_TOO_HIGH,
     RATE_TOO_LOW,
     STRONG_WEIGHT_DECAY,
     STUCK_TRAINING,
 )
-from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
+from sigmascope.diagnosis.rules.weights import (
+    EQUAL_UNITS,
+    FROZEN_LAYER,
+    WEIGHT_SCALE,
+    ZERO_WEIGHTS,
+)
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
+    AdamSteps,
+    Clipped,
     HoldRate,
     Intervention,
     LighterTerm,
     NoDecay,
+    Normalised,
     Redrawn,
     ReversedSteps,
     ScaledRate,
@@ -42,9 +54,17 @@ from sigmascope.scripts.interventions import (
     Unfrozen,
 )
 from sigmascope.scripts.patches import diffs_of
-from sigmascope.scripts.rules import CURES, FEW, KINDS, SUMMED_LOSS, UNSUITED_WEIGHTS, found_in
+from sigmascope.scripts.rules import (
+    CURES,
+    FEW,
+    KINDS,
+    NON_FINITE_LOSS,
+    SUMMED_LOSS,
+    UNSUITED_WEIGHTS,
+    found_in,
+)
 from sigmascope.scripts.running import Job, Outcome, Runner, Script
-from sigmascope.scripts.seen import ScriptRun
+from sigmascope.scripts.seen import BrokenSeen, ScriptRun
 
 STEPS, SECONDS, SEEDS = 60, 60.0, 3
 TAIL = 0.2  # of a run, over which its last loss is a mean
@@ -58,14 +78,17 @@ DO: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         RATE_TOO_HIGH: ("Take the rate that was tried, and look for one nearby.",),
         RATE_TOO_LOW: ("Take the rate that was tried, and look for one nearby.",),
         UNSCALED_INPUTS: ("Shift and scale the inputs, by numbers of the training data.",),
+        OTHER_OPTIMIZER: ("Train by Adam, from its usual rate of 0.001 on.",),
         FROZEN_LAYER: ("Set `requires_grad_(True)` on what is to be trained.",),
     }
 )
+AHEAD = 3  # steps that one looks ahead of a loss that is no number
 USUAL = 1e-2  # of their size, by which weights may change in a step
 FAR_LARGER = 100.0  # times another loss
 CLEAR = 0.1  # of the first loss, from which a gain is more than a note
 HALF = 0.5  # of what a cured run comes to
-OF_ANY = frozenset((NO_PROGRESS.name, STUCK_TRAINING.name))  # what any cause may bring
+# what any cause may bring
+OF_ANY = frozenset((NO_PROGRESS.name, STUCK_TRAINING.name, NON_FINITE_LOSS.name))
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 # what is tried where a script does not come far and nothing says why
 GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
@@ -76,6 +99,17 @@ GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
     (UNSCALED_INPUTS, StandardisedInputs),
     (UNSUITED_WEIGHTS, Redrawn),
     (FROZEN_LAYER, Unfrozen),
+    (OTHER_OPTIMIZER, AdamSteps),
+)
+# what is tried for what a network that does not learn was found to have
+FOR_NETWORK: Mapping[str, Callable[[], Intervention]] = MappingProxyType(
+    {
+        **{k.name: Normalised for k in (SIGMOID_STACK, LAYER_GAIN, *SIZES, *COLLAPSE)},
+        WEIGHT_SCALE.name: Redrawn,
+        ZERO_WEIGHTS.name: Redrawn,
+        EQUAL_UNITS.name: Redrawn,
+        EXPLODING_THROUGH_TIME.name: Clipped,
+    }
 )
 BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType(
     {
@@ -194,6 +228,7 @@ def diagnose_script(
         first = runner.run(Job(script, steps, budget, seconds / 6, seconds / 2, **whole))
         _require_trained(first, script)
         tell("what is changed", 1, 3)
+        first.run.broken = _origin(runner, script, first.run, budget)
         bench = _Bench(runner, script, first, steps, budget, started + seconds, seeds)
         own = found_in(first.run)
         early = {f.name for f in found_in(first.run.compared)}
@@ -216,6 +251,18 @@ def diagnose_script(
         tuple(bench.untried),
         diffs_of(first.run, findings),
     )
+
+
+def _origin(runner: Runner, script: Script, run: ScriptRun, budget: float) -> BrokenSeen | None:
+    """Where numbers first cease to be numbers, by a run to the step at which they do."""
+    values = run.loss.values if run.loss else []
+    lost = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
+    if lost is None:
+        return None
+    step = max(0, run.steps * lost // len(values) - AHEAD)
+    how = {"traced": step, "output": "/dev/null"}
+    job = Job(script, step + 3 * AHEAD, budget, start=2 * budget, **how)
+    return runner.run(job).run.broken
 
 
 def _require(script: Script, steps: int, seconds: float, seeds: int) -> None:
@@ -271,6 +318,8 @@ def _asked(
     """
     run, seen = first.run.compared, set[str]()
     asked = [(f.name, made()) for f in found for made in BY_NAME.get(f.name, ())]
+    if not learned(run):
+        asked += [(f.name, FOR_NETWORK[f.name]()) for f in found if f.name in FOR_NETWORK]
     if len(run.optimizers) == 1:
         if run.optimizers[0].options.get("weight_decay", 0.0) * run.optimizers[0].rates[0] > 1e-3:
             asked.append(("", NoDecay()))
@@ -284,7 +333,9 @@ def _asked(
         if not learned(run) and not learned(first.run, HALF):  # it may only start slowly
             asked += [(RATE_TOO_LOW.name, one) for one in _far_larger(run)]
             frozen = any(m.frozen for m in run.modules)
-            asked += [(k.name, made()) for k, made in GENERIC if frozen or k != FROZEN_LAYER]
+            unasked = () if frozen else (FROZEN_LAYER,)
+            unasked += () if plain else (OTHER_OPTIMIZER,)
+            asked += [(k.name, made()) for k, made in GENERIC if k not in unasked]
         if _rises(run):  # a rate that is warming up is low now, and is not meant to stay so
             asked = [(name, one) for name, one in asked if name != RATE_TOO_LOW.name]
     if _is_idle_at_last(first.run) and any(m.frozen for m in first.run.modules):
@@ -443,6 +494,9 @@ def _judged(
 ) -> Iterator[Finding]:
     """Findings by what proves them; of two alike the one that was proved first."""
     own = {kind.name: kind for kind in KINDS}
+    if learned(run, HALF):  # in all of the run: what its network has, it overcomes
+        of_network = {kind.name: kind for kind in OF_NETWORK}
+        found = [f if f.name in own else borne(f, of_network.get(f.name)) for f in found]
     by_name = {kind.name: kind for kind in (OUTWEIGHED_ERROR, SUMMED_LOSS, *dict(GENERIC))}
     told = [_proved(f, attempts.get(f.name, ()), own.get(f.name)) for f in found]
     names = {f.name for f in found}
@@ -508,7 +562,7 @@ def _proved(finding: Finding, made: Sequence[Attempt], kind: Kind | None) -> Fin
             severity = finding.severity
     else:
         words = f" With {best.says} the script comes no farther in as many steps."
-        severity = "warning" if kind is not None else "note"
+        severity = "note" if kind is None or finding.severity == "note" else "warning"
     evidence = (*finding.evidence, _evidence(best))
     return replace(finding, severity=severity, says=finding.says + words, evidence=evidence)
 

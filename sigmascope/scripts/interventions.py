@@ -76,6 +76,10 @@ class Intervention:
         """Whether gradients are not clipped."""
         return False
 
+    def derives(self) -> bool:
+        """Whether functions with a backward pass of their own are derived by autograd."""
+        return False
+
 
 @dataclass
 class ZeroGradients(Intervention):
@@ -239,6 +243,84 @@ class NoClipping(Intervention):
     says: str = "gradients not clipped"
 
     def unclips(self) -> bool:
+        return True
+
+
+@dataclass
+class Clipped(Intervention):
+    """Gradients of an optimizer are made no longer than one."""
+
+    name: str = "clipped"
+    says: str = "gradients clipped to a norm of 1"
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        every = [p for group in optimizer.param_groups for p in group["params"]]
+        nn.utils.clip_grad_norm_([p for p in every if p.grad is not None], 1.0)
+
+
+@dataclass
+class AdamSteps(Intervention):
+    """Steps are those of Adam at its usual rate, whatever the optimizer."""
+
+    name: str = "adam"
+    says: str = "steps of Adam with a rate of 0.001, in the place of its own"
+
+    def __post_init__(self) -> None:
+        self._before: dict[int, Tensor] = {}
+        self._moments: dict[int, tuple[Tensor, Tensor, int]] = {}
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        every = (p for group in optimizer.param_groups for p in group["params"])
+        self._before = {id(p): p.detach().clone() for p in every if p.grad is not None}
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        with torch.no_grad():
+            for p in (p for group in optimizer.param_groups for p in group["params"]):
+                if id(p) not in self._before or p.grad is None:
+                    continue
+                zero = torch.zeros_like(p), torch.zeros_like(p), 0
+                m, v, t = self._moments.get(id(p), zero)
+                m, v, t = m.lerp(p.grad, 0.1), v.lerp(p.grad.square(), 0.001), t + 1
+                self._moments[id(p)] = m, v, t
+                step = m / (1 - 0.9**t) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
+                p.copy_(self._before.pop(id(p)) - 1e-3 * step)
+
+
+@dataclass
+class Normalised(Intervention):
+    """What hidden layers write has mean 0 and spread 1 over the batch, unit by unit."""
+
+    name: str = "normalised"
+    says: str = "what hidden layers write normalised over the batch"
+
+    def __post_init__(self) -> None:
+        self._known = set[int]()
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+        layers = [m for m in module.modules() if isinstance(m, kinds)]
+        if self._known.isdisjoint(map(id, layers)):
+            for layer in layers[:-1]:
+                layer.register_forward_hook(_normal)
+        self._known.update(map(id, layers))
+
+
+def _normal(layer: nn.Module, _: Any, out: Tensor) -> Tensor:
+    if out.ndim < 2 or len(out) < 2:
+        return out
+    units = out.ndim - 1 if isinstance(layer, nn.Linear) else 1
+    axes = tuple(i for i in range(out.ndim) if i != units)
+    return (out - out.mean(axes, keepdim=True)) / (out.std(axes, keepdim=True) + 1e-5)
+
+
+@dataclass
+class DerivedFunctions(Intervention):
+    """Functions with a backward pass of their own have that of their forward pass."""
+
+    name: str = "derived-functions"
+    says: str = "gradients that autograd derives, not those of a backward pass written by hand"
+
+    def derives(self) -> bool:
         return True
 
 

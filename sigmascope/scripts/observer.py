@@ -27,6 +27,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim import Optimizer
@@ -37,7 +38,9 @@ from torch.optim.optimizer import (
 
 from sigmascope.gate import Closing
 from sigmascope.probes.samples import tensors
+from sigmascope.scripts.functions import derivative_gap, forward_of
 from sigmascope.scripts.interventions import Intervention
+from sigmascope.scripts.non_finite import Origins
 from sigmascope.scripts.replay import (
     LOSSES,
     OF_VALUES,
@@ -185,6 +188,8 @@ class Observer(Closing):
         intervention: One thing that is done otherwise.
         own: Whether a file is the user's; all that lie outside of the installation if not given.
         recorded: Whether steps are recorded, so that `run.step` can be computed again.
+        traced: The step from which one listens for what ceases to be a number, until something
+            does; None for none.
     """
 
     def __init__(
@@ -196,8 +201,10 @@ class Observer(Closing):
         intervention: Intervention | None = None,
         own: Callable[[str], bool] | None = None,
         recorded: bool = False,
+        traced: int | None = None,
     ) -> None:
         self.run = ScriptRun()
+        self._traced, self._origins = traced, Origins(self._place, own or _is_own)
         self.intervention = intervention or Intervention()
         self._steps, self._seconds, self._least = steps, seconds, least
         self._own = own or _is_own
@@ -237,8 +244,17 @@ class Observer(Closing):
         undo.callback(register_optimizer_step_post_hook(self._stepped).remove)
         for owner, name, around in self._patched():
             self._wrap(owner, name, around)
+        apply, observer = vars(Function)["apply"], self
+
+        def applied(function: Any, *args: Any, **named: Any) -> Any:
+            return observer._applied(apply.__get__(None, function), function, args, named)
+
+        self._undo.callback(setattr, Function, "apply", apply)
+        Function.apply = classmethod(applied)  # pyright: ignore[reportAttributeAccessIssue]
         undo.callback(self._recorder.end)
         self._recorder.resume()
+        undo.callback(self._origins.end)
+        self._trace()
         self._start = self._last = time.perf_counter()
         return self
 
@@ -476,7 +492,9 @@ class Observer(Closing):
             if self._recorder.looking:
                 self._reached |= leaves_of(first)
             self._record(first, where)
+        self._break("loss", () if first is None else (first.detach(),))
         found = own(*args, **named)
+        self._break("gradients", (p.grad for p in self._held() if p.grad is not None))
         for each in self._live:
             changed = [g for g in each.gradients if not _is_same(g.now, before[id(g)])]
             for g in changed:
@@ -491,6 +509,19 @@ class Observer(Closing):
         if limit is not None and self.run.backwards > limit and not self.run.steps:
             self._end()
         return found
+
+    def _trace(self) -> None:
+        if self.run.steps == self._traced and not self._origins.began:
+            self._origins.begin()
+
+    def _held(self) -> Iterator[Tensor]:
+        return (p for o in self._optimizers for group in o.param_groups for p in group["params"])
+
+    def _break(self, what: str, values: Iterable[Tensor]) -> None:
+        """End where something has ceased to be a number, if one listens for that."""
+        self.run.broken = self._origins.seen(what, values, self.run.steps)
+        if self.run.broken is not None:
+            self._end()
 
     def _old(self) -> Iterator[Tensor]:
         """Parameters of optimizers whose gradients are older than the last step."""
@@ -582,6 +613,29 @@ class Observer(Closing):
         mean, std = args[:2]
         fixed = std.detach() if isinstance(std, Tensor) else std
         return mean + (drawn - mean.detach()) / fixed * std
+
+    def _applied(self, own: Callable[..., Any], function: Any, args: Any, named: Any) -> Any:
+        """A function with a backward pass of its own is applied: heard as one, as a module is."""
+        written = function.backward.__code__
+        if named or not torch.is_grad_enabled() or not self._own(written.co_filename):
+            return own(*args, **named)
+        if self.intervention.derives():
+            return forward_of(function, args)
+        heard = self._recorder.pause()
+        try:
+            key = function.__name__, Line(written.co_filename, written.co_firstlineno)
+            seen = self.run.functions.setdefault(key, [])
+            if len(seen) < LOOKED:
+                seen.append(0.0)
+                with suppress(Exception):  # nothing that is watched may stop training
+                    seen[-1] = derivative_gap(own, function, args) or 0.0
+            found = own(*args)
+        finally:
+            if heard:
+                self._recorder.resume()
+        if heard:
+            self._recorder.applied(own, args, found)
+        return found
 
     def _compiled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         self._recorder.end()
@@ -687,7 +741,9 @@ class Observer(Closing):
         each.seen.steps += 1
         each.seen.ended = self.run.steps
         run, now = self.run, time.perf_counter()
+        self._break("step", (p.detach() for p in self._held()))
         run.steps += 1
+        self._trace()
         self._recorder.looking = each.seen.steps < LOOKED
         if run.steps == KEPT:
             self._recorder.end()  # here, for within a backward pass it is not on top

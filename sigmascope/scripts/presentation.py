@@ -178,7 +178,7 @@ def left_out(found: ScriptDiagnosis) -> list[str]:
 def course(run: ScriptRun) -> str:
     """Where the loss went."""
     first, last = ends(run)
-    if math.isnan(first):
+    if run.loss is None or not run.loss.values:
         return "No loss was read."
     far = "falls" if learned(run) else "does not fall by a tenth"
     return f"The loss {far} in these steps: {compact(first)} → {compact(last)}."

@@ -516,6 +516,12 @@ class Recorder(TorchFunctionMode):
             self._heard, self._live = deque(self._heard, maxlen=BEHIND), True
         self._hear(_Heard(None, module, args, named, out))
 
+    def applied(self, apply: Callable[..., Any], args: Any, found: Any) -> None:
+        """A function with a backward pass of its own was applied, outside of modules or within."""
+        if not self.within:
+            with suppress(Exception):  # nothing that is heard may stop training
+                self._hear(_Heard(apply, None, args, {}, found))
+
     def _hear(self, heard: _Heard) -> None:
         name = _name(heard.function) if heard.function else ""
         if name == "setitem":

@@ -7,7 +7,7 @@ script (`scripts.diagnosing`), which its kind names in `CURES`.
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from math import exp
+from math import exp, isfinite
 from statistics import median
 from types import MappingProxyType
 
@@ -16,8 +16,10 @@ from sigmascope.diagnosis.rules.outputs import OUT_OF_REACH
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, TRAINING
 from sigmascope.records import Estimate, Finding, Kind, Reading, Rule, rule
+from sigmascope.scripts.functions import ALIKE
 from sigmascope.scripts.interventions import (
     AllParameters,
+    DerivedFunctions,
     FullRate,
     HoldRate,
     Intervention,
@@ -658,6 +660,57 @@ def refused_backward(run: ScriptRun) -> Iterator[Finding]:
         )
 
 
+NON_FINITE_GRADIENTS = Kind(
+    "non-finite-gradients",
+    "gradients cease to be numbers in a step whose loss is one: something has no derivative at "
+    "what it was computed of",
+    SOURCE,
+    proven=True,
+)
+NON_FINITE_LOSS = Kind(
+    "non-finite-loss",
+    "the loss ceases to be a number; the operation is named that made the first of what was",
+    SOURCE,
+)
+
+
+@rule("script", NON_FINITE_GRADIENTS, NON_FINITE_LOSS)
+def broken_numbers(run: ScriptRun) -> Iterator[Finding]:
+    """Where numbers cease to be numbers."""
+    broken = run.broken
+    if broken is None:
+        return
+    where = _where(broken.place or (run.loss.place if run.loss else None))
+    evidence = (
+        Reading("(script)", q.BROKE_AT_STEP, Estimate.exactly(broken.step), "script", broken.how),
+    )
+    made = f"`{broken.how}` at {where}" if broken.how and broken.place else f"`{broken.how}`"
+    if broken.what == "gradients":
+        yield NON_FINITE_GRADIENTS.finding(
+            where,
+            "error",
+            evidence,
+            f"In step {broken.step} the loss is a number, and gradients are none: {made} has no "
+            "derivative at what it was given, as a root has none at zero; the next step makes "
+            "all that it reaches not a number.",
+            (
+                "Keep what it is given away from there (`x.clamp_min(1e-12)`), before it and not "
+                "behind it: a `torch.where` behind it lets 0 times infinity through.",
+            ),
+        )
+        return
+    how = f": {made} made the first of it" if broken.how else ""
+    what = "the step itself makes weights that are" if broken.what == "step" else "the loss is"
+    lost = run.loss is not None and not isfinite(run.loss.values[-1])
+    yield NON_FINITE_LOSS.finding(
+        where,
+        "error" if lost else "warning",
+        evidence,
+        f"In step {broken.step} {what} not a number{how}.",
+        ("Look at what it is given there: zeros under a logarithm, or numbers that grew.",),
+    )
+
+
 NOTHING_LOADED = Kind(
     "nothing-loaded",
     "`load_state_dict(strict=False)` finds no tensor of the model in the file, or few",
@@ -1008,7 +1061,34 @@ def _spreads(out: tuple[int, ...], targets: tuple[int, ...]) -> bool:
     return any(x != y for x, y in zip(a, b, strict=True))
 
 
+HAND_WRITTEN_BACKWARD = Kind(
+    "hand-written-backward",
+    "a function of the script's own has a backward pass that is not the derivative of its forward "
+    "pass; a note, unless the script comes farther with the derivative. Silent of one that leaves "
+    "what it is given as it is, and where the derivative is zero, which is so on purpose",
+    "Arithmetic: autograd of the forward pass in float64",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", HAND_WRITTEN_BACKWARD)
+def hand_written_backward(run: ScriptRun) -> Iterator[Finding]:
+    """A derivative with a mistake in it."""
+    for (name, place), gaps in run.functions.items():
+        if run.steps >= FEW and gaps and min(gaps) > ALIKE:
+            gap = Estimate.exactly(median(gaps))
+            yield HAND_WRITTEN_BACKWARD.finding(
+                _where(place),
+                "note",
+                (Reading("(script)", q.DERIVATIVE_GAP, gap, "script", name),),
+                f"The backward pass of `{name}` ({_where(place)}) gives another gradient than the "
+                f"derivative of its forward pass: they differ by {median(gaps):.2g} of its size.",
+                ("Compare it by `torch.autograd.gradcheck`, in float64; or leave it to autograd.",),
+            )
+
+
 RULES: tuple[Rule[ScriptRun], ...] = (
+    broken_numbers,
     refused_backward,
     cut_off,
     emptied_gradients,
@@ -1035,6 +1115,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     sorted_classes,
     recreated_optimizer,
     growing_graph,
+    hand_written_backward,
     nothing_loaded,
     overwritten_weights,
 )
@@ -1059,6 +1140,7 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         STRONG_CLIPPING: NoClipping,
         OVERWRITTEN_WEIGHTS: KeptWeights,
         SORTED_CLASSES: Shuffled,
+        HAND_WRITTEN_BACKWARD: DerivedFunctions,
     }
 )
 

@@ -84,6 +84,7 @@ class Job:
         seed: Added to every seed that the script sets itself.
         intervention: What is done otherwise.
         network: Seconds for the diagnosis of the network that was seen; 0 for none.
+        traced: The step from which one listens for what ceases to be a number; None for none.
         output: File that takes what the script prints; that of this process if not given.
         imports: Modules that are loaded before the script begins; a runner adds what scripts have
             loaded before.
@@ -97,6 +98,7 @@ class Job:
     seed: int = 0
     intervention: Intervention = field(default_factory=Intervention)
     network: float = 0.0
+    traced: int | None = None
     output: str = ""
     imports: tuple[str, ...] = ()
 
@@ -280,7 +282,8 @@ def run_here(job: Job) -> ScriptRun:
         job: Which, and for how long.
     """
     limits = {"steps": job.steps, "seconds": job.seconds, "least": job.least}
-    watch = Observer(**limits, intervention=job.intervention, recorded=job.network > 0)
+    recorded = job.network > 0
+    watch = Observer(**limits, intervention=job.intervention, recorded=recorded, traced=job.traced)
     try:
         with seeded(job.seed), watch:
             started(job.script)

@@ -214,6 +214,23 @@ class StaleSeen:
     calls: int
 
 
+@dataclass(frozen=True, slots=True)
+class BrokenSeen:
+    """Where numbers first ceased to be numbers.
+
+    Attributes:
+        step: How many were made before.
+        what: `loss`, or `gradients` of one that is a number.
+        how: The operation that made it, or whose derivative it is; empty where it is not known.
+        place: The line on which that was computed.
+    """
+
+    step: int
+    what: str
+    how: str
+    place: Line | None
+
+
 @dataclass(slots=True)
 class ScriptRun:
     """A script while it trained, as far as it was watched.
@@ -261,6 +278,9 @@ class ScriptRun:
             rank: name, both shapes, place; how often in the steps that were recorded.
         step: The one of the main optimizer, if it was recorded.
         unheard: Why not, if it was to be.
+        functions: How far the backward pass of a function of the script's own is from the
+            derivative of its forward pass, at its first calls, by its name and place.
+        broken: Where numbers first ceased to be numbers, if they did, and it was looked for.
         early: The same when as many steps were made as other runs are given, where it went on.
     """
 
@@ -297,6 +317,8 @@ class ScriptRun:
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)
     unheard: str = ""
+    functions: dict[Any, list[float]] = field(default_factory=dict)
+    broken: BrokenSeen | None = None
     early: "ScriptRun | None" = field(default=None, compare=False)
 
     @property

@@ -61,6 +61,18 @@ HEAD = f"{LATER}model[2] = nn.Linear(16, 2)\n"
 AHEAD = """\
 with torch.no_grad(): target = y + 0.9 * other(x.flip(0)).max(1).values
         loss = nn.functional.mse_loss(model(x)[:, 0], target)"""
+FUNCTION = """\
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return {}
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return {}
+"""
+APPLIED = "nn.functional.cross_entropy(Own.apply(model(x)), y)"
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "gradients-not-zeroed": ((ZERO, ""),),
     "zeroed-before-step": ((ZERO, ""), (BACK, BACK + ZERO)),
@@ -140,7 +152,16 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "unshared-probabilities": ((LOSS, "nn.functional.nll_loss(model(x).log_softmax(0), y)"),),
     "bounded-output": ((LOSS, "nn.functional.mse_loss(model(x)[:, 0].tanh(), 3 * x[:, 0])"),),
     "spread-shapes": ((LOSS, "nn.functional.mse_loss(model(x)[:, :1], y.float())"),),
+    "hand-written-backward": (
+        (SETUP, FUNCTION.format("x * x", "g * x")),
+        (LOSS, APPLIED),
+    ),
 }  # fmt: skip
+ROOT = "(model(x) - model(x).detach()).square().sum().sqrt()"
+BROKEN = {  # what is found in a run that is asked where its numbers cease to be numbers
+    "non-finite-gradients": ((LOSS, f"{LOSS} + {ROOT}"),),
+    "non-finite-loss": ((LOSS, f"{LOSS} + (0 * x[0]).sum().log() * 0"),),
+}
 CLOSURE = """\
         def closure():
             opt.zero_grad()
@@ -170,6 +191,16 @@ ASKED = """\
     model.train()
 """
 HEALTHY = {
+    "backward of its own": ((SETUP, FUNCTION.format("x * x", "2 * g * x")), (LOSS, APPLIED)),
+    "straight through": ((SETUP, FUNCTION.format("x.round()", "g")), (LOSS, APPLIED)),
+    "surrogate of a clamp": ((SETUP, FUNCTION.format("x.clamp(-1, 1)", "g")), (LOSS, APPLIED)),
+    "reversed gradient": (
+        (SETUP, FUNCTION.format("x.view_as(x)", "-g")),
+        (LOSS, f"{LOSS} + 1e-4 * Own.apply(model(x)).square().mean()"),
+    ),
+    "gradient that is clipped": (
+        (SETUP, FUNCTION.format("x.clone()", "g.clamp(-1e-3, 1e-3)")), (LOSS, APPLIED),
+    ),
     "plain": (),
     "zero behind the step": ((ZERO, ""), (STEP, STEP + ZERO)),
     "zero in place": (("opt.zero_grad()", "opt.zero_grad(set_to_none=False)"),),

@@ -6,12 +6,16 @@ from torch import nn
 from torch.utils.data import DataLoader, RandomSampler
 
 from sigmascope.scripts.interventions import (
+    AdamSteps,
     AllParameters,
+    Clipped,
+    DerivedFunctions,
     FullRate,
     HoldRate,
     KeptGraph,
     NoClipping,
     NoDecay,
+    Normalised,
     Redrawn,
     ScaledRate,
     Shuffled,
@@ -20,8 +24,10 @@ from sigmascope.scripts.interventions import (
     Unfrozen,
 )
 from sigmascope.scripts.observer import Observer
-from tests.scripts.loops import FAULTY, code
+from tests.scripts.loops import FAULTY, HEALTHY, code
 from tests.scripts.test_rules import run
+
+WRITTEN = ((FAULTY, "hand-written-backward"), (HEALTHY, "backward of its own"))
 
 
 def test_a_rate_is_changed_for_the_step_alone():
@@ -50,6 +56,62 @@ def test_it_cures_what_it_is_meant_for(name, change, cured):
     text = code(*FAULTY[name])
     assert not cured(run(text))
     assert cured(run(text, intervention=change()))
+
+
+def test_a_function_with_a_backward_of_its_own_is_derived_by_autograd():
+    wrong, right = (code(*loops[name]) for loops, name in WRITTEN)
+    own, derived = run(right), run(wrong, intervention=DerivedFunctions())
+    assert derived.loss.values == pytest.approx(own.loss.values, rel=1e-5)
+    assert run(wrong).loss.values != pytest.approx(own.loss.values, rel=1e-3)
+
+
+def test_steps_are_those_of_adam_whatever_the_optimizer():
+    def trained(kind, change):
+        torch.manual_seed(0)
+        net, x = nn.Linear(3, 1), torch.randn(8, 3)
+        optimizer = kind(net.parameters(), lr=1e-3)
+        for _ in range(5):
+            optimizer.zero_grad()
+            net(x).square().mean().backward()
+            change.before_step(optimizer)
+            optimizer.step()
+            change.after_step(optimizer)
+        return net.weight
+
+    with torch.random.fork_rng():
+        own = trained(torch.optim.Adam, NoDecay())
+        made = trained(torch.optim.SGD, AdamSteps())
+    torch.testing.assert_close(made, own, rtol=1e-4, atol=1e-6)
+
+
+def test_long_gradients_are_clipped_and_short_ones_are_left():
+    p = nn.Parameter(torch.ones(4))
+    optimizer = torch.optim.SGD([p], lr=1.0)
+    for size, left in ((5.0, 1.0), (0.25, 0.5)):
+        p.grad = torch.full((4,), size)
+        Clipped().before_step(optimizer)
+        assert float(p.grad.norm()) == pytest.approx(left, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "shape", "axes"),
+    [
+        (nn.Linear(3, 4), nn.Linear(4, 2), (8, 3), (0,)),
+        (nn.Linear(3, 4), nn.Linear(4, 2), (8, 5, 3), (0, 1)),
+        (nn.Conv2d(3, 4, 1), nn.Conv2d(4, 2, 1), (8, 3, 5, 5), (0, 2, 3)),
+    ],
+)
+def test_hidden_layers_are_normalised_and_the_last_is_not(first, last, shape, axes):
+    net, x = nn.Sequential(first, last), torch.randn(shape, generator=torch.Generator())
+    change, raw = Normalised(), first(x)
+    change.called(net, (x,))
+    change.called(net, (x,))  # hooks are set once
+    hidden = first(x)
+    torch.testing.assert_close(hidden.mean(axes), torch.zeros(4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(hidden.std(axes), torch.ones(4), atol=1e-3, rtol=0)
+    axes_kept = (raw - raw.mean(axes, keepdim=True)) / raw.std(axes, keepdim=True)
+    torch.testing.assert_close(hidden, axes_kept, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(net(x), last(hidden))
 
 
 def test_what_a_script_detaches_stays_in_the_graph():

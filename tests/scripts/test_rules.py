@@ -11,7 +11,7 @@ from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.rules import KINDS, found_in
 from sigmascope.scripts.running import Job, Script, run_here
 from sigmascope.scripts.seen import Called, Line, OptimizerSeen, ScriptRun
-from tests.scripts.loops import FAULTY, FROZEN, HEAD, HEALTHY, LATER, code
+from tests.scripts.loops import BROKEN, FAULTY, FROZEN, HEAD, HEALTHY, LATER, code
 
 
 def run(text, **how):
@@ -36,7 +36,16 @@ def test_a_loop_without_one_is_left_in_peace(name):
 
 def test_every_kind_that_is_declared_has_a_loop_that_has_it():
     by_change = {"unsuited-weights", "summed-loss"}  # which a change alone can tell
-    assert {kind.name for kind in KINDS} == {*FAULTY, *REFUSED, *by_change}
+    assert {kind.name for kind in KINDS} == {*FAULTY, *BROKEN, *REFUSED, *by_change}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_where_numbers_cease_to_be_numbers_is_told_with_its_line(name):
+    text = code(*BROKEN[name])
+    at = next(k for k, line in enumerate(text.splitlines(), 1) if "loss = " in line)
+    (found,) = found_in(run(text, traced=0))
+    assert (found.name, found.site) == (name, f"<loop>:{at}")
+    assert [f.name for f in found_in(run(text))] == []  # which is asked only where a loss is none
 
 
 LOADER = "    for x, y in loader:\n"
