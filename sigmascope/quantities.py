@@ -818,6 +818,14 @@ ATTENTION_GAP: Final = Quantity(
     healthy="0",
     source="Vaswani et al. 2017, Eq. 1",
 )
+UNREAD_SHARE: Final = Quantity(
+    "unread share",
+    ("setup",),
+    "of the features of an input that differ between samples, the share that changes no output "
+    "when it is given to another sample; read where it is not zero, and a loss is given",
+    most=1,
+    healthy="not read: every feature is used",
+)
 COUNTED_PADDING: Final = Quantity(
     "counted padding",
     ("setup",),

@@ -36,6 +36,8 @@ def test_the_operation_is_named_with_its_line_and_step(what, name, term):
         ("loss.backward()", "(loss + extra).backward()"),
     )
     seen = run(text, traced=5).broken
+    assert seen is not None
+    assert seen.place is not None
     at = next(k for k, line in enumerate(text.splitlines(), 1) if "extra = " in line)
     assert (seen.what, seen.step, seen.place.line) == (what, 6, at)
     assert name in seen.how
@@ -44,16 +46,21 @@ def test_the_operation_is_named_with_its_line_and_step(what, name, term):
 def test_a_step_that_makes_weights_no_numbers_is_told_as_such():
     text = code(("opt.step()", "opt.step(); model[0].weight.data.log_()"), ("range(4)", "range(2)"))
     seen = run(text, traced=0).broken
+    assert seen is not None
     assert (seen.what, seen.how) == ("loss", "log")
     text = code(
         ("        opt.step()", "        opt.param_groups[0]['lr'] = float('nan'); opt.step()")
     )
-    assert run(text, traced=0).broken.what == "step"
+    seen = run(text, traced=0).broken
+    assert seen is not None
+    assert seen.what == "step"
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_where_all_are_numbers_nothing_is_said_and_nothing_changed(name):
     text = code(*HEALTHY[name])
-    seen = run(text, traced=36)
+    seen, own = run(text, traced=36), run(text)
     assert seen.broken is None
-    assert seen.loss.values == run(text).loss.values
+    assert seen.loss is not None
+    assert own.loss is not None
+    assert seen.loss.values == own.loss.values

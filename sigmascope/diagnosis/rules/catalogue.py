@@ -52,6 +52,7 @@ RULES: tuple[Rule[Profile], ...] = (
     dependences.stale_statistics,
     dependences.mixed_samples,
     dependences.unnormalised_attention,
+    dependences.unread_inputs,
     sequences.later_inputs_seen,
     sequences.copied_targets,
     sequences.counted_padding,

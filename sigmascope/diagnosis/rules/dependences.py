@@ -23,6 +23,7 @@ from sigmascope.diagnosis.rules.trends import MOST
 from sigmascope.diagnosis.rules.weights import STRONG_RESIDUAL, WEIGHT_SCALE
 from sigmascope.records import Finding, Kind, Profile, rule
 
+SOME = 0.1  # of the features of an input
 MIXED = 1e-4  # change of outputs, over the differences between samples
 HEAVY, NEARLY_ALL = 0.85, 0.97  # share of the numbers that dropout sets to zero
 APART, FAR = 4.0, 100.0  # of the mean square after normalisation, from one
@@ -93,6 +94,37 @@ def mixed_samples(profile: Profile) -> Iterator[Finding]:
                 "batch (`x.view(...)` after `transpose`, `dim=0`), and for `batch_first`.",
                 "If samples lie along another dimension, say `batch_dim=` (`--batch-dim`). If they "
                 "are nodes of one graph, it is meant: then views that need them apart stay silent.",
+            ),
+        )
+
+
+UNREAD_INPUTS = Kind(
+    "unread-inputs",
+    "an input of the model, or a tenth of its features or more, differs between samples and "
+    "changes no output when it is given to another sample; weights that start at zero are filled "
+    "before (a note)",
+    "Arithmetic: two runs with one input exchanged",
+    even_if_it_learns=True,
+)
+
+
+@rule("setup", UNREAD_INPUTS)
+def unread_inputs(profile: Profile) -> Iterator[Finding]:
+    """A mask that is passed along and not used, or a part that reads the wrong columns."""
+    for r in profile.series(q.UNREAD_SHARE):
+        share = r.estimate.value
+        if share < SOME:
+            continue
+        what = f"{share:.0%} of the features of {r.site}" if share < 1 else f"{r.site}"
+        yield UNREAD_INPUTS.finding(
+            r.site,
+            "note",
+            (r,),
+            f"Nothing that the model writes depends on {what}: given to another sample, it leaves "
+            "all outputs as they were, to the last bit.",
+            (
+                "Look where it is passed along and not used (a mask, lengths, a second part), and "
+                "for columns or channels that are chosen by the wrong bounds.",
             ),
         )
 

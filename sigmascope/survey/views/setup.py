@@ -13,7 +13,7 @@ from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import ALONE, Dropped, module_name, uses_batch_statistics
-from sigmascope.probes.samples import tensors
+from sigmascope.probes.samples import chosen, tensors
 from sigmascope.probes.sequences import (
     FEWEST,
     copied,
@@ -24,6 +24,7 @@ from sigmascope.probes.sequences import (
     ordered,
     step_gradients,
 )
+from sigmascope.probes.structure.inputs import unread_inputs
 from sigmascope.probes.trial_gradients import reduced_gradients
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import differentiated, tried
@@ -257,6 +258,7 @@ def untouched(module: _BatchNorm) -> bool:
 ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
 BEHIND_ZEROS = "behind zeros"  # of what a weight that starts at zero, and moves, holds at zero
 NUDGE = 0.02  # standard deviation of what takes the place of zeros
+ASKED = 16  # samples of which it is asked what a model reads of them
 ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
 
 
@@ -270,6 +272,7 @@ def setup_items(subject: Subject) -> Iterator[Item]:
         ("running statistics", _statistics(subject)),
         ("branches", _branches(subject)),
         ("attentions", _attentions(subject)),
+        ("inputs that are read", _unread(subject)),
         ("linearity", _linear(subject)),
         (q.RELATIVE_GRADIENT, _trained(subject, gradients)),
         ("the task", task_items(subject)),
@@ -297,6 +300,21 @@ def _attentions(subject: Subject) -> Iterator[Item]:
         over = f", softmax over {worst.over}, values summed over {worst.summed}"
         form = f"{worst.place}{over if worst.gap else ''}"
         yield Reading("(attention)", q.ATTENTION_GAP, gap, NAME, form)
+
+
+def _unread(subject: Subject) -> Iterator[Item]:
+    """Inputs, or features of them, that no output depends on, whatever weights start at zero."""
+    if subject.loss is None:
+        return
+    batch, dim = subject.batch, subject.batch_dim
+    count = subject.count if subject.mixing else min(subject.count, ASKED)
+    if count < subject.count:
+        batch = chosen(batch, torch.arange(count), batch_dim=dim)
+    with filled([*zero_weights(subject.model).values()]):
+        found = unread_inputs(subject.model, batch, batch_dim=dim, count=count)
+    for each in found:
+        site = f"(input {each.name})" if each.name else "(input)"
+        yield Reading(site, q.UNREAD_SHARE, Estimate.exactly(each.share), NAME)
 
 
 def _sizes(subject: Subject) -> Iterator[Item]:

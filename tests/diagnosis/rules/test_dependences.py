@@ -9,6 +9,7 @@ from sigmascope.diagnosis.rules.dependences import (
     mixed_samples,
     stale_statistics,
     unnormalised_attention,
+    unread_inputs,
 )
 from sigmascope.diagnosis.rules.weights import linear_layers, unused_layers
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said, series
@@ -28,6 +29,12 @@ def test_attentions_whose_weights_do_not_add_up_to_one(gap, speaks):
     r = reading("attention gap", gap, "(attention)", form="net.py:3")
     told = said(unnormalised_attention, r, count=3)
     assert told == ({"unnormalised-attention": "warning"} if speaks else {})
+
+
+@pytest.mark.parametrize(("share", "speaks"), [(0.1 / ABOVE, False), (0.1, True), (1.0, True)])
+def test_inputs_that_are_not_read(share, speaks):
+    r = reading("unread share", share, "(input mask)")
+    assert said(unread_inputs, r, count=3) == ({"unread-inputs": "note"} if speaks else {})
 
 
 def test_layers_without_use_are_named():

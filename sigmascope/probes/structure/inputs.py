@@ -1,0 +1,114 @@
+"""What of its inputs a model reads: which it would not miss, whatever they say of a sample.
+
+An input, or a feature of one, that differs between samples is given to the next sample, and outputs
+are compared to the last bit. The invariant: nothing is said where all inputs together change no
+output, and weights that are zero at first, as the last scale of a branch, are filled before, for
+what they hold back is read later. Features are asked for by one gradient, whose zeros are proposals
+that an exchange has to confirm.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.probes.execution.refusals import called
+from sigmascope.probes.execution.state import still
+from sigmascope.probes.samples import Batch, mapped, tensors
+
+HARDLY = 1e-5  # of the size of an input: less is no difference between samples
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadInput:
+    """An input that the output does not depend on, or in part.
+
+    Attributes:
+        name: Its key or number in the batch; empty where the batch is one tensor.
+        share: Of its features that differ between samples, those that are not read.
+    """
+
+    name: str
+    share: float
+
+
+def unread_inputs(
+    model: nn.Module, batch: Batch, *, batch_dim: int, count: int
+) -> tuple[UnreadInput, ...]:
+    """Inputs of a batch that a model does not read, or not as a whole.
+
+    Args:
+        model: Left as it was found; in the mode that it is in.
+        batch: What it is run on.
+        batch_dim: Along which samples lie.
+        count: Of samples.
+
+    Raises:
+        Refusal: If the model cannot be run on the batch.
+
+    Cost: one forward and backward pass for each input with features; one forward pass, and one for
+    each input that differs between samples, where there are several.
+    """
+    parts = [*_named(batch)]
+    own = [
+        (k, t)
+        for k, t in parts
+        if t.ndim > batch_dim and t.shape[batch_dim] == count and _differs(t, batch_dim)
+    ]
+    if count < 2 or not own:
+        return ()
+    found: list[UnreadInput] = []
+    with still(model):
+        wanted: list[Tensor] = []
+
+        def matters(which: Mapping[int, Tensor]) -> bool:
+            if not wanted:
+                wanted.extend(_values(model, batch))
+            changed = _values(model, mapped(batch, lambda t: which.get(id(t), t)))
+            return any(not torch.equal(a, b) for a, b in zip(wanted, changed, strict=True))
+
+        dealt = {id(t): t.roll(1, batch_dim) for _, t in own}
+        for name, t in own:
+            if len(own) > 1 and not matters({id(t): dealt[id(t)]}):
+                found.append(UnreadInput(name, 1.0))
+            elif t.is_floating_point() and t.ndim > batch_dim + 1:
+                rows = t.movedim(batch_dim, 0)
+                varying = rows.ne(rows[:1]).any(0)
+                idle = _without_gradient(model, batch, t, batch_dim) & varying
+                mixed = torch.where(idle, rows.roll(1, 0), rows).movedim(0, batch_dim)
+                if bool(idle.any()) and not matters({id(t): mixed}):
+                    found.append(UnreadInput(name, float(idle.sum() / varying.sum())))
+        return tuple(found) if found and matters(dealt) else ()
+
+
+def _named(batch: Any) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(batch, Mapping):
+        yield from ((str(k), t) for k, part in batch.items() for t in tensors(part))
+    else:
+        every = [*tensors(batch)]
+        yield from ((str(k) if len(every) > 1 else "", t) for k, t in enumerate(every))
+
+
+def _differs(t: Tensor, batch_dim: int) -> bool:
+    rows = t.detach().movedim(batch_dim, 0).reshape(t.shape[batch_dim], -1).double()
+    return float((rows - rows.mean(0)).norm()) > HARDLY * float(rows.norm())
+
+
+def _values(model: nn.Module, batch: Batch) -> list[Tensor]:
+    with torch.no_grad():
+        return [t.clone() for t in tensors(called(model, batch))]
+
+
+def _without_gradient(model: nn.Module, batch: Batch, t: Tensor, batch_dim: int) -> Tensor:
+    """Features of one input that no sample has a gradient by."""
+    leaf = t.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        out = [o for o in tensors(called(model, mapped(batch, lambda u: leaf if u is t else u)))
+               if o.requires_grad]  # fmt: skip
+        g = torch.Generator().manual_seed(0)
+        along = [torch.randn(o.shape, generator=g, dtype=torch.float64).to(o) for o in out]
+        found = torch.autograd.grad(out, leaf, along, allow_unused=True)[0] if out else None
+    found = torch.zeros_like(t) if found is None else found
+    return ~found.movedim(batch_dim, 0).ne(0).any(0)

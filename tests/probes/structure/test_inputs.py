@@ -1,0 +1,86 @@
+"""What a model does not read is found in whatever it is handed, and nothing else is."""
+
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+from torch import nn
+
+from sigmascope.probes.structure.inputs import unread_inputs
+
+
+class Of(nn.Module):
+    """A model that is a function of its inputs and of one linear layer."""
+
+    def __init__(self, function, width=4):
+        super().__init__()
+        self.layer, self.function = nn.Linear(width, 3), function
+
+    def forward(self, *args, **named):
+        return self.function(self.layer, *args, **named)
+
+
+def numbers(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def unread(model, batch, *, batch_dim=0, count=6):
+    with torch.random.fork_rng():
+        found = unread_inputs(model, batch, batch_dim=batch_dim, count=count)
+    return {each.name: pytest.approx(each.share) for each in found}
+
+
+X, Y = numbers(6, 4), numbers(6, 5)
+MASK = (torch.arange(5) < torch.tensor([[5], [4], [3], [2], [1], [5]])).float()
+IDS = torch.randint(0, 9, (6, 5), generator=torch.Generator().manual_seed(0))
+CUT = torch.tensor([1, 1, 1, 0])
+HALVES = lambda f, a, b: f(torch.cat([a[:, :2], b[:, :2]], 1))
+ROW = lambda f, x, other: f(x)
+LENGTHS = {"x": X, "other": torch.arange(6)}
+STRIDE = nn.Sequential(nn.Conv2d(2, 3, 3, stride=2), nn.Flatten())
+CASES = {  # model, batch, and what of it is not read
+    "all of it": (Of(lambda f, x: f(x)), X, {}),
+    "the wrong half": (Of(lambda f, x: f(x[:, :2].repeat(1, 2))), X, {"": 0.5}),
+    "a layer whose column is zero": (Of(lambda f, x: f(x * CUT)), X, {"": 0.25}),
+    "a mask that is passed along": (Of(ROW), (X, MASK), {"1": 1.0}),
+    "a mask that is used": (Of(lambda f, x, m: f(x) + m.sum(1, True)), (X, MASK), {}),
+    "a mask that is the same for all": (Of(ROW), (X, torch.ones(6, 5)), {}),
+    "by names": (Of(ROW), LENGTHS, {"other": 1.0}),
+    "ids": (Of(lambda f, x, ids: f(x) + ids.float().sum(1, True)), (X, IDS), {}),
+    "ids that are not used": (Of(ROW), (X, IDS), {"1": 1.0}),
+    "both in part": (Of(HALVES), (X, Y), {"0": 0.5, "1": 0.6}),
+    "rounded": (Of(lambda f, x: f(x.round())), 9 * X, {}),  # without a gradient, and read
+    "nothing at all": (Of(lambda f, x, m: f(torch.ones(6, 4))), (X, MASK), {}),
+    "at random": (Of(lambda f, x, m: f(x) + torch.rand(())), (X, MASK), {}),
+    "channels": (STRIDE, numbers(6, 2, 6, 6), {"": 11 / 36}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_not_read_is_found_and_nothing_else(name):
+    model, batch, wanted = CASES[name]
+    assert unread(model, batch) == wanted
+
+
+def test_samples_may_lie_along_another_dimension():
+    model = Of(lambda f, x: f(x.transpose(0, 1)[:, 0]))
+    assert unread(model, numbers(3, 6, 4), batch_dim=1) == {"": pytest.approx(2 / 3)}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sets(st.integers(0, 9)), st.sampled_from([nn.ReLU(), nn.Tanh(), nn.Identity()]))
+def test_columns_that_are_left_out_are_counted_whatever_follows(left_out, follows):
+    kept = torch.tensor([float(k not in left_out) for k in range(10)])
+    layers = nn.Sequential(nn.Linear(10, 32), follows, nn.Linear(32, 2))
+    found = unread(Of(lambda f, x: layers(x * kept)), numbers(6, 10))
+    share = len(left_out) / 10
+    assert found == ({"": pytest.approx(share)} if 0 < share < 1 else {})
+
+
+def test_the_model_is_left_as_it_was():
+    model = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 2)).train()
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    assert unread(model, X) == {}
+    assert model.training
+    assert model[0].training
+    assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
