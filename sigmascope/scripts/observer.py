@@ -9,6 +9,9 @@ Whether a gradient is old is a matter of state, not of calls: a gradient is old 
 `grad` at the next `backward` is the tensor, in the version, that the last step of its optimizer
 left, and if nobody empties it before that optimizer steps again. That covers `zero_grad` by any
 means, accumulation over batches, several optimizers and closures.
+
+Behind its first steps an observer dozes: it looks at some steps of each round alone, and at a round
+from a new optimizer or from loaded weights on. In between it hears of losses, rates and steps.
 """
 
 import math
@@ -69,6 +72,8 @@ LARGEST = 1 << 22  # numbers of targets whose classes are counted
 SORTED = 64  # batches of which they are
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
+AWAKE = 64  # steps that are looked at, at first and where something new begins
+ROUND, AMONG = 64, 8  # steps of a round behind them, and those at which one looks
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
 RANGES = {
     "tanh": (-1.0, 1.0),
@@ -151,9 +156,11 @@ class _Followed:
     gradients: list[_Gradient]
     stepping: bool = False
     backwards: int = 0  # that gave something to it since its last step
+    by: Line | None = None  # where the last of them was made
     forward_since: bool = False  # whether a model ran with gradients since then
     dropped: set[Line | None] = field(default_factory=set)  # where a pass was for nothing
     kept: list[Tensor] = field(default_factory=list)  # parameters before a step
+    asked: int = -LEFT_OUT[1]  # steps made when one looked last at what no optimizer has
 
 
 @dataclass(slots=True)
@@ -164,7 +171,7 @@ class _Quiet:
         module: The model, by whose identity it is known while it lives.
         kind: Its class.
         mark: Versions of its weights at the first call, summed up.
-        calls: How many.
+        began: Steps made before it.
         changed: Whether the weights were written to since.
         twin: Whether another one like it trains, and a maximum of what this one gives is taken.
     """
@@ -172,7 +179,7 @@ class _Quiet:
     module: weakref.ref[nn.Module]
     kind: type[nn.Module]
     mark: int
-    calls: int = 0
+    began: int = 0
     changed: bool = False
     twin: bool = False
 
@@ -229,17 +236,17 @@ class Observer(Closing):
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
         self._known: dict[tuple[str, Line | None], OptimizerSeen] = {}
+        self._until, self._dozing = AWAKE, False
+        self._dozes = type(self.intervention) is Intervention and traced is None
+        self._hooks = ExitStack()  # of modules
 
     # --------------------------------------------------------------------------
     # Beginning and end.
 
     def __enter__(self) -> "Observer":
         undo = self._undo
-        undo.callback(register_module_forward_pre_hook(self._called).remove)
-        after = register_module_forward_hook(self._returned, with_kwargs=True, always_call=True)
-        undo.callback(after.remove)
-        # torch forgets to take this one away with the hook
-        undo.callback(nn.modules.module._global_forward_hooks_with_kwargs.pop, after.id, None)
+        undo.callback(self._hooks.close)
+        self._hear()
         undo.callback(register_optimizer_step_pre_hook(self._stepping).remove)
         undo.callback(register_optimizer_step_post_hook(self._stepped).remove)
         for owner, name, around in self._patched():
@@ -257,6 +264,33 @@ class Observer(Closing):
         self._trace()
         self._start = self._last = time.perf_counter()
         return self
+
+    def _hear(self) -> None:
+        """Hear of calls of modules."""
+        undo = self._hooks
+        undo.callback(register_module_forward_pre_hook(self._called).remove)
+        after = register_module_forward_hook(self._returned, with_kwargs=True, always_call=True)
+        undo.callback(after.remove)
+        # torch forgets to take this one away with the hook
+        undo.callback(nn.modules.module._global_forward_hooks_with_kwargs.pop, after.id, None)
+
+    def _wake(self) -> None:
+        """Something is new: look at the steps from the next one on."""
+        self._until = self.run.steps + AWAKE
+
+    def _doze(self) -> None:
+        """Between two steps: whether the next one is looked at."""
+        steps = self.run.steps
+        dozing = self._dozes and steps >= self._until and steps % ROUND >= AMONG
+        if dozing != self._dozing and not self._depth:
+            self._dozing = dozing
+            if dozing:
+                self._hooks.close()
+                return
+            self._hear()
+            for g in (g for each in self._live for g in each.gradients):
+                g.stepped = g.left = g.gave = g.old = None  # what is known is of before
+                g.given = False
 
     def close(self) -> None:
         """Take every hook away, and read what was only kept."""
@@ -342,6 +376,7 @@ class Observer(Closing):
         self._began = self._began or time.perf_counter()
         if seen is None:
             self._begin()
+            self._wake()
             seen = self._roots[module] = Called(type(module).__name__, self._place())
             seen.parameters = sum(p.numel() for p in module.parameters())
             seen.minds_mode = any(isinstance(m, BY_MODE) for m in module.modules())
@@ -394,8 +429,8 @@ class Observer(Closing):
         mark = sum(p._version for p in module.parameters())
         known = self._quiet.get(id(module))
         if known is None or known.module() is not module:
-            known = self._quiet[id(module)] = _Quiet(weakref.ref(module), type(module), mark)
-        known.calls += 1
+            ref = weakref.ref(module)
+            known = self._quiet[id(module)] = _Quiet(ref, type(module), mark, self.run.steps)
         known.changed = known.changed or mark != known.mark
         if not known.twin and id(module) in self._recorder.bootstraps:
             shapes = lambda m: [p.shape for p in m.parameters()]
@@ -407,7 +442,8 @@ class Observer(Closing):
         """Copies of what trains that are asked for targets, and are never made to follow it."""
         for key, each in self._quiet.items():
             if each.twin and not each.changed:
-                yield StaleSeen(each.kind.__name__, self._recorder.bootstraps[key], each.calls)
+                steps = self.run.steps - each.began
+                yield StaleSeen(each.kind.__name__, self._recorder.bootstraps[key], steps)
 
     # --------------------------------------------------------------------------
     # Losses and backward passes.
@@ -415,7 +451,8 @@ class Observer(Closing):
     def _loss(self, name: str) -> Callable[..., Any]:
         def around(own: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             found = own(*args, **named)
-            if self._depth <= 1 and len(args) > 1 and torch.is_grad_enabled():
+            looks = not self._dozing and self._depth <= 1
+            if looks and len(args) > 1 and torch.is_grad_enabled():
                 with suppress(Exception):  # nothing that is watched may stop training
                     self._compared(name, args, named, found)
                     self.intervention.compared(name, self._place(), found)
@@ -480,6 +517,9 @@ class Observer(Closing):
         first = next(tensors(args[0] if args else named.get("tensors")), None)
         where = self._place()
         self.run.backwards += 1
+        if self._dozing:
+            self._looked_at(first, where)
+            return own(*args, **named)
         for each in self._live:
             if any(g.is_dropped(where) for g in each.gradients):
                 each.dropped.add(where)
@@ -504,7 +544,9 @@ class Observer(Closing):
             if changed:
                 each.backwards += 1
                 each.forward_since = False
-                each.seen.backward = where
+                each.by = where
+                if each.stepping:
+                    each.seen.backward = where
         limit = None if self._steps is None else 4 * self._steps
         if limit is not None and self.run.backwards > limit and not self.run.steps:
             self._end()
@@ -664,11 +706,14 @@ class Observer(Closing):
         group = optimizer.param_groups[0] if optimizer.param_groups else {}
         seen.options = {k: v for k, v in group.items() if isinstance(v, int | float) and k != "lr"}
         gradients = [_Gradient(weakref.ref(p)) for p in chosen.values()]
+        self._wake()
         followed = self._optimizers[optimizer] = _Followed(seen, gradients)
         self._live = (*self._optimizers.values(),)
         return followed
 
     def _zeroed(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        if self._dozing:
+            return own(*args, **named)
         where = self._place()
         if self.intervention.skips_zeroing():
             return None
@@ -685,6 +730,11 @@ class Observer(Closing):
             self.run.optimizers.append(seen)
             seen.began = self.run.steps
             self._begin()
+        if self._dozing:
+            seen.rates.append(float(optimizer.param_groups[0]["lr"]))
+            return
+        seen.looked += 1
+        seen.backward = each.by
         seen.overwritten += any(g.is_overwritten() for g in each.gradients)
         seen.place = self._place() or seen.place
         if self._is_scaled:
@@ -718,11 +768,39 @@ class Observer(Closing):
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
         each = self._optimizers[optimizer]
+        if not self._dozing:
+            self._looked_behind(optimizer, each)
+        each.seen.steps += 1
+        each.seen.ended = self.run.steps
+        run, now = self.run, time.perf_counter()
+        self._break("step", (p.detach() for p in self._held()))
+        run.steps += 1
+        self._trace()
+        self._doze()
+        self._recorder.looking = each.seen.steps < LOOKED
+        if run.steps == KEPT:
+            self._recorder.end()  # here, for within a backward pass it is not on top
+        run.step_seconds.append(now - self._last)
+        self._last = now
+        trained = now - (self._began or self._start)
+        if self._steps is not None and each.seen.steps >= self._steps:
+            if trained >= self._least:
+                self._end()
+            if run.early is None:
+                self._read()
+                run.early = replace(deepcopy(run), stopped=True)
+        if self._seconds is not None and trained > self._seconds:
+            self._end()
+
+    def _looked_behind(self, optimizer: Optimizer, each: _Followed) -> None:
+        """What a step has left."""
         if each.stepping and any(g.is_old() for g in each.gradients):
             each.seen.old += 1
         self.intervention.after_step(optimizer)
         # behind the step, for in a closure models run within it
-        if each.seen.steps == LEFT_OUT[0] or each.seen.steps % LEFT_OUT[1] == 0:
+        due = each.seen.steps >= each.asked + LEFT_OUT[1]
+        if due or each.seen.steps == LEFT_OUT[0]:
+            each.asked = each.seen.steps - each.seen.steps % LEFT_OUT[1]
             self._left_out(optimizer)
         elif self._outside and self._asked is each.seen:
             self._given()
@@ -738,26 +816,6 @@ class Observer(Closing):
         each.stepping = each.forward_since = False
         each.dropped.clear()
         each.backwards = 0
-        each.seen.steps += 1
-        each.seen.ended = self.run.steps
-        run, now = self.run, time.perf_counter()
-        self._break("step", (p.detach() for p in self._held()))
-        run.steps += 1
-        self._trace()
-        self._recorder.looking = each.seen.steps < LOOKED
-        if run.steps == KEPT:
-            self._recorder.end()  # here, for within a backward pass it is not on top
-        run.step_seconds.append(now - self._last)
-        self._last = now
-        trained = now - (self._began or self._start)
-        if self._steps is not None and each.seen.steps >= self._steps:
-            if trained >= self._least:
-                self._end()
-            if run.early is None:
-                self._read()
-                run.early = replace(deepcopy(run), stopped=True)
-        if self._seconds is not None and trained > self._seconds:
-            self._end()
 
     def _cuts(self) -> Iterator[CutSeen]:
         """Where the graph was cut, with what never receives a gradient because of it."""
@@ -813,6 +871,8 @@ class Observer(Closing):
     def _loaded(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         given = args[1] if len(args) > 1 else named.get("state_dict", {})
         before = args[0].state_dict()
+        if args[0] in self._roots:
+            self._wake()
         met = [(v, given[k]) for k, v in before.items() if k in given and isinstance(v, Tensor)]
         light = sum(v.numel() for v, _ in met) <= LARGEST
         same = bool(met) and light and all(v.shape == g.shape and v.equal(g) for v, g in met)

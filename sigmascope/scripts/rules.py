@@ -43,7 +43,7 @@ THROUGH_TIME = 4  # calls with what was detached, in a step
 DRAWN = ("sample", "normal")  # what takes a draw out of the graph
 UNSHARED = 0.05  # of a logarithm, that rounding does not explain
 REACH = 0.05  # of the spread of targets
-LONG = 300  # calls within which the copy of a model is usually made to follow it
+LONG = 300  # steps within which the copy of a model is usually made to follow it
 WON = 0.05  # of its first loss
 GROWN = 1.5  # times the nodes of the graph at first
 DWINDLED = 0.01  # of the highest rate
@@ -76,8 +76,8 @@ GRADIENTS_NOT_ZEROED = Kind(
 def old_gradients(run: ScriptRun) -> Iterator[Finding]:
     """Gradients of all steps so far are added up."""
     for o in run.optimizers:
-        later = max(o.steps - 1, 1)  # the first step has nothing before it
-        if o.steps >= FEW and o.old >= MANY * later:
+        later = max(o.looked - 1, 1)  # the first step has nothing before it
+        if o.looked >= FEW and o.old >= MANY * later:
             yield GRADIENTS_NOT_ZEROED.finding(
                 _where(o.backward or o.place),
                 "warning",
@@ -106,13 +106,13 @@ STEP_BEFORE_BACKWARD = Kind(
 def emptied_gradients(run: ScriptRun) -> Iterator[Finding]:
     """The optimizer finds nothing where a backward pass has left something."""
     for o in run.optimizers:
-        if o.steps < FEW or o.emptied < MANY * o.steps:
+        if o.looked < FEW or o.emptied < MANY * o.looked:
             continue
-        if o.ahead >= MANY * o.steps:
+        if o.ahead >= MANY * o.looked:
             yield STEP_BEFORE_BACKWARD.finding(
                 _where(o.place),
                 "error",
-                _share(o.ahead, o.steps),
+                _share(o.ahead, o.looked),
                 f"{o.kind} steps ({_where(o.place)}) before the backward pass of its loss "
                 f"({_where(o.backward)}), and gradients are empty then: no step changes anything.",
                 ("Put the step behind the backward pass.",),
@@ -121,7 +121,7 @@ def emptied_gradients(run: ScriptRun) -> Iterator[Finding]:
             yield ZEROED_BEFORE_STEP.finding(
                 _where(o.zeroed or o.place),
                 "error",
-                _share(o.emptied, o.steps),
+                _share(o.emptied, o.looked),
                 f"Gradients are emptied ({_where(o.zeroed)}) between the backward pass "
                 f"({_where(o.backward)}) and the step ({_where(o.place)}): nothing is changed.",
                 ("Empty gradients before the backward pass, or behind the step.",),
@@ -139,11 +139,11 @@ ZEROED_BETWEEN_BATCHES = Kind(
 def emptied_between(run: ScriptRun) -> Iterator[Finding]:
     """Gradients that were to be accumulated, of which the last batch alone is left."""
     for o in run.optimizers:
-        if o.steps >= FEW and o.dropped >= MANY * o.steps and o.emptied < MANY * o.steps:
+        if o.looked >= FEW and o.dropped >= MANY * o.looked and o.emptied < MANY * o.looked:
             yield ZEROED_BETWEEN_BATCHES.finding(
                 _where(o.zeroed or o.place),
                 "warning",
-                _share(o.dropped, o.steps),
+                _share(o.dropped, o.looked),
                 f"{o.kind} steps once for several backward passes ({_where(o.backward)}), and "
                 f"gradients are emptied between them ({_where(o.zeroed)}): the last alone counts.",
                 ("Empty gradients behind the step, and not for each batch.",),
@@ -220,7 +220,7 @@ def cut_off(run: ScriptRun) -> Iterator[Finding]:
         yield NO_BACKWARD.finding(
             _where(main.place),
             "error",
-            _share(main.empty, main.steps),
+            _share(main.empty, main.looked),
             f"{main.kind} has stepped {main.steps} times, and no backward pass was made.",
             ("Call `loss.backward()` before the step.",),
         )
@@ -244,7 +244,7 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
         return
     free = [m for m in called if m.parameters > m.frozen]
     outside = [m for m in free if m.outside]
-    idle = any(o.empty + o.emptied >= 0.9 * o.steps for o in run.optimizers)
+    idle = any(0 < 0.9 * o.looked <= o.empty + o.emptied for o in run.optimizers)
     whole = [m for m in outside if m.outside_numbers >= m.parameters - m.frozen]
     lost = (idle or run.shared) and any(m.outside_given for m in whole)
     if whole and (len(whole) == len(free) or lost):
@@ -252,7 +252,7 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
         yield OTHER_PARAMETERS.finding(
             _where(main.made or main.place),
             "error",
-            _share(main.empty, main.steps),
+            _share(main.empty, main.looked),
             f"{main.kind} ({_where(main.made)}) holds no parameter of what is called "
             f"({', '.join(dict.fromkeys(m.kind for m in whole))}): it was made for another model, "
             f"or the model was made anew behind it.{twice}",
@@ -357,12 +357,12 @@ def cut_graph(run: ScriptRun) -> Iterator[Finding]:
 def nothing_arrives(run: ScriptRun) -> Iterator[Finding]:
     """Steps for which no backward pass gave anything."""
     for o in run.optimizers:
-        if o.steps >= FEW and o.empty >= 0.9 * o.steps and run.backwards:
+        if o.looked >= FEW and o.empty >= 0.9 * o.looked and run.backwards:
             yield NO_GRADIENTS_ARRIVE.finding(
                 _where(o.place),
                 "error",
-                _share(o.empty, o.steps),
-                f"In {o.empty} of {o.steps} steps {o.kind} found no gradient in what it holds: no "
+                _share(o.empty, o.looked),
+                f"In {o.empty} of {o.looked} steps {o.kind} found no gradient in what it holds: no "
                 "backward pass reaches its parameters.",
                 (
                     "Look for `detach()`, `.data`, `.item()`, `no_grad()` or a new tensor between "
@@ -395,14 +395,14 @@ STALE_TARGET = Kind(
 def stale_target(run: ScriptRun) -> Iterator[Finding]:
     """Targets of a network that was never trained."""
     for each in run.stale:
-        if run.steps >= FEW and (not run.stopped or each.calls >= LONG):
+        if run.steps >= FEW and (not run.stopped or each.steps >= LONG):
             yield STALE_TARGET.finding(
                 _where(each.place),
                 "note" if run.stopped else "warning",
                 _share(run.steps, run.steps),
-                f"The targets at {_where(each.place)} are made by a copy of {each.kind} that was "
-                f"called {each.calls} times, and has the weights of its beginning still: they know "
-                "nothing of what was learned.",
+                f"The targets at {_where(each.place)} are made by a copy of {each.kind} that has its "
+                f"first weights still, {each.steps} steps after its first call: they know nothing "
+                "of what was learned.",
                 ("Copy the weights every so many steps: `target.load_state_dict(...)`.",),
             )
 
@@ -610,13 +610,13 @@ OVERWRITTEN_WEIGHTS = Kind(
 def overwritten_weights(run: ScriptRun) -> Iterator[Finding]:
     """Averages that are copied back, or weights that are clamped."""
     for o in run.optimizers:
-        if o.steps >= FEW and o.overwritten >= MANY * o.steps and run.made[o.made] <= 1:
+        if o.looked >= FEW and o.overwritten >= MANY * o.looked and run.made[o.made] <= 1:
             yield OVERWRITTEN_WEIGHTS.finding(
                 _where(o.place),
                 "note",
-                _share(o.overwritten, o.steps),
+                _share(o.overwritten, o.looked),
                 f"Between the steps of {o.kind} ({_where(o.place)}) something else writes to its "
-                f"weights ({o.overwritten} of {o.steps} times), as clamping or an average does.",
+                f"weights ({o.overwritten} of {o.looked} times), as clamping or an average does.",
                 ("If it is an average that is copied back, keep it in a model of its own.",),
             )
 

@@ -41,7 +41,8 @@ class OptimizerSeen:
         zeroed: Where gradients are emptied.
         backward: Where the pass is that gives to it.
         steps: It has made.
-        rates: At each of them, of its first group.
+        looked: At how many of them one looked; what is counted below is counted of these.
+        rates: At each of all, of its first group.
         planned: The rate that its schedulers were given; None where there are none.
         warm_up: Steps in which a scheduler lets the rate rise, and steps it is planned for, where
             it says so.
@@ -67,6 +68,7 @@ class OptimizerSeen:
     zeroed: Line | None = None
     backward: Line | None = None
     steps: int = 0
+    looked: int = 0
     rates: list[float] = field(default_factory=list)
     planned: float | None = None
     warm_up: tuple[int, int] | None = None
@@ -206,12 +208,12 @@ class StaleSeen:
     Attributes:
         kind: Its class.
         place: Where the maximum is taken.
-        calls: How often it was called.
+        steps: Made since it was called first.
     """
 
     kind: str
     place: Line | None
-    calls: int
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sigmascope.scripts.observer import Observer, Stopped
-from sigmascope.scripts.rules import KINDS, found_in
+from sigmascope.scripts.rules import FEW, KINDS, found_in
 from sigmascope.scripts.running import Job, Script, run_here
 from sigmascope.scripts.seen import Called, Line, OptimizerSeen, ScriptRun
 from tests.scripts.loops import BROKEN, FAULTY, FROZEN, HEAD, HEALTHY, LATER, code
@@ -67,6 +67,54 @@ def test_a_mistake_of_a_second_phase_is_told_where_a_run_goes_on_that_long(name)
     assert seen.steps == 64
     if name != "nothing-loaded":  # which happened before the fortieth step
         assert seen.early is not None
+
+
+LONG = ("range(4)", "range(20)")  # epochs, of which most are dozed through
+AT = ("epoch == 2", "epoch == 11")
+OF_HABIT = (
+    "gradients-not-zeroed",
+    "zeroed-before-step",
+    "step-before-backward",
+    "overwritten-weights",
+    "evaluation-mode",
+    "no-gradients-arrive",
+    "left-out-parameters",
+)
+OFTEN = (
+    "accumulation",
+    "closure",
+    "two optimizers",
+    "weights put back",
+    "carried from step to step",
+    "targets of a copy that follows",
+    "gradients of an earlier phase",
+    "frozen at first",
+    "teacher in evaluation mode",
+    "zero by hand",
+)
+
+
+@pytest.mark.parametrize("name", OF_HABIT)
+def test_a_habit_of_a_long_run_is_told_of_the_steps_that_were_looked_at(name):
+    seen = run(code(*FAULTY[name], LONG), least=60.0)
+    assert name in [f.name for f in found_in(seen)][:2]
+    main = seen.main
+    assert main is not None
+    assert FEW <= main.looked < 0.6 * main.steps
+    assert len(main.rates) == main.steps
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_a_long_run_without_a_mistake_is_left_in_peace(name):
+    seen = run(code(*HEALTHY[name]).replace(*LONG), least=60.0)
+    assert [(f.name, f.says) for f in found_in(seen)] == []
+    assert seen.steps > 72
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_begins_while_it_dozes_is_told_as_well(name):
+    seen = run(code(*LATE[name], AT).replace(*LONG), least=60.0)
+    assert name in [f.name for f in found_in(seen)]
 
 
 REFUSED = {  # what autograd refuses is told in its place
