@@ -8,10 +8,10 @@ import torch.nn as nn
 @dataclasses.dataclass
 class TrainConfig:
     size: int = 20
-    n_train: int = 160
+    n_train: int = 240
     n_val: int = 60
     classes: int = 3
-    epochs: int = 8
+    epochs: int = 14
     batch: int = 20
     lr: float = 1e-2
     ignore_index: int = -100
