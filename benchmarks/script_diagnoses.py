@@ -72,6 +72,31 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "unshuffled-classes": "one-class-batches sorted-samples",
         "zero-weights": "zero-weights equal-units stuck-weights",
         "zeroed-before-step": "zeroed-before-step zeroed-between-batches",
+        # of scripts written by somebody who knew none of the rules; written down before they ran
+        "augmentation-misses-boxes": "unrelated-targets",
+        "batch-dimension": "mixed-samples",
+        "buffers-not-averaged": "stale-statistics untouched-statistics",
+        "changing-closure": "changing-closure",
+        "divided-twice": "rate-too-low",
+        "double-shift": "copied-targets unrelated-targets",
+        "flat-second-derivative": "no-gradient",
+        "heavy-dropout": "heavy-dropout",
+        "ignored-class": "omitted-class",
+        "large-init": "loud-output unsuited-weights weight-scale",
+        "leaky-mask": "unnormalised-attention later-inputs-seen",
+        "low-precision-weights": "low-precision-weights",
+        "normalised-wrong-axis": "lost-inputs unrelated-targets",
+        "probabilities-for-logs": "unshared-probabilities",
+        "reversed-target": "unrelated-targets reversed-loss",
+        "rounded-inputs": "repeated-inputs alike-inputs",
+        "scrambled-reshape": "mixed-samples unrelated-targets",
+        "skip-forgotten": "unused-layers",
+        "slow-average": "stale-target",
+        "swapped-axes": "unrelated-targets",
+        "unfrozen-teacher": "attached-target",
+        "unrelated-target": "unrelated-targets",
+        "unshifted-target": "copied-targets",
+        "weights-not-restored": "overwritten-weights",
     }.items()
 }
 
@@ -161,7 +186,7 @@ def main() -> None:
     """Run them, one line each, with the shares at the end."""
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("kinds", nargs="*")
-    ask.add_argument("--split", default="", choices=["", "tune", "report"])
+    ask.add_argument("--split", default="", choices=["", "tune", "report", "unseen"])
     ask.add_argument("--seconds", type=float, default=30.0)
     ask.add_argument("--role", default="", choices=["", "faulty", "patched", "healthy"])
     ask.add_argument("--jobs", type=int, default=1)

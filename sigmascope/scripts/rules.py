@@ -400,9 +400,9 @@ def stale_target(run: ScriptRun) -> Iterator[Finding]:
                 _where(each.place),
                 "note" if run.stopped else "warning",
                 _share(run.steps, run.steps),
-                f"The targets at {_where(each.place)} are made by a copy of {each.kind} that has "
-                f"its first weights still, {each.steps} steps after its first call: they know nothing "
-                "of what was learned.",
+                f"The targets at {_where(each.place)} are of a copy of {each.kind} that has "
+                f"its first weights still, {each.steps} steps after its first call: they know "
+                "nothing of what was learned.",
                 ("Copy the weights every so many steps: `target.load_state_dict(...)`.",),
             )
 
