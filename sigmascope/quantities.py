@@ -1041,6 +1041,15 @@ LOSS_AVOIDED: Final = Quantity(
     least=-math.inf,
     range="any",
 )
+ROUNDED_SHARE: Final = Quantity(
+    "rounded share",
+    ("script",),
+    "of the numbers that have a gradient, the share that a step leaves as they were; `form` is "
+    "their precision",
+    most=1,
+    healthy="0 to 0.5",
+    source="Micikevicius et al. 2018, Sec. 3.1",
+)
 DERIVATIVE_GAP: Final = Quantity(
     "derivative gap",
     ("script",),

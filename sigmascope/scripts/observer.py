@@ -34,6 +34,7 @@ from torch.autograd import Function
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -69,6 +70,7 @@ from sigmascope.scripts.seen import (
 FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
 LARGEST = 1 << 22  # numbers of targets whose classes are counted
+SMALL = 1 << 14  # numbers of a parameter that are kept from step to step
 SORTED = 64  # batches of which they are
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
@@ -103,7 +105,9 @@ class _Gradient:
     given: bool = False  # whether a backward pass gave to it since the last step
     by: Line | None = None  # where the last one did
     gave: _Mark | None = None  # what it left
+    at: int = 0  # the parameter's version then
     stepped: tuple[int, int] | None = None  # the parameter's version and place, by the last step
+    value: Tensor | None = None  # and what it was, if that is not much
 
     @property
     def now(self) -> Tensor | None:
@@ -111,13 +115,17 @@ class _Gradient:
         return None if p is None else p.grad
 
     def is_overwritten(self) -> bool:
-        """Whether the parameter was written to since the last step of its optimizer."""
+        """Whether the parameter is not what the last step of its optimizer left."""
         p = self.parameter()
-        return p is not None and self.stepped not in (None, (p._version, p.data_ptr()))
+        if p is None or self.stepped in (None, (p._version, p.data_ptr())):
+            return False
+        return self.value is None or not torch.equal(self.value, p.detach())
 
     def leave(self) -> None:
         p = self.parameter()
         self.stepped = None if p is None else (p._version, p.data_ptr())
+        small = p is not None and p.numel() <= SMALL
+        self.value = p.detach().clone() if p is not None and small else None
         self.left = _marked(self.now)
 
     def look(self) -> None:
@@ -131,6 +139,8 @@ class _Gradient:
     def take(self, where: Line | None) -> None:
         """A backward pass has given to it."""
         self.given, self.by, self.gave = True, where, _marked(self.now)
+        p = self.parameter()
+        self.at = 0 if p is None else p._version
 
     def is_emptied(self) -> bool:
         """Whether what was given is gone: written over by zeros, or taken away."""
@@ -140,8 +150,12 @@ class _Gradient:
         return self.given and not _is_same(grad, self.gave) and not _any(grad)
 
     def is_dropped(self, where: Line | None) -> bool:
-        """Whether what the same pass gave since the last step was emptied."""
-        return self.by == where and self.is_emptied()
+        """Whether what the same pass gave since the last step was emptied, and used for nothing.
+
+        Weights that were moved since have used it, as a step to the worst place nearby does.
+        """
+        p = self.parameter()
+        return self.by == where and p is not None and p._version == self.at and self.is_emptied()
 
     def is_old(self) -> bool:
         grad = self.now
@@ -160,6 +174,7 @@ class _Followed:
     forward_since: bool = False  # whether a model ran with gradients since then
     dropped: set[Line | None] = field(default_factory=set)  # where a pass was for nothing
     kept: list[Tensor] = field(default_factory=list)  # parameters before a step
+    given: list[tuple[int, float]] = field(default_factory=list)  # to models, within a closure
     asked: int = -LEFT_OUT[1]  # steps made when one looked last at what no optimizer has
 
 
@@ -174,6 +189,8 @@ class _Quiet:
         began: Steps made before it.
         changed: Whether the weights were written to since.
         twin: Whether another one like it trains, and a maximum of what this one gives is taken.
+        bare: Whether it is asked in evaluation mode with statistics of batches that no batch has
+            made, when one like it has trained for some steps.
     """
 
     module: weakref.ref[nn.Module]
@@ -182,6 +199,7 @@ class _Quiet:
     began: int = 0
     changed: bool = False
     twin: bool = False
+    bare: bool = False
 
 
 class Observer(Closing):
@@ -307,19 +325,23 @@ class Observer(Closing):
                 seen.values.append(float(value))
         self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
         self.run.turned = self._recorder.turned
-        self.run.stale = [*self._stale()]
+        self.run.stale, self.run.bare = [*self._stale()], [*self._bare()]
         self.run.attached |= self._recorder.attached
         self.run.seconds = time.perf_counter() - self._start
 
     def _patched(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
         yield torch.autograd, "backward", self._backward
+        yield torch.autograd, "grad", self._derived
         yield Optimizer, "__init__", self._made
         yield Optimizer, "zero_grad", self._zeroed
         yield nn.Module, "zero_grad", self._zeroed
         yield nn.Module, "load_state_dict", self._loaded
         yield nn.Module, "eval", self._evaluated
         yield torch.utils.data.DataLoader, "__iter__", self._iterated
-        yield torch.optim.lr_scheduler.LRScheduler, "step", self._scheduled
+        kinds = vars(torch.optim.lr_scheduler).values()
+        for kind in kinds:  # several have a `step` of their own
+            if isinstance(kind, type) and issubclass(kind, LRScheduler) and "step" in vars(kind):
+                yield kind, "step", self._scheduled
         yield torch.amp.GradScaler, "scale", self._scaled
         for name in ("step", "unscale_"):
             yield torch.amp.GradScaler, name, self._scaler(name)
@@ -385,6 +407,9 @@ class Observer(Closing):
             self.run.modules.append(seen)
         if not any(p.requires_grad for p in module.parameters()):
             return None
+        for each in self._live:
+            if each.stepping and (x := next(tensors(args), None)) is not None:
+                each.given.append((id(module), float(x.detach().double().sum())))
         seen.in_training += module.training
         seen.in_evaluation += not module.training
         first = next(tensors(args), None)
@@ -437,6 +462,15 @@ class Observer(Closing):
             others = [m for m in self._roots if m is not module and type(m) is known.kind]
             known.twin = any(shapes(m) == shapes(module) for m in others)
             known.changed = known.changed or module in self._roots
+        if not module.training and self.run.steps >= KEPT and module not in self._roots:
+            norms = [m for m in module.modules() if isinstance(m, NORMS)]
+            tracked = [m.num_batches_tracked for m in norms if m.num_batches_tracked is not None]
+            like = any(type(m) is known.kind and m.training for m in self._roots)
+            known.bare = like and bool(tracked) and not any(bool(n) for n in tracked)
+
+    def _bare(self) -> Iterator[str]:
+        """Copies of what trains, with batch normalisers that no batch has told anything."""
+        return (each.kind.__name__ for each in self._quiet.values() if each.bare)
 
     def _stale(self) -> Iterator[StaleSeen]:
         """Copies of what trains that are asked for targets, and are never made to follow it."""
@@ -492,13 +526,12 @@ class Observer(Closing):
 
     def _fit(self, name: str, node: str, where: Line | None, out: Tensor, targets: Tensor) -> None:
         """What an output cannot be, or is not: targets beyond its range, shares that are none."""
-        if name == "nll_loss" and out.ndim > 1:
-            sums = out.logsumexp(1).abs()
+        if name in ("nll_loss", "kl_div") and out.ndim > 1:
+            sums = out.logsumexp(1 if name == "nll_loss" else -1).abs()
             if out.ndim == 2 and node.startswith("LogSoftmax"):
                 self.run.shares[where] = self._recorder.shares
-            self.run.unshared[where] = min(
-                self.run.unshared.get(where, math.inf), float(sums.median())
-            )
+            least = self.run.unshared.get((name, where), math.inf)
+            self.run.unshared[name, where] = min(least, float(sums.median()))
         word = node.partition("Backward")[0].lower()
         ends = RANGES.get(word)
         if name in OF_VALUES and ends is not None and targets.is_floating_point():
@@ -531,6 +564,7 @@ class Observer(Closing):
         if first is not None:
             if self._recorder.looking:
                 self._reached |= leaves_of(first)
+                self._recorder.ends_in(first)
             self._record(first, where)
         self._break("loss", () if first is None else (first.detach(),))
         found = own(*args, **named)
@@ -564,6 +598,16 @@ class Observer(Closing):
         self.run.broken = self._origins.seen(what, values, self.run.steps)
         if self.run.broken is not None:
             self._end()
+
+    def _derived(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        found = own(*args, **named)
+        direct = self._own(sys._getframe(2).f_code.co_filename)
+        kept = named.get("create_graph", args[4] if len(args) > 4 else False)
+        if direct and not kept and not self._dozing and torch.is_grad_enabled():
+            for of in tensors(args[0] if args else named.get("outputs")):
+                for t in tensors(found):
+                    self._recorder.derived(of, t)
+        return found
 
     def _old(self) -> Iterator[Tensor]:
         """Parameters of optimizers whose gradients are older than the last step."""
@@ -796,6 +840,10 @@ class Observer(Closing):
         """What a step has left."""
         if each.stepping and any(g.is_old() for g in each.gradients):
             each.seen.old += 1
+        if each.stepping:
+            each.seen.evaluated += len(each.given) > 1
+            each.seen.changing += len(each.given) > 1 and len({*each.given}) == len(each.given)
+            each.given = []
         self.intervention.after_step(optimizer)
         # behind the step, for in a closure models run within it
         due = each.seen.steps >= each.asked + LEFT_OUT[1]
@@ -809,6 +857,12 @@ class Observer(Closing):
             pairs = [*zip(params, each.kept, strict=False)]
             moved = (float((p.detach() - k).norm()) / (float(k.norm()) or 1.0) for p, k in pairs)
             each.seen.moved.append(max(moved, default=0.0))
+            if each.seen.rates[-1] > 0:
+                meant = [(p.grad != 0, p.detach() == k) for p, k in pairs if _is_dense(p.grad)]
+                active = sum(int(a.sum()) for a, _ in meant)
+                held = sum(int((a & same).sum()) for a, same in meant)
+                each.seen.rounded.append(held / max(active, 1))
+                each.seen.held_in = str(pairs[0][0].dtype).removeprefix("torch.") if pairs else ""
             each.kept = []
         for g in each.gradients:
             g.leave()
@@ -826,10 +880,11 @@ class Observer(Closing):
             lost = [self._names[key] for key in self._names if key in never & cut.behind]
             numbers = sum(count for _, count in lost)
             fed, across = (n / looked if cut.largest > 1 else 0.0 for n in (cut.fed, cut.across))
-            if lost or fed or across:
+            if lost or fed or across or cut.lost:
                 names = tuple(n for n, _ in lost)
                 scored = cut.how in ("sample", "no_grad") and self._recorder.scored
-                yield CutSeen(place, cut.how, names, numbers, of, fed, across, scored)
+                more = {"scored": scored, "carried": cut.carried / looked, "lost": cut.lost}
+                yield CutSeen(place, cut.how, names, numbers, of, fed, across, **more)
 
     def _end(self) -> None:
         self.run.stopped = True
@@ -961,6 +1016,10 @@ def _is_own(file: str) -> bool:
 
 def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(t.shape) for t in of)
+
+
+def _is_dense(grad: Tensor | None) -> bool:
+    return grad is not None and grad.layout == torch.strided
 
 
 def _any(grad: Tensor) -> bool:

@@ -328,7 +328,8 @@ def _logarithms(run: ScriptRun) -> Change | None:
 
 def _of_scores(run: ScriptRun) -> Change | None:
     """A softmax over the classes, or else a loss that makes shares of whatever it is given."""
-    place = next((p for p, gap in run.unshared.items() if gap > UNSHARED), None)
+    gaps = run.unshared.items()
+    place = next((p for (n, p), gap in gaps if gap > UNSHARED and n == "nll_loss"), None)
 
     def over_classes(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
         if not isinstance(node, ast.Call) or _name(node) != "log_softmax":

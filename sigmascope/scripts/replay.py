@@ -322,6 +322,8 @@ class GraphCut:
         behind: Parameters that lead to them, by identity.
         fed: How often a module that led to one of them was called with it.
         across: How often another module was, or with what is made of one of them.
+        carried: How often it was of what a module gave before the last backward pass.
+        lost: How often a loss was made of it by no module, and of nothing else that leads there.
         out: The last ones.
     """
 
@@ -331,6 +333,8 @@ class GraphCut:
     behind: set[int] = field(default_factory=set)
     fed: int = 0
     across: int = 0
+    carried: int = 0
+    lost: int = 0
     out: list[weakref.ref[Tensor]] = field(default_factory=list)
 
 
@@ -367,6 +371,8 @@ class Recorder(TorchFunctionMode):
         self.bootstraps = dict[int, Any]()
         self.shares: Any = None
         self._quiet: tuple[int, weakref.ref[Tensor] | None] = 0, None
+        self._passes = 0  # backward passes
+        self._gave = dict[int, tuple[int, weakref.ref[Tensor]]]()  # what modules gave, and when
         self._place = place
         self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
         self._live = self._ended = False
@@ -427,6 +433,8 @@ class Recorder(TorchFunctionMode):
             return
         cut = self.cuts.setdefault(place, GraphCut(how))
         cut.count += 1
+        when, ref = self._gave.get(id(t), (self._passes, None))
+        cut.carried += when < self._passes and ref is not None and ref() is t
         cut.largest = max(cut.largest, t.numel())
         if cut.count <= WALKS:
             cut.behind |= leaves_of(t)
@@ -459,6 +467,16 @@ class Recorder(TorchFunctionMode):
             elif not carried:
                 cut.fed += 1
                 cut.out = rest
+
+    def derived(self, of: Tensor, found: Tensor) -> None:
+        """A derivative was taken that has no graph itself."""
+        if self.looking and not self._ended and of.grad_fn is not None:
+            self._cut("grad", of, found)
+
+    def ends_in(self, loss: Tensor) -> None:
+        """A loss is passed back: whether a derivative without a graph is a part of it."""
+        for cut in self.cuts.values():
+            cut.lost += cut.how == "grad" and any(ref() is loss for ref in cut.out)
 
     def sampled(self, spread: Any, found: Tensor) -> None:
         """Something was drawn of a distribution, whose parameters take no gradient from it.
@@ -493,6 +511,9 @@ class Recorder(TorchFunctionMode):
 
     def forget(self) -> None:
         """What was heard so far, as behind a backward pass."""
+        self._passes += 1
+        late = self._passes - 1
+        self._gave = {k: gave for k, gave in self._gave.items() if gave[0] >= late}
         self._heard, self._size, self._live = deque(maxlen=BEFORE), 0, False
         self._scores.clear()
         self._sums.clear()
@@ -509,6 +530,8 @@ class Recorder(TorchFunctionMode):
         """
         if self._ended:
             return
+        if self.looking:
+            self._gave |= {id(t): (self._passes, weakref.ref(t)) for t in tensors(out)}
         if fresh and id(module) not in self._copies:
             with suppress(Exception):  # what cannot be copied is not looked at, which is said
                 self._copies[id(module)] = module, deepcopy(module)
@@ -573,7 +596,7 @@ class Recorder(TorchFunctionMode):
         if not all(isinstance(t, Tensor) and t.requires_grad and t.numel() > 1 for t in (a, b)):
             return
         sums = [t.grad_fn in self._sums for t in (a, b)]
-        if a.shape == b.shape and sums.count(True) == 1 and leaves_of(a) & leaves_of(b):
+        if a.shape == b.shape and sums.count(True) == 1 and weights_of(a) & weights_of(b):
             self.attached["sub", self._place()] += 1
 
     def _add(self, a: Any, b: Any, found: Tensor) -> None:
@@ -786,6 +809,16 @@ def nodes_of(t: Tensor) -> set[Any]:
         seen.add(node)
         left += [n for n, _ in node.next_functions]
     return seen
+
+
+def weights_of(t: Tensor) -> set[int]:
+    """Those of them that are weights, and no inputs by which one derives.
+
+    Args:
+        t: With a graph or without.
+    """
+    leaves = (getattr(node, "variable", None) for node in nodes_of(t))
+    return {id(leaf) for leaf in leaves if isinstance(leaf, nn.Parameter)}
 
 
 def leaves_of(t: Tensor) -> set[int]:

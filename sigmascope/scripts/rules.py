@@ -327,6 +327,15 @@ def cut_graph(run: ScriptRun) -> Iterator[Finding]:
                 f"{_where(cut.place)}, by `{cut.how}`.",
                 ("Keep the tensor itself on the way to the loss.",),
             )
+        elif run.steps >= FEW and cut.lost >= 2:
+            yield CUT_GRAPH.finding(
+                _where(cut.place),
+                "warning",
+                _share(run.steps, run.steps),
+                f"The loss is made of a derivative that is taken at {_where(cut.place)} and has no "
+                "graph itself: it is a number to it, by which no weight learns.",
+                ("Take it with `torch.autograd.grad(..., create_graph=True)`.",),
+            )
         elif run.steps >= FEW and cut.fed >= THROUGH_TIME:
             yield CUT_THROUGH_TIME.finding(
                 _where(cut.place),
@@ -336,6 +345,8 @@ def cut_graph(run: ScriptRun) -> Iterator[Finding]:
                 "in a step: no gradient reaches what came before, and nothing is learned of it.",
                 ("Detach once for each backward pass, not with each element of a sequence.",),
             )
+        elif cut.how == "grad":  # as of inputs that are moved along it
+            continue
         elif alone and run.steps >= FEW and cut.across >= 1 and not cut.scored:
             drawn = cut.how in DRAWN
             yield CUT_GRAPH.finding(
@@ -404,6 +415,111 @@ def stale_target(run: ScriptRun) -> Iterator[Finding]:
                 f"its first weights still, {each.steps} steps after its first call: they know "
                 "nothing of what was learned.",
                 ("Copy the weights every so many steps: `target.load_state_dict(...)`.",),
+            )
+
+
+UNAVERAGED_STATISTICS = Kind(
+    "unaveraged-statistics",
+    "a copy of the model that trains is asked in evaluation mode, and its batch normalisers hold "
+    "what they were built with: weights were averaged or copied, and statistics were not",
+    "Ioffe & Szegedy 2015, Sec. 3.1: evaluation takes means and variances of training",
+)
+
+
+@rule("script", UNAVERAGED_STATISTICS)
+def unaveraged_statistics(run: ScriptRun) -> Iterator[Finding]:
+    """An average of weights without the buffers that belong to them."""
+    for name in dict.fromkeys(run.bare):
+        yield UNAVERAGED_STATISTICS.finding(
+            "(script)",
+            "warning",
+            _share(run.steps, run.steps),
+            f"A copy of {name} is asked in evaluation mode after steps of training, and its batch "
+            "normalisation has mean 0 and variance 1 still: its statistics are of no batch.",
+            ("Copy the buffers, too: `for a, b in zip(copy.buffers(), model.buffers())`.",),
+        )
+
+
+SHUFFLED_SEQUENCES = Kind(
+    "shuffled-sequences",
+    "a state is carried from batch to batch, and a loader draws the batches at random",
+    "Arithmetic: what goes on in the next batch is another sequence",
+)
+
+
+@rule("script", SHUFFLED_SEQUENCES)
+def shuffled_sequences(run: ScriptRun) -> Iterator[Finding]:
+    """A state that belongs to other samples."""
+    drawn = [e for e in run.loaders.values() if e.sampler == "RandomSampler" and (e.count or 2) > 1]
+    for cut in run.cuts:
+        if run.steps >= FEW and drawn and min(cut.carried, cut.fed) >= MANY:
+            yield SHUFFLED_SEQUENCES.finding(
+                _where(drawn[0].place),
+                "warning",
+                _share(run.steps, run.steps),
+                "A model is called with the state that it gave for the batch before (detached at "
+                f"{_where(cut.place)}), and the loader at {_where(drawn[0].place)} draws batches "
+                "at random: the state is of other samples.",
+                ("Leave the order as it is (`shuffle=False`), or begin with a new state.",),
+            )
+            return
+
+
+CHANGING_CLOSURE = Kind(
+    "changing-closure",
+    "the closure of an optimizer that asks for the loss several times in a step is given other "
+    "samples each time",
+    "Liu & Nocedal 1989: values and gradients of one function are compared",
+)
+
+
+@rule("script", CHANGING_CLOSURE)
+def changing_closure(run: ScriptRun) -> Iterator[Finding]:
+    """Curvature that is the difference between two batches."""
+    for o in run.optimizers:
+        if o.evaluated >= 3 and o.changing >= 0.9 * o.evaluated:
+            yield CHANGING_CLOSURE.finding(
+                _where(o.place),
+                "warning",
+                _share(o.changing, o.evaluated),
+                f"{o.kind} asks its closure for the loss several times in a step, and gets that of "
+                f"other samples each time ({o.changing} of {o.evaluated} steps): what it takes for "
+                "curvature is the difference between batches.",
+                ("Draw the batch before the step, outside of the closure.",),
+            )
+
+
+ROUNDED_STEPS = Kind(
+    "rounded-steps",
+    "most numbers that have a gradient are left as they were by a step, which is smaller than the "
+    "rounding of their precision",
+    "Micikevicius et al. 2018, Sec. 3.1: weights are kept in float32",
+    proven=True,
+    brings=(RATE_TOO_LOW,),
+)
+
+
+@rule("script", ROUNDED_STEPS)
+def rounded_steps(run: ScriptRun) -> Iterator[Finding]:
+    """Weights that are too coarse for their steps."""
+    for o in run.optimizers:
+        if o.looked >= FEW and len(o.rounded) >= 3 and (share := median(o.rounded)) > MANY:
+            coarse = o.held_in in ("bfloat16", "float16")
+            yield ROUNDED_STEPS.finding(
+                _where(o.made or o.place),
+                "warning" if coarse else "note",
+                (
+                    Reading(
+                        "(script)", q.ROUNDED_SHARE, Estimate.exactly(share), "script", o.held_in
+                    ),
+                ),
+                f"A step of {o.kind} leaves {share:.0%} of the numbers that have a gradient as "
+                f"they were: it is smaller than the rounding of {o.held_in}.",
+                (
+                    "Keep weights in float32, and compute under `torch.autocast`."
+                    if coarse
+                    else "Take a larger rate.",
+                ),
             )
 
 
@@ -508,7 +624,7 @@ REPEATED_BATCH = Kind(
 def repeated_batch(run: ScriptRun) -> Iterator[Finding]:
     """`next(iter(loader))` in a loop."""
     for loader in run.loaders.values():
-        steps = max(run.steps, 1)
+        steps = max(run.steps, run.backwards, 1)  # several batches may make a step
         ordered = loader.sampler == "SequentialSampler"
         if loader.begun >= max(FEW, MANY * steps) and (loader.count or 0) > 1 and ordered:
             yield REPEATED_BATCH.finding(
@@ -819,16 +935,16 @@ BOUNDED_OUTPUT = Kind(
 @rule("script", UNSHARED_PROBABILITIES, BOUNDED_OUTPUT)
 def unfit_outputs(run: ScriptRun) -> Iterator[Finding]:
     """Outputs that are not, or cannot be, what a loss takes."""
-    for place, gap in run.unshared.items():
+    for (name, place), gap in run.unshared.items():
         if run.steps >= FEW and gap > UNSHARED:
             yield UNSHARED_PROBABILITIES.finding(
                 _where(place),
                 "warning",
                 _share(1, 1),
-                f"`nll_loss` at {_where(place)} takes logarithms of probabilities, and what it is "
+                f"`{name}` at {_where(place)} takes logarithms of probabilities, and what it is "
                 f"given adds up to {exp(gap):.3g} times one, or as much less, over the classes: "
                 "the softmax before it is missing, or over another dimension.",
-                ("Take `log_softmax` over the dimension of the classes, or `cross_entropy`.",),
+                ("Give it the `log_softmax` over the dimension of the classes.",),
             )
     for (name, place), share in run.beyond.items():
         if run.steps >= FEW and share >= REACH:
@@ -1107,6 +1223,10 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     evaluation_mode,
     repeated_batch,
     stale_target,
+    unaveraged_statistics,
+    shuffled_sequences,
+    changing_closure,
+    rounded_steps,
     dwindling_rate,
     long_warm_up,
     batch_of_one,

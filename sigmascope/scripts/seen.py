@@ -59,6 +59,10 @@ class OptimizerSeen:
         ended: And before its last.
         foreign: Parameters that it holds and no model that was called has.
         fixed: Numbers that it holds and that take no gradient.
+        evaluated: Steps in which a closure called a model more than once.
+        changing: Those of them in which no call was given what another one was.
+        rounded: Share of the numbers with a gradient that a step left as they were, now and then.
+        held_in: The precision of the first of them.
     """
 
     kind: str
@@ -84,6 +88,10 @@ class OptimizerSeen:
     ended: int = 0
     foreign: int = 0
     fixed: int = 0
+    evaluated: int = 0
+    changing: int = 0
+    rounded: list[float] = field(default_factory=list)
+    held_in: str = ""
 
 
 @dataclass(slots=True)
@@ -189,6 +197,8 @@ class CutSeen:
         fed: How often a module that led to it is called with what was taken out, in a step.
         across: How often another module is, or with what is made of it.
         scored: Whether it is a draw whose probability is asked for, as a policy's.
+        carried: How often it was of what a module gave before the last backward pass, in a step.
+        lost: How often it was a derivative without a graph that a loss is made of.
     """
 
     place: Line | None
@@ -199,6 +209,8 @@ class CutSeen:
     fed: float = 0.0
     across: float = 0.0
     scored: bool = False
+    carried: float = 0.0
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +264,14 @@ class ScriptRun:
         terms: Values of losses of torch that were called, by name and place.
         phases: Steps made when another model was called first, or another optimizer stepped.
         unshared: Logarithm of the sum of what a loss takes for logarithms of shares, at least, by
-            place.
+            its name and place.
         shares: Where a softmax made what such a loss of rows is given, by its place.
         beyond: Share of the spread of targets that lies beyond the range of the operation that
             ends the output, at least, by its name and place.
         summed: How many numbers a loss is the sum of, by place.
         stale: Copies that make targets and never change.
+        bare: Classes of copies that are asked in evaluation mode, with batch normalisers that no
+            batch has told anything.
         classes: Of targets that are classes: samples, different classes, and columns of the output.
         made: How often optimizers were made, by place.
         loaders: By identity.
@@ -303,6 +317,7 @@ class ScriptRun:
     beyond: dict[Any, float] = field(default_factory=dict)
     summed: dict[Any, int] = field(default_factory=dict)
     stale: list[StaleSeen] = field(default_factory=list)
+    bare: list[str] = field(default_factory=list)
     classes: list[tuple[int, int, int]] = field(default_factory=list)
     made: Counter[Any] = field(default_factory=Counter)
     loaders: dict[int, LoaderSeen] = field(default_factory=dict)

@@ -73,6 +73,54 @@ class Own(torch.autograd.Function):
         return {}
 """
 APPLIED = "nn.functional.cross_entropy(Own.apply(model(x)), y)"
+MADE = "torch.nn.functional.kl_div(model(x).{}(1), model(-x).softmax(1).detach())"
+SLOPE = """\
+x.requires_grad_()
+        out = model(x)
+        slope = torch.autograd.grad(out.square().sum(), x{})[0]
+        loss = nn.functional.cross_entropy(out, y){}"""
+STATE = """\
+state = cell(x, state.detach())
+        loss = nn.functional.cross_entropy(model(state), y)"""
+CELL = """\
+cell, state = nn.GRUCell(8, 8), torch.zeros(16, 8)
+opt = torch.optim.SGD([*model.parameters(), *cell.parameters()], lr=0.5)
+"""
+AVERAGED = """
+        with torch.no_grad():
+            for a, b in zip(other.parameters(), model.parameters()): a.lerp_(b, 0.1)
+            other(x)
+"""
+COPIED = """\
+model.insert(1, nn.BatchNorm1d(16))
+import copy; other = copy.deepcopy(model).eval()
+opt = torch.optim.SGD(model.parameters(), lr=0.5)
+"""
+BUFFERS = "other[1].load_state_dict(model[1].state_dict())"
+NEARBY = " + model(x + 0.1 * slope.sign()).square().mean()"
+WORST = """\
+        held = [p.detach().clone() for p in model.parameters()]
+        for last in (False, True):
+            opt.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            with torch.no_grad():
+                for p, h in zip(model.parameters(), held):
+                    p.copy_(h) if last else p.add_(p.grad, alpha=0.01)
+"""
+DRAWING = """\
+        def closure():
+            opt.zero_grad(){}
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+        opt.step(closure)
+"""
+ASKS_AGAIN = (
+    ("torch.optim.SGD(model.parameters(), lr=0.5)", "torch.optim.LBFGS(model.parameters())"),
+)
+INSTEAD = "        loss = nn.functional.cross_entropy(model(x), y)\n" + ZERO + BACK + STEP
+DRAWS = "; j = torch.randint(0, 256, (16,)); x, y = X[j], Y[j]"
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "gradients-not-zeroed": ((ZERO, ""),),
     "zeroed-before-step": ((ZERO, ""), (BACK, BACK + ZERO)),
@@ -152,6 +200,13 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "unshared-probabilities": ((LOSS, "nn.functional.nll_loss(model(x).log_softmax(0), y)"),),
     "bounded-output": ((LOSS, "nn.functional.mse_loss(model(x)[:, 0].tanh(), 3 * x[:, 0])"),),
     "spread-shapes": ((LOSS, "nn.functional.mse_loss(model(x)[:, :1], y.float())"),),
+    "unaveraged-statistics": ((SETUP, COPIED), (STEP, STEP + AVERAGED)),
+    "shuffled-sequences": ((SETUP, CELL), ("loss = " + LOSS, STATE)),
+    "changing-closure": (*ASKS_AGAIN, (INSTEAD, DRAWING.format(DRAWS))),
+    "rounded-steps": (
+        (SETUP, "model.bfloat16(); X.data = X.bfloat16()"),
+        ("lr=0.5", "lr=1e-5"),
+    ),
     "hand-written-backward": (
         (SETUP, FUNCTION.format("x * x", "g * x")),
         (LOSS, APPLIED),
@@ -191,6 +246,27 @@ ASKED = """\
     model.train()
 """
 HEALTHY = {
+    "a step for several epochs": (
+        (SETUP, "count = 0; data.tensors = [t[:48] for t in data.tensors]"),
+        (STEP, NOW_AND_THEN), ("shuffle=True", "shuffle=False"), ("range(4)", "range(60)"),
+    ),
+    "statistics that are copied, too": (
+        (SETUP, COPIED),
+        (STEP, STEP + AVERAGED.replace("other(x)", f"{BUFFERS}; other(x)")),
+    ),
+    "state that goes on in order": (
+        (SETUP, CELL), ("loss = " + LOSS, STATE), ("shuffle=True", "shuffle=False"),
+    ),
+    "closure that keeps its batch": (*ASKS_AGAIN, (INSTEAD, DRAWING.format(""))),
+    "weights in half precision": ((SETUP, "model.bfloat16(); X.data = X.bfloat16()"),),
+    "divergence of logarithms": ((LOSS, MADE.format("log_softmax")),),
+    "penalty with its graph": (
+        ("loss = " + LOSS, SLOPE.format(", create_graph=True", " + 0.1 * slope.square().mean()")),
+    ),
+    "inputs moved along a derivative": (
+        ("loss = " + LOSS, SLOPE.format(", retain_graph=True", NEARBY)),
+    ),
+    "the worst place nearby": (("        loss = " + LOSS + "\n", WORST), (ZERO + BACK, "")),
     "backward of its own": ((SETUP, FUNCTION.format("x * x", "2 * g * x")), (LOSS, APPLIED)),
     "straight through": ((SETUP, FUNCTION.format("x.round()", "g")), (LOSS, APPLIED)),
     "surrogate of a clamp": ((SETUP, FUNCTION.format("x.clamp(-1, 1)", "g")), (LOSS, APPLIED)),

@@ -11,7 +11,20 @@ from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.rules import FEW, KINDS, found_in
 from sigmascope.scripts.running import Job, Script, run_here
 from sigmascope.scripts.seen import Called, Line, OptimizerSeen, ScriptRun
-from tests.scripts.loops import BROKEN, FAULTY, FROZEN, HEAD, HEALTHY, LATER, code
+from tests.scripts.loops import (
+    BROKEN,
+    FAULTY,
+    FROZEN,
+    HEAD,
+    HEALTHY,
+    LATER,
+    LOSS,
+    MADE,
+    SETUP,
+    SLOPE,
+    STEP,
+    code,
+)
 
 
 def run(text, **how):
@@ -67,6 +80,46 @@ def test_a_mistake_of_a_second_phase_is_told_where_a_run_goes_on_that_long(name)
     assert seen.steps == 64
     if name != "nothing-loaded":  # which happened before the fortieth step
         assert seen.early is not None
+
+
+MORE = (  # what another rule tells by the same name
+    (
+        "cut-graph",
+        ("loss = " + LOSS, SLOPE.format(", retain_graph=True", " + slope.square().mean()")),
+    ),
+    ("unshared-probabilities", (LOSS, MADE.format("softmax"))),
+)
+
+
+SCHEDULERS = (
+    ("ReduceLROnPlateau(opt, patience=0, factor=0.3)", "loss.item() + epoch"),
+    ("ChainedScheduler([torch.optim.lr_scheduler.ExponentialLR(opt, 0.7)])", ""),
+    ("CosineAnnealingLR(opt, 4000, eta_min=1e-9, last_epoch=-1)", ""),
+)
+
+
+@pytest.mark.parametrize(("made", "given"), SCHEDULERS)
+def test_schedulers_are_seen_that_have_a_step_of_their_own(made, given):
+    stepped = f"        sched.step({given})\n"
+    text = code((SETUP, f"sched = torch.optim.lr_scheduler.{made}"), (STEP, STEP + stepped))
+    seen = run(text)
+    at = next(k for k, line in enumerate(text.splitlines(), 1) if "sched.step" in line)
+    kind = made.partition("(")[0]
+    assert seen.scheduled[kind, Line("<loop>", at)] >= 39
+    assert ("dwindling-rate" in [f.name for f in found_in(seen)]) == ("4000" not in made)
+
+
+@pytest.mark.parametrize(("name", "change"), MORE)
+def test_the_same_mistake_by_other_means_is_told_by_its_name(name, change):
+    assert name in [f.name for f in found_in(run(code(change)))][:1]
+
+
+def test_a_sum_of_data_and_a_derivative_is_no_target():
+    text = SLOPE.format(
+        ", retain_graph=True", " + (slope + model(x) @ torch.ones(2, 8) - x.sin()).square().mean()"
+    )
+    found = [f.name for f in found_in(run(code(("loss = " + LOSS, text))))]
+    assert found == ["cut-graph"]
 
 
 LONG = ("range(4)", "range(20)")  # epochs, of which most are dozed through
