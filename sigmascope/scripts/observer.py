@@ -169,6 +169,7 @@ class _Followed:
     seen: OptimizerSeen
     gradients: list[_Gradient]
     stepping: bool = False
+    stepped: bool = False
     backwards: int = 0  # that gave something to it since its last step
     by: Line | None = None  # where the last of them was made
     forward_since: bool = False  # whether a model ran with gradients since then
@@ -250,6 +251,7 @@ class Observer(Closing):
         # the optimizer at whose step one looked
         self._outside: list[tuple[Called, weakref.ref[nn.Parameter], _Mark | None]] = []
         self._asked: OptimizerSeen | None = None
+        self._once = dict[int, weakref.ref[Tensor]]()  # what an optimizer has moved, by identity
         self._quiet = dict[int, _Quiet]()
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
@@ -774,6 +776,10 @@ class Observer(Closing):
             self.run.optimizers.append(seen)
             seen.began = self.run.steps
             self._begin()
+        if not each.stepped:
+            each.stepped = True
+            held = (p for group in optimizer.param_groups for p in group["params"])
+            self._once.update((id(p), weakref.ref(p)) for p in held)
         if self._dozing:
             seen.rates.append(float(optimizer.param_groups[0]["lr"]))
             return
@@ -896,11 +902,12 @@ class Observer(Closing):
         self.run.shared = sum(n > 1 for n in held.values())
         seen_of, called = self._optimizers[optimizer].seen, set[int]()
         self._asked, self._outside = seen_of, []
+        had = {*held, *(key for key, ref in self._once.items() if ref() is not None)}
         for module, seen in self._roots.items():
             own = [*module.named_parameters()]
             called.update(id(p) for _, p in own)
             seen.frozen = sum(p.numel() for _, p in own if not p.requires_grad)
-            outside = [(n, p) for n, p in own if p.requires_grad and id(p) not in held]
+            outside = [(n, p) for n, p in own if p.requires_grad and id(p) not in had]
             names = tuple(n for n, _ in outside)
             if names != seen.outside:  # of these it is not known yet whether they are given any
                 seen.outside, seen.outside_given = names, 0

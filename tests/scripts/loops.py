@@ -121,6 +121,15 @@ ASKS_AGAIN = (
 )
 INSTEAD = "        loss = nn.functional.cross_entropy(model(x), y)\n" + ZERO + BACK + STEP
 DRAWS = "; j = torch.randint(0, 256, (16,)); x, y = X[j], Y[j]"
+FOR_EACH_TASK = """\
+        model = copy.deepcopy(whole)
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(8):
+            opt.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            opt.step()
+        kept = [model, *kept[:1]]
+"""
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "gradients-not-zeroed": ((ZERO, ""),),
     "zeroed-before-step": ((ZERO, ""), (BACK, BACK + ZERO)),
@@ -246,6 +255,9 @@ ASKED = """\
     model.train()
 """
 HEALTHY = {
+    "a copy for each task": (
+        (SETUP, "import copy; whole, kept = model, []"), (INSTEAD, FOR_EACH_TASK),
+    ),
     "a step for several epochs": (
         (SETUP, "count = 0; data.tensors = [t[:48] for t in data.tensors]"),
         (STEP, NOW_AND_THEN), ("shuffle=True", "shuffle=False"), ("range(4)", "range(60)"),

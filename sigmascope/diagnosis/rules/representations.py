@@ -557,12 +557,23 @@ def silent_samples(profile: Profile) -> Iterator[Finding]:
         )
 
 
+LOST_INPUTS = Kind(
+    "lost-inputs",
+    "the samples of the batch differ, and what the first layer with a representation reads "
+    "differs by at most 1e-6 of its size, or is zero; or no output has a gradient by the inputs, "
+    "and all are the same to the last bit when samples are exchanged",
+    "Arithmetic: a function gives equal outputs for equal inputs",
+    even_if_it_learns=True,
+    brings=(*COLLAPSE, *SIZES, UNRELATED_TARGETS, NO_GRADIENT, SATURATED_UNITS),
+)
+
+
 DEAD_UNITS = Kind(
     "dead-units",
     "at least 75 % (warning) or 95 % (error) of the units that a layer reads are zero on every "
     "sample",
     "Lu et al. 2019, Sec. 3",
-    brings=(*SIZES, *COLLAPSE, SILENT_SAMPLES, NO_GRADIENT, NO_TANGENTS),
+    brings=(*SIZES, *COLLAPSE, SILENT_SAMPLES, NO_GRADIENT, NO_TANGENTS, LOST_INPUTS),
 )
 
 
@@ -658,21 +669,25 @@ def _gain(inner: Series, fit: Trend, change: float) -> Finding:
     )
 
 
-LOST_INPUTS = Kind(
-    "lost-inputs",
-    "the samples of the batch differ, and what the first layer with a representation reads "
-    "differs by at most 1e-6 of its size, or is zero",
-    "Arithmetic: a function gives equal outputs for equal inputs",
-    even_if_it_learns=True,
-    brings=(*COLLAPSE, UNRELATED_TARGETS, NO_GRADIENT, SATURATED_UNITS),
-)
-
-
 @rule("representations", LOST_INPUTS)
 def lost_inputs(profile: Profile) -> Iterator[Finding]:
     """Samples that differ, and a first representation that is the same for all of them."""
     distinct = next(iter(profile.series(q.DISTINCT_SAMPLES)), None)
     if distinct is None or distinct.estimate.low < 2:
+        return
+    unread = next((r for r in profile.series(q.UNREAD_SHARE) if r.site == "(model)"), None)
+    if unread is not None:
+        yield LOST_INPUTS.finding(
+            "(model)",
+            "error",
+            (distinct, unread),
+            f"The batch holds {distinct.estimate.value:.0f} different samples, and the output is "
+            "the same whichever it is given, to the last bit: no way leads from the inputs to it.",
+            (
+                "Look for samples and places that are taken for one another (`batch_first=True`, a "
+                "transpose), for what is read of a sequence at the end, and for a factor of zero.",
+            ),
+        )
         return
     first = next(iter(over_depth(profile, q.RELATIVE_VARIATION, form="samples").readings), None)
     empty = empty_inputs(profile)

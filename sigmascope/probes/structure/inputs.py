@@ -1,10 +1,10 @@
 """What of its inputs a model reads: which it would not miss, whatever they say of a sample.
 
 An input, or a feature of one, that differs between samples is given to the next sample, and outputs
-are compared to the last bit. The invariant: nothing is said where all inputs together change no
-output, and weights that are zero at first, as the last scale of a branch, are filled before, for
-what they hold back is read later. Features are asked for by one gradient, whose zeros are proposals
-that an exchange has to confirm.
+are compared to the last bit. The invariant: weights that are zero at first, as the last scale of a
+branch, are filled before, for what they hold back is read later; and where all inputs together
+change no output, they are lost only if no gradient leads back to them, which rounding may hide.
+Features are asked for by one gradient, whose zeros are proposals that an exchange has to confirm.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,7 @@ from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.state import still
 from sigmascope.probes.samples import Batch, mapped, tensors
 
+EVERY = "*"  # the name of all inputs together
 HARDLY = 1e-5  # of the size of an input: less is no difference between samples
 
 
@@ -26,7 +27,8 @@ class UnreadInput:
     """An input that the output does not depend on, or in part.
 
     Attributes:
-        name: Its key or number in the batch; empty where the batch is one tensor.
+        name: Its key or number in the batch; empty where the batch is one tensor; `EVERY` where
+            nothing at all is read.
         share: Of its features that differ between samples, those that are not read.
     """
 
@@ -69,6 +71,10 @@ def unread_inputs(
             changed = _values(model, mapped(batch, lambda t: which.get(id(t), t)))
             return any(not torch.equal(a, b) for a, b in zip(wanted, changed, strict=True))
 
+        def of_any_gradient(t: Tensor) -> bool:
+            floats = t.is_floating_point()
+            return floats and not bool(_without_gradient(model, batch, t, batch_dim).all())
+
         dealt = {id(t): t.roll(1, batch_dim) for _, t in own}
         for name, t in own:
             if len(own) > 1 and not matters({id(t): dealt[id(t)]}):
@@ -80,7 +86,10 @@ def unread_inputs(
                 mixed = torch.where(idle, rows.roll(1, 0), rows).movedim(0, batch_dim)
                 if bool(idle.any()) and not matters({id(t): mixed}):
                     found.append(UnreadInput(name, float(idle.sum() / varying.sum())))
-        return tuple(found) if found and matters(dealt) else ()
+        if not found or matters(dealt):
+            return tuple(found)
+        blind = not any(map(of_any_gradient, (t for _, t in own)))
+        return (UnreadInput(EVERY, 1.0),) if blind else ()
 
 
 def _named(batch: Any) -> Iterator[tuple[str, Tensor]]:

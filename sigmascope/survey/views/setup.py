@@ -24,7 +24,7 @@ from sigmascope.probes.sequences import (
     ordered,
     step_gradients,
 )
-from sigmascope.probes.structure.inputs import unread_inputs
+from sigmascope.probes.structure.inputs import EVERY, unread_inputs
 from sigmascope.probes.trial_gradients import reduced_gradients
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import differentiated, tried
@@ -314,6 +314,7 @@ def _unread(subject: Subject) -> Iterator[Item]:
         found = unread_inputs(subject.model, batch, batch_dim=dim, count=count)
     for each in found:
         site = f"(input {each.name})" if each.name else "(input)"
+        site = "(model)" if each.name == EVERY else site
         yield Reading(site, q.UNREAD_SHARE, Estimate.exactly(each.share), NAME)
 
 
