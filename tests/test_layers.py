@@ -1,6 +1,7 @@
 """The rooms of the house, lowest first: imports point down, and never in a circle."""
 
 import ast
+import functools
 import graphlib
 from pathlib import Path
 
@@ -45,9 +46,16 @@ FILES = sorted(
 )
 
 
+@functools.cache
+def imports(code):
+    """Every statement that imports, also those inside functions."""
+    nodes = ast.walk(ast.parse(code))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def rooms_imported(code):
     """`[room, module inside, ...]` of every import, also those inside functions."""
-    for node in ast.walk(ast.parse(code)):
+    for node in imports(code):
         if isinstance(node, ast.Import):
             yield from (
                 a.name.split(".")[1:] for a in node.names if a.name.startswith("sigmascope.")
@@ -69,14 +77,11 @@ def require_order(code, here, path=""):
             assert room in allowed, f"{here} may not import {room}: {path}"
 
 
-@pytest.mark.parametrize(
-    "room", sorted({p.relative_to(ROOT).parts[:2] for p in FILES}), ids=lambda parts: parts[1]
-)
-def test_imports_point_down(room):
-    here = room[1].removesuffix(".py") if room[0] == "sigmascope" else None
+def test_imports_point_down():
     for path in FILES:
-        if path.relative_to(ROOT).parts[:2] == room:
-            require_order(path.read_text(encoding="utf-8"), here, path)
+        package, room = path.relative_to(ROOT).parts[:2]
+        here = room.removesuffix(".py") if package == "sigmascope" else None
+        require_order(path.read_text(encoding="utf-8"), here, path)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +108,7 @@ def test_a_wrong_import_is_named(here, code):
 
 def files_imported(path):
     """The files of the package that a file imports, packages' doors aside."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in imports(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "sigmascope":
             for name in (node.module, *(f"{node.module}.{a.name}" for a in node.names)):
                 if (file := ROOT / f"{name.replace('.', '/')}.py").exists():

@@ -1,20 +1,15 @@
-"""What docstrings, comments and pages name is there, and headers have something under them."""
+"""What docstrings, comments and pages name is there."""
 
 import importlib
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EACH = pytest.mark.parametrize(
-    "folder", ["sigmascope", "sigmascope_experiments", "benchmarks", "tests", "docs"]
-)
 ROOMS = sorted(p.parent.name for p in (ROOT / "sigmascope").glob("*/__init__.py"))
 NAMES = re.compile(rf"`(?:ss\.|sigmascope\.)?((?:{'|'.join(ROOMS)})(?:\.\w+)+)[`(]")
 KINDS = (".py", ".md", ".toml")
-RULE = re.compile(r"# -{20,}$")
 
 
 def is_there(name):
@@ -42,7 +37,9 @@ def texts(folder, *kinds):
             yield str(file.relative_to(ROOT)), file.read_text("utf-8")
 
 
-@EACH
+@pytest.mark.parametrize(
+    "folder", ["sigmascope", "sigmascope_experiments", "benchmarks", "tests", "docs"]
+)
 def test_what_files_name_of_the_package_is_there(folder):
     named = {(n, f) for f, text in texts(folder, *KINDS) for n in NAMES.findall(text)}
     missing = {name for name, _ in named if not name.endswith(KINDS) and not is_there(name)}
@@ -55,23 +52,3 @@ def test_what_is_not_there_is_noticed():
     assert is_there("records.Profile.readings")
     assert not is_there("linalg.spectral_nrom")
     assert not is_there("probes.execution.reaches")
-
-
-def empty_headers(text):
-    """The words of headers with another header, or the end, right under them."""
-    lines = [line.strip() for line in text.split("\n")]
-    heads = [k for k, line in enumerate(lines) if RULE.match(line)]
-    for head, following in pairwise((*heads, len(lines))):
-        if all(not line or line.startswith("#") for line in lines[head:following]):
-            yield lines[head + 1]
-
-
-@EACH
-def test_every_header_has_something_under_it(folder):
-    assert not [(f, head) for f, text in texts(folder, ".py") for head in empty_headers(text)]
-
-
-def test_an_empty_header_is_noticed():
-    rule = "# " + "-" * 78
-    assert [*empty_headers(f"{rule}\n# One.\n\n\n{rule}\n# Two.\n\nx = 1\n")] == ["# One."]
-    assert [*empty_headers(f"x = 1\n\n{rule}\n# Last.\n")] == ["# Last."]
