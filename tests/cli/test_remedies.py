@@ -5,7 +5,7 @@ import torch
 
 from sigmascope import open_data, open_model
 
-SMALL = ("remedy", "mlp?depth=12&width=24", "--samples", "32")
+SMALL = ("remedy", "mlp?depth=8&width=16", "--samples", "32")
 UNTRAINED = ("--budget", "0.01s")  # no copy has time to be trained
 
 

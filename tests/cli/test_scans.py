@@ -1,5 +1,6 @@
 """`sigmascope scan`: what it prints and writes, and what it refuses before it measures."""
 
+import contextlib
 import json
 import os
 import time
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+
+from sigmascope.integrations.processes import WorkerProcesses
 
 NASTY = "w\x1b[31m\nFAKE.weight"
 
@@ -172,9 +175,20 @@ def test_rules_of_ones_own(scanned):
     assert [m["site"] for m in form["plan"]["matrices"]] == [NASTY]
 
 
-def test_work_is_shared_among_processes_with_the_same_numbers(scanned):
+def test_work_is_shared_among_processes_with_the_same_numbers(scanned, monkeypatch):
+    """Real ones: tests/scanning/running."""
+    shared = []
+
+    def backwards(self, run, many):
+        shared.append(self.workers)
+        return map(run, reversed([*many]))
+
+    monkeypatch.setattr(WorkerProcesses, "hired", lambda self, _: contextlib.nullcontext(self))
+    monkeypatch.setattr(WorkerProcesses, "__call__", backwards)
+    monkeypatch.setattr("sigmascope.cli.options._cores", lambda: 2)
     forms = []
     for workers in ("1", "2"):
         out = scanned("a.safetensors", "--workers", workers, "--json", "-")[1]
         forms.append(json.loads(out)["readings"])
     assert forms[0] == forms[1]
+    assert {*shared} == {2}

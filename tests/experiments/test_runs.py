@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from sigmascope.gate import Refusal
+from sigmascope.integrations.processes import WorkerProcesses
 from sigmascope_experiments import FIGURES, Claim, reproduce
 from sigmascope_experiments.figures import Figure, generator_of
 
@@ -85,11 +86,18 @@ def test_without_matplotlib_all_but_the_plot_is_there(tmp_path, monkeypatch):
     assert found.claims[0].holds
 
 
-def test_several_processes_give_the_same_rows(tmp_path):
-    (figure,) = (f for f in FIGURES if f.name.endswith("fig3b"))
-    alone = reproduce(figure, tmp_path / "one", quick=True)
-    shared = reproduce(figure, tmp_path / "two", quick=True, workers=2)
-    assert alone.rows == shared.rows
+def test_several_processes_give_the_same_rows(tmp_path, monkeypatch):
+    asked = []
+
+    def sent(self, run, many):  # real processes: tests/integrations/test_processes.py
+        asked.append(self.workers)
+        return (pickle.loads(pickle.dumps((run, one)))[0](one) for one in reversed([*many]))
+
+    monkeypatch.setattr(WorkerProcesses, "__call__", sent)
+    alone = reproduce(squares(), tmp_path / "one")
+    assert reproduce(squares(), tmp_path / "two", workers=2).rows == alone.rows
+    assert asked == [2]
+    assert len(COUNTED) == 8
 
 
 def test_steps_are_told(tmp_path):

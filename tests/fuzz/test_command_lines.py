@@ -179,7 +179,7 @@ def attack(home, monkeypatch, as_users_see_it):
 
 
 def test_a_few_hostile_command_lines(attack):
-    attack(30, 0)
+    attack(15, 0)
 
 
 @pytest.mark.slow

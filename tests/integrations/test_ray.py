@@ -1,8 +1,6 @@
 """Sweeps and scans shared on Ray."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,28 +9,11 @@ import torch
 from sigmascope import theory
 from sigmascope.scanning import scan
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task, stack
+from tests.integrations.absent import told_without
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own: sockets and processes it leaves to the collector
-def test_a_sweep_on_ray_is_the_same(tmp_path):
-    ray = pytest.importorskip("ray")
-    from sigmascope.integrations.ray import RayMap
-
-    x, y = bottleneck_task(0, samples=30)
-    of = {"depths": [2, 3], "steps": 20}
-    ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
-    try:
-        shared = theory.bottleneck.depth_sweep(
-            stack, x, y, **of, mapper=RayMap(), file=tmp_path / "a.jsonl"
-        )
-    finally:
-        ray.shutdown()
-    assert shared == theory.bottleneck.depth_sweep(stack, x, y, **of)
-    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 1 + 2
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_scan_on_ray_is_the_same_and_lost_work_is_done_again(tmp_path):
+def test_what_is_shared_on_ray_is_the_same_and_lost_work_is_done_again(tmp_path):
     ray = pytest.importorskip("ray")
     from sigmascope.integrations.ray import RayMap
 
@@ -44,24 +25,26 @@ def test_a_scan_on_ray_is_the_same_and_lost_work_is_done_again(tmp_path):
             os._exit(1)
         return path
 
+    x, y = bottleneck_task(0, samples=30)
+    of = {"depths": [2, 3], "steps": 20}
     weights = {f"h.{i}.fc1.weight": torch.randn(60, 50, generator=generator) for i in range(3)}
     torch.save(weights, tmp_path / "a.pt")
-    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
     try:
+        swept = theory.bottleneck.depth_sweep(
+            stack, x, y, **of, mapper=RayMap(), file=tmp_path / "a.jsonl"
+        )
         shared = scan(tmp_path / "a.pt", mapper=RayMap(), run=tmp_path / "a.run")
         again = list(RayMap()(dies_once, [str(tmp_path / name) for name in "xy"]))
     finally:
         ray.shutdown()
+    assert swept == theory.bottleneck.depth_sweep(stack, x, y, **of)
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 1 + 2
     assert shared.readings == scan(tmp_path / "a.pt").readings
     assert sorted(again) == [str(tmp_path / name) for name in "xy"]
 
 
 def test_without_ray_it_says_how_to_get_it():
-    code = (
-        "import sys; sys.modules['ray'] = None\n"
-        "try:\n    import sigmascope.integrations.ray\n"
-        "except ImportError as error:\n    print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'sigmascope[ray]'" in done.stdout
-    assert "processes of this machine" in done.stdout
+    told = told_without("ray", "ray")
+    assert "pip install 'sigmascope[ray]'" in told
+    assert "processes of this machine" in told

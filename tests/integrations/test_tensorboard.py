@@ -64,6 +64,6 @@ def test_what_is_infinite_stays_so(tmp_path):
 
 
 def test_without_tensorboard_it_says_how_to_get_it():
-    told = told_without("tensorboard", "tensorboard")
+    told = told_without("tensorboard", "tensorboard", "torch.utils.tensorboard.writer")
     assert "pip install 'sigmascope[tensorboard]'" in told
     assert "tables.CSV" in told

@@ -33,7 +33,8 @@ def faults(source, version):
 def test_every_deprecation_of_the_package_keeps_the_rule():
     for room in ("sigmascope", "sigmascope_experiments"):
         for file in (ROOT / room).rglob("*.py"):
-            assert [*faults(file.read_text("utf-8"), sigmascope.__version__)] == [], file
+            if "deprecated" in (source := file.read_text("utf-8")):
+                assert [*faults(source, sigmascope.__version__)] == [], file
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 import torch
 
@@ -26,6 +28,14 @@ def test_processes_are_as_many_as_fit_the_memory(monkeypatch):
 
 
 def test_processes_are_hired_where_their_number_was_said_and_is_no_more_than_the_cores(monkeypatch):
+    modules = []
+
+    @contextlib.contextmanager
+    def crew_of(one, module):  # real ones: tests/integrations/test_processes.py
+        modules.append(module)
+        yield one
+
+    monkeypatch.setattr(WorkerProcesses, "hired", crew_of)
     monkeypatch.setattr("sigmascope.cli.options._cores", lambda: 2)
     many, few = How(workers=1024), How(workers=2)
     for how, wanted in ((How(), True), (How(workers=1), True), (few, False), (many, True)):
@@ -36,3 +46,4 @@ def test_processes_are_hired_where_their_number_was_said_and_is_no_more_than_the
     with hired(How(workers=2), wanted=True) as crew:
         assert crew == WorkerProcesses(2)
         assert mapper_of(2, How(workers=2), crew) is crew
+    assert modules == ["sigmascope.scanning"]

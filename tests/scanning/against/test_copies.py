@@ -21,11 +21,7 @@ def places(pairs):
     return sorted((p.tasks[0].index, p.tasks[1].index) for p in pairs)
 
 
-def test_unrelated_matrices_are_no_candidates():
-    assert pairs_of(many(2000)) == []
-
-
-def test_copies_and_near_copies_are_found_among_two_thousand():
+def test_copies_and_near_copies_and_nothing_else_are_found_among_two_thousand():
     matrices = many(2000)
     planted = {1999: 3, 1500: 20, 1024: 1023, 1023 + 500: 777, 40: 39}
     for i, (later, first) in enumerate(planted.items()):
@@ -59,9 +55,9 @@ def test_opposites_and_transposes_are_copies_and_zeros_and_other_shapes_none():
     assert pairs_of([A, B.mT, A[:, :29], A.flip(0), A.reshape(30, 40)]) == []
 
 
-def test_transposes_and_opposites_are_found_among_two_thousand():
-    matrices = many(2000, shape=(30, 30))
-    planted = {1999: 3, 1500: 20, 1024: 1023, 1523: 777}
+def test_transposes_and_opposites_are_found_among_many():
+    matrices = many(400, shape=(30, 30))
+    planted = {399: 3, 300: 20, 204: 203, 323: 177}
     for i, (later, first) in enumerate(planted.items()):
         off = 0.1 * torch.randn(30, 30, generator=fresh(5000 + i))
         matrices[later] = (-1) ** i * matrices[first].mT + off
