@@ -5,8 +5,9 @@ generator as it was. `call(module, batch)` runs it as the library does: a tuple 
 arguments, a mapping as keyword arguments.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch import nn
@@ -14,6 +15,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from sigmascope.networks import UncentredBatchNorm, mlp, resnet, vgg
+from sigmascope.probes import Subject
+from sigmascope.probes.samples import as_tensor, prepared, run
 
 MODELS: dict[str, Callable[[], tuple[nn.Module, object]]] = {}
 
@@ -22,6 +25,25 @@ def call(module, batch):
     if isinstance(batch, Mapping):
         return module(**batch)
     return module(*batch) if isinstance(batch, tuple) else module(batch)
+
+
+def require_unused(measured, net, batch):
+    """No layer of which a profile says that it is not called has a gradient of the output."""
+    idle = {r.site for r in measured.readings if r.quantity == "times called"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = as_tensor(run(net, prepared(net, batch)))[0] if idle else None
+    if out is None or not out.requires_grad:
+        return
+    own = {n: p for n, p in net.named_parameters() if n.rpartition(".")[0] in idle}
+    slopes = torch.autograd.grad(out.sum(), [*own.values()], allow_unused=True)
+    assert not [n for n, g in zip(own, slopes, strict=True) if g is not None and bool(g.any())]
+
+
+@cache
+def subject_of(name):
+    """One subject for all questions that leave it as it was."""
+    return Subject(*MODELS[name]())
 
 
 def model(function):

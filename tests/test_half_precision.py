@@ -43,7 +43,13 @@ def read(profile):
 @pytest.mark.parametrize(
     "dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("name", sorted(MODELS.keys() - UNMADE))
+@pytest.mark.parametrize(
+    "name",
+    [  # two profiles each: every other one at night
+        pytest.param(name, marks=pytest.mark.slow if i % 2 else ())
+        for i, name in enumerate(sorted(MODELS.keys() - UNMADE))
+    ],
+)
 def test_half_precision_tells_the_same_or_less(name, dtype):
     model, batch = MODELS[name]()
     model, batch = model.to(dtype), cast(batch, dtype)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from fingerprints import differences, fingerprint, process
-from models_zoo import MODELS
+from models_zoo import MODELS, require_unused
 from odd_zoo import EVERY, ODD
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -206,6 +206,7 @@ def test_every_odd_model_is_profiled_with_targets(name):
     found = require_as_found(name, "profile with targets", "success")
     assert found.readings
     assert all(s.why for s in found.skipped)
+    require_unused(found, *EVERY[name]())
 
 
 class Remembering(nn.Module):
@@ -243,24 +244,6 @@ def test_a_loss_that_remembers_is_left_as_found(door):
     before = fingerprint(loss=loss)
     door(net, torch.randn(12, 6), torch.arange(12) % 3, loss)
     assert not differences(before, fingerprint(loss=loss))
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_no_layer_that_outputs_depend_on_is_called_unused(name):
-    net, x = EVERY[name]()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = survey.profile(net, x, views=["setup"])
-        idle = {r.site for r in found.readings if r.quantity == "times called"}
-        if not idle:
-            return
-        out = as_tensor(run(net, prepared(net, x)))[0]
-        if not out.requires_grad:
-            return
-        own = {n: p for n, p in net.named_parameters() if n.rpartition(".")[0] in idle}
-        slopes = torch.autograd.grad(out.sum(), [*own.values()], allow_unused=True)
-    used = [n for n, g in zip(own, slopes, strict=True) if g is not None and bool(g.any())]
-    assert not used
 
 
 def _otherwise(t):

@@ -5,40 +5,21 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from models_zoo import MODELS, call
-from torch.nn import functional as F
 
-from sigmascope import quantities, survey
+from sigmascope import quantities
 from sigmascope.quantities import ALL, EVERY, SCAN, TRAINING, WATCH, View, quantity
 
 TABLE = quantities.quantities()
 ROOT = Path(__file__).parents[1]
 
 
-def profile_of(name):
-    module, batch = MODELS[name]()
-    out = call(module, batch)
-    if not hasattr(out, "detach") or out[0].numel() > 64:
-        return survey.profile(module, batch)
-    return survey.profile(module, batch, targets=out.detach() + 1, loss=F.mse_loss, views=EVERY[:7])
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_readings_lie_in_the_range_that_is_declared(name, as_users_see_it):
-    for r in profile_of(name).readings:
-        q = TABLE[r.quantity]
-        slack = 1e-6 * max(1.0, abs(r.estimate.value))
-        assert q.least - slack <= r.estimate.value <= q.most + slack, r
-
-
-@pytest.mark.parametrize("q", TABLE.values(), ids=lambda q: q.name)
-def test_a_row_is_whole(q):
-    assert q.views
-    assert set(q.views) <= set(get_args(View))
-    assert not q.says.endswith(".")
-    assert q.least <= q.most
-    assert q.range
-    assert not q.compared or q.column
+def test_a_row_is_whole():
+    for q in TABLE.values():
+        assert q.views, q.name
+        assert set(q.views) <= set(get_args(View)), q.name
+        assert q.least <= q.most, q.name
+        assert q.range, q.name
+        assert not q.compared or q.column, q.name
 
 
 def test_every_view_has_quantities_and_the_page_on_them_names_it():

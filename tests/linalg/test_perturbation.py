@@ -41,7 +41,7 @@ def test_crossings_are_followed():
 
 def test_figure_2b():
     W = torch.tensor(np.random.default_rng(0).normal(0, 0.3, (15, 15)))
-    found = skip_trajectory(W, torch.linspace(0, 1, 1001).tolist())
+    found = skip_trajectory(W, torch.linspace(0, 1, 251).tolist())
     assert torch.equal(found.sigma, found.sorted)  # generic: nothing crosses
     assert found.sigma[0, [0, -1]].tolist() == pytest.approx([2.1949, 0.04099], abs=5e-5)
     assert found.sigma[-1, [0, -1]].tolist() == pytest.approx([2.6432, 0.01392], abs=5e-5)

@@ -112,7 +112,7 @@ def table(depths, seeds):
 
 
 def test_rank_falls_with_depth_and_batchnorm_holds_it():
-    assert table(DEPTHS[:4], range(RUNS)) < 3
+    assert table(DEPTHS[:3], range(RUNS)) < 3
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import warnings
 
-import models_zoo
 import pytest
 import torch
 from torch import nn
@@ -10,7 +9,7 @@ from torch.nn import functional as F
 
 from sigmascope import diagnosis, report, survey, theory
 from sigmascope.gate import Refusal
-from sigmascope.probes import Subject
+from tests import models_zoo
 
 X = torch.randn(12, 6, generator=torch.Generator().manual_seed(0))
 
@@ -124,9 +123,7 @@ BARE = {  # models of the zoo that apply weights outside of layers
 def test_nothing_is_said_of_models_that_call_their_layers(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model, batch = models_zoo.MODELS[name]()
-        subject = Subject(model, batch)
-        assert set(subject.uses_outside) == BARE.get(name, set())
+        assert set(models_zoo.subject_of(name).uses_outside) == BARE.get(name, set())
 
 
 def test_theorems_that_could_not_be_asked_are_said(monkeypatch):

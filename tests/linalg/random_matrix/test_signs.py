@@ -84,9 +84,10 @@ def test_uneven_entries_exceed_gaussians():
 
 def test_a_surer_excess_is_seldom_exceeded():
     A = torch.randn(40, 30, generator=fresh()) * (torch.rand(40, 30, generator=fresh(1)) < 0.05)
-    single = [signs_of(A, seed)._draw(24) / signs_of(A).expected for seed in range(20, 60)]
-    over = [sum(x > signs_of(A, seed).sure_excess() for x in single) / 40 for seed in range(20)]
-    assert sum(over) / 20 < 0.15
+    expected = signs_of(A).expected
+    single = [signs_of(A, seed)._draw(24) / expected for seed in range(20, 60)]
+    sure = [signs_of(A, seed).sure_excess() for seed in range(20)]
+    assert sum(x > s for x in single for s in sure) / (40 * 20) < 0.15
 
 
 def test_spikes_are_taken_off_before_signs_are_drawn_again():

@@ -70,7 +70,7 @@ def test_what_is_too_small_for_a_number_is_carried_all_the_same():
     assert bool((found.logs[:, -1] < -2000).all())
 
 
-@pytest.mark.parametrize("draws", [1, 2, 8])
+@pytest.mark.parametrize("draws", [1, 8])
 def test_the_interval_of_draws_holds_and_its_risk_is_said(draws):
     """Where a logarithm's mean was taken for that of the norm, 11 % missed, nearly all below."""
     missed = 0

@@ -84,16 +84,15 @@ def test_about_and_coverage_are_there(profile, findings):
     assert form["coverage"]["says"].endswith("nothing left out.")
 
 
-def test_a_diagnosis_has_the_form_of_its_profile_with_its_findings(validator, profile, findings):
+def test_a_diagnosis_has_the_form_of_its_profile_with_its_findings(profile, findings):
     form = through_strict_json(json_form(Diagnosis(profile, findings, "sgd at 0.1")))
-    validator.validate(form)
     assert form == through_strict_json(json_form(profile, findings))
     assert [f["name"] for f in form["findings"]] == [f.name for f in findings]
 
 
-def test_what_follows_names_its_cause(validator, profile, findings):
+def test_what_follows_names_its_cause(validator, findings):
     under = replace(findings[1], follows=findings[0].name)
-    form = through_strict_json(json_form(Diagnosis(profile, (findings[0], under))))
+    form = through_strict_json(json_form(Diagnosis(Profile(()), (findings[0], under))))
     validator.validate(form)
     assert [f["follows"] for f in form["findings"]] == ["", findings[0].name]
 

@@ -2,11 +2,11 @@ import gc
 
 import pytest
 import torch
-from models_zoo import MODELS
+from models_zoo import MODELS, call, require_unused
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import records, survey
+from sigmascope import quantities, records, survey
 from sigmascope.gate import Refusal
 from tests.probes.execution.state.test_freeze import assert_same, snapshot
 
@@ -14,16 +14,24 @@ from tests.probes.execution.state.test_freeze import assert_same, snapshot
 @pytest.mark.parametrize("name", MODELS)
 def test_the_whole_zoo_is_profiled_and_left_as_it_was(name):
     model, batch = MODELS[name]()
+    out, task = call(*MODELS[name]()), {}
+    if hasattr(out, "detach") and out[0].numel() <= 64:
+        task = {"targets": out.detach() + 1, "loss": F.mse_loss, "views": quantities.EVERY[:7]}
     before = snapshot(model)
-    measured = survey.profile(model, batch)
+    measured = survey.profile(model, batch, **task)
     assert_same(model, before)
     assert measured.layers
+    assert not [s for s in measured.skipped if s.what == "setup"]
+    require_unused(measured, *MODELS[name]())
+    assert any(r.quantity in ("written variation", "gain") for r in measured.readings)
     sites = {r.site.split("#")[0] for r in measured.readings} | {s.site for s in measured.skipped}
     for layer in measured.layers:
         owns = {layer.site.split("#")[0], *layer.parameters}
         assert owns & sites, f"{layer.site} has neither a reading nor a reason"
     for r in measured.readings:
         assert r.estimate.low <= r.estimate.value <= r.estimate.high
+        declared, slack = quantities.quantity(r.quantity), 1e-6 * max(1.0, abs(r.estimate.value))
+        assert declared.least - slack <= r.estimate.value <= declared.most + slack, r
 
 
 def small():
@@ -34,7 +42,7 @@ def small():
 def test_every_view_has_its_quantities():
     model, x = small()
     measured = survey.profile(model, x, targets=torch.arange(8) % 3, loss=F.cross_entropy)
-    quantities = {(r.view, r.quantity) for r in measured.readings}
+    found = {(r.view, r.quantity) for r in measured.readings}
     expected = {
         "representations": {
             "matrix rank",
@@ -77,7 +85,7 @@ def test_every_view_has_its_quantities():
             "input spread",
         },
     }
-    assert quantities == {(v, q) for v, qs in expected.items() for q in qs}
+    assert found == {(v, q) for v, qs in expected.items() for q in qs}
     assert not measured.skipped
 
 

@@ -41,12 +41,12 @@ def test_mixtures_cover_the_share_of_fused_layers():
             grads = torch.autograd.grad(model(x[i : i + 1])[0, k], list(model.rnn.parameters()))
             total += sum(float(g.square().sum()) for g in grads) / 5
     misses = 0
-    for seed in range(40):
+    for seed in range(20):
         g = torch.Generator().manual_seed(seed)
         measured = survey.profile(model, x, views=["features"], generator=g)
         found = next(r.estimate for r in measured.series("NTK trace") if r.site == "rnn")
         misses += not found.low <= total <= found.high
-    assert misses <= 2  # 40 intervals at risk 0.01: more with a chance of 1 %
+    assert misses <= 1  # 20 intervals at risk 0.01: more with a chance of 2 %
     assert "normal mixtures" in found.how
 
 

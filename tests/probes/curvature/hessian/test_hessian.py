@@ -61,7 +61,7 @@ def one_product(name):
 
 
 def some_rows(size):
-    return torch.randperm(size, generator=torch.Generator().manual_seed(size))[:20]
+    return torch.randperm(size, generator=torch.Generator().manual_seed(size))[:8]
 
 
 def dense_rows(of, params, places):
@@ -88,9 +88,10 @@ def test_the_hessian_equals_dense_double_backward(name):
     assert float((columns.T[:, places] - columns[places]).abs().max()) <= 1e-12 * float(
         columns.abs().max()
     )
+    assert s.self_check.gap < 1e-5
 
 
-@pytest.mark.parametrize("name", TWICE)
+@pytest.mark.parametrize("name", sorted(WRONG_IN_TORCH | IN_FLOAT32))  # others: above
 def test_second_derivatives_agree_with_finite_differences(name):
     found = subject(name, smoothed=name in IN_FLOAT32).self_check
     assert found.gap < (1e-3 if name in IN_FLOAT32 else 1e-5)
@@ -190,7 +191,7 @@ def test_sampled_moments_and_densities_of_a_network_are_covered():
     true = lam.sum().item(), lam.norm().item()
     thresholds = [-0.01, 0.001, 0.02, 0.2]
     missed = [0] * 6
-    for seed in range(200):
+    for seed in range(60):
         g = torch.Generator().manual_seed(seed)
         space = krylov_space(A, steps=12, generator=g)
         found = [*symmetric_moments(A, within=space, samples=10, generator=g)]
@@ -202,7 +203,7 @@ def test_sampled_moments_and_densities_of_a_network_are_covered():
         top = extreme_eigenvalues(space).top[0]
         assert top.low <= lam[-1].item() + 1e-12
         assert lam[-1].item() <= top.high
-    assert max(missed) <= 10, missed
+    assert max(missed) <= 3, missed
 
 
 def test_refusals(as_users_see_it):

@@ -7,7 +7,7 @@ from torch.func import jacrev
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import OUTPUT, Subject
-from tests.models_zoo import MODELS, call
+from tests.models_zoo import MODELS, call, subject_of
 
 UNREADABLE = {"inplace-residual": "changed in place"}
 
@@ -83,9 +83,7 @@ def test_an_output_that_ignores_the_input_is_refused():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_of_the_zoo_is_read_or_refused(name):
-    model, batch = MODELS[name]()
-    before = {k: v.clone() for k, v in model.state_dict().items()}
-    subject = Subject(model, batch)
+    subject, (model, batch) = subject_of(name), MODELS[name]()
     if name in UNREADABLE:
         with pytest.raises(Refusal, match=UNREADABLE[name]):
             _ = subject.jacobians
@@ -96,5 +94,5 @@ def test_every_model_of_the_zoo_is_read_or_refused(name):
         assert subject.output.numel() // subject.count >= 1
         assert OUTPUT in subject.activations
     for k, v in model.state_dict().items():
-        assert torch.equal(v, before[k])
-    call(model, batch)
+        assert torch.equal(v, subject.model.state_dict()[k])
+    call(subject.model, batch)

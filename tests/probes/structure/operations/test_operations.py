@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import prepared
 from sigmascope.probes.structure import branches
-from tests.models_zoo import MODELS, Net
+from tests.models_zoo import MODELS, Net, subject_of
 
 RESIDUAL = {
     "inplace-residual": 1,
@@ -154,9 +154,9 @@ def test_the_last_operation_is_named(last, name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_of_the_zoo_has_one(name):
-    model, batch = MODELS[name]()
-    closing = Subject(model, batch).closing_operation
-    assert closing or not any(p.requires_grad for p in model.parameters())
+    subject = subject_of(name)
+    trained = any(p.requires_grad for p in subject.model.parameters())
+    assert subject.closing_operation or not trained
 
 
 SIGMOIDS = [nn.Sigmoid(), torch.sigmoid, F.sigmoid, torch.Tensor.sigmoid]
