@@ -37,7 +37,7 @@ demo: .venv/ready ## profile a network that cannot train and one that can, on re
 	@echo "Open demo-collapsed.html and demo-batchnorm.html in a browser."
 
 test: .venv/ready ## run the tests
-	$(TESTING) $(BIN)/pytest -n 2 -m 'not slow' -q -rfEs
+	$(TESTING) $(BIN)/pytest -n 2 --dist loadfile -m 'not slow' -q -rfEs
 
 slow: .venv/ready ## run the full-size tables and repetitions too, all types checked (hours)
 	$(TESTING) $(BIN)/pytest -n 2 -m slow -q '--jaxtyping-packages=sigmascope,beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))'

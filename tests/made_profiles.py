@@ -269,7 +269,7 @@ def trained(profile):
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory):
+def driver(tmp_path_factory):
     if not (shutil.which(CHROMIUM) and shutil.which(DRIVER)):
         pytest.skip("chromium and chromedriver are not installed: apt-get install chromium-driver")
     webdriver = pytest.importorskip("selenium.webdriver")
@@ -285,3 +285,9 @@ def browser(tmp_path_factory):
     driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
     yield driver
     driver.quit()
+
+
+@pytest.fixture(scope="module")
+def browser(driver):
+    yield driver
+    driver.get("about:blank")  # a page that goes on takes time from all tests that follow

@@ -5,6 +5,7 @@ No machine of ours has an accelerator, so a device of our own stands in for one
 thread of its own. It needs a compiler, and says so where there is none.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from models_zoo import MODELS
 from test_left_as_found import DOORS
 
@@ -45,13 +47,16 @@ def run(script, *words, timeout=600):
 
 
 @pytest.fixture(scope="session")
-def twin(tmp_path_factory):
-    """The folder of the device, built once for all workers of a run."""
-    run_of_all = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if run_of_all else base) / f"twin-{run_of_all}"
-    run("twin_device.py", folder)
-    return folder
+def twin(request, tmp_path_factory):
+    """The folder of the device, built once for a source and a torch, and kept by pytest."""
+    source = hashlib.sha256((HERE / "twin_device.cpp").read_bytes()).hexdigest()[:12]
+    kept = request.config.cache.mkdir(f"twin-{source}-{torch.__version__}-{sys.version_info[1]}")
+    if not (kept / "twin.so").exists():
+        built = tmp_path_factory.mktemp("twin")
+        run("twin_device.py", built)
+        shutil.copy(built / "twin.so", fresh := kept / f"{os.getpid()}.so")
+        fresh.replace(kept / "twin.so")
+    return kept
 
 
 def differences(twin, drawn):
