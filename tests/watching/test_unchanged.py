@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from sigmascope.watching import Watch
 from watching.layouts import Kept
 
-STEPS = 30
+STEPS = 14
 ALWAYS = {"budget": 1.0, "clock": lambda: 0.0}
 
 

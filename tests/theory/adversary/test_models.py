@@ -139,7 +139,7 @@ def attacked(design, *, digits=40):
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=15, suppress_health_check=list(HealthCheck), deadline=None)
 @example(
     Design(
         shape="batch-norm",

@@ -28,7 +28,7 @@ def stack(seed, *, slope=None, biased=None, depth=None, width=8):
     return Stack(sites, weights, biases, slope, biased), draw(widths[0]), draw(widths[0])
 
 
-COUNT = 150  # the adversary draws many more
+COUNT = 60  # the adversary draws many more
 
 
 GOOD = (Verdict.HOLDS, Verdict.CONSISTENT, Verdict.VACUOUS)

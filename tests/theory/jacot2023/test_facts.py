@@ -8,7 +8,7 @@ from sigmascope.networks import mlp
 from sigmascope.probes import Subject
 from sigmascope.records import Verdict
 from sigmascope.theory import check, jacot2023
-from tests.models_zoo import MODELS
+from tests.models_zoo import MODELS, subject_of
 from tests.theory.jacot2023.stacks import GOOD, chain, faked, points
 
 ONE_POINT = {
@@ -96,8 +96,7 @@ def test_a_convolution_is_unfolded():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_stacks_of_the_zoo_compute_what_the_model_does_or_say_why_not(name):
-    net, batch = MODELS[name]()
-    subject = Subject(net, batch)
+    subject = subject_of(name)
     found = subject.stack
     if isinstance(found, str):
         assert len(found) > 10

@@ -140,7 +140,7 @@ def test_the_drift_declines_where_gamma_is_large():
 
 def test_stationary_drift_is_small_as_in_the_reference():
     """E δ_F / (2 d²) at gamma .1 and width 16: -.013 (.003)."""
-    found = run(16, 0.1, layers=4000, chains=32, weights="uniform")
+    found = run(16, 0.1, layers=2000, chains=32, weights="uniform")
     scaled = found.drift.value / (2 * 16**2)
     error = (found.drift.high - found.drift.low) / 4 / (2 * 16**2)
     assert abs(scaled + 0.013) <= 3 * math.hypot(error, 0.003)

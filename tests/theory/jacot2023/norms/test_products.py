@@ -25,8 +25,8 @@ def linear(seed, *, depth=3, width=4):
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-def test_it_holds_on_a_thousand_networks():
-    for seed in range(1000):
+def test_it_holds_on_random_networks():
+    for seed in range(200):
         stack, rows = linear(seed, depth=2 + seed % 4, width=1 + seed % 5)
         (found,) = THEOREM.on(stack, rows)
         assert found.check().verdict in (Verdict.HOLDS, Verdict.CONSISTENT)
@@ -67,7 +67,7 @@ def test_it_declines_where_first_corrections_do_not_add_up():
 
 @pytest.mark.usefixtures("as_users_see_it")
 def test_default_layers_with_a_wide_middle_are_not_violated():
-    for seed in range(200):
+    for seed in range(40):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             net = nn.Sequential(nn.Linear(3, 16), nn.Linear(16, 3))

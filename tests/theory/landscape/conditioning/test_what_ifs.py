@@ -23,7 +23,7 @@ class Skipped(nn.Module):
 
 
 @given(seed=st.integers(0, 10**6), rho=st.floats(0.05, 2), at=st.integers(1, 3))
-@settings(max_examples=12)
+@settings(max_examples=5)
 def test_a_skip_that_is_imagined_is_the_skip_that_is_built(seed, rho, at):
     model, (x, y) = net(seed=seed), data(seed)
     (found,) = theory.landscape.what_if(

@@ -9,7 +9,7 @@ from tests.theory.le2022.conservation.sgd_runs import data, network
 from tests.theory.le2022.conservation.two_layers import X, Y, balances, dense
 from tests.theory.le2022.networks import KINDS
 
-STEPS = 300
+STEPS = 60
 
 
 def unpaired(found):
@@ -218,7 +218,7 @@ def wrong_backward(net, optimizer, step):
 SABOTAGES = [doubled_rate, hidden_rate, clipped, frozen, wrong_backward]
 
 
-RUNS = [range(60), pytest.param(range(60, 200), marks=pytest.mark.slow)]  # two hundred by hand
+RUNS = [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)]  # two hundred by hand
 
 
 @pytest.mark.usefixtures("as_users_see_it")  # runtime type checks take three quarters of the time
