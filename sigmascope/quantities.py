@@ -788,6 +788,14 @@ TARGETS_THAT_ARE_INPUTS: Final = Quantity(
     most=1,
     healthy="what chance gives",
 )
+SKIPPED_INPUTS: Final = Quantity(
+    "skipped inputs",
+    ("setup",),
+    "the share of the targets that are the input two places on; read where most are, and fewer the "
+    "next input",
+    most=1,
+    healthy="not read",
+)
 NEXT_INPUTS: Final = Quantity(
     "next inputs",
     ("setup",),

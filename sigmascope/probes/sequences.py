@@ -111,12 +111,14 @@ class Copied:
         name: Of the input: its key, its number among the arguments, or `""` where it is the only.
         same: Share of the counted targets that are the input at the place of their output.
         next: Share that are the input one place on.
-        chance: The larger of both for the targets of other samples.
+        beyond: Share that are the input two places on.
+        chance: The larger of the first two for the targets of other samples.
     """
 
     name: str
     same: float
     next: float
+    beyond: float
     chance: float
 
 
@@ -211,12 +213,10 @@ def copied(
         if x.shape != targets.shape or x.is_floating_point() != targets.is_floating_point():
             continue
         there = targets.to(x.device)
-        same, after, chance = (
-            _share(x, there, looks, shift),
-            _share(x, there, looks, shift - 1),
-            max(_share(x.roll(1, 0), there, looks, s) for s in (shift, shift - 1)),
-        )
-        found.append(Copied(name, same, after, chance))
+        places = (shift, shift - 1, shift - 2)
+        shares = [_share(x, there, looks, s) for s in places]
+        chance = max(_share(x.roll(1, 0), there, looks, s) for s in places[:2])
+        found.append(Copied(name, *shares, chance))
     return tuple(found)
 
 

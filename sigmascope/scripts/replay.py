@@ -437,7 +437,7 @@ class Recorder(TorchFunctionMode):
         cut.carried += when < self._passes and ref is not None and ref() is t
         cut.largest = max(cut.largest, t.numel())
         if cut.count <= WALKS:
-            cut.behind |= leaves_of(t)
+            cut.behind |= weights_of(t)
         if isinstance(found, Tensor):
             cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
 
@@ -463,7 +463,7 @@ class Recorder(TorchFunctionMode):
             if len(rest) == sum(ref() is not None for ref in cut.out):
                 continue
             if not any(id(p) in cut.behind for p in module.parameters()):
-                cut.across += 1
+                cut.across += bool(cut.behind)  # else no weight leads there that could learn
             elif not carried:
                 cut.fed += 1
                 cut.out = rest

@@ -98,6 +98,12 @@ opt = torch.optim.SGD(model.parameters(), lr=0.5)
 """
 BUFFERS = "other[1].load_state_dict(model[1].state_dict())"
 NEARBY = " + model(x + 0.1 * slope.sign()).square().mean()"
+SAMPLED = """\
+z = x.clone()
+        for _ in range(2):
+            z.requires_grad_(True)
+            z = (z - 0.1 * torch.autograd.grad(model(z).square().sum(), z)[0]).detach()
+        loss = (model(x).square().mean() - model(z).square().mean()).square()"""
 WORST = """\
         held = [p.detach().clone() for p in model.parameters()]
         for last in (False, True):
@@ -260,7 +266,8 @@ HEALTHY = {
     ),
     "a step for several epochs": (
         (SETUP, "count = 0; data.tensors = [t[:48] for t in data.tensors]"),
-        (STEP, NOW_AND_THEN), ("shuffle=True", "shuffle=False"), ("range(4)", "range(60)"),
+        (ZERO, ""), (STEP, NOW_AND_THEN + "            opt.zero_grad()\n"),
+        ("shuffle=True", "shuffle=False"), ("range(4)", "range(60)"),
     ),
     "statistics that are copied, too": (
         (SETUP, COPIED),
@@ -277,6 +284,9 @@ HEALTHY = {
     ),
     "inputs moved along a derivative": (
         ("loss = " + LOSS, SLOPE.format(", retain_graph=True", NEARBY)),
+    ),
+    "samples that are drawn by a derivative": (
+        ("loss = " + LOSS, SAMPLED), ("lr=0.5", "lr=0.01"),
     ),
     "the worst place nearby": (("        loss = " + LOSS + "\n", WORST), (ZERO + BACK, "")),
     "backward of its own": ((SETUP, FUNCTION.format("x * x", "2 * g * x")), (LOSS, APPLIED)),

@@ -195,37 +195,48 @@ def unseen(program: Program, known: Opened) -> tuple[Batch, Tensor] | None:
 
 def _other_loss(model: nn.Module, given: Taken, known: Taken, loss: Loss) -> str:
     """Whether a model that computes its own loss from `labels` computes another one, in words."""
-    if not isinstance(given.batch, Mapping) or not isinstance(given.targets, Tensor):
+    both = _both_losses(model, given, known, loss)
+    if both is None or math.isclose(*both, rel_tol=ALIKE, abs_tol=ALIKE):
         return ""
-    batch = prepared(model, {**given.batch, "labels": given.targets})
-    try:
-        with still(model), torch.no_grad():
-            model.eval()
-            own = float(called(model, batch)["loss"])
-            mine = float(
-                loss(as_tensor(called(model, prepared(model, known.batch)))[0], known.targets)
-            )
-    except Exception:  # noqa: BLE001 (it takes no labels, or gives no loss: nothing to compare)
-        return ""
-    if math.isclose(own, mine, rel_tol=ALIKE, abs_tol=ALIKE):
-        return ""
+    own, mine = both
     return (
         f"The model computes a loss of {own:.4g} from `labels`; the one that fits the targets is "
         f"{mine:.4g}, and stands in for it. Pass `loss`, a function of output and targets."
     )
 
 
+def _both_losses(
+    model: nn.Module, given: Taken, known: Taken, loss: Loss
+) -> tuple[float, float] | None:
+    """What a model computes from labels, and the loss of what it writes; None where it does not."""
+    if not isinstance(given.batch, Mapping) or not isinstance(given.targets, Tensor):
+        return None
+    batch = prepared(model, {**given.batch, "labels": given.targets})
+    try:
+        with still(model), torch.no_grad():
+            model.eval()
+            own = float(called(model, batch)["loss"])
+            output = as_tensor(called(model, prepared(model, known.batch)))[0]
+            return own, float(loss(output, known.targets))
+    except Exception:  # noqa: BLE001 (it takes no labels, or gives no loss: nothing to compare)
+        return None
+
+
 def _completed(model: nn.Module, known: Taken, output: Tensor) -> Taken:
     """Next tokens as the targets of a language model, where nobody gave any.
 
     Labels that are the inputs, beside a mapping of arguments, mean the same: the models of Hugging
-    Face shift them inside.
+    Face shift them inside. So they do with labels that are shifted already.
     """
     ids = tokens_of(known.batch)
     if ids is None or not (is_language(ids, output) and tells_next(model)):
         return known
     own = isinstance(known.batch, Mapping)
     same = isinstance(known.targets, Tensor) and _is_same(known.targets, ids)
+    if own and isinstance(known.targets, Tensor) and known.targets.shape == ids.shape and not same:
+        inside = replace(known, targets=shifted(known.targets))
+        both = _both_losses(model, known, inside, fitting_loss)
+        return inside if both and math.isclose(*both, rel_tol=ALIKE, abs_tol=ALIKE) else known
     if not (known.targets is None or (own and same)):
         return known
     return replace(known, targets=shifted(ids, mask_of(known.batch)))

@@ -55,6 +55,7 @@ RULES: tuple[Rule[Profile], ...] = (
     dependences.unread_inputs,
     sequences.later_inputs_seen,
     sequences.copied_targets,
+    sequences.skipped_inputs,
     sequences.counted_padding,
     dependences.heavy_dropout,
     weights.unused_layers,

@@ -180,6 +180,33 @@ def copied_targets(profile: Profile) -> Iterator[Finding]:
             )
 
 
+SKIPPED_INPUTS = Kind(
+    "skipped-inputs",
+    "more than 99 % of the targets are the input two places on: they were shifted by the data and "
+    "once more by the loss",
+    "Arithmetic: equal inputs and targets",
+    even_if_it_learns=True,
+)
+
+
+@rule("task", SKIPPED_INPUTS)
+def skipped_inputs(profile: Profile) -> Iterator[Finding]:
+    """The next input is told by nothing that is asked for, but the one behind it."""
+    for r in profile.series(q.SKIPPED_INPUTS):
+        if r.estimate.value > COPIES:
+            yield SKIPPED_INPUTS.finding(
+                r.site,
+                "warning",
+                (r,),
+                f"{r.estimate.value:.0%} of the targets are the input two places on from their "
+                "output, and not the next one: they are shifted twice.",
+                (
+                    "Shift once: a model that takes `labels` and computes its loss shifts them "
+                    "itself, and is given the inputs as labels.",
+                ),
+            )
+
+
 LATER_INPUTS_SEEN = Kind(
     "later-inputs-seen",
     "nearly all targets are the next input, and outputs at earlier places change when inputs at "

@@ -67,6 +67,8 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
         site = f"(input {pair.name})" if pair.name else "(input)"
         for quantity, share in ((q.TARGETS_THAT_ARE_INPUTS, pair.same), (q.NEXT_INPUTS, pair.next)):
             yield Reading(site, quantity, Estimate.exactly(share), NAME)
+        if pair.beyond > max(MOSTLY, pair.next, 2 * pair.chance):
+            yield Reading(site, q.SKIPPED_INPUTS, Estimate.exactly(pair.beyond), NAME)
         chance = Estimate.exactly(pair.chance)
         yield Reading(site, q.CHANCE_COPIES, chance, NAME)
         if pair.next > max(MOSTLY, 2 * pair.chance):

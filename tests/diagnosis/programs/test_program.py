@@ -113,6 +113,18 @@ def test_a_trainer_is_diagnosed(trainer):
     assert not [s for s in seen.profile.skipped if s.site == "(loss)"]
 
 
+@pytest.mark.parametrize(("places", "told"), [(0, []), (-1, ["skipped-inputs"])])
+def test_labels_are_what_the_model_makes_of_them(trainer, places, told):
+    given = trainer(per_device_train_batch_size=8, num_train_epochs=4)
+    given.train_dataset = [
+        {**row, "labels": row["labels"].roll(places)} for row in given.train_dataset
+    ]
+    known = opened(program_of(given), samples=16)
+    assert known.unread == ""
+    found = ss.diagnose(program_of(given)).findings
+    assert [f.name for f in found if f.name == "skipped-inputs"] == told
+
+
 def test_a_model_with_a_loss_of_its_own_says_so(trainer):
     transformers = pytest.importorskip("transformers")
 

@@ -15,6 +15,7 @@ from sigmascope.diagnosis.rules.sequences import (
     counted_padding,
     exploding_through_time,
     later_inputs_seen,
+    skipped_inputs,
     vanishing_through_time,
 )
 from sigmascope.records import Estimate, Profile, Skipped
@@ -49,6 +50,12 @@ def test_copies(same, after, chance, found):
     values = {"targets that are inputs": same, "next inputs": after, "chance copies": chance}
     readings = [reading(q, v, **HERE) for q, v in values.items()]
     assert said(copied_targets, *readings, count=3) == found
+
+
+@pytest.mark.parametrize(("share", "speaks"), [(0.99 * ABOVE, True), (0.99 * BELOW, False)])
+def test_targets_that_are_shifted_twice(share, speaks):
+    told = said(skipped_inputs, reading("skipped inputs", share, **HERE), count=3)
+    assert told == ({"skipped-inputs": "warning"} if speaks else {})
 
 
 def test_where_the_program_draws_what_counts_a_copy_may_be_hidden():

@@ -80,6 +80,18 @@ def test_where_targets_stand_among_the_inputs(loss, made, same, after):
         assert found.same < 0.5
 
 
+@pytest.mark.parametrize("loss", [plain, shifting])
+@pytest.mark.parametrize("places", [0, 1, 2])
+def test_targets_that_are_shifted_are_told_by_how_far(loss, places):
+    x = ids()
+    t = x.roll(-places, 1)
+    shift = offset(loss, scores(), t)
+    (found,) = copied(x, t, looks=counted(loss, scores(), t), shift=shift)
+    by_places = {0: found.same, 1: found.next, 2: found.beyond}
+    on = places + (loss is shifting)
+    assert all((share > 0.8) == (k == on) for k, share in by_places.items())
+
+
 def test_inputs_are_named_and_others_left_out():
     x, t = ids(), ids(5)
     batch = {"mask": torch.ones(N, T, T), "first": x, "second": t, "image": torch.zeros(N, 3)}
