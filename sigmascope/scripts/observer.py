@@ -518,9 +518,10 @@ class Observer(Closing):
             found.register_hook(partial(self._directed, (name, where)))
             same = out.shape == targets.shape and bool((out == targets).all())
             self.run.identical[name, where] += name in TOGETHER and same
-        if self.run.steps < LOOKED:
+        first = self.run.comparisons[name, node, shapes, where] <= LOOKED  # in any phase
+        if first:
             self._fit(name, node, where, out.detach(), targets.detach())
-        if self.run.steps < LOOKED and targets.requires_grad and name not in TOGETHER:
+        if first and targets.requires_grad and name not in TOGETHER:
             common = leaves_of(out) & leaves_of(targets)
             self.run.attached[name, where] += bool(common) and made_by(targets) == "AddBackward0"
         if self._depth and self._copies:

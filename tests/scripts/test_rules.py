@@ -162,6 +162,22 @@ def test_a_long_run_without_a_mistake_is_left_in_peace(name):
     seen = run(code(*HEALTHY[name]).replace(*LONG), least=60.0)
     assert [(f.name, f.says) for f in found_in(seen)] == []
     assert seen.steps > 72
+    # what was dozed through is no writing of others, and no gradient that is old
+    assert [(o.overwritten, o.old, o.emptied, o.empty) for o in seen.optimizers if o.steps > 8] == [
+        (0, 0, 0, 0) for o in seen.optimizers if o.steps > 8
+    ]
+
+
+def test_a_new_optimizer_wakes_it_at_once():
+    text = code(*FAULTY["frozen-parameters"], ("epoch == 2", "epoch == 9"))
+    seen = run(text.replace(LONG[0], "range(11)"), least=60.0)  # before it would wake by itself
+    assert "frozen-parameters" in [f.name for f in found_in(seen)]
+
+
+def test_a_loss_of_a_second_phase_is_looked_at_as_the_first_is():
+    later = MADE.format("softmax") + " if epoch > 2 else " + LOSS
+    seen = run(code(("loss = " + LOSS, "loss = " + later)), least=60.0)
+    assert "unshared-probabilities" in [f.name for f in found_in(seen)]
 
 
 @pytest.mark.parametrize("name", LATE)

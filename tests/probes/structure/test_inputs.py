@@ -50,6 +50,11 @@ CASES = {  # model, batch, and what of it is not read
     "both in part": (Of(HALVES), (X, Y), {"0": 0.5, "1": 0.6}),
     "rounded": (Of(lambda f, x: f(x.round())), 9 * X, {}),  # without a gradient, and read
     "nothing at all": (Of(lambda f, x, m: f(torch.ones(6, 4))), (X, MASK), {"*": 1.0}),
+    "two that are rounded away": (
+        Of(lambda f, a, b: f(1e-30 * a) + 1 + 1e-30 * b[:, :1]),
+        (X, Y),
+        {},
+    ),
     "a sum that forgets it": (Of(lambda f, x: f(1e-30 * x) + 1), X, {}),  # rounded, and read
     "at random": (Of(lambda f, x, m: f(x) + torch.rand(())), (X, MASK), {}),
     "channels": (STRIDE, numbers(6, 2, 6, 6), {"": 11 / 36}),
