@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
+from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.execution.layers import Call, channel_dim, is_repeated, own_kind, transposed
 from sigmascope.probes.jacobian.adjoints import acts_as_linear
@@ -219,7 +220,6 @@ def _spare(first: Call, second: Call) -> float:
 # Plain stacks of linear maps with one activation of two slopes, and their derivatives.
 
 
-EPS = 2.0**-52
 SOLVED = 2**20  # entries up to which the spectral norm of a weight is computed
 
 
@@ -480,7 +480,12 @@ def _slope(seen: Sequence[Between]) -> float | str:
         eps, least = _coarsest(wrote, read)
         below = z < 0
         if slope is None and bool(below.any()):
-            slope = _shortest(float((a[below] / z[below]).median()), eps)
+            # the number of fewest digits that rounding cannot tell from the slope that was measured
+            measured = float((a[below] / z[below]).median())
+            nearby = (float(f"{measured:.{digits}g}") for digits in range(1, 18))
+            slope = next(
+                near for near in nearby if abs(near - measured) <= NEAR * eps * abs(measured)
+            )
         expected = torch.where(below, (slope if slope is not None else 0.0) * z, z)
         if not torch.allclose(a, expected, rtol=NEAR * eps, atol=least):
             return f"{place} lies something else than one activation with two slopes"
@@ -491,12 +496,6 @@ def _coarsest(*tensors: Tensor) -> tuple[float, float]:
     """Relative rounding and smallest normal number of the coarsest of their formats."""
     kinds = [torch.finfo(t.dtype) for t in tensors]
     return max(k.eps for k in kinds), max(k.tiny for k in kinds)
-
-
-def _shortest(slope: float, eps: float) -> float:
-    """The number of fewest digits that rounding cannot tell from the slope that was measured."""
-    nearby = (float(f"{slope:.{digits}g}") for digits in range(1, 18))
-    return next(near for near in nearby if abs(near - slope) <= NEAR * eps * abs(slope))
 
 
 def _computes(call: Call, W: Tensor, b: Tensor) -> bool:

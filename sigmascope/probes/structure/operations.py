@@ -11,6 +11,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg.dense import EPS
 from sigmascope.probes.execution.layers import Call, layers, module_name, normalisers, recording
 from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.state import still
@@ -326,7 +327,6 @@ def between(calls: Sequence[Call]) -> Iterator[Between]:
 # rounding may have decided counts as both.
 
 
-EPS = 2.0**-52
 Vectors = Sequence[Float64[Tensor, " _"]]
 Matrices = Sequence[Float64[Tensor, "_ _"]]
 

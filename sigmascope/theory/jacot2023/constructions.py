@@ -37,7 +37,6 @@ __all__ = [
 
 
 SOURCE = "Jacot 2023"
-EPS = 2.0**-52
 ROOM = 8  # roundings of the largest singular value, for each row or column, that count as zero
 
 
@@ -195,7 +194,13 @@ def _twice_log(v: float) -> float:
 def _path(distance: Tensor, start: int) -> float:
     """Length of a greedy path, with crossings taken out while that shortens it."""
     d = distance.numpy()
-    order = _greedy(distance, start).numpy()
+    left = distance.clone()
+    tour = [start]
+    left[:, start] = math.inf
+    for _ in range(len(distance) - 1):
+        tour.append(int(left[tour[-1]].argmin()))
+        left[:, tour[-1]] = math.inf
+    order = torch.tensor(tour).numpy()
     moved = True
     while moved:
         moved = False
@@ -210,16 +215,6 @@ def _path(distance: Tensor, start: int) -> float:
                 order[i + 1 : j + 1] = order[i + 1 : j + 1][::-1].copy()
                 moved = True
     return float(d[order[:-1], order[1:]].sum())
-
-
-def _greedy(distance: Tensor, start: int) -> Tensor:
-    left = distance.clone()
-    order = [start]
-    left[:, start] = math.inf
-    for _ in range(len(distance) - 1):
-        order.append(int(left[order[-1]].argmin()))
-        left[:, order[-1]] = math.inf
-    return torch.tensor(order)
 
 
 # ------------------------------------------------------------------------------

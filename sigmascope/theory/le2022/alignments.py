@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.linalg.dense import EPS
 from sigmascope.probes import Subject
 from sigmascope.records import Assumption, Estimate, Sense
 from sigmascope.theory.bounds import OfModels
@@ -48,7 +49,9 @@ class LinearTail:
         """
         parameters = {n: p.detach() for n, p in subject.model.named_parameters()}
         fixed = {f.tensor for f in symmetries_of(subject).fixed if f.side == "rows"}
-        families = [f for f in symmetries_of(subject).scalings if _linear(f)]
+        # all units of which may be mixed, exactly, and on other batches too
+        mixed = [f for f in symmetries_of(subject).scalings if Passed.ACTIVATION not in f.passed]
+        families = [f for f in mixed if not f.slack and f.groups == 1 and _below(f)]
         ends = [f for f in families if len(_above(f)) == 1 and _above(f)[0].tensor in fixed]
         if len(ends) != 1:
             return None
@@ -59,13 +62,6 @@ class LinearTail:
         layers = [_layer(families, f, below, parameters) for f, below in path]
         biased = any(p.side == "entries" for f, _ in path for p in f.parts)
         return cls(tuple(reversed(layers)), last, biased, skipped)
-
-
-def _linear(family: Symmetry) -> bool:
-    """Whether all units may be mixed, exactly, and on other batches too."""
-    if Passed.ACTIVATION in family.passed:
-        return False
-    return not family.slack and family.groups == 1 and bool(_below(family))
 
 
 def _above(family: Symmetry) -> list[Part]:
@@ -106,20 +102,22 @@ def _layer(
     names = {p.tensor for p in written}
     inside = next((f for f in families if _inside(f, names)), None)
     outer = torch.cat([_slabs(p, parameters) for p in written], dim=1)
-    read = [] if below is None else [p for p in _above(below) if p.tensor in _reach(names, inside)]
+    # the tensors of a residual block are those that its hidden units read too
+    reach = names if inside is None else names | {p.tensor for p in _below(inside)}
+    read = [] if below is None else [p for p in _above(below) if p.tensor in reach]
     inner = torch.cat([_slabs(p, parameters) for p in read], dim=1).mT if read else outer[:1]
+    balance = None
+    if inside is not None and len(names) > 1:
+        above = torch.cat([_slabs(p, parameters) for p in _above(inside)], dim=1)
+        under = torch.cat([_slabs(p, parameters) for p in _below(inside)], dim=1)
+        balance = above @ above.mT - under @ under.mT
     return InnerLayer(
         " + ".join(p.tensor for p in written),
         outer,
         inner,
-        None if inside is None or len(names) == 1 else _balance(inside, parameters),
+        balance,
         max((_copies(p, parameters) for p in read if p.tensor in names), default=1),
     )
-
-
-def _reach(names: set[str], inside: Symmetry | None) -> set[str]:
-    """The tensors of a layer: of a residual block, those that its hidden units read too."""
-    return names | (set() if inside is None else {p.tensor for p in _below(inside)})
 
 
 def _inside(family: Symmetry, names: set[str]) -> bool:
@@ -138,13 +136,6 @@ def _copies(part: Part, parameters: Tensors) -> int:
     return _slabs(part, parameters).shape[1] // part.frame.counts[0]
 
 
-def _balance(family: Symmetry, parameters: Tensors) -> Tensor:
-    above = torch.cat([_slabs(p, parameters) for p in _above(family)], dim=1)
-    below = torch.cat([_slabs(p, parameters) for p in _below(family)], dim=1)
-    return above @ above.mT - below @ below.mT
-
-
-EPS = 2.0**-52
 ROUNDINGS = 8  # of a scalar product and of a squared cosine
 
 
@@ -214,7 +205,14 @@ class Pair:
         cls, below: Sequence[Float64[Tensor, "h _"]], above: Sequence[Float64[Tensor, "h _"]]
     ) -> "Pair":
         """Of all that comes in at each unit, and all that goes out, a row a unit."""
-        sides = [_gram(slabs) for slabs in (below, above)]
+        sides: list[tuple[Tensor, float]] = []
+        for slabs in (below, above):
+            # the sum of Gram matrices, and what forming it rounded
+            terms = sum(s.shape[1] for s in slabs) + len(slabs)
+            size = sum(float(s.square().sum()) for s in slabs)
+            sides.append(
+                (sum((s @ s.mT for s in slabs), torch.zeros(())), (terms + 2) * EPS * size)
+            )
         return cls(sides[0][0], sides[1][0], (sides[0][1], sides[1][1]))
 
     @cached_property
@@ -300,13 +298,6 @@ def _form(A: Tensor, top: Top, *, error: float) -> Estimate:
     norm = float(A.norm())
     turned = 2 * turn * float((A @ v).norm()) + 2 * turn**2 * norm
     return Estimate.within(float(v @ A @ v), error + turned + 4 * len(v) * EPS * norm)
-
-
-def _gram(slabs: Sequence[Tensor]) -> tuple[Tensor, float]:
-    """The sum of Gram matrices, and what forming it rounded."""
-    terms = sum(s.shape[1] for s in slabs) + len(slabs)
-    size = sum(float(s.square().sum()) for s in slabs)
-    return sum((s @ s.mT for s in slabs), torch.zeros(())), (terms + 2) * EPS * size
 
 
 def linear_pairs(subject: Subject) -> Iterator[tuple[str, str, Pair]]:

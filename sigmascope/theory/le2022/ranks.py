@@ -10,6 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sigmascope.linalg import spectral_norm
+from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.execution import plain
 from sigmascope.probes.samples import Batch
@@ -69,20 +70,20 @@ class SignRecord:
         now = {n: plain(p).sign().to(torch.int8) for n, p in model.named_parameters() if p.ndim > 1}
         if batch is not None:
             now.update(activation_patterns(model, batch))
-        found = {name: self._compared(name, signs, step) for name, signs in now.items()}
+        found = {}
+        for name, signs in now.items():
+            first = self._first.setdefault(name, signs)
+            last = self._last.get(name, signs)
+            flipped = float((signs != last).double().mean())
+            if flipped > 0 or name not in self._since:
+                self._since[name] = step
+            found[name] = Stability(
+                float((signs != first).double().mean()), flipped, self._since[name]
+            )
         self._last = now
         return found
 
-    def _compared(self, name: str, signs: Tensor, step: int) -> Stability:
-        first = self._first.setdefault(name, signs)
-        last = self._last.get(name, signs)
-        flipped = float((signs != last).double().mean())
-        if flipped > 0 or name not in self._since:
-            self._since[name] = step
-        return Stability(float((signs != first).double().mean()), flipped, self._since[name])
 
-
-EPS = 2.0**-52
 SHARP, PRINTED = 2, 8  # what a residual block costs, in Lemma 11 as it is sharp and as printed
 
 

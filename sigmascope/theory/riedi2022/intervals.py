@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.records import Estimate, Spectrum
 
 SOURCE = "Riedi et al. 2022"
-EPS = 2.0**-52
 
 
 def exact(A: Float[Tensor, "m n"]) -> Spectrum:
