@@ -1,7 +1,7 @@
 """Units that may be rescaled, put together in families that touch the same parameters."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -166,7 +166,14 @@ def families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
     resolved = [unknowns.root(i) for i in range(len(unknowns))]
     roots = np.array([r for r, _ in resolved])
     factors = np.array([f for _, f in resolved])
-    marks = _marks(unknowns, roots, factors)
+    # for each root, how all unknowns of it were made and treated, and what they passed
+    each = mixed(unknowns.bundle ^ mixed(unknowns.signature ^ mixed(factors.view(np.uint64))))
+    made = np.zeros(len(unknowns), np.uint64)
+    with np.errstate(over="ignore"):
+        np.add.at(made, roots, each)
+    passed = np.zeros(len(unknowns), np.uint64)
+    np.bitwise_or.at(passed, roots, unknowns.passed)
+    marks = made, passed
     members, fixed = _members(unknowns, sides, roots, factors, expressed)
     tangled = {r for e in expressed.values() for r in e}
     alike: dict[Any, list[int]] = {}
@@ -176,7 +183,12 @@ def families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
         if root in tangled:  # its scale is tied to two others: no mixing goes unnoticed
             marks[0][root] = root
     found = [_symmetry(unknowns, roots_of, members, marks, sides) for roots_of in alike.values()]
-    return found, list(_why_fixed(sides, fixed))
+    whys: list[Fixed] = []
+    sizes = np.bincount(sides.part)
+    for (part, why), count in fixed.items():
+        name, side, _ = sides.names[part]
+        whys.append(Fixed(name, side, count, int(sizes[part]), why))
+    return found, whys
 
 
 Members = dict[int, list[tuple[int, int, float]]]  # by root: part, place in it, factor
@@ -205,19 +217,6 @@ def _members(
     return members, fixed
 
 
-def _marks(
-    unknowns: Any, roots: NDArray[np.int64], factors: NDArray[np.float64]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """For each root, how all unknowns of it were made and treated, and what they passed."""
-    each = mixed(unknowns.bundle ^ mixed(unknowns.signature ^ mixed(factors.view(np.uint64))))
-    found = np.zeros(len(unknowns), np.uint64)
-    with np.errstate(over="ignore"):
-        np.add.at(found, roots, each)
-    passed = np.zeros(len(unknowns), np.uint64)
-    np.bitwise_or.at(passed, roots, unknowns.passed)
-    return found, passed
-
-
 def _symmetry(
     unknowns: Any,
     roots: list[int],
@@ -238,13 +237,6 @@ def _symmetry(
     blocks = np.unique(marks[0][roots], return_inverse=True)[1]
     slack = max(unknowns.slack(r) for r in roots)
     return Symmetry(tuple(parts), blocks, Passed(passed), slack)
-
-
-def _why_fixed(sides: _Sides, fixed: Mapping[tuple[int, str], int]) -> Iterator[Fixed]:
-    sizes = np.bincount(sides.part)
-    for (part, why), count in fixed.items():
-        name, side, _ = sides.names[part]
-        yield Fixed(name, side, count, int(sizes[part]), why)
 
 
 # ------------------------------------------------------------------------------
@@ -305,7 +297,13 @@ def symmetries(
     require_model(model)
     batch = prepared(model, batch)
     require_finite_batch(model, batch)
-    learnable = _learnable(model)
+    learnable = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    if not learnable:
+        raise Refusal(
+            "`model` must have parameters that are trained, got none that need a gradient. "
+            "Call requires_grad_() on those that the optimizer changes."
+        )
+    require_real(learnable, "What is conserved")
     shadows = Shadows()
     shadows.own(learnable)
     frozen = {n: p for n, p in model.named_parameters() if not p.requires_grad}
@@ -320,27 +318,14 @@ def symmetries(
     shadows.settle()
     wanted = {trace.key(p): n for n, p in learnable.items()}
     sums = zero_sums(trace.steps, wanted, [trace.key(t) for t in tensors(out)])
-    stills = (
-        _still(n, learnable[n], axes) for n, a in sums.items() for axes in sorted(map(sorted, a))
-    )
+    stills: list[StillSum] = []
+    for n, a in sums.items():
+        for axes in sorted(map(sorted, a)):
+            parameter = learnable[n]
+            terms = int(np.prod([parameter.shape[a] for a in axes]))
+            stills.append(StillSum(n, tuple(axes), parameter.numel() // terms, terms))
     scalings, fixed = families(shadows)
     return Symmetries(tuple(scalings), tuple(stills), tuple(fixed))
-
-
-def _learnable(model: nn.Module) -> dict[str, nn.Parameter]:
-    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    if not trained:
-        raise Refusal(
-            "`model` must have parameters that are trained, got none that need a gradient. "
-            "Call requires_grad_() on those that the optimizer changes."
-        )
-    require_real(trained, "What is conserved")
-    return trained
-
-
-def _still(name: str, parameter: Tensor, axes: list[int]) -> StillSum:
-    terms = int(np.prod([parameter.shape[a] for a in axes]))
-    return StillSum(name, tuple(axes), parameter.numel() // terms, terms)
 
 
 # ------------------------------------------------------------------------------

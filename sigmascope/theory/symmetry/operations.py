@@ -162,7 +162,13 @@ def _batched(shadows: Shadows, left: Tensor, right: Tensor) -> Tensor | None:
         if labels is not None and labels.shape[0] > 1:
             by_place(shadows, labels, 0, Passed.HEADS)
     if a is not None and b is not None and _varies(a, 2) and _varies(b, 1):
-        return _dual(shadows, a, b)
+        # a product over units of both sides: what scales one divides the other
+        rows = joined(shadows, a, (1,), "")[:, 0]
+        columns = joined(shadows, b, (2,), "")[..., 0]
+        one, other = compact(rows, columns)
+        why = "it is multiplied by numbers that no weight scales"
+        shadows.unknowns.equal(ids_of(one), ids_of(other), -1.0, why)
+        return None
     why = "it is mixed by numbers that no weight scales"
     shape = torch.Size((left.shape[0], left.shape[1], right.shape[2]))
     parts = [joined(shadows, a, (2,), why)] if a is not None else []
@@ -174,15 +180,6 @@ def _batched(shadows: Shadows, left: Tensor, right: Tensor) -> Tensor | None:
 
 def _varies(labels: Tensor, axis: int) -> bool:
     return len(compact(labels.movedim(axis, 0))[0]) > 1
-
-
-def _dual(shadows: Shadows, a: Tensor, b: Tensor) -> None:
-    """A product over units of both sides: what scales one divides the other."""
-    rows = joined(shadows, a, (1,), "")[:, 0]
-    columns = joined(shadows, b, (2,), "")[..., 0]
-    one, other = compact(rows, columns)
-    why = "it is multiplied by numbers that no weight scales"
-    shadows.unknowns.equal(ids_of(one), ids_of(other), -1.0, why)
 
 
 def convolution(shadows: Shadows, arguments: Arguments, out: Tensor) -> None:
@@ -565,7 +562,10 @@ def weight_norm(shadows: Shadows, arguments: Arguments, out: Any) -> None:
     written = out[0]
     frame: Frame | None = None
     if dim == 0 and shadows.owner(v) is not None:
-        frame = shadows.kernel(v, 1) if v.ndim > 2 else _matrix(shadows, v)
+        if v.ndim > 2:
+            frame = shadows.kernel(v, 1)
+        elif (found := shadows.edges(v)) is not None:
+            frame = found[0].frame
     if frame is None:
         unknown(shadows, arguments, out, "a weight normalisation")
         return
@@ -578,11 +578,6 @@ def weight_norm(shadows: Shadows, arguments: Arguments, out: Any) -> None:
         told_apart(shadows, lengths, Passed.GAIN)
         lengths = lengths.expand(written.shape)
     shadows.write(written, lengths, "a weight normalisation")
-
-
-def _matrix(shadows: Shadows, v: Tensor) -> Frame | None:
-    found = shadows.edges(v)
-    return None if found is None else found[0].frame
 
 
 def pooled(axes: int, *, largest: bool = False) -> Rule:

@@ -547,15 +547,12 @@ def compact(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Tensors of one shape, without the repeats along axes on which all are constant."""
     found = tensors
     for axis in range(tensors[0].ndim):
-        if all(_constant(t, axis) for t in found):
+        if all(
+            t.shape[axis] <= 1 or t.stride(axis) == 0 or bool((t == t.narrow(axis, 0, 1)).all())
+            for t in found
+        ):
             found = tuple(t.narrow(axis, 0, 1) for t in found)
     return found
-
-
-def _constant(t: Tensor, axis: int) -> bool:
-    if t.shape[axis] <= 1 or t.stride(axis) == 0:
-        return True
-    return bool((t == t.narrow(axis, 0, 1)).all())
 
 
 def _memory(t: Tensor) -> int:
@@ -605,7 +602,8 @@ def treated(shadows: Shadows, labels: Tensor, values: Tensor, kind: Passed) -> N
     """
     shape = torch.broadcast_shapes(labels.shape, values.shape)
     labels, values = labels.expand(shape), values.expand(shape)
-    if _scalar(values):
+    # all entries are one number: all units are treated alike
+    if values.numel() > 0 and bool((values == values.reshape(-1)[:1]).all()):
         ids = np.unique(ids_of(compact(labels)[0]))
         shadows.unknowns.passed[ids[ids > 0]] |= np.uint64(kind & Passed.ACTIVATION)
         return
@@ -616,7 +614,12 @@ def treated(shadows: Shadows, labels: Tensor, values: Tensor, kind: Passed) -> N
     for _ in rest:
         units = units[..., 0]
     ids = ids_of(units.reshape(-1))
-    rows = _bits(values.permute(order)).reshape(len(ids), -1)
+    ordered = values.permute(order)
+    if not ordered.is_floating_point():
+        bits = ordered.to("cpu", torch.int64)
+    else:
+        bits = ordered.detach().to("cpu", torch.float64).contiguous().view(torch.int64)
+    rows = bits.reshape(len(ids), -1)
     # a number for each row
     places = mixed(np.arange(rows.shape[1], dtype=np.uint64) + np.uint64(1))
     weights = torch.from_numpy(places.view(np.int64))
@@ -662,14 +665,3 @@ def _add(
     alive = ids > 0
     np.add.at(unknowns.signature, ids[alive], hashes[alive])
     unknowns.passed[ids[alive]] |= np.uint64(kind)
-
-
-def _scalar(values: Tensor) -> bool:
-    """Whether all entries are one number, so that all units are treated alike."""
-    return values.numel() > 0 and bool((values == values.reshape(-1)[:1]).all())
-
-
-def _bits(values: Tensor) -> Tensor:
-    if not values.is_floating_point():
-        return values.to("cpu", torch.int64)
-    return values.detach().to("cpu", torch.float64).contiguous().view(torch.int64)

@@ -8,7 +8,7 @@ lets nothing that it reads be rescaled, so that a gap loses an invariant and nev
 Source: Le & Jegelka 2022, Sec. 4, for dense layers; the rules for all else are derived by hand.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
@@ -62,23 +62,16 @@ def zero_sums(
         if not outs:
             continue  # nobody read it: no gradient comes from here
         values = list(tensors([step.arguments]))
-        each = _read_sums(step, values, [found.get(k) for k in step.wrote])
+        rule = ZERO_SUMS.get(step.name)
+        each = [NONE] * len(values)
+        if rule is not None:
+            each = rule(step, values, [found.get(k) for k in step.wrote])
         for key, value, sums in zip(step.read, values, each, strict=False):
             if value.is_floating_point() and key not in step.wrote:
-                found[key] = sums if key not in found else _both(found[key], sums)
+                if key in found:  # the gradient is a sum of two
+                    sums = frozenset(a | b for a, b in product(found[key], sums))
+                found[key] = sums
     return {name: found[key] for key, name in wanted.items() if found.get(key)}
-
-
-def _both(one: Sums, other: Sums) -> Sums:
-    """Of a sum of two gradients."""
-    return frozenset(a | b for a, b in product(one, other))
-
-
-def _read_sums(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
-    rule = ZERO_SUMS.get(step.name)
-    if rule is None:
-        return [NONE] * len(values)
-    return rule(step, values, outs)
 
 
 Rule = Callable[[SymbolicStep, list[Tensor], list[Sums | None]], list[Sums]]
@@ -239,9 +232,11 @@ class SymbolicTrace(DispatchMode):
         for spec in specs[len(args) :]:
             arguments.append(kwargs.get(spec.name, spec.default_value))
         self._label(name, func, arguments, out)
-        for t in _written(func, arguments):
-            memory = t.untyped_storage().data_ptr()
-            self._writes[memory] = self._writes.get(memory, 0) + 1
+        for value, spec in zip(arguments, specs, strict=True):
+            if spec.alias_info is not None and spec.alias_info.is_write:  # changed in place
+                for t in tensors([value]):
+                    memory = t.untyped_storage().data_ptr()
+                    self._writes[memory] = self._writes.get(memory, 0) + 1
         outs = [self.key(t) for t in tensors(out)]
         self.steps.append(SymbolicStep(name.rstrip("_"), arguments, tuple(read), tuple(outs), out))
         return out
@@ -280,13 +275,6 @@ class SymbolicTrace(DispatchMode):
 
     def _consumed(self, name: str, arguments: list[Any], out: Any) -> None:
         unknown(self.shadows, arguments, out, WORDS.get(name, f"`{name}`"))
-
-
-def _written(func: Any, arguments: list[Any]) -> Iterator[Tensor]:
-    """What an operation changed in place."""
-    for value, spec in zip(arguments, func._schema.arguments, strict=True):
-        if spec.alias_info is not None and spec.alias_info.is_write:
-            yield from tensors([value])
 
 
 def _moved(shadows: Shadows, func: Any, arguments: list[Any], out: Tensor) -> None:
