@@ -23,31 +23,34 @@ def broken_balances(drifts: Iterable[Drift]) -> tuple[Finding, ...]:
     Source:
         Le & Jegelka 2022, Theorem 1, in discrete time.
     """
-    return tuple(_broken(d) for d in drifts if d.verdict == Verdict.VIOLATED)
-
-
-def _broken(drift: Drift) -> Finding:
-    evidence = Reading(
-        drift.site, q.BALANCE_DRIFT, Estimate.rounded(drift.drift, ulps=64), "balances"
-    )
-    since = "" if drift.since is None else f" (first seen after step {drift.since})"
-    why = (
-        f"Seen: {'; '.join(drift.suspects)}."
-        if drift.suspects
-        else "Gradients were changed between backward and step (clipping, scaling), or a backward "
-        "pass is not the derivative of its forward pass."
-    )
-    return BALANCE_BROKEN.finding(
-        drift.site,
-        "warning",
-        (evidence,),
-        f"The balance between {drift.site} is off by {drift.residual:.2g} from where its steps "
-        f"should have taken it, of which rounding explains {drift.allowed:.1g}{since}. {why}",
-        (
-            "Give both sides one learning rate, train both or none, and clip the gradient of all "
-            "parameters together; or accept that the balance is gone.",
-        ),
-    )
+    findings: list[Finding] = []
+    for d in drifts:
+        if d.verdict == Verdict.VIOLATED:
+            evidence = Reading(
+                d.site, q.BALANCE_DRIFT, Estimate.rounded(d.drift, ulps=64), "balances"
+            )
+            since = "" if d.since is None else f" (first seen after step {d.since})"
+            why = (
+                f"Seen: {'; '.join(d.suspects)}."
+                if d.suspects
+                else "Gradients were changed between backward and step (clipping, scaling), or a "
+                "backward pass is not the derivative of its forward pass."
+            )
+            findings.append(
+                BALANCE_BROKEN.finding(
+                    d.site,
+                    "warning",
+                    (evidence,),
+                    f"The balance between {d.site} is off by {d.residual:.2g} from where its steps "
+                    f"should have taken it, of which rounding explains {d.allowed:.1g}{since}. "
+                    f"{why}",
+                    (
+                        "Give both sides one learning rate, train both or none, and clip the "
+                        "gradient of all parameters together; or accept that the balance is gone.",
+                    ),
+                )
+            )
+    return tuple(findings)
 
 
 KINDS = (BALANCE_BROKEN,)

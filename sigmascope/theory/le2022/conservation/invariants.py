@@ -172,26 +172,20 @@ class Invariant:
 
 def claims(found: Symmetries) -> list[Invariant]:
     """What the symmetries of a forward pass make conserved, not yet measured."""
-    return [*map(_scaling, found.scalings), *map(_sum, found.sums)]
+    sums = [Invariant("column sum" if s.axes else "no gradient", s) for s in found.sums]
+    return [*map(_scaling, found.scalings), *sums]
 
 
 def _scaling(what: Symmetry) -> Invariant:
     if len({p.factor > 0 for p in what.parts}) == 1:
         return Invariant("norm", what)
     if what.units == 1:
-        return Invariant("layer" if _whole(what) else "neuron", what)
+        # the only unit may be a layer of several that have one scale
+        several = any(part.index.shape[1] > 1 for part in what.parts)
+        return Invariant("layer" if several else "neuron", what)
     if what.groups == what.units:
         return Invariant("neuron", what)
     return Invariant("pair" if Passed.ACTIVATION in what.passed else "matrix", what)
-
-
-def _whole(what: Symmetry) -> bool:
-    """Whether the only unit is a layer of several that have one scale."""
-    return any(part.index.shape[1] > 1 for part in what.parts)
-
-
-def _sum(what: StillSum) -> Invariant:
-    return Invariant("column sum" if what.axes else "no gradient", what)
 
 
 # ------------------------------------------------------------------------------

@@ -86,18 +86,16 @@ def advance(
     own = None if linear or not invariant.diagonal else sums
     vv = _form(account, moved, moved) if own is None else invariant.squares(own)
     if invariant.slack:
-        size = float(vv.max()) if invariant.kind == "norm" else _size(invariant, moved, own)
+        if invariant.kind == "norm":
+            size = float(vv.max())
+        else:  # the largest product of norms in the form of a step with itself
+            size = invariant.size(moved, moved) if own is None else invariant.reach(own)
         account.slack += 2 * rate * SLACKS * invariant.slack * size**0.5 * account.length
     if friction == 0:
         shrink = (1 - rate * decay) ** (1 if linear else 2)
         account.expected = now * shrink + rate**2 * vv
     else:
         _advance_momentum(account, gradients, group, moved, vv)
-
-
-def _size(invariant: Invariant, moved: Tensors, sums: StepSums | None) -> float:
-    """Largest product of norms in the form of a step with itself."""
-    return invariant.size(moved, moved) if sums is None else invariant.reach(sums)
 
 
 def _form(account: Account, left: Tensors, right: Tensors) -> Tensor:
@@ -190,16 +188,14 @@ class Drift(Bound, ByValue):
         return _largest(self.now - self.start - self.expected)
 
     def assumptions(self) -> tuple[Assumption, ...]:
+        but = f" (but {self.declines})" if self.declines else ""
         return (
-            Assumption(f"steps are known{self._but()}", not self.declines),
+            Assumption(f"steps are known{but}", not self.declines),
             Assumption(
                 "units that are paired are active on the same samples all the time",
                 self._patterns_kept(),
             ),
         )
-
-    def _but(self) -> str:
-        return f" (but {self.declines})" if self.declines else ""
 
     def _patterns_kept(self) -> bool | None:
         """Not where pairs broke while every unit on its own kept its balance.
@@ -347,14 +343,14 @@ class Ledger(Closing):
     ) -> None:
         self.steps = 0
         self._parameters = dict(model.named_parameters())
-        self._accounts = [self._opened(i if blocks else i.alone()) for i in invariants]
+        self._accounts: list[Account] = []
+        for i in invariants:
+            invariant = i if blocks else i.alone()
+            start = invariant.value(self._parameters)
+            self._accounts.append(Account(invariant, start, start.clone(), torch.zeros_like(start)))
         self._hooks: list[Any] = []
         self._watched: list[Optimizer] = []
         self._look()
-
-    def _opened(self, invariant: Invariant) -> Account:
-        start = invariant.value(self._parameters)
-        return Account(invariant, start, start.clone(), torch.zeros_like(start))
 
     def watching(self, *optimizers: Optimizer) -> "Ledger":
         """Record every step of some optimizers until `close`.
@@ -375,20 +371,19 @@ class Ledger(Closing):
         """
         self._watched.extend(optimizers)
         for account in self._accounts:
-            self._resume(account)
-
-    def _resume(self, account: Account) -> None:
-        """Take over the momentum of earlier steps."""
-        moved: dict[str, Tensor] = {}
-        for name in account.invariant.tensors:
-            states = (o.state.get(self._parameters[name], {}) for o in self._watched)
-            found = (s["momentum_buffer"] for s in states if s.get("momentum_buffer") is not None)
-            moved.update((name, buffer) for buffer in found)
-        if moved:
-            linear = isinstance(account.invariant.what, StillSum)
-            left = moved if linear else {n: self._parameters[n] for n in moved}
-            account.momentum = account.invariant.form(left, moved)
-            account.begun = True
+            # the momentum of earlier steps is taken over
+            moved: dict[str, Tensor] = {}
+            for name in account.invariant.tensors:
+                states = (o.state.get(self._parameters[name], {}) for o in self._watched)
+                found = (
+                    s["momentum_buffer"] for s in states if s.get("momentum_buffer") is not None
+                )
+                moved.update((name, buffer) for buffer in found)
+            if moved:
+                linear = isinstance(account.invariant.what, StillSum)
+                left = moved if linear else {n: self._parameters[n] for n in moved}
+                account.momentum = account.invariant.form(left, moved)
+                account.begun = True
 
     def close(self) -> None:
         """Stop recording."""

@@ -71,22 +71,23 @@ class Conservation(Probe):
         """Measured here: every process has the same weights and the same probe batch."""
         if self._lost:
             raise self._lost
-        self._found = [*self._measured()]
+        found: list[Found] = []
+        for drift in self._ledger.drifts():
+            size = Estimate.rounded(drift.drift, ulps=64)
+            found.append(
+                Reading(drift.site, q.BALANCE_DRIFT, size, "balances", drift.invariant.kind)
+            )
+            found.append(drift.check())
+        signs = self._signs.look(self._model, self._probe.batch, step=self.step)
+        for site, stability in signs.items():
+            share = Estimate.exactly(stability.changed)
+            found.append(Reading(site, q.SIGN_CHANGES, share, "balances"))
+        self._found = found
         return nothing()
 
     def read(self, total: Tensor) -> Iterator[Found]:
         found, self._found = self._found, []
         yield from found
-
-    def _measured(self) -> Iterator[Found]:
-        for drift in self._ledger.drifts():
-            size = Estimate.rounded(drift.drift, ulps=64)
-            yield Reading(drift.site, q.BALANCE_DRIFT, size, "balances", drift.invariant.kind)
-            yield drift.check()
-        signs = self._signs.look(self._model, self._probe.batch, step=self.step)
-        for site, stability in signs.items():
-            share = Estimate.exactly(stability.changed)
-            yield Reading(site, q.SIGN_CHANGES, share, "balances")
 
     def _stepped(self, optimizer: Optimizer, *_: Any) -> None:
         start = self.clock()
