@@ -422,7 +422,11 @@ class Plane:
                 raise _mixing("other operations for one sample than for another")
             pairs = [(a.values[0], b.values[i]) for a, b in zip(own, together, strict=True)]
             pairs.append((alone.out.detach().double().cpu().flatten().numpy(), outputs[i].numpy()))
-            if not all(_close(a, b, 2 * alone.noise) for a, b in pairs):
+            if not all(
+                a.shape == b.shape
+                and bool(np.allclose(a, b, rtol=0, atol=2 * alone.noise, equal_nan=True))
+                for a, b in pairs
+            ):
                 raise _mixing("other numbers for a sample among others than for it alone")
 
 
@@ -466,10 +470,6 @@ def _continued(values: np.ndarray, noise: float) -> np.ndarray:
     return np.where(np.abs(values).max(0) <= noise, 0.0, found)
 
 
-def _close(a: np.ndarray, b: np.ndarray, room: float) -> bool:
-    return a.shape == b.shape and bool(np.allclose(a, b, rtol=0, atol=room, equal_nan=True))
-
-
 def _require_still(part: Segment) -> None:
     require_known(part)
     if part.branches:
@@ -506,8 +506,20 @@ def require_tiling(plane: Plane, regions: list[Polygon]) -> None:
         if (depths > EDGE).sum() > 1 or not (depths > -EDGE).any():
             raise disagreement(f"{int((depths > EDGE).sum())} polygons at one point")
         if depths.max() > EDGE:
-            _require_one_region(plane, point, regions[int(depths.argmax())])
-    _require_affine(plane, regions)
+            own = regions[int(depths.argmax())]
+            middle = torch.from_numpy(own.corners.mean(0))
+            left = other_side(plane.one_by_one(middle), plane.one_by_one(point))
+            if left:
+                raise disagreement(f"{left} on two sides in one polygon")
+    # in the mean over its corners, an affine function is what it is at their mean
+    middles = np.stack([p.corners.mean(0) for p in regions])
+    near = [m + INSIDE * (p.corners - m) for m, p in zip(middles, regions, strict=True)]
+    ends = np.cumsum([len(n) for n in near])
+    inside = plane.outputs(torch.from_numpy(np.concatenate(near))).numpy()
+    means = np.stack([part.mean(0) for part in np.split(inside, ends[:-1])])
+    off = np.abs(means - plane.outputs(torch.from_numpy(middles)).numpy()).max(1)
+    if not off.max() <= plane.noise:
+        raise disagreement(f"{int((off > plane.noise).sum())} polygons on which it bends")
 
 
 def _depth(p: Polygon, point: np.ndarray) -> float:
@@ -517,25 +529,6 @@ def _depth(p: Polygon, point: np.ndarray) -> float:
     return float(
         ((d[:, 0] * r[:, 1] - d[:, 1] * r[:, 0]) / np.maximum(np.hypot(*d.T), 1e-300)).min()
     )
-
-
-def _require_one_region(plane: Plane, point: torch.Tensor, p: Polygon) -> None:
-    middle = torch.from_numpy(p.corners.mean(0))
-    left = other_side(plane.one_by_one(middle), plane.one_by_one(point))
-    if left:
-        raise disagreement(f"{left} on two sides in one polygon")
-
-
-def _require_affine(plane: Plane, regions: list[Polygon]) -> None:
-    """In the mean over its corners, an affine function is what it is at their mean."""
-    middles = np.stack([p.corners.mean(0) for p in regions])
-    near = [m + INSIDE * (p.corners - m) for m, p in zip(middles, regions, strict=True)]
-    ends = np.cumsum([len(n) for n in near])
-    inside = plane.outputs(torch.from_numpy(np.concatenate(near))).numpy()
-    means = np.stack([part.mean(0) for part in np.split(inside, ends[:-1])])
-    off = np.abs(means - plane.outputs(torch.from_numpy(middles)).numpy()).max(1)
-    if not off.max() <= plane.noise:
-        raise disagreement(f"{int((off > plane.noise).sum())} polygons on which it bends")
 
 
 # ------------------------------------------------------------------------------
@@ -612,7 +605,12 @@ def partition(
         # what one activation leaves of the regions of those before it
         after: list[Polygon] = []
         for met in plane.met(regions, index):
-            after += islice(_pieces(met, index, cuts), REGIONS + 1 - len(after))
+            polygon = met.polygon
+            if met.window:
+                pieces = _by_window(polygon, met.window, index, cuts)
+            else:
+                pieces = _by_height(polygon, index, cuts)
+            after += islice((p for p in pieces if p.area > 4 * SLIVER), REGIONS + 1 - len(after))
             if len(after) > REGIONS:
                 raise Refusal(
                     f"The plane must meet at most {REGIONS} regions, got more at activation "
@@ -631,15 +629,6 @@ def partition(
         tuple(counts),
         plane.names,
     )
-
-
-def _pieces(met: Met, index: int, cuts: Cuts) -> Iterator[Polygon]:
-    polygon = met.polygon
-    if met.window:
-        pieces = _by_window(polygon, met.window, index, cuts)
-    else:
-        pieces = _by_height(polygon, index, cuts)
-    return (p for p in pieces if p.area > 4 * SLIVER)
 
 
 def _by_height(polygon: Polygon, index: int, cuts: Cuts) -> Iterator[Polygon]:
@@ -663,7 +652,8 @@ def _by_window(polygon: Polygon, size: int, index: int, cuts: Cuts) -> list[Poly
         columns = np.arange(first, first + size)
         columns = columns[np.isfinite(polygon.values[:, columns]).all(0)]
         here = polygon.values[:, columns]
-        if _one_wins(here):
+        # where one function is the largest at every corner, and so everywhere between
+        if bool((here >= here.max(1, keepdims=True)).all(0).any()):
             continue
         after = []
         for piece in pieces:
@@ -673,11 +663,6 @@ def _by_window(polygon: Polygon, size: int, index: int, cuts: Cuts) -> list[Poly
             after += parts
         pieces = after
     return pieces
-
-
-def _one_wins(here: np.ndarray) -> bool:
-    """Whether one function is the largest at every corner, and so everywhere between."""
-    return bool((here >= here.max(1, keepdims=True)).all(0).any())
 
 
 def _inner_edges(part: Polygon, whole: Polygon) -> Iterator[np.ndarray]:

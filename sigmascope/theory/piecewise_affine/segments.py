@@ -520,7 +520,11 @@ class PiecewiseTrace:
             self._kept.append(t.untyped_storage() if t.layout is torch.strided else t)
             if varies and t.numel():
                 self.eps = max(self.eps, torch.finfo(t.dtype).eps)
-                self.size = max(self.size, _largest(t))
+                sizes = t.detach().abs()
+                top = float(sizes.amax())
+                if not top < float("inf"):
+                    top = float(sizes.nan_to_num(0.0, 0.0, 0.0).amax())
+                self.size = max(self.size, top)
 
     def note(self, call: OperationCall) -> TracedStep | None:
         """The step that a call is about to be; None if nothing in it depends on the input."""
@@ -628,12 +632,6 @@ class _Spelled(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
 
 
-def _largest(t: Tensor) -> float:
-    sizes = t.detach().abs()
-    top = float(sizes.amax())
-    return top if top < float("inf") else float(sizes.nan_to_num(0.0, 0.0, 0.0).amax())
-
-
 DENSE = 2**22  # entries of a matrix that is written out
 CHUNK = 256  # gradients taken at once
 
@@ -719,21 +717,21 @@ def segment(
             else:
                 trace.source(z)
             if stop is not None:
-                leave = _note(found)
+
+                def leave(_: nn.Module, __: tuple[Tensor, ...], output: Any) -> None:
+                    if "stop" not in found:  # what follows may work in place
+                        found["stop"] = as_tensor(output)[0].clone()
+
                 hooks.callback(_named(model, stop).register_forward_hook(leave).remove)
             whole = as_tensor(called(model, z.clone()))[0]  # the model may work in place
-        _require_called(found, start=start, stop=stop)
+        for what, which in (("start", start), ("stop", stop)):
+            if which is not None and what not in found:
+                raise Refusal(
+                    f"`{what}` must be called on this sample, got {which!r}, which is not. Name "
+                    "another module."
+                )
         z, out = found.get("start", z), found.get("stop", whole)
         yield _followed(z, out, trace)
-
-
-def _require_called(found: dict[str, Tensor], **ends: str | None) -> None:
-    for what, which in ends.items():
-        if which is not None and what not in found:
-            raise Refusal(
-                f"`{what}` must be called on this sample, got {which!r}, which is not. Name "
-                "another module."
-            )
 
 
 def _followed(z: Tensor, out: Tensor, trace: PiecewiseTrace) -> Segment:
@@ -780,14 +778,6 @@ def _keep(
         return (found["start"].clone(), *args[1:])
 
     return enter
-
-
-def _note(found: dict[str, Tensor]) -> Callable[..., None]:
-    def leave(_: nn.Module, __: tuple[Tensor, ...], output: Any) -> None:
-        if "stop" not in found:
-            found["stop"] = as_tensor(output)[0].clone()  # what follows may work in place
-
-    return leave
 
 
 def widened(model: nn.Module, x: Tensor) -> nn.Module:
@@ -1000,20 +990,16 @@ def require_distance(
                 if not agree(part, there, flat, told(there), change):
                     raise disagreement("other numbers nearby than its derivative foretells")
     if nearest is not None:
-        _require_boundary(model, x, part, nearest)
-
-
-def _require_boundary(model: nn.Module, x: Tensor, part: Segment, nearest: Tensor) -> None:
-    # where the rounding of the sample itself is a part of the distance, neither side can be told
-    margin = 1e-6 + ROUNDINGS * part.eps * length(part.z) / max(float(nearest.norm()), 1e-300)
-    if margin > 0.1:
-        return
-    with segment(model, x, at=part.z + (1 - margin) * nearest) as before:
-        if left := other_side(part, before):
-            raise disagreement(f"{left} on another side nearer than the distance")
-    with segment(model, x, at=part.z + (1 + margin) * nearest) as beyond:
-        if not other_side(part, beyond):
-            raise disagreement("no change where a boundary was foretold")
+        # where the rounding of the sample is a part of the distance, neither side can be told
+        margin = 1e-6 + ROUNDINGS * part.eps * length(part.z) / max(float(nearest.norm()), 1e-300)
+        if margin > 0.1:
+            return
+        with segment(model, x, at=part.z + (1 - margin) * nearest) as before:
+            if left := other_side(part, before):
+                raise disagreement(f"{left} on another side nearer than the distance")
+        with segment(model, x, at=part.z + (1 + margin) * nearest) as beyond:
+            if not other_side(part, beyond):
+                raise disagreement("no change where a boundary was foretold")
 
 
 def has_slope(
