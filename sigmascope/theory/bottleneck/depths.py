@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice, repeat
@@ -373,27 +373,31 @@ def read_sweep(networks: Sequence[Trained]) -> DepthSweep:
     Source:
         Jacot 2023, Sec. 3; `‖θ‖² = k L + R1 + R2 / L` at rank k.
     """
-    segments = tuple(_segments(networks))
+    plateaus: list[RankPlateau] = []
+    groups: dict[tuple[bool, float, int], list[Trained]] = {}
+    for n in networks:
+        groups.setdefault((not n.fits, n.ridge, -n.rank[0]), []).append(n)
+    for (misses, ridge, least), members in sorted(groups.items()):
+        depths = [n.depth for n in members]
+        slope, offset = _line(depths, [n.norm for n in members])
+        tangent = sum(n.tangent for n in members) / len(members)
+        plateaus.append(
+            RankPlateau(ridge, -least, tuple(depths), slope, offset, tangent, not misses)
+        )
+    segments = tuple(plateaus)
     fitting = [s for s in segments if s.fits]
     if not fitting:
         nothing = Estimate(0.0, 0.0, math.inf, "no network fits")
         return DepthSweep(tuple(networks), segments, nothing, "No network fits: lower the ridge.")
-    rank = _agreed([n for n in networks if n.fits])
-    return DepthSweep(tuple(networks), segments, rank, _said(rank, fitting, segments))
-
-
-def _agreed(networks: Sequence[Trained]) -> Estimate:
-    """The dimension that most networks use; the interval holds those that many hold possible."""
-    deepest = sorted(networks, key=lambda n: -n.depth)
+    # the dimension that most networks use; the interval holds those that many hold possible
+    fitted = [n for n in networks if n.fits]
+    deepest = sorted(fitted, key=lambda n: -n.depth)
     told = Counter(n.dimension[0] for n in deepest)
     value = told.most_common(1)[0][0]
-    possible = Counter(k for n in networks for k in range(n.dimension[1], n.dimension[2] + 1))
-    likely = [k for k, votes in possible.items() if votes >= MANY * len(networks)] + [value]
-    how = f"told by {told[value]} of {len(networks)} networks that fit"
-    return Estimate(value, min(likely), max(likely), how, DIMENSION_RISK)
-
-
-def _said(rank: Estimate, fitting: Sequence[RankPlateau], segments: Sequence[RankPlateau]) -> str:
+    possible = Counter(k for n in fitted for k in range(n.dimension[1], n.dimension[2] + 1))
+    likely = [k for k, votes in possible.items() if votes >= MANY * len(fitted)] + [value]
+    how = f"told by {told[value]} of {len(fitted)} networks that fit"
+    rank = Estimate(value, min(likely), max(likely), how, DIMENSION_RISK)
     last = max(fitting, key=lambda s: max(s.depths))
     span = "" if rank.low == rank.high else f" [{rank.low:.0f}, {rank.high:.0f}]"
     words = f"The task has {rank.value:.0f}{span} dimensions, {rank.how}; at depth "
@@ -410,18 +414,7 @@ def _said(rank: Estimate, fitting: Sequence[RankPlateau], segments: Sequence[Ran
             f"; some fell to {worst.rank}, which does not fit and has a tangent kernel "
             f"{worst.tangent / last.tangent:.1f} times as large"
         )
-    return words + "."
-
-
-def _segments(networks: Sequence[Trained]) -> Iterator[RankPlateau]:
-    groups: dict[tuple[bool, float, int], list[Trained]] = {}
-    for n in networks:
-        groups.setdefault((not n.fits, n.ridge, -n.rank[0]), []).append(n)
-    for (misses, ridge, rank), members in sorted(groups.items()):
-        depths = [n.depth for n in members]
-        slope, offset = _line(depths, [n.norm for n in members])
-        tangent = sum(n.tangent for n in members) / len(members)
-        yield RankPlateau(ridge, -rank, tuple(depths), slope, offset, tangent, not misses)
+    return DepthSweep(tuple(networks), segments, rank, words + ".")
 
 
 def _line(x: list[int], y: list[float]) -> tuple[Estimate, float]:
@@ -490,12 +483,37 @@ def depth_sweep(
     Source:
         Jacot 2023, Sec. 3 and Appendix E, with the rate, decay and scale of targets that converge.
     """
-    inputs, targets = _require(inputs, targets, depths)
+    if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
+        raise Refusal(
+            f"`inputs` and `targets` must be tensors, got {type(inputs).__name__} and "
+            f"{type(targets).__name__}. Wrap arrays with torch.from_numpy."
+        )
+    if not isinstance(depths, Collection) or not all(isinstance(d, int) for d in depths):
+        raise Refusal(f"`depths` must be a list of whole numbers, got {depths!r}: write [6, 8].")
+    if inputs.ndim != 2 or targets.ndim != 2 or len(inputs) != len(targets):
+        raise Refusal(
+            f"`inputs` and `targets` must be matrices with a row for each sample, got "
+            f"{tuple(inputs.shape)} and {tuple(targets.shape)}. Flatten images, and give one-hot "
+            "rows for classes."
+        )
+    if not depths or min(depths) < 2:
+        raise Refusal(f"`depths` must be 2 or more, got {sorted(depths)}. Name a few, up to 20.")
+    inputs, targets = inputs.float(), targets.float()
     ridges = sorted(set(ridge)) if isinstance(ridge, Collection) else [ridge]
-    recipe = {"steps": steps, "rate": rate, "data": _digest(inputs, targets)}
+    data = hashlib.sha256()  # tells one data set from another
+    for t in (inputs, targets):
+        data.update(t.contiguous().numpy().tobytes())
+    recipe = {"steps": steps, "rate": rate, "data": data.hexdigest()[:16]}
     wanted = [(d, r, s) for d in sorted(set(depths)) for r in ridges for s in seeds]
     with ExitStack() as files:
-        kept = None if file is None else files.enter_context(_opened(file, recipe, factory))
+        kept = None
+        if file is not None:
+            first = _fresh(factory, *FIRST)  # what the factory makes belongs to the recipe
+            network = hashlib.sha256(str(first).encode())
+            for name, t in first.state_dict().items():
+                network.update(name.encode() + t.contiguous().cpu().numpy().tobytes())
+            of = recipe | {"network": network.hexdigest()[:16]}
+            kept = files.enter_context(RowFile(Path(file), kind="sweep", recipe=of))
         known = {} if kept is None else {_place(one): one for one in map(_network, kept.rows)}
         todo = [one for one in wanted if one not in known]
         tell = progress or (lambda *_: None)
@@ -507,15 +525,6 @@ def depth_sweep(
                 kept.add(asdict(found))
             tell(f"depth {found.depth}", done, len(wanted))
     return read_sweep([known[one] for one in wanted])
-
-
-def _opened(file: Path, recipe: Recipe, factory: Factory) -> RowFile:
-    """The networks that are kept in a file; what the factory makes belongs to their recipe."""
-    first = _fresh(factory, *FIRST)
-    network = hashlib.sha256(str(first).encode())
-    for name, t in first.state_dict().items():
-        network.update(name.encode() + t.contiguous().cpu().numpy().tobytes())
-    return RowFile(Path(file), kind="sweep", recipe=recipe | {"network": network.hexdigest()[:16]})
 
 
 def _fresh(factory: Factory, depth: int, seed: int) -> nn.Module:
@@ -539,33 +548,6 @@ def _network(row: dict[str, Any]) -> Trained:
     return Trained(**row)
 
 
-def _require(inputs: Tensor, targets: Tensor, depths: Collection[int]) -> tuple[Tensor, Tensor]:
-    if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
-        raise Refusal(
-            f"`inputs` and `targets` must be tensors, got {type(inputs).__name__} and "
-            f"{type(targets).__name__}. Wrap arrays with torch.from_numpy."
-        )
-    if not isinstance(depths, Collection) or not all(isinstance(d, int) for d in depths):
-        raise Refusal(f"`depths` must be a list of whole numbers, got {depths!r}: write [6, 8].")
-    if inputs.ndim != 2 or targets.ndim != 2 or len(inputs) != len(targets):
-        raise Refusal(
-            f"`inputs` and `targets` must be matrices with a row for each sample, got "
-            f"{tuple(inputs.shape)} and {tuple(targets.shape)}. Flatten images, and give one-hot "
-            "rows for classes."
-        )
-    if not depths or min(depths) < 2:
-        raise Refusal(f"`depths` must be 2 or more, got {sorted(depths)}. Name a few, up to 20.")
-    return inputs.float(), targets.float()
-
-
-def _digest(*data: Tensor) -> str:
-    """Tells one data set from another."""
-    found = hashlib.sha256()
-    for t in data:
-        found.update(t.contiguous().numpy().tobytes())
-    return found.hexdigest()[:16]
-
-
 def _trained(factory: Factory, x: Tensor, y: Tensor, recipe: Recipe, place: Place) -> Trained:
     """One network, from its own seed: the same wherever and whenever it is trained."""
     depth, ridge, seed = place
@@ -573,10 +555,6 @@ def _trained(factory: Factory, x: Tensor, y: Tensor, recipe: Recipe, place: Plac
     with torch.no_grad():
         called(model, x[:1])  # refused in words where they do not fit
     settle(model, x, y, ridge=ridge, **{k: recipe[k] for k in ("steps", "rate")})
-    return _read(model, x, y, place)
-
-
-def _read(model: nn.Module, x: Tensor, y: Tensor, place: Place) -> Trained:
     with torch.no_grad():
         cost = float((model(x) - y).square().mean())
     subject = Subject(model, x[:SAMPLES])
@@ -594,12 +572,8 @@ def _read(model: nn.Module, x: Tensor, y: Tensor, place: Place) -> Trained:
     fits = fit_of(Subject(model, x), y).fits
     rank = narrowest("value"), narrowest("low"), narrowest("high")
     dimension = int(used.value), int(used.low), int(used.high)
-    return Trained(*place, cost, stack.norm, rank, dimension, tangent, fits, _drawn(model, x))
-
-
-def _drawn(model: nn.Module, x: Tensor) -> tuple[tuple[float, float], ...]:
-    try:
+    drawn: tuple[tuple[float, float], ...] = ()
+    with suppress(Refusal):  # no layer has two
         found = coordinates(model, x[:MOST])
-    except Refusal:  # no layer has two
-        return ()
-    return tuple((round(a, 6), round(b, 6)) for a, b in found.values.tolist())
+        drawn = tuple((round(a, 6), round(b, 6)) for a, b in found.values.tolist())
+    return Trained(*place, cost, stack.norm, rank, dimension, tangent, fits, drawn)

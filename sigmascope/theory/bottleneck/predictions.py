@@ -118,7 +118,12 @@ def predict(
     count = min(width, chain.state.shape[-1] + 2)  # those that are dead need no exponent
     turning = forgetting(width, gamma)  # a frame turns as slowly as a chain forgets
     exponents = chain.exponents(max(layers // 2, turning), count=count, burn_in=turning)
-    surviving = _at_most(zero_exponents(exponents), chain.state.shape[-1])
+    # a batch has no more directions than samples, whatever the layers would let live
+    free = zero_exponents(exponents)
+    most = chain.state.shape[-1]
+    surviving = Estimate(
+        min(free.value, most), min(free.low, most), min(free.high, most), free.how, free.risk
+    )
     tell("done", 4, 4)
     gap = theorem.gap
     ends = [math.exp(-g * depth) for g in (gap.high, gap.value, gap.low)]
@@ -127,8 +132,3 @@ def predict(
     return Prediction(
         width, depth, gamma, gap, theorem.collapse(), ratio, surviving, averages, checks
     )
-
-
-def _at_most(e: Estimate, most: int) -> Estimate:
-    """A batch has no more directions than samples, whatever the layers would let live."""
-    return Estimate(min(e.value, most), min(e.low, most), min(e.high, most), e.how, e.risk)

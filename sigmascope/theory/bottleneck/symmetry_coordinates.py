@@ -119,22 +119,22 @@ def coordinates(
     if site is not None and site not in found:
         raise Refusal(f"`site` must name a layer, got {site!r}; there are {', '.join(found)}.")
     wanted = inner if site is None else [site]
-    principal = [_principal(s, found[s], count) for s in wanted if min(found[s].shape) >= count]
+    principal: list[Coordinates] = []
+    for s in wanted:
+        if min(found[s].shape) >= count:
+            X = found[s]
+            mean = X.mean(0)
+            _, sigma, axes = torch.linalg.svd(X - mean, full_matrices=False)
+            kept = axes[:count].mT
+            total = float(sigma.square().sum())
+            share = float(sigma[:count].square().sum()) / total if total > 0 else 0.0
+            principal.append(Coordinates(s, mean, kept, (X - mean) @ kept, share))
     if not principal:
         raise Refusal(
             f"`count` must be at most the width of a representation and the number of samples, got "
             f"{count}. Ask for fewer."
         )
     return max(principal, key=lambda c: c.share)
-
-
-def _principal(site: str, X: Float64[Tensor, "n w"], count: int) -> Coordinates:
-    mean = X.mean(0)
-    _, s, axes = torch.linalg.svd(X - mean, full_matrices=False)
-    kept = axes[:count].mT
-    total = float(s.square().sum())
-    share = float(s[:count].square().sum()) / total if total > 0 else 0.0
-    return Coordinates(site, mean, kept, (X - mean) @ kept, share)
 
 
 def self_consistency(

@@ -102,7 +102,12 @@ def bottleneck(
     )
     evidence = [Evidence(q.INNER_DIMENSION, "(network)", rank, f"singular values {by}"), *passed]
     narrow = min(passed, key=lambda e: e.estimate.value, default=None)
-    evidence += _weights(subject)
+    for weight, s in subject.weight_spectra:
+        sigma = s.sigma
+        if len(sigma) and float(sigma[0]) > 0:
+            relative = counted(sigma / sigma[0], PASSES, "singular values relative to the largest")
+            site = weight.site.removesuffix(".weight")
+            evidence.append(Evidence("relative weight rank", site, relative, "on any input"))
     stack = subject.stack
     if isinstance(stack, Stack) and isinstance(subject.batch, Tensor):
         evidence += _of_stack(stack, subject.batch)
@@ -120,7 +125,15 @@ def bottleneck(
         evidence.append(Evidence("unexplained", "(network)", fit.unexplained, fit.says))
     kind, why = _kind(rank, narrow, fit, stack)
     layers = tuple(e.site for e in passed if narrow and e.estimate.value == narrow.estimate.value)
-    return Bottleneck(rank, layers, kind, tuple(evidence), _said(rank, narrow, layers, why))
+    span = "" if rank.low == rank.high else f" [{rank.low:.0f}, {rank.high:.0f}]"
+    used = f"{rank.value:.0f}{span}" if math.isfinite(rank.high) else f"{rank.low:.0f} or more"
+    one = "dimension" if rank.value == 1 else "dimensions"
+    words = f"The function uses {used} {one} of its input"
+    if narrow is not None:
+        where = layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]}"
+        words += f"; the narrowest of its layers ({where}) pass on {narrow.estimate.value:.0f}"
+    says = f"{words}; {why}."
+    return Bottleneck(rank, layers, kind, tuple(evidence), says)
 
 
 def _passed(subject: Subject) -> list[Evidence]:
@@ -142,15 +155,6 @@ def _passed(subject: Subject) -> list[Evidence]:
             rank = counted(s / s[0], PASSES, "directions relative to the largest")
             found.append(Evidence("written rank", site, rank, "directions passed on"))
     return found
-
-
-def _weights(subject: Subject) -> Iterator[Evidence]:
-    for weight, s in subject.weight_spectra:
-        sigma = s.sigma
-        if len(sigma) and float(sigma[0]) > 0:
-            rank = counted(sigma / sigma[0], PASSES, "singular values relative to the largest")
-            site = weight.site.removesuffix(".weight")
-            yield Evidence("relative weight rank", site, rank, "on any input")
 
 
 def _of_stack(stack: Stack, batch: Tensor) -> Iterator[Evidence]:
@@ -190,14 +194,3 @@ def _kind(
     if narrow is None:
         return "unknown", "no layer writes rows that can be counted"
     return "recovering", fit.says
-
-
-def _said(rank: Estimate, narrow: Evidence | None, layers: tuple[str, ...], why: str) -> str:
-    span = "" if rank.low == rank.high else f" [{rank.low:.0f}, {rank.high:.0f}]"
-    used = f"{rank.value:.0f}{span}" if math.isfinite(rank.high) else f"{rank.low:.0f} or more"
-    one = "dimension" if rank.value == 1 else "dimensions"
-    words = f"The function uses {used} {one} of its input"
-    if narrow is not None:
-        where = layers[0] if len(layers) == 1 else f"{layers[0]} to {layers[-1]}"
-        words += f"; the narrowest of its layers ({where}) pass on {narrow.estimate.value:.0f}"
-    return f"{words}; {why}."
